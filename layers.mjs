@@ -1,0 +1,17 @@
+/** Which folders of src/ each folder may import from. `bin` may see all; scripts/check-layers.mjs enforces it. */
+const core = ['base', 'net', 'model'];
+export const MAY_SEE = {
+  base: [],
+  net: ['base'],
+  model: ['base', 'net'],
+  netconf: core,
+  datastore: core,
+  'datastore/memory': [...core, 'datastore'],
+  'datastore/kv': [...core, 'netconf', 'datastore'],
+  dataplane: ['base', 'net'],
+  'dataplane/memory': ['base', 'net', 'dataplane'],
+  'dataplane/linux': ['base', 'net', 'dataplane'],
+  ipam: [...core, 'netconf', 'datastore'],
+  cni: [...core, 'netconf', 'datastore', 'ipam', 'dataplane'],
+  cli: [...core, 'netconf', 'datastore', 'ipam', 'dataplane'],
+};

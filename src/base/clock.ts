@@ -1,0 +1,41 @@
+/** Time as a port, so that waiting can be tested without waiting. */
+export interface Clock {
+  /** Wall clock, milliseconds since the epoch. */
+  now(): number;
+  /** Monotonic milliseconds, for durations. */
+  monotonic(): number;
+  /** Resolves after `ms`; rejects with the signal's reason when aborted first. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  sleep: async (ms, signal) =>
+    new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      const onAbort = (): void => {
+        clearTimeout(timer);
+        reject(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
+      };
+      const timer = setTimeout(() => {
+        signal.removeEventListener('abort', onAbort);
+        resolve();
+      }, ms);
+      signal.addEventListener('abort', onAbort, { once: true });
+    }),
+};
+
+/** A clock that stands still until something sleeps on it; sleeping moves it on at once. */
+export function virtualClock(start = 0): Clock {
+  let now = start;
+  return {
+    now: () => now,
+    monotonic: () => now,
+    sleep: async (ms, signal) => {
+      signal.throwIfAborted();
+      now += ms;
+      await Promise.resolve();
+    },
+  };
+}

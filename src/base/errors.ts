@@ -1,0 +1,230 @@
+/**
+ * Every way netplug can refuse or fail. The code string is a public contract; `cni` is the number in the JSON error a
+ * runtime reads (the standard's own meanings keep their numbers, ours start at 100), `exit` the status of netplugctl,
+ * `retry` whether the same call may succeed later without anybody changing anything.
+ */
+export const ERRORS = {
+  'cni/version-unsupported': {
+    cni: 1,
+    exit: 78,
+    retry: false,
+    about: 'The configuration asks for a version of the CNI specification, or a verb of it, that is not supported.',
+  },
+  'netconf/needs-orchestrator': {
+    cni: 2,
+    exit: 69,
+    retry: false,
+    about: 'A setting needs the API of the orchestrator, which this release cannot use yet.',
+  },
+  'cni/env-invalid': { cni: 4, exit: 64, retry: false, about: 'A CNI_* environment variable is missing or malformed.' },
+  'cni/input-failed': {
+    cni: 5,
+    exit: 74,
+    retry: true,
+    about: 'The network configuration could not be read from standard input.',
+  },
+  'cni/input-undecodable': {
+    cni: 6,
+    exit: 65,
+    retry: false,
+    about: 'Standard input is empty, too large or not a JSON object.',
+  },
+  'netconf/invalid': {
+    cni: 7,
+    exit: 78,
+    retry: false,
+    about: 'The network configuration breaks a rule; every problem is listed with its path.',
+  },
+  'ipam/pool-not-found': {
+    cni: 7,
+    exit: 78,
+    retry: false,
+    about: 'A pool is named that does not exist, or only part of a pool is named.',
+  },
+  'ipam/pool-unusable': {
+    cni: 7,
+    exit: 78,
+    retry: false,
+    about: 'A pool is named that exists but is disabled, of the other address family or reserved for another use.',
+  },
+  'node/name-mismatch': {
+    cni: 7,
+    exit: 78,
+    retry: false,
+    about: 'The node agent registered this machine under another node name than the plugin would use.',
+  },
+  'kernel/netns-invalid': {
+    cni: 8,
+    exit: 66,
+    retry: false,
+    about: 'The network namespace of the pod does not exist, is not one, or is the plugin’s own.',
+  },
+  'store/unavailable': { cni: 11, exit: 75, retry: true, about: 'The datastore did not answer in time.' },
+  'store/conflict': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about: 'Other writers kept changing the same record until the time was up.',
+  },
+  'ipam/exhausted': { cni: 11, exit: 75, retry: true, about: 'No pool that may be used has a free address.' },
+  'gate/not-ready': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about: 'A readiness gate did not answer with success before the time was up.',
+  },
+  'cni/deadline': { cni: 11, exit: 75, retry: true, about: 'The call ran out of time.' },
+  'status/not-ready': { cni: 50, exit: 69, retry: true, about: 'An ADD could not be served now.' },
+  'ipam/address-taken': { cni: 100, exit: 69, retry: false, about: 'The address asked for is held by somebody else.' },
+  'ipam/address-not-in-pool': {
+    cni: 101,
+    exit: 78,
+    retry: false,
+    about: 'The address asked for lies in no IP pool that may hand it out.',
+  },
+  'ipam/strict-affinity': {
+    cni: 102,
+    exit: 69,
+    retry: false,
+    about: 'The address asked for lies in a block of another node, and strict affinity forbids borrowing it.',
+  },
+  'ipam/request-invalid': {
+    cni: 103,
+    exit: 78,
+    retry: false,
+    about: 'Addresses are asked for in a way that is not allowed: malformed, two of one family, or none at all.',
+  },
+  'kernel/interface-exists': {
+    cni: 110,
+    exit: 73,
+    retry: false,
+    about: 'The pod already has an interface of that name which netplug did not make for this attachment.',
+  },
+  'kernel/foreign-route': {
+    cni: 111,
+    exit: 73,
+    retry: false,
+    about: 'The host already routes the address of the pod to something that is not netplug’s.',
+  },
+  'kernel/failed': {
+    cni: 112,
+    exit: 71,
+    retry: true,
+    about: 'The kernel refused a change of links, addresses or routes.',
+  },
+  'check/mismatch': {
+    cni: 120,
+    exit: 1,
+    retry: false,
+    about: 'CHECK found a difference between the kernel, the datastore and the result of ADD.',
+  },
+  'store/refused': {
+    cni: 130,
+    exit: 77,
+    retry: false,
+    about: 'The datastore refused the credentials, or its certificate is not trusted.',
+  },
+  'store/config-invalid': {
+    cni: 131,
+    exit: 78,
+    retry: false,
+    about: 'The connection to the datastore is configured wrongly: unreadable file, no endpoint, failed discovery.',
+  },
+  'store/corrupt': { cni: 132, exit: 65, retry: false, about: 'A record in the datastore cannot be understood.' },
+  'delegate/not-found': {
+    cni: 140,
+    exit: 72,
+    retry: false,
+    about: 'The executable of a delegated plugin is in none of the folders of CNI_PATH.',
+  },
+  'delegate/failed': {
+    cni: 141,
+    exit: 70,
+    retry: true,
+    about: 'A delegated plugin failed without a CNI error of its own.',
+  },
+  'resource/invalid': {
+    cni: 150,
+    exit: 65,
+    retry: false,
+    about: 'A resource breaks a rule; every problem is listed with its path.',
+  },
+  'resource/not-found': { cni: 151, exit: 66, retry: false, about: 'There is no resource of that kind and name.' },
+  'resource/exists': { cni: 152, exit: 73, retry: false, about: 'A resource of that kind and name exists already.' },
+  'resource/changed': {
+    cni: 153,
+    exit: 75,
+    retry: true,
+    about: 'The resource was changed by somebody else since it was read.',
+  },
+  'resource/in-use': {
+    cni: 154,
+    exit: 69,
+    retry: false,
+    about: 'The resource still carries addresses that pods hold.',
+  },
+  'cli/usage': {
+    cni: 160,
+    exit: 64,
+    retry: false,
+    about: 'The command line is not understood, or a file named on it cannot be read.',
+  },
+  'internal/invariant': {
+    cni: 999,
+    exit: 70,
+    retry: false,
+    about: 'netplug broke one of its own rules: a bug to report.',
+  },
+} as const satisfies Record<string, { cni: number; exit: number; retry: boolean; about: string }>;
+
+export type ErrorCode = keyof typeof ERRORS;
+export type Facts = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
+
+/** A refusal or failure with a stable code, a message for people, a hint what to do, and its facts as data. */
+export class NetplugError extends Error {
+  readonly code: ErrorCode;
+  readonly hint: string | undefined;
+  readonly facts: Facts;
+
+  constructor(code: ErrorCode, message: string, more: { hint?: string; facts?: Facts; cause?: unknown } = {}) {
+    super(message, more.cause === undefined ? undefined : { cause: more.cause });
+    this.name = 'NetplugError';
+    this.code = code;
+    this.hint = more.hint;
+    this.facts = more.facts ?? {};
+  }
+}
+
+/** Says whether `cause` is a NetplugError of one of the given codes (of any code when none is given). */
+export function isNetplugError(cause: unknown, ...codes: readonly ErrorCode[]): cause is NetplugError {
+  return cause instanceof NetplugError && (codes.length === 0 || codes.includes(cause.code));
+}
+
+/** Turns anything thrown into a NetplugError; what is not one yet is a bug of ours and says so. */
+export function toNetplugError(cause: unknown): NetplugError {
+  if (cause instanceof NetplugError) return cause;
+  const text = cause instanceof Error ? cause.message : String(cause);
+  return new NetplugError('internal/invariant', `Cannot finish the call: ${text}`, {
+    hint: 'Report this as a bug of netplug, with the log of the call',
+    cause,
+  });
+}
+
+/** @throws internal/invariant when `fact` is false. */
+export function invariant(fact: boolean, broken: string): asserts fact {
+  if (!fact) {
+    throw new NetplugError('internal/invariant', `Cannot go on: ${broken}`, {
+      hint: 'Report this as a bug of netplug',
+    });
+  }
+}
+
+/** The default branch of an exhaustive switch. */
+export function never(value: never): never {
+  throw new NetplugError('internal/invariant', `Cannot go on: unexpected value ${JSON.stringify(value)}`);
+}
+
+/** The errno name (`ENOENT`, …) of a failed system call made through node:fs, node:net and the like. */
+export function errnoOf(cause: unknown): string | undefined {
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+}

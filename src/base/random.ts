@@ -1,0 +1,29 @@
+/** Chance as a port. */
+export interface Random {
+  /** A whole number from 0 to `below` - 1. */
+  int(below: number): number;
+  /** An identifier that never repeats. */
+  id(): string;
+}
+
+export const systemRandom: Random = {
+  int: (below) => Math.floor(Math.random() * below),
+  id: () => globalThis.crypto.randomUUID(),
+};
+
+/** The same numbers for the same seed (mulberry32), for simulations. */
+export function seededRandom(seed: number): Random {
+  let state = seed >>> 0;
+  const next = (): number => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+  let count = 0;
+  return {
+    int: (below) => Math.floor(next() * below),
+    id: () => `${seed.toString(16)}-${String((count += 1))}`,
+  };
+}

@@ -1,0 +1,28 @@
+/**
+ * A stack of steps to take back. Unless `keep` was called, leaving the scope (`await using`) runs them in reverse;
+ * every step runs even when one fails, and the failures arrive together as one AggregateError.
+ */
+export class Undo implements AsyncDisposable {
+  #steps: (() => Promise<void> | void)[] = [];
+
+  defer(step: () => Promise<void> | void): void {
+    this.#steps.push(step);
+  }
+
+  keep(): void {
+    this.#steps = [];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const failures: unknown[] = [];
+    for (const step of this.#steps.reverse()) {
+      try {
+        await step();
+      } catch (cause) {
+        failures.push(cause);
+      }
+    }
+    this.#steps = [];
+    if (failures.length > 0) throw new AggregateError(failures, 'Cannot take everything back');
+  }
+}

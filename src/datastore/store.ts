@@ -1,0 +1,103 @@
+import type { IpBlock } from '../model/ip-block.ts';
+import type { IpPool } from '../model/ip-pool.ts';
+import type { IpReservation } from '../model/ip-reservation.ts';
+import type { IpamConfigurationSpec } from '../model/ipam-configuration.ts';
+import type { NodeName } from '../model/names.ts';
+import type { Node } from '../model/node.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
+import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { Cidr } from '../net/cidr.ts';
+
+/** What was read, with the opaque version a later change is compared against. */
+export interface Stored<T> {
+  readonly value: T;
+  readonly version: string;
+}
+
+/** Everything one node needs to assign or release an address, read at one moment. */
+export interface NodeView {
+  readonly pools: readonly Stored<IpPool>[];
+  readonly reservations: readonly IpReservation[];
+  readonly config: IpamConfigurationSpec;
+  /** The Node resource, when there is one. */
+  readonly node: Node | undefined;
+  /** Blocks the node owns. */
+  readonly owned: readonly Stored<IpBlock>[];
+  /** Blocks of others in which the node holds at least one address. */
+  readonly borrowed: readonly Stored<IpBlock>[];
+  /** The endpoint asked for, when there is one. */
+  readonly endpoint: Stored<WorkloadEndpoint> | undefined;
+  /** Records that could not be understood and were left out, for a warning each. */
+  readonly problems: readonly string[];
+}
+
+/** A block that exists, without its content. */
+export interface Claim {
+  readonly cidr: Cidr;
+  readonly node: NodeName | undefined;
+}
+
+/** One part of a commit. Every part names what it expects, so that two writers never both win. */
+export type Change =
+  /** The CIDR is claimed by nobody, and the pool is still as it was read. */
+  | { readonly kind: 'create-block'; readonly block: IpBlock; readonly pool: Stored<IpPool> }
+  /** The block is still as it was read; its owner may change with it. */
+  | { readonly kind: 'update-block'; readonly before: Stored<IpBlock>; readonly after: IpBlock }
+  | { readonly kind: 'delete-block'; readonly before: Stored<IpBlock> }
+  /** Last writer wins: an endpoint describes the newest attachment. */
+  | { readonly kind: 'put-endpoint'; readonly endpoint: WorkloadEndpoint }
+  | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
+  /** The pool is still as it was read, and goes. */
+  | { readonly kind: 'delete-pool'; readonly before: Stored<IpPool> };
+
+/** `conflict`: something was not as expected and nothing was changed. */
+export type Outcome = 'committed' | 'conflict';
+
+/**
+ * The datastore as netplug needs it. Every method honours the signal, and throws `store/unavailable` when the
+ * datastore does not answer (a commit may then have happened or not), `store/refused` when it refuses the caller.
+ */
+export interface Store extends AsyncDisposable {
+  readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView>;
+
+  /** All claims that overlap one of the CIDRs, ordered by CIDR. */
+  listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]>;
+
+  /** Those of the named blocks that exist, in the order asked for. */
+  getBlocks(cidrs: readonly Cidr[], signal: AbortSignal): Promise<readonly Stored<IpBlock>[]>;
+
+  /** Every block there is, ordered by CIDR. For tools and the slow path; `problems` names unreadable records. */
+  listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }>;
+
+  /** All changes or none (design D2). A datastore without transactions orders them so that the block decides. */
+  commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome>;
+
+  /** Endpoints of one node, or all, ordered by namespace and name. */
+  listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<readonly Stored<WorkloadEndpoint>[]>;
+
+  /** Resources of a kind, ordered by name, `metadata.resourceVersion` filled in; unreadable ones become problems. */
+  listResources<K extends ResourceKind>(
+    kind: K,
+    signal: AbortSignal,
+  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }>;
+
+  findResource<K extends ResourceKind>(kind: K, name: string, signal: AbortSignal): Promise<ResourceOf<K> | undefined>;
+
+  /** Fills in uid and creationTimestamp. @throws resource/exists */
+  createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource>;
+
+  /**
+   * Replaces what is there, keeping uid and creationTimestamp; when `metadata.resourceVersion` is given, only that version.
+   * @throws resource/not-found, resource/changed
+   */
+  updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource>;
+
+  /** When `resourceVersion` is given, only that version. @throws resource/not-found, resource/changed */
+  deleteResource(
+    which: { kind: ResourceKind; name: string; resourceVersion?: string },
+    signal: AbortSignal,
+  ): Promise<void>;
+
+  /** One cheap read that proves the datastore answers and accepts the caller. */
+  ping(signal: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,96 @@
+import type { Address } from '../net/address.ts';
+import { addressAt, type Cidr, cidrContains, cidrSize, ordinalOf } from '../net/cidr.ts';
+import type { Handle, NodeName } from './names.ts';
+
+/** Who holds one address, and since when. */
+export interface Allocation {
+  /** Never repeats, so that a late release cannot free a newer owner. */
+  readonly id: string;
+  readonly handle: Handle;
+  /** The node on which the holder lives; differs from the block's owner when the address is borrowed. */
+  readonly node: NodeName;
+  readonly network: string;
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly namespace?: string;
+  readonly pod?: string;
+  readonly podUid?: string;
+  /** RFC 3339. */
+  readonly at: string;
+  /** Which rank of the precedence table chose the pool. */
+  readonly chosenBy: ChosenBy;
+}
+
+export type ChosenBy = 'request' | 'netconf' | 'node-selector';
+
+/**
+ * A block of addresses claimed by one node: the only record of who holds what. A slot is taken if and only if
+ * `slots` has its ordinal; every other ordinal stands in `queue`, next to be handed out first.
+ */
+export interface IpBlock {
+  readonly cidr: Cidr;
+  /** The owner; undefined when the node is gone and others still hold addresses of the block. */
+  readonly node: NodeName | undefined;
+  readonly slots: ReadonlyMap<number, Allocation>;
+  readonly queue: readonly number[];
+}
+
+/** A block nobody holds anything of. */
+export function emptyBlock(cidr: Cidr, node: NodeName): IpBlock {
+  return {
+    cidr,
+    node,
+    slots: new Map(),
+    queue: Array.from({ length: Number(cidrSize(cidr)) }, (_, ordinal) => ordinal),
+  };
+}
+
+/** The block with the ordinal taken; the caller has seen that it is free. */
+export function takeSlot(block: IpBlock, ordinal: number, allocation: Allocation): IpBlock {
+  return {
+    ...block,
+    slots: new Map(block.slots).set(ordinal, allocation),
+    queue: block.queue.filter((free) => free !== ordinal),
+  };
+}
+
+/** The block with the slots free that hold one of the allocation ids; they wait at the end of the queue. */
+export function freeSlots(block: IpBlock, allocationIds: ReadonlySet<string>): IpBlock {
+  const freed = [...block.slots].filter(([, { id }]) => allocationIds.has(id)).map(([ordinal]) => ordinal);
+  if (freed.length === 0) return block;
+  const slots = new Map(block.slots);
+  for (const ordinal of freed) slots.delete(ordinal);
+  return { ...block, slots, queue: [...block.queue, ...freed] };
+}
+
+export interface HeldAddress {
+  readonly address: Address;
+  readonly allocation: Allocation;
+}
+
+/** The addresses of the block that are held, lowest first, optionally only those that pass `which`. */
+export function heldAddresses(block: IpBlock, which: (allocation: Allocation) => boolean = () => true): HeldAddress[] {
+  return [...block.slots]
+    .filter(([, allocation]) => which(allocation))
+    .sort(([a], [b]) => a - b)
+    .map(([ordinal, allocation]) => ({ address: addressAt(block.cidr, ordinal), allocation }));
+}
+
+/** Who holds the address, or undefined. */
+export function holderOf(block: IpBlock, address: Address): Allocation | undefined {
+  return cidrContains(block.cidr, address) ? block.slots.get(ordinalOf(block.cidr, address)) : undefined;
+}
+
+/** What is wrong inside one block; nothing for a sound one. */
+export function blockFaults(block: IpBlock): string[] {
+  const size = Number(cidrSize(block.cidr));
+  const seen = new Set<number>();
+  const faults: string[] = [];
+  for (const ordinal of [...block.queue, ...block.slots.keys()]) {
+    if (ordinal < 0 || ordinal >= size) faults.push(`ordinal ${String(ordinal)} lies outside the block`);
+    if (seen.has(ordinal)) faults.push(`ordinal ${String(ordinal)} is listed twice`);
+    seen.add(ordinal);
+  }
+  if (seen.size < size) faults.push(`${String(size - seen.size)} ordinals are neither free nor held`);
+  return faults;
+}

@@ -1,0 +1,22 @@
+/** API group and version of every netplug resource. */
+export const API_VERSION = 'netplug.io/v3';
+
+export interface Metadata {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly uid?: string;
+  /** RFC 3339. */
+  readonly creationTimestamp?: string;
+  /** Opaque; what the datastore calls the version this object was read at. */
+  readonly resourceVersion?: string;
+}
+
+/** The envelope of every resource, as people write it. */
+export interface Resource<Kind extends string = string, Spec = unknown> {
+  readonly apiVersion: typeof API_VERSION;
+  readonly kind: Kind;
+  readonly metadata: Metadata;
+  readonly spec: Spec;
+}

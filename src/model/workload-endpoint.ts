@@ -1,0 +1,50 @@
+import type { Resource } from './resource.ts';
+
+export interface WorkloadEndpointSpec {
+  /** `orch` when the runtime named a pod, otherwise `cni`. */
+  readonly orchestrator: 'orch' | 'cni';
+  readonly node: string;
+  readonly network: string;
+  readonly containerID: string;
+  readonly pod?: string;
+  readonly podUID?: string;
+  /** Interface name inside the pod. */
+  readonly endpoint: string;
+  /** Host side of the link; absent when another main plugin made the link. */
+  readonly interfaceName: string;
+  readonly mac: string;
+  /** /32 and /128 CIDRs. */
+  readonly ipNetworks: readonly string[];
+  readonly ipv4Gateway?: string;
+  readonly ipv6Gateway?: string;
+  readonly profiles: readonly string[];
+  /** Type of the address manager that gave the addresses. */
+  readonly ipam: string;
+}
+export type WorkloadEndpoint = Resource<'WorkloadEndpoint', WorkloadEndpointSpec>;
+
+/** What `endpointName` and the datastore need to find an endpoint. */
+export interface EndpointId {
+  readonly node: string;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/**
+ * The name of an endpoint: node, orchestrator, workload and interface joined by `-`, each with its own `-` doubled, so
+ * that different endpoints never share a name.
+ */
+export function endpointName(parts: {
+  node: string;
+  orchestrator: string;
+  workload: string;
+  endpoint: string;
+}): string {
+  return [parts.node, parts.orchestrator, parts.workload, parts.endpoint]
+    .map((part) => part.replaceAll('-', '--'))
+    .join('-');
+}
+
+export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
+  return { node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name };
+}

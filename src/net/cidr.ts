@@ -1,0 +1,86 @@
+import { NetplugError } from '../base/errors.ts';
+import { type Address, bitsOf, formatAddress, tryParseAddress } from './address.ts';
+
+/** A block of addresses: its lowest address (host bits clear) and how many leading bits are fixed. */
+export interface Cidr {
+  readonly base: Address;
+  readonly prefixBits: number;
+}
+
+/** What a CIDR text says; `hostBits` is true when bits right of the prefix are set. */
+export interface CidrReading {
+  readonly cidr: Cidr;
+  readonly address: Address;
+  readonly hostBits: boolean;
+}
+
+/** Reads `address/bits`; undefined for anything else. */
+export function tryReadCidr(text: string): CidrReading | undefined {
+  const match = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text);
+  const address = match?.[1] === undefined ? undefined : tryParseAddress(match[1]);
+  const prefixBits = Number(match?.[2]);
+  if (address === undefined || prefixBits > bitsOf(address.family)) return undefined;
+  const cidr = cidrAround(address, prefixBits);
+  return { cidr, address, hostBits: cidr.base.value !== address.value };
+}
+
+/** @throws ipam/request-invalid when the text is no CIDR or has host bits set. */
+export function parseCidr(text: string): Cidr {
+  const reading = tryReadCidr(text);
+  if (reading === undefined || reading.hostBits) {
+    const should = reading === undefined ? 'address/prefix' : `"${formatCidr(reading.cidr)}"`;
+    throw new NetplugError('ipam/request-invalid', `Cannot read "${text}" as a CIDR`, { hint: `Write ${should}` });
+  }
+  return reading.cidr;
+}
+
+export function formatCidr({ base, prefixBits }: Cidr): string {
+  return `${formatAddress(base)}/${String(prefixBits)}`;
+}
+
+/** The CIDR of that size in which the address lies. */
+export function cidrAround(address: Address, prefixBits: number): Cidr {
+  const shift = BigInt(bitsOf(address.family) - prefixBits);
+  return { base: { family: address.family, value: (address.value >> shift) << shift }, prefixBits };
+}
+
+/** How many addresses it holds. */
+export function cidrSize({ base, prefixBits }: Cidr): bigint {
+  return 1n << BigInt(bitsOf(base.family) - prefixBits);
+}
+
+export function cidrContains(outer: Cidr, inner: Address | Cidr): boolean {
+  const [address, bits] = 'base' in inner ? [inner.base, inner.prefixBits] : [inner, bitsOf(inner.family)];
+  if (outer.base.family !== address.family || outer.prefixBits > bits) return false;
+  return cidrAround(address, outer.prefixBits).base.value === outer.base.value;
+}
+
+export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrContains(a, b) || cidrContains(b, a);
+}
+
+export function sameCidr(a: Cidr, b: Cidr): boolean {
+  return a.prefixBits === b.prefixBits && a.base.family === b.base.family && a.base.value === b.base.value;
+}
+
+/** The address alone: /32 or /128. */
+export function hostCidr(address: Address): Cidr {
+  return { base: address, prefixBits: bitsOf(address.family) };
+}
+
+/** The `ordinal`-th address, from 0. */
+export function addressAt({ base }: Cidr, ordinal: number): Address {
+  return { family: base.family, value: base.value + BigInt(ordinal) };
+}
+
+/** Where in the CIDR the address lies, from 0. */
+export function ordinalOf({ base }: Cidr, address: Address): number {
+  return Number(address.value - base.value);
+}
+
+/** Orders by family, address, then size, largest first. */
+export function compareCidrs(a: Cidr, b: Cidr): number {
+  if (a.base.family !== b.base.family) return a.base.family - b.base.family;
+  if (a.base.value !== b.base.value) return a.base.value < b.base.value ? -1 : 1;
+  return a.prefixBits - b.prefixBits;
+}
