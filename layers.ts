@@ -1,6 +1,6 @@
-/** Which folders of src/ each folder may import from. `bin` may see all; scripts/check-layers.mjs enforces it. */
+/** Which folders of src/ each folder may import from. `bin` may see all; scripts/check-layers.ts enforces it. */
 const core = ['base', 'net', 'model'];
-export const MAY_SEE = {
+export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   base: [],
   net: ['base'],
   model: ['base', 'net'],

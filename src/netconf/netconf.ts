@@ -1,0 +1,69 @@
+import type { LogLevel } from '../base/log.ts';
+import type { Address } from '../net/address.ts';
+import type { Cidr } from '../net/cidr.ts';
+import type { Datastore } from './connection.ts';
+
+/** Supported versions of the CNI specification, oldest first. */
+export const CNI_VERSIONS = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'] as const;
+export type CniVersion = (typeof CNI_VERSIONS)[number];
+
+/** A network configuration past its decoder: every default filled in, every rule checked. */
+export interface Netconf {
+  readonly name: string;
+  readonly cniVersion: CniVersion;
+  /** Undefined when the option is absent: the node's own name is used. */
+  readonly nodename: string | undefined;
+  readonly datastore: Datastore;
+  readonly log: LogSettings;
+  readonly ipam: Ipam;
+  readonly allowIpForwarding: boolean;
+  readonly readinessGates: readonly string[];
+  /** Bytes; undefined leaves it to the kernel. */
+  readonly mtu: number | undefined;
+  readonly numQueues: number;
+  readonly includeDefaultRoutes: boolean;
+  readonly policyType: 'orch' | undefined;
+  /** What the runtime adds to the configuration. */
+  readonly runtime: RuntimeInput;
+  /** Deprecated or ignored options, one sentence each, for the log. */
+  readonly warnings: readonly string[];
+}
+
+export interface LogSettings {
+  readonly level: LogLevel;
+  /** Undefined turns file logging off. */
+  readonly filePath: string | undefined;
+  readonly fileMaxSizeMb: number;
+  readonly fileMaxAgeDays: number;
+  readonly fileMaxCount: number;
+}
+
+export type Ipam =
+  | { readonly type: 'netplug-ipam'; readonly v4: PoolChoice; readonly v6: PoolChoice }
+  | {
+      readonly type: 'host-local';
+      /** Undefined when the option is absent (a default route per family). */
+      readonly routes: readonly Cidr[] | undefined;
+      /** Paths of values that need the node's pod CIDR, such as `ipam.ranges[0][0].subnet`. */
+      readonly podCidrPaths: readonly string[];
+    }
+  | { readonly type: 'other'; readonly plugin: string };
+
+/** `assign` is false when the family is switched off; `pools` undefined means every available pool. */
+export interface PoolChoice {
+  readonly assign: boolean;
+  readonly pools: readonly PoolRef[] | undefined;
+}
+
+/** A pool as an operator names it: by name, or by its exact CIDR. */
+export type PoolRef = { readonly by: 'name'; readonly name: string } | { readonly by: 'cidr'; readonly cidr: Cidr };
+
+export interface RuntimeInput {
+  /** The previous result as it came, when there is one. */
+  readonly prevResult: unknown;
+  /** `runtimeConfig.ips`, else `args.cni.ips`; prefix lengths are dropped. */
+  readonly ips: readonly Address[];
+  readonly mac: string | undefined;
+  /** `cni.dev/valid-attachments`, or the older `cni.dev/attachments`; undefined when the key is absent. */
+  readonly validAttachments: readonly { readonly containerId: string; readonly ifName: string }[] | undefined;
+}
