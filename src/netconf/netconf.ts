@@ -23,10 +23,18 @@ export interface Netconf {
   readonly numQueues: number;
   readonly includeDefaultRoutes: boolean;
   readonly policyType: 'orch' | undefined;
+  /** What is configured but needs the orchestrator's API; the caller refuses it with `netconf/needs-orchestrator`. */
+  readonly needsOrchestrator: readonly OrchestratorNeed[];
   /** What the runtime adds to the configuration. */
   readonly runtime: RuntimeInput;
   /** Deprecated or ignored options, one sentence each, for the log. */
   readonly warnings: readonly string[];
+}
+
+/** A setting that cannot work without the API of the orchestrator. */
+export interface OrchestratorNeed {
+  readonly path: string;
+  readonly reason: string;
 }
 
 export interface LogSettings {

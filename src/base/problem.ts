@@ -1,0 +1,76 @@
+import { type ErrorCode, NetplugError } from './errors.ts';
+
+/** One thing that is wrong with what somebody wrote, and where. */
+export interface Problem {
+  /** Such as `ipam.ranges[0][1].subnet`; empty for the document as a whole. */
+  readonly path: string;
+  readonly message: string;
+  readonly hint?: string;
+  readonly code: ErrorCode;
+}
+
+/** Problems and remarks while a document is being read. */
+export interface Findings {
+  readonly problems: Problem[];
+  /** Things that work but should be changed, one sentence each. */
+  readonly warnings: string[];
+}
+
+/** At most this many problems are spelled out in one error. */
+const SHOWN_PROBLEMS = 20;
+
+export function emptyFindings(): Findings {
+  return { problems: [], warnings: [] };
+}
+
+/** `at('ipam', 'ranges', 0, 1)` is `ipam.ranges[0][1]`; an empty first part means the document itself. */
+export function at(start: string, ...keys: readonly (string | number)[]): string {
+  let path = start;
+  for (const key of keys) {
+    if (typeof key === 'number') path += `[${String(key)}]`;
+    else if (!/^[A-Za-z_][\w-]*$/.test(key)) path += `[${JSON.stringify(key)}]`;
+    else path += path === '' ? key : `.${key}`;
+  }
+  return path;
+}
+
+/** Shows a value and its JSON type, as in `found true (boolean)`. Passwords inside URLs are left out. */
+export function showFound(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (value === null) return 'null';
+  const text = JSON.stringify(value).replaceAll(/:\/\/[^/\s"]*@/g, '://…@');
+  const short = text.length > 80 ? `${text.slice(0, 79)}…` : text;
+  return `${short} (${Array.isArray(value) ? 'array' : typeof value})`;
+}
+
+/** Ordered by path, numbers in paths as numbers; the same thing is said once. */
+export function sortProblems(problems: readonly Problem[]): Problem[] {
+  const byText = new Map(problems.map((problem) => [`${problem.path}\n${problem.message}`, problem]));
+  return [...byText.values()].sort((a, b) => compareText(a.path, b.path) || compareText(a.message, b.message));
+}
+
+/** One line: path, message, hint. */
+export function problemLine({ path, message, hint }: Problem): string {
+  return `${path === '' ? '' : `${path}: `}${message}${hint === undefined ? '' : ` (${hint})`}`;
+}
+
+/**
+ * The error that reports all problems, each on its own line. Its code is that of the problems when they agree, and
+ * `mixed` otherwise.
+ */
+export function problemsError(what: string, problems: readonly Problem[], mixed: ErrorCode): NetplugError {
+  const sorted = sortProblems(problems);
+  const [first] = sorted;
+  const code = first !== undefined && sorted.every((problem) => problem.code === first.code) ? first.code : mixed;
+  const lines = sorted.slice(0, SHOWN_PROBLEMS).map((problem) => `\n  ${problemLine(problem)}`);
+  if (sorted.length > SHOWN_PROBLEMS) lines.push(`\n  and ${String(sorted.length - SHOWN_PROBLEMS)} more`);
+  const count = sorted.length === 1 ? '1 problem' : `${String(sorted.length)} problems`;
+  return new NetplugError(code, `Cannot use ${what}: ${count}${lines.join('')}`, {
+    hint: 'Correct the values at the paths named',
+    facts: { paths: sorted.map(({ path }) => path) },
+  });
+}
+
+function compareText(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true });
+}
