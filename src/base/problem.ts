@@ -46,7 +46,7 @@ export function showFound(value: unknown): string {
 /** Ordered by path, numbers in paths as numbers; the same thing is said once. */
 export function sortProblems(problems: readonly Problem[]): Problem[] {
   const byText = new Map(problems.map((problem) => [`${problem.path}\n${problem.message}`, problem]));
-  return [...byText.values()].sort((a, b) => compareText(a.path, b.path) || compareText(a.message, b.message));
+  return [...byText.values()].sort((a, b) => compareText(`${a.path}\n${a.message}`, `${b.path}\n${b.message}`));
 }
 
 /** One line: path, message, hint. */

@@ -1,0 +1,4 @@
+/** RFC 1123 subdomain, as resource names are: lower-case letters, digits, `-` and `.`, at most 253. */
+export function isDnsSubdomain(text: string): boolean {
+  return text.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
+}

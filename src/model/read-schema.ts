@@ -1,0 +1,76 @@
+import * as v from 'valibot';
+import type { ErrorCode } from '../base/errors.ts';
+import { didYouMean, nearMiss } from '../base/near-miss.ts';
+import { at, type Findings, type Problem, showFound } from '../base/problem.ts';
+
+/**
+ * The text of every check in our schemas completes the sentence "allowed is …", so that one place writes the
+ * messages of all of them.
+ */
+type Entries = v.ObjectEntries;
+type Output<E extends Entries> = v.InferOutput<v.ObjectSchema<E, undefined>>;
+export type PartialOutput<E extends Entries> = { readonly [K in keyof E]?: v.InferOutput<E[K]> };
+
+export interface Place {
+  readonly path: string;
+  readonly code: ErrorCode;
+}
+
+/** What could be read: every entry without a problem in `values`, and all of them in `complete` when none had one. */
+export interface Reading<E extends Entries> {
+  readonly values: PartialOutput<E>;
+  readonly complete: Output<E> | undefined;
+}
+
+/** Reads each entry by itself, so that one bad entry does not hide the others from the rules that join them. */
+export function readEntries<const E extends Entries>(
+  entries: E,
+  raw: Readonly<Record<string, unknown>>,
+  { path, code, problems }: Place & Pick<Findings, 'problems'>,
+): Reading<E> {
+  const values: Record<string, unknown> = {};
+  let isComplete = true;
+  for (const [key, schema] of Object.entries(entries)) {
+    const result = v.safeParse(schema, Object.hasOwn(raw, key) ? raw[key] : undefined);
+    if (result.success) {
+      values[key] = result.output;
+    } else {
+      isComplete = false;
+      problems.push(...problemsOf(result.issues, { path: at(path, key), code }));
+    }
+  }
+  // Each key was read by its own schema just above; the compiler does not follow a loop over keys.
+  const read = values as Output<E>;
+  return { values: read, complete: isComplete ? read : undefined };
+}
+
+/** Our words for what a schema found. */
+export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code }: Place): Problem[] {
+  return issues.map((issue) => {
+    const keys = (issue.path ?? []).map(({ key }) => (typeof key === 'number' ? key : String(key)));
+    const hint = hintFor(issue);
+    const message =
+      issue.input === undefined
+        ? `missing; needed is ${issue.message}`
+        : `found ${showFound(issue.input)}, allowed is ${issue.message}`;
+    return { path: at(path, ...keys), message, code, ...(hint === undefined ? {} : { hint }) };
+  });
+}
+
+/** Quotes too many or too few, and slips in a word of a closed list. */
+function hintFor({ input, expected, kind }: v.BaseIssue<unknown>): string | undefined {
+  if (kind !== 'schema' || expected === null) return undefined;
+  const options = [...expected.matchAll(/"([^"]*)"/g)]
+    .map(([, option]) => option ?? '')
+    .filter((option) => option !== '');
+  if (typeof input === 'boolean' && options.includes(String(input))) return `write "${String(input)}" in quotes`;
+  if (typeof input !== 'string') return undefined;
+  if (expected === 'number' && /^\d+$/.test(input)) return `write ${input} without quotes`;
+  if (expected === 'boolean' && (input === 'true' || input === 'false')) return `write ${input} without quotes`;
+  const meant = nearMiss(input, options);
+  return meant === undefined ? undefined : didYouMean(meant);
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,136 @@
+import { emptyFindings, type Findings, type Problem, problemsError, showFound, sortProblems } from '../base/problem.ts';
+import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
+import type { Datastore } from './connection.ts';
+import { COMMON_FIELDS, MAIN_FIELDS } from './fields.ts';
+import { decideIpam } from './ipam.ts';
+import { decideConnection } from './kv.ts';
+import { CNI_VERSIONS, type CniVersion, type Ipam, type Netconf } from './netconf.ts';
+import { findNeeds } from './needs.ts';
+import { hasRuntimeRanges, readRuntimeInput } from './runtime-input.ts';
+import { checkKeys } from './unknown-keys.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+
+/** Which program reads: netplug itself, or its address manager, possibly under another main plugin. */
+export type ReadAs = 'network' | 'ipam';
+
+export interface Inspection {
+  /** Undefined when there are problems. */
+  readonly netconf?: Netconf;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+}
+
+const PLACE = { path: '', code: 'netconf/invalid' } as const;
+const SECTIONS = ['orch', 'container_settings', 'policy', 'feature_control'] as const;
+
+/** @throws netconf/invalid with every problem, or the code that all problems share. */
+export function decodeNetconf(raw: unknown, as: ReadAs): Netconf {
+  const { netconf, problems } = inspectNetconf(raw, as);
+  if (netconf === undefined) throw problemsError('the network configuration', problems, 'netconf/invalid');
+  return netconf;
+}
+
+/** Reads a network configuration and says everything that is wrong with it, in the order of the paths. */
+export function inspectNetconf(raw: unknown, as: ReadAs): Inspection {
+  const findings = emptyFindings();
+  const netconf = isRecord(raw) ? readNetconf(raw, as, findings) : undefined;
+  if (!isRecord(raw)) {
+    const message = `found ${showFound(raw)}, allowed is an object`;
+    findings.problems.push({ path: '', message, code: 'cni/input-undecodable' });
+  }
+  const { warnings } = findings;
+  const problems = sortProblems(findings.problems);
+  return netconf === undefined || problems.length > 0 ? { problems, warnings } : { netconf, problems, warnings };
+}
+
+function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefined {
+  const { problems, warnings } = findings;
+  const isOurs = as === 'network' || raw['type'] === 'netplug';
+  const common = readEntries(COMMON_FIELDS, raw, { ...PLACE, problems });
+  // Beside another main plugin its settings are not ours to read: ours then have their defaults.
+  const main = readEntries(MAIN_FIELDS, isOurs ? raw : { type: 'netplug' }, { ...PLACE, problems });
+  checkAllKeys(raw, isOurs, findings);
+  if (common.values.name === '') {
+    problems.push({ ...PLACE, path: 'name', message: 'found an empty string, allowed is any other string' });
+  }
+  const cniVersion = readVersion(common.values.cniVersion, problems);
+  const ipam = decideIpam(raw['ipam'], { as, hasRuntimeRanges: hasRuntimeRanges(raw) }, findings);
+  const datastore = decideDatastore(raw, common.values, findings);
+  const runtime = readRuntimeInput(raw, findings);
+  refuseSmallMtu(main.values.mtu, ipam, problems);
+  if (common.complete === undefined || main.complete === undefined) return undefined;
+  if (cniVersion === undefined || ipam === undefined) return undefined;
+  const { complete: c } = common;
+  const { complete: m } = main;
+  return {
+    name: c.name,
+    cniVersion,
+    nodename: c.nodename,
+    datastore,
+    log: {
+      level: c.log_level,
+      filePath: c.log_file_path,
+      fileMaxSizeMb: c.log_file_max_size,
+      fileMaxAgeDays: c.log_file_max_age,
+      fileMaxCount: c.log_file_max_count,
+    },
+    ipam,
+    allowIpForwarding: m.container_settings.allow_ip_forwarding,
+    readinessGates: m.readiness_gates,
+    mtu: m.mtu === 0 ? undefined : m.mtu,
+    numQueues: m.num_queues,
+    includeDefaultRoutes: m.include_default_routes,
+    policyType: m.policy.type === 'orch' ? 'orch' : undefined,
+    needsOrchestrator: findNeeds({
+      datastoreType: datastore.type,
+      ipam,
+      policy: m.policy,
+      features: m.feature_control,
+    }),
+    runtime,
+    warnings,
+  };
+}
+
+function readVersion(text: string | undefined, problems: Problem[]): CniVersion | undefined {
+  const version = CNI_VERSIONS.find((candidate) => candidate === text);
+  if (text !== undefined && version === undefined) {
+    const message = `found ${showFound(text)}, allowed is one of ${CNI_VERSIONS.map((each) => `"${each}"`).join(', ')}`;
+    problems.push({ path: 'cniVersion', message, code: 'cni/version-unsupported' });
+  }
+  return version;
+}
+
+function decideDatastore(raw: Raw, values: PartialOutput<typeof COMMON_FIELDS>, findings: Findings): Datastore {
+  if (values.datastore_type !== 'orch') return { type: 'kvv3', connection: decideConnection(values, findings) };
+  for (const key of Object.keys(raw)) {
+    if (key.startsWith('kv_')) findings.warnings.push(`${key} has no effect with "datastore_type": "orch"`);
+  }
+  return { type: 'orch' };
+}
+
+function checkAllKeys(raw: Raw, isOurs: boolean, findings: Findings): void {
+  const keys = [...Object.keys(COMMON_FIELDS), ...Object.keys(MAIN_FIELDS), 'ipam'];
+  checkKeys(raw, { keys, path: '', strictness: isOurs ? 'ours-alone' : 'beside-others' }, findings);
+  const sections = { ...COMMON_FIELDS, ...MAIN_FIELDS };
+  for (const path of isOurs ? SECTIONS : (['orch'] as const)) {
+    const section = raw[path];
+    if (!isRecord(section)) continue;
+    checkKeys(
+      section,
+      { keys: Object.keys(sections[path].pipe[0].wrapped.entries), path, strictness: 'ours-alone' },
+      findings,
+    );
+  }
+}
+
+/** IPv6 does not work over links with a smaller MTU than this (RFC 8200). */
+const SMALLEST_V6_MTU = 1280;
+
+function refuseSmallMtu(mtu: number | undefined, ipam: Ipam | undefined, problems: Problem[]): void {
+  if (mtu === undefined || mtu === 0 || mtu >= SMALLEST_V6_MTU) return;
+  if (ipam?.type !== 'netplug-ipam' || !ipam.v6.assign) return;
+  const message = `found ${showFound(mtu)}, allowed is at least ${String(SMALLEST_V6_MTU)} because IPv6 is assigned`;
+  problems.push({ ...PLACE, path: 'mtu', message });
+}

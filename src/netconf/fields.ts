@@ -1,0 +1,182 @@
+// One table of declarations: longer than most files because the configuration has that many fields.
+import * as v from 'valibot';
+import { LOG_LEVELS } from '../base/log.ts';
+import { AbsolutePath, EndpointList, HttpUrl, NodeNameText, OptionalText } from './field-types.ts';
+import { wholeNumber, yesOrNo } from './field-types.ts';
+
+const ONE_UP = { min: 1, max: 1_000_000 };
+const AT_LEAST_ONE = 'a whole number from 1 to 1000000';
+const DOMAIN = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.?$/i;
+const AUTHORITY = 'host:port, such as 127.0.0.1:2379';
+
+/** Read in every program. */
+export const COMMON_FIELDS = {
+  name: v.pipe(v.string('a string'), v.description('Network name.')),
+  cniVersion: v.optional(
+    v.pipe(v.string('a string'), v.description('Version of the CNI specification the configuration is written in.')),
+    '0.1.0',
+  ),
+  nodename: v.pipe(
+    NodeNameText,
+    v.description('Name the node agent registered under; needed when it differs from the host name of the node.'),
+  ),
+  datastore_type: v.pipe(
+    v.optional(v.picklist(['kvv3', 'orch'], '"kvv3" or "orch"'), 'kvv3'),
+    v.description('Where netplug keeps its records: a kv datastore, or the API of the orchestrator.'),
+  ),
+  log_level: v.pipe(
+    v.optional(v.picklist(LOG_LEVELS, '"ERROR", "WARNING", "INFO" or "DEBUG"'), 'INFO'),
+    v.description('Least severe level that is logged.'),
+  ),
+  log_file_path: v.pipe(
+    AbsolutePath,
+    v.description(
+      'Log file on the host, besides standard error. The shipped configuration sets `/var/log/netplug/cni/cni.log`; removing the option turns file logging off.',
+    ),
+  ),
+  log_file_max_size: v.pipe(
+    v.optional(wholeNumber(ONE_UP, AT_LEAST_ONE), 100),
+    v.description('Size in MB at which the log file is rotated.'),
+  ),
+  log_file_max_age: v.pipe(
+    v.optional(wholeNumber(ONE_UP, AT_LEAST_ONE), 30),
+    v.description('Days after which a rotated log file is removed.'),
+  ),
+  log_file_max_count: v.pipe(
+    v.optional(wholeNumber(ONE_UP, AT_LEAST_ONE), 10),
+    v.description('How many rotated log files are kept.'),
+  ),
+  kv_endpoints: v.pipe(EndpointList, v.description('Endpoints of the kv datastore: URLs separated by commas.')),
+  kv_discovery_srv: v.pipe(
+    v.optional(
+      v.pipe(
+        v.string('a string'),
+        v.check((domain) => domain === '' || DOMAIN.test(domain), 'a domain name'),
+        v.transform((domain) => (domain === '' ? undefined : domain)),
+      ),
+    ),
+    v.description('Domain whose SRV records name the endpoints. Excludes `kv_endpoints`.'),
+  ),
+  kv_key_file: v.pipe(
+    OptionalText,
+    v.description('Private key of the client certificate. Together with `kv_cert_file` it turns on mutual TLS.'),
+  ),
+  kv_cert_file: v.pipe(
+    OptionalText,
+    v.description('Client certificate of the plugin. Together with `kv_key_file` it turns on mutual TLS.'),
+  ),
+  kv_ca_cert_file: v.pipe(
+    OptionalText,
+    v.description('Root certificates trusted for the server; the file may hold several.'),
+  ),
+  kv_authority: v.pipe(
+    v.optional(
+      v.pipe(
+        v.string(AUTHORITY),
+        v.check((text) => text === '' || isAuthority(text), AUTHORITY),
+        v.transform((text) => (text === '' ? undefined : text)),
+      ),
+    ),
+    v.description('Deprecated, use `kv_endpoints`, which wins when both are set. `127.0.0.1:2379` unless set.'),
+  ),
+  kv_scheme: v.pipe(
+    v.optional(v.picklist(['http', 'https', ''], '"http" or "https"')),
+    v.description('Deprecated, use `kv_endpoints`. Scheme for `kv_authority`; `http` unless set.'),
+  ),
+  orch: v.pipe(
+    v.optional(
+      v.looseObject(
+        {
+          orchconfig: v.pipe(
+            AbsolutePath,
+            v.description('File that gives access to the API of the orchestrator (recommended).'),
+          ),
+          orch_api_root: v.pipe(
+            v.optional(v.union([v.literal(''), HttpUrl], HttpUrl.pipe[0].message)),
+            v.description('URL of the API, instead of a file.'),
+          ),
+          node_name: v.pipe(
+            NodeNameText,
+            v.description('Node whose pod CIDR is looked up; the host name unless set. For `usePodCidr` only.'),
+          ),
+        },
+        'an object',
+      ),
+      {},
+    ),
+    v.description('Access to the API of the orchestrator.'),
+  ),
+};
+
+/** Read by the main plugin only; another main plugin may use the same words for things of its own. */
+export const MAIN_FIELDS = {
+  type: v.pipe(v.literal('netplug', '"netplug"'), v.description('Name of the plugin.')),
+  container_settings: v.pipe(
+    v.optional(
+      v.looseObject(
+        { allow_ip_forwarding: v.pipe(yesOrNo(false), v.description('IP forwarding inside the container.')) },
+        'an object',
+      ),
+      {},
+    ),
+    v.description('Settings inside the namespace of the container.'),
+  ),
+  readiness_gates: v.pipe(
+    v.optional(v.array(HttpUrl, 'an array of URLs'), []),
+    v.description('URLs that must all answer with success before a pod gets its network.'),
+  ),
+  policy: v.pipe(
+    v.optional(
+      v.looseObject(
+        {
+          type: v.pipe(
+            v.optional(v.picklist(['orch', ''], '"orch", the only supported value')),
+            v.description('`orch` reads labels and annotations of pods from the orchestrator.'),
+          ),
+        },
+        'an object',
+      ),
+      {},
+    ),
+    v.description('Integration of network policy.'),
+  ),
+  feature_control: v.pipe(
+    v.optional(
+      v.looseObject(
+        {
+          ip_addrs_no_ipam: v.pipe(yesOrNo(false), v.description('Allows the annotation `ipAddrsNoIpam`.')),
+          floating_ips: v.pipe(yesOrNo(false), v.description('Allows the annotation `floatingIPs`.')),
+        },
+        'an object',
+      ),
+      {},
+    ),
+    v.description('Switches for features that are off unless asked for.'),
+  ),
+  num_queues: v.pipe(
+    v.optional(wholeNumber({ min: 1, max: 4096 }, 'a whole number from 1 to 4096'), 1),
+    v.description('Receive and transmit queues of each end of the link.'),
+  ),
+  mtu: v.pipe(
+    v.optional(
+      v.pipe(
+        v.number('0 or a whole number from 68 to 65535'),
+        v.check((mtu) => mtu === 0 || isMtu(mtu), '0 or a whole number from 68 to 65535'),
+      ),
+      0,
+    ),
+    v.description('Largest packet of the link in bytes; 0 leaves it to the kernel.'),
+  ),
+  include_default_routes: v.pipe(
+    yesOrNo(false),
+    v.description('With `host-local` and `ipam.routes`: also installs the default routes.'),
+  ),
+};
+
+function isAuthority(text: string): boolean {
+  return /^[^/?#\s@:]+(:\d{1,5})?$|^\[[0-9a-f:.]+\](:\d{1,5})?$/i.test(text) && URL.canParse(`http://${text}`);
+}
+
+function isMtu(mtu: number): boolean {
+  return Number.isInteger(mtu) && mtu >= 68 && mtu <= 65_535;
+}

@@ -1,0 +1,82 @@
+import { at, type Findings, type Problem, showFound } from '../base/problem.ts';
+import type { PartialOutput } from '../model/read-schema.ts';
+import { type Cidr, formatCidr, tryReadCidr } from '../net/cidr.ts';
+import {
+  overlaps,
+  POD_CIDR_WORDS,
+  podCidrWord,
+  readRange,
+  type RangeText,
+  type ReadRange,
+} from './host-local-range.ts';
+import type { HOST_LOCAL_FIELDS } from './ipam-fields.ts';
+import type { Ipam } from './netconf.ts';
+
+type HostLocal = Extract<Ipam, { type: 'host-local' }>;
+type Values = PartialOutput<typeof HOST_LOCAL_FIELDS>;
+
+/** Checks what the standard plugin would only refuse at the first pod, and finds what needs the node's pod CIDR. */
+export function decideHostLocal(values: Values, hasRuntimeRanges: boolean, { problems }: Findings): HostLocal {
+  const sets = rangeSets(values, problems);
+  const ranges = sets.flat();
+  for (const set of sets) refuseMixedFamilies(set, problems);
+  refuseOverlaps(ranges, problems);
+  if (values.subnet === undefined && (values.ranges ?? []).length === 0 && !hasRuntimeRanges) {
+    const message = 'missing; host-local needs at least one range with "subnet"';
+    problems.push({ path: 'ipam.ranges', message, code: 'netconf/invalid' });
+  }
+  return {
+    type: 'host-local',
+    routes: values.routes === undefined ? undefined : readRoutes(values.routes, problems),
+    podCidrPaths: ranges.filter(({ podCidr }) => podCidr !== undefined).map(({ path }) => at(path, 'subnet')),
+  };
+}
+
+function rangeSets(values: Values, problems: Problem[]): ReadRange[][] {
+  const sets: ReadRange[][] = [];
+  const { subnet, rangeStart, rangeEnd, gateway } = values;
+  if (subnet !== undefined) sets.push([readRange({ subnet, rangeStart, rangeEnd, gateway }, 'ipam', problems)]);
+  for (const [index, set] of (values.ranges ?? []).entries()) {
+    if (set.length === 0) {
+      const message = 'found an empty set, allowed is at least one range';
+      problems.push({ path: at('ipam.ranges', index), message, code: 'netconf/invalid' });
+    }
+    sets.push(set.map((range: RangeText, place) => readRange(range, at('ipam.ranges', index, place), problems)));
+  }
+  return sets;
+}
+
+function refuseMixedFamilies(set: readonly ReadRange[], problems: Problem[]): void {
+  const [first] = set;
+  for (const { family, path } of set) {
+    if (first?.family === undefined || family === undefined || family === first.family) continue;
+    const message = `is IPv${String(family)}, while the set starts with IPv${String(first.family)}`;
+    const hint = 'one set gives one address: put the other family into a set of its own';
+    problems.push({ path: at(path, 'subnet'), message, hint, code: 'netconf/invalid' });
+  }
+}
+
+function refuseOverlaps(ranges: readonly ReadRange[], problems: Problem[]): void {
+  for (const [index, range] of ranges.entries()) {
+    const other = ranges.slice(0, index).find((earlier) => overlaps(earlier, range));
+    if (other === undefined) continue;
+    problems.push({ path: range.path, message: `overlaps ${other.path}`, code: 'netconf/invalid' });
+  }
+}
+
+/** A present but empty list is taken by its word: no routes. */
+function readRoutes(routes: readonly { readonly dst: string }[], problems: Problem[]): Cidr[] {
+  const cidrs: Cidr[] = [];
+  for (const [index, { dst }] of routes.entries()) {
+    const reading = tryReadCidr(dst);
+    if (reading !== undefined && !reading.hostBits) {
+      cidrs.push(reading.cidr);
+      continue;
+    }
+    let allowed = reading === undefined ? 'a CIDR' : `a CIDR without host bits, here "${formatCidr(reading.cidr)}"`;
+    if (podCidrWord(dst) !== undefined) allowed = `a CIDR; ${POD_CIDR_WORDS} may only be the value of "subnet"`;
+    const message = `found ${showFound(dst)}, allowed is ${allowed}`;
+    problems.push({ path: at('ipam.routes', index, 'dst'), message, code: 'netconf/invalid' });
+  }
+  return cidrs;
+}

@@ -1,0 +1,124 @@
+import { didYouMean, nearMiss } from '../base/near-miss.ts';
+import { at, type Findings, showFound } from '../base/problem.ts';
+import { isRecord, readEntries } from '../model/read-schema.ts';
+import type { Family } from '../net/address.ts';
+import { decideHostLocal } from './host-local.ts';
+import { HOST_LOCAL_FIELDS, IPAM_FIELDS, POOL_FIELDS, RangeSchema, RouteSchema, TYPE_FIELD } from './ipam-fields.ts';
+import type { Ipam, PoolChoice } from './netconf.ts';
+import { readPools } from './pools.ts';
+import { checkKeys } from './unknown-keys.ts';
+
+const CODE = 'netconf/invalid';
+const PLACE = { path: 'ipam', code: CODE } as const;
+
+/** What else of the configuration the address manager's section is read with. */
+export interface IpamContext {
+  readonly as: 'network' | 'ipam';
+  /** Whether the runtime passes ranges of its own to `host-local`. */
+  readonly hasRuntimeRanges: boolean;
+}
+
+/** The section `ipam`; undefined when a problem says why. */
+export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, findings: Findings): Ipam | undefined {
+  const { problems } = findings;
+  if (!isRecord(raw)) {
+    const found = raw === undefined ? 'missing; needed is' : `found ${showFound(raw)}, allowed is`;
+    problems.push({ path: 'ipam', message: `${found} an object with "type"`, code: CODE });
+    return undefined;
+  }
+  const { type } = readEntries(TYPE_FIELD, raw, { ...PLACE, problems }).values;
+  if (type === undefined) return undefined;
+  const meant = nearMiss(type, ['netplug-ipam', 'host-local']);
+  if (type === '' || type.includes('/') || (meant !== undefined && meant !== type)) {
+    const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
+    const message = `found ${showFound(type)}, allowed is "netplug-ipam", "host-local" or the name of another plugin`;
+    problems.push({ path: 'ipam.type', message, code: CODE, ...hint });
+    return undefined;
+  }
+  if (as === 'ipam' && type !== 'netplug-ipam') {
+    const message = `found ${showFound(type)}, allowed is "netplug-ipam", because netplug-ipam was called`;
+    problems.push({ path: 'ipam.type', message, code: CODE });
+    return undefined;
+  }
+  if (type !== 'netplug-ipam' && type !== 'host-local') return { type: 'other', plugin: type };
+  checkKeys(raw, { keys: Object.keys(IPAM_FIELDS), path: 'ipam', strictness: 'ours-alone' }, findings);
+  return type === 'netplug-ipam' ? decidePools(raw, findings) : decideRanges(raw, hasRuntimeRanges, findings);
+}
+
+function decidePools(raw: Readonly<Record<string, unknown>>, findings: Findings): Ipam {
+  const { problems } = findings;
+  const { values } = readEntries(POOL_FIELDS, raw, { ...PLACE, problems });
+  refuseKeys(raw, Object.keys(HOST_LOCAL_FIELDS), 'belongs to host-local, not to netplug-ipam', findings);
+  const v4 = choosePools({ family: 4, assign: values.assign_ipv4, pools: values.ipv4_pools }, findings);
+  const v6 = choosePools({ family: 6, assign: values.assign_ipv6, pools: values.ipv6_pools }, findings);
+  if (values.assign_ipv4 === false && values.assign_ipv6 === false) {
+    const message = 'neither IPv4 nor IPv6 addresses are assigned';
+    const hint = 'set ipam.assign_ipv4 or ipam.assign_ipv6 to "true"';
+    problems.push({ path: 'ipam.assign_ipv4', message, hint, code: CODE });
+  }
+  return { type: 'netplug-ipam', v4, v6 };
+}
+
+function choosePools(
+  { family, assign, pools }: { family: Family; assign: boolean | undefined; pools: readonly string[] | undefined },
+  { problems, warnings }: Findings,
+): PoolChoice {
+  const name = `ipv${String(family)}_pools`;
+  const switchName = `assign_ipv${String(family)}`;
+  // What the switch says is unknown when it could not be read; the pools are then checked all the same.
+  if (assign !== false)
+    return { assign: true, pools: readPools(pools, { path: at('ipam', name), family }, { problems }) };
+  if (pools !== undefined && pools.length > 0) {
+    warnings.push(`ipam.${name} has no effect: ipam.${switchName} is "false"`);
+  }
+  const unused = readPools(pools, { path: at('ipam', name), family }, { problems: [] });
+  return { assign: false, pools: unused };
+}
+
+function decideRanges(raw: Readonly<Record<string, unknown>>, hasRuntimeRanges: boolean, findings: Findings): Ipam {
+  const { values } = readEntries(HOST_LOCAL_FIELDS, raw, { ...PLACE, problems: findings.problems });
+  refuseKeys(raw, ['ipv4_pools', 'ipv6_pools'], 'needs "type": "netplug-ipam"; host-local knows no pools', findings);
+  for (const key of ['assign_ipv4', 'assign_ipv6']) {
+    if (Object.hasOwn(raw, key)) findings.warnings.push(`ipam.${key} has no effect with host-local`);
+  }
+  for (const [place, range] of nestedRecords(raw['ranges'], 2)) {
+    checkKeys(
+      range,
+      { keys: Object.keys(RangeSchema.entries), path: `ipam.ranges${place}`, strictness: 'ours-alone' },
+      findings,
+    );
+  }
+  for (const [place, route] of nestedRecords(raw['routes'], 1)) {
+    checkKeys(
+      route,
+      { keys: Object.keys(RouteSchema.entries), path: `ipam.routes${place}`, strictness: 'ours-alone' },
+      findings,
+    );
+  }
+  const isRangeBroken = Object.hasOwn(raw, 'ranges') && values.ranges === undefined;
+  return decideHostLocal(values, hasRuntimeRanges || isRangeBroken, findings);
+}
+
+// oxlint-disable-next-line max-params -- an options object would only rename the four
+function refuseKeys(
+  raw: Readonly<Record<string, unknown>>,
+  keys: readonly string[],
+  message: string,
+  { problems }: Findings,
+): void {
+  for (const key of keys) {
+    if (Object.hasOwn(raw, key)) problems.push({ path: at('ipam', key), message, code: CODE });
+  }
+}
+
+/** The objects inside `depth` levels of arrays, each with its place such as `[0][1]`. */
+function nestedRecords(raw: unknown, depth: number): [string, Readonly<Record<string, unknown>>][] {
+  if (depth === 0) return isRecord(raw) ? [['', raw]] : [];
+  if (!Array.isArray(raw)) return [];
+  return raw.flatMap((item: unknown, index) =>
+    nestedRecords(item, depth - 1).map(([place, record]): [string, Readonly<Record<string, unknown>>] => [
+      `[${String(index)}]${place}`,
+      record,
+    ]),
+  );
+}

@@ -1,0 +1,51 @@
+import type { PartialOutput } from '../model/read-schema.ts';
+import type { Findings } from '../base/problem.ts';
+import type { KvConnection, KvEndpoints } from './connection.ts';
+import type { COMMON_FIELDS } from './fields.ts';
+
+type Values = PartialOutput<typeof COMMON_FIELDS>;
+
+/** The connection that the new, the deprecated and the default options add up to. */
+export function decideConnection(values: Values, findings: Findings): KvConnection {
+  const { kv_key_file: keyFile, kv_cert_file: certFile, kv_ca_cert_file: caCertFile } = values;
+  if ((keyFile === undefined) !== (certFile === undefined)) {
+    const [there, missing] = keyFile === undefined ? ['kv_cert_file', 'kv_key_file'] : ['kv_key_file', 'kv_cert_file'];
+    findings.problems.push({
+      path: missing,
+      message: `missing, while ${there} is set`,
+      hint: `set ${missing} too for mutual TLS, or remove ${there}`,
+      code: 'netconf/invalid',
+    });
+  }
+  for (const [key, path] of Object.entries({
+    kv_key_file: keyFile,
+    kv_cert_file: certFile,
+    kv_ca_cert_file: caCertFile,
+  })) {
+    if (path !== undefined && !path.startsWith('/')) {
+      findings.warnings.push(`${key} is relative to the working directory of the runtime; write an absolute path`);
+    }
+  }
+  return { endpoints: decideEndpoints(values, findings), keyFile, certFile, caCertFile };
+}
+
+function decideEndpoints(values: Values, { problems, warnings }: Findings): KvEndpoints {
+  const { kv_endpoints: urls, kv_discovery_srv: domain, kv_authority: authority } = values;
+  const scheme = values.kv_scheme === '' ? undefined : values.kv_scheme;
+  const deprecated = Object.entries({ kv_authority: authority, kv_scheme: scheme })
+    .filter(([, value]) => value !== undefined)
+    .map(([key]) => key);
+  if (urls !== undefined && domain !== undefined) {
+    const hint = 'keep one of the two';
+    problems.push({ path: 'kv_discovery_srv', message: 'excludes kv_endpoints', hint, code: 'netconf/invalid' });
+  }
+  if (urls !== undefined || domain !== undefined) {
+    const used = urls === undefined ? 'kv_discovery_srv' : 'kv_endpoints';
+    for (const key of deprecated) warnings.push(`${key} is deprecated and has no effect beside ${used}; remove it`);
+    return urls === undefined ? { from: 'srv', domain: domain ?? '' } : { from: 'list', urls };
+  }
+  const url = `${scheme ?? 'http'}://${authority ?? '127.0.0.1:2379'}`;
+  for (const key of deprecated) warnings.push(`${key} is deprecated; write kv_endpoints as "${url}" instead`);
+  if (deprecated.length === 0) warnings.push(`No kv_endpoints are given; "${url}" is used`);
+  return { from: 'list', urls: [url] };
+}

@@ -1,0 +1,45 @@
+import { at, type Findings, showFound } from '../base/problem.ts';
+import { isDnsSubdomain } from '../model/dns-name.ts';
+import { type Family, tryParseAddress } from '../net/address.ts';
+import { formatCidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
+import type { PoolRef } from './netconf.ts';
+
+/** Where a list of pools stands, and for which family. */
+export interface PoolList {
+  readonly path: string;
+  readonly family: Family;
+}
+
+/** An empty list restricts nothing, like an absent one. */
+export function readPools(
+  texts: readonly string[] | undefined,
+  { path, family }: PoolList,
+  { problems }: Pick<Findings, 'problems'>,
+): readonly PoolRef[] | undefined {
+  if (texts === undefined || texts.length === 0) return undefined;
+  const pools: PoolRef[] = [];
+  for (const [index, text] of texts.entries()) {
+    const read = readPool(text, family);
+    if (typeof read === 'object') pools.push(read);
+    else {
+      const message = `found ${showFound(text)}, allowed is ${read}`;
+      problems.push({ path: at(path, index), message, code: 'netconf/invalid' });
+    }
+  }
+  return pools;
+}
+
+/** The pool, or what is allowed instead. */
+function readPool(text: string, family: Family): PoolRef | string {
+  if (text.includes('/')) {
+    const reading = tryReadCidr(text);
+    if (reading === undefined) return 'a pool name or a CIDR';
+    if (reading.cidr.base.family !== family) return `an IPv${String(family)} pool; this CIDR is of the other family`;
+    if (reading.hostBits) return `a CIDR without host bits, here "${formatCidr(reading.cidr)}"`;
+    return { by: 'cidr', cidr: reading.cidr };
+  }
+  const address = tryParseAddress(text);
+  if (address !== undefined) return `a pool name or a CIDR such as "${formatCidr(hostCidr(address))}"`;
+  if (!isDnsSubdomain(text)) return 'a pool name (lower-case letters, digits, "-" and ".") or a CIDR';
+  return { by: 'name', name: text };
+}

@@ -1,0 +1,90 @@
+import * as v from 'valibot';
+import { at, type Findings, type Problem, showFound } from '../base/problem.ts';
+import { isRecord, problemsOf } from '../model/read-schema.ts';
+import { type Address, tryParseAddress } from '../net/address.ts';
+import { tryParseMac } from '../net/mac.ts';
+import { tryReadCidr } from '../net/cidr.ts';
+import type { RuntimeInput } from './netconf.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+const CODE = 'netconf/invalid';
+const Attachments = v.array(
+  v.looseObject({ containerID: v.string('a string'), ifname: v.string('a string') }, 'an object'),
+  'an array of objects with containerID and ifname',
+);
+
+/** What the runtime adds. Runtimes written in Go do not care about the letter case of keys, so neither do we here. */
+export function readRuntimeInput(raw: Raw, { problems }: Findings): RuntimeInput {
+  const config = section(raw, 'runtimeConfig', problems);
+  const args = section(raw, 'args', problems);
+  const fromConfig = readIps(valueOf(config, 'ips'), 'runtimeConfig.ips', problems);
+  const cniArgs = valueOf(args, 'cni');
+  const fromArgs = readIps(valueOf(isRecord(cniArgs) ? cniArgs : {}, 'ips'), 'args.cni.ips', problems);
+  return {
+    prevResult: raw['prevResult'] ?? undefined,
+    ips: fromConfig ?? fromArgs ?? [],
+    mac: readMac(valueOf(config, 'mac'), problems),
+    validAttachments: readAttachments(raw, problems),
+  };
+}
+
+/** Whether the runtime passes ranges on to `host-local`. */
+export function hasRuntimeRanges(raw: Raw): boolean {
+  const config = raw['runtimeConfig'];
+  return isRecord(config) && (valueOf(config, 'ipRanges') ?? undefined) !== undefined;
+}
+
+function section(raw: Raw, key: string, problems: Problem[]): Raw {
+  const value = raw[key] ?? {};
+  if (isRecord(value)) return value;
+  problems.push({ path: key, message: `found ${showFound(value)}, allowed is an object`, code: CODE });
+  return {};
+}
+
+function valueOf(raw: Raw, key: string): unknown {
+  const folded = key.toLowerCase();
+  return raw[key] ?? Object.entries(raw).find(([candidate]) => candidate.toLowerCase() === folded)?.[1];
+}
+
+/** Undefined when nothing is asked for; Go writes an empty list as null. */
+function readIps(value: unknown, path: string, problems: Problem[]): Address[] | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (!Array.isArray(value)) {
+    problems.push({ path, message: `found ${showFound(value)}, allowed is an array of addresses`, code: CODE });
+    return undefined;
+  }
+  const addresses: Address[] = [];
+  for (const [index, item] of value.entries()) {
+    const address = typeof item === 'string' ? (tryReadCidr(item)?.address ?? tryParseAddress(item)) : undefined;
+    if (address === undefined) {
+      const message = `found ${showFound(item)}, allowed is an IP address, with or without prefix length`;
+      problems.push({ path: at(path, index), message, code: CODE });
+    } else if (addresses.some(({ family }) => family === address.family)) {
+      const message = `is a second IPv${String(address.family)} address, allowed is one of each family`;
+      problems.push({ path: at(path, index), message, code: 'ipam/request-invalid' });
+    } else {
+      addresses.push(address);
+    }
+  }
+  return addresses.length === 0 ? undefined : addresses;
+}
+
+function readMac(value: unknown, problems: Problem[]): string | undefined {
+  if (value === undefined || value === null || value === '') return undefined;
+  const mac = typeof value === 'string' ? tryParseMac(value) : undefined;
+  if (mac === undefined) {
+    const message = `found ${showFound(value)}, allowed is a unicast hardware address such as "0a:58:0a:00:00:01"`;
+    problems.push({ path: 'runtimeConfig.mac', message, code: CODE });
+  }
+  return mac;
+}
+
+function readAttachments(raw: Raw, problems: Problem[]): RuntimeInput['validAttachments'] {
+  const key = ['cni.dev/valid-attachments', 'cni.dev/attachments'].find((name) => (raw[name] ?? null) !== null);
+  if (key === undefined) return undefined;
+  const result = v.safeParse(Attachments, raw[key]);
+  if (result.success)
+    return result.output.map(({ containerID, ifname }) => ({ containerId: containerID, ifName: ifname }));
+  problems.push(...problemsOf(result.issues, { path: at('', key), code: CODE }));
+  return undefined;
+}
