@@ -1,20 +1,97 @@
+import * as v from 'valibot';
+import { bitsOf, type Family } from '../net/address.ts';
+import { type Cidr, cidrsOverlap, formatCidr, parseCidr, tryReadCidr } from '../net/cidr.ts';
+import { type Problem, showFound } from '../base/problem.ts';
+import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
+import { CidrText, flag, SelectorText } from './spec-types.ts';
 
-export type EncapsulationMode = 'Never' | 'Always' | 'CrossSubnet';
-export type PoolUse = 'Workload' | 'Tunnel';
+const POOL_USES = ['Workload', 'Tunnel'] as const;
+const MODES = ['Never', 'Always', 'CrossSubnet'] as const;
+export type PoolUse = (typeof POOL_USES)[number];
+export type EncapsulationMode = (typeof MODES)[number];
 
-export interface IpPoolSpec {
-  /** Canonical CIDR text, host bits clear. */
-  readonly cidr: string;
-  readonly ipipMode: EncapsulationMode;
-  readonly vxlanMode: EncapsulationMode;
-  readonly natOutgoing: boolean;
-  readonly disabled: boolean;
-  readonly disableBGPExport: boolean;
-  /** Prefix length of the blocks nodes claim: 26 for IPv4, 122 for IPv6 unless set. */
-  readonly blockSize: number;
-  /** Selector over node labels; `all()` unless set. */
-  readonly nodeSelector: string;
-  readonly allowedUses: readonly PoolUse[];
-}
+const Mode = v.optional(v.picklist(MODES, '"Never", "Always" or "CrossSubnet"'), 'Never');
+
+/** The spec as people write it; `checkIpPool` has the rules that join fields. */
+export const IP_POOL_FIELDS = {
+  cidr: v.pipe(CidrText, v.description('Range of the pool. Cannot be changed.')),
+  ipipMode: v.pipe(Mode, v.description('IP-in-IP encapsulation between nodes; IPv4 only.')),
+  vxlanMode: v.pipe(Mode, v.description('VXLAN encapsulation between nodes.')),
+  natOutgoing: v.pipe(
+    flag(false),
+    v.description('Hides pods behind their node towards destinations outside all pools.'),
+  ),
+  disabled: v.pipe(flag(false), v.description('No new addresses from this pool; those assigned keep working.')),
+  disableBGPExport: v.pipe(flag(false), v.description('Keeps routes to this pool out of BGP.')),
+  blockSize: v.pipe(
+    v.optional(v.pipe(v.number('a whole number'), v.integer('a whole number'))),
+    v.description('Prefix length of the blocks nodes claim: 26 for IPv4, 122 for IPv6 unless set. Cannot be changed.'),
+  ),
+  nodeSelector: v.pipe(v.optional(SelectorText, 'all()'), v.description('Nodes that may use the pool.')),
+  allowedUses: v.pipe(
+    v.optional(
+      v.pipe(
+        v.array(v.picklist(POOL_USES, '"Workload" or "Tunnel"'), 'an array of strings'),
+        v.minLength(1, 'at least one of "Workload" and "Tunnel"'),
+        v.check((uses) => new Set(uses).size === uses.length, 'each use at most once'),
+        v.readonly(),
+      ),
+      [...POOL_USES],
+    ),
+    v.description('What addresses of the pool may be used for.'),
+  ),
+};
+
+type WrittenSpec = v.InferOutput<v.ObjectSchema<typeof IP_POOL_FIELDS, undefined>>;
+/** Canonical CIDR, every default filled in. */
+export type IpPoolSpec = Readonly<Omit<WrittenSpec, 'blockSize'>> & { readonly blockSize: number };
 export type IpPool = Resource<'IPPool', IpPoolSpec>;
+
+const BLOCK_SIZES = { 4: { smallest: 20, largest: 32, default: 26 }, 6: { smallest: 116, largest: 128, default: 122 } };
+const NO_POOL_HERE = {
+  'link-local': ['169.254.0.0/16', 'fe80::/10'],
+  loopback: ['127.0.0.0/8', '::1/128'],
+  multicast: ['224.0.0.0/4', 'ff00::/8'],
+};
+
+/** The rules that join fields of a pool, on as many of them as could be read. */
+export function checkIpPool(spec: PartialOutput<typeof IP_POOL_FIELDS>): Problem[] {
+  const problems: Problem[] = [];
+  const refuse = (field: string, message: string): void => {
+    problems.push({ path: `spec.${field}`, message, code: 'resource/invalid' });
+  };
+  const isIpip = (spec.ipipMode ?? 'Never') !== 'Never';
+  if (isIpip && (spec.vxlanMode ?? 'Never') !== 'Never')
+    refuse('vxlanMode', 'excludes ipipMode: one of them must be "Never"');
+  const cidr = spec.cidr === undefined ? undefined : tryReadCidr(spec.cidr)?.cidr;
+  if (cidr === undefined) return problems;
+  const { family } = cidr.base;
+  if (isIpip && family === 6)
+    refuse('ipipMode', `found ${showFound(spec.ipipMode)}, allowed is "Never" for an IPv6 pool`);
+  for (const [kind, ranges] of Object.entries(NO_POOL_HERE)) {
+    const range = ranges.find((text) => cidrsOverlap(parseCidr(text), cidr));
+    if (range !== undefined) refuse('cidr', `${formatCidr(cidr)} overlaps the ${kind} addresses ${range}`);
+  }
+  checkBlockSize({ cidr, blockSize: spec.blockSize ?? defaultBlockSize(family), disabled: spec.disabled }, refuse);
+  return problems;
+}
+
+export function defaultBlockSize(family: Family): number {
+  return BLOCK_SIZES[family].default;
+}
+
+function checkBlockSize(
+  { cidr, blockSize, disabled }: { cidr: Cidr; blockSize: number; disabled: boolean | undefined },
+  refuse: (field: string, message: string) => void,
+): void {
+  const { smallest, largest } = BLOCK_SIZES[cidr.base.family];
+  if (blockSize < smallest || blockSize > largest) {
+    const range = `from ${String(smallest)} to ${String(largest)} for an IPv${String(cidr.base.family)} pool`;
+    refuse('blockSize', `found ${showFound(blockSize)}, allowed is a whole number ${range}`);
+  } else if (blockSize < cidr.prefixBits && disabled !== true) {
+    const bits = `a /${String(blockSize)} block does not fit into ${formatCidr(cidr)}`;
+    const allBits = bitsOf(cidr.base.family);
+    refuse('blockSize', `${bits}; allowed is ${String(cidr.prefixBits)} to ${String(allBits)}`);
+  }
+}

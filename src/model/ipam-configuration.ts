@@ -1,11 +1,27 @@
+import * as v from 'valibot';
+import { flag } from './spec-types.ts';
 import type { Resource } from './resource.ts';
 
-export interface IpamConfigurationSpec {
-  /** When true, a node never uses a block of another node. */
-  readonly strictAffinity: boolean;
-  /** How many blocks one node may own per address family; 0 sets no limit. */
-  readonly maxBlocksPerNode: number;
-}
+export const IPAM_CONFIGURATION_FIELDS = {
+  strictAffinity: v.pipe(flag(false), v.description('When true, a node never uses a block of another node.')),
+  maxBlocksPerNode: v.pipe(
+    v.optional(
+      v.pipe(
+        v.number('a whole number from 0'),
+        v.integer('a whole number from 0'),
+        v.minValue(0, 'a whole number from 0'),
+      ),
+      0,
+    ),
+    v.description('How many blocks one node may own per address family; 0 sets no limit.'),
+  ),
+};
+
+export type IpamConfigurationSpec = Readonly<
+  v.InferOutput<v.ObjectSchema<typeof IPAM_CONFIGURATION_FIELDS, undefined>>
+>;
 export type IpamConfiguration = Resource<'IPAMConfiguration', IpamConfigurationSpec>;
 
+/** The only name there is for this kind. */
+export const IPAM_CONFIGURATION_NAME = 'default';
 export const DEFAULT_IPAM_CONFIGURATION: IpamConfigurationSpec = { strictAffinity: false, maxBlocksPerNode: 0 };

@@ -33,7 +33,7 @@ export function readEntries<const E extends Entries>(
   for (const [key, schema] of Object.entries(entries)) {
     const result = v.safeParse(schema, Object.hasOwn(raw, key) ? raw[key] : undefined);
     if (result.success) {
-      values[key] = result.output;
+      if (result.output !== undefined) values[key] = result.output;
     } else {
       isComplete = false;
       problems.push(...problemsOf(result.issues, { path: at(path, key), code }));

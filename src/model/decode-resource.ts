@@ -1,0 +1,117 @@
+import { didYouMean, nearMiss } from '../base/near-miss.ts';
+import { at, problemLine, type Problem, showFound, sortProblems } from '../base/problem.ts';
+import type { AnyResource } from './kinds.ts';
+import { DROPPED_METADATA, METADATA_FIELDS } from './metadata.ts';
+import { isRecord, readEntries } from './read-schema.ts';
+import { API_VERSION, type Metadata } from './resource.ts';
+import { findSpecReader, KIND_NAMES, type SpecReader } from './spec-readers.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+const CODE = 'resource/invalid';
+
+/** Reads a resource as somebody wrote it: every rule holds, every default is filled in, nothing unknown is let by. */
+export function decodeResource(raw: unknown): { resource: AnyResource } | { problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const resource = readWritten(raw, problems);
+  if (resource !== undefined && problems.length === 0) return { resource };
+  return { problems: sortProblems(problems) };
+}
+
+/**
+ * Reads a resource as the datastore keeps it: fields that only a newer release knows stay, absent ones get their
+ * defaults. Returns what is wrong when the record cannot be used.
+ */
+export function decodeStoredResource(raw: unknown): AnyResource | string {
+  if (!isRecord(raw)) return `found ${showFound(raw)}, allowed is an object`;
+  const problems: Problem[] = [];
+  const reader = readKind(raw, problems);
+  const name = isRecord(raw['metadata']) ? raw['metadata']['name'] : undefined;
+  if (typeof name !== 'string' || name === '') problems.push({ path: 'metadata.name', message: 'missing', code: CODE });
+  const rawSpec = raw['spec'] ?? {};
+  if (!isRecord(rawSpec)) return `spec: found ${showFound(rawSpec)}, allowed is an object`;
+  const spec = reader?.read(rawSpec, problems);
+  if (spec === undefined || problems.length > 0) return sortProblems(problems).map(problemLine).join('; ');
+  // The kind chose the reader of the spec; the compiler does not connect the two.
+  return { ...raw, spec: { ...rawSpec, ...spec } } as unknown as AnyResource;
+}
+
+function readWritten(raw: unknown, problems: Problem[]): AnyResource | undefined {
+  if (!isRecord(raw)) {
+    problems.push({ path: '', message: `found ${showFound(raw)}, allowed is an object`, code: CODE });
+    return undefined;
+  }
+  const reader = readKind(raw, problems);
+  refuseUnknown(raw, { known: ['apiVersion', 'kind', 'metadata', 'spec'], dropped: ['status'], path: '' }, problems);
+  const metadata = readMetadata(raw['metadata'], reader, problems);
+  const rawSpec = raw['spec'] ?? {};
+  if (!isRecord(rawSpec)) {
+    problems.push({ path: 'spec', message: `found ${showFound(rawSpec)}, allowed is an object`, code: CODE });
+    return undefined;
+  }
+  if (reader === undefined) return undefined;
+  refuseUnknown(rawSpec, { known: reader.fields, dropped: [], path: 'spec' }, problems);
+  const spec = reader.read(rawSpec, problems);
+  problems.push(...reader.check(rawSpec));
+  if (spec === undefined || metadata === undefined) return undefined;
+  // The kind chose the reader of the spec; the compiler does not connect the two.
+  return { apiVersion: API_VERSION, kind: reader.kind, metadata, spec } as AnyResource;
+}
+
+function readKind(raw: Raw, problems: Problem[]): SpecReader | undefined {
+  if (raw['apiVersion'] !== API_VERSION) problems.push(notOneOf('apiVersion', raw['apiVersion'], [API_VERSION]));
+  const reader = findSpecReader(raw['kind']);
+  if (reader === undefined) problems.push(notOneOf('kind', raw['kind'], KIND_NAMES));
+  return reader;
+}
+
+function readMetadata(raw: unknown, reader: SpecReader | undefined, problems: Problem[]): Metadata | undefined {
+  if (!isRecord(raw)) {
+    const found = raw === undefined ? 'missing; needed is' : `found ${showFound(raw)}, allowed is`;
+    problems.push({ path: 'metadata', message: `${found} an object with "name"`, code: CODE });
+    return undefined;
+  }
+  if (Object.hasOwn(raw, 'namespace')) {
+    const message = `is not allowed: ${reader?.kind ?? 'the resource'} belongs to the whole cluster`;
+    problems.push({ path: 'metadata.namespace', message, code: CODE });
+  }
+  if (Object.hasOwn(raw, 'generateName')) {
+    problems.push({ path: 'metadata.generateName', message: 'is not supported', hint: 'give a name', code: CODE });
+  }
+  const known = [...Object.keys(METADATA_FIELDS), 'namespace', 'generateName'];
+  refuseUnknown(raw, { known, dropped: DROPPED_METADATA, path: 'metadata' }, problems);
+  const { complete } = readEntries(METADATA_FIELDS, raw, { path: 'metadata', code: CODE, problems });
+  if (complete === undefined) return undefined;
+  if (reader?.onlyName !== undefined && complete.name !== reader.onlyName) {
+    problems.push(notOneOf('metadata.name', complete.name, [reader.onlyName]));
+  }
+  const { name, labels, annotations, uid, creationTimestamp, resourceVersion } = complete;
+  return {
+    name,
+    ...(labels === undefined ? {} : { labels }),
+    ...(annotations === undefined ? {} : { annotations }),
+    ...(uid === undefined ? {} : { uid }),
+    ...(creationTimestamp === undefined || creationTimestamp === null ? {} : { creationTimestamp }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+  };
+}
+
+function refuseUnknown(
+  raw: Raw,
+  { known, dropped, path }: { known: readonly string[]; dropped: readonly string[]; path: string },
+  problems: Problem[],
+): void {
+  for (const key of Object.keys(raw)) {
+    if (known.includes(key) || dropped.includes(key)) continue;
+    const meant = nearMiss(key, known);
+    const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
+    problems.push({ path: at(path, key), message: 'is not a known field', code: CODE, ...hint });
+  }
+}
+
+function notOneOf(path: string, found: unknown, allowed: readonly string[]): Problem {
+  const meant = typeof found === 'string' ? nearMiss(found, allowed) : undefined;
+  const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
+  const list = allowed.map((each) => `"${each}"`).join(', ');
+  const message = found === undefined ? `missing; needed is ${list}` : `found ${showFound(found)}, allowed is ${list}`;
+  return { path, message, code: CODE, ...hint };
+}

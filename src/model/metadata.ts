@@ -1,0 +1,52 @@
+import * as v from 'valibot';
+import { isDnsSubdomain } from './dns-name.ts';
+
+const NAME = 'lower-case letters, digits, "-" and ".", at most 253 characters';
+/** Kubernetes refuses more than this for all annotations of one object together. */
+const LARGEST_ANNOTATIONS = 262_144;
+
+const LabelKey = v.pipe(v.string('a string'), v.check(isQualifiedName, 'a label name such as "example.org/name"'));
+const LabelValue = v.pipe(
+  v.string('a string'),
+  v.check(isLabelValue, 'at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends'),
+);
+
+/** What people may write; `resourceVersion` and the like come back from the datastore. */
+export const METADATA_FIELDS = {
+  name: v.pipe(v.string(NAME), v.check(isDnsSubdomain, NAME)),
+  labels: v.optional(v.record(LabelKey, LabelValue, 'an object of strings')),
+  annotations: v.optional(
+    v.pipe(
+      v.record(LabelKey, v.string('a string'), 'an object of strings'),
+      v.check(
+        (all) => Object.entries(all).flat().join('').length <= LARGEST_ANNOTATIONS,
+        'at most 256 KiB for all annotations',
+      ),
+    ),
+  ),
+  uid: v.optional(v.string('a string')),
+  creationTimestamp: v.nullish(v.string('a string')),
+  resourceVersion: v.optional(v.string('a string')),
+};
+
+/** What else the orchestrator's tools write into metadata: read and dropped. */
+export const DROPPED_METADATA = [
+  'generation',
+  'managedFields',
+  'selfLink',
+  'finalizers',
+  'ownerReferences',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+];
+
+function isQualifiedName(text: string): boolean {
+  const parts = text.split('/');
+  const name = parts.at(-1) ?? '';
+  const prefix = parts.length === 2 ? parts[0] : undefined;
+  return parts.length <= 2 && name !== '' && isLabelValue(name) && (prefix === undefined || isDnsSubdomain(prefix));
+}
+
+function isLabelValue(text: string): boolean {
+  return text === '' || (text.length <= 63 && /^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/.test(text));
+}
