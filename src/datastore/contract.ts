@@ -1,0 +1,504 @@
+// The contract of the Store port, longer than other files because it is one suite: every datastore runs all of it.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { NetplugError } from '../base/errors.ts';
+import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from '../model/ip-block.ts';
+import type { IpPool } from '../model/ip-pool.ts';
+import type { ResourceKind } from '../model/kinds.ts';
+import { handleOf, type NodeName } from '../model/names.ts';
+import { API_VERSION } from '../model/resource.ts';
+import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Cidr, formatCidr, parseCidr } from '../net/cidr.ts';
+import type { Change, Store, Stored } from './store.ts';
+
+/** One empty datastore per test, seen through as many stores as there are processes. */
+export interface StoreFixture extends AsyncDisposable {
+  /** Forgets everything stored so far. */
+  reset(): Promise<void>;
+  /** One more handle on the same data, which fetches long listings in pages of two. */
+  open(): Store;
+  /** Writes garbage over a record. */
+  damage(
+    which: { readonly block: Stored<IpBlock> } | { readonly kind: ResourceKind; readonly name: string },
+  ): Promise<void>;
+}
+
+const [a, b, c] = ['node-a', 'node/b %', 'nœud-c'] as [NodeName, NodeName, NodeName];
+const never = new AbortController().signal;
+const at = (text: string): Cidr => parseCidr(text);
+
+const pool = (name: string, cidr = '10.0.0.0/16'): IpPool => ({
+  apiVersion: API_VERSION,
+  kind: 'IPPool',
+  metadata: { name },
+  spec: {
+    cidr,
+    ipipMode: 'Never',
+    vxlanMode: 'Never',
+    natOutgoing: false,
+    disabled: false,
+    disableBGPExport: false,
+    blockSize: 26,
+    nodeSelector: 'all()',
+    allowedUses: ['Workload'],
+  },
+});
+
+const holder = (id: string, node: NodeName): Allocation => {
+  const attachment = { network: 'my net/ü', containerId: id, ifName: 'eth0' };
+  return { id, node, ...attachment, handle: handleOf(attachment), at: '2026-01-01T00:00:00Z', chosenBy: 'request' };
+};
+
+const endpoint = (name: string, more: { node?: string; namespace?: string; mac?: string } = {}): WorkloadEndpoint => ({
+  apiVersion: API_VERSION,
+  kind: 'WorkloadEndpoint',
+  metadata: { name, namespace: more.namespace ?? 'default' },
+  spec: {
+    orchestrator: 'cni',
+    node: more.node ?? a,
+    network: 'my net/ü',
+    containerID: 'c1',
+    endpoint: 'eth0',
+    interfaceName: 'npl0',
+    mac: more.mac ?? '0a:00:00:00:00:01',
+    ipNetworks: ['10.0.0.1/32'],
+    profiles: [],
+    ipam: 'netplug-ipam',
+  },
+});
+
+async function expectCode(code: NetplugError['code'], promise: Promise<unknown>): Promise<NetplugError> {
+  const cause: unknown = await promise.then(
+    () => 'no error',
+    (error: unknown) => error,
+  );
+  expect(cause).toMatchObject({ code });
+  if (!(cause instanceof NetplugError)) throw new TypeError('not a NetplugError');
+  return cause;
+}
+
+/** Registers the suite for one kind of datastore. */
+export function storeContract(name: string, makeFixture: () => Promise<StoreFixture>): void {
+  describe(`the ${name} datastore`, () => {
+    let fixture: StoreFixture;
+    let store: Store;
+    let other: Store;
+
+    beforeAll(async () => {
+      fixture = await makeFixture();
+      store = fixture.open();
+      other = fixture.open();
+    });
+    beforeEach(async () => fixture.reset());
+    afterAll(async () => {
+      await store[Symbol.asyncDispose]();
+      await other[Symbol.asyncDispose]();
+      await fixture[Symbol.asyncDispose]();
+    });
+
+    const storedPool = async (poolName = 'blue'): Promise<Stored<IpPool>> => {
+      await store.createResource(pool(poolName), never);
+      const { pools } = await store.readNodeView(a, undefined, never);
+      const found = pools.find(({ value }) => value.metadata.name === poolName);
+      if (found === undefined) throw new Error('the pool was not stored');
+      return found;
+    };
+    const commit = async (...changes: Change[]): Promise<void> => {
+      expect(await store.commit(changes, never)).toBe('committed');
+    };
+    const block = async (cidr: string): Promise<Stored<IpBlock>> => {
+      const [found] = await store.getBlocks([at(cidr)], never);
+      if (found === undefined) throw new Error(`no block ${cidr}`);
+      return found;
+    };
+    const createdBlock = async (cidr: string, node: NodeName = a, from?: Stored<IpPool>): Promise<Stored<IpBlock>> => {
+      await commit({ kind: 'create-block', block: emptyBlock(at(cidr), node), pool: from ?? (await storedPool()) });
+      return block(cidr);
+    };
+    const update = (before: Stored<IpBlock>, after: IpBlock): Change => ({ kind: 'update-block', before, after });
+    const view = async (node: NodeName, id?: EndpointId): ReturnType<Store['readNodeView']> =>
+      other.readNodeView(node, id, never);
+
+    describe('blocks', () => {
+      it('are read by everybody as they were written', async () => {
+        const created = await createdBlock('10.0.0.0/30');
+        const taken = takeSlot(created.value, 2, holder('x', a));
+        await commit(update(created, taken));
+        const freed = freeSlots(takeSlot(taken, 0, holder('y', a)), new Set(['x']));
+        await commit(update(await block('10.0.0.0/30'), freed));
+        const { owned, borrowed, problems } = await view(a);
+        expect(owned.map(({ value }) => value)).toEqual([freed]);
+        expect({ borrowed, problems }).toEqual({ borrowed: [], problems: [] });
+        expect((await view(b)).owned).toEqual([]);
+      });
+
+      it('are created once, however many try', async () => {
+        const from = await storedPool();
+        const outcomes = await Promise.all(
+          [a, b, c, a].map(async (node, index) =>
+            (index % 2 === 0 ? store : other).commit(
+              [{ kind: 'create-block', block: emptyBlock(at('10.0.0.0/26'), node), pool: from }],
+              never,
+            ),
+          ),
+        );
+        expect(outcomes.sort()).toEqual(['committed', 'conflict', 'conflict', 'conflict']);
+        expect((await store.listBlocks(never)).blocks).toHaveLength(1);
+      });
+
+      it('are not created from a pool that changed since it was read', async () => {
+        const from = await storedPool();
+        await store.updateResource({ ...pool('blue'), spec: { ...pool('blue').spec, disabled: true } }, never);
+        const change: Change = { kind: 'create-block', block: emptyBlock(at('10.0.0.0/26'), a), pool: from };
+        expect(await store.commit([change], never)).toBe('conflict');
+        await store.deleteResource({ kind: 'IPPool', name: 'blue' }, never);
+        expect(await store.commit([change], never)).toBe('conflict');
+        expect(await store.listClaims([at('0.0.0.0/0')], never)).toEqual([]);
+      });
+
+      it('let exactly one of two writers win', async () => {
+        const before = await createdBlock('10.0.0.0/26');
+        const outcomes = await Promise.all([
+          store.commit([update(before, takeSlot(before.value, 0, holder('x', a)))], never),
+          other.commit([update(before, takeSlot(before.value, 0, holder('y', b)))], never),
+        ]);
+        expect(outcomes.sort()).toEqual(['committed', 'conflict']);
+        expect((await block('10.0.0.0/26')).value.slots.size).toBe(1);
+      });
+
+      it('are not updated or deleted once they are gone', async () => {
+        const before = await createdBlock('10.0.0.0/26');
+        await commit({ kind: 'delete-block', before });
+        expect(await store.commit([update(before, before.value)], never)).toBe('conflict');
+        expect(await store.commit([{ kind: 'delete-block', before }], never)).toBe('conflict');
+        expect(await store.getBlocks([at('10.0.0.0/26')], never)).toEqual([]);
+        expect(await store.listClaims([at('10.0.0.0/26')], never)).toEqual([]);
+      });
+
+      it('can be claimed again after they were deleted, and old readers notice', async () => {
+        const from = await storedPool();
+        const before = await createdBlock('10.0.0.0/26', a, from);
+        await commit({ kind: 'delete-block', before });
+        await createdBlock('10.0.0.0/26', b, from);
+        expect(await store.commit([update(before, before.value)], never)).toBe('conflict');
+        expect((await block('10.0.0.0/26')).value.node).toBe(b);
+      });
+
+      it('come in the order asked for, without those that do not exist', async () => {
+        const from = await storedPool();
+        for (const cidr of ['10.0.0.0/26', '10.0.0.64/26', 'fd00::/122']) await createdBlock(cidr, b, from);
+        const asked = ['fd00::/122', '10.0.0.128/26', '10.0.0.64/26', '10.0.0.0/27', '10.0.0.0/26'].map(at);
+        const found = await store.getBlocks(asked, never);
+        expect(found.map(({ value }) => formatCidr(value.cidr))).toEqual(['fd00::/122', '10.0.0.64/26', '10.0.0.0/26']);
+        expect(await store.getBlocks([], never)).toEqual([]);
+      });
+
+      it('are listed ordered by CIDR, over several pages', async () => {
+        const from = await storedPool();
+        const cidrs = ['10.0.0.0/26', '10.0.0.64/26', '10.0.0.128/26', '10.0.1.0/26', '10.0.10.0/26', 'fd00::/122'];
+        for (const [index, cidr] of [...cidrs].reverse().entries()) {
+          await createdBlock(cidr, index % 2 === 0 ? a : b, from);
+        }
+        const { blocks, problems } = await store.listBlocks(never);
+        expect(blocks.map(({ value }) => formatCidr(value.cidr))).toEqual(cidrs);
+        expect(problems).toEqual([]);
+        expect((await view(a)).owned).toHaveLength(3);
+      });
+
+      it('that cannot be read are a problem, not a failure, where others are read too', async () => {
+        const from = await storedPool();
+        await createdBlock('10.0.0.0/26', a, from);
+        await fixture.damage({ block: await createdBlock('10.0.0.64/26', a, from) });
+        const all = await store.listBlocks(never);
+        expect([all.blocks.length, all.problems.length]).toEqual([1, 1]);
+        const seen = await view(a);
+        expect([seen.owned.length, seen.problems.length]).toEqual([1, 1]);
+        await expectCode('store/corrupt', store.getBlocks([at('10.0.0.64/26')], never));
+        expect(await store.listClaims([at('10.0.0.0/16')], never)).toHaveLength(2);
+      });
+    });
+
+    describe('borrowed blocks', () => {
+      it('are seen by those who hold an address in them, as long as they do', async () => {
+        const created = await createdBlock('10.0.0.0/26');
+        const lent = takeSlot(takeSlot(created.value, 0, holder('x', b)), 1, holder('y', b));
+        await commit(update(created, lent));
+        const seen = await view(b);
+        expect([seen.owned, seen.borrowed.map(({ value }) => value)]).toEqual([[], [lent]]);
+        expect((await view(a)).borrowed).toEqual([]);
+        await commit(update(await block('10.0.0.0/26'), freeSlots(lent, new Set(['x']))));
+        expect((await view(b)).borrowed).toHaveLength(1);
+        await commit(update(await block('10.0.0.0/26'), freeSlots(lent, new Set(['x', 'y']))));
+        expect((await view(b)).borrowed).toEqual([]);
+      });
+
+      it('can be written back by the borrower', async () => {
+        const created = await createdBlock('10.0.0.0/26');
+        await commit(update(created, takeSlot(created.value, 0, holder('x', b))));
+        const [before] = (await view(b)).borrowed;
+        if (before === undefined) throw new Error('not borrowed');
+        await commit(update(before, freeSlots(before.value, new Set(['x']))));
+        expect((await block('10.0.0.0/26')).value.slots.size).toBe(0);
+      });
+
+      it('stay with every holder when the owner changes or goes', async () => {
+        const created = await createdBlock('10.0.0.0/26');
+        const lent = takeSlot(takeSlot(created.value, 0, holder('x', a)), 1, holder('y', b));
+        await commit(update(created, lent));
+        const who = async (): Promise<unknown> =>
+          Promise.all(
+            [a, b, c].map(async (node) => {
+              const { owned, borrowed } = await view(node);
+              return `${String(owned.length)}${String(borrowed.length)}`;
+            }),
+          );
+        expect(await who()).toEqual(['10', '01', '00']);
+        for (const [owner, expected] of [
+          [c, ['01', '01', '10']],
+          [undefined, ['01', '01', '00']],
+          [b, ['01', '10', '00']],
+          [a, ['10', '01', '00']],
+        ] as const) {
+          const before = await block('10.0.0.0/26');
+          await commit(update(before, { ...before.value, node: owner }));
+          expect(await store.listClaims([at('10.0.0.0/26')], never)).toEqual([
+            { cidr: at('10.0.0.0/26'), node: owner },
+          ]);
+          expect(await who()).toEqual(expected);
+          expect(await store.commit([update(before, before.value)], never)).toBe('conflict');
+        }
+        await commit({ kind: 'delete-block', before: await block('10.0.0.0/26') });
+        expect(await who()).toEqual(['00', '00', '00']);
+      });
+    });
+
+    describe('claims', () => {
+      it('are found inside and around what is asked for, ordered, each once', async () => {
+        const from = await storedPool();
+        const cidrs = ['10.0.0.0/26', '10.0.0.64/26', '10.0.1.0/26', '10.1.0.0/24', 'fd00::/122', 'fd00::40/122'];
+        for (const cidr of cidrs) await createdBlock(cidr, b, from);
+        const claims = async (...within: string[]): Promise<string[]> =>
+          (await store.listClaims(within.map(at), never)).map(({ cidr }) => formatCidr(cidr));
+        expect(await claims('::/0', '0.0.0.0/0')).toEqual(cidrs);
+        expect(await claims('10.0.0.0/24', '10.0.0.0/16')).toEqual(cidrs.slice(0, 3));
+        expect(await claims('10.0.0.65/32')).toEqual(['10.0.0.64/26']);
+        expect(await claims('10.0.0.64/26', '10.1.0.128/25')).toEqual(['10.0.0.64/26', '10.1.0.0/24']);
+        expect(await claims('fd00::7f/128')).toEqual(['fd00::40/122']);
+        expect(await claims('10.2.0.0/16')).toEqual([]);
+        expect(await claims()).toEqual([]);
+      });
+    });
+
+    describe('a commit', () => {
+      it('of nothing is done', async () => {
+        expect(await store.commit([], never)).toBe('committed');
+      });
+
+      it('does all of its changes or none', async () => {
+        const from = await storedPool();
+        const before = await createdBlock('10.0.0.0/26', a, from);
+        const taken = update(before, takeSlot(before.value, 0, holder('x', a)));
+        const put: Change = { kind: 'put-endpoint', endpoint: endpoint('e') };
+        await commit(taken, put);
+        const second: Change = { kind: 'create-block', block: emptyBlock(at('10.0.0.64/26'), a), pool: from };
+        const newer: Change = { kind: 'put-endpoint', endpoint: endpoint('e', { mac: '0a:00:00:00:00:02' }) };
+        expect(await store.commit([newer, second, taken], never)).toBe('conflict');
+        expect((await store.listBlocks(never)).blocks).toHaveLength(1);
+        expect((await view(a, endpointIdOf(endpoint('e')))).endpoint?.value).toEqual(endpoint('e'));
+      });
+
+      it('of many changes is one', async () => {
+        const from = await storedPool();
+        await commit(
+          ...['10.0.0.0/26', 'fd00::/122'].map((cidr): Change => {
+            const made = takeSlot(emptyBlock(at(cidr), a), 0, holder(cidr, b));
+            return { kind: 'create-block', block: made, pool: from };
+          }),
+          { kind: 'put-endpoint', endpoint: endpoint('e') },
+        );
+        expect((await view(a)).owned).toHaveLength(2);
+        expect((await view(b)).borrowed).toHaveLength(2);
+      });
+
+      it('removes a pool only as it was read', async () => {
+        const before = await storedPool();
+        await store.updateResource(pool('blue', '10.9.0.0/16'), never);
+        expect(await store.commit([{ kind: 'delete-pool', before }], never)).toBe('conflict');
+        const [now] = (await view(a)).pools;
+        if (now === undefined) throw new Error('the pool is gone');
+        await commit({ kind: 'delete-pool', before: now });
+        expect((await view(a)).pools).toEqual([]);
+      });
+    });
+
+    describe('endpoints', () => {
+      it('are found by node, namespace and name, whatever characters these hold', async () => {
+        const odd = endpoint('a/b %2F é-', { node: b, namespace: 'my ns/ü' });
+        const plain = endpoint('a', { node: b, namespace: 'my ns' });
+        await commit({ kind: 'put-endpoint', endpoint: odd }, { kind: 'put-endpoint', endpoint: plain });
+        expect((await view(a, endpointIdOf(odd))).endpoint?.value).toEqual(odd);
+        expect((await view(a, endpointIdOf(endpoint('other')))).endpoint).toBeUndefined();
+        expect((await view(a)).endpoint).toBeUndefined();
+      });
+
+      it('are overwritten by the newest attachment', async () => {
+        const newer = endpoint('e', { mac: '0a:00:00:00:00:02' });
+        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
+        await commit({ kind: 'put-endpoint', endpoint: newer });
+        expect((await view(a, endpointIdOf(newer))).endpoint?.value).toEqual(newer);
+      });
+
+      it('that were written again are not deleted by a late release', async () => {
+        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
+        const { endpoint: before } = await view(a, endpointIdOf(endpoint('e')));
+        if (before === undefined) throw new Error('not stored');
+        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
+        expect(await store.commit([{ kind: 'delete-endpoint', before }], never)).toBe('conflict');
+        const [now] = await store.listEndpoints(a, never);
+        if (now === undefined) throw new Error('deleted');
+        await commit({ kind: 'delete-endpoint', before: now });
+        expect(await store.listEndpoints(undefined, never)).toEqual([]);
+      });
+
+      it('are listed for one node or all, ordered by namespace and name, over several pages', async () => {
+        const all = [
+          endpoint('a', { namespace: 'ns-1', node: c }),
+          endpoint('b', { namespace: 'ns-1', node: a }),
+          endpoint('b b', { namespace: 'ns-1', node: b }),
+          endpoint('a', { namespace: 'ns-2', node: a }),
+          endpoint('é', { namespace: 'ns-2', node: c }),
+        ];
+        for (const made of [...all].reverse()) await commit({ kind: 'put-endpoint', endpoint: made });
+        expect((await store.listEndpoints(undefined, never)).map(({ value }) => value)).toEqual(all);
+        expect((await store.listEndpoints(a, never)).map(({ value }) => value)).toEqual([all[1], all[3]]);
+        expect(await store.listEndpoints('node' as NodeName, never)).toEqual([]);
+      });
+    });
+
+    describe('resources', () => {
+      it('get an identity and a version, and are found under any name', async () => {
+        const made = await store.createResource(pool('blue/green % é'), never);
+        expect(made.metadata).toMatchObject({
+          name: 'blue/green % é',
+          uid: expect.stringMatching(/./) as string,
+          creationTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
+          resourceVersion: expect.stringMatching(/./) as string,
+        });
+        expect(await other.findResource('IPPool', 'blue/green % é', never)).toEqual(made);
+        expect(await other.findResource('Node', 'blue/green % é', never)).toBeUndefined();
+        await expectCode('resource/exists', store.createResource(pool('blue/green % é'), never));
+      });
+
+      it('are listed ordered by name, over several pages', async () => {
+        for (const made of ['c', 'a', 'b/1', 'é', 'B']) await store.createResource(pool(made), never);
+        const { resources, problems } = await store.listResources('IPPool', never);
+        expect(resources.map(({ metadata }) => metadata.name)).toEqual(['B', 'a', 'b/1', 'c', 'é']);
+        expect(problems).toEqual([]);
+        expect((await store.listResources('IPReservation', never)).resources).toEqual([]);
+      });
+
+      it('keep their identity when replaced, and their unknown fields when written back', async () => {
+        const odd = { ...pool('blue'), spec: { ...pool('blue').spec, colour: { shade: 'navy' } } };
+        const made = await store.createResource(odd, never);
+        const replaced = await store.updateResource(
+          { ...pool('blue'), metadata: { name: 'blue', uid: 'mine' } },
+          never,
+        );
+        expect(replaced.metadata.uid).toBe(made.metadata.uid);
+        expect(replaced.metadata.creationTimestamp).toBe(made.metadata.creationTimestamp);
+        await store.updateResource(odd, never);
+        const read = await store.findResource('IPPool', 'blue', never);
+        if (read === undefined) throw new Error('not found');
+        const written = await store.updateResource({ ...read, spec: { ...read.spec, disabled: true } }, never);
+        expect(written.spec).toEqual({ ...odd.spec, disabled: true });
+        expect(await store.findResource('IPPool', 'blue', never)).toEqual(written);
+      });
+
+      it('given with a version are changed only at that version', async () => {
+        const made = await store.createResource(pool('blue'), never);
+        const newer = await store.updateResource(made, never);
+        expect(newer.metadata.resourceVersion).not.toBe(made.metadata.resourceVersion);
+        await expectCode('resource/changed', store.updateResource(made, never));
+        const odd = { ...made, metadata: { ...made.metadata, resourceVersion: 'not a version' } };
+        await expectCode('resource/changed', store.updateResource(odd, never));
+        const which = { kind: 'IPPool', name: 'blue' } as const;
+        const { resourceVersion = '' } = made.metadata;
+        await expectCode('resource/changed', store.deleteResource({ ...which, resourceVersion }, never));
+        await store.deleteResource({ ...which, resourceVersion: newer.metadata.resourceVersion ?? '' }, never);
+        expect(await store.findResource('IPPool', 'blue', never)).toBeUndefined();
+      });
+
+      it('that do not exist are neither replaced nor deleted', async () => {
+        await expectCode('resource/not-found', store.updateResource(pool('blue'), never));
+        await expectCode('resource/not-found', store.deleteResource({ kind: 'IPPool', name: 'blue' }, never));
+        const which = { kind: 'IPPool', name: 'blue', resourceVersion: '1' } as const;
+        await expectCode('resource/not-found', store.deleteResource(which, never));
+        await store.createResource(pool('blue'), never);
+        await store.deleteResource({ kind: 'IPPool', name: 'blue' }, never);
+        expect((await store.listResources('IPPool', never)).resources).toEqual([]);
+      });
+
+      it('replaced by many at once without a version end as one of them', async () => {
+        await store.createResource(pool('blue'), never);
+        const cidrs = ['10.1.0.0/16', '10.2.0.0/16', '10.3.0.0/16'];
+        await Promise.all(cidrs.map(async (cidr) => store.updateResource(pool('blue', cidr), never)));
+        expect(cidrs).toContain((await store.findResource('IPPool', 'blue', never))?.spec.cidr);
+      });
+
+      it('appear in the view of a node', async () => {
+        await storedPool('b');
+        await storedPool('a');
+        const made = { apiVersion: API_VERSION, metadata: { name: 'r' } } as const;
+        await store.createResource({ ...made, kind: 'IPReservation', spec: { reservedCIDRs: ['10.0.0.0/30'] } }, never);
+        const node = await store.createResource({ ...made, kind: 'Node', metadata: { name: b }, spec: {} }, never);
+        const before = await view(b);
+        expect(before.pools.map(({ value }) => value.metadata.name)).toEqual(['a', 'b']);
+        expect(before.pools.map(({ value, version }) => value.metadata.resourceVersion === version)).toEqual([
+          true,
+          true,
+        ]);
+        expect(before.reservations.map(({ spec }) => spec.reservedCIDRs)).toEqual([['10.0.0.0/30']]);
+        expect(before.config).toEqual({ strictAffinity: false, maxBlocksPerNode: 0 });
+        expect(before.node).toEqual(node);
+        expect((await view(a)).node).toBeUndefined();
+        const spec = { strictAffinity: true, maxBlocksPerNode: 7 };
+        await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
+        expect((await view(a)).config).toEqual(spec);
+      });
+
+      it('that cannot be read are a problem, and can be replaced or deleted', async () => {
+        for (const made of ['a', 'b', 'c']) await store.createResource(pool(made), never);
+        for (const made of ['b', 'c']) await fixture.damage({ kind: 'IPPool', name: made });
+        const listed = await store.listResources('IPPool', never);
+        expect([listed.resources.length, listed.problems.length]).toEqual([1, 2]);
+        const seen = await view(a);
+        expect([seen.pools.length, seen.problems.length]).toEqual([1, 2]);
+        await expectCode('store/corrupt', store.findResource('IPPool', 'b', never));
+        await store.updateResource(pool('b'), never);
+        await store.deleteResource({ kind: 'IPPool', name: 'c' }, never);
+        expect((await store.listResources('IPPool', never)).problems).toEqual([]);
+      });
+    });
+
+    describe('a signal', () => {
+      it('that ended before does not let a call do anything', async () => {
+        const over = AbortSignal.abort();
+        const put: Change = { kind: 'put-endpoint', endpoint: endpoint('e') };
+        await expectCode('store/unavailable', store.commit([put], over));
+        await expectCode('store/unavailable', store.readNodeView(a, undefined, over));
+        await expectCode('store/unavailable', store.ping(over));
+        await expectCode('store/unavailable', store.createResource(pool('blue'), over));
+        expect(await store.listEndpoints(undefined, never)).toEqual([]);
+        expect((await store.listResources('IPPool', never)).resources).toEqual([]);
+      });
+
+      it('that carries an error of ours ends a call with it', async () => {
+        const deadline = new NetplugError('cni/deadline', 'Cannot go on: time is up');
+        expect(await expectCode('cni/deadline', store.ping(AbortSignal.abort(deadline)))).toBe(deadline);
+      });
+    });
+
+    it('answers a ping', async () => {
+      await expect(store.ping(never)).resolves.toBeUndefined();
+    });
+  });
+}

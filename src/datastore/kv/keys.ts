@@ -1,0 +1,152 @@
+/**
+ * Where everything lies in the kv datastore, below a prefix (`/netplug/v3`). This file is the layout:
+ *
+ *   resources/<plural>/<name>                     a resource people write, as JSON
+ *   endpoints/<node>/<namespace>/<name>           a workload endpoint, as JSON
+ *   ipam/blocks/<owner>/<family>/<cidr>           a block, as JSON: the truth about its addresses
+ *   ipam/claims/<family>/<cidr>                   the owner: a block exists once in the cluster, and this says where
+ *   ipam/borrowed/<node>/<family>/<cidr>          the owner, while <node> holds an address of a block it does not own
+ *
+ * `<owner>` is `-` for a block without one, and the owner's value is then empty. Claims and borrowed keys are written in
+ * the transaction that writes the block, so they never say anything else than the block. `<cidr>` is the base address in
+ * hexadecimal, `-`, and the prefix length: the order of keys is the order of CIDRs.
+ */
+import { invariant } from '../../base/errors.ts';
+import type { ResourceKind } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { EndpointId } from '../../model/workload-endpoint.ts';
+import { bitsOf, FAMILIES, type Family } from '../../net/address.ts';
+import { type Cidr, cidrAround, cidrSize } from '../../net/cidr.ts';
+
+export const DEFAULT_PREFIX = '/netplug/v3';
+
+const PLURALS: Readonly<Record<ResourceKind, string>> = {
+  IPPool: 'ippools',
+  IPReservation: 'ipreservations',
+  IPAMConfiguration: 'ipamconfigurations',
+  Node: 'nodes',
+};
+
+/** What lies from `from` up to, not including, `to`. */
+export interface KeyRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Maps what netplug knows to keys and back. */
+export class Keys {
+  readonly #prefix: string;
+
+  constructor(prefix: string = DEFAULT_PREFIX) {
+    this.#prefix = prefix;
+  }
+
+  resource(kind: ResourceKind, name: string): string {
+    return `${this.#resources(kind)}${segment(name)}`;
+  }
+
+  resources(kind: ResourceKind): KeyRange {
+    return below(this.#resources(kind));
+  }
+
+  endpoint({ node, namespace, name }: EndpointId): string {
+    return `${this.#prefix}/endpoints/${segment(node)}/${segment(namespace)}/${segment(name)}`;
+  }
+
+  /** The endpoints of one node, or of all. */
+  endpoints(node: string | undefined): KeyRange {
+    return below(`${this.#prefix}/endpoints/${node === undefined ? '' : `${segment(node)}/`}`);
+  }
+
+  block(cidr: Cidr, owner: NodeName | undefined): string {
+    return `${this.#prefix}/ipam/blocks/${ownerSegment(owner)}/${familyAndCidr(cidr)}`;
+  }
+
+  /** The blocks of one owner. */
+  blocksOf(owner: NodeName): KeyRange {
+    return below(`${this.#prefix}/ipam/blocks/${ownerSegment(owner)}/`);
+  }
+
+  blocks(): KeyRange {
+    return below(`${this.#prefix}/ipam/blocks/`);
+  }
+
+  claim(cidr: Cidr): string {
+    return `${this.#prefix}/ipam/claims/${familyAndCidr(cidr)}`;
+  }
+
+  /** The claims that begin inside the CIDR; a larger one around it may begin before. */
+  claimsInside(cidr: Cidr): KeyRange {
+    const { family, value } = cidr.base;
+    const folder = `${this.#prefix}/ipam/claims/${String(family)}/`;
+    const last = value + cidrSize(cidr) - 1n;
+    // `.` follows `-`, so that the last address's own claims are still inside.
+    return { from: `${folder}${hex(family, value)}`, to: `${folder}${hex(family, last)}.` };
+  }
+
+  /** The keys that a claim around the CIDR, larger than it, can have. */
+  claimsAround(cidr: Cidr): string[] {
+    return Array.from({ length: cidr.prefixBits }, (_, bits) => this.claim(cidrAround(cidr.base, bits)));
+  }
+
+  borrowed(node: NodeName, cidr: Cidr): string {
+    return `${this.#prefix}/ipam/borrowed/${segment(node)}/${familyAndCidr(cidr)}`;
+  }
+
+  borrowedBy(node: NodeName): KeyRange {
+    return below(`${this.#prefix}/ipam/borrowed/${segment(node)}/`);
+  }
+
+  #resources(kind: ResourceKind): string {
+    return `${this.#prefix}/resources/${PLURALS[kind]}/`;
+  }
+}
+
+/** The CIDR that the end of a block, claim or borrowed key names. */
+export function cidrOfKey(key: string): Cidr | undefined {
+  const match = /\/([46])\/([0-9a-f]+)-(\d{1,3})$/.exec(key);
+  const family = FAMILIES.find((known) => String(known) === match?.[1]);
+  const [, , base = '', prefix = ''] = match ?? [];
+  if (family === undefined || base.length * 4 !== bitsOf(family)) return undefined;
+  const prefixBits = Number(prefix);
+  const value = BigInt(`0x${base}`);
+  if (prefixBits > bitsOf(family)) return undefined;
+  const cidr = cidrAround({ family, value }, prefixBits);
+  return cidr.base.value === value && key.endsWith(familyAndCidr(cidr)) ? cidr : undefined;
+}
+
+/** The resource name, or the last part of any other key. */
+export function lastSegmentOf(key: string): string | undefined {
+  try {
+    return decodeURIComponent(key.slice(key.lastIndexOf('/') + 1));
+  } catch (cause) {
+    // Somebody else wrote a key with a `%` that encodes nothing.
+    if (cause instanceof URIError) return undefined;
+    throw cause;
+  }
+}
+
+function below(folder: string): KeyRange {
+  // `0` is the character after `/`.
+  return { from: folder, to: `${folder.slice(0, -1)}0` };
+}
+
+function familyAndCidr({ base, prefixBits }: Cidr): string {
+  return `${String(base.family)}/${hex(base.family, base.value)}-${String(prefixBits).padStart(3, '0')}`;
+}
+
+function hex(family: Family, value: bigint): string {
+  return value.toString(16).padStart(bitsOf(family) / 4, '0');
+}
+
+function ownerSegment(owner: NodeName | undefined): string {
+  if (owner === undefined) return '-';
+  // A node that is called `-` must not own the blocks that nobody owns.
+  return owner === '-' ? '%2D' : segment(owner);
+}
+
+/** Text from outside as one path segment: what it contains can neither end the segment nor be lost. */
+function segment(text: string): string {
+  invariant(text !== '' && !/\p{Surrogate}/u.test(text), `"${text}" cannot be part of a key`);
+  return encodeURIComponent(text);
+}

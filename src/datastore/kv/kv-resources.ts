@@ -1,0 +1,108 @@
+import type { Clock } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
+import type { Random } from '../../base/random.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import { compareText } from '../order.ts';
+import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
+import { identityOf, withoutVersion } from '../stored-resource.ts';
+import type { EtcdClient } from './etcd-client.ts';
+import type { TxnResponse } from './gen/etcd_pb.js';
+import type { Keys } from './keys.ts';
+import { listRange } from './paging.ts';
+import { insist, jsonOf, resourceReader, sortOut, versionOf } from './records.ts';
+import { absent, bytesOf, get, present, put, rangesIn, remove, txn, unchanged } from './requests.ts';
+
+/** How often an update without a version is tried while others change the same resource. */
+const UPDATE_TRIES = 8;
+
+/** The resources people write: plain objects, each under its own key. */
+export class KvResources {
+  readonly #with: {
+    readonly client: EtcdClient;
+    readonly keys: Keys;
+    readonly clock: Clock;
+    readonly random: Random;
+    readonly pageSize: number;
+  };
+
+  constructor(parts: { client: EtcdClient; keys: Keys; clock: Clock; random: Random; pageSize: number }) {
+    this.#with = parts;
+  }
+
+  async list<K extends ResourceKind>(
+    kind: K,
+    signal: AbortSignal,
+  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+    const { client, keys, pageSize } = this.#with;
+    const { kvs } = await listRange(client, keys.resources(kind), { pageSize, signal });
+    const { good, problems } = sortOut(kvs, resourceReader(kind));
+    const resources = good.map(({ resource }) => resource);
+    return { resources: resources.sort((a, b) => compareText(a.metadata.name, b.metadata.name)), problems };
+  }
+
+  async find<K extends ResourceKind>(kind: K, name: string, signal: AbortSignal): Promise<ResourceOf<K> | undefined> {
+    const { client, keys } = this.#with;
+    const { kvs } = await client.range({ key: bytesOf(keys.resource(kind, name)) }, signal);
+    const read = resourceReader(kind);
+    return kvs.map((kv) => insist(read(kv)).resource)[0];
+  }
+
+  async create(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    const { client, keys, clock, random } = this.#with;
+    const key = keys.resource(resource.kind, resource.metadata.name);
+    const made = withoutVersion(resource, {
+      uid: random.id(),
+      creationTimestamp: new Date(clock.now()).toISOString(),
+    });
+    const answer = await client.write(
+      txn({ compare: [absent(key)], success: [put(key, JSON.stringify(made))] }),
+      signal,
+    );
+    if (!answer.succeeded) throw resourceExists({ kind: resource.kind, name: resource.metadata.name });
+    return withVersion(made, answer);
+  }
+
+  async update(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    const { client, keys } = this.#with;
+    const { name, resourceVersion } = resource.metadata;
+    const which = { kind: resource.kind, name };
+    const key = keys.resource(resource.kind, name);
+    for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {
+      const { kvs } = await client.range({ key: bytesOf(key) }, signal);
+      const [current] = kvs;
+      if (current === undefined) throw resourceNotFound(which);
+      if (resourceVersion !== undefined && resourceVersion !== versionOf(current)) throw resourceChanged(which);
+      const next = withoutVersion(resource, identityOf(jsonOf(current)));
+      const write = txn({ compare: [unchanged(key, versionOf(current))], success: [put(key, JSON.stringify(next))] });
+      const answer = await client.write(write, signal);
+      if (answer.succeeded) return withVersion(next, answer);
+      if (resourceVersion !== undefined) throw resourceChanged(which);
+    }
+    throw new NetplugError('store/conflict', `Cannot change ${which.kind} "${name}": others keep changing it`, {
+      hint: 'Find out who else writes it',
+      facts: which,
+    });
+  }
+
+  /** One request: when the condition fails, the answer carries what is there instead. */
+  async delete(
+    { kind, name, resourceVersion }: { kind: ResourceKind; name: string; resourceVersion?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client, keys } = this.#with;
+    const key = keys.resource(kind, name);
+    const condition = resourceVersion === undefined ? present(key) : unchanged(key, resourceVersion);
+    const answer = await client.write(
+      txn({ compare: [condition], success: [remove(key)], failure: [get(key)] }),
+      signal,
+    );
+    if (answer.succeeded) return;
+    throw rangesIn(answer).flat().length === 0 ? resourceNotFound({ kind, name }) : resourceChanged({ kind, name });
+  }
+}
+
+function withVersion(resource: AnyResource, { header }: TxnResponse): AnyResource {
+  const resourceVersion = String(header?.revision ?? 0n);
+  // Only the metadata gets a field more; a spread over a union loses which member it was.
+  return { ...resource, metadata: { ...resource.metadata, resourceVersion } } as AnyResource;
+}

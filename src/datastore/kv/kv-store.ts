@@ -1,0 +1,153 @@
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { type Random, systemRandom } from '../../base/random.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
+import type { KvConnection } from '../../netconf/connection.ts';
+import { compareEndpointIds } from '../order.ts';
+import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';
+import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
+import { DEFAULT_PREFIX, Keys } from './keys.ts';
+import { listRange } from './paging.ts';
+import { planCommit } from './plan-commit.ts';
+import { readBlocks, readNodeView } from './read-blocks.ts';
+import { blockReader, endpointReader, insist, readClaim, sortOut } from './records.ts';
+import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
+import { KvResources } from './kv-resources.ts';
+
+export interface KvStoreOptions {
+  readonly clock?: Clock;
+  readonly random?: Random;
+  /** What every key begins with. */
+  readonly prefix?: string;
+  readonly limits?: Partial<ClientLimits>;
+  /** How many records one request of a long listing fetches. */
+  readonly pageSize?: number;
+  /** Called with the method of every request sent to etcd, to count them. */
+  readonly onRequest?: (method: string) => void;
+}
+
+/** The datastore on etcd v3. Nothing is read or connected until the first call; close it with `await using`. */
+export function openKvStore(connection: KvConnection, options: KvStoreOptions = {}): Store {
+  return new KvStore(connection, options);
+}
+
+class KvStore implements Store {
+  readonly #client: EtcdClient;
+  readonly #keys: Keys;
+  readonly #pageSize: number;
+  readonly #resources: KvResources;
+
+  constructor(connection: KvConnection, options: KvStoreOptions) {
+    const prefix = options.prefix ?? DEFAULT_PREFIX;
+    this.#keys = new Keys(prefix);
+    this.#pageSize = options.pageSize ?? 500;
+    this.#client = new EtcdClient(connection, {
+      limits: { ...DEFAULT_LIMITS, ...options.limits },
+      probe: { key: bytesOf(`${prefix}/`), limit: 1n, keysOnly: true },
+      onRequest: options.onRequest ?? ((): void => undefined),
+    });
+    const { clock = systemClock, random = systemRandom } = options;
+    this.#resources = new KvResources({
+      client: this.#client,
+      keys: this.#keys,
+      clock,
+      random,
+      pageSize: this.#pageSize,
+    });
+  }
+
+  async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
+    return readNodeView(this.#reach(signal), node, endpoint);
+  }
+
+  async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
+    const found = new Map<string, Claim>();
+    const add = (claims: readonly Claim[]): void => {
+      for (const claim of claims) found.set(formatCidr(claim.cidr), claim);
+    };
+    for (const cidr of within) {
+      const range = this.#keys.claimsInside(cidr);
+      const { kvs, revision } = await listRange(this.#client, range, { pageSize: this.#pageSize, signal });
+      add(sortOut(kvs, readClaim).good);
+      const around = this.#keys.claimsAround(cidr);
+      if (around.length === 0) continue;
+      const larger = await this.#client.read(txn({ success: around.map((key) => get(key, revision)) }), signal);
+      add(sortOut(rangesIn(larger).flat(), readClaim).good);
+    }
+    return [...found.values()].sort((a, b) => compareCidrs(a.cidr, b.cidr));
+  }
+
+  async getBlocks(cidrs: readonly Cidr[], signal: AbortSignal): Promise<readonly Stored<IpBlock>[]> {
+    const blocks: Stored<IpBlock>[] = [];
+    for (let from = 0; from < cidrs.length; from += MAX_OPS) {
+      blocks.push(...(await readBlocks(this.#reach(signal), cidrs.slice(from, from + MAX_OPS))));
+    }
+    return blocks;
+  }
+
+  async listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }> {
+    const { kvs } = await listRange(this.#client, this.#keys.blocks(), { pageSize: this.#pageSize, signal });
+    const { good, problems } = sortOut(kvs, blockReader(this.#keys));
+    return { blocks: good.sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr)), problems };
+  }
+
+  async commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
+    if (changes.length === 0) return 'committed';
+    const { succeeded } = await this.#client.write(planCommit(this.#keys, changes), signal);
+    return succeeded ? 'committed' : 'conflict';
+  }
+
+  async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<readonly Stored<WorkloadEndpoint>[]> {
+    const range = this.#keys.endpoints(node);
+    const { kvs } = await listRange(this.#client, range, { pageSize: this.#pageSize, signal });
+    const read = endpointReader(this.#keys);
+    return kvs
+      .map((kv) => insist(read(kv)))
+      .sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
+  }
+
+  async listResources<K extends ResourceKind>(
+    kind: K,
+    signal: AbortSignal,
+  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+    return this.#resources.list(kind, signal);
+  }
+
+  async findResource<K extends ResourceKind>(
+    kind: K,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<ResourceOf<K> | undefined> {
+    return this.#resources.find(kind, name, signal);
+  }
+
+  async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    return this.#resources.create(resource, signal);
+  }
+
+  async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    return this.#resources.update(resource, signal);
+  }
+
+  async deleteResource(
+    which: { kind: ResourceKind; name: string; resourceVersion?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    return this.#resources.delete(which, signal);
+  }
+
+  async ping(signal: AbortSignal): Promise<void> {
+    await this.#client.range({ key: bytesOf(this.#keys.resource('IPAMConfiguration', 'default')) }, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#client[Symbol.asyncDispose]();
+  }
+
+  #reach(signal: AbortSignal): { client: EtcdClient; keys: Keys; signal: AbortSignal } {
+    return { client: this.#client, keys: this.#keys, signal };
+  }
+}

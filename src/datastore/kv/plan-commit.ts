@@ -1,0 +1,92 @@
+import { invariant, never } from '../../base/errors.ts';
+import { encodeBlock } from '../../model/ip-block-codec.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import { endpointIdOf } from '../../model/workload-endpoint.ts';
+import { sameCidr } from '../../net/cidr.ts';
+import { borrowerChange } from '../borrowers.ts';
+import { storedEndpoint } from '../stored-resource.ts';
+import type { Change } from '../store.ts';
+import type { TxnRequest } from './gen/etcd_pb.js';
+import type { Keys } from './keys.ts';
+import { absent, type Condition, MAX_OPS, type Op, put, remove, txn, unchanged } from './requests.ts';
+
+/** The one transaction that carries all the changes, or none when something is not as they expect. */
+export function planCommit(keys: Keys, changes: readonly Change[]): TxnRequest {
+  const parts = changes.map((change) => planChange(keys, change));
+  const compare = parts.flatMap((part) => part.compare);
+  const success = parts.flatMap((part) => part.ops);
+  const most = Math.max(compare.length, success.length);
+  invariant(most <= MAX_OPS, `a commit of ${String(most)} operations is more than etcd takes (${String(MAX_OPS)})`);
+  return txn({ compare, success });
+}
+
+interface Part {
+  readonly compare: readonly Condition[];
+  readonly ops: readonly Op[];
+}
+
+function planChange(keys: Keys, change: Change): Part {
+  switch (change.kind) {
+    case 'create-block': {
+      const { block, pool } = change;
+      const poolKey = keys.resource('IPPool', pool.value.metadata.name);
+      return {
+        compare: [absent(keys.claim(block.cidr)), unchanged(poolKey, pool.version)],
+        ops: [put(keys.claim(block.cidr), block.node ?? ''), ...blockOps(keys, undefined, block)],
+      };
+    }
+    case 'update-block': {
+      const { before, after } = change;
+      invariant(sameCidr(before.value.cidr, after.cidr), 'an update gives a block another CIDR');
+      const isMoved = before.value.node !== after.node;
+      return {
+        compare: [unchanged(keys.block(after.cidr, before.value.node), before.version)],
+        ops: [
+          ...(isMoved ? [put(keys.claim(after.cidr), after.node ?? '')] : []),
+          ...(isMoved ? [remove(keys.block(after.cidr, before.value.node))] : []),
+          ...blockOps(keys, before.value, after),
+        ],
+      };
+    }
+    case 'delete-block': {
+      const { value, version } = change.before;
+      const key = keys.block(value.cidr, value.node);
+      return {
+        compare: [unchanged(key, version)],
+        ops: [remove(key), remove(keys.claim(value.cidr)), ...borrowedOps(keys, value, undefined)],
+      };
+    }
+    case 'put-endpoint':
+      return {
+        compare: [],
+        ops: [put(keys.endpoint(endpointIdOf(change.endpoint)), JSON.stringify(storedEndpoint(change.endpoint)))],
+      };
+    case 'delete-endpoint':
+      return deletion(keys.endpoint(endpointIdOf(change.before.value)), change.before.version);
+    case 'delete-pool':
+      return deletion(keys.resource('IPPool', change.before.value.metadata.name), change.before.version);
+    default:
+      return never(change);
+  }
+}
+
+function deletion(key: string, version: string): Part {
+  return { compare: [unchanged(key, version)], ops: [remove(key)] };
+}
+
+function blockOps(keys: Keys, before: IpBlock | undefined, after: IpBlock): Op[] {
+  return [
+    put(keys.block(after.cidr, after.node), JSON.stringify(encodeBlock(after))),
+    ...borrowedOps(keys, before, after),
+  ];
+}
+
+function borrowedOps(keys: Keys, before: IpBlock | undefined, after: IpBlock | undefined): Op[] {
+  const block = after ?? before;
+  if (block === undefined) return [];
+  const { noted, forgotten } = borrowerChange(before, after);
+  return [
+    ...noted.map((node) => put(keys.borrowed(node, block.cidr), after?.node ?? '')),
+    ...forgotten.map((node) => remove(keys.borrowed(node, block.cidr))),
+  ];
+}

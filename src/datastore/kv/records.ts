@@ -1,0 +1,116 @@
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import { decodeBlock } from '../../model/ip-block-codec.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
+import type { Claim, Stored } from '../store.ts';
+import type { KeyValue } from './gen/etcd_pb.js';
+import { cidrOfKey, type Keys, lastSegmentOf } from './keys.ts';
+import { textOf } from './requests.ts';
+
+/** A record that could not be understood: its key and why. */
+export class Unreadable {
+  readonly problem: string;
+
+  constructor(key: string, why: string) {
+    this.problem = `Cannot understand the record "${key}": ${why}`;
+  }
+}
+
+/** What was read, sorted into what is understood and the problems with the rest. */
+export function sortOut<T>(
+  kvs: readonly KeyValue[],
+  read: (kv: KeyValue) => T | Unreadable,
+): { readonly good: T[]; readonly problems: string[] } {
+  const good: T[] = [];
+  const problems: string[] = [];
+  for (const kv of kvs) {
+    const record = read(kv);
+    if (record instanceof Unreadable) problems.push(record.problem);
+    else good.push(record);
+  }
+  return { good, problems };
+}
+
+/** @throws store/corrupt for a record that cannot be left out. */
+export function insist<T>(record: T | Unreadable): T {
+  if (!(record instanceof Unreadable)) return record;
+  throw new NetplugError('store/corrupt', record.problem, { hint: 'Repair or remove the record in the datastore' });
+}
+
+/** Reads block records, which must lie where the layout puts them. */
+export function blockReader(keys: Keys): (kv: KeyValue) => Stored<IpBlock> | Unreadable {
+  return (kv) => {
+    const key = textOf(kv.key);
+    const decoded = decodeBlock(jsonOf(kv));
+    if ('problems' in decoded) return new Unreadable(key, decoded.problems.join('; '));
+    const { block } = decoded;
+    if (keyOrNone(() => keys.block(block.cidr, block.node)) !== key)
+      return new Unreadable(key, 'its CIDR or owner belongs elsewhere');
+    return { value: block, version: versionOf(kv) };
+  };
+}
+
+export function endpointReader(keys: Keys): (kv: KeyValue) => Stored<WorkloadEndpoint> | Unreadable {
+  return (kv) => {
+    const key = textOf(kv.key);
+    const endpoint = decodeEndpoint(jsonOf(kv));
+    if (typeof endpoint === 'string') return new Unreadable(key, endpoint);
+    if (keyOrNone(() => keys.endpoint(endpointIdOf(endpoint))) !== key)
+      return new Unreadable(key, 'its node, namespace or name belongs elsewhere');
+    return { value: endpoint, version: versionOf(kv) };
+  };
+}
+
+export function resourceReader<K extends ResourceKind>(
+  kind: K,
+): (kv: KeyValue) => { readonly resource: ResourceOf<K>; readonly version: string } | Unreadable {
+  return (kv) => {
+    const key = textOf(kv.key);
+    const name = lastSegmentOf(key);
+    if (name === undefined) return new Unreadable(key, 'its key is not percent-encoded text');
+    const decoded = decodeResource({ kind, name }, jsonOf(kv));
+    if (typeof decoded === 'string') return new Unreadable(key, decoded);
+    const version = versionOf(kv);
+    return { resource: { ...decoded, metadata: { ...decoded.metadata, resourceVersion: version } }, version };
+  };
+}
+
+export function readClaim(kv: KeyValue): Claim | Unreadable {
+  const key = textOf(kv.key);
+  const cidr = cidrOfKey(key);
+  return cidr === undefined ? new Unreadable(key, 'its key names no CIDR') : { cidr, node: ownerIn(kv) };
+}
+
+/** The owner a claim or a borrowed key names. */
+export function ownerIn(kv: KeyValue): NodeName | undefined {
+  const owner = textOf(kv.value);
+  // Only netplug writes these keys, and only with node names.
+  return owner === '' ? undefined : (owner as NodeName);
+}
+
+export function versionOf(kv: KeyValue): string {
+  return String(kv.modRevision);
+}
+
+/** Undefined when the value is not JSON: no decoder accepts that. */
+export function jsonOf(kv: KeyValue): unknown {
+  try {
+    return JSON.parse(textOf(kv.value));
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return undefined;
+    throw cause;
+  }
+}
+
+/** A damaged record may hold a name that no key can hold. */
+function keyOrNone(make: () => string): string | undefined {
+  try {
+    return make();
+  } catch (cause) {
+    if (isNetplugError(cause, 'internal/invariant')) return undefined;
+    throw cause;
+  }
+}

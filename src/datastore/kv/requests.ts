@@ -1,0 +1,90 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  Compare_CompareResult,
+  Compare_CompareTarget,
+  type CompareSchema,
+  type KeyValue,
+  type RangeRequestSchema,
+  type RequestOpSchema,
+  type TxnRequest,
+  TxnRequestSchema,
+  type TxnResponse,
+} from './gen/etcd_pb.js';
+import type { KeyRange } from './keys.ts';
+
+export type Op = MessageInitShape<typeof RequestOpSchema>;
+export type Condition = MessageInitShape<typeof CompareSchema>;
+export type RangeInit = MessageInitShape<typeof RangeRequestSchema>;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+export const bytesOf = (text: string): Uint8Array => encoder.encode(text);
+export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
+
+export function rangeOf({ from, to }: KeyRange): RangeInit {
+  return { key: bytesOf(from), rangeEnd: bytesOf(to) };
+}
+
+export function get(key: string, revision?: bigint): Op {
+  return getRange({ key: bytesOf(key), ...(revision === undefined ? {} : { revision }) });
+}
+
+export function getRange(range: RangeInit): Op {
+  return { request: { case: 'requestRange', value: range } };
+}
+
+export function put(key: string, value: string): Op {
+  return { request: { case: 'requestPut', value: { key: bytesOf(key), value: bytesOf(value) } } };
+}
+
+export function remove(key: string): Op {
+  return { request: { case: 'requestDeleteRange', value: { key: bytesOf(key) } } };
+}
+
+/** The key holds what was read at that version. */
+export function unchanged(key: string, version: string): Condition {
+  return {
+    result: Compare_CompareResult.EQUAL,
+    target: Compare_CompareTarget.MOD,
+    key: bytesOf(key),
+    targetUnion: { case: 'modRevision', value: revisionOf(version) },
+  };
+}
+
+export function absent(key: string): Condition {
+  return {
+    result: Compare_CompareResult.EQUAL,
+    target: Compare_CompareTarget.CREATE,
+    key: bytesOf(key),
+    targetUnion: { case: 'createRevision', value: 0n },
+  };
+}
+
+export function present(key: string): Condition {
+  return { ...absent(key), result: Compare_CompareResult.GREATER };
+}
+
+/** What etcd takes in one transaction unless it is started with another limit. */
+export const MAX_OPS = 128;
+
+export function txn(parts: {
+  readonly compare?: readonly Condition[];
+  readonly success: readonly Op[];
+  readonly failure?: readonly Op[];
+}): TxnRequest {
+  return create(TxnRequestSchema, {
+    compare: [...(parts.compare ?? [])],
+    success: [...parts.success],
+    failure: [...(parts.failure ?? [])],
+  });
+}
+
+/** What each range of a transaction found, in the order asked for. */
+export function rangesIn(response: TxnResponse): KeyValue[][] {
+  return response.responses.map(({ response: part }) => (part.case === 'responseRange' ? part.value.kvs : []));
+}
+
+/** A version nobody handed out matches nothing: no revision is negative. */
+export function revisionOf(version: string): bigint {
+  return /^[1-9]\d{0,18}$/.test(version) ? BigInt(version) : -1n;
+}

@@ -1,0 +1,151 @@
+import { never } from '../../base/errors.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { AnyResource, ResourceKind } from '../../model/kinds.ts';
+import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type Cidr, formatCidr } from '../../net/cidr.ts';
+import { storedEndpoint } from '../stored-resource.ts';
+import type { Change, Outcome, Stored } from '../store.ts';
+
+/** A record somebody damaged: it exists, but nobody can read it. */
+export const UNREADABLE = Symbol('unreadable');
+
+export interface MemoryRecord<T> {
+  readonly value: T | typeof UNREADABLE;
+  readonly version: string;
+}
+
+/** Everything stored at one moment. */
+export interface MemoryState {
+  readonly blocks: ReadonlyMap<string, MemoryRecord<IpBlock>>;
+  readonly endpoints: ReadonlyMap<string, MemoryRecord<WorkloadEndpoint>>;
+  readonly resources: ReadonlyMap<string, MemoryRecord<AnyResource>>;
+}
+
+export type RecordName =
+  | { readonly block: Cidr }
+  | { readonly endpoint: EndpointId }
+  | { readonly kind: ResourceKind; readonly name: string };
+
+export const blockId = (cidr: Cidr): string => formatCidr(cidr);
+export const endpointKey = ({ node, namespace, name }: EndpointId): string => JSON.stringify([node, namespace, name]);
+export const resourceKey = (kind: ResourceKind, name: string): string => JSON.stringify([kind, name]);
+
+/** How many past states a stale reader can be shown. */
+const HISTORY = 16;
+
+/** What several memory stores share: the records of one cluster. Every change makes a new state and a new version. */
+export class MemoryDatabase {
+  #states: MemoryState[] = [{ blocks: new Map(), endpoints: new Map(), resources: new Map() }];
+  #revision = 0;
+
+  /** The newest state, or the one `back` changes ago, as far as remembered. */
+  state(back = 0): MemoryState {
+    const state = this.#states[Math.max(0, this.#states.length - 1 - back)];
+    return state ?? { blocks: new Map(), endpoints: new Map(), resources: new Map() };
+  }
+
+  /** Forgets every record, but no version: what was read before stays outdated. */
+  clear(): void {
+    this.#write((draft) => {
+      draft.blocks.clear();
+      draft.endpoints.clear();
+      draft.resources.clear();
+    });
+  }
+
+  /** All changes or none. */
+  commit(changes: readonly Change[]): Outcome {
+    const state = this.state();
+    if (!changes.every((change) => isAsExpected(state, change))) return 'conflict';
+    this.#write((draft, version) => {
+      for (const change of changes) apply(draft, change, version);
+    });
+    return 'committed';
+  }
+
+  /** Stores the resource, or removes it when `resource` is undefined; returns its version. */
+  putResource(kind: ResourceKind, name: string, resource: AnyResource | undefined): string {
+    return this.#write((draft, version) => {
+      if (resource === undefined) draft.resources.delete(resourceKey(kind, name));
+      else draft.resources.set(resourceKey(kind, name), { value: resource, version });
+    });
+  }
+
+  /** Makes a record unreadable, as a fault in the field would. */
+  damage(which: RecordName): void {
+    this.#write((draft, version) => {
+      const damaged = { value: UNREADABLE, version } as const;
+      if ('block' in which) draft.blocks.set(blockId(which.block), damaged);
+      else if ('endpoint' in which) draft.endpoints.set(endpointKey(which.endpoint), damaged);
+      else draft.resources.set(resourceKey(which.kind, which.name), damaged);
+    });
+  }
+
+  #write(change: (draft: Draft, version: string) => void): string {
+    const { blocks, endpoints, resources } = this.state();
+    const draft = { blocks: new Map(blocks), endpoints: new Map(endpoints), resources: new Map(resources) };
+    this.#revision += 1;
+    const version = String(this.#revision);
+    change(draft, version);
+    this.#states = [...this.#states, draft].slice(-HISTORY);
+    return version;
+  }
+}
+
+interface Draft {
+  readonly blocks: Map<string, MemoryRecord<IpBlock>>;
+  readonly endpoints: Map<string, MemoryRecord<WorkloadEndpoint>>;
+  readonly resources: Map<string, MemoryRecord<AnyResource>>;
+}
+
+function isAsExpected(state: MemoryState, change: Change): boolean {
+  switch (change.kind) {
+    case 'create-block':
+      return !state.blocks.has(blockId(change.block.cidr)) && isPoolUnchanged(state, change.pool);
+    case 'update-block':
+    case 'delete-block':
+      return state.blocks.get(blockId(change.before.value.cidr))?.version === change.before.version;
+    case 'put-endpoint':
+      return true;
+    case 'delete-endpoint': {
+      const key = endpointKey(endpointIdOf(change.before.value));
+      return state.endpoints.get(key)?.version === change.before.version;
+    }
+    case 'delete-pool':
+      return isPoolUnchanged(state, change.before);
+    default:
+      return never(change);
+  }
+}
+
+function isPoolUnchanged(state: MemoryState, pool: Stored<AnyResource>): boolean {
+  return state.resources.get(resourceKey('IPPool', pool.value.metadata.name))?.version === pool.version;
+}
+
+function apply(draft: Draft, change: Change, version: string): void {
+  switch (change.kind) {
+    case 'create-block':
+      draft.blocks.set(blockId(change.block.cidr), { value: change.block, version });
+      return;
+    case 'update-block':
+      draft.blocks.set(blockId(change.after.cidr), { value: change.after, version });
+      return;
+    case 'delete-block':
+      draft.blocks.delete(blockId(change.before.value.cidr));
+      return;
+    case 'put-endpoint':
+      draft.endpoints.set(endpointKey(endpointIdOf(change.endpoint)), {
+        value: storedEndpoint(change.endpoint),
+        version,
+      });
+      return;
+    case 'delete-endpoint':
+      draft.endpoints.delete(endpointKey(endpointIdOf(change.before.value)));
+      return;
+    case 'delete-pool':
+      draft.resources.delete(resourceKey('IPPool', change.before.value.metadata.name));
+      return;
+    default:
+      never(change);
+  }
+}

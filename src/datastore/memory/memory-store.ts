@@ -1,0 +1,193 @@
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
+import { type Random, systemRandom } from '../../base/random.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
+import { compareEndpointIds } from '../order.ts';
+import { outOfTime } from '../out-of-time.ts';
+import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
+import { identityOf, withoutVersion } from '../stored-resource.ts';
+import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';
+import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
+import { claimsIn, endpointsIn, insistOn, problemWith, resourcesIn, viewOf } from './read-state.ts';
+
+/** What may go wrong with one operation. */
+export type Fault =
+  /** A commit finds that somebody was quicker; nothing is changed. Other operations take no notice. */
+  | { readonly kind: 'conflict' }
+  /** The datastore does not answer, and did nothing. */
+  | { readonly kind: 'unavailable-before' }
+  /** The datastore does not answer, but did what was asked. */
+  | { readonly kind: 'unavailable-after' }
+  /** A reader is shown what was true some changes ago. */
+  | { readonly kind: 'stale'; readonly changesAgo: number };
+
+export interface MemoryStoreOptions {
+  readonly clock?: Clock;
+  readonly random?: Random;
+  /** Awaited before each operation takes effect: where a scheduler lets others go first. */
+  readonly pause?: (operation: keyof Store) => Promise<void>;
+  /** Asked for each operation; undefined lets it through. */
+  readonly fault?: (operation: keyof Store, changes?: readonly Change[]) => Fault | undefined;
+}
+
+/** A datastore in memory. Stores opened on one database see each other, as nodes of one cluster do. */
+export function openMemoryStore(
+  database: MemoryDatabase = new MemoryDatabase(),
+  options: MemoryStoreOptions = {},
+): Store {
+  return new MemoryStore(database, options);
+}
+
+class MemoryStore implements Store {
+  readonly #database: MemoryDatabase;
+  readonly #options: MemoryStoreOptions;
+
+  constructor(database: MemoryDatabase, options: MemoryStoreOptions) {
+    this.#database = database;
+    this.#options = options;
+  }
+
+  async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
+    return this.#read('readNodeView', signal, (state) => viewOf(state, node, endpoint));
+  }
+
+  async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
+    return this.#read('listClaims', signal, (state) =>
+      claimsIn(state).filter(({ cidr }) => within.some((asked) => cidrsOverlap(asked, cidr))),
+    );
+  }
+
+  async getBlocks(cidrs: readonly Cidr[], signal: AbortSignal): Promise<readonly Stored<IpBlock>[]> {
+    return this.#read('getBlocks', signal, ({ blocks }) =>
+      cidrs.flatMap((cidr) => {
+        const record = blocks.get(blockId(cidr));
+        return record === undefined ? [] : [insistOn(record, `block ${blockId(cidr)}`)];
+      }),
+    );
+  }
+
+  async listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }> {
+    return this.#read('listBlocks', signal, (state) => {
+      const blocks: Stored<IpBlock>[] = [];
+      const problems: string[] = [];
+      for (const [id, { value, version }] of state.blocks) {
+        if (value === UNREADABLE) problems.push(problemWith(`block ${id}`));
+        else blocks.push({ value, version });
+      }
+      return { blocks: blocks.sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr)), problems };
+    });
+  }
+
+  async commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
+    return this.#act('commit', { signal, changes }, (fault) => {
+      if (changes.length === 0) return 'committed';
+      return fault?.kind === 'conflict' ? 'conflict' : this.#database.commit(changes);
+    });
+  }
+
+  async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<readonly Stored<WorkloadEndpoint>[]> {
+    return this.#read('listEndpoints', signal, (state) =>
+      endpointsIn(state, node).sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value))),
+    );
+  }
+
+  async listResources<K extends ResourceKind>(
+    kind: K,
+    signal: AbortSignal,
+  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+    return this.#read('listResources', signal, (state) => resourcesIn(state, kind));
+  }
+
+  async findResource<K extends ResourceKind>(
+    kind: K,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<ResourceOf<K> | undefined> {
+    return this.#read('findResource', signal, (state) => {
+      const record = state.resources.get(resourceKey(kind, name));
+      if (record !== undefined) insistOn(record, `${kind} "${name}"`);
+      return resourcesIn(state, kind).resources.find(({ metadata }) => metadata.name === name);
+    });
+  }
+
+  async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    const { clock = systemClock, random = systemRandom } = this.#options;
+    return this.#act('createResource', { signal }, () => {
+      const { kind } = resource;
+      const { name } = resource.metadata;
+      if (this.#database.state().resources.has(resourceKey(kind, name))) throw resourceExists({ kind, name });
+      return this.#put(
+        withoutVersion(resource, { uid: random.id(), creationTimestamp: new Date(clock.now()).toISOString() }),
+      );
+    });
+  }
+
+  async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    const { name, resourceVersion } = resource.metadata;
+    return this.#act('updateResource', { signal }, () => {
+      const current = this.#current({ kind: resource.kind, name, resourceVersion });
+      return this.#put(withoutVersion(resource, identityOf(current)));
+    });
+  }
+
+  async deleteResource(
+    { kind, name, resourceVersion }: { kind: ResourceKind; name: string; resourceVersion?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    return this.#act('deleteResource', { signal }, () => {
+      this.#current({ kind, name, resourceVersion });
+      this.#database.putResource(kind, name, undefined);
+    });
+  }
+
+  async ping(signal: AbortSignal): Promise<void> {
+    return this.#read('ping', signal, () => undefined);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.resolve();
+  }
+
+  #put(resource: AnyResource): AnyResource {
+    const resourceVersion = this.#database.putResource(resource.kind, resource.metadata.name, resource);
+    // Only the metadata gets a field more; a spread over a union loses which member it was.
+    return { ...resource, metadata: { ...resource.metadata, resourceVersion } } as AnyResource;
+  }
+
+  #current(which: { kind: ResourceKind; name: string; resourceVersion: string | undefined }): unknown {
+    const record = this.#database.state().resources.get(resourceKey(which.kind, which.name));
+    if (record === undefined) throw resourceNotFound(which);
+    if (which.resourceVersion !== undefined && which.resourceVersion !== record.version) throw resourceChanged(which);
+    return record.value;
+  }
+
+  async #read<T>(operation: keyof Store, signal: AbortSignal, look: (state: MemoryState) => T): Promise<T> {
+    return this.#act(operation, { signal }, (fault) =>
+      look(this.#database.state(fault?.kind === 'stale' ? fault.changesAgo : 0)),
+    );
+  }
+
+  async #act<T>(
+    operation: keyof Store,
+    { signal, changes }: { signal: AbortSignal; changes?: readonly Change[] },
+    effect: (fault: Fault | undefined) => T,
+  ): Promise<T> {
+    await this.#options.pause?.(operation);
+    if (signal.aborted) throw outOfTime(signal, 'waiting for the datastore in memory');
+    const fault = this.#options.fault?.(operation, changes);
+    if (fault?.kind === 'unavailable-before') throw unavailable('it was told not to answer');
+    const result = effect(fault);
+    if (fault?.kind === 'unavailable-after') throw unavailable('it is not known whether the change was made');
+    return result;
+  }
+}
+
+function unavailable(why: string): NetplugError {
+  return new NetplugError('store/unavailable', `Cannot use the datastore in memory: ${why}`, {
+    hint: 'This is a fault that a test asked for',
+  });
+}

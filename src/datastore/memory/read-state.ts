@@ -1,0 +1,93 @@
+import { NetplugError } from '../../base/errors.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import { DEFAULT_IPAM_CONFIGURATION } from '../../model/ipam-configuration.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { compareCidrs, parseCidr } from '../../net/cidr.ts';
+import { borrowersOf } from '../borrowers.ts';
+import { compareText } from '../order.ts';
+import type { Claim, NodeView, Stored } from '../store.ts';
+import { endpointKey, type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
+
+export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId | undefined): NodeView {
+  const pools = resourcesIn(state, 'IPPool');
+  const reservations = resourcesIn(state, 'IPReservation');
+  const configs = resourcesIn(state, 'IPAMConfiguration', 'default');
+  const nodes = resourcesIn(state, 'Node', node);
+  const blocks = blocksIn(state);
+  const found = endpoint === undefined ? undefined : state.endpoints.get(endpointKey(endpoint));
+  return {
+    pools: pools.resources.map((value) => ({ value, version: value.metadata.resourceVersion ?? '' })),
+    reservations: reservations.resources,
+    config: { ...DEFAULT_IPAM_CONFIGURATION, ...configs.resources[0]?.spec },
+    node: nodes.resources[0],
+    owned: blocks.filter(({ value }) => value.node === node),
+    borrowed: blocks.filter(({ value }) => borrowersOf(value).has(node)),
+    endpoint: found === undefined || found.value === UNREADABLE ? undefined : withVersion(found.value, found.version),
+    problems: [
+      ...[pools, reservations, configs, nodes].flatMap(({ problems }) => problems),
+      // Whose it is cannot be read either: everybody is told.
+      ...[...state.blocks].flatMap(([id, { value }]) => (value === UNREADABLE ? [problemWith(`block ${id}`)] : [])),
+      ...(found?.value === UNREADABLE ? [problemWith('endpoint')] : []),
+    ],
+  };
+}
+
+/** The resources of a kind, or the one of that name. */
+export function resourcesIn<K extends ResourceKind>(
+  state: MemoryState,
+  kind: K,
+  name?: string,
+): { readonly resources: ResourceOf<K>[]; readonly problems: string[] } {
+  const resources: ResourceOf<K>[] = [];
+  const problems: string[] = [];
+  for (const [key, { value, version }] of state.resources) {
+    const [ofKind, named] = JSON.parse(key) as [string, string]; // made by resourceKey
+    if (ofKind !== kind || (name !== undefined && named !== name)) continue;
+    if (value === UNREADABLE) problems.push(problemWith(`${kind} "${named}"`));
+    else if (isOfKind(value, kind)) resources.push(withResourceVersion(value, version));
+  }
+  return { resources: resources.sort((a, b) => compareText(a.metadata.name, b.metadata.name)), problems };
+}
+
+/** Every claim, also of a block that cannot be read. */
+export function claimsIn(state: MemoryState): Claim[] {
+  return [...state.blocks]
+    .map(([id, { value }]) => ({ cidr: parseCidr(id), node: value === UNREADABLE ? undefined : value.node }))
+    .sort((a, b) => compareCidrs(a.cidr, b.cidr));
+}
+
+export function endpointsIn(state: MemoryState, node: NodeName | undefined): Stored<WorkloadEndpoint>[] {
+  return [...state.endpoints]
+    .map(([key, record]) => insistOn(record, `endpoint ${key}`))
+    .filter(({ value }) => node === undefined || endpointIdOf(value).node === node);
+}
+
+/** @throws store/corrupt for a record that cannot be left out. */
+export function insistOn<T>({ value, version }: MemoryRecord<T>, what: string): Stored<T> {
+  if (value !== UNREADABLE) return { value, version };
+  throw new NetplugError('store/corrupt', problemWith(what), { hint: 'Repair or remove the record' });
+}
+
+function blocksIn(state: MemoryState): Stored<IpBlock>[] {
+  return [...state.blocks.values()]
+    .flatMap(({ value, version }) => (value === UNREADABLE ? [] : [{ value, version }]))
+    .sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr));
+}
+
+function isOfKind<K extends ResourceKind>(resource: AnyResource, kind: K): resource is ResourceOf<K> {
+  return resource.kind === kind;
+}
+
+function withResourceVersion<R extends AnyResource>(resource: R, resourceVersion: string): R {
+  return { ...resource, metadata: { ...resource.metadata, resourceVersion } };
+}
+
+function withVersion<T>(value: T, version: string): Stored<T> {
+  return { value, version };
+}
+
+export function problemWith(what: string): string {
+  return `Cannot understand the record "${what}"`;
+}

@@ -1,0 +1,12 @@
+import type { EndpointId } from '../model/workload-endpoint.ts';
+
+/** Plain code-unit order, the same in every datastore and locale. */
+export function compareText(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+/** Orders endpoints by namespace and name, then node. */
+export function compareEndpointIds(a: EndpointId, b: EndpointId): number {
+  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name) || compareText(a.node, b.node);
+}

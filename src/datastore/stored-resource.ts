@@ -1,0 +1,118 @@
+import * as v from 'valibot';
+import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
+import { API_VERSION } from '../model/resource.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+
+/**
+ * The resource a record describes, or what is wrong with it. Fields nobody knows stay, so that reading and writing back
+ * keeps what a newer release stored.
+ */
+export function decodeResource<K extends ResourceKind>(
+  which: { readonly kind: K; readonly name: string },
+  raw: unknown,
+): ResourceOf<K> | string {
+  const decoded = decodeStored(raw);
+  if (typeof decoded === 'string') return decoded;
+  if (decoded.kind !== which.kind) return `it is of kind "${decoded.kind}"`;
+  if (decoded.metadata.name !== which.name) return `it is named "${decoded.metadata.name}"`;
+  // The kind was compared just above; the compiler cannot carry that over to K.
+  return keepUnknownFields(raw, decoded) as ResourceOf<K>;
+}
+
+export function decodeEndpoint(raw: unknown): WorkloadEndpoint | string {
+  const shape = v.safeParse(endpointShape, raw);
+  if (!shape.success) return shape.issues.map(describeIssue).join('; ');
+  // The schema lists every field of the type; it is loose only towards fields nobody knows.
+  return shape.output as WorkloadEndpoint;
+}
+
+const metadata = v.looseObject({
+  name: v.string(),
+  namespace: v.exactOptional(v.string()),
+  labels: v.exactOptional(v.record(v.string(), v.string())),
+  annotations: v.exactOptional(v.record(v.string(), v.string())),
+  uid: v.exactOptional(v.string()),
+  creationTimestamp: v.exactOptional(v.string()),
+});
+
+const resourceShape = v.looseObject({
+  apiVersion: v.literal(API_VERSION),
+  kind: v.picklist(['IPPool', 'IPReservation', 'IPAMConfiguration', 'Node']),
+  metadata,
+  spec: v.looseObject({}),
+});
+
+const endpointShape = v.looseObject({
+  apiVersion: v.literal(API_VERSION),
+  kind: v.literal('WorkloadEndpoint'),
+  metadata,
+  spec: v.looseObject({
+    orchestrator: v.picklist(['orch', 'cni']),
+    node: v.string(),
+    network: v.string(),
+    containerID: v.string(),
+    pod: v.exactOptional(v.string()),
+    podUID: v.exactOptional(v.string()),
+    endpoint: v.string(),
+    interfaceName: v.string(),
+    mac: v.string(),
+    ipNetworks: v.array(v.string()),
+    ipv4Gateway: v.exactOptional(v.string()),
+    ipv6Gateway: v.exactOptional(v.string()),
+    profiles: v.array(v.string()),
+    ipam: v.string(),
+  }),
+});
+
+/** Structure only: what the spec of each kind must look like is for the schemas of the model to say. */
+function decodeStored(raw: unknown): AnyResource | string {
+  const shape = v.safeParse(resourceShape, raw);
+  if (!shape.success) return shape.issues.map(describeIssue).join('; ');
+  // The envelope is checked; the spec is what a validating writer stored.
+  return shape.output as unknown as AnyResource;
+}
+
+function describeIssue(issue: v.BaseIssue<unknown>): string {
+  const path = v.getDotPath(issue);
+  return path === null ? issue.message : `${path}: ${issue.message}`;
+}
+
+/** `decoded`, plus every field of `raw` that it does not have, at any depth below objects. */
+function keepUnknownFields(raw: unknown, decoded: unknown): unknown {
+  if (!isRecord(raw) || !isRecord(decoded)) return decoded;
+  const kept = Object.entries(raw).map(([key, value]) => [
+    key,
+    key in decoded ? keepUnknownFields(value, decoded[key]) : value,
+  ]);
+  return { ...decoded, ...Object.fromEntries(kept) };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** What of a stored resource is never given by people; an unreadable one has none. */
+export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: string } {
+  const shape = v.safeParse(v.looseObject({ metadata }), raw);
+  const { uid, creationTimestamp } = shape.success ? shape.output.metadata : {};
+  return {
+    ...(uid === undefined ? {} : { uid }),
+    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+  };
+}
+
+/** The resource as it is stored: with its identity, without the version, which is the datastore's to say. */
+export function withoutVersion(
+  resource: AnyResource,
+  identity: { readonly uid?: string; readonly creationTimestamp?: string },
+): AnyResource {
+  const { resourceVersion: _, uid: _uid, creationTimestamp: _created, ...metadata } = resource.metadata;
+  // Only the metadata changes; a spread over a union loses which member it was.
+  return { ...resource, metadata: { ...metadata, ...identity } } as AnyResource;
+}
+
+/** The endpoint as it is stored, without the version. */
+export function storedEndpoint({ metadata, ...rest }: WorkloadEndpoint): WorkloadEndpoint {
+  const { resourceVersion: _, ...kept } = metadata;
+  return { ...rest, metadata: kept };
+}

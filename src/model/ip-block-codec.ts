@@ -1,0 +1,119 @@
+import * as v from 'valibot';
+import { type Cidr, cidrSize, formatCidr, tryReadCidr } from '../net/cidr.ts';
+import { type Allocation, blockFaults, type IpBlock } from './ip-block.ts';
+import type { Handle, NodeName } from './names.ts';
+
+/** A block as the datastore keeps it. `free` is the queue in order, ascending runs written short: `3-63,0,2`. */
+export interface BlockRecord {
+  readonly format: 1;
+  readonly cidr: string;
+  readonly node?: NodeName;
+  readonly slots: Readonly<Record<string, Allocation>>;
+  readonly free: string;
+}
+
+/** Far above any block worth claiming; keeps a hostile record from filling the memory. */
+const MAX_BLOCK_SIZE = 65_536n;
+
+export function encodeBlock(block: IpBlock): BlockRecord {
+  return {
+    format: 1,
+    cidr: formatCidr(block.cidr),
+    ...(block.node === undefined ? {} : { node: block.node }),
+    slots: Object.fromEntries([...block.slots].map(([ordinal, allocation]) => [String(ordinal), allocation])),
+    free: encodeRuns(block.queue),
+  };
+}
+
+/** The block a record describes, or everything that is wrong with the record. Never throws. */
+export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { readonly problems: readonly string[] } {
+  const shape = v.safeParse(blockRecord, raw);
+  if (!shape.success) return { problems: shape.issues.map(describeIssue) };
+  const { node, slots, free } = shape.output;
+  const cidr = readBlockCidr(shape.output.cidr);
+  if (typeof cidr === 'string') return { problems: [cidr] };
+  const queue = decodeRuns(free, Number(cidrSize(cidr)));
+  if (typeof queue === 'string') return { problems: [queue] };
+  const block: IpBlock = {
+    cidr,
+    node,
+    slots: new Map(Object.entries(slots).map(([ordinal, allocation]) => [Number(ordinal), allocation])),
+    queue,
+  };
+  const problems = blockFaults(block);
+  return problems.length === 0 ? { block } : { problems };
+}
+
+// A decoder is where a brand is given.
+const nodeName = v.pipe(
+  v.string(),
+  v.minLength(1),
+  v.transform((text) => text as NodeName),
+);
+const handle = v.pipe(
+  v.string(),
+  v.minLength(1),
+  v.transform((text) => text as Handle),
+);
+
+/** Loose, so that a field written by a newer release survives the read and write of an older one. */
+const allocation = v.looseObject({
+  id: v.pipe(v.string(), v.minLength(1)),
+  handle,
+  node: nodeName,
+  network: v.string(),
+  containerId: v.string(),
+  ifName: v.string(),
+  namespace: v.exactOptional(v.string()),
+  pod: v.exactOptional(v.string()),
+  podUid: v.exactOptional(v.string()),
+  at: v.string(),
+  chosenBy: v.picklist(['request', 'netconf', 'node-selector']),
+});
+
+const ordinalKey = v.pipe(v.string(), v.regex(/^(0|[1-9]\d{0,5})$/, 'A slot is keyed by its ordinal'));
+
+const blockRecord = v.object({
+  format: v.literal(1),
+  cidr: v.string(),
+  node: v.exactOptional(nodeName),
+  slots: v.record(ordinalKey, allocation),
+  free: v.string(),
+});
+
+function describeIssue(issue: v.BaseIssue<unknown>): string {
+  const path = v.getDotPath(issue);
+  return path === null ? issue.message : `${path}: ${issue.message}`;
+}
+
+function readBlockCidr(text: string): Cidr | string {
+  const reading = tryReadCidr(text);
+  if (reading === undefined || reading.hostBits || formatCidr(reading.cidr) !== text) {
+    return `cidr: "${text}" is not a canonical CIDR`;
+  }
+  return cidrSize(reading.cidr) > MAX_BLOCK_SIZE ? `cidr: "${text}" is too large for a block` : reading.cidr;
+}
+
+function encodeRuns(queue: readonly number[]): string {
+  const runs: { first: number; last: number }[] = [];
+  for (const ordinal of queue) {
+    const run = runs.at(-1);
+    if (run !== undefined && run.last + 1 === ordinal) run.last = ordinal;
+    else runs.push({ first: ordinal, last: ordinal });
+  }
+  return runs.map(({ first, last }) => (first === last ? String(first) : `${String(first)}-${String(last)}`)).join(',');
+}
+
+/** Every run is checked before it is unrolled: the text is not ours to trust. */
+function decodeRuns(text: string, size: number): readonly number[] | string {
+  const queue: number[] = [];
+  for (const run of text === '' ? [] : text.split(',')) {
+    const match = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(run);
+    const first = Number(match?.[1]);
+    const last = match?.[2] === undefined ? first : Number(match[2]);
+    if (match === null || last < first || last >= size) return `free: "${run}" is not a run of ordinals of the block`;
+    if (queue.length + last - first >= size) return 'free: more ordinals than the block has';
+    for (let ordinal = first; ordinal <= last; ordinal += 1) queue.push(ordinal);
+  }
+  return queue;
+}

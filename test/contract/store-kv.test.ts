@@ -1,0 +1,39 @@
+import { execFileSync } from 'node:child_process';
+import { storeContract } from '../../src/datastore/contract.ts';
+import { Keys } from '../../src/datastore/kv/keys.ts';
+import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { startEtcd } from '../support/etcd.ts';
+
+storeContract('kv', async () => {
+  const etcd = await startEtcd();
+  const keys = new Keys();
+  const etcdctl = (...args: string[]): void => {
+    const env = { ...process.env, ETCDCTL_API: '3' };
+    execFileSync('etcdctl', [`--endpoints=${etcd.url}`, ...args], { env, stdio: 'ignore' });
+  };
+  return {
+    reset: async () => {
+      etcdctl('del', '--prefix', '/netplug/');
+      await Promise.resolve();
+    },
+    open: () =>
+      openKvStore(
+        {
+          endpoints: { from: 'list', urls: [etcd.url] },
+          keyFile: undefined,
+          certFile: undefined,
+          caCertFile: undefined,
+        },
+        { pageSize: 2 },
+      ),
+    damage: async (which) => {
+      const key =
+        'block' in which
+          ? keys.block(which.block.value.cidr, which.block.value.node)
+          : keys.resource(which.kind, which.name);
+      etcdctl('put', key, '{"format":');
+      await Promise.resolve();
+    },
+    [Symbol.asyncDispose]: async () => etcd[Symbol.asyncDispose](),
+  };
+});

@@ -1,0 +1,75 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface EtcdTls {
+  readonly keyFile: string;
+  readonly certFile: string;
+  /** When given, clients must show a certificate that one of its authorities issued. */
+  readonly clientCaFile?: string;
+}
+
+/** A real etcd of one member on free loopback ports. `await using` stops it and removes its data. */
+export interface Etcd extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+}
+
+/** Starts etcd and waits until it serves clients. */
+export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host?: string } = {}): Promise<Etcd> {
+  const { tls, host = '127.0.0.1' } = options;
+  const dir = await mkdtemp(join(tmpdir(), 'netplug-etcd-'));
+  const [port, peerPort] = [await freePort(), await freePort()];
+  const scheme = tls === undefined ? 'http' : 'https';
+  const peer = `http://127.0.0.1:${String(peerPort)}`;
+  const url = `${scheme}://${host}:${String(port)}`;
+  const child = spawn(
+    'etcd',
+    [
+      ...['--name', 'one', '--data-dir', join(dir, 'data'), '--logger', 'zap', '--log-outputs', 'stderr'],
+      ...['--listen-client-urls', `${scheme}://127.0.0.1:${String(port)}`, '--advertise-client-urls', url],
+      ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', `one=${peer}`],
+      // Tests need no durability, and a slow disk must not slow them down.
+      '--unsafe-no-fsync',
+      ...(tls === undefined ? [] : ['--key-file', tls.keyFile, '--cert-file', tls.certFile]),
+      ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', '--trusted-ca-file', tls.clientCaFile]),
+    ],
+    { stdio: ['ignore', 'ignore', 'pipe'] },
+  );
+  let log = '';
+  const ready = new Promise<void>((resolve) => {
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      log = `${log}${text}`.slice(-8000);
+      if (/serving (insecure )?client|serving client/.test(log)) resolve();
+    });
+  });
+  const gone = once(child, 'exit');
+  const outcome = await Promise.race([ready.then(() => 'ready'), gone.then(() => 'gone'), sleep(20_000, 'late')]);
+  const stop = async (): Promise<void> => {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL');
+      await gone;
+    }
+    await rm(dir, { recursive: true, force: true });
+  };
+  if (outcome !== 'ready') {
+    await stop();
+    throw new Error(`etcd did not start: ${outcome}\n${log}`);
+  }
+  return { url, port, [Symbol.asyncDispose]: stop };
+}
+
+/** A TCP port of the loopback that nobody listens on now. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
