@@ -1,11 +1,11 @@
 /** Time as a port, so that waiting can be tested without waiting. */
 export interface Clock {
   /** Wall clock, milliseconds since the epoch. */
-  now(): number;
+  readonly now: () => number;
   /** Monotonic milliseconds, for durations. */
-  monotonic(): number;
+  readonly monotonic: () => number;
   /** Resolves after `ms`; rejects with the signal's reason when aborted first. */
-  sleep(ms: number, signal: AbortSignal): Promise<void>;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 export const systemClock: Clock = {

@@ -1,9 +1,9 @@
 /** Chance as a port. */
 export interface Random {
   /** A whole number from 0 to `below` - 1. */
-  int(below: number): number;
+  readonly int: (below: number) => number;
   /** An identifier that never repeats. */
-  id(): string;
+  readonly id: () => string;
 }
 
 export const systemRandom: Random = {

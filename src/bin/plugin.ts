@@ -1,0 +1,40 @@
+import { hostname } from 'node:os';
+import { systemClock } from '../base/clock.ts';
+import { systemRandom } from '../base/random.ts';
+import { probeHttp } from '../cni/probe-http.ts';
+import { type Program, runPlugin, type Surroundings } from '../cni/run-plugin.ts';
+import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { execDelegateIn } from './exec-delegate.ts';
+import { openLog } from './open-log.ts';
+import { openStore } from './open-store.ts';
+import { readRegisteredName } from './registered-name.ts';
+import { readStdin } from './read-stdin.ts';
+import { interruptions } from './interruptions.ts';
+import { VERSION } from '../base/version.ts';
+
+/** Serves one call of the runtime with the real world around it. */
+export async function runCni(program: Program): Promise<void> {
+  const { env } = process;
+  if ((env['CNI_COMMAND'] ?? '') === '') {
+    process.stderr.write(`${program} ${VERSION}: a CNI plugin, called by a container runtime with CNI_COMMAND set\n`);
+    process.exitCode = 0;
+    return;
+  }
+  const around: Surroundings = {
+    env,
+    hostname: hostname(),
+    clock: systemClock,
+    random: systemRandom,
+    probeGate: probeHttp,
+    interrupted: interruptions(),
+    readStdin,
+    readRegisteredName: () => readRegisteredName(env),
+    openStore,
+    openKernel: linuxKernel,
+    openLog,
+    execDelegateFor: execDelegateIn(env),
+  };
+  const { stdout, status } = await runPlugin(program, around);
+  process.stdout.write(stdout);
+  process.exitCode = status;
+}

@@ -1,0 +1,15 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { errnoOf } from '../base/errors.ts';
+
+/** The node name the agent registered this machine under, from `nodename` in the state folder; undefined without one. */
+export function readRegisteredName(env: NodeJS.ProcessEnv): string | undefined {
+  const folder = env['NETPLUG_STATE_DIR'] ?? '/var/lib/netplug';
+  try {
+    const name = readFileSync(join(folder, 'nodename'), 'utf8').trim();
+    return name === '' ? undefined : name;
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT' || errnoOf(cause) === 'ENOTDIR') return undefined;
+    throw cause;
+  }
+}

@@ -1,0 +1,46 @@
+import { Undo } from '../base/undo.ts';
+import type { PodNetwork } from '../dataplane/kernel.ts';
+import type { AddressSource } from './address-source.ts';
+import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
+import { waitForGates } from './gates.ts';
+import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
+import type { CniResult } from './result.ts';
+
+/**
+ * Gives one pod its addresses, link and routes. All of it exists when this returns, none of it when it throws; calling
+ * again for the same attachment returns what is there, after checking it, and mends it where it is broken.
+ * @throws kernel/*, ipam/*, store/*, gate/not-ready, netconf/needs-orchestrator, and what a delegated plugin throws
+ */
+export async function add(ports: CniPorts, source: AddressSource, call: Call): Promise<CniResult> {
+  const { kernel, log, watch } = ports;
+  const { config, signal } = call;
+  refuseOrchestrator(config);
+  kernel.assertNetns(call.netns);
+  if (config.readinessGates.length > 0) {
+    await watch.time('gates', async () => waitForGates(config.readinessGates, { probe: ports.probeGate, clock: ports.clock, signal }));
+  }
+  await using undo = new Undo();
+
+  const grant = await source.acquire(call, (addresses) => planEndpoint(call, addresses));
+  undo.defer(async () => grant.takeBack(call.cleanupSignal));
+
+  const network = planPodNetwork(call, grant.addresses);
+  const { mtu, isNew } = await watch.time('kernel', async () => connect(ports, network, signal));
+  undo.keep();
+
+  const addresses = resultOf(network, { mtu, dns: grant.dns }).ips.map(({ address }) => address);
+  log.info(isNew ? 'pod connected' : 'pod was connected already', { ...callFacts(call), addresses, ...grant.facts, ...watch.facts() });
+  return resultOf(network, { mtu, dns: grant.dns });
+}
+
+async function connect({ kernel, log }: CniPorts, network: PodNetwork, signal: AbortSignal): Promise<{ mtu: number; isNew: boolean }> {
+  const state = kernel.observe(network);
+  const { hostLink } = state;
+  if (hostLink !== undefined && isOwnLink(hostLink, network)) {
+    const difference = firstDifference(network, state);
+    if (difference === undefined) return { mtu: hostLink.mtu, isNew: false };
+    log.warning('pod network broken, made anew', { difference });
+    await kernel.remove(network.hostLinkName, network.owner);
+  }
+  return { ...(await kernel.apply(network, signal)), isNew: true };
+}

@@ -1,0 +1,59 @@
+import { type Facts, NetplugError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { Patience } from '../base/retry.ts';
+import type { Stopwatch } from '../base/stopwatch.ts';
+import type { Kernel } from '../dataplane/kernel.ts';
+import type { Store } from '../datastore/store.ts';
+import type { PodIdentity } from '../ipam/assign.ts';
+import type { Attachment, NodeName } from '../model/names.ts';
+import type { EndpointId } from '../model/workload-endpoint.ts';
+import type { CniArgs } from '../netconf/cni-args.ts';
+import type { Netconf } from '../netconf/netconf.ts';
+import type { ExecDelegate } from './delegate.ts';
+import type { ProbeGate } from './gates.ts';
+
+/** One call of the runtime, decoded. */
+export interface Call {
+  readonly config: Netconf;
+  /** The configuration as it came, for plugins that are delegated to. */
+  readonly raw: Readonly<Record<string, unknown>>;
+  readonly node: NodeName;
+  readonly attachment: Attachment;
+  /** Empty when the runtime gives none (DEL). */
+  readonly netns: string;
+  readonly args: CniArgs;
+  readonly pod: PodIdentity | undefined;
+  /** Where the endpoint of this attachment is recorded; undefined when the call concerns no attachment or link. */
+  readonly endpointId: EndpointId | undefined;
+  /** Ends the work. */
+  readonly signal: AbortSignal;
+  /** Ends later than `signal`, so that what the work began can still be taken back. */
+  readonly cleanupSignal: AbortSignal;
+}
+
+export interface CniPorts extends Patience {
+  readonly store: Store;
+  readonly kernel: Kernel;
+  readonly log: Log;
+  readonly watch: Stopwatch;
+  readonly execDelegate: ExecDelegate;
+  /** The same for another attachment than the call's. */
+  readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'>) => ExecDelegate;
+  readonly probeGate: ProbeGate;
+}
+
+/** Flat facts that identify the call in the log. */
+export function callFacts({ attachment, pod, node }: Call): Facts {
+  const { network, containerId, ifName } = attachment;
+  return { network, containerId, ifName, pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}`, node };
+}
+
+/** @throws netconf/needs-orchestrator when the configuration asks for what only the orchestrator's API can tell */
+export function refuseOrchestrator({ needsOrchestrator }: Netconf): void {
+  if (needsOrchestrator.length === 0) return;
+  const wishes = needsOrchestrator.map(({ path, reason }) => `${path} (${reason})`).join(', ');
+  throw new NetplugError('netconf/needs-orchestrator', `Cannot use this configuration yet: the API of the orchestrator is needed for ${wishes}`, {
+    hint: 'Use datastore_type "kvv3" and fixed subnets, and leave policy and feature_control out, until a release that can',
+    facts: { paths: needsOrchestrator.map(({ path }) => path) },
+  });
+}

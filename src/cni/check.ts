@@ -1,0 +1,60 @@
+import { NetplugError } from '../base/errors.ts';
+import { tryReadCidr } from '../net/cidr.ts';
+import type { AddressSource } from './address-source.ts';
+import { type Call, callFacts, type CniPorts } from './call.ts';
+import { firstDifference, planEndpoint, planPodNetwork } from './pod-network.ts';
+import { type CniResult, parseResult } from './result.ts';
+
+/**
+ * Compares the previous result, the address manager, the endpoint record and the kernel, and names the first difference.
+ * @throws check/mismatch, netconf/invalid when there is no previous result
+ */
+export async function check(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
+  const { kernel, store } = ports;
+  kernel.assertNetns(call.netns);
+  const previous = readPrevious(call);
+  const own = ownIps(previous, call);
+  const addresses = own.flatMap(({ address }) => tryReadCidr(address)?.address ?? []);
+  await source.check(call, addresses);
+
+  const network = planPodNetwork(call, addresses);
+  const difference = previousDifference(previous, call, network.podMac) ?? firstDifference(network, kernel.observe(network));
+  if (difference !== undefined) throw mismatch(call, difference);
+
+  const { endpoint } = await store.readNodeView(call.node, call.endpointId, call.signal);
+  if (endpoint === undefined) throw mismatch(call, 'its endpoint record is missing');
+  if (JSON.stringify(endpoint.value.spec) !== JSON.stringify(planEndpoint(call, addresses).spec)) {
+    throw mismatch(call, 'its endpoint record describes another attachment');
+  }
+  ports.log.info('pod checked', { ...callFacts(call), ...ports.watch.facts() });
+}
+
+/** @throws netconf/invalid when the runtime gave no previous result, or none that can be read */
+export function readPrevious({ config }: Call): CniResult {
+  const previous = parseResult(config.runtime.prevResult);
+  if (previous !== undefined) return previous;
+  const state = config.runtime.prevResult === undefined ? 'prevResult is missing' : 'prevResult is no CNI result';
+  throw new NetplugError('netconf/invalid', `Cannot check the pod: ${state}`, {
+    hint: 'Call CHECK with the result of ADD as prevResult',
+    facts: { paths: ['prevResult'] },
+  });
+}
+
+/** Later plugins of a chain may add addresses on interfaces of their own. */
+function ownIps(previous: CniResult, { attachment }: Call): CniResult['ips'] {
+  return previous.ips.filter(({ interface: index }) => index === undefined || previous.interfaces[index]?.name === attachment.ifName);
+}
+
+function previousDifference(previous: CniResult, { attachment, netns }: Call, mac: string): string | undefined {
+  if (previous.interfaces.length === 0) return undefined;
+  const link = previous.interfaces.find(({ name, sandbox }) => name === attachment.ifName && sandbox !== undefined);
+  if (link === undefined) return `prevResult lists no interface "${attachment.ifName}" in a sandbox`;
+  if (link.mac !== undefined && link.mac !== mac) return `prevResult has MAC ${link.mac} instead of ${mac}`;
+  return link.sandbox === netns ? undefined : `prevResult has sandbox "${link.sandbox ?? ''}" instead of "${netns}"`;
+}
+
+function mismatch({ attachment }: Call, difference: string): NetplugError {
+  return new NetplugError('check/mismatch', `Cannot confirm the network of container "${attachment.containerId}": ${difference}`, {
+    hint: 'Recreate the pod, or call ADD again for the same container and interface, which mends it',
+  });
+}

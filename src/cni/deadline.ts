@@ -1,0 +1,49 @@
+import { NetplugError } from '../base/errors.ts';
+
+const DEFAULT_SECONDS = 60;
+/** Part of the time that is kept back for taking back what the work began, at most ten seconds. */
+const CLEANUP_SHARE = 0.2;
+const CLEANUP_CAP_MS = 10_000;
+
+export interface Deadlines {
+  /** Ends the work; also when the caller gives up. */
+  readonly work: AbortSignal;
+  /** Ends the whole call. */
+  readonly cleanup: AbortSignal;
+  clear(): void;
+}
+
+/** One limit for the whole call: 60 s unless `NETPLUG_CALL_TIMEOUT` (seconds) says otherwise. @throws cni/env-invalid */
+export function deadlines(env: Readonly<Record<string, string | undefined>>, command: string, interrupted: AbortSignal): Deadlines {
+  const totalMs = readSeconds(env['NETPLUG_CALL_TIMEOUT']) * 1000;
+  const workMs = totalMs - Math.min(CLEANUP_CAP_MS, totalMs * CLEANUP_SHARE);
+  const work = new AbortController();
+  const timer = AbortSignal.timeout(Math.ceil(workMs));
+  const giveUp = (): void => {
+    const why = interrupted.aborted ? 'the caller gave up' : `${String(totalMs / 1000)} s for the whole call are nearly over`;
+    work.abort(
+      new NetplugError('cni/deadline', `Cannot finish ${command}: ${why}`, {
+        hint: 'Look for what is slow in the log; NETPLUG_CALL_TIMEOUT sets another limit, in seconds',
+      }),
+    );
+  };
+  timer.addEventListener('abort', giveUp);
+  interrupted.addEventListener('abort', giveUp);
+  return {
+    work: work.signal,
+    cleanup: AbortSignal.timeout(Math.ceil(totalMs)),
+    clear: () => {
+      timer.removeEventListener('abort', giveUp);
+      interrupted.removeEventListener('abort', giveUp);
+    },
+  };
+}
+
+function readSeconds(text: string | undefined): number {
+  if (text === undefined || text === '') return DEFAULT_SECONDS;
+  const seconds = /^\d+(\.\d+)?$/.test(text) ? Number(text) : 0;
+  if (seconds > 0 && seconds <= 3600) return seconds;
+  throw new NetplugError('cni/env-invalid', `Cannot serve the call: NETPLUG_CALL_TIMEOUT is ${JSON.stringify(text)}`, {
+    hint: 'Set it to a number of seconds above 0 and up to 3600, or leave it out',
+  });
+}

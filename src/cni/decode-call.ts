@@ -1,0 +1,43 @@
+import type { Attachment, NodeName } from '../model/names.ts';
+import { endpointIdOf } from '../model/workload-endpoint.ts';
+import { type CniArgs, decodeCniArgs } from '../netconf/cni-args.ts';
+import type { Netconf } from '../netconf/netconf.ts';
+import type { PodIdentity } from '../ipam/assign.ts';
+import type { Call } from './call.ts';
+import type { Deadlines } from './deadline.ts';
+import type { Invocation } from './invocation.ts';
+import { planEndpoint } from './pod-network.ts';
+
+/** Puts together what the runtime said through the environment and the configuration. @throws cni/env-invalid, ipam/request-invalid */
+export function decodeCall(
+  said: { readonly invocation: Invocation; readonly config: Netconf; readonly raw: Readonly<Record<string, unknown>> },
+  node: NodeName,
+  limits: Deadlines,
+): Call {
+  const { invocation, config, raw } = said;
+  const attachment: Attachment = {
+    network: config.name,
+    containerId: invocation.containerId,
+    ifName: invocation.ifName,
+  };
+  const args = decodeCniArgs(invocation.args);
+  const call: Call = {
+    config,
+    raw,
+    node,
+    attachment,
+    netns: invocation.netns,
+    args,
+    pod: podOf(args),
+    endpointId: undefined,
+    signal: limits.work,
+    cleanupSignal: limits.cleanup,
+  };
+  return attachment.containerId === '' ? call : { ...call, endpointId: endpointIdOf(planEndpoint(call, [])) };
+}
+
+/** A pod needs both names; a runtime that gives one only means a container. */
+function podOf({ podName, podNamespace, podUid }: CniArgs): PodIdentity | undefined {
+  if (podName === undefined || podNamespace === undefined) return undefined;
+  return { name: podName, namespace: podNamespace, uid: podUid };
+}

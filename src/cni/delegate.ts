@@ -1,0 +1,101 @@
+import { accessSync, constants } from 'node:fs';
+import { join } from 'node:path';
+import { errnoOf, NetplugError } from '../base/errors.ts';
+import type { ExecResult } from '../base/exec.ts';
+import { isRecord } from './result.ts';
+
+/** Runs the executable with the call's own CNI environment; forwards its stderr to ours. */
+export type ExecDelegate = (
+  file: string,
+  call: { readonly command: string; readonly stdin: string; readonly signal: AbortSignal },
+) => Promise<ExecResult>;
+
+/** A delegated plugin's own refusal, with its CNI code and message. */
+export class DelegateError extends Error {
+  readonly cniCode: number;
+  readonly details: string | undefined;
+
+  constructor(plugin: string, answer: { code: number; msg: string; details: string | undefined }) {
+    super(`Plugin "${plugin}" refused: ${answer.msg}`);
+    this.name = 'DelegateError';
+    this.cniCode = answer.code;
+    this.details = answer.details;
+  }
+}
+
+/**
+ * Calls a delegated plugin (CNI 1.1.0, section 4) and returns the JSON it printed, or undefined for nothing. A plugin
+ * that does not know version 1.1.0 is asked again in 1.0.0.
+ * @throws DelegateError, delegate/not-found, delegate/failed
+ */
+export async function callDelegate(
+  exec: ExecDelegate,
+  request: {
+    readonly plugin: string;
+    readonly path: readonly string[];
+    readonly command: string;
+    readonly conf: Readonly<Record<string, unknown>>;
+    readonly signal: AbortSignal;
+  },
+): Promise<unknown> {
+  try {
+    return await callOnce(exec, request);
+  } catch (cause) {
+    const isTooNew = cause instanceof DelegateError && cause.cniCode === 1 && request.conf['cniVersion'] === '1.1.0';
+    if (!isTooNew || request.command === 'GC' || request.command === 'STATUS') throw cause;
+    const { prevResult } = request.conf;
+    const older = { ...request.conf, cniVersion: '1.0.0' };
+    const conf = isRecord(prevResult) ? { ...older, prevResult: { ...prevResult, cniVersion: '1.0.0' } } : older;
+    return callOnce(exec, { ...request, conf });
+  }
+}
+
+/** Whether a delegate's error says that it does not know the verb: plugins older than CNI 1.1 answer so. */
+export function isVerbUnknown(cause: unknown): boolean {
+  return cause instanceof DelegateError && (cause.cniCode === 1 || cause.cniCode === 4);
+}
+
+async function callOnce(exec: ExecDelegate, request: Parameters<typeof callDelegate>[1]): Promise<unknown> {
+  const { plugin, command, conf, signal } = request;
+  const file = findPlugin(plugin, request.path);
+  const { status, stdout, stderr } = await exec(file, { command, stdin: JSON.stringify(conf), signal });
+  const answer = tryParse(stdout);
+  if (status === 0) return answer;
+  if (isRecord(answer) && typeof answer['code'] === 'number') {
+    const { code, msg, details } = answer;
+    throw new DelegateError(plugin, { code, msg: String(msg), details: typeof details === 'string' && details !== '' ? details : undefined });
+  }
+  const firstLine = (stderr.trim() === '' ? stdout : stderr).trim().split('\n')[0] ?? '';
+  throw new NetplugError('delegate/failed', `Cannot run ${command} of plugin "${plugin}": it ended with status ${String(status ?? 'none')}: ${firstLine}`, {
+    hint: `Run "${file}" by hand to see what is wrong with it`,
+    facts: { plugin, file },
+  });
+}
+
+function findPlugin(plugin: string, path: readonly string[]): string {
+  const isPath = plugin.includes('/');
+  for (const folder of isPath ? [] : path) {
+    const file = join(folder, plugin);
+    try {
+      accessSync(file, constants.X_OK);
+      return file;
+    } catch (cause) {
+      if (!['ENOENT', 'EACCES', 'ENOTDIR'].includes(errnoOf(cause) ?? '')) throw cause;
+    }
+  }
+  const folders = path.map((folder) => `"${folder}"`).join(', ');
+  const state = isPath ? 'the name holds a "/"' : `it is in none of the folders of CNI_PATH (${folders})`;
+  throw new NetplugError('delegate/not-found', `Cannot find plugin "${plugin}": ${state}`, {
+    hint: 'Install the plugin into the CNI bin directory, or correct ipam.type',
+    facts: { plugin },
+  });
+}
+
+function tryParse(text: string): unknown {
+  try {
+    return text.trim() === '' ? undefined : JSON.parse(text);
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return undefined;
+    throw cause;
+  }
+}

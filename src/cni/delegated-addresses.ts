@@ -1,0 +1,126 @@
+import { NetplugError } from '../base/errors.ts';
+import { Undo } from '../base/undo.ts';
+import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Address } from '../net/address.ts';
+import { tryReadCidr } from '../net/cidr.ts';
+import type { AddressSource } from './address-source.ts';
+import type { Call, CniPorts } from './call.ts';
+import { callDelegate, isVerbUnknown } from './delegate.ts';
+import { parseResult } from './result.ts';
+import { staleEndpoints } from './stale-endpoints.ts';
+
+/** What a delegated address manager is told: its name and the configuration it reads. */
+export interface Delegation {
+  readonly plugin: string;
+  readonly conf: Readonly<Record<string, unknown>>;
+}
+
+/** Addresses from another plugin (CNI 1.1.0, section 4); the endpoint record is written beside them. */
+export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path: readonly string[]): AddressSource {
+  const { store } = ports;
+  const ask = async (call: Call, command: string, more: { conf?: object; signal?: AbortSignal } = {}): Promise<unknown> =>
+    ports.watch.time('delegate', async () =>
+      callDelegate(ports.execDelegate, {
+        plugin: delegation.plugin,
+        path,
+        command,
+        conf: { ...delegation.conf, ...more.conf },
+        signal: more.signal ?? call.signal,
+      }),
+    );
+
+  return {
+    async acquire(call, endpointOf) {
+      const draft = endpointOf([]);
+      const view = await ports.watch.time('store', async () => store.readNodeView(call.node, endpointIdOf(draft), call.signal));
+      const known = view.endpoint?.value;
+      if (known !== undefined && isOf(call, known)) {
+        return { addresses: addressesOf(known.spec.ipNetworks), dns: {}, facts: {}, takeBack: () => Promise.resolve() };
+      }
+      await using undo = new Undo();
+      undo.defer(async () => {
+        await ask(call, 'DEL', { signal: call.cleanupSignal });
+      });
+      const result = parseResult(await ask(call, 'ADD'));
+      const addresses = addressesOf(result?.ips.map(({ address }) => address) ?? []);
+      if (result === undefined || addresses.length === 0) {
+        throw new NetplugError('delegate/failed', `Cannot use the answer of plugin "${delegation.plugin}": it holds no address`, {
+          hint: 'Correct the ipam section, so that the plugin gives at least one address',
+        });
+      }
+      await ports.watch.time('store', async () => store.commit([{ kind: 'put-endpoint', endpoint: endpointOf(addresses) }], call.signal));
+      undo.keep();
+      return {
+        addresses,
+        dns: result.dns,
+        facts: { ipam: delegation.plugin },
+        takeBack: async (signal) => {
+          await ask(call, 'DEL', { signal });
+          await deleteEndpoint(ports, call, signal);
+        },
+      };
+    },
+
+    async release(call, unlinked) {
+      await unlinked;
+      await ask(call, 'DEL');
+      await ports.watch.time('store', async () => deleteEndpoint(ports, call, call.signal));
+    },
+
+    async check(call) {
+      await ask(call, 'CHECK');
+    },
+
+    async collect(call, keeps) {
+      const stale = await staleEndpoints(store, call, keeps);
+      const failures: unknown[] = [];
+      for (const before of stale) {
+        const { containerID, endpoint } = before.value.spec;
+        try {
+          await callDelegate(ports.execDelegateFor({ containerId: containerID, ifName: endpoint }), {
+            plugin: delegation.plugin,
+            path,
+            command: 'DEL',
+            conf: delegation.conf,
+            signal: call.signal,
+          });
+          await store.commit([{ kind: 'delete-endpoint', before }], call.signal);
+        } catch (cause) {
+          failures.push(cause);
+        }
+      }
+      await ask(call, 'GC').catch((cause: unknown) => {
+        if (!isVerbUnknown(cause)) failures.push(cause);
+      });
+      if (failures.length > 0) throw new AggregateError(failures, 'Cannot collect everything');
+      return stale.length;
+    },
+
+    async assertReady(call) {
+      await store.ping(call.signal);
+      try {
+        await ask(call, 'STATUS');
+      } catch (cause) {
+        if (!isVerbUnknown(cause)) throw cause;
+      }
+    },
+  };
+}
+
+function isOf(call: Call, { spec }: WorkloadEndpoint): boolean {
+  const { containerId, ifName, network } = call.attachment;
+  return spec.containerID === containerId && spec.endpoint === ifName && spec.network === network && spec.ipNetworks.length > 0;
+}
+
+function addressesOf(cidrs: readonly string[]): Address[] {
+  return cidrs.flatMap((text) => tryReadCidr(text)?.address ?? []);
+}
+
+async function deleteEndpoint({ store }: CniPorts, call: Call, signal: AbortSignal): Promise<void> {
+  if (call.endpointId === undefined) return;
+  for (;;) {
+    const { endpoint: before } = await store.readNodeView(call.node, call.endpointId, signal);
+    if (before === undefined || !isOf(call, before.value)) return;
+    if ((await store.commit([{ kind: 'delete-endpoint', before }], signal)) === 'committed') return;
+  }
+}

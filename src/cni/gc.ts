@@ -1,0 +1,41 @@
+import type { AddressSource, Keeps } from './address-source.ts';
+import type { Call, CniPorts } from './call.ts';
+
+/**
+ * Releases what attachments of this network on this node hold that the runtime does not list (CNI 1.1.0, GC): links,
+ * addresses, endpoints. Without a list nothing is released; with an empty one, everything. Goes on after errors.
+ */
+export async function gc(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
+  const keeps = keepsOf(ports, call);
+  if (keeps === undefined) return;
+  const failures: unknown[] = [];
+  let links = 0;
+  for (const { name, owner } of ports.kernel.listHostLinks()) {
+    // The alias may hold a long network name cut; a prefix of it is then the whole that was kept.
+    const isOfNetwork = owner !== undefined && owner.network !== '' && call.attachment.network.startsWith(owner.network);
+    if (!isOfNetwork || keeps(owner) || (owner.network !== call.attachment.network && owner.network.length < 100)) continue;
+    try {
+      links += (await ports.kernel.remove(name, owner)) ? 1 : 0;
+    } catch (cause) {
+      failures.push(cause);
+    }
+  }
+  const addresses = await source.collect(call, keeps).catch((cause: unknown) => {
+    failures.push(cause);
+    return 0;
+  });
+  ports.log.info('attachments collected', { network: call.attachment.network, node: call.node, links, addresses, ...ports.watch.facts() });
+  if (failures.length === 1) throw failures[0];
+  if (failures.length > 1) throw new AggregateError(failures, 'Cannot collect everything');
+}
+
+/** Which attachments the runtime wants kept; undefined, with a warning, when it gave no list. */
+export function keepsOf({ log }: Pick<CniPorts, 'log'>, { config, attachment }: Call): Keeps | undefined {
+  const valid = config.runtime.validAttachments;
+  if (valid === undefined) {
+    log.warning('nothing collected: the runtime gave no list of valid attachments', { network: attachment.network });
+    return undefined;
+  }
+  const kept = new Set(valid.map(({ containerId, ifName }) => `${containerId}/${ifName}`));
+  return ({ containerId, ifName }) => kept.has(`${containerId}/${ifName}`);
+}

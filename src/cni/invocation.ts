@@ -1,0 +1,78 @@
+import { NetplugError } from '../base/errors.ts';
+
+export type Command = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION';
+
+/** What the runtime says through the environment, checked (CNI 1.1.0, section 2, "Parameters"). */
+export interface Invocation {
+  readonly command: Command;
+  /** Empty for commands that concern no container. */
+  readonly containerId: string;
+  readonly ifName: string;
+  readonly netns: string;
+  readonly args: string | undefined;
+  /** Folders in which delegated plugins are looked for. */
+  readonly path: readonly string[];
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const REQUIRED: Readonly<Record<Command, readonly string[]>> = {
+  ADD: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
+  CHECK: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
+  DEL: ['CNI_CONTAINERID', 'CNI_IFNAME'],
+  GC: ['CNI_PATH'],
+  STATUS: ['CNI_PATH'],
+  VERSION: [],
+};
+
+/** @throws cni/env-invalid naming every variable at fault */
+export function decodeInvocation(env: Environment): Invocation {
+  const command = env['CNI_COMMAND'] ?? '';
+  if (!isCommand(command)) {
+    throw envInvalid(`CNI_COMMAND is ${JSON.stringify(command)}`, `Set it to one of ${Object.keys(REQUIRED).join(', ')}`);
+  }
+  const missing = REQUIRED[command].filter((name) => (env[name] ?? '') === '');
+  if (missing.length > 0) {
+    throw envInvalid(`${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing`, `${command} needs ${REQUIRED[command].join(', ')}`);
+  }
+  const concerned = REQUIRED[command].includes('CNI_CONTAINERID');
+  return {
+    command,
+    containerId: concerned ? checkContainerId(env['CNI_CONTAINERID'] ?? '') : '',
+    ifName: concerned ? checkIfName(env['CNI_IFNAME'] ?? '') : '',
+    netns: env['CNI_NETNS'] ?? '',
+    args: env['CNI_ARGS'],
+    path: (env['CNI_PATH'] ?? '').split(':').filter((folder) => folder !== ''),
+  };
+}
+
+/** Whether the runtime allows the plugin's own namespace as the pod's. */
+export function allowsOwnNetns(env: Environment): boolean {
+  return ['1', 'true', 'True', 'TRUE', 't', 'T'].includes(env['CNI_NETNS_OVERRIDE'] ?? '');
+}
+
+function isCommand(text: string): text is Command {
+  return text in REQUIRED;
+}
+
+function checkContainerId(text: string): string {
+  if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text)) return text;
+  throw envInvalid(`CNI_CONTAINERID is ${JSON.stringify(text)}`, 'Begin with a letter or digit and use letters, digits, ".", "_" and "-" only');
+}
+
+function checkIfName(text: string): string {
+  const fault =
+    Buffer.byteLength(text) > 15
+      ? 'is longer than 15 bytes'
+      : text === '.' || text === '..'
+        ? 'is no name'
+        : /[/:\s]/.test(text)
+          ? 'holds "/", ":" or white space'
+          : undefined;
+  if (fault === undefined) return text;
+  throw envInvalid(`CNI_IFNAME ${JSON.stringify(text)} ${fault}`, 'Use an interface name of 1 to 15 bytes, such as "eth0"');
+}
+
+function envInvalid(state: string, hint: string): NetplugError {
+  return new NetplugError('cni/env-invalid', `Cannot serve the call: ${state}`, { hint });
+}

@@ -1,0 +1,22 @@
+import { GATEWAYS } from '../dataplane/kernel.ts';
+import { assign } from '../ipam/assign.ts';
+import { formatAddress } from '../net/address.ts';
+import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
+import { type OwnIpam, requestOf } from './own-request.ts';
+import type { CniResult } from './result.ts';
+
+/**
+ * ADD of netplug-ipam under another main plugin: addresses with the length of their block, so that main plugins which
+ * expect a subnet find one, the gateway, and a default route per family. No endpoint is recorded.
+ */
+export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: Call): Promise<CniResult> {
+  refuseOrchestrator(call.config);
+  const leases = await ports.watch.time('store', async () => assign(ports, requestOf(call, ipam, undefined), call.signal));
+  const ips = leases.map(({ address, block }) => ({
+    address: `${formatAddress(address)}/${String(block.prefixBits)}`,
+    gateway: GATEWAYS[address.family],
+  }));
+  ports.log.info('addresses assigned', { ...callFacts(call), addresses: ips.map(({ address }) => address), ...ports.watch.facts() });
+  const routes = leases.map(({ address }) => ({ dst: address.family === 4 ? '0.0.0.0/0' : '::/0', gw: GATEWAYS[address.family] }));
+  return { interfaces: [], ips, routes, dns: {} };
+}

@@ -1,0 +1,29 @@
+import type { AssignRequest } from '../ipam/assign.ts';
+import type { Lease } from '../ipam/plan-assign.ts';
+import type { Address } from '../net/address.ts';
+import type { Netconf } from '../netconf/netconf.ts';
+import type { EndpointOf } from './address-source.ts';
+import type { Call } from './call.ts';
+
+export type OwnIpam = Extract<Netconf['ipam'], { type: 'netplug-ipam' }>;
+
+/** What a call asks of netplug's own address manager; the endpoint is left out when another plugin makes the link. */
+export function requestOf(call: Call, ipam: OwnIpam, endpointOf: EndpointOf | undefined): AssignRequest {
+  const { config, args } = call;
+  return {
+    node: call.node,
+    attachment: call.attachment,
+    pod: call.pod,
+    pools: { 4: ipam.v4, 6: ipam.v6 },
+    addresses: requestedAddresses(config, args.ips),
+    ...(endpointOf === undefined
+      ? {}
+      : { endpoint: (leases: readonly Lease[]) => endpointOf(leases.map(({ address }) => address)) }),
+  };
+}
+
+/** CNI_ARGS is the older way to say the same and counts only where `runtimeConfig` and `args` say nothing. */
+function requestedAddresses({ runtime }: Netconf, fromArgs: readonly Address[]): readonly Address[] {
+  return runtime.ips.length > 0 ? runtime.ips : fromArgs;
+}
+

@@ -1,0 +1,127 @@
+import { GATEWAYS, type HostLink, type PodNetwork, type PodNetworkState } from '../dataplane/kernel.ts';
+import { endpointName, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Address, type Family, formatAddress } from '../net/address.ts';
+import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
+import { HOST_MAC } from '../net/mac.ts';
+import type { Call } from './call.ts';
+import { differingSet } from './differing-set.ts';
+import { hostLinkName, podMacOf } from './link-name.ts';
+import type { CniResult } from './result.ts';
+
+const DEFAULT_ROUTES: Readonly<Record<Family, Cidr>> = { 4: parseCidr('0.0.0.0/0'), 6: parseCidr('::/0') };
+
+/** The network the pod shall have with these addresses. */
+export function planPodNetwork(call: Call, addresses: readonly Address[]): PodNetwork {
+  const { config, attachment, args } = call;
+  return {
+    netns: call.netns,
+    podLinkName: attachment.ifName,
+    hostLinkName: hostLinkName(call.pod, attachment),
+    owner: attachment,
+    podMac: config.runtime.mac ?? args.mac ?? podMacOf(attachment),
+    mtu: config.mtu,
+    queues: config.numQueues,
+    addresses,
+    routes: planRoutes(call, addresses),
+    allowIpForwarding: config.allowIpForwarding,
+  };
+}
+
+/** A default route per family of the pod, unless host-local lists routes of its own. */
+function planRoutes({ config }: Call, addresses: readonly Address[]): Cidr[] {
+  const families = new Set(addresses.map(({ family }) => family));
+  const listed = config.ipam.type === 'host-local' ? config.ipam.routes : undefined;
+  const defaults = listed === undefined || config.includeDefaultRoutes ? Object.values(DEFAULT_ROUTES) : [];
+  const routes = [...defaults, ...(listed ?? [])].filter(({ base }) => families.has(base.family));
+  return [...new Map(routes.map((cidr) => [formatCidr(cidr), cidr])).values()];
+}
+
+/** The record policy and tools read. */
+export function planEndpoint(call: Call, addresses: readonly Address[]): WorkloadEndpoint {
+  const { attachment, pod, node, config } = call;
+  const network = planPodNetwork(call, addresses);
+  const orchestrator = pod === undefined ? 'cni' : 'orch';
+  const namespace = pod?.namespace ?? 'default';
+  const families = new Set(addresses.map(({ family }) => family));
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: {
+      name: endpointName({ node, orchestrator, workload: pod?.name ?? attachment.containerId, endpoint: attachment.ifName }),
+      namespace,
+      labels: { 'netplug/namespace': namespace, 'netplug/orchestrator': orchestrator },
+    },
+    spec: {
+      orchestrator,
+      node,
+      network: attachment.network,
+      containerID: attachment.containerId,
+      ...(pod === undefined ? {} : { pod: pod.name }),
+      ...(pod?.uid === undefined ? {} : { podUID: pod.uid }),
+      endpoint: attachment.ifName,
+      interfaceName: network.hostLinkName,
+      mac: network.podMac,
+      ipNetworks: addresses.map((address) => formatCidr(hostCidr(address))),
+      ...(families.has(4) ? { ipv4Gateway: GATEWAYS[4] } : {}),
+      ...(families.has(6) ? { ipv6Gateway: GATEWAYS[6] } : {}),
+      profiles: [attachment.network],
+      ipam: config.ipam.type === 'other' ? config.ipam.plugin : config.ipam.type,
+    },
+  };
+}
+
+/** What ADD answers for a network that is in place. */
+export function resultOf(network: PodNetwork, more: { mtu: number; dns: CniResult['dns'] }): CniResult {
+  return {
+    interfaces: [
+      { name: network.hostLinkName, mac: HOST_MAC, mtu: more.mtu },
+      { name: network.podLinkName, mac: network.podMac, mtu: more.mtu, sandbox: network.netns },
+    ],
+    ips: network.addresses.map((address) => ({ address: formatCidr(hostCidr(address)), gateway: GATEWAYS[address.family], interface: 1 })),
+    routes: network.routes.map((cidr) => ({ dst: formatCidr(cidr), gw: GATEWAYS[cidr.base.family] })),
+    dns: more.dns,
+  };
+}
+
+/** Whether the link is this attachment's; the alias holds a long network name cut, so that it is not compared. */
+export function isOwnLink(link: HostLink, { owner }: PodNetwork): boolean {
+  return link.owner?.containerId === owner.containerId && link.owner.ifName === owner.ifName;
+}
+
+/** The first difference between the network as it shall be and as the kernel shows it. */
+export function firstDifference(network: PodNetwork, state: PodNetworkState): string | undefined {
+  const { hostLink, podLink } = state;
+  const host = `interface "${network.hostLinkName}" of the host`;
+  const pod = `interface "${network.podLinkName}" of the pod`;
+  if (hostLink === undefined) return `${host} is missing`;
+  if (!isOwnLink(hostLink, network)) return `${host} belongs to ${hostLink.owner === undefined ? 'nobody known' : `container "${hostLink.owner.containerId}"`}`;
+  if (podLink === undefined) return `${pod} is missing`;
+  if (podLink.peerIndex !== undefined && podLink.peerIndex !== hostLink.index) return `${pod} is not the other end of "${network.hostLinkName}"`;
+  if (!hostLink.isUp) return `${host} is down`;
+  if (!podLink.isUp) return `${pod} is down`;
+  if (hostLink.mac !== HOST_MAC) return `${host} has MAC ${hostLink.mac} instead of ${HOST_MAC}`;
+  if (podLink.mac !== network.podMac) return `${pod} has MAC ${podLink.mac} instead of ${network.podMac}`;
+  for (const [name, { mtu }] of [[host, hostLink], [pod, podLink]] as const) {
+    if (network.mtu !== undefined && mtu !== network.mtu) return `${name} has MTU ${String(mtu)} instead of ${String(network.mtu)}`;
+  }
+  return sets(network, state).find((difference) => difference !== undefined);
+}
+
+function sets(network: PodNetwork, state: PodNetworkState): (string | undefined)[] {
+  const addresses = network.addresses.map((address) => formatCidr(hostCidr(address)));
+  const routes = network.routes.map((cidr) => `${formatCidr(cidr)} via ${GATEWAYS[cidr.base.family]}`);
+  const hostRoutes = network.addresses.map(formatAddress);
+  const missing = (what: string, expected: readonly string[], found: readonly string[]): string | undefined => {
+    const difference = differingSet(expected, found.filter((text) => expected.includes(text)));
+    return difference === undefined ? undefined : `${what} ${difference}`;
+  };
+  const families = new Set(network.addresses.map(({ family }) => family));
+  const forwarding = [...families].filter((family) => state.ipForwarding[family] !== network.allowIpForwarding);
+  return [
+    missing(`interface "${network.podLinkName}" of the pod`, addresses, state.podAddresses),
+    missing('the routing table of the pod', routes, state.podRoutes),
+    missing('the routing table of the host', hostRoutes, state.hostRoutes.map((text) => text.split('/')[0] ?? text)),
+    state.wrongSysctls.length === 0 ? undefined : `a setting of the host is off: ${state.wrongSysctls.join(', ')}`,
+    forwarding.length === 0 ? undefined : `IP forwarding of the pod is ${network.allowIpForwarding ? 'off' : 'on'} for IPv${forwarding.join(', IPv')}`,
+  ];
+}

@@ -1,0 +1,79 @@
+import { NetplugError } from '../base/errors.ts';
+import { tryReadCidr } from '../net/cidr.ts';
+import { add } from './add.ts';
+import type { AddressSource } from './address-source.ts';
+import type { Call, CniPorts } from './call.ts';
+import { check, readPrevious } from './check.ts';
+import { delegatedAddresses } from './delegated-addresses.ts';
+import { del } from './del.ts';
+import { gc, keepsOf } from './gc.ts';
+import { hostLocalConf } from './host-local-conf.ts';
+import type { Invocation } from './invocation.ts';
+import { ipamAdd } from './ipam-add.ts';
+import { ownAddresses } from './own-addresses.ts';
+import type { CniResult } from './result.ts';
+import { status } from './status.ts';
+
+/** Carries out one verb of the main plugin. */
+export async function serveNetwork(ports: CniPorts, call: Call, { command, path }: Invocation): Promise<CniResult | undefined> {
+  const source = sourceOf(ports, call, path);
+  switch (command) {
+    case 'ADD':
+      return add(ports, source, call);
+    case 'DEL':
+      await del(ports, source, call);
+      break;
+    case 'CHECK':
+      await check(ports, source, call);
+      break;
+    case 'GC':
+      await gc(ports, source, call);
+      break;
+    case 'STATUS':
+      await status(source, call);
+      break;
+    case 'VERSION':
+      break;
+  }
+  return undefined;
+}
+
+/** Carries out one verb of the address manager alone, under whatever main plugin. */
+export async function serveIpam(ports: CniPorts, call: Call, { command }: Invocation): Promise<CniResult | undefined> {
+  const { ipam } = call.config;
+  if (ipam.type !== 'netplug-ipam') {
+    throw new NetplugError('netconf/invalid', 'Cannot serve as address manager: ipam.type is not "netplug-ipam"', {
+      hint: 'Set ipam.type to "netplug-ipam"',
+      facts: { paths: ['ipam.type'] },
+    });
+  }
+  const source = ownAddresses(ports, ipam);
+  switch (command) {
+    case 'ADD':
+      return ipamAdd(ports, ipam, call);
+    case 'DEL':
+      await source.release(call, Promise.resolve());
+      break;
+    case 'CHECK':
+      await source.check(call, readPrevious(call).ips.flatMap(({ address }) => tryReadCidr(address)?.address ?? []));
+      break;
+    case 'GC': {
+      const keeps = keepsOf(ports, call);
+      if (keeps !== undefined) await source.collect(call, keeps);
+      break;
+    }
+    case 'STATUS':
+      await status(source, call);
+      break;
+    case 'VERSION':
+      break;
+  }
+  return undefined;
+}
+
+function sourceOf(ports: CniPorts, { config, raw }: Call, path: readonly string[]): AddressSource {
+  const { ipam } = config;
+  if (ipam.type === 'netplug-ipam') return ownAddresses(ports, ipam);
+  if (ipam.type === 'other') return delegatedAddresses(ports, { plugin: ipam.plugin, conf: raw }, path);
+  return delegatedAddresses(ports, { plugin: 'host-local', conf: hostLocalConf(raw) }, path);
+}

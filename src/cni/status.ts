@@ -1,0 +1,18 @@
+import { NetplugError, toNetplugError } from '../base/errors.ts';
+import type { AddressSource } from './address-source.ts';
+import { type Call, refuseOrchestrator } from './call.ts';
+import { DelegateError } from './delegate.ts';
+
+/** Says whether an ADD could be served now (CNI 1.1.0, STATUS). @throws status/not-ready with the reason */
+export async function status(source: AddressSource, call: Call): Promise<void> {
+  try {
+    refuseOrchestrator(call.config);
+    await source.assertReady(call);
+  } catch (cause) {
+    const reason = cause instanceof DelegateError ? cause : toNetplugError(cause);
+    throw new NetplugError('status/not-ready', `Cannot serve ADD now: ${reason.message}`, {
+      ...(reason instanceof NetplugError && reason.hint !== undefined ? { hint: reason.hint } : {}),
+      cause,
+    });
+  }
+}

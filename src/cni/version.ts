@@ -1,0 +1,19 @@
+import { NetplugError } from '../base/errors.ts';
+import { CNI_VERSIONS, type CniVersion } from '../netconf/netconf.ts';
+import type { Command } from './invocation.ts';
+
+const SINCE: Readonly<Partial<Record<Command, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' };
+
+/** The answer to VERSION (CNI 1.1.0, section 2): the version asked in, else the newest, and all that are supported. */
+export function versionAnswer(asked: CniVersion | undefined): Record<string, unknown> {
+  return { cniVersion: asked ?? CNI_VERSIONS.at(-1), supportedVersions: CNI_VERSIONS };
+}
+
+/** @throws cni/version-unsupported when the configuration's version has no such verb */
+export function assertVerbAllowed(command: Command, version: CniVersion): void {
+  const since = SINCE[command];
+  if (since === undefined || CNI_VERSIONS.indexOf(version) >= CNI_VERSIONS.indexOf(since)) return;
+  throw new NetplugError('cni/version-unsupported', `Cannot serve ${command}: cniVersion "${version}" has no such verb`, {
+    hint: `Set cniVersion to "${since}" or later`,
+  });
+}

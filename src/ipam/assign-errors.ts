@@ -1,0 +1,77 @@
+import { NetplugError } from '../base/errors.ts';
+import type { Allocation, IpBlock } from '../model/ip-block.ts';
+import type { NodeName } from '../model/names.ts';
+import { type Address, formatAddress } from '../net/address.ts';
+import { cidrContains, cidrSize, formatCidr, parseCidr } from '../net/cidr.ts';
+import type { Pool } from './choose-pools.ts';
+import type { Knowledge, Want } from './plan-assign.ts';
+
+/** A holder as people know it: its pod, or else its container. */
+export function describeHolder(holder: Allocation): string {
+  const who =
+    holder.pod === undefined ? `container "${holder.containerId}"` : `pod "${holder.namespace ?? 'default'}/${holder.pod}"`;
+  return `${who} on node "${holder.node}" since ${holder.at}`;
+}
+
+export function addressTaken(address: Address, holder: Allocation): NetplugError {
+  return new NetplugError('ipam/address-taken', `Cannot assign ${formatAddress(address)}: held by ${describeHolder(holder)}`, {
+    hint: 'Ask for another address, or wait until the holder is gone; "netplugctl ipam check" tells whether it is a leak',
+    facts: { address: formatAddress(address), holder: holder.containerId, node: holder.node },
+  });
+}
+
+export function strictAffinity(address: Address, block: IpBlock): NetplugError {
+  return new NetplugError(
+    'ipam/strict-affinity',
+    `Cannot assign ${formatAddress(address)}: block ${formatCidr(block.cidr)} belongs to ${block.node === undefined ? 'no node' : `node "${block.node}"`} and strict affinity is on`,
+    { hint: 'Run the pod on that node, ask for another address, or set strictAffinity to false in the IPAMConfiguration' },
+  );
+}
+
+export function notInPool(address: Address, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
+  const state = pool === undefined ? 'it lies in no IP pool' : `pool "${pool.name}" is disabled`;
+  const known = pools.map(({ name, cidr }) => `"${name}" ${formatCidr(cidr)}`).join(', ');
+  return new NetplugError('ipam/address-not-in-pool', `Cannot assign ${formatAddress(address)}: ${state}`, {
+    hint: known === '' ? 'Create an IP pool first' : `Ask for an address inside one of the pools: ${known}`,
+    facts: { address: formatAddress(address) },
+  });
+}
+
+/** Says for every pool of the family why it gave nothing, and what would help most. */
+export function exhausted(state: { want: Want; node: NodeName; known: Knowledge; atLimit: boolean }): NetplugError {
+  const { want, node, known, atLimit } = state;
+  const { verdicts } = want.selection;
+  const reasons = verdicts.map(({ pool, verdict }) => {
+    const why = verdict === 'eligible' ? whyFull(pool, state) : verdict;
+    return `pool "${pool.name}" ${formatCidr(pool.cidr)}: ${why}`;
+  });
+  const family = `IPv${String(want.family)}`;
+  const looked = reasons.length === 0 ? `no ${family} pool exists` : reasons.join('; ');
+  const limit = known.view.config.maxBlocksPerNode;
+  const hint =
+    want.selection.eligible.length === 0
+      ? 'Create a pool with netplugctl whose nodeSelector selects the node, or enable one'
+      : atLimit
+        ? `Raise maxBlocksPerNode (now ${String(limit)}) in the IPAMConfiguration, or add a pool with larger blocks`
+        : 'Add an IP pool; "netplugctl ipam check" lists addresses that are held without need';
+  return new NetplugError('ipam/exhausted', `Cannot assign an ${family} address on node "${node}": ${looked}`, {
+    hint,
+    facts: { node, family: want.family, pools: verdicts.map(({ pool }) => pool.name) },
+  });
+}
+
+function whyFull(pool: Pool, { known, atLimit, node }: { known: Knowledge; atLimit: boolean; node: NodeName }): string {
+  const { view, others } = known;
+  const inside = [...view.owned, ...view.borrowed, ...others]
+    .map(({ value }) => value)
+    .filter(({ cidr }) => cidrContains(pool.cidr, cidr));
+  const blocks = [...new Map(inside.map((block) => [formatCidr(block.cidr), block])).values()];
+  const held = blocks.reduce((sum, { slots }) => sum + slots.size, 0);
+  const reserved = view.reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr)).filter((cidr) => cidrContains(pool.cidr, cidr) || cidrContains(cidr, pool.cidr));
+  const parts = [`${String(held)} of ${String(cidrSize(pool.cidr))} addresses held`];
+  if (reserved.length > 0) parts.push(`reserved: ${reserved.map(formatCidr).join(', ')}`);
+  if (atLimit) parts.push(`the node owns ${String(view.owned.length)} blocks, its limit`);
+  const elsewhere = blocks.some((block) => block.node !== node && block.queue.length > 0);
+  if (view.config.strictAffinity && elsewhere) parts.push('blocks of other nodes have room, but strict affinity is on');
+  return parts.join(', ');
+}

@@ -1,0 +1,150 @@
+import { NetplugError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { backOff, type Patience } from '../base/retry.ts';
+import type { Change, NodeView, Store } from '../datastore/store.ts';
+import type { Allocation } from '../model/ip-block.ts';
+import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
+import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
+import { formatCidr } from '../net/cidr.ts';
+import type { PoolChoice } from '../netconf/netconf.ts';
+import { choosePools, type Pool, readPools } from './choose-pools.ts';
+import { type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
+
+export interface AssignRequest {
+  readonly node: NodeName;
+  readonly attachment: Attachment;
+  readonly pod: PodIdentity | undefined;
+  readonly pools: Readonly<Record<Family, PoolChoice>>;
+  /** At most one per family. */
+  readonly addresses: readonly Address[];
+  /** The record to write in the same transaction, once the addresses are known. */
+  readonly endpoint?: (leases: readonly Lease[]) => WorkloadEndpoint;
+}
+
+export interface PodIdentity {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string | undefined;
+}
+
+export interface IpamPorts extends Patience {
+  readonly store: Store;
+  readonly log: Log;
+}
+
+/**
+ * Assigns one address per wanted family, all or none, and writes the endpoint with them. Asking again for the same
+ * attachment returns the same addresses. Tries again when others write the same blocks, until the signal ends it.
+ * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
+ * ipam/strict-affinity, ipam/request-invalid, store/conflict, store/unavailable
+ */
+export async function assign(ports: IpamPorts, request: AssignRequest, signal: AbortSignal): Promise<readonly Lease[]> {
+  const endpoint = request.endpoint?.([]);
+  const endpointId = endpoint === undefined ? undefined : endpointIdOf(endpoint);
+  const allocations = draftAllocations(ports, request);
+  for (let attempt = 0; ; attempt += 1) {
+    await patientlyBackOff(ports, attempt, signal);
+    const view = await ports.store.readNodeView(request.node, endpointId, signal);
+    if (attempt === 0) warnAbout(ports.log, request, view);
+    const { leases, changes } = await planWithReads(ports.store, { request, view, allocations }, signal);
+    const written = [...changes, ...endpointChanges(request, view, leases)];
+    if (written.length === 0 || (await ports.store.commit(written, signal)) === 'committed') return leases;
+    ports.log.debug('assignment lost a race', { node: request.node, attempt });
+  }
+}
+
+/** Whether `assign` would succeed now; reads what it would read, writes nothing. @throws what `assign` throws */
+export async function rehearseAssign(ports: IpamPorts, request: AssignRequest, signal: AbortSignal): Promise<void> {
+  const view = await ports.store.readNodeView(request.node, undefined, signal);
+  await planWithReads(ports.store, { request, view, allocations: draftAllocations(ports, request) }, signal);
+}
+
+async function planWithReads(
+  store: Store,
+  { request, view, allocations }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
+  signal: AbortSignal,
+): Promise<{ leases: readonly Lease[]; changes: readonly Change[] }> {
+  const pools = readPools(view.pools);
+  const wants = wantsOf(request, { view, pools, allocations });
+  let known: Knowledge = { view, pools, others: [], looked: new Set() };
+  for (;;) {
+    const plan = planAssign(known, request.node, wants);
+    if (plan.kind === 'ready') return plan;
+    if (plan.kind === 'need-claims') {
+      known = { ...known, claims: await store.listClaims(plan.within, signal) };
+    } else {
+      const blocks = await store.getBlocks(plan.cidrs, signal);
+      const looked = new Set([...known.looked, ...plan.cidrs.map(formatCidr)]);
+      known = { ...known, looked, others: [...known.others, ...blocks] };
+    }
+  }
+}
+
+function wantsOf(
+  { pools: choices, addresses, node }: AssignRequest,
+  { view, pools, allocations }: { view: NodeView; pools: readonly Pool[]; allocations: ReadonlyMap<Family, Allocation> },
+): Want[] {
+  const nodeLabels = view.node?.metadata.labels ?? {};
+  const wants: Want[] = [];
+  for (const family of FAMILIES) {
+    const address = addresses.find((asked) => asked.family === family);
+    const allocation = allocations.get(family);
+    const choice = choices[family];
+    if (allocation === undefined || (address === undefined && !choice.assign)) continue;
+    const selection = choosePools(pools, { family, refs: choice.pools, nodeLabels, use: 'Workload' });
+    const chosenBy = address === undefined ? selection.chosenBy : 'request';
+    wants.push({ family, selection, address, allocation: { ...allocation, chosenBy } });
+  }
+  if (wants.length > 0) return wants;
+  throw new NetplugError('ipam/request-invalid', `Cannot assign an address on node "${node}": neither family is asked for`, {
+    hint: 'Set ipam.assign_ipv4 or ipam.assign_ipv6 to "true"',
+  });
+}
+
+/** Allocation ids are drawn once, so that a retry after an unknown outcome is recognised as the same attempt. */
+function draftAllocations({ clock, random }: Patience, request: AssignRequest): ReadonlyMap<Family, Allocation> {
+  const { attachment, node, pod, addresses } = request;
+  for (const family of FAMILIES) {
+    const asked = addresses.filter((address) => address.family === family);
+    if (asked.length > 1) {
+      throw new NetplugError(
+        'ipam/request-invalid',
+        `Cannot assign ${asked.map(formatAddress).join(' and ')}: more than one IPv${String(family)} address is asked for`,
+        { hint: 'Ask for at most one address per family' },
+      );
+    }
+  }
+  const at = new Date(clock.now()).toISOString();
+  const identity = pod === undefined ? {} : { namespace: pod.namespace, pod: pod.name, ...(pod.uid === undefined ? {} : { podUid: pod.uid }) };
+  return new Map(
+    FAMILIES.map((family) => [
+      family,
+      { id: random.id(), handle: handleOf(attachment), node, ...attachment, ...identity, at, chosenBy: 'node-selector' },
+    ]),
+  );
+}
+
+function endpointChanges(request: AssignRequest, view: NodeView, leases: readonly Lease[]): Change[] {
+  const endpoint = request.endpoint?.(leases);
+  if (endpoint === undefined) return [];
+  const isWritten = view.endpoint !== undefined && JSON.stringify(view.endpoint.value.spec) === JSON.stringify(endpoint.spec);
+  return isWritten ? [] : [{ kind: 'put-endpoint', endpoint }];
+}
+
+function warnAbout(log: Log, { node }: AssignRequest, view: NodeView): void {
+  for (const problem of view.problems) log.warning('record skipped', { problem });
+  if (view.node === undefined) log.warning('node resource missing, selects like a node without labels', { node });
+}
+
+async function patientlyBackOff(patience: Patience, attempt: number, signal: AbortSignal): Promise<void> {
+  try {
+    await backOff(patience, attempt, signal);
+  } catch (cause) {
+    if (attempt === 0) throw cause;
+    throw new NetplugError('store/conflict', `Cannot write the address: ${String(attempt)} tries lost to other writers`, {
+      hint: 'Try again; if it goes on, look for a process that writes the blocks of this node without pause',
+      cause,
+    });
+  }
+}

@@ -1,0 +1,104 @@
+import { NetplugError } from '../base/errors.ts';
+import type { Stored } from '../datastore/store.ts';
+import type { ChosenBy } from '../model/ip-block.ts';
+import type { IpPool, PoolUse } from '../model/ip-pool.ts';
+import { matchesSelector } from '../model/selector.ts';
+import type { Family } from '../net/address.ts';
+import { type Cidr, cidrContains, formatCidr, parseCidr, sameCidr } from '../net/cidr.ts';
+import type { PoolRef } from '../netconf/netconf.ts';
+
+/** A pool with its CIDR read once. */
+export interface Pool {
+  readonly stored: Stored<IpPool>;
+  readonly name: string;
+  readonly cidr: Cidr;
+}
+
+/** Why a pool may not be used; `eligible` when it may. */
+export type PoolVerdict = 'eligible' | 'not asked for' | 'disabled' | 'not for workloads' | 'does not select the node';
+
+export interface PoolSelection {
+  readonly family: Family;
+  /** In the order in which they shall be used. */
+  readonly eligible: readonly Pool[];
+  /** Every pool of the family with its verdict, ordered by name: the reasons of an exhaustion. */
+  readonly verdicts: readonly { readonly pool: Pool; readonly verdict: PoolVerdict }[];
+  readonly chosenBy: ChosenBy;
+}
+
+export interface PoolQuestion {
+  readonly family: Family;
+  /** Pools asked for by name or exact CIDR; undefined leaves the choice to the node selectors. */
+  readonly refs: readonly PoolRef[] | undefined;
+  readonly nodeLabels: Readonly<Record<string, string>>;
+  readonly use: PoolUse;
+}
+
+export function readPools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
+  return stored.map((pool) => ({ stored: pool, name: pool.value.metadata.name, cidr: parseCidr(pool.value.spec.cidr) }));
+}
+
+/**
+ * Which pools may give the address (specification, "Precedence of address-assignment methods"): those asked for, in
+ * the order asked for and whatever their selectors say; otherwise all that select the node, ordered by name.
+ * @throws ipam/pool-not-found, ipam/pool-unusable
+ */
+export function choosePools(pools: readonly Pool[], question: PoolQuestion): PoolSelection {
+  const { family, refs } = question;
+  const ofFamily = pools.filter(({ cidr }) => cidr.base.family === family);
+  const asked = refs?.map((ref) => findAsked(pools, ref, question));
+  const verdicts = ofFamily.map((pool) => ({ pool, verdict: verdictOn(pool, asked, question) }));
+  const eligible = asked ?? verdicts.filter(({ verdict }) => verdict === 'eligible').map(({ pool }) => pool);
+  return { family, eligible: [...new Set(eligible)], verdicts, chosenBy: asked === undefined ? 'node-selector' : 'netconf' };
+}
+
+function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels, use }: PoolQuestion): PoolVerdict {
+  const { spec } = pool.stored.value;
+  if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not asked for';
+  if (spec.disabled) return 'disabled';
+  if (!spec.allowedUses.includes(use)) return 'not for workloads';
+  return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
+}
+
+function findAsked(pools: readonly Pool[], ref: PoolRef, { family, use }: PoolQuestion): Pool {
+  const pool = pools.find(({ name, cidr }) => (ref.by === 'name' ? name === ref.name : sameCidr(cidr, ref.cidr)));
+  if (pool === undefined) throw poolNotFound(pools, ref, family);
+  const { spec } = pool.stored.value;
+  const reason =
+    pool.cidr.base.family === family
+      ? spec.disabled
+        ? 'it is disabled'
+        : spec.allowedUses.includes(use)
+          ? undefined
+          : `its allowedUses are ${spec.allowedUses.join(', ')}`
+      : `it is an IPv${String(pool.cidr.base.family)} pool`;
+  if (reason === undefined) return pool;
+  throw new NetplugError('ipam/pool-unusable', `Cannot use pool "${pool.name}" for an IPv${String(family)} address: ${reason}`, {
+    hint: `Name another pool (${listPools(pools, family)}), or change this one`,
+    facts: { pool: pool.name, cidr: formatCidr(pool.cidr) },
+  });
+}
+
+function poolNotFound(pools: readonly Pool[], ref: PoolRef, family: Family): NetplugError {
+  const text = ref.by === 'name' ? ref.name : formatCidr(ref.cidr);
+  const around = ref.by === 'cidr' ? pools.find(({ cidr }) => cidrContains(cidr, ref.cidr)) : undefined;
+  const state = ref.by === 'name' ? `no pool is named "${text}"` : `no pool has exactly the CIDR "${text}"`;
+  return new NetplugError(
+    'ipam/pool-not-found',
+    `Cannot choose an IPv${String(family)} pool: ${state} (pools: ${listPools(pools, family)})`,
+    {
+      hint:
+        around === undefined
+          ? 'Create the pool with netplugctl, or correct the list of pools'
+          : `"${text}" is only a part of pool "${around.name}"; ask for the whole pool "${formatCidr(around.cidr)}"`,
+      facts: { pool: text },
+    },
+  );
+}
+
+function listPools(pools: readonly Pool[], family: Family): string {
+  const names = pools
+    .filter(({ cidr }) => cidr.base.family === family)
+    .map(({ name, cidr }) => `"${name}" ${formatCidr(cidr)}`);
+  return names.length === 0 ? `none of IPv${String(family)} exists` : names.join(', ');
+}

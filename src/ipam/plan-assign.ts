@@ -1,0 +1,216 @@
+import { NetplugError } from '../base/errors.ts';
+import type { Change, Claim, NodeView, Stored } from '../datastore/store.ts';
+import { type Allocation, emptyBlock, holderOf, type IpBlock, takeSlot } from '../model/ip-block.ts';
+import type { NodeName } from '../model/names.ts';
+import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
+import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf, parseCidr } from '../net/cidr.ts';
+import type { Pool, PoolSelection } from './choose-pools.ts';
+import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
+import { freeCidrs } from './free-cidrs.ts';
+
+/** One address somebody wants. */
+export interface Want {
+  readonly family: Family;
+  readonly selection: PoolSelection;
+  /** A certain address, whatever pool it lies in. */
+  readonly address: Address | undefined;
+  /** What to record; its handle also finds an address held already. */
+  readonly allocation: Allocation;
+}
+
+export interface Lease {
+  readonly address: Address;
+  readonly allocation: Allocation;
+  readonly block: Cidr;
+  readonly pool: string;
+  /** False when the handle held the address before. */
+  readonly isNew: boolean;
+}
+
+/** What is known beyond the node's own view; each is read only when a plan asks for it. */
+export interface Knowledge {
+  readonly view: NodeView;
+  readonly pools: readonly Pool[];
+  readonly claims?: readonly Claim[];
+  /** Blocks of other nodes read so far. */
+  readonly others: readonly Stored<IpBlock>[];
+  /** CIDRs whose blocks were asked for, whether they exist or not. */
+  readonly looked: ReadonlySet<string>;
+}
+
+/** How many foreign blocks one read asks for: a large cluster is searched in pieces. */
+const BLOCKS_PER_READ = 256;
+
+export type AssignPlan =
+  | { readonly kind: 'ready'; readonly leases: readonly Lease[]; readonly changes: readonly Change[] }
+  /** Plan again when the claims in these CIDRs are known. */
+  | { readonly kind: 'need-claims'; readonly within: readonly Cidr[] }
+  /** Plan again when these blocks, as far as they exist, are known. */
+  | { readonly kind: 'need-blocks'; readonly cidrs: readonly Cidr[] };
+
+/** A block as the plan has changed it so far. */
+interface Draft {
+  readonly stored: Stored<IpBlock> | undefined;
+  readonly pool: Pool | undefined;
+  block: IpBlock;
+}
+
+/**
+ * Decides every wanted address at once: one the handle holds already; the one asked for; else the next in the queue of
+ * a block the node owns; else of a new block; else of an empty block taken over; else, unless strict, a borrowed one.
+ * @throws ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
+ */
+export function planAssign(known: Knowledge, node: NodeName, wants: readonly Want[]): AssignPlan {
+  const drafts = new Map<string, Draft>();
+  for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.others]) {
+    drafts.set(formatCidr(stored.value.cidr), { stored, pool: undefined, block: stored.value });
+  }
+  const desk: Desk = { known, node, drafts, reserved: reservedCidrs(known.view) };
+  const leases: Lease[] = [];
+  for (const want of wants) {
+    const step = heldLease(desk, want) ?? (want.address === undefined ? planNext(desk, want) : planExact(desk, want, want.address));
+    if ('kind' in step) return step;
+    leases.push(step);
+  }
+  return { kind: 'ready', leases, changes: [...drafts.values()].flatMap(changeOf) };
+}
+
+interface Desk {
+  readonly known: Knowledge;
+  readonly node: NodeName;
+  readonly drafts: Map<string, Draft>;
+  readonly reserved: readonly Cidr[];
+}
+
+type Step = Lease | Exclude<AssignPlan, { kind: 'ready' }>;
+
+function heldLease({ drafts, known }: Desk, want: Want): Lease | undefined {
+  for (const { block } of drafts.values()) {
+    if (block.cidr.base.family !== want.family) continue;
+    for (const [ordinal, allocation] of block.slots) {
+      if (allocation.handle !== want.allocation.handle) continue;
+      const address = addressAt(block.cidr, ordinal);
+      if (want.address !== undefined && !sameAddress(address, want.address)) {
+        throw new NetplugError(
+          'ipam/address-taken',
+          `Cannot assign ${formatAddress(want.address)}: this attachment holds ${formatAddress(address)} already`,
+          { hint: 'Remove the pod from the network (DEL) before asking for another address' },
+        );
+      }
+      return { address, allocation, block: block.cidr, pool: poolAround(known.pools, address)?.name ?? '', isNew: false };
+    }
+  }
+  return undefined;
+}
+
+function planExact(desk: Desk, want: Want, address: Address): Step {
+  const { known, node, drafts } = desk;
+  const pool = poolAround(known.pools, address);
+  if (pool === undefined || pool.stored.value.spec.disabled) throw notInPool(address, pool, known.pools);
+  const cidr = cidrAround(address, pool.stored.value.spec.blockSize);
+  const draft = drafts.get(formatCidr(cidr));
+  if (draft === undefined) {
+    if (!known.looked.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
+    return take(newDraft(desk, cidr, pool), ordinalOf(cidr, address), { want, pool });
+  }
+  const holder = holderOf(draft.block, address);
+  if (holder !== undefined) throw addressTaken(address, holder);
+  if (known.view.config.strictAffinity && draft.block.node !== node) throw strictAffinity(address, draft.block);
+  return take(draft, ordinalOf(cidr, address), { want, pool });
+}
+
+function planNext(desk: Desk, want: Want): Step {
+  const { known, node, drafts } = desk;
+  const { eligible } = want.selection;
+  const own = [...drafts.values()].filter(({ block }) => block.node === node).sort(byCidr);
+  for (const pool of eligible) {
+    for (const draft of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
+      const ordinal = nextFree(draft.block, desk.reserved);
+      if (ordinal !== undefined) return take(draft, ordinal, { want, pool });
+    }
+  }
+  if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
+  if (known.claims === undefined) return { kind: 'need-claims', within: eligible.map(({ cidr }) => cidr) };
+
+  const limit = known.view.config.maxBlocksPerNode;
+  const atLimit = limit > 0 && own.filter(({ block }) => block.cidr.base.family === want.family).length >= limit;
+  return (atLimit ? undefined : planNewBlock(desk, want, known.claims)) ?? planOthers(desk, want, { atLimit, claims: known.claims });
+}
+
+function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {
+  const claimed = [...claims.map(({ cidr }) => cidr), ...[...desk.drafts.values()].map(({ block }) => block.cidr)];
+  for (const pool of want.selection.eligible) {
+    for (const cidr of freeCidrs(pool, { claimed, reserved: desk.reserved, node: desk.node })) {
+      const ordinal = nextFree(emptyBlock(cidr, desk.node), desk.reserved);
+      if (ordinal !== undefined) return take(newDraft(desk, cidr, pool), ordinal, { want, pool });
+    }
+  }
+  return undefined;
+}
+
+/** Everything is claimed: take over a block nobody uses, or borrow from the block with the most room. */
+function planOthers(desk: Desk, want: Want, { atLimit, claims }: { atLimit: boolean; claims: readonly Claim[] }): Step {
+  const { known, node } = desk;
+  const { eligible } = want.selection;
+  const candidates = eligible.flatMap((pool) => roomElsewhere(desk, pool));
+  const empty = atLimit ? undefined : candidates.find(({ draft }) => draft.block.slots.size === 0);
+  const chosen = empty ?? (known.view.config.strictAffinity ? undefined : candidates[0]);
+  if (chosen !== undefined) {
+    if (chosen === empty) chosen.draft.block = { ...chosen.draft.block, node };
+    return take(chosen.draft, chosen.ordinal, { want, pool: chosen.pool });
+  }
+  const unseen = claims
+    .filter(({ cidr, node: owner }) => owner !== node && eligible.some((pool) => cidrContains(pool.cidr, cidr)))
+    .filter(({ cidr }) => !known.looked.has(formatCidr(cidr)) && !desk.drafts.has(formatCidr(cidr)));
+  if (unseen.length > 0) return { kind: 'need-blocks', cidrs: unseen.slice(0, BLOCKS_PER_READ).map(({ cidr }) => cidr) };
+  throw exhausted({ want, node, known, atLimit });
+}
+
+/** Blocks of the pool that others own and that have a free address, the roomiest first. */
+function roomElsewhere({ drafts, node, reserved }: Desk, pool: Pool): { draft: Draft; pool: Pool; ordinal: number }[] {
+  return [...drafts.values()]
+    .filter(({ block }) => block.node !== node && cidrContains(pool.cidr, block.cidr))
+    .flatMap((draft) => {
+      const ordinal = nextFree(draft.block, reserved);
+      return ordinal === undefined ? [] : [{ draft, pool, ordinal }];
+    })
+    .sort(({ draft: a }, { draft: b }) => {
+      const room = b.block.queue.length - a.block.queue.length;
+      return room === 0 ? byCidr(a, b) : room;
+    });
+}
+
+function newDraft({ drafts, node }: Desk, cidr: Cidr, pool: Pool): Draft {
+  const draft: Draft = { stored: undefined, pool, block: emptyBlock(cidr, node) };
+  drafts.set(formatCidr(cidr), draft);
+  return draft;
+}
+
+function take(draft: Draft, ordinal: number, { want, pool }: { want: Want; pool: Pool }): Lease {
+  const { allocation } = want;
+  const address = addressAt(draft.block.cidr, ordinal);
+  draft.block = takeSlot(draft.block, ordinal, allocation);
+  return { address, allocation, block: draft.block.cidr, pool: pool.name, isNew: true };
+}
+
+function nextFree(block: IpBlock, reserved: readonly Cidr[]): number | undefined {
+  const near = reserved.filter((cidr) => cidrContains(cidr, block.cidr) || cidrContains(block.cidr, cidr));
+  return block.queue.find((ordinal) => !near.some((cidr) => cidrContains(cidr, addressAt(block.cidr, ordinal))));
+}
+
+function changeOf({ stored, pool, block }: Draft): Change[] {
+  if (stored !== undefined) return stored.value === block ? [] : [{ kind: 'update-block', before: stored, after: block }];
+  return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored }];
+}
+
+function poolAround(pools: readonly Pool[], address: Address): Pool | undefined {
+  return pools.find(({ cidr }) => cidrContains(cidr, address));
+}
+
+function reservedCidrs({ reservations }: NodeView): Cidr[] {
+  return reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr));
+}
+
+function byCidr(a: Draft, b: Draft): number {
+  return compareCidrs(a.block.cidr, b.block.cidr);
+}
