@@ -1,0 +1,153 @@
+import { NetplugError } from '../../base/errors.ts';
+import { Undo } from '../../base/undo.ts';
+import type { PodNetwork } from '../kernel.ts';
+import { addAddress } from './address-messages.ts';
+import type { Addon } from './addon.ts';
+import type { LinkDeleter } from './delete-links.ts';
+import { ensureIpv6Forwarding } from './host-forwarding.ts';
+import { addHostRoute, clearHostRoute } from './host-routes.ts';
+import { hostSysctls } from './host-sysctls.ts';
+import { encodeAlias } from './link-alias.ts';
+import { type Link, createVethPair, decodeNetnsId, getNetnsId, setLinkAlias, setLinkUp } from './link-messages.ts';
+import { findLink } from './links.ts';
+import { type Netns, type NetnsOptions, openNetns } from './netns.ts';
+import { configurePodLink, familiesOf, gatewayOf, writePodSysctls } from './pod-side.ts';
+import { RouteSocket, kernelFailure } from './route-socket.ts';
+import { type Sysctl, writeSysctl } from './sysctl.ts';
+
+const ENODEV = 19;
+const LINK_LOCAL_BITS = 64;
+
+export interface ApplyPorts {
+  readonly addon: Addon;
+  readonly deleter: LinkDeleter;
+  readonly netnsOptions: NetnsOptions;
+}
+
+/** Both namespaces of one pod link: where the thread is, and the pod's. */
+interface Scene {
+  readonly network: PodNetwork;
+  readonly signal: AbortSignal;
+  readonly host: RouteSocket;
+  readonly pod: Netns;
+  readonly inside: RouteSocket;
+}
+
+/**
+ * See Kernel.apply. Every refusal that can be foreseen comes before the first change, so a leftover of an earlier
+ * sandbox goes only when its successor is about to come; a leftover that is gone is not brought back.
+ */
+export async function applyPodNetwork(
+  { addon, deleter, netnsOptions }: ApplyPorts,
+  network: PodNetwork,
+  signal: AbortSignal,
+): Promise<{ readonly mtu: number }> {
+  signal.throwIfAborted();
+  using pod = openNetns(addon, network.netns, netnsOptions);
+  using host = RouteSocket.open(addon);
+  using inside = pod.run(() => RouteSocket.open(addon));
+  const scene = { network, signal, host, pod, inside };
+  const alias = encodeAlias(network.owner);
+
+  const leftover = findLink(host, network.hostLinkName);
+  refuseTakenName(scene, leftover);
+  for (const address of network.addresses) clearHostRoute(host, address, 'look');
+  if (leftover !== undefined) {
+    signal.throwIfAborted();
+    await deleter.delete(leftover);
+  }
+
+  const undo = new Undo();
+  try {
+    signal.throwIfAborted();
+    createLink(scene);
+    undo.defer(async () => deleteIfThere(host, deleter, network.hostLinkName));
+    const links = { host: linkOf(host, network.hostLinkName), pod: linkOf(inside, network.podLinkName) };
+    signal.throwIfAborted();
+    host.request(`name the owner of interface "${network.hostLinkName}"`, setLinkAlias(links.host.index, alias));
+    configureHostLink(scene, links.host);
+    signal.throwIfAborted();
+    const changed: Sysctl[] = [];
+    undo.defer(() => {
+      pod.run(() => {
+        for (const setting of changed.reverse()) writeSysctl(setting, `in namespace "${pod.path}"`);
+      });
+    });
+    pod.run(() => {
+      writePodSysctls(network, changed);
+    });
+    signal.throwIfAborted();
+    configurePodLink(inside, network, links.pod.index);
+    for (const address of network.addresses) {
+      signal.throwIfAborted();
+      clearHostRoute(host, address, 'delete');
+      addHostRoute(host, address, links.host);
+    }
+    return { mtu: links.pod.mtu };
+  } catch (cause) {
+    throw await takenBack(undo, network, cause);
+  }
+}
+
+/** A link of the pod's name is in the way unless it is the other end of the leftover that is about to go. */
+function refuseTakenName({ network, host, pod, inside }: Scene, leftover: Link | undefined): void {
+  const taken = findLink(inside, network.podLinkName);
+  if (taken === undefined) return;
+  if (leftover !== undefined && leftover.peerIndex === taken.index && taken.peerIndex === leftover.index) {
+    const [body] = host.ask(getNetnsId(pod.fd)).bodies;
+    if (leftover.peerNetnsId === (body === undefined ? undefined : decodeNetnsId(body))) return;
+  }
+  const where = `in namespace "${network.netns}"`;
+  throw new NetplugError(
+    'kernel/interface-exists',
+    `Cannot make interface "${network.podLinkName}" ${where}: it exists`,
+    {
+      hint: 'Remove the interface, or give this attachment another interface name',
+      facts: { netns: network.netns, interface: network.podLinkName },
+    },
+  );
+}
+
+function createLink({ network, host, pod }: Scene): void {
+  const { hostLinkName, podLinkName, netns } = network;
+  host.request(
+    `make interface "${podLinkName}" in namespace "${netns}" with "${hostLinkName}" as its host side`,
+    createVethPair({ ...network, podNetnsFd: pod.fd }),
+  );
+}
+
+function configureHostLink({ network, host }: Scene, link: Link): void {
+  const families = familiesOf(network.addresses);
+  for (const setting of hostSysctls(link.name, families)) writeSysctl(setting, 'on the host');
+  if (families.has(6)) ensureIpv6Forwarding(link.name);
+  const what = `interface "${link.name}" of the host`;
+  host.request(`bring up ${what}`, setLinkUp(link.index));
+  if (families.has(6)) {
+    host.request(`add the IPv6 gateway to ${what}`, addAddress(link.index, gatewayOf(6), LINK_LOCAL_BITS));
+  }
+}
+
+function linkOf(socket: RouteSocket, name: string): Link {
+  const link = findLink(socket, name);
+  if (link === undefined) throw kernelFailure(`find interface "${name}" right after making it`, ENODEV);
+  return link;
+}
+
+async function deleteIfThere(host: RouteSocket, deleter: LinkDeleter, name: string): Promise<void> {
+  const link = findLink(host, name);
+  if (link !== undefined) await deleter.delete(link);
+}
+
+/** Takes everything back and returns what to throw: the cause, or more when taking back fails too. */
+async function takenBack(undo: Undo, { hostLinkName }: PodNetwork, cause: unknown): Promise<unknown> {
+  try {
+    await undo[Symbol.asyncDispose]();
+    return cause;
+  } catch (second) {
+    const first = cause instanceof Error ? cause.message : String(cause);
+    return new NetplugError('kernel/failed', `Cannot take back interface "${hostLinkName}" after a failure: ${first}`, {
+      hint: `Delete it with "ip link delete dev ${hostLinkName}"`,
+      cause: new AggregateError([cause, second]),
+    });
+  }
+}

@@ -1,0 +1,77 @@
+import { randomInt } from 'node:crypto';
+import type { Addon } from './addon.ts';
+import { deleteLink, deleteLinkGroup, setLinkGroup } from './link-messages.ts';
+import { RouteSocket, refusal } from './route-socket.ts';
+
+const ENODEV = 19;
+/** Groups people and other programs use are small numbers; ours are drawn from far above them. */
+const GROUPS = { from: 2 ** 30, below: 2 ** 31 } as const;
+
+interface Waiting {
+  readonly index: number;
+  readonly name: string;
+  readonly resolve: () => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+/**
+ * Deletes links off the main thread. The kernel sleeps for tens of milliseconds per deletion, one after the other, but
+ * only once for a group of links; so whatever is asked for while a deletion runs goes together in the next one.
+ * A link that is gone already counts as deleted.
+ */
+export class LinkDeleter {
+  readonly #addon: Addon;
+  #waiting: Waiting[] = [];
+  #isRunning = false;
+
+  constructor(addon: Addon) {
+    this.#addon = addon;
+  }
+
+  /** @throws kernel/failed */
+  async delete({ index, name }: { readonly index: number; readonly name: string }): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ index, name, resolve, reject });
+      if (!this.#isRunning) void this.#run();
+    });
+  }
+
+  /** Never rejects: every failure goes to those who wait for it. */
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    // Lets the other callers of this turn of the event loop join the first round.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) {
+      const round = this.#waiting;
+      this.#waiting = [];
+      try {
+        using socket = RouteSocket.open(this.#addon);
+        await deleteRound(socket, round);
+      } catch (cause) {
+        for (const { reject } of round) reject(cause);
+      }
+    }
+    this.#isRunning = false;
+  }
+}
+
+async function deleteRound(socket: RouteSocket, round: readonly Waiting[]): Promise<void> {
+  if (round.length > 1 && (await deletedAsGroup(socket, round))) {
+    for (const { resolve } of round) resolve();
+    return;
+  }
+  for (const { index, name, resolve, reject } of round) {
+    const [reply] = await socket.askOnWorker([deleteLink(index)]);
+    if (reply.errno === 0 || reply.errno === ENODEV) resolve();
+    else reject(refusal(`delete interface "${name}"`, reply));
+  }
+}
+
+/** Whether all are gone now; when anything went wrong, deleting them one by one finds out what. */
+async function deletedAsGroup(socket: RouteSocket, round: readonly Waiting[]): Promise<boolean> {
+  const group = randomInt(GROUPS.from, GROUPS.below);
+  const [first, ...rest] = round.map(({ index }) => setLinkGroup(index, group));
+  if (first === undefined) return true;
+  const replies = await socket.askOnWorker([first, ...rest, deleteLinkGroup(group)]);
+  return replies.every(({ errno }) => errno === 0 || errno === ENODEV);
+}

@@ -1,0 +1,105 @@
+import { NetplugError } from '../../base/errors.ts';
+import { type Address, bitsOf, formatAddress } from '../../net/address.ts';
+import { formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
+import { HOST_LINK_PREFIX } from '../kernel.ts';
+import { decodeLink, getLinkByIndex } from './link-messages.ts';
+import {
+  REFUSING_TYPES,
+  type Route,
+  addRoute,
+  decodeRoute,
+  deleteRoute,
+  listRoutes,
+  lookUpRoute,
+} from './route-messages.ts';
+import { type RouteSocket, refusal } from './route-socket.ts';
+
+const ESRCH = 3;
+const EEXIST = 17;
+const ENETUNREACH = 101;
+/** How a lookup ends at a route that refuses, be it for exactly the address or for a whole range: EACCES, EINVAL, EHOSTUNREACH. */
+const REFUSED_LOOKUPS: ReadonlySet<number> = new Set([13, 22, 113]);
+const MOST_ROUTES_PER_ADDRESS = 16;
+
+/** The host's route for exactly this address, with the name of its device; undefined when there is none. */
+export interface HostRoute {
+  readonly route: Route;
+  readonly deviceName: string | undefined;
+}
+
+export function findHostRoute(host: RouteSocket, address: Address): HostRoute | undefined {
+  const route = findExactRoute(host, address);
+  if (route === undefined) return undefined;
+  return { route, deviceName: route.deviceIndex === undefined ? undefined : nameOf(host, route.deviceIndex) };
+}
+
+/**
+ * Makes way for a route to `address`: one that leads to another netplug link is left over from an earlier holder of
+ * the address and is deleted, unless the mode is only to look.
+ * @throws kernel/foreign-route when something else of the host has the address
+ */
+export function clearHostRoute(host: RouteSocket, address: Address, mode: 'look' | 'delete'): void {
+  for (let round = 0; round < MOST_ROUTES_PER_ADDRESS; round += 1) {
+    const found = findHostRoute(host, address);
+    if (found === undefined) return;
+    if (found.route.type !== 'unicast' || found.deviceName?.startsWith(HOST_LINK_PREFIX) !== true) {
+      throw foreignRoute(address, found);
+    }
+    if (mode === 'look') return;
+    const reply = host.ask(deleteRoute(found.route));
+    // Gone already: its link was just deleted.
+    if (reply.errno !== 0 && reply.errno !== ESRCH) {
+      throw refusal(`delete the leftover route ${describe(address, found)}`, reply);
+    }
+  }
+}
+
+/** @throws kernel/foreign-route when somebody was quicker or holds the address in a way a lookup does not show */
+export function addHostRoute(host: RouteSocket, address: Address, link: { index: number; name: string }): void {
+  const destination = hostCidr(address);
+  const reply = host.ask(addRoute({ destination, deviceIndex: link.index, gateway: undefined }));
+  if (reply.errno === 0) return;
+  const holder = reply.errno === EEXIST ? findRefusingRoute(host, address) : undefined;
+  if (holder !== undefined) throw foreignRoute(address, { route: holder, deviceName: undefined });
+  throw refusal(`route ${formatCidr(destination)} to interface "${link.name}" of the host`, reply);
+}
+
+function findExactRoute(host: RouteSocket, address: Address): Route | undefined {
+  const reply = host.ask(lookUpRoute(address));
+  const [body] = reply.bodies;
+  if (reply.errno === 0 && body !== undefined) {
+    const route = decodeRoute(body);
+    return route.destination.prefixBits === bitsOf(address.family) ? route : undefined;
+  }
+  if (reply.errno === ENETUNREACH) return undefined;
+  if (REFUSED_LOOKUPS.has(reply.errno)) return findRefusingRoute(host, address);
+  throw refusal(`look up the route of the host to ${formatAddress(address)}`, reply);
+}
+
+function findRefusingRoute(host: RouteSocket, address: Address): Route | undefined {
+  for (const type of REFUSING_TYPES) {
+    const routes = host.list('list the routes of the host', listRoutes(address.family, { type })).map(decodeRoute);
+    const exact = routes.find(({ destination }) => sameCidr(destination, hostCidr(address)));
+    if (exact !== undefined) return exact;
+  }
+  return undefined;
+}
+
+function nameOf(host: RouteSocket, index: number): string {
+  const [body] = host.ask(getLinkByIndex(index)).bodies;
+  return body === undefined ? `index ${String(index)}` : decodeLink(body).name;
+}
+
+function foreignRoute(address: Address, found: HostRoute): NetplugError {
+  const what = `Cannot route ${formatAddress(address)} to the pod: the host already has ${describe(address, found)}`;
+  return new NetplugError('kernel/foreign-route', what, {
+    hint: 'Find out what uses the address on the host, and remove its route or take the address out of the pool',
+    facts: { address: formatAddress(address), device: found.deviceName, type: found.route.type },
+  });
+}
+
+function describe(address: Address, { route, deviceName }: HostRoute): string {
+  const type = route.type === 'unicast' ? 'route' : `${route.type} route`;
+  const device = deviceName === undefined ? '' : ` on device "${deviceName}"`;
+  return `${type} ${formatCidr(hostCidr(address))}${device}`;
+}

@@ -1,0 +1,133 @@
+/** The envelope of netlink: messages with a header, and attributes that may nest. Pure. */
+
+export const NLM_F_REQUEST = 0x1;
+export const NLM_F_ACK = 0x4;
+export const NLM_F_DUMP_INTR = 0x10;
+export const NLM_F_EXCL = 0x200;
+export const NLM_F_DUMP = 0x300;
+export const NLM_F_CREATE = 0x400;
+export const NLM_F_REPLACE = 0x100;
+
+const NLMSG_ERROR = 2;
+const NLMSG_DONE = 3;
+const NLM_F_CAPPED = 0x100;
+const NLM_F_ACK_TLVS = 0x200;
+const NLMSGERR_ATTR_MSG = 1;
+const NLA_F_NESTED = 0x8000;
+const NLA_TYPE_MASK = 0x3fff;
+const HEADER_BYTES = 16;
+const ATTRIBUTE_HEADER_BYTES = 4;
+
+/** One request; `body` is the fixed part of its kind followed by attributes. */
+export interface Message {
+  readonly type: number;
+  readonly flags: number;
+  readonly body: Buffer;
+}
+
+/** What came back for one request. */
+export interface Reply {
+  /** Bodies of the answers, in the kernel's order. */
+  readonly bodies: readonly Buffer[];
+  /** 0, or the errno the kernel refused with. */
+  readonly errno: number;
+  /** The kernel's own words about the refusal, if it had any. */
+  readonly explanation: string | undefined;
+  /** The table changed while it was listed: what was listed may be incomplete. */
+  readonly isInterrupted: boolean;
+}
+
+export type Attributes = ReadonlyMap<number, Buffer>;
+
+export function encodeMessage({ type, flags, body }: Message, sequence: number): Buffer {
+  const header = Buffer.alloc(HEADER_BYTES);
+  header.writeUInt32LE(HEADER_BYTES + body.length, 0);
+  header.writeUInt16LE(type, 4);
+  header.writeUInt16LE(flags | NLM_F_REQUEST, 6);
+  header.writeUInt32LE(sequence, 8);
+  return Buffer.concat([header, body]);
+}
+
+/** Reads what the kernel sent for the request of that sequence number; anything else in it is passed over. */
+export function decodeReply(bytes: Buffer, sequence: number): Reply {
+  const bodies: Buffer[] = [];
+  let errno = 0;
+  let explanation: string | undefined;
+  let isInterrupted = false;
+  for (let at = 0; at + HEADER_BYTES <= bytes.length;) {
+    const length = bytes.readUInt32LE(at);
+    if (length < HEADER_BYTES || at + length > bytes.length) break;
+    const type = bytes.readUInt16LE(at + 4);
+    const flags = bytes.readUInt16LE(at + 6);
+    const body = bytes.subarray(at + HEADER_BYTES, at + length);
+    if (bytes.readUInt32LE(at + 8) === sequence) {
+      isInterrupted ||= type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0;
+      if (type === NLMSG_ERROR || type === NLMSG_DONE) {
+        errno = body.length >= 4 ? Math.abs(body.readInt32LE(0)) : 0;
+        explanation = type === NLMSG_ERROR ? explanationIn(body, flags) : undefined;
+      } else {
+        bodies.push(body);
+      }
+    }
+    at += align(length);
+  }
+  return { bodies, errno, explanation, isInterrupted };
+}
+
+/** An error carries the request's header (all of it unless capped), then attributes. */
+function explanationIn(body: Buffer, flags: number): string | undefined {
+  if ((flags & NLM_F_ACK_TLVS) === 0 || body.length < 4 + HEADER_BYTES) return undefined;
+  const requestBytes = (flags & NLM_F_CAPPED) === 0 ? align(body.readUInt32LE(4)) : HEADER_BYTES;
+  const text = decodeAttributes(body.subarray(4 + requestBytes)).get(NLMSGERR_ATTR_MSG);
+  return text === undefined ? undefined : textOf(text);
+}
+
+export function attribute(type: number, payload: Uint8Array): Buffer {
+  const length = ATTRIBUTE_HEADER_BYTES + payload.length;
+  const bytes = Buffer.alloc(align(length));
+  bytes.writeUInt16LE(length, 0);
+  bytes.writeUInt16LE(type, 2);
+  bytes.set(payload, ATTRIBUTE_HEADER_BYTES);
+  return bytes;
+}
+
+export function nested(type: number, inner: readonly Uint8Array[]): Buffer {
+  return attribute(type | NLA_F_NESTED, Buffer.concat(inner));
+}
+
+export function u32Attribute(type: number, value: number): Buffer {
+  const payload = Buffer.alloc(4);
+  payload.writeUInt32LE(value, 0);
+  return attribute(type, payload);
+}
+
+/** Text with the closing zero the kernel expects. */
+export function textAttribute(type: number, text: string): Buffer {
+  return attribute(type, Buffer.from(`${text}\0`));
+}
+
+/** The last attribute of each type; a cut-off tail is ignored. */
+export function decodeAttributes(bytes: Buffer): Attributes {
+  const found = new Map<number, Buffer>();
+  for (let at = 0; at + ATTRIBUTE_HEADER_BYTES <= bytes.length;) {
+    const length = bytes.readUInt16LE(at);
+    if (length < ATTRIBUTE_HEADER_BYTES || at + length > bytes.length) break;
+    const type = bytes.readUInt16LE(at + 2) & NLA_TYPE_MASK;
+    found.set(type, bytes.subarray(at + ATTRIBUTE_HEADER_BYTES, at + length));
+    at += align(length);
+  }
+  return found;
+}
+
+export function textOf(payload: Buffer): string {
+  const end = payload.indexOf(0);
+  return payload.toString('utf8', 0, end === -1 ? payload.length : end);
+}
+
+export function u32Of(payload: Buffer | undefined): number | undefined {
+  return payload === undefined || payload.length < 4 ? undefined : payload.readUInt32LE(0);
+}
+
+function align(length: number): number {
+  return (length + 3) & ~3;
+}

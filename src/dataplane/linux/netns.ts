@@ -1,0 +1,94 @@
+import { closeSync, constants, fstatSync, openSync, statfsSync } from 'node:fs';
+import { NetplugError, errnoOf } from '../../base/errors.ts';
+import type { Addon } from './addon.ts';
+
+const NSFS_MAGIC = 0x6e736673;
+/** Not /proc/self: the namespace belongs to the thread. */
+const OWN_NETNS = '/proc/thread-self/ns/net';
+
+/** An open network namespace other than the thread's own. */
+export interface Netns extends Disposable {
+  readonly path: string;
+  readonly fd: number;
+  /**
+   * Runs `inside` in the namespace. It must not await or start anything asynchronous: only this thread is moved, and a
+   * pool thread first started inside would stay there for good. /proc/sys/net shows the namespace meanwhile.
+   */
+  run<T>(inside: () => T): T;
+}
+
+export interface NetnsOptions {
+  /** Whether the thread's own namespace is accepted too (CNI_NETNS_OVERRIDE). */
+  readonly allowOwn: boolean;
+}
+
+/** @throws kernel/netns-invalid when the path is missing, no network namespace, or the thread's own. */
+export function openNetns(addon: Addon, path: string, options: NetnsOptions): Netns {
+  const fd = openFile(path);
+  const netns: Netns = {
+    path,
+    fd,
+    run: (inside) => runInside(addon, { path, fd }, inside),
+    [Symbol.dispose]: () => {
+      closeSync(fd);
+    },
+  };
+  try {
+    if (!isNamespace(fd)) throw invalid(path, 'it is not a network namespace');
+    if (!options.allowOwn && isOwn(fd)) throw invalid(path, 'it is the network namespace of the plugin itself');
+    // Entering is the one test that tells a network namespace from the other kinds.
+    netns.run(() => undefined);
+    return netns;
+  } catch (cause) {
+    closeSync(fd);
+    throw cause;
+  }
+}
+
+function openFile(path: string): number {
+  try {
+    // Without waiting: the path comes from outside and may be a pipe.
+    return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (cause) {
+    const errno = errnoOf(cause);
+    const gone = errno === 'ENOENT' || errno === 'ENOTDIR';
+    throw invalid(path, gone ? 'it does not exist' : `opening it fails with ${errno ?? String(cause)}`, cause);
+  }
+}
+
+function runInside<T>(addon: Addon, netns: { readonly path: string; readonly fd: number }, inside: () => T): T {
+  const home = openSync(OWN_NETNS, constants.O_RDONLY);
+  try {
+    if (addon.setns(netns.fd) !== 0) throw invalid(netns.path, 'it is not a network namespace that can be entered');
+    try {
+      return inside();
+    } finally {
+      // A thread that cannot get home would go on to change the pod instead of the host.
+      if (addon.setns(home) !== 0) process.abort();
+    }
+  } finally {
+    closeSync(home);
+  }
+}
+
+function isNamespace(fd: number): boolean {
+  return statfsSync(`/proc/self/fd/${String(fd)}`).type === NSFS_MAGIC;
+}
+
+function isOwn(fd: number): boolean {
+  const home = openSync(OWN_NETNS, constants.O_RDONLY);
+  try {
+    const [own, other] = [fstatSync(home, { bigint: true }), fstatSync(fd, { bigint: true })];
+    return own.dev === other.dev && own.ino === other.ino;
+  } finally {
+    closeSync(home);
+  }
+}
+
+function invalid(path: string, why: string, cause?: unknown): NetplugError {
+  return new NetplugError('kernel/netns-invalid', `Cannot use network namespace "${path}": ${why}`, {
+    hint: 'The runtime names the namespace in CNI_NETNS; check that the sandbox still exists',
+    facts: { netns: path },
+    cause,
+  });
+}

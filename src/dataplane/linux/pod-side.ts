@@ -1,0 +1,87 @@
+import { type Address, type Family, formatAddress, parseAddress } from '../../net/address.ts';
+import { formatCidr, hostCidr } from '../../net/cidr.ts';
+import { HOST_MAC } from '../../net/mac.ts';
+import { GATEWAYS, type PodNetwork } from '../kernel.ts';
+import { addAddress, setPermanentNeighbour } from './address-messages.ts';
+import { LOOPBACK_INDEX, setLinkUp } from './link-messages.ts';
+import { addRoute } from './route-messages.ts';
+import type { RouteSocket } from './route-socket.ts';
+import { type Sysctl, readSysctl, sysctl, writeSysctl } from './sysctl.ts';
+
+type Pod = Pick<PodNetwork, 'netns' | 'podLinkName' | 'addresses' | 'routes' | 'allowIpForwarding'>;
+
+export function familiesOf(addresses: readonly Address[]): ReadonlySet<Family> {
+  return new Set(addresses.map(({ family }) => family));
+}
+
+export function gatewayOf(family: Family): Address {
+  return parseAddress(GATEWAYS[family]);
+}
+
+/** Settings of the pod's namespace, in the order in which they have to be written. */
+function podSysctls({ podLinkName, addresses, allowIpForwarding }: Pod): readonly Sysctl[] {
+  const families = familiesOf(addresses);
+  const forwarding = allowIpForwarding ? 1 : 0;
+  // Changing ip_forward makes the kernel reset other settings of the family, so it comes before them.
+  const v4 = [sysctl('ipv4/ip_forward', forwarding)];
+  const v6 = [
+    sysctl('ipv6/conf/all/forwarding', forwarding),
+    // Some runtimes switch IPv6 off in a new sandbox, before they know what it will get.
+    sysctl('ipv6/conf/all/disable_ipv6', 0),
+    sysctl('ipv6/conf/default/disable_ipv6', 0),
+    sysctl('ipv6/conf/lo/disable_ipv6', 0),
+    sysctl(`ipv6/conf/${podLinkName}/disable_ipv6`, 0),
+    sysctl(`ipv6/conf/${podLinkName}/accept_dad`, 0),
+  ];
+  return [...(families.has(4) ? v4 : []), ...(families.has(6) ? v6 : [])];
+}
+
+/**
+ * Writes the settings that differ; to be run inside the pod's namespace. What there was before goes to `changed`,
+ * which is filled also when a write fails, for whoever has to take it back.
+ */
+export function writePodSysctls(pod: Pod, changed: Sysctl[]): void {
+  for (const wanted of podSysctls(pod)) {
+    const before = readSysctl(wanted.path);
+    if (before === wanted.value) continue;
+    writeSysctl(wanted, inNetns(pod));
+    if (before !== undefined && !wanted.path.includes(`/${pod.podLinkName}/`)) {
+      changed.push(sysctl(wanted.path, before));
+    }
+  }
+}
+
+/** Brings the pod's end up and gives it addresses, gateways and routes. `inside` speaks to the pod's namespace. */
+export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): void {
+  const link = `interface "${pod.podLinkName}" ${inNetns(pod)}`;
+  inside.request(`bring up interface "lo" ${inNetns(pod)}`, setLinkUp(LOOPBACK_INDEX));
+  inside.request(`bring up ${link}`, setLinkUp(index));
+  for (const address of pod.addresses) {
+    inside.request(`add address ${formatCidr(hostCidr(address))} to ${link}`, addAddress(index, address));
+  }
+  for (const family of familiesOf(pod.addresses)) addGateway(inside, { family, index, link });
+  for (const destination of pod.routes) {
+    const gateway = gatewayOf(destination.base.family);
+    const route = addRoute({ destination, deviceIndex: index, gateway });
+    inside.request(`add route ${formatCidr(destination)} via ${formatAddress(gateway)} on ${link}`, route);
+  }
+}
+
+interface GatewayPlace {
+  readonly family: Family;
+  readonly index: number;
+  readonly link: string;
+}
+
+/** Its hardware address is fixed, so the pod never has to ask, and reaches it even where nobody would answer. */
+function addGateway(inside: RouteSocket, { family, index, link }: GatewayPlace): void {
+  const gateway = gatewayOf(family);
+  const text = formatAddress(gateway);
+  const route = addRoute({ destination: hostCidr(gateway), deviceIndex: index, gateway: undefined });
+  inside.request(`add the route to gateway ${text} on ${link}`, route);
+  inside.request(`add gateway ${text} as neighbour on ${link}`, setPermanentNeighbour(index, gateway, HOST_MAC));
+}
+
+function inNetns({ netns }: Pick<Pod, 'netns'>): string {
+  return `in namespace "${netns}"`;
+}

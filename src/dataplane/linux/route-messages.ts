@@ -1,0 +1,143 @@
+import { type Address, type Family, addressBytes, addressFromBytes, bitsOf } from '../../net/address.ts';
+import type { Cidr } from '../../net/cidr.ts';
+import { AF_OF } from './address-messages.ts';
+import {
+  type Message,
+  NLM_F_ACK,
+  NLM_F_CREATE,
+  NLM_F_DUMP,
+  NLM_F_EXCL,
+  attribute,
+  decodeAttributes,
+  u32Attribute,
+  u32Of,
+} from './netlink.ts';
+
+const RTM_NEWROUTE = 24;
+const RTM_DELROUTE = 25;
+const RTM_GETROUTE = 26;
+const RTA_DST = 1;
+const RTA_OIF = 4;
+const RTA_GATEWAY = 5;
+const RTA_PRIORITY = 6;
+const RTA_TABLE = 15;
+const RTMSG_BYTES = 12;
+const RT_TABLE_MAIN = 254;
+const RTPROT_BOOT = 3;
+const RT_SCOPE_UNIVERSE = 0;
+const RT_SCOPE_LINK = 253;
+const RT_SCOPE_NOWHERE = 255;
+const RTM_F_FIB_MATCH = 0x2000;
+
+const ROUTE_TYPES: Readonly<Record<number, string>> = {
+  1: 'unicast',
+  2: 'local',
+  3: 'broadcast',
+  4: 'anycast',
+  5: 'multicast',
+  6: 'blackhole',
+  7: 'unreachable',
+  8: 'prohibit',
+  9: 'throw',
+};
+
+/** The route types that answer a lookup with an error instead of with themselves. */
+export const REFUSING_TYPES: readonly number[] = [6, 7, 8, 9];
+const RTN_UNICAST = 1;
+
+/** One route as the kernel shows it. */
+export interface Route {
+  readonly destination: Cidr;
+  /** `unicast`, `local`, `blackhole`, … */
+  readonly type: string;
+  readonly deviceIndex: number | undefined;
+  readonly gateway: Address | undefined;
+  readonly table: number;
+  readonly priority: number | undefined;
+}
+
+export interface NewRoute {
+  readonly destination: Cidr;
+  readonly deviceIndex: number;
+  /** Undefined for what the device reaches by itself. */
+  readonly gateway: Address | undefined;
+}
+
+export function addRoute({ destination, deviceIndex, gateway }: NewRoute): Message {
+  const scope = gateway === undefined ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
+  const attributes = [
+    attribute(RTA_DST, addressBytes(destination.base)),
+    u32Attribute(RTA_OIF, deviceIndex),
+    ...(gateway === undefined ? [] : [attribute(RTA_GATEWAY, addressBytes(gateway))]),
+  ];
+  const header = routeHeader({ destination, table: RT_TABLE_MAIN, scope, type: RTN_UNICAST });
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+  return { type: RTM_NEWROUTE, flags, body: Buffer.concat([header, ...attributes]) };
+}
+
+/** Deletes exactly the route that was read. */
+export function deleteRoute(route: Route): Message {
+  const attributes = [
+    attribute(RTA_DST, addressBytes(route.destination.base)),
+    u32Attribute(RTA_TABLE, route.table),
+    ...(route.deviceIndex === undefined ? [] : [u32Attribute(RTA_OIF, route.deviceIndex)]),
+    ...(route.priority === undefined ? [] : [u32Attribute(RTA_PRIORITY, route.priority)]),
+  ];
+  const { destination } = route;
+  // Table 0 in the header: the attribute, which holds numbers over 255 too, decides.
+  const header = routeHeader({ destination, table: 0, scope: RT_SCOPE_NOWHERE, type: 0, protocol: 0 });
+  return { type: RTM_DELROUTE, flags: NLM_F_ACK, body: Buffer.concat([header, ...attributes]) };
+}
+
+/** Asks which entry of the routing tables decides about the address. */
+export function lookUpRoute(address: Address): Message {
+  const destination = { base: address, prefixBits: bitsOf(address.family) };
+  const header = routeHeader({ destination, table: 0, scope: 0, type: 0, protocol: 0 });
+  header.writeUInt32LE(RTM_F_FIB_MATCH, 8);
+  const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(address))]);
+  return { type: RTM_GETROUTE, flags: NLM_F_ACK, body };
+}
+
+/** Lists the routes of one kind: all of a device, or all of a type. */
+export function listRoutes(
+  family: Family,
+  only: { readonly deviceIndex: number } | { readonly type: number },
+): Message {
+  const header = Buffer.alloc(RTMSG_BYTES);
+  header.writeUInt8(AF_OF[family], 0);
+  if ('type' in only) header.writeUInt8(only.type, 7);
+  const filter = 'deviceIndex' in only ? [u32Attribute(RTA_OIF, only.deviceIndex)] : [];
+  return { type: RTM_GETROUTE, flags: NLM_F_DUMP, body: Buffer.concat([header, ...filter]) };
+}
+
+export function decodeRoute(body: Buffer): Route {
+  const family: Family = body.readUInt8(0) === AF_OF[4] ? 4 : 6;
+  const attributes = decodeAttributes(body.subarray(RTMSG_BYTES));
+  const destination = attributes.get(RTA_DST);
+  const gateway = attributes.get(RTA_GATEWAY);
+  const type = body.readUInt8(7);
+  return {
+    destination: {
+      base: destination === undefined ? { family, value: 0n } : addressFromBytes(destination),
+      prefixBits: body.readUInt8(1),
+    },
+    type: ROUTE_TYPES[type] ?? `type ${String(type)}`,
+    deviceIndex: u32Of(attributes.get(RTA_OIF)),
+    gateway: gateway === undefined ? undefined : addressFromBytes(gateway),
+    table: u32Of(attributes.get(RTA_TABLE)) ?? body.readUInt8(4),
+    priority: u32Of(attributes.get(RTA_PRIORITY)),
+  };
+}
+
+interface RouteHeader {
+  readonly destination: Cidr;
+  readonly table: number;
+  readonly scope: number;
+  readonly type: number;
+  readonly protocol?: number;
+}
+
+function routeHeader({ destination, table, scope, type, protocol = RTPROT_BOOT }: RouteHeader): Buffer {
+  const family = AF_OF[destination.base.family];
+  return Buffer.from([family, destination.prefixBits, 0, 0, table, protocol, scope, type, 0, 0, 0, 0]);
+}

@@ -1,0 +1,49 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { NetplugError, errnoOf } from '../../base/errors.ts';
+
+/** One setting below net; `path` with slashes, because names of links may contain dots. */
+export interface Sysctl {
+  readonly path: string;
+  readonly value: string;
+  /** Left out without a word where the kernel does not have it. */
+  readonly isOptional: boolean;
+}
+
+const ROOT = '/proc/sys/net/';
+
+export function sysctl(path: string, value: number | string): Sysctl {
+  return { path, value: String(value), isOptional: false };
+}
+
+export function optionalSysctl(path: string, value: number | string): Sysctl {
+  return { path, value: String(value), isOptional: true };
+}
+
+/** Of the namespace the thread is in; undefined when the kernel does not have it. */
+export function readSysctl(path: string): string | undefined {
+  try {
+    return readFileSync(ROOT + path, 'utf8').trim();
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT') return undefined;
+    throw failed(`read sysctl ${sysctlName(path)}`, cause);
+  }
+}
+
+/** Writes in the namespace the thread is in. @throws kernel/failed, `where` says which namespace. */
+export function writeSysctl({ path, value, isOptional }: Sysctl, where: string): void {
+  try {
+    writeFileSync(ROOT + path, value, { flag: 'r+' });
+  } catch (cause) {
+    if (isOptional && errnoOf(cause) === 'ENOENT') return;
+    throw failed(`set sysctl ${sysctlName(path)} to ${value} ${where}`, cause);
+  }
+}
+
+export function sysctlName(path: string): string {
+  return `net.${path.replaceAll('/', '.')}`;
+}
+
+function failed(what: string, cause: unknown): NetplugError {
+  const errno = errnoOf(cause) ?? String(cause);
+  return new NetplugError('kernel/failed', `Cannot ${what}: the kernel says ${errno}`, { facts: { errno }, cause });
+}

@@ -1,0 +1,219 @@
+import { NetplugError } from '../../base/errors.ts';
+import { type Address, type Family, formatAddress } from '../../net/address.ts';
+import { formatCidr, hostCidr } from '../../net/cidr.ts';
+import { HOST_MAC } from '../../net/mac.ts';
+import { GATEWAYS, HOST_LINK_PREFIX, type HostLink, type Kernel, type PodNetwork } from '../kernel.ts';
+
+/** The places of `apply` and `remove` at which a fault can be injected, in the order in which they are passed. */
+export const MEMORY_STEPS = [
+  'delete-leftover',
+  'create-link',
+  'configure-host',
+  'configure-pod',
+  'add-host-route',
+  'remove-link',
+] as const;
+export type MemoryStep = (typeof MEMORY_STEPS)[number];
+
+const DEFAULT_MTU = 1500;
+
+interface Attachment {
+  readonly network: PodNetwork;
+  readonly index: number;
+}
+
+interface Netns {
+  readonly interfaces: Set<string>;
+  readonly ipForwarding: Record<Family, boolean>;
+}
+
+/** A kernel that lives in memory: the whole port, plus what tests need to set a scene and to break it. */
+export class MemoryKernel implements Kernel {
+  readonly #netns = new Map<string, Netns>();
+  readonly #attachments = new Map<string, Attachment>();
+  /** Device name by address text, of every host route for one address. */
+  readonly #hostRoutes = new Map<string, string>();
+  readonly #faults = new Map<MemoryStep, Error[]>();
+  readonly #wrongSysctls = new Map<string, string[]>();
+  #nextIndex = 2;
+
+  /** Makes a network namespace. */
+  addNetns(path: string): void {
+    this.#netns.set(path, { interfaces: new Set(), ipForwarding: { 4: false, 6: false } });
+  }
+
+  /** Takes a namespace away, and with it the links that end there. */
+  removeNetns(path: string): void {
+    this.#netns.delete(path);
+    for (const [name, { network }] of this.#attachments) if (network.netns === path) this.#detach(name);
+  }
+
+  /** Puts an interface that is not netplug's into a pod. */
+  addPodInterface(netns: string, name: string): void {
+    this.#netnsAt(netns).interfaces.add(name);
+  }
+
+  /** Has the host route an address to a device; one with netplug's prefix counts as a leftover. */
+  addHostRoute(address: Address, device: string): void {
+    this.#hostRoutes.set(formatAddress(address), device);
+  }
+
+  /** Has `observe` report a host sysctl of a link as changed by somebody, as `name=value`. */
+  changeSysctl(hostLinkName: string, nameAndValue: string): void {
+    this.#wrongSysctls.set(hostLinkName, [...(this.#wrongSysctls.get(hostLinkName) ?? []), nameAndValue]);
+  }
+
+  /** Fails the next passing of the step; several calls line up. */
+  failAt(step: MemoryStep, cause: Error = failure(step)): void {
+    this.#faults.set(step, [...(this.#faults.get(step) ?? []), cause]);
+  }
+
+  assertNetns(path: string): void {
+    this.#netnsAt(path);
+  }
+
+  async apply(network: PodNetwork, signal: AbortSignal): Promise<{ readonly mtu: number }> {
+    signal.throwIfAborted();
+    const netns = this.#netnsAt(network.netns);
+    const leftover = this.#attachments.get(network.hostLinkName);
+    this.#refuseTakenName(network, netns, leftover);
+    for (const address of network.addresses) this.#refuseForeignRoute(address);
+    if (leftover !== undefined) {
+      this.#pass('delete-leftover', signal);
+      this.#detach(network.hostLinkName);
+    }
+    // The real kernel lets others in while a leftover goes.
+    await Promise.resolve();
+    const forwardingBefore = { ...netns.ipForwarding };
+    try {
+      this.#pass('create-link', signal);
+      this.#attach(network, netns);
+      this.#pass('configure-host', signal);
+      this.#pass('configure-pod', signal);
+      for (const { family } of network.addresses) netns.ipForwarding[family] = network.allowIpForwarding;
+      for (const address of network.addresses) {
+        this.#pass('add-host-route', signal);
+        this.#refuseForeignRoute(address);
+        this.#hostRoutes.set(formatAddress(address), network.hostLinkName);
+      }
+    } catch (cause) {
+      this.#detach(network.hostLinkName);
+      Object.assign(netns.ipForwarding, forwardingBefore);
+      throw cause;
+    }
+    return { mtu: network.mtu ?? DEFAULT_MTU };
+  }
+
+  observe(network: PodNetwork): ReturnType<Kernel['observe']> {
+    const attachment = this.#attachments.get(network.hostLinkName);
+    const netns = this.#netns.get(network.netns);
+    const here = this.#inPod(network);
+    const addresses = network.addresses.map(formatAddress);
+    return {
+      hostLink: attachment === undefined ? undefined : toHostLink(attachment),
+      podLink:
+        here === undefined
+          ? undefined
+          : {
+              mac: here.network.podMac,
+              mtu: here.network.mtu ?? DEFAULT_MTU,
+              isUp: true,
+              peerIndex: here.index,
+              queues: here.network.queues,
+            },
+      podAddresses: here?.network.addresses.map((address) => formatCidr(hostCidr(address))) ?? [],
+      podRoutes: here?.network.routes.map((route) => `${formatCidr(route)} via ${GATEWAYS[route.base.family]}`) ?? [],
+      hostRoutes: addresses.filter((address) => this.#hostRoutes.get(address) === network.hostLinkName),
+      wrongSysctls: this.#wrongSysctls.get(network.hostLinkName) ?? [],
+      ipForwarding: { ...(netns?.ipForwarding ?? { 4: false, 6: false }) },
+    };
+  }
+
+  async remove(hostLinkName: string, owner: Parameters<Kernel['remove']>[1]): Promise<boolean> {
+    await Promise.resolve();
+    const attachment = this.#attachments.get(hostLinkName);
+    const holder = attachment?.network.owner;
+    if (holder?.containerId !== owner.containerId || holder.ifName !== owner.ifName) return false;
+    this.#pass('remove-link');
+    this.#detach(hostLinkName);
+    return true;
+  }
+
+  listHostLinks(): readonly HostLink[] {
+    return [...this.#attachments.values()].map(toHostLink).sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  #netnsAt(path: string): Netns {
+    const netns = this.#netns.get(path);
+    if (netns !== undefined) return netns;
+    throw new NetplugError('kernel/netns-invalid', `Cannot use network namespace "${path}": it does not exist`, {
+      facts: { netns: path },
+    });
+  }
+
+  #pass(step: MemoryStep, signal?: AbortSignal): void {
+    signal?.throwIfAborted();
+    const [cause, ...later] = this.#faults.get(step) ?? [];
+    this.#faults.set(step, later);
+    if (cause !== undefined) throw cause;
+  }
+
+  #inPod({ netns, podLinkName }: PodNetwork): Attachment | undefined {
+    return [...this.#attachments.values()].find(
+      ({ network }) => network.netns === netns && network.podLinkName === podLinkName,
+    );
+  }
+
+  #refuseTakenName(network: PodNetwork, netns: Netns, leftover: Attachment | undefined): void {
+    const { podLinkName } = network;
+    const holder = this.#inPod(network);
+    if (!netns.interfaces.has(podLinkName) && (holder === undefined || holder === leftover)) return;
+    const what = `Cannot make interface "${podLinkName}" in namespace "${network.netns}": it exists`;
+    throw new NetplugError('kernel/interface-exists', what, {
+      facts: { netns: network.netns, interface: podLinkName },
+    });
+  }
+
+  #refuseForeignRoute(address: Address): void {
+    const text = formatCidr(hostCidr(address));
+    const device = this.#hostRoutes.get(formatAddress(address));
+    if (device === undefined || device.startsWith(HOST_LINK_PREFIX)) return;
+    const what = `Cannot route ${formatAddress(address)} to the pod: the host already has route ${text}`;
+    throw new NetplugError('kernel/foreign-route', `${what} on device "${device}"`, {
+      facts: { address: formatAddress(address), device, type: 'unicast' },
+    });
+  }
+
+  #attach(network: PodNetwork, netns: Netns): void {
+    if (this.#attachments.has(network.hostLinkName)) throw failure('create-link');
+    this.#refuseTakenName(network, netns, undefined);
+    const index = this.#nextIndex;
+    this.#nextIndex += 1;
+    this.#attachments.set(network.hostLinkName, { network, index });
+  }
+
+  #detach(hostLinkName: string): void {
+    this.#attachments.delete(hostLinkName);
+    this.#wrongSysctls.delete(hostLinkName);
+    for (const [address, device] of this.#hostRoutes) {
+      if (device === hostLinkName) this.#hostRoutes.delete(address);
+    }
+  }
+}
+
+function toHostLink({ network, index }: Attachment): HostLink {
+  return {
+    name: network.hostLinkName,
+    index,
+    mac: HOST_MAC,
+    mtu: network.mtu ?? DEFAULT_MTU,
+    isUp: true,
+    owner: network.owner,
+  };
+}
+
+function failure(step: MemoryStep): NetplugError {
+  return new NetplugError('kernel/failed', `Cannot pass step "${step}": the kernel says EIO`, {
+    facts: { errno: 'EIO' },
+  });
+}

@@ -1,0 +1,154 @@
+// What the kernel's state may be in the way of, and what is left after a refusal: nothing.
+import { closeSync, openSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { networkOf, refusalOf } from '../../src/dataplane/contract.ts';
+import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
+import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
+
+const signal = new AbortController().signal;
+const kernel = linuxKernel();
+let host: TestNetns;
+let inside: ReturnType<typeof enterNetns>;
+
+beforeAll(async () => {
+  host = await newNetns();
+  inside = enterNetns(host);
+});
+
+afterAll(async () => {
+  inside.leave();
+  await host[Symbol.asyncDispose]();
+});
+
+const onHost = async (...args: string[]): Promise<string> => host.exec('ip', ...args);
+const linkNames = async (netns: TestNetns): Promise<unknown[]> =>
+  (await netns.ip('link')).map((link) => link['ifname']);
+
+describe('a route of the host for the address', () => {
+  it.each([
+    ['blackhole', ['route', 'add', 'blackhole', '10.65.0.1/32'], 'blackhole route 10.65.0.1/32'],
+    ['unreachable', ['route', 'add', 'unreachable', '10.65.0.1/32'], 'unreachable route 10.65.0.1/32'],
+    ['prohibit', ['route', 'add', 'prohibit', '10.65.0.1/32'], 'prohibit route 10.65.0.1/32'],
+    ['throw', ['route', 'add', 'throw', '10.65.0.1/32'], 'throw route 10.65.0.1/32'],
+    ['blackhole (IPv6)', ['-6', 'route', 'add', 'blackhole', 'fd00:65::1/128'], 'blackhole route fd00:65::1/128'],
+    ['less preferred', ['route', 'add', '10.65.0.1/32', 'dev', 'lo', 'metric', '50'], '10.65.0.1/32 on device "lo"'],
+    ['local', ['address', 'add', '10.65.0.1/32', 'dev', 'lo'], 'local route 10.65.0.1/32 on device "lo"'],
+    ['local (IPv6)', ['address', 'add', 'fd00:65::1/128', 'dev', 'lo'], 'local route fd00:65::1/128 on device "lo"'],
+  ])('is foreign when it is %s, is named, and stays', async (_kind, add, named) => {
+    await using pod = await newNetns();
+    await onHost(...add);
+    const refusal = await refusalOf(kernel.apply(networkOf(pod.path, { allowIpForwarding: true }), signal));
+    expect([refusal.code, refusal.message]).toEqual(['kernel/foreign-route', expect.stringContaining(named)]);
+    expect(kernel.listHostLinks()).toEqual([]);
+    expect(await linkNames(pod)).toEqual(['lo']);
+    expect((await pod.exec('sysctl', '-n', 'net.ipv4.ip_forward')).trim()).toBe('0');
+    await onHost(...add.map((word) => (word === 'add' ? 'delete' : word)));
+  });
+
+  it('is not in the way when it is for a whole range, even one that refuses', async () => {
+    await using pod = await newNetns();
+    await onHost('route', 'add', 'blackhole', '10.65.0.0/26');
+    await onHost('-6', 'route', 'add', 'blackhole', 'fd00:65::/122');
+    const network = networkOf(pod.path);
+    await kernel.apply(network, signal);
+    expect(await host.ping('10.65.0.1')).toBe(true);
+    expect(await host.ping('fd00:65::1')).toBe(true);
+    await kernel.remove(network.hostLinkName, network.owner);
+    await onHost('route', 'delete', 'blackhole', '10.65.0.0/26');
+    await onHost('-6', 'route', 'delete', 'blackhole', 'fd00:65::/122');
+  });
+});
+
+describe('a namespace path', () => {
+  const codeOf = (path: string): string => {
+    try {
+      kernel.assertNetns(path);
+      return 'accepted';
+    } catch (cause) {
+      return (cause as { code: string }).code;
+    }
+  };
+
+  it.each(['/run/netns/nowhere', '/etc/hostname', '/tmp', '/proc/self/ns/pid', '/etc/hostname/x', 'relative', ''])(
+    'is refused when it is %j',
+    (path) => {
+      expect(codeOf(path)).toBe('kernel/netns-invalid');
+    },
+  );
+
+  it('is refused when it is the plugin’s own, unless that is allowed', () => {
+    expect(codeOf(host.path)).toBe('kernel/netns-invalid');
+    linuxKernel({ allowOwnNetns: true }).assertNetns(host.path);
+  });
+
+  it('works as /proc/<pid>/ns/net and as an open file', async () => {
+    await using pod = await newNetns();
+    const fd = openSync(pod.path, 'r');
+    kernel.assertNetns(`/proc/self/fd/${String(fd)}`);
+    closeSync(fd);
+  });
+});
+
+describe('a failure half-way', () => {
+  it('leaves nothing, says what was tried and what the kernel says', async () => {
+    await using pod = await newNetns();
+    await pod.exec('sysctl', '-qw', 'net.ipv6.conf.all.forwarding=1');
+    const network = networkOf(pod.path, { addresses: ['10.65.0.1', 'fd00:65::1'] });
+    // A multicast address is refused for a link, after everything before it went well.
+    const broken = networkOf(pod.path, { addresses: ['10.65.0.1', 'ff02::1'] });
+    const refusal = await refusalOf(kernel.apply(broken, signal));
+    expect(refusal.code).toBe('kernel/failed');
+    expect(refusal.message).toContain(`add address ff02::1/128 to interface "eth0" in namespace "${pod.path}"`);
+    expect(refusal.message).toMatch(/the kernel says E[A-Z]+/);
+    expect(await linkNames(host)).toEqual(['lo']);
+    expect(await linkNames(pod)).toEqual(['lo']);
+    expect(await host.exec('ip', 'route')).toBe('');
+    expect((await pod.exec('sysctl', '-n', 'net.ipv6.conf.all.forwarding')).trim()).toBe('1');
+    await kernel.apply(network, signal);
+    expect(await kernel.remove(network.hostLinkName, network.owner)).toBe(true);
+  });
+
+  it('names the kernel’s reason when the MTU is impossible [net-mtu]', async () => {
+    await using pod = await newNetns();
+    const refusal = await refusalOf(kernel.apply(networkOf(pod.path, { mtu: 70_000 }), signal));
+    expect(refusal.message).toMatch(/"eth0".*EINVAL.*mtu/s);
+    expect(await linkNames(host)).toEqual(['lo']);
+  });
+});
+
+describe('removal', () => {
+  it('takes a link that no owner was written to, and no link that is not ours', async () => {
+    await onHost('link', 'add', 'name', 'npl1', 'type', 'veth', 'peer', 'name', 'peer1');
+    await onHost('link', 'add', 'name', 'npl2', 'alias', 'somebody', 'type', 'veth', 'peer', 'name', 'peer2');
+    await onHost('link', 'set', 'dev', 'npl2', 'alias', 'somebody');
+    expect(await kernel.remove('npl1', { containerId: 'c', ifName: 'eth0' })).toBe(true);
+    expect(await kernel.remove('npl2', { containerId: 'c', ifName: 'eth0' })).toBe(false);
+    expect((await linkNames(host)).sort()).toEqual(['lo', 'npl2', 'peer2']);
+    await onHost('link', 'delete', 'dev', 'npl2');
+  });
+
+  it('of 32 pods at once, made at once, leaves nothing and takes less time than one after the other', async () => {
+    const scope = new AsyncDisposableStack();
+    const pods: TestNetns[] = [];
+    for (let index = 0; index < 32; index += 1) pods.push(scope.use(await newNetns()));
+    const networks = pods.map((pod, index) =>
+      networkOf(pod.path, {
+        hostLinkName: `npl${String(index)}`,
+        containerId: `c${String(index)}`,
+        addresses: [`10.65.2.${String(index)}`, `fd00:65::2:${String(index)}`],
+      }),
+    );
+    await Promise.all(networks.map(async (network) => kernel.apply(network, signal)));
+    expect(kernel.listHostLinks()).toHaveLength(32);
+    expect(await pods[5]!.ping('10.65.2.31')).toBe(true);
+    const start = performance.now();
+    const removed = await Promise.all(networks.map(async (n) => kernel.remove(n.hostLinkName, n.owner)));
+    // 32 single deletions sleep for at least 32 times 16 ms.
+    expect(performance.now() - start).toBeLessThan(400);
+    expect(removed.every(Boolean)).toBe(true);
+    expect(await linkNames(host)).toEqual(['lo']);
+    for (const pod of pods) expect(await linkNames(pod)).toEqual(['lo']);
+    expect(await host.exec('ip', 'route')).toBe('');
+    await scope.disposeAsync();
+  });
+});

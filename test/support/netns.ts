@@ -1,0 +1,90 @@
+// Throw-away network namespaces, addressed by name. Needs root and iproute2.
+import { execFile } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { buildNative } from '../../scripts/build-native.ts';
+import { type Addon, loadAddon } from '../../src/dataplane/linux/addon.ts';
+
+const run = promisify(execFile);
+
+export interface TestNetns extends AsyncDisposable {
+  readonly name: string;
+  /** What a runtime would pass in CNI_NETNS. */
+  readonly path: string;
+  /** Runs a program inside and returns its standard output; rejects when it fails. */
+  exec(...command: [string, ...string[]]): Promise<string>;
+  /** The answer of `ip -j …` inside, decoded. */
+  ip(...args: string[]): Promise<readonly IpObject[]>;
+  /** Whether one packet to the address comes back within a second (IPv6 link-local as `address%device`). */
+  ping(address: string): Promise<boolean>;
+}
+
+/** A JSON object of iproute2; what is in it is for the test to know. */
+// oxlint-disable-next-line typescript/no-explicit-any -- an oracle's free-form answer, read by tests only
+export type IpObject = Record<string, any>;
+
+/** Makes a namespace with loopback up. `await using` removes it, and every link that ends in it. */
+export async function newNetns(): Promise<TestNetns> {
+  const name = `npl-test-${randomBytes(5).toString('hex')}`;
+  await run('ip', ['netns', 'add', name]);
+  const path = `/run/netns/${name}`;
+  // nsenter, not "ip netns exec": that makes a mount namespace of its own.
+  const exec = async (...command: [string, ...string[]]): Promise<string> =>
+    (await run('nsenter', [`--net=${path}`, ...command])).stdout;
+  await exec('ip', 'link', 'set', 'dev', 'lo', 'up');
+  return {
+    name,
+    path,
+    exec,
+    ip: async (...args) => {
+      const json = await exec('ip', '-j', ...args);
+      // Depending on the object, an empty list is printed as nothing at all.
+      return JSON.parse(json === '' ? '[]' : json) as IpObject[];
+    },
+    ping: async (address) => {
+      try {
+        await exec('ping', '-n', '-c', '1', '-W', '1', address);
+        return true;
+      } catch {
+        return false;
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      await run('ip', ['netns', 'delete', name]).catch((cause: unknown) => {
+        // A test may have removed it itself.
+        if (!String(cause).includes('No such file')) throw cause;
+      });
+    },
+  };
+}
+
+/**
+ * Moves the calling thread into the namespace, for the whole life of the process or until `leave`. Call it before
+ * anything asynchronous touches the network: the pool threads stay where they were started. Programs started later are
+ * inside as well.
+ */
+export function enterNetns(netns: Pick<TestNetns, 'path'>): { leave(): void } {
+  const addon = testAddon();
+  const home = openSync('/proc/thread-self/ns/net', 'r');
+  moveTo(addon, netns.path);
+  return {
+    leave: () => {
+      const result = addon.setns(home);
+      closeSync(home);
+      if (result !== 0) throw new Error(`cannot return to the own namespace: ${String(result)}`);
+    },
+  };
+}
+
+/** The native addon, compiled when needed. */
+export function testAddon(): Addon {
+  return loadAddon(buildNative());
+}
+
+function moveTo(addon: Addon, path: string): void {
+  const fd = openSync(path, 'r');
+  const result = addon.setns(fd);
+  closeSync(fd);
+  if (result !== 0) throw new Error(`cannot enter ${path}: ${String(result)}`);
+}
