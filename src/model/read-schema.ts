@@ -49,9 +49,13 @@ export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code
   return issues.map((issue) => {
     const keys = (issue.path ?? []).map(({ key }) => (typeof key === 'number' ? key : String(key)));
     const hint = hintFor(issue);
+    // For an absent key of an object the library has only the message of the object.
+    const isAbsentKey = issue.kind === 'schema' && issue.expected === `"${String(keys.at(-1))}"`;
     const message =
       issue.input === undefined
-        ? `missing; needed is ${issue.message}`
+        ? isAbsentKey
+          ? 'missing, and must be given'
+          : `missing; needed is ${issue.message}`
         : `found ${showFound(issue.input)}, allowed is ${issue.message}`;
     return { path: at(path, ...keys), message, code, ...(hint === undefined ? {} : { hint }) };
   });

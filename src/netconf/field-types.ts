@@ -41,6 +41,14 @@ export function wholeNumber(
 
 export const HttpUrl = v.pipe(v.string(URL_RULE), v.check(isHttpUrl, URL_RULE));
 
+export const OptionalHttpUrl = v.optional(
+  v.pipe(
+    v.string(URL_RULE),
+    v.check((text) => text === '' || isHttpUrl(text), URL_RULE),
+    v.transform(emptyIsAbsent),
+  ),
+);
+
 /** One string holding several URLs; every bad one is named. */
 export const EndpointList = v.optional(
   v.pipe(

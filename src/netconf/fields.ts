@@ -1,7 +1,7 @@
 // One table of declarations: longer than most files because the configuration has that many fields.
 import * as v from 'valibot';
 import { LOG_LEVELS } from '../base/log.ts';
-import { AbsolutePath, EndpointList, HttpUrl, NodeNameText, OptionalText } from './field-types.ts';
+import { AbsolutePath, EndpointList, HttpUrl, NodeNameText, OptionalHttpUrl, OptionalText } from './field-types.ts';
 import { wholeNumber, yesOrNo } from './field-types.ts';
 
 const ONE_UP = { min: 1, max: 1_000_000 };
@@ -91,10 +91,7 @@ export const COMMON_FIELDS = {
             AbsolutePath,
             v.description('File that gives access to the API of the orchestrator (recommended).'),
           ),
-          orch_api_root: v.pipe(
-            v.optional(v.union([v.literal(''), HttpUrl], HttpUrl.pipe[0].message)),
-            v.description('URL of the API, instead of a file.'),
-          ),
+          orch_api_root: v.pipe(OptionalHttpUrl, v.description('URL of the API, instead of a file.')),
           node_name: v.pipe(
             NodeNameText,
             v.description('Node whose pod CIDR is looked up; the host name unless set. For `usePodCidr` only.'),

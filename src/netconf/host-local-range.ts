@@ -8,7 +8,7 @@ type PodCidr = keyof typeof POD_CIDRS;
 export const POD_CIDR_WORDS = '"usePodCidr" and "usePodCidrIPv6"';
 
 export interface RangeText {
-  readonly subnet: string;
+  readonly subnet?: string | undefined;
   readonly rangeStart?: string | undefined;
   readonly rangeEnd?: string | undefined;
   readonly gateway?: string | undefined;
@@ -60,7 +60,8 @@ export function overlaps(a: ReadRange, b: ReadRange): boolean {
   return a.first <= b.last && b.first <= a.last;
 }
 
-function readSubnet(text: string, path: string, problems: Problem[]): Cidr | PodCidr | undefined {
+function readSubnet(text: string | undefined, path: string, problems: Problem[]): Cidr | PodCidr | undefined {
+  if (text === undefined) return undefined;
   const refuse = (allowed: string, hint?: string): undefined => {
     const message = `found ${showFound(text)}, allowed is ${allowed}`;
     problems.push({ path, message, code: 'netconf/invalid', ...(hint === undefined ? {} : { hint }) });

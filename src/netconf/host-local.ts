@@ -13,15 +13,20 @@ import type { HOST_LOCAL_FIELDS } from './ipam-fields.ts';
 import type { Ipam } from './netconf.ts';
 
 type HostLocal = Extract<Ipam, { type: 'host-local' }>;
-type Values = PartialOutput<typeof HOST_LOCAL_FIELDS>;
+
+/** The section with its ranges and routes taken apart: each stands for itself. */
+export interface HostLocalValues extends Omit<PartialOutput<typeof HOST_LOCAL_FIELDS>, 'ranges' | 'routes'> {
+  readonly ranges: readonly (RangeText & { readonly place: readonly number[]; readonly path: string })[];
+  readonly routes: readonly { readonly path: string; readonly dst?: string | undefined }[] | undefined;
+}
 
 /** Checks what the standard plugin would only refuse at the first pod, and finds what needs the node's pod CIDR. */
-export function decideHostLocal(values: Values, hasRuntimeRanges: boolean, { problems }: Findings): HostLocal {
+export function decideHostLocal(values: HostLocalValues, hasOtherRanges: boolean, { problems }: Findings): HostLocal {
   const sets = rangeSets(values, problems);
   const ranges = sets.flat();
   for (const set of sets) refuseMixedFamilies(set, problems);
   refuseOverlaps(ranges, problems);
-  if (values.subnet === undefined && (values.ranges ?? []).length === 0 && !hasRuntimeRanges) {
+  if (values.subnet === undefined && values.ranges.length === 0 && !hasOtherRanges) {
     const message = 'missing; host-local needs at least one range with "subnet"';
     problems.push({ path: 'ipam.ranges', message, code: 'netconf/invalid' });
   }
@@ -32,18 +37,17 @@ export function decideHostLocal(values: Values, hasRuntimeRanges: boolean, { pro
   };
 }
 
-function rangeSets(values: Values, problems: Problem[]): ReadRange[][] {
-  const sets: ReadRange[][] = [];
+function rangeSets(values: HostLocalValues, problems: Problem[]): ReadRange[][] {
   const { subnet, rangeStart, rangeEnd, gateway } = values;
-  if (subnet !== undefined) sets.push([readRange({ subnet, rangeStart, rangeEnd, gateway }, 'ipam', problems)]);
-  for (const [index, set] of (values.ranges ?? []).entries()) {
-    if (set.length === 0) {
-      const message = 'found an empty set, allowed is at least one range';
-      problems.push({ path: at('ipam.ranges', index), message, code: 'netconf/invalid' });
-    }
-    sets.push(set.map((range: RangeText, place) => readRange(range, at('ipam.ranges', index, place), problems)));
+  const inShort =
+    subnet === undefined ? [] : [[readRange({ subnet, rangeStart, rangeEnd, gateway }, 'ipam', problems)]];
+  const sets = new Map<number, ReadRange[]>();
+  for (const { place, path, ...range } of values.ranges) {
+    const set = sets.get(place[0] ?? 0) ?? [];
+    set.push(readRange(range, path, problems));
+    sets.set(place[0] ?? 0, set);
   }
-  return sets;
+  return [...inShort, ...sets.values()];
 }
 
 function refuseMixedFamilies(set: readonly ReadRange[], problems: Problem[]): void {
@@ -65,9 +69,10 @@ function refuseOverlaps(ranges: readonly ReadRange[], problems: Problem[]): void
 }
 
 /** A present but empty list is taken by its word: no routes. */
-function readRoutes(routes: readonly { readonly dst: string }[], problems: Problem[]): Cidr[] {
+function readRoutes(routes: NonNullable<HostLocalValues['routes']>, problems: Problem[]): Cidr[] {
   const cidrs: Cidr[] = [];
-  for (const [index, { dst }] of routes.entries()) {
+  for (const { path, dst } of routes) {
+    if (dst === undefined) continue;
     const reading = tryReadCidr(dst);
     if (reading !== undefined && !reading.hostBits) {
       cidrs.push(reading.cidr);
@@ -76,7 +81,7 @@ function readRoutes(routes: readonly { readonly dst: string }[], problems: Probl
     let allowed = reading === undefined ? 'a CIDR' : `a CIDR without host bits, here "${formatCidr(reading.cidr)}"`;
     if (podCidrWord(dst) !== undefined) allowed = `a CIDR; ${POD_CIDR_WORDS} may only be the value of "subnet"`;
     const message = `found ${showFound(dst)}, allowed is ${allowed}`;
-    problems.push({ path: at('ipam.routes', index, 'dst'), message, code: 'netconf/invalid' });
+    problems.push({ path: at(path, 'dst'), message, code: 'netconf/invalid' });
   }
   return cidrs;
 }

@@ -40,7 +40,12 @@ export const POOL_FIELDS = {
 export const HOST_LOCAL_FIELDS = {
   subnet: v.pipe(OptionalString, v.description('`host-local` only: one range in short.')),
   ranges: v.pipe(
-    v.optional(v.array(v.array(RangeSchema, 'an array of ranges'), 'an array of arrays of ranges')),
+    v.optional(
+      v.array(
+        v.pipe(v.array(RangeSchema, 'an array of ranges'), v.minLength(1, 'at least one range')),
+        'an array of arrays of ranges',
+      ),
+    ),
     v.description('`host-local` only: sets of ranges; a pod gets one address from each set.'),
   ),
   routes: v.pipe(

@@ -1,6 +1,7 @@
+import type * as v from 'valibot';
 import { didYouMean, nearMiss } from '../base/near-miss.ts';
 import { at, type Findings, showFound } from '../base/problem.ts';
-import { isRecord, readEntries } from '../model/read-schema.ts';
+import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
 import type { Family } from '../net/address.ts';
 import { decideHostLocal } from './host-local.ts';
 import { HOST_LOCAL_FIELDS, IPAM_FIELDS, POOL_FIELDS, RangeSchema, RouteSchema, TYPE_FIELD } from './ipam-fields.ts';
@@ -8,6 +9,7 @@ import type { Ipam, PoolChoice } from './netconf.ts';
 import { readPools } from './pools.ts';
 import { checkKeys } from './unknown-keys.ts';
 
+type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'netconf/invalid';
 const PLACE = { path: 'ipam', code: CODE } as const;
 
@@ -45,7 +47,7 @@ export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, 
   return type === 'netplug-ipam' ? decidePools(raw, findings) : decideRanges(raw, hasRuntimeRanges, findings);
 }
 
-function decidePools(raw: Readonly<Record<string, unknown>>, findings: Findings): Ipam {
+function decidePools(raw: Raw, findings: Findings): Ipam {
   const { problems } = findings;
   const { values } = readEntries(POOL_FIELDS, raw, { ...PLACE, problems });
   refuseKeys(raw, Object.keys(HOST_LOCAL_FIELDS), 'belongs to host-local, not to netplug-ipam', findings);
@@ -75,50 +77,45 @@ function choosePools(
   return { assign: false, pools: unused };
 }
 
-function decideRanges(raw: Readonly<Record<string, unknown>>, hasRuntimeRanges: boolean, findings: Findings): Ipam {
+function decideRanges(raw: Raw, hasRuntimeRanges: boolean, findings: Findings): Ipam {
   const { values } = readEntries(HOST_LOCAL_FIELDS, raw, { ...PLACE, problems: findings.problems });
   refuseKeys(raw, ['ipv4_pools', 'ipv6_pools'], 'needs "type": "netplug-ipam"; host-local knows no pools', findings);
   for (const key of ['assign_ipv4', 'assign_ipv6']) {
     if (Object.hasOwn(raw, key)) findings.warnings.push(`ipam.${key} has no effect with host-local`);
   }
-  for (const [place, range] of nestedRecords(raw['ranges'], 2)) {
-    checkKeys(
-      range,
-      { keys: Object.keys(RangeSchema.entries), path: `ipam.ranges${place}`, strictness: 'ours-alone' },
-      findings,
-    );
-  }
-  for (const [place, route] of nestedRecords(raw['routes'], 1)) {
-    checkKeys(
-      route,
-      { keys: Object.keys(RouteSchema.entries), path: `ipam.routes${place}`, strictness: 'ours-alone' },
-      findings,
-    );
-  }
-  const isRangeBroken = Object.hasOwn(raw, 'ranges') && values.ranges === undefined;
-  return decideHostLocal(values, hasRuntimeRanges || isRangeBroken, findings);
+  const ranges = nestedRecords(raw['ranges'], 2).map(([place, range]) => {
+    const path = at('ipam', 'ranges', ...place);
+    checkKeys(range, { keys: Object.keys(RangeSchema.entries), path, strictness: 'ours-alone' }, findings);
+    return { place, path, ...readAgain(RangeSchema.entries, range) };
+  });
+  const routes = nestedRecords(raw['routes'], 1).map(([place, route]) => {
+    const path = at('ipam', 'routes', ...place);
+    checkKeys(route, { keys: Object.keys(RouteSchema.entries), path, strictness: 'ours-alone' }, findings);
+    return { path, ...readAgain(RouteSchema.entries, route) };
+  });
+  const hasRoutes = Object.hasOwn(raw, 'routes');
+  const isEmpty = Array.isArray(raw['ranges']) && raw['ranges'].length === 0;
+  const hasRanges = hasRuntimeRanges || (Object.hasOwn(raw, 'ranges') && !isEmpty);
+  return decideHostLocal({ ...values, ranges, routes: hasRoutes ? routes : undefined }, hasRanges, findings);
+}
+
+/** Each range by itself, so that a broken one does not hide the others; what is broken was reported before. */
+function readAgain<const E extends v.ObjectEntries>(entries: E, raw: Raw): PartialOutput<E> {
+  return readEntries(entries, raw, { ...PLACE, problems: [] }).values;
 }
 
 // oxlint-disable-next-line max-params -- an options object would only rename the four
-function refuseKeys(
-  raw: Readonly<Record<string, unknown>>,
-  keys: readonly string[],
-  message: string,
-  { problems }: Findings,
-): void {
+function refuseKeys(raw: Raw, keys: readonly string[], message: string, { problems }: Findings): void {
   for (const key of keys) {
     if (Object.hasOwn(raw, key)) problems.push({ path: at('ipam', key), message, code: CODE });
   }
 }
 
-/** The objects inside `depth` levels of arrays, each with its place such as `[0][1]`. */
-function nestedRecords(raw: unknown, depth: number): [string, Readonly<Record<string, unknown>>][] {
-  if (depth === 0) return isRecord(raw) ? [['', raw]] : [];
+/** The objects inside `depth` levels of arrays, each with its indexes. */
+function nestedRecords(raw: unknown, depth: number): [number[], Raw][] {
+  if (depth === 0) return isRecord(raw) ? [[[], raw]] : [];
   if (!Array.isArray(raw)) return [];
   return raw.flatMap((item: unknown, index) =>
-    nestedRecords(item, depth - 1).map(([place, record]): [string, Readonly<Record<string, unknown>>] => [
-      `[${String(index)}]${place}`,
-      record,
-    ]),
+    nestedRecords(item, depth - 1).map(([place, record]): [number[], Raw] => [[index, ...place], record]),
   );
 }

@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { NetplugError } from '../base/errors.ts';
+import { decodeNetconf, inspectNetconf, type ReadAs } from './decode.ts';
+
+/** One broken configuration: a good one with some keys replaced and some taken away, and what is said about it. */
+interface Case {
+  readonly rule: string;
+  readonly as?: ReadAs;
+  readonly with?: Record<string, unknown>;
+  readonly without?: readonly string[];
+  readonly code: string;
+  readonly path: string;
+  readonly says: string;
+  readonly hint?: string;
+}
+
+const GOOD = {
+  name: 'pods',
+  cniVersion: '1.0.0',
+  type: 'netplug',
+  kv_endpoints: 'http://127.0.0.1:2379',
+  ipam: { type: 'netplug-ipam' },
+};
+
+function broken({ with: replaced = {}, without = [] }: Case): unknown {
+  const kept = Object.entries(GOOD).filter(([key]) => !without.includes(key));
+  return { ...Object.fromEntries(kept), ...replaced };
+}
+
+function readCorpus(): [string, Case][] {
+  const text = readFileSync(new URL('../../test/golden/broken-netconfs.json', import.meta.url), 'utf8');
+  const cases = JSON.parse(text) as readonly Case[];
+  return cases.map((each) => [`${each.path} ${each.says} [${each.rule}]`, each]);
+}
+
+function thrownBy(act: () => unknown): unknown {
+  try {
+    return act();
+  } catch (cause) {
+    return cause;
+  }
+}
+
+describe('a broken network configuration', () => {
+  it('starts from a sound one', () => {
+    expect(inspectNetconf(GOOD, 'network')).toMatchObject({ problems: [], warnings: [] });
+  });
+
+  it.each(readCorpus())('is refused: %s', (_, each) => {
+    const { problems } = inspectNetconf(broken(each), each.as ?? 'network');
+    expect(problems).toContainEqual({
+      path: each.path,
+      message: expect.stringContaining(each.says),
+      code: each.code,
+      ...(each.hint === undefined ? {} : { hint: each.hint }),
+    });
+    const thrown = thrownBy(() => decodeNetconf(broken(each), each.as ?? 'network'));
+    expect(thrown).toBeInstanceOf(NetplugError);
+    expect(thrown).toMatchObject({ code: each.code, message: expect.stringContaining(each.says) });
+  });
+});

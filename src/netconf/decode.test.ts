@@ -1,0 +1,309 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { formatAddress } from '../net/address.ts';
+import { parseCidr } from '../net/cidr.ts';
+import { decodeNetconf, inspectNetconf, type ReadAs } from './decode.ts';
+import { CNI_VERSIONS, type Netconf } from './netconf.ts';
+
+const BARE = { name: 'pods', type: 'netplug', ipam: { type: 'netplug-ipam' } };
+const KV = { kv_endpoints: 'http://127.0.0.1:2379' };
+
+function read(changes: object = {}, as: ReadAs = 'network'): Netconf {
+  return decodeNetconf({ ...BARE, ...KV, ...changes }, as);
+}
+
+function endpointsOf(changes: object): unknown {
+  const { datastore } = decodeNetconf({ ...BARE, ...changes }, 'network');
+  return datastore.type === 'kvv3' ? datastore.connection.endpoints : undefined;
+}
+
+describe('a network configuration', () => {
+  it('takes any string as its name [nc-name]', () => {
+    expect(read({ name: 'any string, / really' }).name).toBe('any string, / really');
+  });
+
+  it('is in a supported version of the CNI specification, 0.1.0 unless it says so [nc-cniversion]', () => {
+    expect(read().cniVersion).toBe('0.1.0');
+    for (const cniVersion of CNI_VERSIONS) expect(read({ cniVersion }).cniVersion).toBe(cniVersion);
+  });
+
+  it('is for netplug, but for the address manager under any main plugin [nc-type]', () => {
+    expect(inspectNetconf({ ...BARE, type: 'ptp' }, 'network').problems).toHaveLength(1);
+    const beside = { type: 'ptp', ipMasq: true, mtu: 'big', hairpinMode: 1, policy: 'theirs', kv_endpoint: 'http://a' };
+    expect(read(beside, 'ipam')).toMatchObject({
+      mtu: undefined,
+      warnings: ['Unknown key kv_endpoint is ignored: did you mean "kv_endpoints"?'],
+    });
+  });
+
+  it('has no node name unless it gives one [nc-nodename]', () => {
+    expect(read().nodename).toBeUndefined();
+    expect(read({ nodename: '' }).nodename).toBeUndefined();
+    expect(read({ nodename: 'node-1' }).nodename).toBe('node-1');
+  });
+
+  it('uses the kv datastore unless it says otherwise [nc-datastore]', () => {
+    expect(read().datastore.type).toBe('kvv3');
+    const orch = read({ datastore_type: 'orch' });
+    expect(orch.datastore).toEqual({ type: 'orch' });
+    expect(orch.needsOrchestrator.map(({ path }) => path)).toEqual(['datastore_type']);
+    expect(orch.warnings).toEqual(['kv_endpoints has no effect with "datastore_type": "orch"']);
+  });
+
+  it('logs at INFO unless it says otherwise [nc-loglevel]', () => {
+    expect(read().log.level).toBe('INFO');
+    for (const level of ['ERROR', 'WARNING', 'INFO', 'DEBUG']) expect(read({ log_level: level }).log.level).toBe(level);
+  });
+
+  it('turns file logging off by leaving the path out [nc-logpath]', () => {
+    expect(read().log.filePath).toBeUndefined();
+    expect(read({ log_file_path: '/var/log/x.log' }).log.filePath).toBe('/var/log/x.log');
+  });
+
+  it('rotates log files at 100 MB [nc-logsize]', () => {
+    expect(read().log.fileMaxSizeMb).toBe(100);
+    expect(read({ log_file_max_size: 1 }).log.fileMaxSizeMb).toBe(1);
+  });
+
+  it('removes rotated log files after 30 days [nc-logage]', () => {
+    expect(read().log.fileMaxAgeDays).toBe(30);
+    expect(read({ log_file_max_age: 7 }).log.fileMaxAgeDays).toBe(7);
+  });
+
+  it('keeps 10 rotated log files [nc-logcount]', () => {
+    expect(read().log.fileMaxCount).toBe(10);
+    expect(read({ log_file_max_count: 3 }).log.fileMaxCount).toBe(3);
+  });
+
+  it('must say where addresses come from [nc-ipam]', () => {
+    expect(inspectNetconf({ name: 'pods', type: 'netplug' }, 'network').problems).toMatchObject([{ path: 'ipam' }]);
+  });
+
+  it('leaves IP forwarding in containers off [nc-container]', () => {
+    expect(read().allowIpForwarding).toBe(false);
+    expect(read({ container_settings: { allow_ip_forwarding: true } }).allowIpForwarding).toBe(true);
+  });
+
+  it('waits for no gate unless it names some [nc-gates]', () => {
+    expect(read().readinessGates).toEqual([]);
+    const gates = ['http://localhost:9099/readiness', 'https://[::1]:9/'];
+    expect(read({ readiness_gates: gates }).readinessGates).toEqual(gates);
+  });
+
+  it('may name two ways to the API of the orchestrator and a node [nc-orch]', () => {
+    const orch = { orchconfig: '/etc/orch.conf', orch_api_root: 'https://10.0.0.1:6443', node_name: 'node-1' };
+    expect(inspectNetconf({ ...BARE, ...KV, orch }, 'network')).toMatchObject({ problems: [], warnings: [] });
+  });
+
+  it('has no policy unless it is that of the orchestrator [nc-policy]', () => {
+    expect(read()).toMatchObject({ policyType: undefined, needsOrchestrator: [] });
+    const withPolicy = read({ policy: { type: 'orch' } });
+    expect(withPolicy).toMatchObject({ policyType: 'orch', needsOrchestrator: [{ path: 'policy.type' }] });
+  });
+
+  it('has features off unless they are asked for, and then says what they need [nc-features]', () => {
+    expect(read({ feature_control: { floating_ips: false } }).needsOrchestrator).toEqual([]);
+    const both = read({ feature_control: { floating_ips: true, ip_addrs_no_ipam: true } });
+    const paths = ['feature_control.ip_addrs_no_ipam', 'feature_control.floating_ips'];
+    expect(both.needsOrchestrator.map(({ path }) => path)).toEqual(paths);
+  });
+
+  it('gives links one queue unless it says otherwise [nc-queues]', () => {
+    expect(read().numQueues).toBe(1);
+    expect(read({ num_queues: 4 }).numQueues).toBe(4);
+  });
+
+  it('leaves the MTU to the kernel unless it gives one', () => {
+    expect(read().mtu).toBeUndefined();
+    expect(read({ mtu: 0 }).mtu).toBeUndefined();
+    expect(read({ mtu: 1450 }).mtu).toBe(1450);
+  });
+
+  it('may hold keys of the standard and of runtimes, and warns about others', () => {
+    const theirs = {
+      prevResult: {},
+      runtimeConfig: {},
+      capabilities: { ips: true },
+      args: null,
+      dns: {},
+      ipMasq: true,
+    };
+    expect(read({ ...theirs, 'cni.dev/anything': 1, cniVersions: ['1.0.0'] }).warnings).toEqual([]);
+    expect(read({ somebody_elses: 1 }).warnings).toEqual(['Unknown key somebody_elses is ignored']);
+  });
+});
+
+describe('the connection to a kv datastore', () => {
+  it('has endpoints from a list or from a domain, not both [kv-exclusive]', () => {
+    expect(endpointsOf({ kv_endpoints: 'http://a:1 , https://b:2/' })).toEqual({
+      from: 'list',
+      urls: ['http://a:1', 'https://b:2'],
+    });
+    expect(endpointsOf({ kv_discovery_srv: 'example.org' })).toEqual({ from: 'srv', domain: 'example.org' });
+    const both = inspectNetconf({ ...BARE, ...KV, kv_discovery_srv: 'example.org' }, 'network');
+    expect(both.problems).toMatchObject([{ path: 'kv_discovery_srv' }]);
+  });
+
+  it('falls back to the deprecated authority, which loses to endpoints [kv-authority]', () => {
+    expect(endpointsOf({})).toEqual({ from: 'list', urls: ['http://127.0.0.1:2379'] });
+    expect(endpointsOf({ kv_authority: 'kv:4001' })).toEqual({ from: 'list', urls: ['http://kv:4001'] });
+    expect(endpointsOf({ kv_endpoints: '', kv_authority: 'kv:4001' })).toMatchObject({ urls: ['http://kv:4001'] });
+    expect(endpointsOf({ ...KV, kv_authority: 'kv:4001' })).toMatchObject({ urls: ['http://127.0.0.1:2379'] });
+    expect(read({ kv_authority: 'kv:4001' }).warnings).toEqual([
+      'kv_authority is deprecated and has no effect beside kv_endpoints; remove it',
+    ]);
+    expect(decodeNetconf({ ...BARE, kv_authority: 'kv:4001' }, 'network').warnings).toEqual([
+      'kv_authority is deprecated; write kv_endpoints as "http://kv:4001" instead',
+    ]);
+  });
+
+  it('uses the deprecated scheme with the authority, http unless set [kv-scheme]', () => {
+    expect(endpointsOf({ kv_scheme: 'https' })).toMatchObject({ urls: ['https://127.0.0.1:2379'] });
+    expect(endpointsOf({ kv_scheme: 'https', kv_authority: '[::1]:1' })).toMatchObject({ urls: ['https://[::1]:1'] });
+  });
+
+  it('has a key and a certificate, or neither [kv-keycert]', () => {
+    const files = { kv_key_file: '/k', kv_cert_file: '/c', kv_ca_cert_file: '/ca' };
+    expect(read(files).datastore).toMatchObject({ connection: { keyFile: '/k', certFile: '/c', caCertFile: '/ca' } });
+    expect(read({ kv_key_file: '', kv_cert_file: '' }).datastore).toMatchObject({ connection: { keyFile: undefined } });
+    expect(inspectNetconf({ ...BARE, ...KV, kv_key_file: '/k' }, 'network').problems).toHaveLength(1);
+  });
+});
+
+describe('the section ipam', () => {
+  it('names netplug-ipam, host-local or another plugin [ipam-type]', () => {
+    expect(read().ipam.type).toBe('netplug-ipam');
+    expect(read({ ipam: { type: 'host-local', subnet: '10.0.0.0/24' } }).ipam.type).toBe('host-local');
+    expect(read({ ipam: { type: 'static', whatever: 1 } }).ipam).toEqual({ type: 'other', plugin: 'static' });
+  });
+
+  it('assigns IPv4 unless it says "false" [ipam-assign4]', () => {
+    expect(read().ipam).toMatchObject({ v4: { assign: true } });
+    const ipam = { type: 'netplug-ipam', assign_ipv4: 'false', assign_ipv6: 'true' };
+    expect(read({ ipam }).ipam).toMatchObject({ v4: { assign: false }, v6: { assign: true } });
+  });
+
+  it('assigns IPv6 only when it says "true" [ipam-assign6]', () => {
+    expect(read().ipam).toMatchObject({ v6: { assign: false } });
+    const ipam = { type: 'netplug-ipam', assign_ipv6: 'true' };
+    expect(read({ ipam }).ipam).toMatchObject({ v4: { assign: true }, v6: { assign: true } });
+  });
+
+  it('uses all IPv4 pools unless it names some [ipam-pools4]', () => {
+    expect(read().ipam).toMatchObject({ v4: { pools: undefined } });
+    expect(read({ ipam: { type: 'netplug-ipam', ipv4_pools: [] } }).ipam).toMatchObject({ v4: { pools: undefined } });
+    const ipam = { type: 'netplug-ipam', ipv4_pools: ['blue', '10.1.0.0/16'] };
+    expect(read({ ipam }).ipam).toMatchObject({
+      v4: {
+        pools: [
+          { by: 'name', name: 'blue' },
+          { by: 'cidr', cidr: parseCidr('10.1.0.0/16') },
+        ],
+      },
+    });
+  });
+
+  it('respects IPv6 pools only when IPv6 is assigned [ipam-pools6]', () => {
+    const ipam = { type: 'netplug-ipam', ipv6_pools: ['not/a/pool'] };
+    expect(read({ ipam }).warnings).toEqual(['ipam.ipv6_pools has no effect: ipam.assign_ipv6 is "false"']);
+    expect(inspectNetconf({ ...BARE, ipam: { ...ipam, assign_ipv6: 'true' } }, 'network').problems).toHaveLength(1);
+    const sixes = { type: 'netplug-ipam', assign_ipv6: 'true', ipv6_pools: ['FD00::/64'] };
+    expect(read({ ipam: sixes }).ipam).toMatchObject({ v6: { pools: [{ cidr: parseCidr('fd00::/64') }] } });
+  });
+
+  it('has ranges for host-local only [ipam-ranges]', () => {
+    const range = { subnet: '10.0.0.0/24', rangeStart: '10.0.0.9', rangeEnd: '10.0.0.20', gateway: '10.0.9.1' };
+    const ranges = [[range, { subnet: '10.0.1.0/24' }], [{ subnet: 'fd00::/64' }]];
+    expect(read({ ipam: { type: 'host-local', ranges } }).ipam).toMatchObject({ podCidrPaths: [] });
+    const pools = { type: 'netplug-ipam', ranges };
+    expect(inspectNetconf({ ...BARE, ipam: pools }, 'network').problems).toMatchObject([{ path: 'ipam.ranges' }]);
+  });
+
+  it('tells absent routes from an empty list [ipam-routes]', () => {
+    const ipam = { type: 'host-local', subnet: '10.0.0.0/24' };
+    expect(read({ ipam }).ipam).toMatchObject({ routes: undefined });
+    expect(read({ ipam: { ...ipam, routes: [] } }).ipam).toMatchObject({ routes: [] });
+    const routes = [{ dst: '10.0.0.0/8', gw: 'ignored' }, { dst: 'fd00::/8' }];
+    expect(read({ ipam: { ...ipam, routes } }).ipam).toMatchObject({
+      routes: [parseCidr('10.0.0.0/8'), parseCidr('fd00::/8')],
+    });
+  });
+
+  it('says which subnets are pod CIDRs [hl-podcidr]', () => {
+    const ranges = [[{ subnet: 'usePodCidr' }], [{ subnet: 'usePodCidrIPv6' }]];
+    const paths = ['ipam.ranges[0][0].subnet', 'ipam.ranges[1][0].subnet'];
+    const netconf = read({ ipam: { type: 'host-local', ranges } });
+    expect(netconf.ipam).toMatchObject({ podCidrPaths: paths });
+    expect(netconf.needsOrchestrator.map(({ path }) => path)).toEqual(paths);
+    const short = read({ ipam: { type: 'host-local', subnet: 'usePodCidr' } });
+    expect(short.ipam).toMatchObject({ podCidrPaths: ['ipam.subnet'] });
+  });
+
+  it('refuses pools with host-local and ignores its switches [hl-features]', () => {
+    const ipam = { type: 'host-local', subnet: '10.0.0.0/24' };
+    const { problems } = inspectNetconf({ ...BARE, ipam: { ...ipam, ipv4_pools: ['blue'] } }, 'network');
+    expect(problems).toMatchObject([{ path: 'ipam.ipv4_pools' }]);
+    const warnings = ['ipam.assign_ipv4 has no effect with host-local'];
+    expect(read({ ipam: { ...ipam, assign_ipv4: 'true' } }).warnings).toEqual(warnings);
+  });
+});
+
+describe('what the runtime adds', () => {
+  it('is read in any letter case, runtimeConfig before args', () => {
+    const runtimeConfig = { IPs: ['10.1.2.3/24', 'fd00::1'], Mac: '0A:58:0a:00:00:01' };
+    const { runtime } = read({ runtimeConfig, args: { cni: { ips: ['10.9.9.9'] } }, prevResult: { ips: [] } });
+    expect(runtime.ips.map(formatAddress)).toEqual(['10.1.2.3', 'fd00::1']);
+    expect(runtime).toMatchObject({ mac: '0a:58:0a:00:00:01', prevResult: { ips: [] } });
+    expect(read({ args: { cni: { ips: ['10.9.9.9'] } } }).runtime.ips.map(formatAddress)).toEqual(['10.9.9.9']);
+  });
+
+  it('tells an absent list of attachments from an empty one, and prefers the newer key', () => {
+    const valid = 'cni.dev/valid-attachments';
+    expect(read({ [valid]: null }).runtime.validAttachments).toBeUndefined();
+    expect(read({ [valid]: [] }).runtime.validAttachments).toEqual([]);
+    const newer = [{ containerID: 'a', ifname: 'eth0' }];
+    const older = [{ containerID: 'b', ifname: 'eth0' }];
+    expect(read({ [valid]: newer, 'cni.dev/attachments': older }).runtime.validAttachments).toEqual([
+      { containerId: 'a', ifName: 'eth0' },
+    ]);
+    expect(read({ 'cni.dev/attachments': older }).runtime.validAttachments).toMatchObject([{ containerId: 'b' }]);
+  });
+});
+
+describe('inspecting', () => {
+  it('never throws, whatever JSON comes', () => {
+    const keys = fc.constantFrom(
+      'name',
+      'type',
+      'ipam',
+      'orch',
+      'policy',
+      'mtu',
+      'runtimeConfig',
+      'args',
+      'kv_endpoints',
+    );
+    const ipam = fc.dictionary(fc.constantFrom('type', 'ranges', 'routes', 'subnet', 'ipv4_pools'), fc.jsonValue());
+    const near = fc.tuple(fc.dictionary(keys, fc.jsonValue()), ipam, fc.constantFrom('netplug-ipam', 'host-local'));
+    const tuned = near.map(([top, section, type]) => ({ ...BARE, ...top, ipam: { type, ...section } }));
+    fc.assert(
+      fc.property(fc.oneof(fc.jsonValue(), tuned), fc.constantFrom('network', 'ipam'), (raw, as) => {
+        const { netconf, problems } = inspectNetconf(raw, as);
+        expect(netconf === undefined).toBe(problems.length > 0);
+      }),
+    );
+  });
+
+  it('finds problems in the order of their paths, and the error shows at most 20', () => {
+    const ipv4_pools = Array.from({ length: 25 }, () => 'Bad');
+    const raw = { ...BARE, ipam: { type: 'netplug-ipam', ipv4_pools } };
+    const { problems } = inspectNetconf(raw, 'network');
+    expect(problems.map(({ path }) => path)).toEqual(ipv4_pools.map((_, index) => `ipam.ipv4_pools[${String(index)}]`));
+    expect(() => decodeNetconf(raw, 'network')).toThrow(/25 problems\n(.*\n){20} {2}and 5 more$/);
+  });
+
+  it('reports an unsupported version among other problems as a broken configuration', () => {
+    const raw = { ...BARE, cniVersion: '9', mtu: 'x' };
+    expect(() => decodeNetconf(raw, 'network')).toThrow(expect.objectContaining({ code: 'netconf/invalid' }));
+  });
+});
