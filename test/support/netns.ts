@@ -22,7 +22,7 @@ export interface TestNetns extends AsyncDisposable {
 
 /** A JSON object of iproute2; what is in it is for the test to know. */
 // oxlint-disable-next-line typescript/no-explicit-any -- an oracle's free-form answer, read by tests only
-export type IpObject = Record<string, any>;
+type IpObject = Record<string, any>;
 
 /** Makes a namespace with loopback up. `await using` removes it, and every link that ends in it. */
 export async function newNetns(): Promise<TestNetns> {
@@ -77,8 +77,8 @@ export function enterNetns(netns: Pick<TestNetns, 'path'>): { leave(): void } {
   };
 }
 
-/** The native addon, compiled when needed. */
-export function testAddon(): Addon {
+/** Compiled when needed. */
+function testAddon(): Addon {
   return loadAddon(buildNative());
 }
 

@@ -109,9 +109,11 @@ function refuseTakenName({ network, host, pod, inside }: Scene, leftover: Link |
 }
 
 function createLink({ network, host, pod }: Scene): void {
-  const { hostLinkName, podLinkName, netns } = network;
+  const { hostLinkName, podLinkName, netns, mtu, queues } = network;
+  const what = `make interface "${podLinkName}" in namespace "${netns}" with host side "${hostLinkName}"`;
   host.request(
-    `make interface "${podLinkName}" in namespace "${netns}" with "${hostLinkName}" as its host side`,
+    // The kernel does not say which of the two it dislikes.
+    `${what}, ${mtu === undefined ? '' : `MTU ${String(mtu)} and `}num_queues ${String(queues)}`,
     createVethPair({ ...network, podNetnsFd: pod.fd }),
   );
 }

@@ -1,5 +1,5 @@
 import { isNetplugError } from '../../base/errors.ts';
-import { FAMILIES, type Family, bitsOf, formatAddress } from '../../net/address.ts';
+import { FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { PodNetwork, PodNetworkState } from '../kernel.ts';
 import { decodeAddress, listAddresses } from './address-messages.ts';
@@ -75,11 +75,12 @@ function openIfThere(addon: Addon, path: string): Netns | undefined {
   }
 }
 
+/** A kernel without IPv6 answers with what it has of the other family. */
 function addressesOf(inside: RouteSocket, link: Link, family: Family): readonly string[] {
   return inside
     .list(`list the addresses of interface "${link.name}"`, listAddresses(link.index, family))
     .flatMap((body) => decodeAddress(body) ?? [])
-    .filter(({ isGlobal }) => isGlobal)
+    .filter(({ address, isGlobal }) => isGlobal && address.family === family)
     .map(({ address, prefixBits }) => formatCidr({ base: address, prefixBits }));
 }
 
@@ -87,9 +88,8 @@ function routesOf(inside: RouteSocket, link: Link, family: Family): readonly str
   return inside
     .list(`list the routes of interface "${link.name}"`, listRoutes(family, { deviceIndex: link.index }))
     .map(decodeRoute)
+    .filter(({ destination }) => destination.base.family === family)
     .flatMap(({ destination, gateway }) =>
-      gateway === undefined || destination.prefixBits > bitsOf(family)
-        ? []
-        : [`${formatCidr(destination)} via ${formatAddress(gateway)}`],
+      gateway === undefined ? [] : [`${formatCidr(destination)} via ${formatAddress(gateway)}`],
     );
 }

@@ -1,0 +1,47 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeAlias, encodeAlias } from './link-alias.ts';
+
+const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 });
+const bytesOf = (text: string): number => Buffer.byteLength(text);
+
+describe('the alias of a host link', () => {
+  it('is one readable line', () => {
+    const owner = { containerId: 'c0ffee', ifName: 'eth0', network: 'pod net' };
+    expect(encodeAlias(owner)).toBe('netplug c0ffee eth0 pod%20net');
+  });
+
+  it('gives back any owner that fits', () => {
+    fc.assert(
+      fc.property(word, word, fc.string({ unit: 'grapheme', maxLength: 12 }), (containerId, ifName, network) => {
+        fc.pre(bytesOf(containerId + ifName + network) < 70);
+        expect(decodeAlias(encodeAlias({ containerId, ifName, network }))).toEqual({ containerId, ifName, network });
+      }),
+    );
+  });
+
+  it('cuts a long network name, between characters, and nothing else', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', minLength: 200, maxLength: 400 }), (network) => {
+        const containerId = 'a'.repeat(64);
+        const alias = encodeAlias({ containerId, ifName: 'eth0', network });
+        const owner = decodeAlias(alias);
+        expect(bytesOf(alias)).toBeLessThanOrEqual(255);
+        expect(owner).toMatchObject({ containerId, ifName: 'eth0' });
+        expect(network.startsWith(owner?.network ?? '-')).toBe(true);
+      }),
+    );
+  });
+
+  it('refuses a container id that leaves no room', () => {
+    const owner = { containerId: 'a'.repeat(250), ifName: 'eth0', network: 'n' };
+    expect(() => encodeAlias(owner)).toThrow(expect.objectContaining({ code: 'kernel/failed' }));
+  });
+
+  it.each(['', 'netplug', 'netplug a', 'netplug a b', 'netplug a b c d', 'other a b c', 'NETPLUG a b c'])(
+    'is not ours when it is %j',
+    (alias) => {
+      expect(decodeAlias(alias)).toBeUndefined();
+    },
+  );
+});

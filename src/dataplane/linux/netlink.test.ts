@@ -1,0 +1,75 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { attribute, decodeAttributes, decodeReply, encodeMessage, nested, textAttribute, textOf } from './netlink.ts';
+
+const payload = fc.uint8Array({ maxLength: 40 });
+
+/** An NLMSG_ERROR as the kernel makes it: errno, the header of the request, attributes. */
+function verdict(sequence: number, errno: number, attributes: Buffer = Buffer.alloc(0)): Buffer {
+  const body = Buffer.alloc(20);
+  body.writeInt32LE(-errno, 0);
+  const message = encodeMessage({ type: 2, flags: 0, body: Buffer.concat([body, attributes]) }, sequence);
+  // NLM_F_CAPPED and, with attributes, NLM_F_ACK_TLVS.
+  message.writeUInt16LE(attributes.length > 0 ? 0x300 : 0x100, 6);
+  return message;
+}
+
+describe('netlink attributes', () => {
+  it('survive encoding, aligned to four bytes', () => {
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 500 }), payload), { selector: ([t]) => t }),
+        (all) => {
+          const bytes = Buffer.concat(all.map(([type, value]) => attribute(type, value)));
+          expect(bytes.length % 4).toBe(0);
+          const decoded = [...decodeAttributes(bytes)].map(([type, value]) => [type, Uint8Array.from(value)]);
+          expect(decoded).toEqual(all);
+        },
+      ),
+    );
+  });
+
+  it('nest, with the nesting mark left out of the type', () => {
+    const outer = decodeAttributes(nested(18, [textAttribute(1, 'veth')]));
+    const inner = decodeAttributes(outer.get(18) ?? Buffer.alloc(0));
+    expect(textOf(inner.get(1) ?? Buffer.alloc(0))).toBe('veth');
+  });
+
+  it('are never read beyond the bytes there are', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
+        expect(() => decodeAttributes(Buffer.from(bytes))).not.toThrow();
+      }),
+    );
+  });
+});
+
+describe('netlink replies', () => {
+  it('give the bodies and the verdict of the request with that sequence number only', () => {
+    const answer = (sequence: number): Buffer =>
+      encodeMessage({ type: 16, flags: 0, body: Buffer.from([sequence, 0, 0, 0]) }, sequence);
+    const bytes = Buffer.concat([answer(7), verdict(7, 0), answer(8), verdict(8, 17)]);
+    expect(decodeReply(bytes, 7)).toMatchObject({ bodies: [Buffer.from([7, 0, 0, 0])], errno: 0 });
+    expect(decodeReply(bytes, 8)).toMatchObject({ bodies: [Buffer.from([8, 0, 0, 0])], errno: 17 });
+  });
+
+  it('carry the words of the kernel', () => {
+    const reply = decodeReply(verdict(1, 22, textAttribute(1, 'mtu greater than device maximum')), 1);
+    expect(reply).toMatchObject({ errno: 22, explanation: 'mtu greater than device maximum' });
+    expect(decodeReply(verdict(1, 22), 1).explanation).toBeUndefined();
+  });
+
+  it('say when a list changed while it was read', () => {
+    const part = encodeMessage({ type: 16, flags: 0x10, body: Buffer.alloc(4) }, 1);
+    expect(decodeReply(part, 1).isInterrupted).toBe(true);
+    expect(decodeReply(verdict(1, 0), 1).isInterrupted).toBe(false);
+  });
+
+  it('of any shape are read without a throw', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 120 }), fc.nat(3), (bytes, sequence) => {
+        expect(() => decodeReply(Buffer.from(bytes), sequence)).not.toThrow();
+      }),
+    );
+  });
+});
