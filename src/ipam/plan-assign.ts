@@ -131,6 +131,9 @@ function planNext(desk: Desk, want: Want): Step {
   }
   if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
   if (known.claims === undefined) return { kind: 'need-claims', within: eligible.map(({ cidr }) => cidr) };
+  // Another process of this node claimed a block since the view was read: use it instead of claiming one more.
+  const fresh = unread(desk, known.claims.filter((claim) => claim.node === node));
+  if (fresh.length > 0) return { kind: 'need-blocks', cidrs: fresh };
 
   const limit = known.view.config.maxBlocksPerNode;
   const atLimit = limit > 0 && own.filter(({ block }) => block.cidr.base.family === want.family).length >= limit;
@@ -159,11 +162,16 @@ function planOthers(desk: Desk, want: Want, { atLimit, claims }: { atLimit: bool
     if (chosen === empty) chosen.draft.block = { ...chosen.draft.block, node };
     return take(chosen.draft, chosen.ordinal, { want, pool: chosen.pool });
   }
-  const unseen = claims
-    .filter(({ cidr, node: owner }) => owner !== node && eligible.some((pool) => cidrContains(pool.cidr, cidr)))
-    .filter(({ cidr }) => !known.looked.has(formatCidr(cidr)) && !desk.drafts.has(formatCidr(cidr)));
-  if (unseen.length > 0) return { kind: 'need-blocks', cidrs: unseen.slice(0, BLOCKS_PER_READ).map(({ cidr }) => cidr) };
+  const foreign = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
+  const unseen = unread(desk, foreign).slice(0, BLOCKS_PER_READ);
+  if (unseen.length > 0) return { kind: 'need-blocks', cidrs: unseen };
   throw exhausted({ want, node, known, atLimit });
+}
+
+function unread({ drafts, known }: Desk, claims: readonly Claim[]): Cidr[] {
+  return claims
+    .map(({ cidr }) => cidr)
+    .filter((cidr) => !known.looked.has(formatCidr(cidr)) && !drafts.has(formatCidr(cidr)));
 }
 
 /** Blocks of the pool that others own and that have a free address, the roomiest first. */

@@ -1,0 +1,180 @@
+import { describe, expect, it } from 'vitest';
+import { ipamConfigurationOf, nodeOf, poolOf, reservationOf } from '../../test/support/fixtures.ts';
+import { IpamBench } from '../../test/support/ipam-bench.ts';
+import { formatAddress } from '../net/address.ts';
+import { addressAt } from '../net/cidr.ts';
+
+const containers = (count: number): string[] => Array.from({ length: count }, (_, index) => `c${String(index)}`);
+
+describe('assigning', () => {
+  it('repeats the addresses an attachment holds already', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'), poolOf('v6', 'fd00::/112'));
+    const first = await ipam.addresses('c1', { families: '46' });
+    expect(first).toHaveLength(2);
+    expect(await ipam.addresses('c1', { families: '46' })).toEqual(first);
+  });
+
+  it('fills the blocks of the node before it claims another', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24', { blockSize: 30 }));
+    for (const container of containers(5)) await ipam.assign(container);
+    expect(ipam.database.state().blocks.size).toBe(2);
+  });
+
+  it('lets a released address wait at the end of the queue', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', { blockSize: 30 }));
+    const [first] = await ipam.addresses('c1');
+    await ipam.release('c1');
+    const later = await Promise.all(['c2', 'c3', 'c4', 'c5'].map(async (container) => ipam.addresses(container)));
+    expect(later.flat().indexOf(first ?? '')).toBeGreaterThanOrEqual(0);
+    expect((await ipam.addresses('c2'))[0]).not.toBe(first);
+  });
+
+  it('skips reserved addresses, but gives one that is asked for', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/29', { blockSize: 29 }), reservationOf('r', ['10.0.0.0/30', '10.0.0.4/32']));
+    const given = [];
+    for (const container of containers(3)) given.push(...(await ipam.addresses(container)));
+    expect(given.sort()).toEqual(['10.0.0.5', '10.0.0.6', '10.0.0.7']);
+    await expect(ipam.assign('c9')).rejects.toMatchObject({ code: 'ipam/exhausted', message: expect.stringContaining('reserved') });
+    expect(await ipam.addresses('c10', { ip: '10.0.0.4' })).toEqual(['10.0.0.4']);
+  });
+
+  it('borrows from the block of another node when nothing else is left', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', { blockSize: 30 }));
+    await ipam.assign('c1', { node: 'n1' });
+    const [lease] = await ipam.assign('c2', { node: 'n2' });
+    expect(lease?.allocation.node).toBe('n2');
+    expect(ipam.database.state().blocks.size).toBe(1);
+    expect(await ipam.release('c2', 'n2')).toBe(1);
+  });
+
+  it('does not borrow under strict affinity, and says so', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', { blockSize: 30 }), ipamConfigurationOf({ strictAffinity: true }));
+    await ipam.assign('c1', { node: 'n1' });
+    await expect(ipam.assign('c2', { node: 'n2' })).rejects.toMatchObject({
+      code: 'ipam/exhausted',
+      message: expect.stringContaining('strict affinity is on'),
+    });
+  });
+
+  it('takes over a block of another node that has emptied, even under strict affinity', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', { blockSize: 30 }), ipamConfigurationOf({ strictAffinity: true }));
+    await ipam.assign('c1', { node: 'n1' });
+    await ipam.release('c1', 'n1');
+    await ipam.assign('c2', { node: 'n2' });
+    await expect(ipam.assign('c3', { node: 'n1' })).rejects.toMatchObject({ code: 'ipam/exhausted' });
+  });
+
+  it('keeps to the limit of blocks per node and then borrows', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/28', { blockSize: 30 }), ipamConfigurationOf({ maxBlocksPerNode: 1 }));
+    await ipam.assign('x', { node: 'n2' });
+    for (const container of containers(5)) await ipam.assign(container, { node: 'n1' });
+    const owners = [...ipam.database.state().blocks.values()].map(({ value }) => (typeof value === 'symbol' ? value : value.node));
+    expect(owners.sort()).toEqual(['n1', 'n2']);
+  });
+
+  it('gives both families or none', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    await expect(ipam.assign('c1', { families: '46' })).rejects.toMatchObject({ code: 'ipam/exhausted' });
+    expect(ipam.database.state().blocks.size).toBe(0);
+  });
+});
+
+describe('pools', () => {
+  it('are chosen by node selectors when nobody asks for one [prec-selector] [pool-nodeselector]', async () => {
+    const ipam = await IpamBench.with(
+      poolOf('blue', '10.1.0.0/24', { nodeSelector: "zone == 'blue'" }),
+      poolOf('green', '10.2.0.0/24', { nodeSelector: "zone == 'green'" }),
+      nodeOf('n1', { zone: 'green' }),
+    );
+    expect((await ipam.assign('c1'))[0]?.pool).toBe('green');
+  });
+
+  it('asked for by name or CIDR win over node selectors [prec-netconf]', async () => {
+    const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24', { nodeSelector: "zone == 'blue'" }), poolOf('green', '10.2.0.0/24'));
+    expect((await ipam.assign('c1', { pools: ['blue'] }))[0]).toMatchObject({ pool: 'blue', allocation: { chosenBy: 'netconf' } });
+    expect((await ipam.assign('c2', { pools: ['10.1.0.0/24'] }))[0]?.pool).toBe('blue');
+  });
+
+  it('that do not exist are an error that lists those that do [err-pool-missing]', async () => {
+    const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24'));
+    await expect(ipam.assign('c1', { pools: ['bleu'] })).rejects.toMatchObject({
+      code: 'ipam/pool-not-found',
+      message: 'Cannot choose an IPv4 pool: no pool is named "bleu" (pools: "blue" 10.1.0.0/24)',
+    });
+  });
+
+  it('cannot be asked for in part, and the error names the whole', async () => {
+    const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24'));
+    await expect(ipam.assign('c1', { pools: ['10.1.0.0/25'] })).rejects.toMatchObject({
+      code: 'ipam/pool-not-found',
+      hint: expect.stringContaining('only a part of pool "blue"'),
+    });
+  });
+
+  it.each([
+    ['disabled', poolOf('p', '10.1.0.0/24', { disabled: true }), 'it is disabled'],
+    ['of the other family', poolOf('p', 'fd00::/64'), 'it is an IPv6 pool'],
+    ['for tunnels only', poolOf('p', '10.1.0.0/24', { allowedUses: ['Tunnel'] }), 'its allowedUses are Tunnel'],
+  ])('%s cannot be asked for', async (_, pool, reason) => {
+    const ipam = await IpamBench.with(pool);
+    await expect(ipam.assign('c1', { pools: ['p'] })).rejects.toMatchObject({
+      code: 'ipam/pool-unusable',
+      message: expect.stringContaining(reason),
+    });
+  });
+
+  it('that gave nothing are named with their reasons', async () => {
+    const ipam = await IpamBench.with(
+      poolOf('full', '10.1.0.0/32', { blockSize: 32 }),
+      poolOf('off', '10.2.0.0/24', { disabled: true }),
+      poolOf('other', '10.3.0.0/24', { nodeSelector: "zone == 'x'" }),
+    );
+    await ipam.assign('c1');
+    await expect(ipam.assign('c2')).rejects.toMatchObject({
+      message:
+        'Cannot assign an IPv4 address on node "n1": pool "full" 10.1.0.0/32: 1 of 1 addresses held; pool "off" 10.2.0.0/24: disabled; pool "other" 10.3.0.0/24: does not select the node',
+    });
+  });
+});
+
+describe('a certain address', () => {
+  it('is given when it is free, and refused with its holder named when not', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    expect(await ipam.addresses('c1', { ip: '10.0.0.77', pod: 'web' })).toEqual(['10.0.0.77']);
+    await expect(ipam.assign('c2', { ip: '10.0.0.77' })).rejects.toMatchObject({
+      code: 'ipam/address-taken',
+      message: expect.stringContaining('held by pod "default/web" on node "n1"'),
+    });
+  });
+
+  it('must lie in a pool that is not disabled', async () => {
+    const ipam = await IpamBench.with(poolOf('off', '10.0.0.0/24', { disabled: true }));
+    await expect(ipam.assign('c1', { ip: '10.9.0.1' })).rejects.toMatchObject({ code: 'ipam/address-not-in-pool' });
+    await expect(ipam.assign('c1', { ip: '10.0.0.1' })).rejects.toMatchObject({ message: expect.stringContaining('"off" is disabled') });
+  });
+
+  it('in a block of another node is refused under strict affinity', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'), ipamConfigurationOf({ strictAffinity: true }));
+    const [held] = await ipam.assign('c1', { node: 'n2' });
+    const neighbour = held === undefined ? '' : formatAddress(addressAt(held.block, 63));
+    await expect(ipam.assign('c2', { node: 'n1', ip: neighbour })).rejects.toMatchObject({ code: 'ipam/strict-affinity' });
+    expect(await ipam.addresses('c3', { node: 'n2', ip: neighbour })).toEqual([neighbour]);
+  });
+});
+
+describe('a lost or unknown answer', () => {
+  it('after a commit that happened leads to the same address on the next try', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    let failures = 1;
+    ipam.faulty({ fault: (operation) => (operation === 'commit' && failures-- > 0 ? { kind: 'unavailable-after' } : undefined) });
+    await expect(ipam.assign('c1')).rejects.toMatchObject({ code: 'store/unavailable' });
+    expect((await ipam.assign('c1'))[0]?.isNew).toBe(false);
+  });
+
+  it('of a race is tried again', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    let conflicts = 5;
+    ipam.faulty({ fault: (operation) => (operation === 'commit' && conflicts-- > 0 ? { kind: 'conflict' } : undefined) });
+    expect(await ipam.assign('c1')).toHaveLength(1);
+  });
+});

@@ -1,0 +1,51 @@
+import type { IpPool } from '../../src/model/ip-pool.ts';
+import type { IpReservation } from '../../src/model/ip-reservation.ts';
+import type { IpamConfiguration, IpamConfigurationSpec } from '../../src/model/ipam-configuration.ts';
+import type { NodeName } from '../../src/model/names.ts';
+import type { Node } from '../../src/model/node.ts';
+import type { PoolChoice } from '../../src/netconf/netconf.ts';
+
+/** Resources as tests need them: valid, with what matters given. */
+export function poolOf(name: string, cidr: string, spec: Partial<IpPool['spec']> = {}): IpPool {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'IPPool',
+    metadata: { name },
+    spec: {
+      cidr,
+      ipipMode: 'Never',
+      vxlanMode: 'Never',
+      natOutgoing: false,
+      disabled: false,
+      disableBGPExport: false,
+      blockSize: cidr.includes(':') ? 122 : 26,
+      nodeSelector: 'all()',
+      allowedUses: ['Workload', 'Tunnel'],
+      ...spec,
+    },
+  };
+}
+
+export function reservationOf(name: string, reservedCIDRs: readonly string[]): IpReservation {
+  return { apiVersion: 'netplug.io/v3', kind: 'IPReservation', metadata: { name }, spec: { reservedCIDRs: [...reservedCIDRs] } };
+}
+
+export function ipamConfigurationOf(spec: Partial<IpamConfigurationSpec>): IpamConfiguration {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'IPAMConfiguration',
+    metadata: { name: 'default' },
+    spec: { strictAffinity: false, maxBlocksPerNode: 0, ...spec },
+  };
+}
+
+export function nodeOf(name: string, labels: Readonly<Record<string, string>> = {}): Node {
+  return { apiVersion: 'netplug.io/v3', kind: 'Node', metadata: { name, labels: { ...labels } }, spec: {} };
+}
+
+export function nodeName(text: string): NodeName {
+  return text as NodeName;
+}
+
+export const ANY_POOL: PoolChoice = { assign: true, pools: undefined };
+export const NO_POOL: PoolChoice = { assign: false, pools: undefined };
