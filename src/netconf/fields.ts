@@ -7,6 +7,7 @@ import { wholeNumber, yesOrNo } from './field-types.ts';
 const ONE_UP = { min: 1, max: 1_000_000 };
 const AT_LEAST_ONE = 'a whole number from 1 to 1000000';
 const DOMAIN = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.?$/i;
+const MTU_RULE = '0 or a whole number from 68 to 65535';
 const AUTHORITY = 'host:port, such as 127.0.0.1:2379';
 
 /** Read in every program. */
@@ -157,8 +158,9 @@ export const MAIN_FIELDS = {
   mtu: v.pipe(
     v.optional(
       v.pipe(
-        v.number('0 or a whole number from 68 to 65535'),
-        v.check((mtu) => mtu === 0 || isMtu(mtu), '0 or a whole number from 68 to 65535'),
+        v.number(MTU_RULE),
+        v.integer(MTU_RULE),
+        v.check((mtu) => mtu === 0 || (mtu >= 68 && mtu <= 65_535), MTU_RULE),
       ),
       0,
     ),
@@ -172,8 +174,4 @@ export const MAIN_FIELDS = {
 
 function isAuthority(text: string): boolean {
   return /^[^/?#\s@:]+(:\d{1,5})?$|^\[[0-9a-f:.]+\](:\d{1,5})?$/i.test(text) && URL.canParse(`http://${text}`);
-}
-
-function isMtu(mtu: number): boolean {
-  return Number.isInteger(mtu) && mtu >= 68 && mtu <= 65_535;
 }

@@ -1,0 +1,16 @@
+import { describe, expect, it } from 'vitest';
+import { nearMiss } from './near-miss.ts';
+
+describe('near misses', () => {
+  it.each([
+    ['kv_endpoint', 'kv_endpoints'],
+    ['KV-Endpoints', 'kv_endpoints'],
+    ['ipma', 'ipam'],
+    ['naem', 'name'],
+    ['mode', undefined],
+    ['', undefined],
+    ['something_else', undefined],
+  ])('of %j are %j', (word, meant) => {
+    expect(nearMiss(word, ['name', 'ipam', 'mtu', 'kv_endpoints'])).toBe(meant);
+  });
+});

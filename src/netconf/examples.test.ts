@@ -1,0 +1,47 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { decodeResource } from '../model/decode-resource.ts';
+import { isRecord } from '../model/read-schema.ts';
+import { inspectNetconf } from './decode.ts';
+import { parseJsonObject } from './parse-json.ts';
+
+const FOLDER = new URL('../../examples/', import.meta.url);
+
+function examples(ending: string): string[] {
+  return readdirSync(FOLDER).filter((name) => name.endsWith(ending));
+}
+
+function textOf(name: string): string {
+  return readFileSync(new URL(name, FOLDER), 'utf8');
+}
+
+/** The first plugin of a list as a runtime passes it on: with the name and version of the list. */
+function mainPlugin(name: string): unknown {
+  const { name: network, cniVersion, plugins } = parseJsonObject(textOf(name));
+  const main: unknown = Array.isArray(plugins) ? plugins[0] : undefined;
+  return isRecord(main) ? { ...main, name: network, cniVersion } : undefined;
+}
+
+describe('the examples', () => {
+  it.each(examples('.conflist'))('%s has nothing to complain about', (name) => {
+    const { problems, warnings, netconf } = inspectNetconf(mainPlugin(name), 'network');
+    expect({ problems, warnings }).toEqual({ problems: [], warnings: [] });
+    expect(netconf?.log.filePath).toBe('/var/log/netplug/cni/cni.log');
+    expect(netconf?.needsOrchestrator).toEqual([]);
+  });
+
+  it.each(examples('.conflist'))('%s chains host ports and traffic shaping', (name) => {
+    expect(parseJsonObject(textOf(name))['plugins']).toMatchObject([
+      { type: 'netplug' },
+      { type: 'portmap', snat: true, capabilities: { portMappings: true } },
+      { type: 'bandwidth', capabilities: { bandwidth: true } },
+    ]);
+  });
+
+  it.each(examples('.yaml'))('%s holds sound resources', (name) => {
+    const documents = parseAllDocuments(textOf(name)).map((each): unknown => each.toJS());
+    expect(documents.length).toBeGreaterThan(0);
+    for (const document of documents) expect(decodeResource(document)).toHaveProperty('resource');
+  });
+});
