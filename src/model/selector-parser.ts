@@ -7,7 +7,7 @@ export type Selector =
   | { readonly kind: 'not'; readonly of: Selector }
   | { readonly kind: 'and' | 'or'; readonly of: readonly Selector[] };
 
-export type CompareOperator = '==' | '!=' | 'contains' | 'starts with' | 'ends with';
+type CompareOperator = '==' | '!=' | 'contains' | 'starts with' | 'ends with';
 
 /** What was expected, and where, counted in characters from 0. */
 export interface SelectorFault {

@@ -142,6 +142,8 @@ describe('the connection to a kv datastore', () => {
     expect(endpointsOf({ kv_discovery_srv: 'example.org' })).toEqual({ from: 'srv', domain: 'example.org' });
     const both = inspectNetconf({ ...BARE, ...KV, kv_discovery_srv: 'example.org' }, 'network');
     expect(both.problems).toMatchObject([{ path: 'kv_discovery_srv' }]);
+    const brokenToo = inspectNetconf({ ...BARE, kv_endpoints: 1, kv_discovery_srv: 'example.org' }, 'network');
+    expect(brokenToo.problems.map(({ path }) => path)).toEqual(['kv_discovery_srv', 'kv_endpoints']);
   });
 
   it('falls back to the deprecated authority, which loses to endpoints [kv-authority]', () => {
@@ -167,6 +169,8 @@ describe('the connection to a kv datastore', () => {
     expect(read(files).datastore).toMatchObject({ connection: { keyFile: '/k', certFile: '/c', caCertFile: '/ca' } });
     expect(read({ kv_key_file: '', kv_cert_file: '' }).datastore).toMatchObject({ connection: { keyFile: undefined } });
     expect(inspectNetconf({ ...BARE, ...KV, kv_key_file: '/k' }, 'network').problems).toHaveLength(1);
+    const unreadable = { ...BARE, ...KV, kv_key_file: 5, kv_cert_file: '/c' };
+    expect(inspectNetconf(unreadable, 'network').problems).toHaveLength(1);
   });
 });
 

@@ -73,8 +73,7 @@ function choosePools(
   if (pools !== undefined && pools.length > 0) {
     warnings.push(`ipam.${name} has no effect: ipam.${switchName} is "false"`);
   }
-  const unused = readPools(pools, { path: at('ipam', name), family }, { problems: [] });
-  return { assign: false, pools: unused };
+  return { assign: false, pools: undefined };
 }
 
 function decideRanges(raw: Raw, hasRuntimeRanges: boolean, findings: Findings): Ipam {

@@ -8,8 +8,8 @@ type Values = PartialOutput<typeof COMMON_FIELDS>;
 /** The connection that the new, the deprecated and the default options add up to. */
 export function decideConnection(values: Values, findings: Findings): KvConnection {
   const { kv_key_file: keyFile, kv_cert_file: certFile, kv_ca_cert_file: caCertFile } = values;
-  if ((keyFile === undefined) !== (certFile === undefined)) {
-    const [there, missing] = keyFile === undefined ? ['kv_cert_file', 'kv_key_file'] : ['kv_key_file', 'kv_cert_file'];
+  const [there, missing] = keyFile === undefined ? ['kv_cert_file', 'kv_key_file'] : ['kv_key_file', 'kv_cert_file'];
+  if ((keyFile === undefined) !== (certFile === undefined) && !isBroken(missing, findings)) {
     findings.problems.push({
       path: missing,
       message: `missing, while ${there} is set`,
@@ -29,13 +29,15 @@ export function decideConnection(values: Values, findings: Findings): KvConnecti
   return { endpoints: decideEndpoints(values, findings), keyFile, certFile, caCertFile };
 }
 
-function decideEndpoints(values: Values, { problems, warnings }: Findings): KvEndpoints {
+function decideEndpoints(values: Values, findings: Findings): KvEndpoints {
+  const { problems, warnings } = findings;
   const { kv_endpoints: urls, kv_discovery_srv: domain, kv_authority: authority } = values;
   const scheme = values.kv_scheme === '' ? undefined : values.kv_scheme;
   const deprecated = Object.entries({ kv_authority: authority, kv_scheme: scheme })
     .filter(([, value]) => value !== undefined)
     .map(([key]) => key);
-  if (urls !== undefined && domain !== undefined) {
+  const hasList = urls !== undefined || isBroken('kv_endpoints', findings);
+  if (hasList && domain !== undefined) {
     const hint = 'keep one of the two';
     problems.push({ path: 'kv_discovery_srv', message: 'excludes kv_endpoints', hint, code: 'netconf/invalid' });
   }
@@ -46,6 +48,11 @@ function decideEndpoints(values: Values, { problems, warnings }: Findings): KvEn
   }
   const url = `${scheme ?? 'http'}://${authority ?? '127.0.0.1:2379'}`;
   for (const key of deprecated) warnings.push(`${key} is deprecated; write kv_endpoints as "${url}" instead`);
-  if (deprecated.length === 0) warnings.push(`No kv_endpoints are given; "${url}" is used`);
+  if (deprecated.length === 0 && !hasList) warnings.push(`No kv_endpoints are given; "${url}" is used`);
   return { from: 'list', urls: [url] };
+}
+
+/** Whether the option is there but could not be read: it was reported and is not missing. */
+function isBroken(key: string, { problems }: Findings): boolean {
+  return problems.some(({ path }) => path === key);
 }

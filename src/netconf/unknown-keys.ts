@@ -31,7 +31,7 @@ const PEER_KEYS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Whose keys a configuration may hold besides ours: an address manager also sees those of the main plugin. */
-export type Strictness = 'ours-alone' | 'beside-others';
+type Strictness = 'ours-alone' | 'beside-others';
 
 export interface KnownKeys {
   readonly keys: readonly string[];
