@@ -20,7 +20,10 @@ export interface HostLocalValues extends Omit<PartialOutput<typeof HOST_LOCAL_FI
   readonly routes: readonly { readonly path: string; readonly dst?: string | undefined }[] | undefined;
 }
 
-/** Checks what the standard plugin would only refuse at the first pod, and finds what needs the node's pod CIDR. */
+/**
+ * Checks what the standard plugin would only refuse at the first pod, and finds what needs the node's pod CIDR.
+ * `hasOtherRanges`: the runtime passes ranges, or those of the configuration could not be read, so none are missing.
+ */
 export function decideHostLocal(values: HostLocalValues, hasOtherRanges: boolean, { problems }: Findings): HostLocal {
   const sets = rangeSets(values, problems);
   const ranges = sets.flat();

@@ -65,13 +65,12 @@ function choosePools(
   { family, assign, pools }: { family: Family; assign: boolean | undefined; pools: readonly string[] | undefined },
   { problems, warnings }: Findings,
 ): PoolChoice {
-  const name = `ipv${String(family)}_pools`;
+  const path = `ipam.ipv${String(family)}_pools`;
   const switchName = `assign_ipv${String(family)}`;
   // What the switch says is unknown when it could not be read; the pools are then checked all the same.
-  if (assign !== false)
-    return { assign: true, pools: readPools(pools, { path: at('ipam', name), family }, { problems }) };
+  if (assign !== false) return { assign: true, pools: readPools(pools, { path, family }, { problems }) };
   if (pools !== undefined && pools.length > 0) {
-    warnings.push(`ipam.${name} has no effect: ipam.${switchName} is "false"`);
+    warnings.push(`${path} has no effect: ipam.${switchName} is "false"`);
   }
   return { assign: false, pools: undefined };
 }
