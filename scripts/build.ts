@@ -1,7 +1,17 @@
 // Builds dist/bin: one single-executable application with the native addon inside, under the name of each program.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { build } from 'esbuild';
 import { inject } from 'postject';
 
@@ -26,10 +36,13 @@ await build({
 });
 
 const digest = createHash('sha256');
-for (const input of ['build/netplug.cjs', 'build/netns.node', 'scripts/build.ts', 'package.json']) digest.update(readFileSync(input));
+for (const input of ['build/netplug.cjs', 'build/netns.node', 'scripts/build.ts', 'package.json'])
+  digest.update(readFileSync(input));
 const stamp = digest.digest('hex');
 const isCurrent =
-  existsSync('build/stamp') && readFileSync('build/stamp', 'utf8') === stamp && PROGRAMS.every((name) => existsSync(`dist/bin/${name}`));
+  existsSync('build/stamp') &&
+  readFileSync('build/stamp', 'utf8') === stamp &&
+  PROGRAMS.every((name) => existsSync(`dist/bin/${name}`));
 if (!isCurrent) await assemble();
 
 async function assemble(): Promise<void> {
@@ -42,7 +55,9 @@ async function assemble(): Promise<void> {
     assets: { 'netns.node': 'build/netns.node' },
   };
   writeFileSync('build/sea.json', JSON.stringify(config));
-  execFileSync(process.execPath, ['--experimental-sea-config', 'build/sea.json'], { stdio: ['ignore', 'ignore', 'inherit'] });
+  execFileSync(process.execPath, ['--experimental-sea-config', 'build/sea.json'], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
   copyFileSync(process.execPath, 'build/netplug.new');
   chmodSync('build/netplug.new', 0o755);
   await inject('build/netplug.new', 'NODE_SEA_BLOB', readFileSync('build/netplug.blob'), { sentinelFuse: FUSE });

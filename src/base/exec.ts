@@ -17,7 +17,11 @@ export interface ExecOptions {
 const OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024;
 
 /** Runs a program without a shell and collects what it prints; a program that cannot be started rejects. */
-export async function exec(file: string, args: readonly string[], { env, stdin = '', signal }: ExecOptions): Promise<ExecResult> {
+export async function exec(
+  file: string,
+  args: readonly string[],
+  { env, stdin = '', signal }: ExecOptions,
+): Promise<ExecResult> {
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { env, stdio: 'pipe', signal, killSignal: 'SIGKILL' });

@@ -5,7 +5,10 @@ import type { Surroundings } from '../cni/run-plugin.ts';
 /** Runs delegated plugins with the call's CNI environment, and forwards their stderr. */
 export function execDelegateIn(env: NodeJS.ProcessEnv): Surroundings['execDelegateFor'] {
   return (attachment) => {
-    const other = attachment === undefined ? {} : { CNI_CONTAINERID: attachment.containerId, CNI_IFNAME: attachment.ifName, CNI_NETNS: '' };
+    const other =
+      attachment === undefined
+        ? {}
+        : { CNI_CONTAINERID: attachment.containerId, CNI_IFNAME: attachment.ifName, CNI_NETNS: '' };
     const run: ExecDelegate = async (file, { command, stdin, signal }) => {
       const result = await exec(file, [], { env: { ...env, ...other, CNI_COMMAND: command }, stdin, signal });
       process.stderr.write(result.stderr);

@@ -34,7 +34,11 @@ export async function readStdin(signal: AbortSignal): Promise<string> {
 }
 
 function tooLarge(): NetplugError {
-  return new NetplugError('cni/input-undecodable', `Cannot read the network configuration: standard input holds more than ${String(LIMIT_BYTES)} bytes`, {
-    hint: 'Pass one JSON object, as in examples/10-netplug.conflist',
-  });
+  return new NetplugError(
+    'cni/input-undecodable',
+    `Cannot read the network configuration: standard input holds more than ${String(LIMIT_BYTES)} bytes`,
+    {
+      hint: 'Pass one JSON object, as in examples/10-netplug.conflist',
+    },
+  );
 }

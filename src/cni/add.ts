@@ -17,7 +17,9 @@ export async function add(ports: CniPorts, source: AddressSource, call: Call): P
   refuseOrchestrator(config);
   kernel.assertNetns(call.netns);
   if (config.readinessGates.length > 0) {
-    await watch.time('gates', async () => waitForGates(config.readinessGates, { probe: ports.probeGate, clock: ports.clock, signal }));
+    await watch.time('gates', async () =>
+      waitForGates(config.readinessGates, { probe: ports.probeGate, clock: ports.clock, signal }),
+    );
   }
   await using undo = new Undo();
 
@@ -29,11 +31,20 @@ export async function add(ports: CniPorts, source: AddressSource, call: Call): P
   undo.keep();
 
   const addresses = resultOf(network, { mtu, dns: grant.dns }).ips.map(({ address }) => address);
-  log.info(isNew ? 'pod connected' : 'pod was connected already', { ...callFacts(call), addresses, ...grant.facts, ...watch.facts() });
+  log.info(isNew ? 'pod connected' : 'pod was connected already', {
+    ...callFacts(call),
+    addresses,
+    ...grant.facts,
+    ...watch.facts(),
+  });
   return resultOf(network, { mtu, dns: grant.dns });
 }
 
-async function connect({ kernel, log }: CniPorts, network: PodNetwork, signal: AbortSignal): Promise<{ mtu: number; isNew: boolean }> {
+async function connect(
+  { kernel, log }: CniPorts,
+  network: PodNetwork,
+  signal: AbortSignal,
+): Promise<{ mtu: number; isNew: boolean }> {
   const state = kernel.observe(network);
   const { hostLink } = state;
   if (hostLink !== undefined && isOwnLink(hostLink, network)) {

@@ -52,8 +52,12 @@ export function callFacts({ attachment, pod, node }: Call): Facts {
 export function refuseOrchestrator({ needsOrchestrator }: Netconf): void {
   if (needsOrchestrator.length === 0) return;
   const wishes = needsOrchestrator.map(({ path, reason }) => `${path} (${reason})`).join(', ');
-  throw new NetplugError('netconf/needs-orchestrator', `Cannot use this configuration yet: the API of the orchestrator is needed for ${wishes}`, {
-    hint: 'Use datastore_type "kvv3" and fixed subnets, and leave policy and feature_control out, until a release that can',
-    facts: { paths: needsOrchestrator.map(({ path }) => path) },
-  });
+  throw new NetplugError(
+    'netconf/needs-orchestrator',
+    `Cannot use this configuration yet: the API of the orchestrator is needed for ${wishes}`,
+    {
+      hint: 'Use datastore_type "kvv3" and fixed subnets, and leave policy and feature_control out, until a release that can',
+      facts: { paths: needsOrchestrator.map(({ path }) => path) },
+    },
+  );
 }

@@ -18,7 +18,8 @@ export async function check(ports: CniPorts, source: AddressSource, call: Call):
   await source.check(call, addresses);
 
   const network = planPodNetwork(call, addresses);
-  const difference = previousDifference(previous, call, network.podMac) ?? firstDifference(network, kernel.observe(network));
+  const difference =
+    previousDifference(previous, call, network.podMac) ?? firstDifference(network, kernel.observe(network));
   if (difference !== undefined) throw mismatch(call, difference);
 
   const { endpoint } = await store.readNodeView(call.node, call.endpointId, call.signal);
@@ -42,7 +43,9 @@ export function readPrevious({ config }: Call): CniResult {
 
 /** Later plugins of a chain may add addresses on interfaces of their own. */
 function ownIps(previous: CniResult, { attachment }: Call): CniResult['ips'] {
-  return previous.ips.filter(({ interface: index }) => index === undefined || previous.interfaces[index]?.name === attachment.ifName);
+  return previous.ips.filter(
+    ({ interface: index }) => index === undefined || previous.interfaces[index]?.name === attachment.ifName,
+  );
 }
 
 function previousDifference(previous: CniResult, { attachment, netns }: Call, mac: string): string | undefined {
@@ -54,7 +57,11 @@ function previousDifference(previous: CniResult, { attachment, netns }: Call, ma
 }
 
 function mismatch({ attachment }: Call, difference: string): NetplugError {
-  return new NetplugError('check/mismatch', `Cannot confirm the network of container "${attachment.containerId}": ${difference}`, {
-    hint: 'Recreate the pod, or call ADD again for the same container and interface, which mends it',
-  });
+  return new NetplugError(
+    'check/mismatch',
+    `Cannot confirm the network of container "${attachment.containerId}": ${difference}`,
+    {
+      hint: 'Recreate the pod, or call ADD again for the same container and interface, which mends it',
+    },
+  );
 }

@@ -14,13 +14,19 @@ export interface Deadlines {
 }
 
 /** One limit for the whole call: 60 s unless `NETPLUG_CALL_TIMEOUT` (seconds) says otherwise. @throws cni/env-invalid */
-export function deadlines(env: Readonly<Record<string, string | undefined>>, command: string, interrupted: AbortSignal): Deadlines {
+export function deadlines(
+  env: Readonly<Record<string, string | undefined>>,
+  command: string,
+  interrupted: AbortSignal,
+): Deadlines {
   const totalMs = readSeconds(env['NETPLUG_CALL_TIMEOUT']) * 1000;
   const workMs = totalMs - Math.min(CLEANUP_CAP_MS, totalMs * CLEANUP_SHARE);
   const work = new AbortController();
   const timer = AbortSignal.timeout(Math.ceil(workMs));
   const giveUp = (): void => {
-    const why = interrupted.aborted ? 'the caller gave up' : `${String(totalMs / 1000)} s for the whole call are nearly over`;
+    const why = interrupted.aborted
+      ? 'the caller gave up'
+      : `${String(totalMs / 1000)} s for the whole call are nearly over`;
     work.abort(
       new NetplugError('cni/deadline', `Cannot finish ${command}: ${why}`, {
         hint: 'Look for what is slow in the log; NETPLUG_CALL_TIMEOUT sets another limit, in seconds',

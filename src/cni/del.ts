@@ -8,7 +8,9 @@ import { hostLinkName } from './link-name.ts';
  * same pod has taken over stays.
  */
 export async function del(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
-  const unlinked = ports.watch.time('kernel', async () => ports.kernel.remove(hostLinkName(call.pod, call.attachment), call.attachment));
+  const unlinked = ports.watch.time('kernel', async () =>
+    ports.kernel.remove(hostLinkName(call.pod, call.attachment), call.attachment),
+  );
   await Promise.all([unlinked, source.release(call, unlinked)]);
   ports.log.info('pod disconnected', { ...callFacts(call), hadLink: await unlinked, ...ports.watch.facts() });
 }

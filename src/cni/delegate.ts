@@ -63,13 +63,21 @@ async function callOnce(exec: ExecDelegate, request: Parameters<typeof callDeleg
   if (status === 0) return answer;
   if (isRecord(answer) && typeof answer['code'] === 'number') {
     const { code, msg, details } = answer;
-    throw new DelegateError(plugin, { code, msg: String(msg), details: typeof details === 'string' && details !== '' ? details : undefined });
+    throw new DelegateError(plugin, {
+      code,
+      msg: String(msg),
+      details: typeof details === 'string' && details !== '' ? details : undefined,
+    });
   }
   const firstLine = (stderr.trim() === '' ? stdout : stderr).trim().split('\n')[0] ?? '';
-  throw new NetplugError('delegate/failed', `Cannot run ${command} of plugin "${plugin}": it ended with status ${String(status ?? 'none')}: ${firstLine}`, {
-    hint: `Run "${file}" by hand to see what is wrong with it`,
-    facts: { plugin, file },
-  });
+  throw new NetplugError(
+    'delegate/failed',
+    `Cannot run ${command} of plugin "${plugin}": it ended with status ${String(status ?? 'none')}: ${firstLine}`,
+    {
+      hint: `Run "${file}" by hand to see what is wrong with it`,
+      facts: { plugin, file },
+    },
+  );
 }
 
 function findPlugin(plugin: string, path: readonly string[]): string {

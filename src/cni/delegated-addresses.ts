@@ -18,7 +18,11 @@ export interface Delegation {
 /** Addresses from another plugin (CNI 1.1.0, section 4); the endpoint record is written beside them. */
 export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path: readonly string[]): AddressSource {
   const { store } = ports;
-  const ask = async (call: Call, command: string, more: { conf?: object; signal?: AbortSignal } = {}): Promise<unknown> =>
+  const ask = async (
+    call: Call,
+    command: string,
+    more: { conf?: object; signal?: AbortSignal } = {},
+  ): Promise<unknown> =>
     ports.watch.time('delegate', async () =>
       callDelegate(ports.execDelegate, {
         plugin: delegation.plugin,
@@ -32,7 +36,9 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
   return {
     async acquire(call, endpointOf) {
       const draft = endpointOf([]);
-      const view = await ports.watch.time('store', async () => store.readNodeView(call.node, endpointIdOf(draft), call.signal));
+      const view = await ports.watch.time('store', async () =>
+        store.readNodeView(call.node, endpointIdOf(draft), call.signal),
+      );
       const known = view.endpoint?.value;
       if (known !== undefined && isOf(call, known)) {
         return { addresses: addressesOf(known.spec.ipNetworks), dns: {}, facts: {}, takeBack: () => Promise.resolve() };
@@ -44,11 +50,17 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       const result = parseResult(await ask(call, 'ADD'));
       const addresses = addressesOf(result?.ips.map(({ address }) => address) ?? []);
       if (result === undefined || addresses.length === 0) {
-        throw new NetplugError('delegate/failed', `Cannot use the answer of plugin "${delegation.plugin}": it holds no address`, {
-          hint: 'Correct the ipam section, so that the plugin gives at least one address',
-        });
+        throw new NetplugError(
+          'delegate/failed',
+          `Cannot use the answer of plugin "${delegation.plugin}": it holds no address`,
+          {
+            hint: 'Correct the ipam section, so that the plugin gives at least one address',
+          },
+        );
       }
-      await ports.watch.time('store', async () => store.commit([{ kind: 'put-endpoint', endpoint: endpointOf(addresses) }], call.signal));
+      await ports.watch.time('store', async () =>
+        store.commit([{ kind: 'put-endpoint', endpoint: endpointOf(addresses) }], call.signal),
+      );
       undo.keep();
       return {
         addresses,
@@ -109,7 +121,12 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
 
 function isOf(call: Call, { spec }: WorkloadEndpoint): boolean {
   const { containerId, ifName, network } = call.attachment;
-  return spec.containerID === containerId && spec.endpoint === ifName && spec.network === network && spec.ipNetworks.length > 0;
+  return (
+    spec.containerID === containerId &&
+    spec.endpoint === ifName &&
+    spec.network === network &&
+    spec.ipNetworks.length > 0
+  );
 }
 
 function addressesOf(cidrs: readonly string[]): Address[] {

@@ -7,7 +7,12 @@ export function renderError(cause: unknown, asked: CniVersion | undefined): Reco
   const first = firstCause(cause);
   const cniVersion = asked ?? CNI_VERSIONS.at(-1);
   if (first instanceof DelegateError) {
-    return { cniVersion, code: first.cniCode, msg: first.message, ...(first.details === undefined ? {} : { details: first.details }) };
+    return {
+      cniVersion,
+      code: first.cniCode,
+      msg: first.message,
+      ...(first.details === undefined ? {} : { details: first.details }),
+    };
   }
   const error = toNetplugError(first);
   return { cniVersion, code: ERRORS[error.code].cni, msg: error.message, details: detailsOf(error) };
@@ -17,7 +22,8 @@ export function renderError(cause: unknown, asked: CniVersion | undefined): Reco
 export function failureFacts(cause: unknown): Facts {
   const first = firstCause(cause);
   const others = cause === first ? [] : allCauses(cause).filter((other) => other !== first);
-  if (first instanceof DelegateError) return { message: first.message, code: first.cniCode, others: others.map(messageOf) };
+  if (first instanceof DelegateError)
+    return { message: first.message, code: first.cniCode, others: others.map(messageOf) };
   const { code, message, hint, facts, stack } = toNetplugError(first);
   return {
     ...facts,

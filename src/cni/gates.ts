@@ -40,7 +40,10 @@ export async function waitForGates(
   }
 }
 
-async function askGate(url: string, { probe, signal }: { probe: ProbeGate; signal: AbortSignal }): Promise<string | undefined> {
+async function askGate(
+  url: string,
+  { probe, signal }: { probe: ProbeGate; signal: AbortSignal },
+): Promise<string | undefined> {
   signal.throwIfAborted();
   try {
     const status = await probe(url, AbortSignal.any([signal, AbortSignal.timeout(PROBE_TIMEOUT_MS)]));

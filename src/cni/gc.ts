@@ -12,8 +12,10 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
   let links = 0;
   for (const { name, owner } of ports.kernel.listHostLinks()) {
     // The alias may hold a long network name cut; a prefix of it is then the whole that was kept.
-    const isOfNetwork = owner !== undefined && owner.network !== '' && call.attachment.network.startsWith(owner.network);
-    if (!isOfNetwork || keeps(owner) || (owner.network !== call.attachment.network && owner.network.length < 100)) continue;
+    const isOfNetwork =
+      owner !== undefined && owner.network !== '' && call.attachment.network.startsWith(owner.network);
+    if (!isOfNetwork || keeps(owner) || (owner.network !== call.attachment.network && owner.network.length < 100))
+      continue;
     try {
       links += (await ports.kernel.remove(name, owner)) ? 1 : 0;
     } catch (cause) {
@@ -24,7 +26,13 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
     failures.push(cause);
     return 0;
   });
-  ports.log.info('attachments collected', { network: call.attachment.network, node: call.node, links, addresses, ...ports.watch.facts() });
+  ports.log.info('attachments collected', {
+    network: call.attachment.network,
+    node: call.node,
+    links,
+    addresses,
+    ...ports.watch.facts(),
+  });
   if (failures.length === 1) throw failures[0];
   if (failures.length > 1) throw new AggregateError(failures, 'Cannot collect everything');
 }

@@ -29,11 +29,17 @@ const REQUIRED: Readonly<Record<Command, readonly string[]>> = {
 export function decodeInvocation(env: Environment): Invocation {
   const command = env['CNI_COMMAND'] ?? '';
   if (!isCommand(command)) {
-    throw envInvalid(`CNI_COMMAND is ${JSON.stringify(command)}`, `Set it to one of ${Object.keys(REQUIRED).join(', ')}`);
+    throw envInvalid(
+      `CNI_COMMAND is ${JSON.stringify(command)}`,
+      `Set it to one of ${Object.keys(REQUIRED).join(', ')}`,
+    );
   }
   const missing = REQUIRED[command].filter((name) => (env[name] ?? '') === '');
   if (missing.length > 0) {
-    throw envInvalid(`${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing`, `${command} needs ${REQUIRED[command].join(', ')}`);
+    throw envInvalid(
+      `${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing`,
+      `${command} needs ${REQUIRED[command].join(', ')}`,
+    );
   }
   const concerned = REQUIRED[command].includes('CNI_CONTAINERID');
   return {
@@ -52,12 +58,15 @@ export function allowsOwnNetns(env: Environment): boolean {
 }
 
 function isCommand(text: string): text is Command {
-  return text in REQUIRED;
+  return Object.hasOwn(REQUIRED, text);
 }
 
 function checkContainerId(text: string): string {
   if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text)) return text;
-  throw envInvalid(`CNI_CONTAINERID is ${JSON.stringify(text)}`, 'Begin with a letter or digit and use letters, digits, ".", "_" and "-" only');
+  throw envInvalid(
+    `CNI_CONTAINERID is ${JSON.stringify(text)}`,
+    'Begin with a letter or digit and use letters, digits, ".", "_" and "-" only',
+  );
 }
 
 function checkIfName(text: string): string {
@@ -70,7 +79,10 @@ function checkIfName(text: string): string {
           ? 'holds "/", ":" or white space'
           : undefined;
   if (fault === undefined) return text;
-  throw envInvalid(`CNI_IFNAME ${JSON.stringify(text)} ${fault}`, 'Use an interface name of 1 to 15 bytes, such as "eth0"');
+  throw envInvalid(
+    `CNI_IFNAME ${JSON.stringify(text)} ${fault}`,
+    'Use an interface name of 1 to 15 bytes, such as "eth0"',
+  );
 }
 
 function envInvalid(state: string, hint: string): NetplugError {

@@ -11,12 +11,21 @@ import type { CniResult } from './result.ts';
  */
 export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: Call): Promise<CniResult> {
   refuseOrchestrator(call.config);
-  const leases = await ports.watch.time('store', async () => assign(ports, requestOf(call, ipam, undefined), call.signal));
+  const leases = await ports.watch.time('store', async () =>
+    assign(ports, requestOf(call, ipam, undefined), call.signal),
+  );
   const ips = leases.map(({ address, block }) => ({
     address: `${formatAddress(address)}/${String(block.prefixBits)}`,
     gateway: GATEWAYS[address.family],
   }));
-  ports.log.info('addresses assigned', { ...callFacts(call), addresses: ips.map(({ address }) => address), ...ports.watch.facts() });
-  const routes = leases.map(({ address }) => ({ dst: address.family === 4 ? '0.0.0.0/0' : '::/0', gw: GATEWAYS[address.family] }));
+  ports.log.info('addresses assigned', {
+    ...callFacts(call),
+    addresses: ips.map(({ address }) => address),
+    ...ports.watch.facts(),
+  });
+  const routes = leases.map(({ address }) => ({
+    dst: address.family === 4 ? '0.0.0.0/0' : '::/0',
+    gw: GATEWAYS[address.family],
+  }));
   return { interfaces: [], ips, routes, dns: {} };
 }

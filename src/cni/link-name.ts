@@ -10,7 +10,10 @@ import { type Mac, macFromHash } from '../net/mac.ts';
  * container id when no pod is known. Interfaces other than `eth0` add `.<interface>`, so that two links of one pod
  * never share a name.
  */
-export function hostLinkName(pod: Pick<PodIdentity, 'namespace' | 'name'> | undefined, { containerId, ifName }: Attachment): string {
+export function hostLinkName(
+  pod: Pick<PodIdentity, 'namespace' | 'name'> | undefined,
+  { containerId, ifName }: Attachment,
+): string {
   const workload = pod === undefined ? containerId : `${pod.namespace}.${pod.name}`;
   const seed = ifName === 'eth0' ? workload : `${workload}.${ifName}`;
   return HOST_LINK_PREFIX + createHash('sha1').update(seed).digest('hex').slice(0, 11);

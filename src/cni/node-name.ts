@@ -17,10 +17,14 @@ export function resolveNodeName({ configured, hostname, registered }: NodeNameSo
   const name = configured ?? hostname;
   if (registered === undefined || registered === name) return name as NodeName; // decoded here: option, host name or agent
   const source = configured === undefined ? `the host name is "${hostname}"` : `option nodename is "${configured}"`;
-  throw new NetplugError('node/name-mismatch', `Cannot tell the name of this node: ${source}, but the node agent registered it as "${registered}"`, {
-    hint: `Set nodename to "${registered}" in the network configuration`,
-    facts: { configured, hostname, registered },
-  });
+  throw new NetplugError(
+    'node/name-mismatch',
+    `Cannot tell the name of this node: ${source}, but the node agent registered it as "${registered}"`,
+    {
+      hint: `Set nodename to "${registered}" in the network configuration`,
+      facts: { configured, hostname, registered },
+    },
+  );
 }
 
 /** Every name under which this node may hold addresses; DEL and GC look under each, so that a wrong name leaks none. */

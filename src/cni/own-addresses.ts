@@ -19,7 +19,9 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   const { store } = ports;
   return {
     async acquire(call, endpointOf) {
-      const leases = await ports.watch.time('store', async () => assign(ports, requestOf(call, ipam, endpointOf), call.signal));
+      const leases = await ports.watch.time('store', async () =>
+        assign(ports, requestOf(call, ipam, endpointOf), call.signal),
+      );
       return {
         addresses: leases.map(({ address }) => address),
         dns: {},
@@ -50,9 +52,13 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
         .map(({ address }) => formatAddress(address));
       const difference = differingSet(addresses.map(formatAddress), held);
       if (difference === undefined) return;
-      throw new NetplugError('check/mismatch', `Cannot confirm the addresses of container "${call.attachment.containerId}": the address manager ${difference}`, {
-        hint: 'Recreate the pod; "netplugctl ipam show --ip" tells who holds an address',
-      });
+      throw new NetplugError(
+        'check/mismatch',
+        `Cannot confirm the addresses of container "${call.attachment.containerId}": the address manager ${difference}`,
+        {
+          hint: 'Recreate the pod; "netplugctl ipam show --ip" tells who holds an address',
+        },
+      );
     },
 
     async collect(call, keeps) {
@@ -75,10 +81,15 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   };
 }
 
-function endpointRelease(call: Call): { id: ReturnType<typeof endpointIdOf>; isSame: (endpoint: WorkloadEndpoint) => boolean } | undefined {
+function endpointRelease(
+  call: Call,
+): { id: ReturnType<typeof endpointIdOf>; isSame: (endpoint: WorkloadEndpoint) => boolean } | undefined {
   const id = call.endpointId;
   if (id === undefined) return undefined;
-  return { id, isSame: ({ spec }) => spec.containerID === call.attachment.containerId && spec.network === call.attachment.network };
+  return {
+    id,
+    isSame: ({ spec }) => spec.containerID === call.attachment.containerId && spec.network === call.attachment.network,
+  };
 }
 
 async function takeBack(

@@ -26,4 +26,3 @@ export function requestOf(call: Call, ipam: OwnIpam, endpointOf: EndpointOf | un
 function requestedAddresses({ runtime }: Netconf, fromArgs: readonly Address[]): readonly Address[] {
   return runtime.ips.length > 0 ? runtime.ips : fromArgs;
 }
-

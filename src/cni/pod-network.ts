@@ -47,7 +47,12 @@ export function planEndpoint(call: Call, addresses: readonly Address[]): Workloa
     apiVersion: 'netplug.io/v3',
     kind: 'WorkloadEndpoint',
     metadata: {
-      name: endpointName({ node, orchestrator, workload: pod?.name ?? attachment.containerId, endpoint: attachment.ifName }),
+      name: endpointName({
+        node,
+        orchestrator,
+        workload: pod?.name ?? attachment.containerId,
+        endpoint: attachment.ifName,
+      }),
       namespace,
       labels: { 'netplug/namespace': namespace, 'netplug/orchestrator': orchestrator },
     },
@@ -77,7 +82,11 @@ export function resultOf(network: PodNetwork, more: { mtu: number; dns: CniResul
       { name: network.hostLinkName, mac: HOST_MAC, mtu: more.mtu },
       { name: network.podLinkName, mac: network.podMac, mtu: more.mtu, sandbox: network.netns },
     ],
-    ips: network.addresses.map((address) => ({ address: formatCidr(hostCidr(address)), gateway: GATEWAYS[address.family], interface: 1 })),
+    ips: network.addresses.map((address) => ({
+      address: formatCidr(hostCidr(address)),
+      gateway: GATEWAYS[address.family],
+      interface: 1,
+    })),
     routes: network.routes.map((cidr) => ({ dst: formatCidr(cidr), gw: GATEWAYS[cidr.base.family] })),
     dns: more.dns,
   };
@@ -94,15 +103,21 @@ export function firstDifference(network: PodNetwork, state: PodNetworkState): st
   const host = `interface "${network.hostLinkName}" of the host`;
   const pod = `interface "${network.podLinkName}" of the pod`;
   if (hostLink === undefined) return `${host} is missing`;
-  if (!isOwnLink(hostLink, network)) return `${host} belongs to ${hostLink.owner === undefined ? 'nobody known' : `container "${hostLink.owner.containerId}"`}`;
+  if (!isOwnLink(hostLink, network))
+    return `${host} belongs to ${hostLink.owner === undefined ? 'nobody known' : `container "${hostLink.owner.containerId}"`}`;
   if (podLink === undefined) return `${pod} is missing`;
-  if (podLink.peerIndex !== undefined && podLink.peerIndex !== hostLink.index) return `${pod} is not the other end of "${network.hostLinkName}"`;
+  if (podLink.peerIndex !== undefined && podLink.peerIndex !== hostLink.index)
+    return `${pod} is not the other end of "${network.hostLinkName}"`;
   if (!hostLink.isUp) return `${host} is down`;
   if (!podLink.isUp) return `${pod} is down`;
   if (hostLink.mac !== HOST_MAC) return `${host} has MAC ${hostLink.mac} instead of ${HOST_MAC}`;
   if (podLink.mac !== network.podMac) return `${pod} has MAC ${podLink.mac} instead of ${network.podMac}`;
-  for (const [name, { mtu }] of [[host, hostLink], [pod, podLink]] as const) {
-    if (network.mtu !== undefined && mtu !== network.mtu) return `${name} has MTU ${String(mtu)} instead of ${String(network.mtu)}`;
+  for (const [name, { mtu }] of [
+    [host, hostLink],
+    [pod, podLink],
+  ] as const) {
+    if (network.mtu !== undefined && mtu !== network.mtu)
+      return `${name} has MTU ${String(mtu)} instead of ${String(network.mtu)}`;
   }
   return sets(network, state).find((difference) => difference !== undefined);
 }
@@ -112,7 +127,10 @@ function sets(network: PodNetwork, state: PodNetworkState): (string | undefined)
   const routes = network.routes.map((cidr) => `${formatCidr(cidr)} via ${GATEWAYS[cidr.base.family]}`);
   const hostRoutes = network.addresses.map(formatAddress);
   const missing = (what: string, expected: readonly string[], found: readonly string[]): string | undefined => {
-    const difference = differingSet(expected, found.filter((text) => expected.includes(text)));
+    const difference = differingSet(
+      expected,
+      found.filter((text) => expected.includes(text)),
+    );
     return difference === undefined ? undefined : `${what} ${difference}`;
   };
   const families = new Set(network.addresses.map(({ family }) => family));
@@ -120,8 +138,14 @@ function sets(network: PodNetwork, state: PodNetworkState): (string | undefined)
   return [
     missing(`interface "${network.podLinkName}" of the pod`, addresses, state.podAddresses),
     missing('the routing table of the pod', routes, state.podRoutes),
-    missing('the routing table of the host', hostRoutes, state.hostRoutes.map((text) => text.split('/')[0] ?? text)),
+    missing(
+      'the routing table of the host',
+      hostRoutes,
+      state.hostRoutes.map((text) => text.split('/')[0] ?? text),
+    ),
     state.wrongSysctls.length === 0 ? undefined : `a setting of the host is off: ${state.wrongSysctls.join(', ')}`,
-    forwarding.length === 0 ? undefined : `IP forwarding of the pod is ${network.allowIpForwarding ? 'off' : 'on'} for IPv${forwarding.join(', IPv')}`,
+    forwarding.length === 0
+      ? undefined
+      : `IP forwarding of the pod is ${network.allowIpForwarding ? 'off' : 'on'} for IPv${forwarding.join(', IPv')}`,
   ];
 }

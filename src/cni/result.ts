@@ -35,7 +35,9 @@ export interface ResultRoute {
 export function renderResult(result: CniResult, version: CniVersion): Record<string, unknown> {
   if (version === '0.1.0' || version === '0.2.0') return renderByFamily(result, version);
   const isOld = version.startsWith('0.');
-  const interfaces = result.interfaces.map(({ mtu, ...rest }) => (version === '1.1.0' && mtu !== undefined ? { ...rest, mtu } : rest));
+  const interfaces = result.interfaces.map(({ mtu, ...rest }) =>
+    version === '1.1.0' && mtu !== undefined ? { ...rest, mtu } : rest,
+  );
   const ips = result.ips.map((ip) => (isOld ? { version: isV6(ip.address) ? '6' : '4', ...ip } : ip));
   return {
     cniVersion: version,
@@ -51,7 +53,11 @@ function renderByFamily({ ips, routes, dns }: CniResult, version: CniVersion): R
     const ip = ips.find(({ address }) => isV6(address) === wantsV6);
     if (ip === undefined) return undefined;
     const own = routes.filter(({ dst }) => isV6(dst) === wantsV6);
-    return { ip: ip.address, ...(ip.gateway === undefined ? {} : { gateway: ip.gateway }), ...(own.length === 0 ? {} : { routes: own }) };
+    return {
+      ip: ip.address,
+      ...(ip.gateway === undefined ? {} : { gateway: ip.gateway }),
+      ...(own.length === 0 ? {} : { routes: own }),
+    };
   };
   const ip4 = side(false);
   const ip6 = side(true);
@@ -86,7 +92,11 @@ function parseIp(ip: Record<string, unknown>): ResultIp | undefined {
   const address = textOf(ip['address']);
   if (address === undefined || tryReadCidr(address) === undefined) return undefined;
   const index = ip['interface'];
-  return { address, ...optional('gateway', textOf(ip['gateway'])), ...(typeof index === 'number' ? { interface: index } : {}) };
+  return {
+    address,
+    ...optional('gateway', textOf(ip['gateway'])),
+    ...(typeof index === 'number' ? { interface: index } : {}),
+  };
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

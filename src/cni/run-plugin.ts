@@ -51,12 +51,21 @@ export interface Answer {
   readonly status: 0 | 1;
 }
 
-const BEFORE_CONFIG: LogSettings = { level: 'INFO', filePath: undefined, fileMaxSizeMb: 100, fileMaxAgeDays: 30, fileMaxCount: 10 };
+const BEFORE_CONFIG: LogSettings = {
+  level: 'INFO',
+  filePath: undefined,
+  fileMaxSizeMb: 100,
+  fileMaxAgeDays: 30,
+  fileMaxCount: 10,
+};
 
 /** Serves one call of the runtime, from environment and stdin to the answer; never throws. */
 export async function runPlugin(program: Program, around: Surroundings): Promise<Answer> {
   const watch = new Stopwatch(around.clock);
-  const told: { version: CniVersion | undefined; log: Log } = { version: undefined, log: around.openLog(BEFORE_CONFIG) };
+  const told: { version: CniVersion | undefined; log: Log } = {
+    version: undefined,
+    log: around.openLog(BEFORE_CONFIG),
+  };
   try {
     const invocation = decodeInvocation(around.env);
     const limits = deadlines(around.env, invocation.command, around.interrupted);
@@ -95,7 +104,11 @@ interface Serving {
 
 async function serve(serving: Serving): Promise<CniResult | undefined> {
   const { invocation, config, around, program, log, watch } = serving;
-  const names: NodeNameSources = { configured: config.nodename, hostname: around.hostname, registered: around.readRegisteredName() };
+  const names: NodeNameSources = {
+    configured: config.nodename,
+    hostname: around.hostname,
+    registered: around.readRegisteredName(),
+  };
   const isCleaning = invocation.command === 'DEL' || invocation.command === 'GC';
   const nodes = isCleaning ? possibleNodeNames(names) : [resolveNodeName(names)];
   await using store = around.openStore(config.datastore);
@@ -113,7 +126,8 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
   let result: CniResult | undefined;
   for (const node of nodes) {
     const call = decodeCall(serving, node, serving.limits);
-    result = program === 'netplug' ? await serveNetwork(ports, call, invocation) : await serveIpam(ports, call, invocation);
+    result =
+      program === 'netplug' ? await serveNetwork(ports, call, invocation) : await serveIpam(ports, call, invocation);
   }
   return result;
 }
@@ -132,7 +146,10 @@ function knownVersion(raw: unknown): CniVersion | undefined {
 function nameThePhase(cause: unknown, watch: Stopwatch): unknown {
   if (!isNetplugError(cause, 'cni/deadline') || watch.current === undefined) return cause;
   const { hint } = cause;
-  return new NetplugError('cni/deadline', `${cause.message}, waiting for the ${watch.current}`, { ...(hint === undefined ? {} : { hint }), cause });
+  return new NetplugError('cni/deadline', `${cause.message}, waiting for the ${watch.current}`, {
+    ...(hint === undefined ? {} : { hint }),
+    cause,
+  });
 }
 
 function factsOf(env: Surroundings['env']): Record<string, string | undefined> {

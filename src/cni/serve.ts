@@ -15,7 +15,11 @@ import type { CniResult } from './result.ts';
 import { status } from './status.ts';
 
 /** Carries out one verb of the main plugin. */
-export async function serveNetwork(ports: CniPorts, call: Call, { command, path }: Invocation): Promise<CniResult | undefined> {
+export async function serveNetwork(
+  ports: CniPorts,
+  call: Call,
+  { command, path }: Invocation,
+): Promise<CniResult | undefined> {
   const source = sourceOf(ports, call, path);
   switch (command) {
     case 'ADD':
@@ -55,7 +59,10 @@ export async function serveIpam(ports: CniPorts, call: Call, { command }: Invoca
       await source.release(call, Promise.resolve());
       break;
     case 'CHECK':
-      await source.check(call, readPrevious(call).ips.flatMap(({ address }) => tryReadCidr(address)?.address ?? []));
+      await source.check(
+        call,
+        readPrevious(call).ips.flatMap(({ address }) => tryReadCidr(address)?.address ?? []),
+      );
       break;
     case 'GC': {
       const keeps = keepsOf(ports, call);

@@ -4,7 +4,11 @@ import type { Keeps } from './address-source.ts';
 import type { Call } from './call.ts';
 
 /** Endpoints of the call's node and network whose attachment is not kept. */
-export async function staleEndpoints(store: Store, call: Call, keeps: Keeps): Promise<readonly Stored<WorkloadEndpoint>[]> {
+export async function staleEndpoints(
+  store: Store,
+  call: Call,
+  keeps: Keeps,
+): Promise<readonly Stored<WorkloadEndpoint>[]> {
   const endpoints = await store.listEndpoints(call.node, call.signal);
   return endpoints.filter(
     ({ value: { spec } }) =>

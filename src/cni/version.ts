@@ -13,7 +13,11 @@ export function versionAnswer(asked: CniVersion | undefined): Record<string, unk
 export function assertVerbAllowed(command: Command, version: CniVersion): void {
   const since = SINCE[command];
   if (since === undefined || CNI_VERSIONS.indexOf(version) >= CNI_VERSIONS.indexOf(since)) return;
-  throw new NetplugError('cni/version-unsupported', `Cannot serve ${command}: cniVersion "${version}" has no such verb`, {
-    hint: `Set cniVersion to "${since}" or later`,
-  });
+  throw new NetplugError(
+    'cni/version-unsupported',
+    `Cannot serve ${command}: cniVersion "${version}" has no such verb`,
+    {
+      hint: `Set cniVersion to "${since}" or later`,
+    },
+  );
 }

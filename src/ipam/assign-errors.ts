@@ -9,22 +9,30 @@ import type { Knowledge, Want } from './plan-assign.ts';
 /** A holder as people know it: its pod, or else its container. */
 export function describeHolder(holder: Allocation): string {
   const who =
-    holder.pod === undefined ? `container "${holder.containerId}"` : `pod "${holder.namespace ?? 'default'}/${holder.pod}"`;
+    holder.pod === undefined
+      ? `container "${holder.containerId}"`
+      : `pod "${holder.namespace ?? 'default'}/${holder.pod}"`;
   return `${who} on node "${holder.node}" since ${holder.at}`;
 }
 
 export function addressTaken(address: Address, holder: Allocation): NetplugError {
-  return new NetplugError('ipam/address-taken', `Cannot assign ${formatAddress(address)}: held by ${describeHolder(holder)}`, {
-    hint: 'Ask for another address, or wait until the holder is gone; "netplugctl ipam check" tells whether it is a leak',
-    facts: { address: formatAddress(address), holder: holder.containerId, node: holder.node },
-  });
+  return new NetplugError(
+    'ipam/address-taken',
+    `Cannot assign ${formatAddress(address)}: held by ${describeHolder(holder)}`,
+    {
+      hint: 'Ask for another address, or wait until the holder is gone; "netplugctl ipam check" tells whether it is a leak',
+      facts: { address: formatAddress(address), holder: holder.containerId, node: holder.node },
+    },
+  );
 }
 
 export function strictAffinity(address: Address, block: IpBlock): NetplugError {
   return new NetplugError(
     'ipam/strict-affinity',
     `Cannot assign ${formatAddress(address)}: block ${formatCidr(block.cidr)} belongs to ${block.node === undefined ? 'no node' : `node "${block.node}"`} and strict affinity is on`,
-    { hint: 'Run the pod on that node, ask for another address, or set strictAffinity to false in the IPAMConfiguration' },
+    {
+      hint: 'Run the pod on that node, ask for another address, or set strictAffinity to false in the IPAMConfiguration',
+    },
   );
 }
 
@@ -67,7 +75,9 @@ function whyFull(pool: Pool, { known, atLimit, node }: { known: Knowledge; atLim
     .filter(({ cidr }) => cidrContains(pool.cidr, cidr));
   const blocks = [...new Map(inside.map((block) => [formatCidr(block.cidr), block])).values()];
   const held = blocks.reduce((sum, { slots }) => sum + slots.size, 0);
-  const reserved = view.reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr)).filter((cidr) => cidrContains(pool.cidr, cidr) || cidrContains(cidr, pool.cidr));
+  const reserved = view.reservations
+    .flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr))
+    .filter((cidr) => cidrContains(pool.cidr, cidr) || cidrContains(cidr, pool.cidr));
   const parts = [`${String(held)} of ${String(cidrSize(pool.cidr))} addresses held`];
   if (reserved.length > 0) parts.push(`reserved: ${reserved.map(formatCidr).join(', ')}`);
   if (atLimit) parts.push(`the node owns ${String(view.owned.length)} blocks, its limit`);

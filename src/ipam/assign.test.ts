@@ -30,11 +30,17 @@ describe('assigning', () => {
   });
 
   it('skips reserved addresses, but gives one that is asked for', async () => {
-    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/29', { blockSize: 29 }), reservationOf('r', ['10.0.0.0/30', '10.0.0.4/32']));
+    const ipam = await IpamBench.with(
+      poolOf('v4', '10.0.0.0/29', { blockSize: 29 }),
+      reservationOf('r', ['10.0.0.0/30', '10.0.0.4/32']),
+    );
     const given = [];
     for (const container of containers(3)) given.push(...(await ipam.addresses(container)));
     expect(given.sort()).toEqual(['10.0.0.5', '10.0.0.6', '10.0.0.7']);
-    await expect(ipam.assign('c9')).rejects.toMatchObject({ code: 'ipam/exhausted', message: expect.stringContaining('reserved') });
+    await expect(ipam.assign('c9')).rejects.toMatchObject({
+      code: 'ipam/exhausted',
+      message: expect.stringContaining('reserved'),
+    });
     expect(await ipam.addresses('c10', { ip: '10.0.0.4' })).toEqual(['10.0.0.4']);
   });
 
@@ -48,7 +54,10 @@ describe('assigning', () => {
   });
 
   it('does not borrow under strict affinity, and says so', async () => {
-    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', { blockSize: 30 }), ipamConfigurationOf({ strictAffinity: true }));
+    const ipam = await IpamBench.with(
+      poolOf('v4', '10.0.0.0/30', { blockSize: 30 }),
+      ipamConfigurationOf({ strictAffinity: true }),
+    );
     await ipam.assign('c1', { node: 'n1' });
     await expect(ipam.assign('c2', { node: 'n2' })).rejects.toMatchObject({
       code: 'ipam/exhausted',
@@ -57,7 +66,10 @@ describe('assigning', () => {
   });
 
   it('takes over a block of another node that has emptied, even under strict affinity', async () => {
-    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', { blockSize: 30 }), ipamConfigurationOf({ strictAffinity: true }));
+    const ipam = await IpamBench.with(
+      poolOf('v4', '10.0.0.0/30', { blockSize: 30 }),
+      ipamConfigurationOf({ strictAffinity: true }),
+    );
     await ipam.assign('c1', { node: 'n1' });
     await ipam.release('c1', 'n1');
     await ipam.assign('c2', { node: 'n2' });
@@ -65,10 +77,15 @@ describe('assigning', () => {
   });
 
   it('keeps to the limit of blocks per node and then borrows', async () => {
-    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/28', { blockSize: 30 }), ipamConfigurationOf({ maxBlocksPerNode: 1 }));
+    const ipam = await IpamBench.with(
+      poolOf('v4', '10.0.0.0/28', { blockSize: 30 }),
+      ipamConfigurationOf({ maxBlocksPerNode: 1 }),
+    );
     await ipam.assign('x', { node: 'n2' });
     for (const container of containers(5)) await ipam.assign(container, { node: 'n1' });
-    const owners = [...ipam.database.state().blocks.values()].map(({ value }) => (typeof value === 'symbol' ? value : value.node));
+    const owners = [...ipam.database.state().blocks.values()].map(({ value }) =>
+      typeof value === 'symbol' ? value : value.node,
+    );
     expect(owners.sort()).toEqual(['n1', 'n2']);
   });
 
@@ -90,8 +107,14 @@ describe('pools', () => {
   });
 
   it('asked for by name or CIDR win over node selectors [prec-netconf]', async () => {
-    const ipam = await IpamBench.with(poolOf('blue', '10.1.0.0/24', { nodeSelector: "zone == 'blue'" }), poolOf('green', '10.2.0.0/24'));
-    expect((await ipam.assign('c1', { pools: ['blue'] }))[0]).toMatchObject({ pool: 'blue', allocation: { chosenBy: 'netconf' } });
+    const ipam = await IpamBench.with(
+      poolOf('blue', '10.1.0.0/24', { nodeSelector: "zone == 'blue'" }),
+      poolOf('green', '10.2.0.0/24'),
+    );
+    expect((await ipam.assign('c1', { pools: ['blue'] }))[0]).toMatchObject({
+      pool: 'blue',
+      allocation: { chosenBy: 'netconf' },
+    });
     expect((await ipam.assign('c2', { pools: ['10.1.0.0/24'] }))[0]?.pool).toBe('blue');
   });
 
@@ -150,14 +173,18 @@ describe('a certain address', () => {
   it('must lie in a pool that is not disabled', async () => {
     const ipam = await IpamBench.with(poolOf('off', '10.0.0.0/24', { disabled: true }));
     await expect(ipam.assign('c1', { ip: '10.9.0.1' })).rejects.toMatchObject({ code: 'ipam/address-not-in-pool' });
-    await expect(ipam.assign('c1', { ip: '10.0.0.1' })).rejects.toMatchObject({ message: expect.stringContaining('"off" is disabled') });
+    await expect(ipam.assign('c1', { ip: '10.0.0.1' })).rejects.toMatchObject({
+      message: expect.stringContaining('"off" is disabled'),
+    });
   });
 
   it('in a block of another node is refused under strict affinity', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'), ipamConfigurationOf({ strictAffinity: true }));
     const [held] = await ipam.assign('c1', { node: 'n2' });
     const neighbour = held === undefined ? '' : formatAddress(addressAt(held.block, 63));
-    await expect(ipam.assign('c2', { node: 'n1', ip: neighbour })).rejects.toMatchObject({ code: 'ipam/strict-affinity' });
+    await expect(ipam.assign('c2', { node: 'n1', ip: neighbour })).rejects.toMatchObject({
+      code: 'ipam/strict-affinity',
+    });
     expect(await ipam.addresses('c3', { node: 'n2', ip: neighbour })).toEqual([neighbour]);
   });
 });
@@ -166,7 +193,9 @@ describe('a lost or unknown answer', () => {
   it('after a commit that happened leads to the same address on the next try', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     let failures = 1;
-    ipam.faulty({ fault: (operation) => (operation === 'commit' && failures-- > 0 ? { kind: 'unavailable-after' } : undefined) });
+    ipam.faulty({
+      fault: (operation) => (operation === 'commit' && failures-- > 0 ? { kind: 'unavailable-after' } : undefined),
+    });
     await expect(ipam.assign('c1')).rejects.toMatchObject({ code: 'store/unavailable' });
     expect((await ipam.assign('c1'))[0]?.isNew).toBe(false);
   });
@@ -174,7 +203,9 @@ describe('a lost or unknown answer', () => {
   it('of a race is tried again', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     let conflicts = 5;
-    ipam.faulty({ fault: (operation) => (operation === 'commit' && conflicts-- > 0 ? { kind: 'conflict' } : undefined) });
+    ipam.faulty({
+      fault: (operation) => (operation === 'commit' && conflicts-- > 0 ? { kind: 'conflict' } : undefined),
+    });
     expect(await ipam.assign('c1')).toHaveLength(1);
   });
 });

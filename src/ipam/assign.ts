@@ -62,7 +62,11 @@ export async function rehearseAssign(ports: IpamPorts, request: AssignRequest, s
 
 async function planWithReads(
   store: Store,
-  { request, view, allocations }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
+  {
+    request,
+    view,
+    allocations,
+  }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
   signal: AbortSignal,
 ): Promise<{ leases: readonly Lease[]; changes: readonly Change[] }> {
   const pools = readPools(view.pools);
@@ -83,7 +87,11 @@ async function planWithReads(
 
 function wantsOf(
   { pools: choices, addresses, node }: AssignRequest,
-  { view, pools, allocations }: { view: NodeView; pools: readonly Pool[]; allocations: ReadonlyMap<Family, Allocation> },
+  {
+    view,
+    pools,
+    allocations,
+  }: { view: NodeView; pools: readonly Pool[]; allocations: ReadonlyMap<Family, Allocation> },
 ): Want[] {
   const nodeLabels = view.node?.metadata.labels ?? {};
   const wants: Want[] = [];
@@ -97,9 +105,13 @@ function wantsOf(
     wants.push({ family, selection, address, allocation: { ...allocation, chosenBy } });
   }
   if (wants.length > 0) return wants;
-  throw new NetplugError('ipam/request-invalid', `Cannot assign an address on node "${node}": neither family is asked for`, {
-    hint: 'Set ipam.assign_ipv4 or ipam.assign_ipv6 to "true"',
-  });
+  throw new NetplugError(
+    'ipam/request-invalid',
+    `Cannot assign an address on node "${node}": neither family is asked for`,
+    {
+      hint: 'Set ipam.assign_ipv4 or ipam.assign_ipv6 to "true"',
+    },
+  );
 }
 
 /** Allocation ids are drawn once, so that a retry after an unknown outcome is recognised as the same attempt. */
@@ -116,11 +128,22 @@ function draftAllocations({ clock, random }: Patience, request: AssignRequest): 
     }
   }
   const at = new Date(clock.now()).toISOString();
-  const identity = pod === undefined ? {} : { namespace: pod.namespace, pod: pod.name, ...(pod.uid === undefined ? {} : { podUid: pod.uid }) };
+  const identity =
+    pod === undefined
+      ? {}
+      : { namespace: pod.namespace, pod: pod.name, ...(pod.uid === undefined ? {} : { podUid: pod.uid }) };
   return new Map(
     FAMILIES.map((family) => [
       family,
-      { id: random.id(), handle: handleOf(attachment), node, ...attachment, ...identity, at, chosenBy: 'node-selector' },
+      {
+        id: random.id(),
+        handle: handleOf(attachment),
+        node,
+        ...attachment,
+        ...identity,
+        at,
+        chosenBy: 'node-selector',
+      },
     ]),
   );
 }
@@ -128,7 +151,8 @@ function draftAllocations({ clock, random }: Patience, request: AssignRequest): 
 function endpointChanges(request: AssignRequest, view: NodeView, leases: readonly Lease[]): Change[] {
   const endpoint = request.endpoint?.(leases);
   if (endpoint === undefined) return [];
-  const isWritten = view.endpoint !== undefined && JSON.stringify(view.endpoint.value.spec) === JSON.stringify(endpoint.spec);
+  const isWritten =
+    view.endpoint !== undefined && JSON.stringify(view.endpoint.value.spec) === JSON.stringify(endpoint.spec);
   return isWritten ? [] : [{ kind: 'put-endpoint', endpoint }];
 }
 
@@ -142,9 +166,13 @@ async function patientlyBackOff(patience: Patience, attempt: number, signal: Abo
     await backOff(patience, attempt, signal);
   } catch (cause) {
     if (attempt === 0) throw cause;
-    throw new NetplugError('store/conflict', `Cannot write the address: ${String(attempt)} tries lost to other writers`, {
-      hint: 'Try again; if it goes on, look for a process that writes the blocks of this node without pause',
-      cause,
-    });
+    throw new NetplugError(
+      'store/conflict',
+      `Cannot write the address: ${String(attempt)} tries lost to other writers`,
+      {
+        hint: 'Try again; if it goes on, look for a process that writes the blocks of this node without pause',
+        cause,
+      },
+    );
   }
 }

@@ -35,7 +35,11 @@ export interface PoolQuestion {
 }
 
 export function readPools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
-  return stored.map((pool) => ({ stored: pool, name: pool.value.metadata.name, cidr: parseCidr(pool.value.spec.cidr) }));
+  return stored.map((pool) => ({
+    stored: pool,
+    name: pool.value.metadata.name,
+    cidr: parseCidr(pool.value.spec.cidr),
+  }));
 }
 
 /**
@@ -49,7 +53,12 @@ export function choosePools(pools: readonly Pool[], question: PoolQuestion): Poo
   const asked = refs?.map((ref) => findAsked(pools, ref, question));
   const verdicts = ofFamily.map((pool) => ({ pool, verdict: verdictOn(pool, asked, question) }));
   const eligible = asked ?? verdicts.filter(({ verdict }) => verdict === 'eligible').map(({ pool }) => pool);
-  return { family, eligible: [...new Set(eligible)], verdicts, chosenBy: asked === undefined ? 'node-selector' : 'netconf' };
+  return {
+    family,
+    eligible: [...new Set(eligible)],
+    verdicts,
+    chosenBy: asked === undefined ? 'node-selector' : 'netconf',
+  };
 }
 
 function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels, use }: PoolQuestion): PoolVerdict {
@@ -73,10 +82,14 @@ function findAsked(pools: readonly Pool[], ref: PoolRef, { family, use }: PoolQu
           : `its allowedUses are ${spec.allowedUses.join(', ')}`
       : `it is an IPv${String(pool.cidr.base.family)} pool`;
   if (reason === undefined) return pool;
-  throw new NetplugError('ipam/pool-unusable', `Cannot use pool "${pool.name}" for an IPv${String(family)} address: ${reason}`, {
-    hint: `Name another pool (${listPools(pools, family)}), or change this one`,
-    facts: { pool: pool.name, cidr: formatCidr(pool.cidr) },
-  });
+  throw new NetplugError(
+    'ipam/pool-unusable',
+    `Cannot use pool "${pool.name}" for an IPv${String(family)} address: ${reason}`,
+    {
+      hint: `Name another pool (${listPools(pools, family)}), or change this one`,
+      facts: { pool: pool.name, cidr: formatCidr(pool.cidr) },
+    },
+  );
 }
 
 function poolNotFound(pools: readonly Pool[], ref: PoolRef, family: Family): NetplugError {

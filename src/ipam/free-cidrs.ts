@@ -28,6 +28,7 @@ export function* freeCidrs(
 /** 64-bit FNV-1a: even for names that differ in their last digit only. */
 function hash(text: string): bigint {
   let state = 0xcbf29ce484222325n;
-  for (const byte of new TextEncoder().encode(text)) state = BigInt.asUintN(64, (state ^ BigInt(byte)) * 0x100000001b3n);
+  for (const byte of new TextEncoder().encode(text))
+    state = BigInt.asUintN(64, (state ^ BigInt(byte)) * 0x100000001b3n);
   return state ^ (state >> 32n);
 }

@@ -3,7 +3,16 @@ import type { Change, Claim, NodeView, Stored } from '../datastore/store.ts';
 import { type Allocation, emptyBlock, holderOf, type IpBlock, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
-import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf, parseCidr } from '../net/cidr.ts';
+import {
+  addressAt,
+  type Cidr,
+  cidrAround,
+  cidrContains,
+  compareCidrs,
+  formatCidr,
+  ordinalOf,
+  parseCidr,
+} from '../net/cidr.ts';
 import type { Pool, PoolSelection } from './choose-pools.ts';
 import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
 import { freeCidrs } from './free-cidrs.ts';
@@ -68,7 +77,9 @@ export function planAssign(known: Knowledge, node: NodeName, wants: readonly Wan
   const desk: Desk = { known, node, drafts, reserved: reservedCidrs(known.view) };
   const leases: Lease[] = [];
   for (const want of wants) {
-    const step = heldLease(desk, want) ?? (want.address === undefined ? planNext(desk, want) : planExact(desk, want, want.address));
+    const step =
+      heldLease(desk, want) ??
+      (want.address === undefined ? planNext(desk, want) : planExact(desk, want, want.address));
     if ('kind' in step) return step;
     leases.push(step);
   }
@@ -97,7 +108,13 @@ function heldLease({ drafts, known }: Desk, want: Want): Lease | undefined {
           { hint: 'Remove the pod from the network (DEL) before asking for another address' },
         );
       }
-      return { address, allocation, block: block.cidr, pool: poolAround(known.pools, address)?.name ?? '', isNew: false };
+      return {
+        address,
+        allocation,
+        block: block.cidr,
+        pool: poolAround(known.pools, address)?.name ?? '',
+        isNew: false,
+      };
     }
   }
   return undefined;
@@ -132,12 +149,18 @@ function planNext(desk: Desk, want: Want): Step {
   if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
   if (known.claims === undefined) return { kind: 'need-claims', within: eligible.map(({ cidr }) => cidr) };
   // Another process of this node claimed a block since the view was read: use it instead of claiming one more.
-  const fresh = unread(desk, known.claims.filter((claim) => claim.node === node));
+  const fresh = unread(
+    desk,
+    known.claims.filter((claim) => claim.node === node),
+  );
   if (fresh.length > 0) return { kind: 'need-blocks', cidrs: fresh };
 
   const limit = known.view.config.maxBlocksPerNode;
   const atLimit = limit > 0 && own.filter(({ block }) => block.cidr.base.family === want.family).length >= limit;
-  return (atLimit ? undefined : planNewBlock(desk, want, known.claims)) ?? planOthers(desk, want, { atLimit, claims: known.claims });
+  return (
+    (atLimit ? undefined : planNewBlock(desk, want, known.claims)) ??
+    planOthers(desk, want, { atLimit, claims: known.claims })
+  );
 }
 
 function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {
@@ -207,7 +230,8 @@ function nextFree(block: IpBlock, reserved: readonly Cidr[]): number | undefined
 }
 
 function changeOf({ stored, pool, block }: Draft): Change[] {
-  if (stored !== undefined) return stored.value === block ? [] : [{ kind: 'update-block', before: stored, after: block }];
+  if (stored !== undefined)
+    return stored.value === block ? [] : [{ kind: 'update-block', before: stored, after: block }];
   return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored }];
 }
 

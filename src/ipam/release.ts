@@ -17,18 +17,25 @@ export interface ReleaseRequest {
 }
 
 /** Frees what the node holds and `which` names; nothing to free is success. Returns the allocations freed. */
-export async function release(ports: IpamPorts, request: ReleaseRequest, signal: AbortSignal): Promise<readonly Allocation[]> {
+export async function release(
+  ports: IpamPorts,
+  request: ReleaseRequest,
+  signal: AbortSignal,
+): Promise<readonly Allocation[]> {
   const { node, which, endpoint } = request;
   for (let attempt = 0; ; attempt += 1) {
     await backOff(ports, attempt, signal);
-    const view = (attempt === 0 ? request.view : undefined) ?? (await ports.store.readNodeView(node, endpoint?.id, signal));
+    const view =
+      (attempt === 0 ? request.view : undefined) ?? (await ports.store.readNodeView(node, endpoint?.id, signal));
     const blocks = [...view.owned, ...view.borrowed];
     const changes: Change[] = planRelease(blocks, (allocation) => allocation.node === node && which(allocation));
     if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {
       changes.push({ kind: 'delete-endpoint', before: view.endpoint });
     }
     if (changes.length === 0 || (await ports.store.commit(changes, signal)) === 'committed') {
-      return blocks.flatMap(({ value }) => [...value.slots.values()]).filter((held) => held.node === node && which(held));
+      return blocks
+        .flatMap(({ value }) => [...value.slots.values()])
+        .filter((held) => held.node === node && which(held));
     }
   }
 }

@@ -33,10 +33,13 @@ const ops: fc.Arbitrary<Op[]> = fc.array(
   { minLength: 1, maxLength: 24 },
 );
 const faults: fc.Arbitrary<(Fault | undefined)[]> = fc.array(
-  fc.option(fc.constantFrom<Fault>({ kind: 'conflict' }, { kind: 'unavailable-before' }, { kind: 'unavailable-after' }), {
-    nil: undefined,
-    freq: 3,
-  }),
+  fc.option(
+    fc.constantFrom<Fault>({ kind: 'conflict' }, { kind: 'unavailable-before' }, { kind: 'unavailable-after' }),
+    {
+      nil: undefined,
+      freq: 3,
+    },
+  ),
   { maxLength: 40 },
 );
 
@@ -52,21 +55,30 @@ function expectSound(database: MemoryDatabase): void {
   const held = blocks.flatMap((block) => heldAddresses(block).map((holder) => ({ ...holder, block })));
   const texts = held.map(({ address }) => formatAddress(address));
   expect(new Set(texts).size, 'an address is held twice').toBe(texts.length);
-  const perHandle = held.map(({ allocation, address }) => `${allocation.node} ${allocation.handle} ${String(address.family)}`);
+  const perHandle = held.map(
+    ({ allocation, address }) => `${allocation.node} ${allocation.handle} ${String(address.family)}`,
+  );
   expect(new Set(perHandle).size, 'an attachment holds two addresses of a family').toBe(perHandle.length);
   for (const block of blocks) {
     expect(blockFaults(block)).toEqual([]);
-    expect(POOLS.some(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr)), 'a block lies outside every pool').toBe(true);
+    expect(
+      POOLS.some(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr)),
+      'a block lies outside every pool',
+    ).toBe(true);
     expect(blocks.filter((other) => cidrsOverlap(other.cidr, block.cidr))).toHaveLength(1);
   }
 }
 
 /** Runs the script, every node's calls for one container one after the other as a runtime does, all else at once. */
-async function simulate(script: readonly Op[], world: { s: fc.Scheduler; faults: readonly (Fault | undefined)[]; strict: boolean }): Promise<MemoryDatabase> {
+async function simulate(
+  script: readonly Op[],
+  world: { s: fc.Scheduler; faults: readonly (Fault | undefined)[]; strict: boolean },
+): Promise<MemoryDatabase> {
   const database = new MemoryDatabase();
   const signal = new AbortController().signal;
   const quiet = openMemoryStore(database);
-  for (const resource of [...POOLS, ipamConfigurationOf({ strictAffinity: world.strict })]) await quiet.createResource(resource, signal);
+  for (const resource of [...POOLS, ipamConfigurationOf({ strictAffinity: world.strict })])
+    await quiet.createResource(resource, signal);
 
   const queue = [...world.faults];
   let seed = 1;
@@ -99,9 +111,12 @@ async function simulate(script: readonly Op[], world: { s: fc.Scheduler; faults:
         await assign(ports, request, signal);
       }
     };
-    lanes.set(lane, before.then(run).catch((cause: unknown) => {
-      expect(cause).toMatchObject({ code: expect.stringMatching(/^(ipam\/exhausted|store\/)/) });
-    }));
+    lanes.set(
+      lane,
+      before.then(run).catch((cause: unknown) => {
+        expect(cause).toMatchObject({ code: expect.stringMatching(/^(ipam\/exhausted|store\/)/) });
+      }),
+    );
   }
   await world.s.waitFor(Promise.all(lanes.values()));
   return database;
@@ -114,8 +129,14 @@ describe('the address manager under crashes, races and time-outs', () => {
         const database = await simulate(script, { s, ...world });
         expectSound(database);
         const signal = new AbortController().signal;
-        const ports = { store: openMemoryStore(database), clock: virtualClock(), random: seededRandom(0), log: silentLog };
-        for (const node of ['n1', 'n2', 'n3']) await release(ports, { node: nodeName(node), which: () => true }, signal);
+        const ports = {
+          store: openMemoryStore(database),
+          clock: virtualClock(),
+          random: seededRandom(0),
+          log: silentLog,
+        };
+        for (const node of ['n1', 'n2', 'n3'])
+          await release(ports, { node: nodeName(node), which: () => true }, signal);
         expect(blocksOf(database).flatMap((block) => heldAddresses(block))).toEqual([]);
         expectSound(database);
       }),

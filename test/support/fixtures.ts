@@ -27,7 +27,12 @@ export function poolOf(name: string, cidr: string, spec: Partial<IpPool['spec']>
 }
 
 export function reservationOf(name: string, reservedCIDRs: readonly string[]): IpReservation {
-  return { apiVersion: 'netplug.io/v3', kind: 'IPReservation', metadata: { name }, spec: { reservedCIDRs: [...reservedCIDRs] } };
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'IPReservation',
+    metadata: { name },
+    spec: { reservedCIDRs: [...reservedCIDRs] },
+  };
 }
 
 export function ipamConfigurationOf(spec: Partial<IpamConfigurationSpec>): IpamConfiguration {

@@ -41,7 +41,12 @@ export class IpamBench {
   }
 
   ports(): IpamPorts {
-    return { store: openMemoryStore(this.database, this.#options), clock: systemClock, random: systemRandom, log: silentLog };
+    return {
+      store: openMemoryStore(this.database, this.#options),
+      clock: systemClock,
+      random: systemRandom,
+      log: silentLog,
+    };
   }
 
   async assign(container: string, ask: Ask = {}): Promise<readonly Lease[]> {
@@ -55,7 +60,11 @@ export class IpamBench {
 
   async release(container: string, node = 'n1'): Promise<number> {
     const handle = handleOf(attachmentOf(container));
-    const freed = await release(this.ports(), { node: nodeName(node), which: (held) => held.handle === handle }, this.signal);
+    const freed = await release(
+      this.ports(),
+      { node: nodeName(node), which: (held) => held.handle === handle },
+      this.signal,
+    );
     return freed.length;
   }
 }
@@ -65,7 +74,9 @@ export function attachmentOf(containerId: string): { network: string; containerI
 }
 
 export function requestOf(container: string, { node = 'n1', families = '4', pools, ip, pod }: Ask): AssignRequest {
-  const refs = pools?.map((text): PoolRef => (text.includes('/') ? { by: 'cidr', cidr: parseCidr(text) } : { by: 'name', name: text }));
+  const refs = pools?.map((text): PoolRef =>
+    text.includes('/') ? { by: 'cidr', cidr: parseCidr(text) } : { by: 'name', name: text },
+  );
   const choice = refs === undefined ? ANY_POOL : { assign: true, pools: refs };
   const asked: Address[] = ip === undefined ? [] : [parseAddress(ip)];
   return {

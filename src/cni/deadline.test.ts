@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest';
+import { deadlines } from './deadline.ts';
+
+const never = new AbortController().signal;
+
+describe('the deadline of a call', () => {
+  it.each(['0', '-1', 'soon', '1e3', '999999', ' 5'])('refuses NETPLUG_CALL_TIMEOUT=%j', (text) => {
+    expect(() => deadlines({ NETPLUG_CALL_TIMEOUT: text }, 'ADD', never)).toThrow('NETPLUG_CALL_TIMEOUT');
+  });
+
+  it('ends the work before the whole, so that there is time to take back', async () => {
+    const limits = deadlines({ NETPLUG_CALL_TIMEOUT: '0.5' }, 'ADD', never);
+    await new Promise((resolve) => limits.work.addEventListener('abort', resolve, { once: true }));
+    expect(limits.cleanup.aborted).toBe(false);
+    expect(limits.work.reason).toMatchObject({ code: 'cni/deadline', message: expect.stringContaining('0.5 s') });
+  });
+
+  it('ends the work when the caller gives up', () => {
+    const caller = new AbortController();
+    const limits = deadlines({}, 'DEL', caller.signal);
+    caller.abort();
+    expect(limits.work.reason).toMatchObject({ message: 'Cannot finish DEL: the caller gave up' });
+    expect(limits.cleanup.aborted).toBe(false);
+  });
+});

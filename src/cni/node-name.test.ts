@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import { possibleNodeNames, resolveNodeName } from './node-name.ts';
+
+describe('the name of the node', () => {
+  it('is the host name unless the option names another', () => {
+    expect(resolveNodeName({ configured: undefined, hostname: 'host', registered: undefined })).toBe('host');
+    expect(resolveNodeName({ configured: 'node', hostname: 'host', registered: undefined })).toBe('node');
+    expect(resolveNodeName({ configured: 'node', hostname: 'host', registered: 'node' })).toBe('node');
+  });
+
+  it('left out, or another than the agent registered, is refused with both names [err-nodename]', () => {
+    expect(() => resolveNodeName({ configured: undefined, hostname: 'host', registered: 'node' })).toThrow(
+      'the host name is "host", but the node agent registered it as "node"',
+    );
+    expect(() => resolveNodeName({ configured: 'other', hostname: 'host', registered: 'node' })).toThrow(
+      'option nodename is "other", but the node agent registered it as "node"',
+    );
+  });
+
+  it('is no obstacle to cleaning up: every possible name is looked under', () => {
+    expect(possibleNodeNames({ configured: undefined, hostname: 'host', registered: 'node' })).toEqual([
+      'host',
+      'node',
+    ]);
+  });
+});
