@@ -123,6 +123,40 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       expect(host.kernel.listHostLinks()).toEqual([]);
     });
 
+    it('refuses an interface name that another attachment of the pod has, and keeps both its link and a leftover', async () => {
+      await using host = await makeFixture();
+      const [pod, elsewhere] = [await host.newPod(), await host.newPod()];
+      const holder = networkOf(pod, { hostLinkName: 'npl0000000000a' });
+      const leftover = networkOf(elsewhere, { hostLinkName: 'npl0000000000b', addresses: ['10.65.0.2'] });
+      await host.kernel.apply(holder, never);
+      await host.kernel.apply(leftover, never);
+      const refusal = await refusalOf(host.kernel.apply({ ...leftover, netns: pod }, never));
+      expect(refusal.code).toBe('kernel/interface-exists');
+      expect(host.kernel.observe(holder).podLink).toBeDefined();
+      expect(host.kernel.observe(leftover).hostRoutes).toEqual(['10.65.0.2']);
+    });
+
+    it.each(['10.65.0.1', 'fd00:65::1'])('serves a pod that has only %s', async (address) => {
+      await using host = await makeFixture();
+      const network = networkOf(await host.newPod(), { addresses: [address], allowIpForwarding: true });
+      await host.kernel.apply(network, never);
+      const state = host.kernel.observe(network);
+      expect(state).toMatchObject({ hostRoutes: [address], wrongSysctls: [] });
+      expect([state.podAddresses.length, state.podRoutes.length]).toEqual([1, 1]);
+      expect(state.ipForwarding).toEqual({ 4: address.includes('.'), 6: address.includes(':') });
+    });
+
+    it('ends with one whole link when the same network is applied twice at once', async () => {
+      await using host = await makeFixture();
+      const network = networkOf(await host.newPod());
+      const calls = [host.kernel.apply(network, never), host.kernel.apply(network, never)];
+      const outcomes = await Promise.allSettled(calls);
+      expect(outcomes.map(({ status }) => status)).toContain('fulfilled');
+      expect(host.kernel.listHostLinks()).toHaveLength(1);
+      expect(host.kernel.observe(network)).toMatchObject({ podLink: { isUp: true }, wrongSysctls: [] });
+      expect(host.kernel.observe(network).hostRoutes).toHaveLength(2);
+    });
+
     it('leaves nothing when it is aborted before any of its effects', async () => {
       await using host = await makeFixture();
       const network = networkOf(await host.newPod(), { allowIpForwarding: true });

@@ -60,12 +60,12 @@ export async function applyPodNetwork(
   const undo = new Undo();
   try {
     signal.throwIfAborted();
-    createLink(scene);
-    undo.defer(async () => deleteIfThere(host, deleter, network.hostLinkName));
-    const links = { host: linkOf(host, network.hostLinkName), pod: linkOf(inside, network.podLinkName) };
+    const hostLink = createLink(scene);
+    undo.defer(async () => deleter.delete(hostLink));
+    const podLink = linkOf(inside, network.podLinkName);
     signal.throwIfAborted();
-    host.request(`name the owner of interface "${network.hostLinkName}"`, setLinkAlias(links.host.index, alias));
-    configureHostLink(scene, links.host);
+    host.request(`name the owner of interface "${hostLink.name}"`, setLinkAlias(hostLink.index, alias));
+    configureHostLink(scene, hostLink);
     signal.throwIfAborted();
     const changed: Sysctl[] = [];
     undo.defer(() => {
@@ -77,13 +77,13 @@ export async function applyPodNetwork(
       writePodSysctls(network, changed);
     });
     signal.throwIfAborted();
-    configurePodLink(inside, network, links.pod.index);
+    configurePodLink(inside, network, podLink.index);
     for (const address of network.addresses) {
       signal.throwIfAborted();
       clearHostRoute(host, address, 'delete');
-      addHostRoute(host, address, links.host);
+      addHostRoute(host, address, hostLink);
     }
-    return { mtu: links.pod.mtu };
+    return { mtu: podLink.mtu };
   } catch (cause) {
     throw await takenBack(undo, network, cause);
   }
@@ -108,7 +108,8 @@ function refuseTakenName({ network, host, pod, inside }: Scene, leftover: Link |
   );
 }
 
-function createLink({ network, host, pod }: Scene): void {
+/** Makes both ends and returns the host's: by its index, nobody else's link of that name is ever taken for it. */
+function createLink({ network, host, pod }: Scene): Link {
   const { hostLinkName, podLinkName, netns, mtu, queues } = network;
   const what = `make interface "${podLinkName}" in namespace "${netns}" with host side "${hostLinkName}"`;
   host.request(
@@ -116,6 +117,7 @@ function createLink({ network, host, pod }: Scene): void {
     `${what}, ${mtu === undefined ? '' : `MTU ${String(mtu)} and `}num_queues ${String(queues)}`,
     createVethPair({ ...network, podNetnsFd: pod.fd }),
   );
+  return linkOf(host, hostLinkName);
 }
 
 function configureHostLink({ network, host }: Scene, link: Link): void {
@@ -133,11 +135,6 @@ function linkOf(socket: RouteSocket, name: string): Link {
   const link = findLink(socket, name);
   if (link === undefined) throw kernelFailure(`find interface "${name}" right after making it`, ENODEV);
   return link;
-}
-
-async function deleteIfThere(host: RouteSocket, deleter: LinkDeleter, name: string): Promise<void> {
-  const link = findLink(host, name);
-  if (link !== undefined) await deleter.delete(link);
 }
 
 /** Takes everything back and returns what to throw: the cause, or more when taking back fails too. */

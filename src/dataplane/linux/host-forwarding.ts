@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { NetplugError, errnoOf } from '../../base/errors.ts';
 
 const CONF = '/proc/sys/net/ipv6/conf';
 
@@ -8,18 +9,34 @@ const CONF = '/proc/sys/net/ipv6/conf';
  * Older ones know only the switch for the whole host, which also makes every interface a router that ignores router
  * advertisements; so interfaces that listened to them are first told to go on listening. Shared by all pods, hence
  * never taken back.
+ * @throws kernel/failed
  */
 export function ensureIpv6Forwarding(hostLinkName: string, conf: string = CONF): void {
   if (existsSync(join(conf, hostLinkName, 'force_forwarding'))) return;
-  const everywhere = join(conf, 'all/forwarding');
-  if (read(everywhere) !== '0') return;
-  for (const name of readdirSync(conf)) {
-    if (name === 'all' || name === hostLinkName) continue;
-    const acceptRa = join(conf, name, 'accept_ra');
-    // 2: also when forwarding. An interface may go away while we look.
-    if (existsSync(acceptRa) && read(acceptRa) === '1') writeFileSync(acceptRa, '2');
+  try {
+    const everywhere = join(conf, 'all/forwarding');
+    if (read(everywhere) !== '0') return;
+    const others = readdirSync(conf).filter((name) => name !== 'all' && name !== hostLinkName);
+    for (const name of others) keepListening(join(conf, name, 'accept_ra'));
+    writeFileSync(everywhere, '1');
+  } catch (cause) {
+    const errno = errnoOf(cause) ?? String(cause);
+    throw new NetplugError('kernel/failed', `Cannot let the host forward IPv6: the kernel says ${errno}`, {
+      hint: 'Set sysctl net.ipv6.conf.all.forwarding to 1 when the host starts',
+      facts: { errno },
+      cause,
+    });
   }
-  writeFileSync(everywhere, '1');
+}
+
+/** From 1, "unless forwarding", to 2, "always". */
+function keepListening(acceptRa: string): void {
+  try {
+    if (read(acceptRa) === '1') writeFileSync(acceptRa, '2');
+  } catch (cause) {
+    // An interface may go away at any time.
+    if (errnoOf(cause) !== 'ENOENT') throw cause;
+  }
 }
 
 function read(path: string): string {

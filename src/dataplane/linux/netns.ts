@@ -1,7 +1,9 @@
 import { closeSync, constants, fstatSync, openSync, statfsSync } from 'node:fs';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
 import type { Addon } from './addon.ts';
+import { kernelFailure } from './route-socket.ts';
 
+const EINVAL = 22;
 const NSFS_MAGIC = 0x6e736673;
 /** Not /proc/self: the namespace belongs to the thread. */
 const OWN_NETNS = '/proc/thread-self/ns/net';
@@ -22,7 +24,7 @@ export interface NetnsOptions {
   readonly allowOwn: boolean;
 }
 
-/** @throws kernel/netns-invalid when the path is missing, no network namespace, or the thread's own. */
+/** @throws kernel/netns-invalid when the path is missing, no network namespace, or the thread's own; kernel/failed */
 export function openNetns(addon: Addon, path: string, options: NetnsOptions): Netns {
   const fd = openFile(path);
   const netns: Netns = {
@@ -59,7 +61,9 @@ function openFile(path: string): number {
 function runInside<T>(addon: Addon, netns: { readonly path: string; readonly fd: number }, inside: () => T): T {
   const home = openSync(OWN_NETNS, constants.O_RDONLY);
   try {
-    if (addon.setns(netns.fd) !== 0) throw invalid(netns.path, 'it is not a network namespace that can be entered');
+    const result = addon.setns(netns.fd);
+    if (result === -EINVAL) throw invalid(netns.path, 'it is a namespace of another kind');
+    if (result !== 0) throw kernelFailure(`enter network namespace "${netns.path}"`, -result);
     try {
       return inside();
     } finally {

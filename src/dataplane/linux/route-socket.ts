@@ -89,13 +89,10 @@ export function refusal(what: string, reply: Pick<Reply, 'errno' | 'explanation'
 }
 
 export function kernelFailure(what: string, errno: number, explanation?: string): NetplugError {
-  const name = errnoName(errno);
+  const name = getSystemErrorName(-errno);
   const more = explanation === undefined || explanation === '' ? '' : ` (${explanation})`;
   return new NetplugError('kernel/failed', `Cannot ${what}: the kernel says ${name}${more}`, {
     facts: { errno: name },
+    ...(name === 'EPERM' ? { hint: 'Run as root, with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN' } : {}),
   });
-}
-
-function errnoName(errno: number): string {
-  return getSystemErrorName(-errno);
 }

@@ -85,9 +85,9 @@ export class MemoryKernel implements Kernel {
     // The real kernel lets others in while a leftover goes.
     await Promise.resolve();
     const forwardingBefore = { ...netns.ipForwarding };
+    this.#pass('create-link', signal);
+    this.#attach(network, netns);
     try {
-      this.#pass('create-link', signal);
-      this.#attach(network, netns);
       this.#pass('configure-host', signal);
       this.#pass('configure-pod', signal);
       for (const { family } of network.addresses) netns.ipForwarding[family] = network.allowIpForwarding;
