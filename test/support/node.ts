@@ -1,0 +1,335 @@
+// One node of a cluster, on this machine and apart from it: a box of namespaces with etcd and plugins inside.
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { copyFile, link, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { decodeResource } from '../../src/model/decode-resource.ts';
+import { decodeBlock } from '../../src/model/ip-block-codec.ts';
+import { heldAddresses } from '../../src/model/ip-block.ts';
+import { formatAddress } from '../../src/net/address.ts';
+import { newNetns, type TestNetns } from './netns.ts';
+
+/** JSON of a plugin, a runtime or the datastore; what is in it is for the test to know. */
+// oxlint-disable-next-line typescript/no-explicit-any -- an oracle's free-form answer, read by tests only
+export type Json = any;
+
+export interface RunResult {
+  /** Exit status; undefined when a signal ended the program. */
+  readonly status: number | undefined;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface CniCall {
+  /** File name of the plugin, `netplug` unless given. */
+  readonly plugin?: string;
+  readonly containerId?: string;
+  /** Path in CNI_NETNS; none for a runtime that has lost it. */
+  readonly netns?: string;
+  /** `eth0` unless given. */
+  readonly ifName?: string;
+  /** CNI_ARGS. */
+  readonly args?: string;
+  /** Standard input; a complete network configuration. */
+  readonly conf: object;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface CniAnswer extends RunResult {
+  /** What was printed on standard output; undefined for nothing. */
+  readonly json: Json;
+}
+
+/** A program that goes on running inside the node. */
+export interface Service {
+  /** As seen inside. */
+  readonly pid: number;
+  /** What it has printed so far, on both streams. */
+  log(): string;
+  /** Ends it (SIGTERM unless told otherwise) and waits until it is gone. */
+  stop(signal?: 'TERM' | 'KILL'): Promise<void>;
+}
+
+/**
+ * A node with namespaces of its own for network, mounts and processes: what runs inside sees loopback, /etc, /var, /opt
+ * and /proc of its own, so that hard-wired paths of runtimes (/etc/cni/net.d, /opt/cni/bin, /var/lib/cni) are private.
+ * An etcd serves on 127.0.0.1:2379 inside. `await using` ends everything inside and removes it; when the test process
+ * dies, the kernel ends it.
+ */
+export interface TestNode extends AsyncDisposable {
+  /** The node name in netconfs made by `netconf`. */
+  readonly name: string;
+  /** Network namespace of the node. */
+  readonly host: TestNetns;
+  /** Private folder, at the same path inside and outside. */
+  readonly dir: string;
+  /** Folder of the plugins, as CNI_PATH has it. */
+  readonly cniPath: string;
+  /** Runs a program inside and returns its standard output; rejects when it fails. */
+  exec(...command: [string, ...string[]]): Promise<string>;
+  /** Runs a program inside to its end, with nothing but PATH and `env` in its environment. */
+  run(command: readonly string[], options?: RunOptions): Promise<RunResult>;
+  /** Starts a program inside and leaves it running. */
+  start(command: readonly string[], options?: { readonly env?: Readonly<Record<string, string>> }): Promise<Service>;
+  /** Calls a plugin as a runtime does. */
+  cni(command: string, call: CniCall): Promise<CniAnswer>;
+  /** Makes a namespace for a pod; it goes with the node. */
+  pod(): Promise<TestNetns>;
+  /** A complete configuration of netplug with this node's datastore; `more` adds or replaces fields. */
+  netconf(more?: object): Record<string, Json>;
+  /** Creates an IPPool; `more` adds to its spec. */
+  seedPool(name: string, cidr: string, more?: object): Promise<void>;
+  /** Everything in the datastore below `/netplug/v3/<prefix>`, by key without `/netplug/v3/`; values decoded. */
+  records(prefix?: string): Promise<ReadonlyMap<string, Json>>;
+  /** The workload endpoints, in order of their keys. */
+  endpoints(): Promise<readonly Json[]>;
+  /** Every address a block says is taken, in canonical text. */
+  heldAddresses(): Promise<readonly string[]>;
+  /** Names of host sides of pods that are there. */
+  hostLinks(): Promise<readonly string[]>;
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+}
+
+export interface NodeOptions {
+  readonly name?: string;
+  /**
+   * Gives the node a /run of its own, for runtimes that make namespaces by themselves; namespaces made outside (`pod()`)
+   * are not visible then.
+   */
+  readonly ownRun?: boolean;
+}
+
+const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const ETCD = 'http://127.0.0.1:2379';
+const PREFIX = '/netplug/v3/';
+const BUILT = resolve(import.meta.dirname, '../../dist/bin');
+const STANDARD_PLUGINS = '/usr/lib/cni';
+
+/** Starts a node, ready to serve. */
+export async function startNode({ name = 'node-a', ownRun = false }: NodeOptions = {}): Promise<TestNode> {
+  await using scope = new AsyncDisposableStack();
+  const dir = await mkdtemp(join(tmpdir(), 'netplug-node-'));
+  scope.defer(async () => rm(dir, { recursive: true, force: true }));
+  const host = scope.use(await newNetns());
+  await installPlugins(join(dir, 'opt/cni/bin'));
+  const enter = await openBox({ dir, host, ownRun }, scope);
+
+  const run: TestNode['run'] = async ([file, ...args], { env = {}, stdin = '' } = {}) => {
+    const child = spawn('nsenter', [...enter, file!, ...args], { env: { PATH, ...env }, stdio: 'pipe' });
+    const output = { stdout: '', stderr: '' };
+    for (const stream of ['stdout', 'stderr'] as const) {
+      child[stream].setEncoding('utf8').on('data', (text: string) => (output[stream] += text));
+    }
+    // A program may end without reading its input.
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(stdin);
+    const [status] = (await once(child, 'close')) as [number | null];
+    return { status: status ?? undefined, ...output };
+  };
+  const exec: TestNode['exec'] = async (...command) => {
+    const { status, stdout, stderr } = await run(command);
+    if (status !== 0) throw new Error(`${command.join(' ')} ended with ${String(status)}:\n${stdout}${stderr}`);
+    return stdout;
+  };
+  const start: TestNode['start'] = async (command, { env = {} } = {}) =>
+    startService(
+      spawn('nsenter', [...enter, 'sh', '-c', 'echo $$; exec "$@"', 'sh', ...command], { env: { PATH, ...env } }),
+      exec,
+    );
+
+  await startEtcdInside(start, exec);
+  const pods = scope.use(new AsyncDisposableStack());
+  const cniPath = '/opt/cni/bin';
+  const records: TestNode['records'] = async (prefix = '') => {
+    const { kvs = [] } = JSON.parse(await etcdctl(exec, 'get', '--prefix', `${PREFIX}${prefix}`, '-w', 'json'));
+    return new Map(kvs.map(({ key, value }: Json) => [decodeKey(key), decodeValue(value)]));
+  };
+  const node: Omit<TestNode, typeof Symbol.asyncDispose> = {
+    name,
+    host,
+    dir,
+    cniPath,
+    exec,
+    run,
+    start,
+    cni: async (command, { plugin = 'netplug', conf, env, ...call }) => {
+      const result = await run([join(cniPath, plugin)], {
+        stdin: JSON.stringify(conf),
+        env: {
+          CNI_COMMAND: command,
+          CNI_CONTAINERID: call.containerId ?? '',
+          CNI_NETNS: call.netns ?? '',
+          CNI_IFNAME: call.ifName ?? 'eth0',
+          CNI_ARGS: call.args ?? '',
+          CNI_PATH: cniPath,
+          ...env,
+        },
+      });
+      return { ...result, json: result.stdout.trim() === '' ? undefined : JSON.parse(result.stdout) };
+    },
+    pod: async () => pods.use(await newNetns()),
+    netconf: (more = {}) => ({
+      cniVersion: '1.1.0',
+      name: 'k8s-pod-network',
+      type: 'netplug',
+      nodename: name,
+      datastore_type: 'kvv3',
+      kv_endpoints: ETCD,
+      ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'false' },
+      ...more,
+    }),
+    seedPool: async (pool, cidr, more = {}) => {
+      const written = {
+        apiVersion: 'netplug.io/v3',
+        kind: 'IPPool',
+        metadata: { name: pool },
+        spec: { cidr, ...more },
+      };
+      const decoded = decodeResource(written);
+      if (!('resource' in decoded)) throw new Error(`the pool is wrong: ${JSON.stringify(decoded.problems)}`);
+      await etcdctl(exec, 'put', `${PREFIX}resources/ippools/${pool}`, JSON.stringify(decoded.resource));
+    },
+    records,
+    endpoints: async () => [...(await records('endpoints/')).values()],
+    heldAddresses: async () => [...(await records('ipam/blocks/')).values()].flatMap(takenIn),
+    hostLinks: async () =>
+      (await host.ip('link')).map(({ ifname }) => String(ifname)).filter((link) => link.startsWith('npl')),
+  };
+  const kept = scope.move();
+  return { ...node, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}
+
+/** Makes the namespaces and returns what nsenter needs to get in. */
+async function openBox(
+  { dir, host, ownRun }: { dir: string; host: TestNetns; ownRun: boolean },
+  scope: AsyncDisposableStack,
+): Promise<string[]> {
+  const script = [
+    'set -e',
+    ...['etc', 'var', 'opt'].flatMap((folder) => [
+      `mkdir -p ${dir}/${folder} ${dir}/${folder}.work`,
+      `mount -t overlay overlay -o lowerdir=/${folder},upperdir=${dir}/${folder},workdir=${dir}/${folder}.work /${folder}`,
+    ]),
+    // Not what the machine's packages have put there.
+    'rm -rf /etc/cni/net.d /var/lib/cni /var/lib/netplug',
+    'mkdir -p /etc/cni/net.d',
+    ownRun ? 'mount -t tmpfs tmpfs /run && mkdir /run/lock' : '',
+    // The first process of the namespace inherits orphans; ignoring SIGCHLD, it lets the kernel bury them.
+    "trap '' CHLD",
+    'echo ready',
+    // Ends, and everything inside with it, as soon as nobody holds the other end of its input.
+    'exec cat',
+  ].join('\n');
+  const unshare = ['unshare', '--mount', '--propagation', 'slave', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  const holder = spawn('nsenter', [`--net=${host.path}`, ...unshare, 'sh', '-c', script], {
+    stdio: 'pipe',
+    env: { PATH },
+  });
+  let errors = '';
+  holder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+  const gone = once(holder, 'exit');
+  scope.defer(async () => {
+    holder.stdin.end();
+    await gone;
+  });
+  const outcome = await Promise.race([once(holder.stdout, 'data').then(() => 'ready'), gone.then(() => 'gone')]);
+  if (outcome !== 'ready') throw new Error(`the namespaces of the node could not be made: ${errors}`);
+  const proc = `/proc/${String(holder.pid)}/ns`;
+  return [`--net=${host.path}`, `--mount=${proc}/mnt`, `--pid=${proc}/pid_for_children`];
+}
+
+async function installPlugins(folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  for (const name of await readdir(STANDARD_PLUGINS)) await symlink(join(STANDARD_PLUGINS, name), join(folder, name));
+  for (const name of ['netplug', 'netplug-ipam']) {
+    const built = join(BUILT, name);
+    if (!existsSync(built)) throw new Error(`${built} is missing: run "make build" first`);
+    // A build during the test replaces the file; a link keeps what was there.
+    await link(built, join(folder, name)).catch(async () => copyFile(built, join(folder, name)));
+  }
+}
+
+async function startService(child: ChildProcess, exec: TestNode['exec']): Promise<Service> {
+  let output = '';
+  for (const stream of [child.stdout!, child.stderr!]) {
+    stream.setEncoding('utf8').on('data', (text: string) => (output += text));
+  }
+  const gone = once(child, 'exit');
+  await until(() => output.includes('\n') || child.exitCode !== null, 'the program starts');
+  const pid = Number(output.split('\n', 1)[0]);
+  return {
+    pid,
+    log: () => output.slice(output.indexOf('\n') + 1),
+    stop: async (signal = 'TERM') => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      await exec('kill', `-${signal}`, String(pid));
+      await gone;
+    },
+  };
+}
+
+async function startEtcdInside(start: TestNode['start'], exec: TestNode['exec']): Promise<void> {
+  const peer = 'http://127.0.0.1:2380';
+  const etcd = await start([
+    'etcd',
+    // Tests need no durability, and a slow disk must not slow them down.
+    '--unsafe-no-fsync',
+    '--data-dir=/var/lib/netplug-test-etcd',
+    `--listen-client-urls=${ETCD}`,
+    `--advertise-client-urls=${ETCD}`,
+    `--listen-peer-urls=${peer}`,
+    `--initial-advertise-peer-urls=${peer}`,
+    `--initial-cluster=default=${peer}`,
+  ]);
+  await until(
+    () => /serving (insecure )?client|serving insecure/.test(etcd.log()),
+    () => `etcd serves; it says:\n${etcd.log()}`,
+  );
+  await etcdctl(exec, 'endpoint', 'health');
+}
+
+async function etcdctl(exec: TestNode['exec'], ...args: string[]): Promise<string> {
+  return exec('env', 'ETCDCTL_API=3', 'etcdctl', `--endpoints=${ETCD}`, ...args);
+}
+
+/** Waits for an observable, and says what was waited for when it does not come within `deadlineMs`. */
+export async function until(
+  isTrue: () => boolean | Promise<boolean>,
+  what: string | (() => string),
+  deadlineMs = 20_000,
+): Promise<void> {
+  const end = Date.now() + deadlineMs;
+  while (!(await isTrue())) {
+    if (Date.now() > end)
+      throw new Error(`waited ${String(deadlineMs)} ms until ${typeof what === 'string' ? what : what()}`);
+    await sleep(20);
+  }
+}
+
+/** Runs a program of the machine itself; rejects when it fails. */
+export async function runOutside(...[file, ...args]: [string, ...string[]]): Promise<string> {
+  return (await promisify(execFile)(file, args)).stdout;
+}
+
+function decodeKey(base64: string): string {
+  return Buffer.from(base64, 'base64').toString('utf8').slice(PREFIX.length);
+}
+
+function decodeValue(base64: string | undefined): Json {
+  const text = Buffer.from(base64 ?? '', 'base64').toString('utf8');
+  return text.startsWith('{') ? JSON.parse(text) : text;
+}
+
+function takenIn(record: Json): string[] {
+  const decoded = decodeBlock(record);
+  if (!('block' in decoded)) throw new Error(`a block cannot be read: ${decoded.problems.join('; ')}`);
+  return heldAddresses(decoded.block).map(({ address }) => formatAddress(address));
+}
