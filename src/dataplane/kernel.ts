@@ -80,7 +80,8 @@ export interface Kernel {
 
   /**
    * Makes the link and everything on it. A host link of that name left by an earlier sandbox is replaced, and so is a
-   * host route for one of the addresses that points to another netplug link.
+   * host route for one of the addresses that points to another netplug link; what is replaced is not brought back when
+   * a later step fails.
    * @throws kernel/interface-exists when the pod has a link of that name, kernel/foreign-route when the host routes one
    * of the addresses elsewhere, kernel/netns-invalid, kernel/failed
    */
@@ -89,7 +90,10 @@ export interface Kernel {
   /** Reads, changes nothing; a namespace that is gone shows no pod link. */
   observe(network: PodNetwork): PodNetworkState;
 
-  /** Removes the link (both ends, its routes) if `owner` still owns it; says whether there was one to remove. */
+  /**
+   * Removes the link (both ends, its routes) if `owner` still owns it, or nobody ever came to own it; says whether there
+   * was one to remove.
+   */
   remove(hostLinkName: string, owner: Pick<LinkOwner, 'containerId' | 'ifName'>): Promise<boolean>;
 
   /** Every host side in the host's namespace, ordered by name. */

@@ -1,8 +1,8 @@
 /** The envelope of netlink: messages with a header, and attributes that may nest. Pure. */
 
-export const NLM_F_REQUEST = 0x1;
+const NLM_F_REQUEST = 0x1;
 export const NLM_F_ACK = 0x4;
-export const NLM_F_DUMP_INTR = 0x10;
+const NLM_F_DUMP_INTR = 0x10;
 export const NLM_F_EXCL = 0x200;
 export const NLM_F_DUMP = 0x300;
 export const NLM_F_CREATE = 0x400;
