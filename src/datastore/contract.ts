@@ -1,4 +1,4 @@
-// The contract of the Store port, longer than other files because it is one suite: every datastore runs all of it.
+/* oxlint-disable max-lines -- one suite for the whole port: every datastore runs all of it */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from '../model/ip-block.ts';

@@ -8,5 +8,6 @@ export function compareText(a: string, b: string): number {
 
 /** Orders endpoints by namespace and name, then node. */
 export function compareEndpointIds(a: EndpointId, b: EndpointId): number {
-  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name) || compareText(a.node, b.node);
+  if (a.namespace !== b.namespace) return compareText(a.namespace, b.namespace);
+  return a.name === b.name ? compareText(a.node, b.node) : compareText(a.name, b.name);
 }

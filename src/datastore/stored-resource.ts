@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { decodeStoredResource } from '../model/decode-resource.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -11,19 +12,18 @@ export function decodeResource<K extends ResourceKind>(
   which: { readonly kind: K; readonly name: string },
   raw: unknown,
 ): ResourceOf<K> | string {
-  const decoded = decodeStored(raw);
+  const decoded = decodeStoredResource(raw);
   if (typeof decoded === 'string') return decoded;
   if (decoded.kind !== which.kind) return `it is of kind "${decoded.kind}"`;
   if (decoded.metadata.name !== which.name) return `it is named "${decoded.metadata.name}"`;
   // The kind was compared just above; the compiler cannot carry that over to K.
-  return keepUnknownFields(raw, decoded) as ResourceOf<K>;
+  return decoded as ResourceOf<K>;
 }
 
 export function decodeEndpoint(raw: unknown): WorkloadEndpoint | string {
   const shape = v.safeParse(endpointShape, raw);
   if (!shape.success) return shape.issues.map(describeIssue).join('; ');
-  // The schema lists every field of the type; it is loose only towards fields nobody knows.
-  return shape.output as WorkloadEndpoint;
+  return shape.output;
 }
 
 const metadata = v.looseObject({
@@ -33,13 +33,6 @@ const metadata = v.looseObject({
   annotations: v.exactOptional(v.record(v.string(), v.string())),
   uid: v.exactOptional(v.string()),
   creationTimestamp: v.exactOptional(v.string()),
-});
-
-const resourceShape = v.looseObject({
-  apiVersion: v.literal(API_VERSION),
-  kind: v.picklist(['IPPool', 'IPReservation', 'IPAMConfiguration', 'Node']),
-  metadata,
-  spec: v.looseObject({}),
 });
 
 const endpointShape = v.looseObject({
@@ -64,31 +57,9 @@ const endpointShape = v.looseObject({
   }),
 });
 
-/** Structure only: what the spec of each kind must look like is for the schemas of the model to say. */
-function decodeStored(raw: unknown): AnyResource | string {
-  const shape = v.safeParse(resourceShape, raw);
-  if (!shape.success) return shape.issues.map(describeIssue).join('; ');
-  // The envelope is checked; the spec is what a validating writer stored.
-  return shape.output as unknown as AnyResource;
-}
-
 function describeIssue(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);
   return path === null ? issue.message : `${path}: ${issue.message}`;
-}
-
-/** `decoded`, plus every field of `raw` that it does not have, at any depth below objects. */
-function keepUnknownFields(raw: unknown, decoded: unknown): unknown {
-  if (!isRecord(raw) || !isRecord(decoded)) return decoded;
-  const kept = Object.entries(raw).map(([key, value]) => [
-    key,
-    key in decoded ? keepUnknownFields(value, decoded[key]) : value,
-  ]);
-  return { ...decoded, ...Object.fromEntries(kept) };
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** What of a stored resource is never given by people; an unreadable one has none. */
@@ -107,8 +78,7 @@ export function withoutVersion(
   identity: { readonly uid?: string; readonly creationTimestamp?: string },
 ): AnyResource {
   const { resourceVersion: _, uid: _uid, creationTimestamp: _created, ...metadata } = resource.metadata;
-  // Only the metadata changes; a spread over a union loses which member it was.
-  return { ...resource, metadata: { ...metadata, ...identity } } as AnyResource;
+  return { ...resource, metadata: { ...metadata, ...identity } };
 }
 
 /** The endpoint as it is stored, without the version. */

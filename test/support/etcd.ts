@@ -30,13 +30,19 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
   const child = spawn(
     'etcd',
     [
-      ...['--name', 'one', '--data-dir', join(dir, 'data'), '--logger', 'zap', '--log-outputs', 'stderr'],
-      ...['--listen-client-urls', `${scheme}://127.0.0.1:${String(port)}`, '--advertise-client-urls', url],
-      ...['--listen-peer-urls', peer, '--initial-advertise-peer-urls', peer, '--initial-cluster', `one=${peer}`],
       // Tests need no durability, and a slow disk must not slow them down.
       '--unsafe-no-fsync',
-      ...(tls === undefined ? [] : ['--key-file', tls.keyFile, '--cert-file', tls.certFile]),
-      ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', '--trusted-ca-file', tls.clientCaFile]),
+      '--logger=zap',
+      '--log-outputs=stderr',
+      '--name=one',
+      `--data-dir=${join(dir, 'data')}`,
+      `--listen-client-urls=${scheme}://127.0.0.1:${String(port)}`,
+      `--advertise-client-urls=${url}`,
+      `--listen-peer-urls=${peer}`,
+      `--initial-advertise-peer-urls=${peer}`,
+      `--initial-cluster=one=${peer}`,
+      ...(tls === undefined ? [] : [`--key-file=${tls.keyFile}`, `--cert-file=${tls.certFile}`]),
+      ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${tls.clientCaFile}`]),
     ],
     { stdio: ['ignore', 'ignore', 'pipe'] },
   );
@@ -44,7 +50,7 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
   const ready = new Promise<void>((resolve) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       log = `${log}${text}`.slice(-8000);
-      if (/serving (insecure )?client|serving client/.test(log)) resolve();
+      if (/serving (insecure )?client/.test(log)) resolve();
     });
   });
   const gone = once(child, 'exit');

@@ -1,9 +1,11 @@
 import { type Client, createClient } from '@connectrpc/connect';
-import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
 import { outOfTime } from '../out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import { KV, type RangeResponse, type TxnRequest, type TxnResponse } from './gen/etcd_pb.js';
+import { Http2Connection } from './http2-connection.ts';
 import type { RangeInit } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
 import { errorOf, judge, type Verdict } from './translate-error.ts';
@@ -20,8 +22,6 @@ export const DEFAULT_LIMITS: ClientLimits = { connectMs: 3000, impatientMs: 3000
 
 export interface ClientOptions {
   readonly limits: ClientLimits;
-  /** A cheap read that the caller may make, to find an endpoint that answers. */
-  readonly probe: RangeInit;
   /** Called with the method of every request sent. */
   readonly onRequest: (method: string) => void;
 }
@@ -29,9 +29,15 @@ export interface ClientOptions {
 /** One endpoint and the connection to it, made when first used and again when lost. */
 interface Channel {
   readonly origin: string;
-  readonly session: Http2SessionManager;
+  readonly connection: Http2Connection;
   readonly kv: Client<typeof KV>;
-  isProven: boolean;
+}
+
+/** One endpoint that did not do as asked. */
+interface Failure {
+  readonly origin: string;
+  readonly verdict: Verdict;
+  readonly cause: unknown;
 }
 
 type Send<T> = (kv: Client<typeof KV>, signal: AbortSignal) => Promise<T>;
@@ -59,28 +65,29 @@ export class EtcdClient implements AsyncDisposable {
     return this.#read('Txn', async (kv, limit) => kv.txn(request, { signal: limit }), signal);
   }
 
-  /** A transaction with effects: sent once, to an endpoint that is known to answer. */
+  /** A transaction with effects: sent once, over the first connection that stands. */
   async write(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
-    const [channel] = await this.#inOrder(signal);
-    if (channel?.isProven !== true || channel.session.state() === 'error' || channel.session.state() === 'closed') {
-      await this.range(this.#options.probe, signal);
+    const failures: Failure[] = [];
+    const channels = await this.#inOrder(signal);
+    for (const channel of channels) {
+      const failure = await this.#connect(channel, { signal, channels });
+      if (failure !== undefined) {
+        failures.push(failure);
+        continue;
+      }
+      const limitMs = this.#options.limits.answerMs;
+      const send: Send<TxnResponse> = async (kv, limit) => kv.txn(request, { signal: limit });
+      const result = await this.#ask(channel, 'Txn', { send, limitMs, signal });
+      if ('answer' in result) return result.answer;
+      const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
+      if (signal.aborted) throw outOfTime(signal, `waiting for an answer of ${channel.origin}${unknown}`);
+      throw errorOf({ ...result.verdict, reason: `${result.verdict.reason}${unknown}` }, `at ${channel.origin}`, result.cause);
     }
-    const [proven] = await this.#inOrder(signal);
-    if (proven === undefined) throw errorOf({ code: 'store/unavailable', reason: 'no endpoint is known' }, 'at all');
-    const result = await this.#ask(proven, 'Txn', {
-      send: async (kv, limit) => kv.txn(request, { signal: limit }),
-      limitMs: this.#options.limits.answerMs,
-      signal,
-    });
-    if ('answer' in result) return result.answer;
-    const { verdict, cause } = result;
-    const unknown = verdict.isFinal ? '' : '; it is not known whether the change was made';
-    if (signal.aborted) throw outOfTime(signal, `waiting for an answer of ${proven.origin}${unknown}`);
-    throw errorOf({ ...verdict, reason: `${verdict.reason}${unknown}` }, `at ${proven.origin}`, cause);
+    throw summaryOf(failures);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { session } of this.#channels) session.abort();
+    for (const { connection } of this.#channels) connection.close();
     this.#channels = [];
     this.#opening = undefined;
     await Promise.resolve();
@@ -88,48 +95,59 @@ export class EtcdClient implements AsyncDisposable {
 
   async #read<T>(method: string, send: Send<T>, signal: AbortSignal): Promise<T> {
     const channels = await this.#inOrder(signal);
-    const failures: { readonly origin: string; readonly verdict: Verdict; readonly cause: unknown }[] = [];
-    for (const [index, channel] of channels.entries()) {
+    const failures: Failure[] = [];
+    // A connection that stood before may have died unnoticed: its endpoint gets a second chance over a new one.
+    const again = channels.slice(0, 1).filter(({ connection }) => connection.isOpen);
+    const tries = [...channels, ...again];
+    for (const [index, channel] of tries.entries()) {
+      const refusal = await this.#connect(channel, { signal, channels });
+      if (refusal !== undefined) {
+        failures.push(refusal);
+        continue;
+      }
       const { impatientMs, answerMs } = this.#options.limits;
-      const limitMs = index === channels.length - 1 ? answerMs : impatientMs;
+      const limitMs = index === tries.length - 1 ? answerMs : impatientMs;
       const result = await this.#ask(channel, method, { send, limitMs, signal });
       if ('answer' in result) return result.answer;
-      if (signal.aborted) throw outOfTime(signal, `talking to ${channels.map(({ origin }) => origin).join(', ')}`);
-      failures.push({ origin: channel.origin, ...result });
+      if (signal.aborted) throw outOfTime(signal, talkingTo(channels));
+      failures.push(result);
       if (result.verdict.isFinal) break;
     }
-    // A refusal needs somebody to act; an endpoint that is merely down may come back by itself.
-    const decisive = failures.find(({ verdict }) => verdict.code !== 'store/unavailable') ?? failures.at(-1);
-    const where = `at ${failures.map(({ origin }) => origin).join(', ')}`;
-    throw errorOf(decisive?.verdict ?? { code: 'store/unavailable', reason: 'closed' }, where, decisive?.cause);
+    throw summaryOf(failures);
+  }
+
+  /** Undefined when the connection stands. */
+  async #connect(
+    { connection, origin }: Channel,
+    { signal, channels }: { signal: AbortSignal; channels: readonly Channel[] },
+  ): Promise<Failure | undefined> {
+    const failure = await untilAborted(
+      connection.connect().then(
+        () => undefined,
+        (cause: unknown) => ({ origin, verdict: judge(cause), cause }),
+      ),
+      signal,
+    );
+    if (signal.aborted) throw outOfTime(signal, talkingTo(channels));
+    return failure;
   }
 
   async #ask<T>(
     channel: Channel,
     method: string,
     { send, limitMs, signal }: { send: Send<T>; limitMs: number; signal: AbortSignal },
-  ): Promise<{ readonly answer: T } | { readonly verdict: Verdict; readonly cause: unknown }> {
-    const isUnprovenTls = channel.origin.startsWith('https:') && !channel.isProven;
-    const failed = (...causes: readonly unknown[]): { verdict: Verdict; cause: unknown } => ({
-      verdict: judge(causes, { isUnprovenTls }),
-      cause: causes[0],
-    });
-    const { connectMs } = this.#options.limits;
-    if (!(await isConnected(channel.session, connectMs, signal))) {
-      return failed(channel.session.error() ?? new Error(`no connection within ${String(connectMs)} ms`));
-    }
+  ): Promise<{ readonly answer: T } | Failure> {
     const limit = AbortSignal.timeout(limitMs);
     try {
       this.#options.onRequest(method);
       const answer = await send(channel.kv, AbortSignal.any([signal, limit]));
-      channel.isProven = true;
       this.#current = Math.max(0, this.#channels.indexOf(channel));
       return { answer };
-    } catch (cause) {
-      if (!limit.aborted) return failed(cause, channel.session.error());
-      // Nothing came back: the connection may be dead without anybody having noticed.
-      if (!channel.isProven) channel.session.abort();
-      return failed(new Error(`no answer within ${String(limitMs)} ms`));
+    } catch (error) {
+      const isLate = limit.aborted && !signal.aborted;
+      if (isLate) channel.connection.suspect();
+      const cause = isLate ? new Error(`no answer within ${String(limitMs)} ms`, { cause: error }) : error;
+      return { origin: channel.origin, verdict: judge(cause), cause };
     }
   }
 
@@ -154,30 +172,34 @@ export class EtcdClient implements AsyncDisposable {
       findEndpoints(this.#connection.endpoints, signal),
     ]);
     return origins.map((origin) => {
-      const options = origin.startsWith('https:') ? tls : {};
-      const session = new Http2SessionManager(origin, { pingIntervalMs: 10_000, pingTimeoutMs: 3000 }, options);
-      const transport = createGrpcTransport({ baseUrl: origin, sessionManager: session, acceptCompression: [] });
-      return { origin, session, kv: createClient(KV, transport), isProven: false };
+      const { connectMs } = this.#options.limits;
+      const connection = new Http2Connection(origin, { tls: origin.startsWith('https:') ? tls : {}, connectMs });
+      const transport = createGrpcTransport({ baseUrl: origin, sessionManager: connection, acceptCompression: [] });
+      return { origin, connection, kv: createClient(KV, transport) };
     });
   }
 }
 
-/** Waits for the connection; an attempt that takes too long ends for everybody, a caller who leaves leaves alone. */
-async function isConnected(session: Http2SessionManager, limitMs: number, signal: AbortSignal): Promise<boolean> {
-  const limit = AbortSignal.timeout(limitMs);
-  const stop = (): void => session.abort();
-  limit.addEventListener('abort', stop, { once: true });
-  const connected = session.connect().then((state) => {
-    limit.removeEventListener('abort', stop);
-    return state !== 'error';
-  });
+function talkingTo(channels: readonly Channel[]): string {
+  return `talking to ${channels.map(({ origin }) => origin).join(', ')}`;
+}
+
+/** One error for all endpoints. A refusal needs somebody to act; what is merely down may come back by itself. */
+function summaryOf(failures: readonly Failure[]): NetplugError {
+  const decisive = failures.find(({ verdict }) => verdict.code !== 'store/unavailable') ?? failures.at(-1);
+  const where = `at ${[...new Set(failures.map(({ origin }) => origin))].join(', ')}`;
+  return errorOf(decisive?.verdict ?? { code: 'store/unavailable', reason: 'it is closed' }, where, decisive?.cause);
+}
+
+/** Waits for work that goes on for others when this caller leaves. */
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   let leave = (): void => undefined;
-  const left = new Promise<false>((resolve) => {
-    leave = (): void => resolve(false);
+  const left = new Promise<undefined>((resolve) => {
+    leave = (): void => resolve(undefined);
     signal.addEventListener('abort', leave, { once: true });
   });
   try {
-    return await Promise.race([connected, left]);
+    return await Promise.race([work, left]);
   } finally {
     signal.removeEventListener('abort', leave);
   }

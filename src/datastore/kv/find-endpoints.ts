@@ -27,7 +27,7 @@ async function discover(domain: string, signal: AbortSignal): Promise<readonly s
       SERVICES.map(async ({ service, scheme }) => {
         const records = await resolver.resolveSrv(`${service}.${domain}`);
         return records
-          .sort((a, b) => a.priority - b.priority || b.weight - a.weight)
+          .sort((a, b) => (a.priority === b.priority ? b.weight - a.weight : a.priority - b.priority))
           .map(({ name, port }) => originOf(`${scheme}://${name}:${String(port)}`));
       }),
     );

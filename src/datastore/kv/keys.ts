@@ -18,7 +18,7 @@ import type { EndpointId } from '../../model/workload-endpoint.ts';
 import { bitsOf, FAMILIES, type Family } from '../../net/address.ts';
 import { type Cidr, cidrAround, cidrSize } from '../../net/cidr.ts';
 
-export const DEFAULT_PREFIX = '/netplug/v3';
+const DEFAULT_PREFIX = '/netplug/v3';
 
 const PLURALS: Readonly<Record<ResourceKind, string>> = {
   IPPool: 'ippools',

@@ -103,6 +103,5 @@ export class KvResources {
 
 function withVersion(resource: AnyResource, { header }: TxnResponse): AnyResource {
   const resourceVersion = String(header?.revision ?? 0n);
-  // Only the metadata gets a field more; a spread over a union loses which member it was.
-  return { ...resource, metadata: { ...resource.metadata, resourceVersion } } as AnyResource;
+  return { ...resource, metadata: { ...resource.metadata, resourceVersion } };
 }

@@ -9,7 +9,7 @@ import type { KvConnection } from '../../netconf/connection.ts';
 import { compareEndpointIds } from '../order.ts';
 import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';
 import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
-import { DEFAULT_PREFIX, Keys } from './keys.ts';
+import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
 import { readBlocks, readNodeView } from './read-blocks.ts';
@@ -41,12 +41,10 @@ class KvStore implements Store {
   readonly #resources: KvResources;
 
   constructor(connection: KvConnection, options: KvStoreOptions) {
-    const prefix = options.prefix ?? DEFAULT_PREFIX;
-    this.#keys = new Keys(prefix);
+    this.#keys = new Keys(options.prefix);
     this.#pageSize = options.pageSize ?? 500;
     this.#client = new EtcdClient(connection, {
       limits: { ...DEFAULT_LIMITS, ...options.limits },
-      probe: { key: bytesOf(`${prefix}/`), limit: 1n, keysOnly: true },
       onRequest: options.onRequest ?? ((): void => undefined),
     });
     const { clock = systemClock, random = systemRandom } = options;

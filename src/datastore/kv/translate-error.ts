@@ -1,5 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { type ErrorCode, errnoOf, NetplugError } from '../../base/errors.ts';
+import { EndedAfterHandshake } from './http2-connection.ts';
 
 /** What a failed request means. */
 export interface Verdict {
@@ -9,25 +10,15 @@ export interface Verdict {
   readonly isFinal: boolean;
 }
 
-export interface Circumstances {
-  /** The connection is encrypted and no request on it was ever answered. */
-  readonly isUnprovenTls: boolean;
-}
-
 /** The one place where errors of the transport and of etcd become ours. */
-export function judge(causes: readonly unknown[], { isUnprovenTls }: Circumstances): Verdict {
-  const chain = causes.flatMap(chainOf);
+export function judge(cause: unknown): Verdict {
+  const chain = chainOf(cause);
   const tls = chain.find(isTlsFailure);
   if (tls !== undefined) return refused(tls.message.trim(), false);
-  const root = chain.find((error) => !(error instanceof ConnectError) && error.message !== '') ?? chain[0];
-  const reason = root?.message ?? String(causes[0]);
   const answer = chain.find((error) => error instanceof ConnectError && isAnswer(error));
   if (answer instanceof ConnectError) return judgeAnswer(answer);
-  if (isUnprovenTls && chain.some(isClosed)) {
-    // With TLS 1.3 a server rejects the client's certificate after the handshake, and its alert may get lost.
-    return refused(`the server closed the connection right after the TLS handshake (${reason})`, false);
-  }
-  return { code: 'store/unavailable', reason, isFinal: false };
+  const root = chain.find((error) => !(error instanceof ConnectError) && error.message !== '') ?? chain[0];
+  return { code: 'store/unavailable', reason: root?.message ?? String(cause), isFinal: false };
 }
 
 /** The error for callers; `where` says what was being talked to. */
@@ -49,19 +40,16 @@ const HINTS: Readonly<Record<Verdict['code'], string>> = {
 function judgeAnswer(error: ConnectError): Verdict {
   const reason = error.rawMessage;
   const isAuthText = /\b(user|auth\w*|permission|password|role|token)\b/i.test(reason);
-  switch (error.code) {
-    case Code.Unauthenticated:
-    case Code.PermissionDenied:
-      return refused(reason, true);
-    case Code.InvalidArgument:
-    case Code.FailedPrecondition:
-      // etcd says "user name is empty" this way when authentication is on and the caller shows no certificate.
-      return isAuthText ? refused(reason, true) : { code: 'internal/invariant', reason, isFinal: true };
-    case Code.Unimplemented:
-      return { code: 'store/unavailable', reason: `this is no etcd v3 (${reason})`, isFinal: false };
-    default:
-      return { code: 'store/unavailable', reason, isFinal: false };
+  const { code } = error;
+  if (code === Code.Unauthenticated || code === Code.PermissionDenied) return refused(reason, true);
+  if (code === Code.InvalidArgument || code === Code.FailedPrecondition) {
+    // etcd says "user name is empty" this way when authentication is on and the caller shows no certificate.
+    return isAuthText ? refused(reason, true) : { code: 'internal/invariant', reason, isFinal: true };
   }
+  if (code === Code.Unimplemented) {
+    return { code: 'store/unavailable', reason: `this is no etcd v3 (${reason})`, isFinal: false };
+  }
+  return { code: 'store/unavailable', reason, isFinal: false };
 }
 
 function refused(reason: string, isFinal: boolean): Verdict {
@@ -79,21 +67,16 @@ function chainOf(cause: unknown): Error[] {
 }
 
 function isTlsFailure(error: Error): boolean {
-  return /^(CERT_|UNABLE_TO_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_CA|INVALID_PURPOSE|HOSTNAME_|PATH_LENGTH|EPROTO)/.test(
-    errnoOf(error) ?? '',
-  );
+  const code = errnoOf(error) ?? '';
+  return error instanceof EndedAfterHandshake || TLS_CODES.test(code);
 }
+
+/** How node:tls and OpenSSL name certificates that are not trusted, and alerts. */
+const TLS_CODES =
+  /^(CERT_|UNABLE_TO_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_|PATH_LENGTH|EPROTO)/;
 
 /** Whether etcd answered, rather than the client noticing that something broke. */
 function isAnswer(error: ConnectError): boolean {
-  const isLocal = error.cause !== undefined || /^(http\/2|PING|protocol error|connection)/.test(error.rawMessage);
+  const isLocal = error.cause !== undefined || error.rawMessage.startsWith('http/2');
   return !isLocal && error.code !== Code.Aborted && error.code !== Code.Canceled;
-}
-
-function isClosed(error: Error): boolean {
-  return (
-    ['ECONNRESET', 'EPIPE', 'ERR_HTTP2_STREAM_CANCEL', 'ERR_HTTP2_SESSION_ERROR'].includes(errnoOf(error) ?? '') ||
-    (error instanceof ConnectError && [Code.Aborted, Code.Canceled].includes(error.code)) ||
-    /closed|hang up|destroyed|missing trailer/i.test(error.message)
-  );
 }

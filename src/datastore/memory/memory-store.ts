@@ -154,8 +154,7 @@ class MemoryStore implements Store {
 
   #put(resource: AnyResource): AnyResource {
     const resourceVersion = this.#database.putResource(resource.kind, resource.metadata.name, resource);
-    // Only the metadata gets a field more; a spread over a union loses which member it was.
-    return { ...resource, metadata: { ...resource.metadata, resourceVersion } } as AnyResource;
+    return { ...resource, metadata: { ...resource.metadata, resourceVersion } };
   }
 
   #current(which: { kind: ResourceKind; name: string; resourceVersion: string | undefined }): unknown {

@@ -1,0 +1,154 @@
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type ClientSessionRequestOptions,
+  connect,
+  type OutgoingHttpHeaders,
+  type SecureClientSessionOptions,
+} from 'node:http2';
+
+/** After this long without a word from the server, a connection is tried before anything is entrusted to it. */
+const QUIET_MS = 10_000;
+
+/**
+ * The server ended an encrypted connection before its first word of HTTP/2. With TLS 1.3 the client's certificate is
+ * judged after the client thinks the handshake is over, and the alert that says why may get lost.
+ */
+export class EndedAfterHandshake extends Error {
+  override readonly name = 'EndedAfterHandshake';
+}
+
+/**
+ * One HTTP/2 connection to one endpoint, made when first needed and made again when lost. It counts as open only when
+ * the server has introduced itself, so that nothing is sent to one that accepts and never answers. (The manager that
+ * comes with the transport does neither, and drops its error listener too early: late errors end the process.)
+ */
+export class Http2Connection {
+  readonly authority: string;
+  readonly #options: SecureClientSessionOptions;
+  readonly #connectMs: number;
+  #session: ClientHttp2Session | undefined;
+  #opening: Promise<ClientHttp2Session> | undefined;
+  #attempt: ClientHttp2Session | undefined;
+  #heardAt = 0;
+  readonly #awaited = new Set<ClientHttp2Stream>();
+
+  constructor(origin: string, options: { readonly tls: SecureClientSessionOptions; readonly connectMs: number }) {
+    this.authority = origin;
+    this.#options = options.tls;
+    this.#connectMs = options.connectMs;
+  }
+
+  get isOpen(): boolean {
+    return this.#session !== undefined && !this.#session.closed && !this.#session.destroyed;
+  }
+
+  /** Resolves when the server is there. Callers at the same time share one attempt. */
+  async connect(): Promise<ClientHttp2Session> {
+    if (this.#session !== undefined && this.isOpen) {
+      if (performance.now() - this.#heardAt < QUIET_MS || (await this.#isAlive(this.#session))) return this.#session;
+      this.#session.destroy();
+      this.#session = undefined;
+    }
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  // oxlint-disable-next-line max-params -- the interface of the transport
+  async request(
+    method: string,
+    path: string,
+    headers: OutgoingHttpHeaders,
+    options: ClientSessionRequestOptions,
+  ): Promise<ClientHttp2Stream> {
+    const session = await this.connect();
+    const stream = session.request({ ...headers, ':method': method, ':path': path }, options);
+    // A process may end while a connection idles, but not while an answer is awaited.
+    this.#awaited.add(stream);
+    session.ref();
+    stream.once('response', () => this.notifyResponseByteRead());
+    stream.once('close', () => {
+      this.#awaited.delete(stream);
+      if (![...this.#awaited].some((other) => other.session === session)) session.unref();
+    });
+    return stream;
+  }
+
+  notifyResponseByteRead(): void {
+    this.#heardAt = performance.now();
+  }
+
+  /** Somebody waited in vain: have the connection tried before its next use. */
+  suspect(): void {
+    this.#heardAt = Number.NEGATIVE_INFINITY;
+  }
+
+  close(): void {
+    this.#attempt?.destroy();
+    this.#session?.destroy();
+    this.#session = undefined;
+  }
+
+  async #open(): Promise<ClientHttp2Session> {
+    const session = connect(this.authority, this.#options);
+    this.#attempt = session;
+    const limit = AbortSignal.timeout(this.#connectMs);
+    const giveUp = (): void => {
+      session.destroy(new Error(`no connection within ${String(this.#connectMs)} ms`));
+    };
+    limit.addEventListener('abort', giveUp, { once: true });
+    try {
+      await introduced(session, this.authority.startsWith('https:'));
+    } catch (cause) {
+      session.destroy();
+      throw cause;
+    } finally {
+      limit.removeEventListener('abort', giveUp);
+      this.#attempt = undefined;
+    }
+    // A server that shuts down finishes what it began, but takes nothing new.
+    session.once('goaway', () => {
+      if (this.#session === session) this.#session = undefined;
+    });
+    session.unref();
+    this.#session = session;
+    this.notifyResponseByteRead();
+    return session;
+  }
+
+  async #isAlive(session: ClientHttp2Session): Promise<boolean> {
+    const limit = AbortSignal.timeout(this.#connectMs);
+    return new Promise((resolve) => {
+      limit.addEventListener('abort', () => resolve(false), { once: true });
+      session.once('close', () => resolve(false));
+      const isSent = session.ping((error) => {
+        if (error === null) this.notifyResponseByteRead();
+        resolve(error === null);
+      });
+      if (!isSent) resolve(false);
+    });
+  }
+}
+
+/** Resolves with the first settings of the server, its first word on every connection. */
+async function introduced(session: ClientHttp2Session, isTls: boolean): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let isEncrypted = false;
+    session.once('connect', () => {
+      isEncrypted = isTls;
+    });
+    session.once('remoteSettings', () => resolve());
+    // This listener stays for good: an error event that nobody listens to would end the process.
+    session.on('error', (error: Error) => reject(explain(error, isEncrypted)));
+    session.once('close', () => reject(explain(new Error('the server closed the connection'), isEncrypted)));
+  });
+}
+
+function explain(error: Error, isEncrypted: boolean): Error {
+  if (!isEncrypted || error.message.startsWith('no connection within')) return error;
+  return new EndedAfterHandshake(`the server ended the connection right after the TLS handshake (${error.message})`, {
+    cause: error,
+  });
+}
