@@ -50,9 +50,12 @@ export async function callDelegate(
   }
 }
 
-/** Whether a delegate's error says that it does not know the verb: plugins older than CNI 1.1 answer so. */
+/**
+ * Whether a delegate's error says that it does not know the verb: plugins older than CNI 1.1 answer so. They may look
+ * for a container first, which GC and STATUS have not (code 3).
+ */
 export function isVerbUnknown(cause: unknown): boolean {
-  return cause instanceof DelegateError && (cause.cniCode === 1 || cause.cniCode === 4);
+  return cause instanceof DelegateError && [1, 3, 4].includes(cause.cniCode);
 }
 
 async function callOnce(exec: ExecDelegate, request: Parameters<typeof callDelegate>[1]): Promise<unknown> {

@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import { Undo } from '../base/undo.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { type Address } from '../net/address.ts';
+import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import type { AddressSource } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
@@ -35,6 +35,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
 
   return {
     async acquire(call, endpointOf) {
+      refuseRequests(call);
       const draft = endpointOf([]);
       const view = await ports.watch.time('store', async () =>
         store.readNodeView(call.node, endpointIdOf(draft), call.signal),
@@ -117,6 +118,17 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       }
     },
   };
+}
+
+/** Specification, "ipam object fields": host-local supports no request for a certain address. */
+function refuseRequests({ config, args }: Call): void {
+  const asked = [...config.runtime.ips, ...args.ips];
+  if (config.ipam.type !== 'host-local' || asked.length === 0) return;
+  throw new NetplugError(
+    'ipam/request-invalid',
+    `Cannot assign ${asked.map(formatAddress).join(', ')}: host-local takes no request for a certain address`,
+    { hint: 'Set ipam.type to "netplug-ipam", or ask for no address' },
+  );
 }
 
 function isOf(call: Call, { spec }: WorkloadEndpoint): boolean {

@@ -7,7 +7,7 @@ import type { LinkDeleter } from './delete-links.ts';
 import { ensureIpv6Forwarding } from './host-forwarding.ts';
 import { addHostRoute, clearHostRoute } from './host-routes.ts';
 import { hostSysctls } from './host-sysctls.ts';
-import { encodeAlias } from './link-alias.ts';
+import { encodeAlias } from '../link-alias.ts';
 import { type Link, createVethPair, decodeNetnsId, getNetnsId, setLinkAlias, setLinkUp } from './link-messages.ts';
 import { findLink } from './links.ts';
 import { type Netns, type NetnsOptions, openNetns } from './netns.ts';

@@ -1,5 +1,5 @@
 import { HOST_LINK_PREFIX, type HostLink } from '../kernel.ts';
-import { decodeAlias } from './link-alias.ts';
+import { decodeAlias } from '../link-alias.ts';
 import { type Link, decodeLink, getLinkByName, listLinks } from './link-messages.ts';
 import type { Reply } from './netlink.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';

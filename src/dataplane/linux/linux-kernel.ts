@@ -2,7 +2,7 @@ import type { Kernel, LinkOwner } from '../kernel.ts';
 import { type Addon, loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
 import { LinkDeleter } from './delete-links.ts';
-import { decodeAlias } from './link-alias.ts';
+import { decodeAlias } from '../link-alias.ts';
 import { findLinkOnWorker, isHostSide, listHostLinks } from './links.ts';
 import { openNetns } from './netns.ts';
 import { observePodNetwork } from './observe.ts';

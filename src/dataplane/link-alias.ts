@@ -1,5 +1,5 @@
-import { NetplugError } from '../../base/errors.ts';
-import type { LinkOwner } from '../kernel.ts';
+import { NetplugError } from '../base/errors.ts';
+import type { LinkOwner } from './kernel.ts';
 
 const ALIAS_BYTES = 255;
 const WORD = 'netplug';
@@ -23,6 +23,11 @@ export function encodeAlias({ containerId, ifName, network }: LinkOwner): string
   throw new NetplugError('kernel/failed', `Cannot record ${what}: together they are longer than a link alias`, {
     facts: { containerId, ifName },
   });
+}
+
+/** Whether a link with this owner in its alias may be of the network: of a name that was cut, only the beginning is known. */
+export function isLinkOf(owner: LinkOwner, network: string): boolean {
+  return owner.network === network || decodeAlias(encodeAlias({ ...owner, network }))?.network === owner.network;
 }
 
 /** Undefined for an alias that is not ours. */

@@ -1,0 +1,41 @@
+// Pages made from declarations must match them; `--write` brings them up to date.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { ERRORS } from '../src/base/errors.ts';
+import { netconfReference } from '../src/netconf/reference.ts';
+import { netconfJsonSchema } from '../src/netconf/schema.ts';
+
+const PAGES: Readonly<Record<string, () => string>> = {
+  'docs/errors.md': errorsPage,
+  'docs/netconf.md': netconfReference,
+  'docs/schema/netconf.schema.json': () => `${JSON.stringify(netconfJsonSchema(), undefined, 2)}\n`,
+};
+
+const isWriting = process.argv.includes('--write');
+for (const [file, render] of Object.entries(PAGES)) {
+  const text = render();
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) continue;
+  if (isWriting) {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+  } else {
+    console.error(`${file} is not what its declaration says: run "npm run docs:write"`);
+    process.exitCode = 1;
+  }
+}
+
+function errorsPage(): string {
+  const rows = Object.entries(ERRORS).map(
+    ([code, { cni, exit, retry, about }]) => `| \`${code}\` | ${String(cni)} | ${String(exit)} | ${retry ? 'yes' : 'no'} | ${about} |`,
+  );
+  return `# Errors
+
+Every refusal and failure of netplug carries one of these codes. The code is a contract; messages may get better.
+A runtime sees the CNI number and the code at the end of \`details\`; \`netplugctl\` ends with the exit status.
+"Try again" says whether the same call may succeed later without anybody changing anything.
+
+| code | CNI | exit | try again | meaning |
+| --- | --- | --- | --- | --- |
+${rows.join('\n')}
+`;
+}
