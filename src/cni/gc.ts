@@ -1,3 +1,4 @@
+import { isLinkOf } from '../dataplane/link-alias.ts';
 import type { AddressSource, Keeps } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
 
@@ -11,11 +12,7 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
   const failures: unknown[] = [];
   let links = 0;
   for (const { name, owner } of ports.kernel.listHostLinks()) {
-    // The alias may hold a long network name cut; a prefix of it is then the whole that was kept.
-    const isOfNetwork =
-      owner !== undefined && owner.network !== '' && call.attachment.network.startsWith(owner.network);
-    if (!isOfNetwork || keeps(owner) || (owner.network !== call.attachment.network && owner.network.length < 100))
-      continue;
+    if (owner === undefined || !isLinkOf(owner, call.attachment.network) || keeps(owner)) continue;
     try {
       links += (await ports.kernel.remove(name, owner)) ? 1 : 0;
     } catch (cause) {

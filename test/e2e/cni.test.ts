@@ -61,12 +61,12 @@ describe('ADD and DEL', () => {
     );
     if (!isOldest) {
       const [, inPod] = json.interfaces;
-      const [seen] = await pod.ip('link', 'show', 'eth0');
+      const [seen = {}] = await pod.ip('link', 'show', 'eth0');
       expect(inPod).toEqual({
         name: 'eth0',
-        mac: seen.address,
+        mac: seen['address'],
         sandbox: pod.path,
-        ...(version === '1.1.0' ? { mtu: seen.mtu } : {}),
+        ...(version === '1.1.0' ? { mtu: seen['mtu'] } : {}),
       });
     }
     expect((await node.cni('DEL', call)).status).toBe(0);
@@ -260,7 +260,8 @@ describe('GC', () => {
     expect((await node.cni('GC', { conf: { ...conf, 'cni.dev/valid-attachments': valid } })).status).toBe(0);
     expect(await holders()).toEqual([kept, elsewhere, remote].sort());
     expect(await node.heldAddresses()).toHaveLength(4);
-    expect(await node.hostLinks()).toHaveLength(3);
+    // All links of one kernel are one node's, so the link made in the name of node-b went as well.
+    expect(await node.hostLinks()).toHaveLength(2);
 
     for (const base of [conf, other, far]) await node.cni('GC', { conf: { ...base, 'cni.dev/valid-attachments': [] } });
     await expectNothingLeft();
