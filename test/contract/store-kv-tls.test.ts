@@ -48,7 +48,7 @@ describe('a kv datastore behind TLS', () => {
     });
   const failure = async (urls: readonly string[], files: Files): Promise<{ code?: string; message?: string }> => {
     await using opened = store(urls, files);
-    return opened.ping(never).then(
+    return await opened.ping(never).then(
       () => ({}),
       (error: { code?: string; message?: string }) => error,
     );
@@ -94,9 +94,9 @@ describe('a kv datastore behind TLS', () => {
     await expect(opened.ping(never)).resolves.toBeUndefined();
   });
 
-  it('that does not speak TLS after all, or only TLS, fails with one of the two store errors', async () => {
+  it('that does not speak TLS after all, or nothing but TLS, is store/unavailable', async () => {
     await using plain = await startEtcd();
-    expect((await failure([plain.url.replace('http:', 'https:')], {})).code).toBe('store/refused');
+    expect((await failure([plain.url.replace('http:', 'https:')], {})).code).toBe('store/unavailable');
     expect((await failure([strict.url.replace('https:', 'http:')], {})).code).toBe('store/unavailable');
   });
 
@@ -118,7 +118,9 @@ describe('a kv datastore behind TLS', () => {
     await expect(opened.ping(never)).resolves.toBeUndefined();
     await expect(opened.listBlocks(never)).resolves.toEqual({ blocks: [], problems: [] });
     for (const name of ['nobody', 'unknown']) {
-      expect(await failure([guarded.url], { ...ours.issue(name), caCertFile })).toMatchObject({ code: 'store/refused' });
+      expect(await failure([guarded.url], { ...ours.issue(name), caCertFile })).toMatchObject({
+        code: 'store/refused',
+      });
     }
     await using nameless = await startEtcd({ tls: server });
     expect(await failure([nameless.url], { caCertFile })).toEqual({});

@@ -26,10 +26,7 @@ export async function runWithDns(options: {
     const hosts = [...new Set(options.records.map(({ target }) => target))];
     await writeFile(join(dir, 'resolv.conf'), 'nameserver 127.0.0.1\n');
     await writeFile(join(dir, 'module.ts'), options.module);
-    await writeFile(
-      join(dir, 'hosts'),
-      `127.0.0.1 localhost\n${hosts.map((host) => `127.0.0.1 ${host}\n`).join('')}`,
-    );
+    await writeFile(join(dir, 'hosts'), `127.0.0.1 localhost\n${hosts.map((host) => `127.0.0.1 ${host}\n`).join('')}`);
     await writeFile(
       join(dir, 'dnsmasq.conf'),
       [

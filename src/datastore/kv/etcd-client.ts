@@ -81,7 +81,11 @@ export class EtcdClient implements AsyncDisposable {
       if ('answer' in result) return result.answer;
       const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
       if (signal.aborted) throw outOfTime(signal, `waiting for an answer of ${channel.origin}${unknown}`);
-      throw errorOf({ ...result.verdict, reason: `${result.verdict.reason}${unknown}` }, `at ${channel.origin}`, result.cause);
+      throw errorOf(
+        { ...result.verdict, reason: `${result.verdict.reason}${unknown}` },
+        `at ${channel.origin}`,
+        result.cause,
+      );
     }
     throw summaryOf(failures);
   }

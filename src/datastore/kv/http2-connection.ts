@@ -94,20 +94,18 @@ export class Http2Connection {
   async #open(): Promise<ClientHttp2Session> {
     const session = connect(this.authority, this.#options);
     this.#attempt = session;
-    const limit = AbortSignal.timeout(this.#connectMs);
-    const giveUp = (): void => {
-      session.destroy(new Error(`no connection within ${String(this.#connectMs)} ms`));
-    };
-    limit.addEventListener('abort', giveUp, { once: true });
     try {
-      await introduced(session, this.authority.startsWith('https:'));
+      await introduced(session, { isTls: this.authority.startsWith('https:'), limitMs: this.#connectMs });
     } catch (cause) {
       session.destroy();
       throw cause;
     } finally {
-      limit.removeEventListener('abort', giveUp);
       this.#attempt = undefined;
     }
+    if (session.destroyed) throw new Error('the server closed the connection');
+    onSocketEnd(session, (error) => {
+      for (const stream of this.#awaited) if (stream.session === session) stream.destroy(error);
+    });
     // A server that shuts down finishes what it began, but takes nothing new.
     session.once('goaway', () => {
       if (this.#session === session) this.#session = undefined;
@@ -122,7 +120,6 @@ export class Http2Connection {
     const limit = AbortSignal.timeout(this.#connectMs);
     return new Promise((resolve) => {
       limit.addEventListener('abort', () => resolve(false), { once: true });
-      session.once('close', () => resolve(false));
       const isSent = session.ping((error) => {
         if (error === null) this.notifyResponseByteRead();
         resolve(error === null);
@@ -133,21 +130,35 @@ export class Http2Connection {
 }
 
 /** Resolves with the first settings of the server, its first word on every connection. */
-async function introduced(session: ClientHttp2Session, isTls: boolean): Promise<void> {
+async function introduced(
+  session: ClientHttp2Session,
+  { isTls, limitMs }: { readonly isTls: boolean; readonly limitMs: number },
+): Promise<void> {
+  const limit = AbortSignal.timeout(limitMs);
   return new Promise((resolve, reject) => {
     let isEncrypted = false;
+    const fail = (error: Error): void => reject(isEncrypted ? afterHandshake(error) : error);
     session.once('connect', () => {
       isEncrypted = isTls;
+      onSocketEnd(session, fail);
     });
     session.once('remoteSettings', () => resolve());
     // This listener stays for good: an error event that nobody listens to would end the process.
-    session.on('error', (error: Error) => reject(explain(error, isEncrypted)));
-    session.once('close', () => reject(explain(new Error('the server closed the connection'), isEncrypted)));
+    session.on('error', fail);
+    session.once('close', () => fail(new Error('the server closed the connection')));
+    limit.addEventListener('abort', () => reject(new Error(`no connection within ${String(limitMs)} ms`)), {
+      once: true,
+    });
   });
 }
 
-function explain(error: Error, isEncrypted: boolean): Error {
-  if (!isEncrypted || error.message.startsWith('no connection within')) return error;
+/** A session whose socket breaks while it writes is destroyed without a word: only the socket itself tells. */
+function onSocketEnd(session: ClientHttp2Session, ended: (error: Error) => void): void {
+  session.socket.once('error', ended);
+  session.socket.once('close', () => ended(new Error('the server closed the connection')));
+}
+
+function afterHandshake(error: Error): Error {
   return new EndedAfterHandshake(`the server ended the connection right after the TLS handshake (${error.message})`, {
     cause: error,
   });

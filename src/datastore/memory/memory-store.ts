@@ -14,6 +14,9 @@ import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.t
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOn, problemWith, resourcesIn, viewOf } from './read-state.ts';
 
+/** The method that is being called. */
+export type Operation = Exclude<keyof Store, symbol>;
+
 /** What may go wrong with one operation. */
 export type Fault =
   /** A commit finds that somebody was quicker; nothing is changed. Other operations take no notice. */
@@ -29,9 +32,9 @@ export interface MemoryStoreOptions {
   readonly clock?: Clock;
   readonly random?: Random;
   /** Awaited before each operation takes effect: where a scheduler lets others go first. */
-  readonly pause?: (operation: keyof Store) => Promise<void>;
+  readonly pause?: (operation: Operation) => Promise<void>;
   /** Asked for each operation; undefined lets it through. */
-  readonly fault?: (operation: keyof Store, changes?: readonly Change[]) => Fault | undefined;
+  readonly fault?: (operation: Operation, changes?: readonly Change[]) => Fault | undefined;
 }
 
 /** A datastore in memory. Stores opened on one database see each other, as nodes of one cluster do. */
@@ -164,14 +167,14 @@ class MemoryStore implements Store {
     return record.value;
   }
 
-  async #read<T>(operation: keyof Store, signal: AbortSignal, look: (state: MemoryState) => T): Promise<T> {
+  async #read<T>(operation: Operation, signal: AbortSignal, look: (state: MemoryState) => T): Promise<T> {
     return this.#act(operation, { signal }, (fault) =>
       look(this.#database.state(fault?.kind === 'stale' ? fault.changesAgo : 0)),
     );
   }
 
   async #act<T>(
-    operation: keyof Store,
+    operation: Operation,
     { signal, changes }: { signal: AbortSignal; changes?: readonly Change[] },
     effect: (fault: Fault | undefined) => T,
   ): Promise<T> {
