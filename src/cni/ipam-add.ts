@@ -7,7 +7,8 @@ import type { CniResult } from './result.ts';
 
 /**
  * ADD of netplug-ipam under another main plugin: addresses with the length of their block, so that main plugins which
- * expect a subnet find one, the gateway, and a default route per family. No endpoint is recorded.
+ * expect a subnet find one, and the gateway. No routes: the standard plugins add them before they can reach a gateway
+ * outside the subnet, and fail. No endpoint is recorded.
  */
 export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: Call): Promise<CniResult> {
   refuseOrchestrator(call.config);
@@ -23,9 +24,5 @@ export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: Call): Promi
     addresses: ips.map(({ address }) => address),
     ...ports.watch.facts(),
   });
-  const routes = leases.map(({ address }) => ({
-    dst: address.family === 4 ? '0.0.0.0/0' : '::/0',
-    gw: GATEWAYS[address.family],
-  }));
-  return { interfaces: [], ips, routes, dns: {} };
+  return { interfaces: [], ips, routes: [], dns: {} };
 }
