@@ -54,7 +54,11 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
     });
   });
   const gone = once(child, 'exit');
-  const outcome = await Promise.race([ready.then(() => 'ready'), gone.then(() => 'gone'), sleep(20_000, 'late')]);
+  const outcome = await Promise.race([
+    ready.then(() => 'ready'),
+    gone.then(() => 'gone'),
+    sleep(20_000, 'late', { ref: false }),
+  ]);
   const stop = async (): Promise<void> => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill('SIGKILL');

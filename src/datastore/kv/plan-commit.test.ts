@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { emptyBlock, type IpBlock } from '../../model/ip-block.ts';
+import type { NodeName } from '../../model/names.ts';
+import { cidrAround, parseCidr } from '../../net/cidr.ts';
+import type { Change } from '../store.ts';
+import { Keys } from './keys.ts';
+import { planCommit } from './plan-commit.ts';
+import { textOf } from './requests.ts';
+
+const keys = new Keys('/p');
+const owner = 'n1' as NodeName;
+const block = emptyBlock(parseCidr('10.0.0.0/30'), owner);
+const update = (after: IpBlock): Change => ({ kind: 'update-block', before: { value: block, version: '7' }, after });
+
+function writes(...changes: Change[]): string[] {
+  return planCommit(keys, changes).success.map(({ request }) => {
+    if (request.case === 'requestPut') return `put ${textOf(request.value.key)}`;
+    return request.case === 'requestDeleteRange' ? `delete ${textOf(request.value.key)}` : 'read';
+  });
+}
+
+describe('the transaction of a commit', () => {
+  it('writes one key when a block changes under its owner', () => {
+    expect(writes(update({ ...block, queue: [1, 2, 3, 0] }))).toEqual(['put /p/ipam/blocks/n1/4/0a000000-030']);
+  });
+
+  it('moves a block, and its claim with it, when the owner changes', () => {
+    expect(writes(update({ ...block, node: undefined }))).toEqual([
+      'put /p/ipam/claims/4/0a000000-030',
+      'delete /p/ipam/blocks/n1/4/0a000000-030',
+      'put /p/ipam/blocks/-/4/0a000000-030',
+    ]);
+  });
+
+  it('refuses to give a block another CIDR', () => {
+    expect(() => writes(update(emptyBlock(parseCidr('10.0.0.4/30'), owner)))).toThrow('another CIDR');
+  });
+
+  it('refuses more operations than etcd takes at once', () => {
+    const many = Array.from({ length: 129 }, (_, index): Change => {
+      const cidr = cidrAround({ family: 4, value: BigInt(index * 4) }, 30);
+      return {
+        kind: 'update-block',
+        before: { value: emptyBlock(cidr, owner), version: '1' },
+        after: emptyBlock(cidr, owner),
+      };
+    });
+    expect(() => writes(...many)).toThrow('129 operations is more than etcd takes (128)');
+    expect(writes(...many.slice(1))).toHaveLength(128);
+  });
+});
