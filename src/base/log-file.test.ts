@@ -68,6 +68,7 @@ describe('the log file', () => {
     writeFileSync(join(folder, 'deep'), 'a file where a folder should be');
     expect(() => {
       logFile(file, { maxSizeBytes: 10, maxAgeMs: DAY_MS, maxCount: 1 }, Date.now)('lost\n');
+      logFile('/proc/nowhere/at/all', { maxSizeBytes: 10, maxAgeMs: DAY_MS, maxCount: 1 }, Date.now)('lost\n');
       logFile('/dev/full', { maxSizeBytes: 10, maxAgeMs: DAY_MS, maxCount: 1 }, Date.now)('lost\n');
     }).not.toThrow();
     rmSync(join(folder, 'deep'));

@@ -70,8 +70,20 @@ function openLog(path: string): number {
     return openSync(path, flags, 0o600);
   } catch (cause) {
     if (errnoOf(cause) !== 'ENOENT') throw cause;
-    mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
+    makeFolder(dirname(path));
     return openSync(path, flags, 0o600);
+  }
+}
+
+/** Parents included. Node's own recursive mkdir never returns where a file system refuses new folders with ENOENT (/proc). */
+function makeFolder(path: string, hasParent = false): void {
+  try {
+    mkdirSync(path, { mode: 0o755 });
+  } catch (cause) {
+    if (errnoOf(cause) === 'EEXIST') return;
+    if (errnoOf(cause) !== 'ENOENT' || hasParent) throw cause;
+    makeFolder(dirname(path));
+    makeFolder(path, true);
   }
 }
 
