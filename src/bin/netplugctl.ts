@@ -1,4 +1,34 @@
-/** Placeholder for the build until the command line lands beside it. */
+import { hostname } from 'node:os';
+import { addAbortSignal } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { systemClock } from '../base/clock.ts';
+import { systemRandom } from '../base/random.ts';
+import { main } from '../cli/main.ts';
+import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { interruptions } from './interruptions.ts';
+import { openStore } from './open-store.ts';
+import { readRegisteredName } from './registered-name.ts';
+
+/** Runs one command of the management tool with the real world around it. */
 export async function runCtl(): Promise<void> {
-  await Promise.resolve();
+  const { env } = process;
+  const ports = {
+    clock: systemClock,
+    random: systemRandom,
+    hostname: hostname(),
+    readRegisteredName: () => readRegisteredName(env),
+    interrupted: interruptions(),
+    openStore,
+    openKernel: () => linuxKernel({ allowOwnNetns: true }),
+  };
+  process.exitCode = await main(ports, {
+    argv: process.argv.slice(2),
+    env,
+    io: {
+      stdin: async (signal) => text(addAbortSignal(signal, process.stdin)),
+      stdout: (words) => process.stdout.write(words),
+      stderr: (words) => process.stderr.write(words),
+      isTty: process.stdin.isTTY,
+    },
+  });
 }

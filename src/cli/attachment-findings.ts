@@ -1,0 +1,139 @@
+import type { Stored } from '../datastore/store.ts';
+import { type Allocation, heldAddresses } from '../model/ip-block.ts';
+import { type Handle, handleOf } from '../model/names.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Address, formatAddress } from '../net/address.ts';
+import type { Finding, IpamState, LocalState } from './finding.ts';
+
+const OWN_IPAM = 'netplug-ipam';
+
+/** Who holds addresses without being there, and who is there without holding any. */
+export function attachmentFindings(state: IpamState): Finding[] {
+  const held = state.blocks.flatMap((block) => heldAddresses(block));
+  const known = knowledgeOf(state);
+  return [
+    ...held.flatMap(({ address, allocation }) => judge(state, known, { address, allocation })),
+    ...endpointsWithoutAddress(state, held),
+    ...strayLinks(state, held),
+  ];
+}
+
+interface Held {
+  readonly address: Address;
+  readonly allocation: Allocation;
+}
+
+interface Knowledge {
+  readonly endpoints: ReadonlyMap<Handle, Stored<WorkloadEndpoint>>;
+  /** Networks whose attachments netplug itself makes; it records endpoint and addresses in one commit. */
+  readonly ownNetworks: ReadonlySet<string>;
+}
+
+function knowledgeOf({ endpoints }: IpamState): Knowledge {
+  const own = endpoints.filter(({ value }) => value.spec.ipam === OWN_IPAM);
+  return {
+    endpoints: new Map(own.map((endpoint) => [handleOfEndpoint(endpoint.value), endpoint])),
+    ownNetworks: new Set(own.map(({ value }) => value.spec.network)),
+  };
+}
+
+function judge(state: IpamState, { endpoints, ownNetworks }: Knowledge, { address, allocation }: Held): Finding[] {
+  const endpoint = endpoints.get(allocation.handle)?.value;
+  const isYoung = state.nowMs - Date.parse(allocation.at) < state.graceMs;
+  const subject = formatAddress(address);
+  const who = `address ${subject} of ${describe(allocation)}`;
+  const leak = (why: string): Finding[] => [
+    {
+      kind: 'leaked-address',
+      subject,
+      message: `${who}: ${why}`,
+      repair: { kind: 'release', allocation, endpoint: undefined },
+    },
+  ];
+  if (isYoung) return [];
+  const here = state.local?.nodes.has(allocation.node) === true ? state.local : undefined;
+  const link = here === undefined ? undefined : linkOf(here, allocation, endpoint);
+  if (endpoint === undefined) {
+    if (link !== undefined) {
+      const message = `${who}: interface "${link}" uses it, but there is no endpoint`;
+      return [{ kind: 'endpoint-missing', subject, message }];
+    }
+    if (ownNetworks.has(allocation.network)) return leak('there is no endpoint');
+    const message = `${who}: there is no endpoint, as is usual under another main plugin than netplug`;
+    const repair = { kind: 'release', allocation, endpoint: undefined } as const;
+    return [{ kind: 'unconfirmed-address', subject, message, repair }];
+  }
+  if (!endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === subject)) {
+    return leak(`its endpoint has ${endpoint.spec.ipNetworks.join(' and ')} instead`);
+  }
+  // Without an interface of ours there is nothing the kernel could tell.
+  if (here === undefined || link !== undefined || endpoint.spec.interfaceName === '') return [];
+  const message = `${who}: interface "${endpoint.spec.interfaceName}" does not exist on this node`;
+  return [{ kind: 'leaked-address', subject, message, repair: { kind: 'release', allocation, endpoint } }];
+}
+
+/** The host side of the attachment, by its owner, or by its name when its alias was lost. */
+function linkOf(
+  { links }: LocalState,
+  attachment: Allocation,
+  endpoint: WorkloadEndpoint | undefined,
+): string | undefined {
+  const link = links.find(
+    ({ name, owner }) =>
+      (owner?.containerId === attachment.containerId && owner.ifName === attachment.ifName) ||
+      (owner === undefined && name === endpoint?.spec.interfaceName),
+  );
+  return link?.name;
+}
+
+function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly Held[]): Finding[] {
+  const holders = new Map<string, Set<string>>();
+  for (const { address, allocation } of held) {
+    const text = formatAddress(address);
+    holders.set(text, (holders.get(text) ?? new Set()).add(allocation.handle));
+  }
+  return endpoints.flatMap((before): Finding[] => {
+    const { metadata, spec } = before.value;
+    const handle = handleOfEndpoint(before.value);
+    const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(handle) !== true);
+    if (spec.ipam !== OWN_IPAM || lost.length === 0) return [];
+    const subject = `${metadata.namespace ?? 'default'}/${metadata.name}`;
+    const message = `endpoint ${subject} on node ${spec.node} has ${lost.join(' and ')}, which no block says it holds`;
+    const isHere = local?.nodes.has(spec.node) === true;
+    const isLinked = local?.links.some(
+      ({ name, owner }) => name === spec.interfaceName || owner?.containerId === spec.containerID,
+    );
+    // Only this node's kernel can prove that nobody uses it, and only when all of its addresses are gone.
+    const isDead = isHere && isLinked === false && lost.length === spec.ipNetworks.length;
+    return [
+      {
+        kind: 'endpoint-without-address',
+        subject,
+        message,
+        ...(isDead ? { repair: { kind: 'delete-endpoint', before } } : {}),
+      },
+    ];
+  });
+}
+
+function strayLinks({ local, endpoints }: IpamState, held: readonly Held[]): Finding[] {
+  const attached = new Set([
+    ...held.map(({ allocation }) => `${allocation.containerId}/${allocation.ifName}`),
+    ...endpoints.map(({ value }) => `${value.spec.containerID}/${value.spec.endpoint}`),
+  ]);
+  return (local?.links ?? []).flatMap((link): Finding[] => {
+    const { name, owner } = link;
+    if (owner === undefined || attached.has(`${owner.containerId}/${owner.ifName}`)) return [];
+    const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
+    return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
+  });
+}
+
+function describe({ namespace, pod, containerId, node }: Allocation): string {
+  const holder = pod === undefined ? `container "${containerId}"` : `pod "${namespace ?? 'default'}/${pod}"`;
+  return `${holder} on node ${node}`;
+}
+
+function handleOfEndpoint({ spec }: WorkloadEndpoint): Handle {
+  return handleOf({ network: spec.network, containerId: spec.containerID, ifName: spec.endpoint });
+}

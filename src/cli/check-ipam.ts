@@ -1,0 +1,22 @@
+import { attachmentFindings } from './attachment-findings.ts';
+import { blockFindings } from './block-findings.ts';
+import type { Finding, IpamState } from './finding.ts';
+
+/** Everything in the records, and on this node in the kernel, that does not fit together. Pure. */
+export function checkIpam(state: IpamState): Finding[] {
+  return [
+    ...state.unreadable.map((message): Finding => ({ kind: 'unreadable-record', subject: message, message })),
+    ...blockFindings(state.blocks, state.pools),
+    ...attachmentFindings(state),
+  ];
+}
+
+/** Those findings of the first look that a second one still shows: the others were changes under way. */
+export function confirmed(first: readonly Finding[], second: readonly Finding[]): Finding[] {
+  const still = new Set(second.map(identityOf));
+  return first.filter((finding) => still.has(identityOf(finding)));
+}
+
+function identityOf({ kind, subject, repair }: Finding): string {
+  return [kind, subject, repair?.kind === 'release' ? repair.allocation.id : ''].join('\n');
+}

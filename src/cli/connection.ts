@@ -1,0 +1,121 @@
+import { NetplugError } from '../base/errors.ts';
+import { emptyFindings, problemsError, showFound } from '../base/problem.ts';
+import type { Store } from '../datastore/store.ts';
+import { isRecord, readEntries } from '../model/read-schema.ts';
+import type { Datastore } from '../netconf/connection.ts';
+import { COMMON_FIELDS } from '../netconf/fields.ts';
+import { decideConnection } from '../netconf/kv.ts';
+import { checkKeys } from '../netconf/unknown-keys.ts';
+import { readDocuments } from './documents.ts';
+import { readSource } from './inputs.ts';
+import type { Context, Env } from './ports.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+type Key = (typeof CONNECTION_KEYS)[number];
+
+/** The netconf names of the options of a connection; in capitals they are environment variables. */
+export const CONNECTION_KEYS = [
+  'datastore_type',
+  'kv_endpoints',
+  'kv_discovery_srv',
+  'kv_key_file',
+  'kv_cert_file',
+  'kv_ca_cert_file',
+  'kv_authority',
+  'kv_scheme',
+] as const;
+const ORCH_KEYS = ['orchconfig', 'orch_api_root'];
+
+/** Opens the datastore that file or environment name, and closes it again. Warnings go to stderr. */
+export async function withStore<T>(
+  context: Context,
+  use: (store: Store, datastore: Datastore) => Promise<T>,
+): Promise<T> {
+  const { datastore, warnings } = await readConnection(context);
+  for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
+  if (datastore.type === 'orch') throw needsOrchestrator();
+  await using store = context.ports.openStore(datastore);
+  return await use(store, datastore);
+}
+
+/**
+ * The connection from the file of `--config`, else from the environment; never from both, so that a forgotten variable
+ * cannot bend what a file says. The rules are those of the network configuration.
+ * @throws netconf/invalid, cli/usage when the file cannot be read
+ */
+export async function readConnection({ config, env }: Pick<Context, 'config' | 'env'>): Promise<{
+  readonly datastore: Datastore;
+  readonly warnings: readonly string[];
+}> {
+  const findings = emptyFindings();
+  const raw = config === undefined ? fromEnv(env) : fromFile(await readSource(config));
+  if (config !== undefined) {
+    checkKeys(raw, { keys: [...CONNECTION_KEYS, ...ORCH_KEYS, 'orch'], path: '', strictness: 'ours-alone' }, findings);
+  }
+  const entries = pick(COMMON_FIELDS);
+  const { values } = readEntries(entries, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
+  const datastore: Datastore =
+    values.datastore_type === 'orch'
+      ? { type: 'orch' }
+      : { type: 'kvv3', connection: decideConnection(values, findings) };
+  if (findings.problems.length === 0) return { datastore, warnings: findings.warnings };
+  const where = config === undefined ? 'the environment' : `file "${config}"`;
+  const problems = findings.problems.map((problem) =>
+    config === undefined ? { ...problem, path: problem.path.toUpperCase() } : problem,
+  );
+  throw problemsError(`the connection in ${where}`, problems, 'netconf/invalid');
+}
+
+/** An empty variable is the same as none. */
+function fromEnv(env: Env): Raw {
+  return Object.fromEntries(
+    CONNECTION_KEYS.flatMap((key) => {
+      const value = env[key.toUpperCase()];
+      return value === undefined || value === '' ? [] : [[key, value]];
+    }),
+  );
+}
+
+function fromFile(source: { readonly name: string; readonly text: string }): Raw {
+  const { documents, problems } = readDocuments(source, 'netconf/invalid');
+  if (problems.length > 0) {
+    const placed = problems.map(({ place, ...problem }) => ({ ...problem, path: place }));
+    throw problemsError(`file "${source.name}"`, placed, 'netconf/invalid');
+  }
+  const value = documents[0]?.value;
+  if (!isRecord(value)) {
+    throw new NetplugError(
+      'netconf/invalid',
+      `Cannot use file "${source.name}": found ${showFound(value)}, allowed is an object`,
+      {
+        hint: `Write keys such as kv_endpoints, as YAML or JSON`,
+      },
+    );
+  }
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [/^[A-Z_]+$/.test(key) ? key.toLowerCase() : key, each]),
+  );
+}
+
+function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, Key> {
+  const { datastore_type, kv_endpoints, kv_discovery_srv, kv_key_file } = fields;
+  const { kv_cert_file, kv_ca_cert_file, kv_authority, kv_scheme } = fields;
+  return {
+    datastore_type,
+    kv_endpoints,
+    kv_discovery_srv,
+    kv_key_file,
+    kv_cert_file,
+    kv_ca_cert_file,
+    kv_authority,
+    kv_scheme,
+  };
+}
+
+function needsOrchestrator(): NetplugError {
+  return new NetplugError(
+    'netconf/needs-orchestrator',
+    'Cannot open the datastore: datastore_type is "orch", and records would be kept in the API of the orchestrator',
+    { hint: 'Set DATASTORE_TYPE to "kvv3" and KV_ENDPOINTS; this release cannot use the API yet' },
+  );
+}

@@ -1,0 +1,50 @@
+export const ROOT_HELP = `
+The connection comes from the environment: DATASTORE_TYPE, KV_ENDPOINTS, KV_DISCOVERY_SRV,
+KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE, ORCHCONFIG. With --config, from that file alone.
+
+Examples:
+  KV_ENDPOINTS=http://127.0.0.1:2379 netplugctl get ippools -o wide
+  netplugctl apply -f pools.yaml
+  netplugctl ipam show --ip 10.0.0.7
+`;
+
+export const EXIT_HELP = `
+Exit status: 0 done, 1 something was found, 64 wrong command line, 65 wrong resource, 66 not there,
+69 in use, 73 exists already, 75 datastore does not answer, or conflict, 77 refused, 78 wrong
+configuration.
+`;
+
+export const FILE_HELP = `
+Files hold YAML (one or more documents) or JSON. All of them are read before the first resource is
+written: one that is wrong changes nothing.
+`;
+
+export const GET_HELP = `
+Examples:
+  netplugctl get ippools
+  netplugctl get pool blue -o yaml
+  netplugctl get workloadendpoints -n shop -o wide
+`;
+
+export const SHOW_HELP = `
+Examples:
+  netplugctl ipam show --blocks
+  netplugctl ipam show --ip 10.0.0.7 -o json
+`;
+
+export const CHECK_HELP = `
+Exit status 0 when nothing wrong is left, 1 otherwise. Run it on the node itself, in the network
+namespace of the host, to have the kernel compared too.
+
+Examples:
+  netplugctl ipam check
+  netplugctl ipam check --release
+`;
+
+export const LINT_HELP = `
+Network configurations and lists must be JSON, resources may be YAML. Exit status 1 when a file has
+an error.
+
+Examples:
+  netplugctl lint /etc/cni/net.d/10-netplug.conflist
+`;

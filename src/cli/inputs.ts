@@ -1,0 +1,66 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errnoOf, NetplugError } from '../base/errors.ts';
+import type { Source } from './documents.ts';
+import type { FileChoice } from './job.ts';
+import type { Context } from './ports.ts';
+
+const ENDINGS = ['.yaml', '.yml', '.json'];
+
+/**
+ * The texts of the files named, those of a folder in the order of their names; `-` is standard input.
+ * @throws cli/usage for what cannot be read, and for a folder without a file of ours
+ */
+export async function readInputs({ io, signal }: Context, { paths, folders }: FileChoice): Promise<readonly Source[]> {
+  const sources: Source[] = [];
+  for (const path of paths) {
+    signal.throwIfAborted();
+    if (path === '-') {
+      if (io.isTty) io.stderr('Reading from standard input, up to an end of file\n');
+      sources.push({ name: 'standard input', text: await io.stdin(signal) });
+    } else {
+      for (const file of await filesAt(path, folders)) sources.push(await readSource(file));
+    }
+  }
+  return sources;
+}
+
+/** @throws cli/usage */
+export async function readSource(file: string): Promise<Source> {
+  try {
+    return { name: file, text: await readFile(file, 'utf8') };
+  } catch (cause) {
+    throw unreadable(file, cause);
+  }
+}
+
+async function filesAt(path: string, folders: FileChoice['folders']): Promise<string[]> {
+  try {
+    if (!(await stat(path)).isDirectory()) return [path];
+    const names = await readdir(path, { recursive: folders === 'recursive' });
+    const files = names.filter((name) => ENDINGS.some((ending) => name.endsWith(ending))).sort();
+    if (files.length > 0) return files.map((name) => join(path, name));
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+  throw new NetplugError(
+    'cli/usage',
+    `Cannot find a resource file in folder "${path}": none ends in ${ENDINGS.join(', ')}`,
+    {
+      hint: folders === 'flat' ? 'Add --recursive to look into the folders below too' : 'Name another folder',
+    },
+  );
+}
+
+function unreadable(path: string, cause: unknown): NetplugError {
+  const reasons: Readonly<Record<string, string>> = {
+    ENOENT: 'there is no such file or folder',
+    EACCES: 'permission is denied',
+    EISDIR: 'it is a folder',
+  };
+  const errno = errnoOf(cause);
+  return new NetplugError('cli/usage', `Cannot read "${path}": ${reasons[errno ?? ''] ?? errno ?? String(cause)}`, {
+    hint: 'Name a file, a folder, or "-" for standard input',
+    cause,
+  });
+}

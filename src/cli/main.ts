@@ -1,0 +1,54 @@
+import { never } from '../base/errors.ts';
+import { remove, write } from './change-resources.ts';
+import { readCommandLine } from './command-line.ts';
+import { get } from './get.ts';
+import { ipamCheck } from './ipam-check.ts';
+import { ipamShow } from './ipam-show.ts';
+import type { Job } from './job.ts';
+import { lint } from './lint.ts';
+import type { Context, CtlPorts, Env, Io, Status } from './ports.ts';
+import { reportError } from './report-error.ts';
+import { version } from './version.ts';
+
+/** Where a command line comes from and where its answers go. */
+export interface Call {
+  /** The words after the program's name. */
+  readonly argv: readonly string[];
+  readonly env: Env;
+  readonly io: Io;
+}
+
+/** Runs one command and gives the exit status; never throws. */
+export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<Status> {
+  try {
+    const { job, config, timeoutSeconds } = readCommandLine(argv, io.stdout);
+    if (job === undefined) return 0;
+    const signal = AbortSignal.any([ports.interrupted, AbortSignal.timeout(Math.ceil(timeoutSeconds * 1000))]);
+    return await run({ ports, env, io, config, signal }, job);
+  } catch (cause) {
+    return reportError(io, cause);
+  }
+}
+
+async function run(context: Context, job: Job): Promise<Status> {
+  switch (job.verb) {
+    case 'apply':
+    case 'create':
+    case 'replace':
+      return write(context, job);
+    case 'delete':
+      return remove(context, job);
+    case 'get':
+      return get(context, job);
+    case 'ipam-show':
+      return ipamShow(context, job);
+    case 'ipam-check':
+      return ipamCheck(context, job);
+    case 'lint':
+      return lint(context, job);
+    case 'version':
+      return version(context, job);
+    default:
+      return never(job);
+  }
+}

@@ -1,0 +1,109 @@
+import { type IpBlock } from '../model/ip-block.ts';
+import type { IpPool } from '../model/ip-pool.ts';
+import type { IpReservation } from '../model/ip-reservation.ts';
+import {
+  type Cidr,
+  cidrContains,
+  cidrSize,
+  cidrsOverlap,
+  compareCidrs,
+  formatCidr,
+  parseCidr,
+  sameCidr,
+} from '../net/cidr.ts';
+
+export interface BlockUsage {
+  readonly cidr: string;
+  /** The owner; undefined when nobody owns it any more. */
+  readonly node: string | undefined;
+  readonly addresses: bigint;
+  readonly held: number;
+  readonly free: number;
+  /** How many of the held ones live on another node than the owner. */
+  readonly borrowed: number;
+}
+
+export interface PoolUsage {
+  /** Undefined for the blocks that lie in no pool. */
+  readonly name: string | undefined;
+  readonly cidr: string | undefined;
+  readonly addresses: bigint;
+  readonly held: bigint;
+  /** Set aside by reservations and not held. */
+  readonly reserved: bigint;
+  readonly free: bigint;
+  readonly blocks: readonly BlockUsage[];
+}
+
+export interface Stock {
+  readonly pools: readonly IpPool[];
+  readonly reservations: readonly IpReservation[];
+  readonly blocks: readonly IpBlock[];
+}
+
+/** How full every pool is, ordered as the pools are; blocks outside every pool come last, as a group of their own. */
+export function poolUsage({ pools, reservations, blocks }: Stock): readonly PoolUsage[] {
+  const reserved = outermost(reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr)));
+  const used = pools.map(({ metadata, spec }): PoolUsage => {
+    const cidr = parseCidr(spec.cidr);
+    const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
+    const held = BigInt(inside.reduce((sum, { slots }) => sum + slots.size, 0));
+    const setAside = reservedIn(cidr, reserved) - heldIn(inside, reserved);
+    const addresses = cidrSize(cidr);
+    const free = addresses - held - setAside;
+    return {
+      name: metadata.name,
+      cidr: spec.cidr,
+      addresses,
+      held,
+      reserved: setAside,
+      free,
+      blocks: inside.map(blockUsage),
+    };
+  });
+  const outside = blocks.filter(({ cidr }) => !pools.some(({ spec }) => cidrContains(parseCidr(spec.cidr), cidr)));
+  if (outside.length === 0) return used;
+  const held = BigInt(outside.reduce((sum, { slots }) => sum + slots.size, 0));
+  const addresses = outside.reduce((sum, { cidr }) => sum + cidrSize(cidr), 0n);
+  // Nothing new is handed out from there.
+  return [
+    ...used,
+    { name: undefined, cidr: undefined, addresses, held, reserved: 0n, free: 0n, blocks: outside.map(blockUsage) },
+  ];
+}
+
+/** The whole per cent that are free, rounded down, so that 0 does not hide behind 1. */
+export function percentFree({ free, addresses }: Pick<PoolUsage, 'free' | 'addresses'>): number {
+  return addresses === 0n ? 0 : Number((free * 100n) / addresses);
+}
+
+function blockUsage({ cidr, node, slots, queue }: IpBlock): BlockUsage {
+  const borrowed = [...slots.values()].filter((allocation) => allocation.node !== node).length;
+  return { cidr: formatCidr(cidr), node, addresses: cidrSize(cidr), held: slots.size, free: queue.length, borrowed };
+}
+
+/** CIDRs either nest or are apart, so leaving out the nested ones leaves nothing to count twice. */
+function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
+  const sorted = [...cidrs].sort(compareCidrs);
+  return sorted.filter((cidr, index) => {
+    const isWithin = sorted.some((other) => !sameCidr(other, cidr) && cidrContains(other, cidr));
+    return !isWithin && sorted.findIndex((other) => sameCidr(other, cidr)) === index;
+  });
+}
+
+function reservedIn(pool: Cidr, reserved: readonly Cidr[]): bigint {
+  return reserved
+    .filter((cidr) => cidrsOverlap(pool, cidr))
+    .reduce((sum, cidr) => sum + (cidrContains(cidr, pool) ? cidrSize(pool) : cidrSize(cidr)), 0n);
+}
+
+function heldIn(blocks: readonly IpBlock[], reserved: readonly Cidr[]): bigint {
+  let count = 0n;
+  for (const { cidr, slots } of blocks) {
+    for (const ordinal of slots.keys()) {
+      const address = { family: cidr.base.family, value: cidr.base.value + BigInt(ordinal) };
+      if (reserved.some((range) => cidrContains(range, address))) count += 1n;
+    }
+  }
+  return count;
+}

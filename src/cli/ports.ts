@@ -1,0 +1,39 @@
+import type { Patience } from '../base/retry.ts';
+import type { Kernel } from '../dataplane/kernel.ts';
+import type { Store } from '../datastore/store.ts';
+import type { Datastore } from '../netconf/connection.ts';
+
+/** The world around one call of the tool; `bin/` builds the real one. */
+export interface CtlPorts extends Patience {
+  readonly openStore: (datastore: Datastore) => Store;
+  readonly openKernel: () => Kernel;
+  readonly hostname: string;
+  /** The node name the agent registered this machine under, if it did. */
+  readonly readRegisteredName: () => string | undefined;
+  /** Aborted when somebody asks the tool to stop. */
+  readonly interrupted: AbortSignal;
+}
+
+export interface Io {
+  /** Standard input to its end. */
+  readonly stdin: (signal: AbortSignal) => Promise<string>;
+  readonly stdout: (text: string) => void;
+  readonly stderr: (text: string) => void;
+  /** Whether standard input is a terminal, where somebody has to type. */
+  readonly isTty: boolean;
+}
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** What every command gets. */
+export interface Context {
+  readonly ports: CtlPorts;
+  readonly env: Env;
+  readonly io: Io;
+  /** File of `--config`. */
+  readonly config: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** An exit status; 1 means that what was looked at is not in order. */
+export type Status = number;

@@ -1,0 +1,14 @@
+/** Columns aligned with two spaces between them, titles first; ends with a line break. */
+export function renderTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [titles, ...rows];
+  const widths = titles.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));
+  return lines
+    .map((line) => line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '))
+    .map((line) => `${line.trimEnd()}\n`)
+    .join('');
+}
+
+/** `1 block`, `2 blocks`. */
+export function counted(count: number | bigint, one: string, many = `${one}s`): string {
+  return `${String(count)} ${Number(count) === 1 ? one : many}`;
+}
