@@ -6,8 +6,8 @@ import {
   openSync,
   readdirSync,
   renameSync,
+  rmSync,
   statSync,
-  unlinkSync,
   writeSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -93,14 +93,14 @@ function rotate(path: string, incomingBytes: number, { limits, now }: Rotation):
   if (!takeLock(lock, now)) return false;
   try {
     // Somebody else may have rotated between our look at the size and the lock.
-    const { size } = statSync(path);
+    const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
     if (size > 0 && size + incomingBytes > limits.maxSizeBytes) {
       renameSync(path, freeName(path, now()));
       prune(path, limits, now());
     }
     return true;
   } finally {
-    unlinkSync(lock);
+    rmSync(lock, { force: true });
   }
 }
 
@@ -112,7 +112,8 @@ function takeLock(lock: string, now: () => number): boolean {
   } catch (cause) {
     if (errnoOf(cause) !== 'EEXIST') throw cause;
   }
-  if (now() - statSync(lock).mtimeMs > LOCK_STALE_MS) unlinkSync(lock);
+  const takenMs = statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? now();
+  if (now() - takenMs > LOCK_STALE_MS) rmSync(lock, { force: true });
   return false;
 }
 
@@ -131,6 +132,7 @@ function prune(path: string, { maxAgeMs, maxCount }: LogFileLimits, nowMs: numbe
     .reverse()
     .map((name) => join(dirname(path), name));
   for (const [index, file] of rotated.entries()) {
-    if (index >= maxCount || nowMs - statSync(file).mtimeMs > maxAgeMs) unlinkSync(file);
+    const changedMs = statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? nowMs;
+    if (index >= maxCount || nowMs - changedMs > maxAgeMs) rmSync(file, { force: true });
   }
 }
