@@ -105,6 +105,8 @@ export interface NodeOptions {
    * are not visible then.
    */
   readonly ownRun?: boolean;
+  /** Lets etcd sync every write to disk, as in production; for measurements. */
+  readonly durable?: boolean;
 }
 
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
@@ -114,7 +116,7 @@ const BUILT = resolve(import.meta.dirname, '../../dist/bin');
 const STANDARD_PLUGINS = '/usr/lib/cni';
 
 /** Starts a node, ready to serve. */
-export async function startNode({ name = 'node-a', ownRun = false }: NodeOptions = {}): Promise<TestNode> {
+export async function startNode({ name = 'node-a', ownRun = false, durable = false }: NodeOptions = {}): Promise<TestNode> {
   await using scope = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'netplug-node-'));
   scope.defer(async () => rm(dir, { recursive: true, force: true }));
@@ -142,10 +144,10 @@ export async function startNode({ name = 'node-a', ownRun = false }: NodeOptions
   const start: TestNode['start'] = async (command, { env = {} } = {}) =>
     startService(
       spawn('nsenter', [...enter, 'sh', '-c', 'echo $$; exec "$@"', 'sh', ...command], { env: { PATH, ...env } }),
-      exec,
+      run,
     );
 
-  await startEtcdInside(start, exec);
+  await startEtcdInside({ start, exec, durable });
   const pods = scope.use(new AsyncDisposableStack());
   const cniPath = '/opt/cni/bin';
   const records: TestNode['records'] = async (prefix = '') => {
@@ -257,7 +259,7 @@ async function installPlugins(folder: string): Promise<void> {
   }
 }
 
-async function startService(child: ChildProcess, exec: TestNode['exec']): Promise<Service> {
+async function startService(child: ChildProcess, run: TestNode['run']): Promise<Service> {
   let output = '';
   for (const stream of [child.stdout!, child.stderr!]) {
     stream.setEncoding('utf8').on('data', (text: string) => (output += text));
@@ -270,18 +272,23 @@ async function startService(child: ChildProcess, exec: TestNode['exec']): Promis
     log: () => output.slice(output.indexOf('\n') + 1),
     stop: async (signal = 'TERM') => {
       if (child.exitCode !== null || child.signalCode !== null) return;
-      await exec('kill', `-${signal}`, String(pid));
+      // It may be ending by itself at this moment.
+      await run(['kill', `-${signal}`, String(pid)]);
       await gone;
     },
   };
 }
 
-async function startEtcdInside(start: TestNode['start'], exec: TestNode['exec']): Promise<void> {
+async function startEtcdInside({
+  start,
+  exec,
+  durable,
+}: Pick<TestNode, 'start' | 'exec'> & { durable: boolean }): Promise<void> {
   const peer = 'http://127.0.0.1:2380';
   const etcd = await start([
     'etcd',
     // Tests need no durability, and a slow disk must not slow them down.
-    '--unsafe-no-fsync',
+    ...(durable ? [] : ['--unsafe-no-fsync']),
     '--data-dir=/var/lib/netplug-test-etcd',
     `--listen-client-urls=${ETCD}`,
     `--advertise-client-urls=${ETCD}`,

@@ -1,0 +1,191 @@
+// netplug -> portmap -> bandwidth, with packets that come from outside the node.
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type Conflist, chainAdd, type ChainCall, chainCheck, chainDel } from '../support/chain.ts';
+import { newNetns, type TestNetns } from '../support/netns.ts';
+import { type Json, startNode, type TestNode, until } from '../support/node.ts';
+
+const HOST_PORT = 18080;
+const NODE_ADDRESSES = ['198.51.100.1', 'fd00:5100::1'];
+const MBIT = 1_000_000;
+
+describe('portmap after netplug', () => {
+  it('leads a port of the node to the pod, from outside, from the node and from the pod itself [chain-portmap]', async () => {
+    await using bench = await startBench();
+    const { call } = await bench.attach('one');
+    await bench.serve(call.netns);
+
+    for (const address of NODE_ADDRESSES) {
+      const from = { outside: bench.outside.path, node: bench.node.host.path, pod: call.netns };
+      const seen = {
+        outside: await bench.fetch(from.outside, address),
+        node: await bench.fetch(from.node, address),
+        pod: await bench.fetch(from.pod, address),
+      };
+      expect(seen).toEqual({ outside: 'served', node: 'served', pod: 'served' });
+    }
+  });
+
+  it('closes the port of the node on DEL and leaves no rule of the pod [chain-portmap]', async () => {
+    await using bench = await startBench();
+    const { call, cached } = await bench.attach('one');
+    await bench.serve(call.netns);
+    expect(await bench.fetch(bench.outside.path, NODE_ADDRESSES[0]!)).toBe('served');
+
+    await chainDel(bench.node, bench.list(), { ...call, cached });
+    await chainDel(bench.node, bench.list(), { ...call, cached });
+
+    for (const address of NODE_ADDRESSES) expect(await bench.fetch(bench.outside.path, address)).toBeUndefined();
+    for (const tool of ['iptables', 'ip6tables']) {
+      expect(await bench.node.exec(tool, '-t', 'nat', '-S')).not.toMatch(/CNI-DN-|one/);
+    }
+    expect(await bench.node.hostLinks()).toEqual([]);
+    expect(await bench.node.heldAddresses()).toEqual([]);
+  });
+
+  it('is not missed when its entry is removed: no port of the node is open, the pod is still reached [chain-removed]', async () => {
+    await using bench = await startBench({ plugins: ['netplug', 'bandwidth'] });
+    const { call, addresses } = await bench.attach('one');
+    await bench.serve(call.netns);
+    for (const address of NODE_ADDRESSES) expect(await bench.fetch(bench.outside.path, address)).toBeUndefined();
+    for (const address of addresses) expect(await bench.fetch(bench.outside.path, address, 80)).toBe('served');
+  });
+});
+
+describe('bandwidth after netplug', () => {
+  it('limits what the pod receives and what it sends, until DEL [chain-bandwidth]', async () => {
+    await using bench = await startBench();
+    const free = await bench.attach('free');
+    const limited = await bench.attach('limited', {
+      bandwidth: { ingressRate: 10 * MBIT, ingressBurst: MBIT, egressRate: 20 * MBIT, egressBurst: MBIT },
+    });
+
+    const unlimited = await bench.throughput(free);
+    const measured = await bench.throughput(limited);
+    expect(measured.ingress).toBeLessThan(unlimited.ingress / 4);
+    expect(measured.egress).toBeLessThan(unlimited.egress / 4);
+    expectAround(measured.ingress, 10 * MBIT);
+    expectAround(measured.egress, 20 * MBIT);
+
+    await chainCheck(bench.node, bench.list(), { ...limited.call, cached: limited.cached });
+    await chainDel(bench.node, bench.list(), { ...limited.call, cached: limited.cached });
+    expect((await bench.node.host.ip('link')).filter(({ ifname }) => String(ifname).startsWith('bwp'))).toEqual([]);
+    expect(await bench.node.exec('tc', 'qdisc', 'show')).not.toContain('tbf');
+  });
+
+  it('is not missed when its entry is removed: nothing limits the pod [chain-removed]', async () => {
+    await using bench = await startBench({ plugins: ['netplug', 'portmap'] });
+    const rates = { ingressRate: 10 * MBIT, ingressBurst: MBIT, egressRate: 10 * MBIT, egressBurst: MBIT };
+    const measured = await bench.throughput(await bench.attach('one', { bandwidth: rates }));
+    expect(measured.ingress).toBeGreaterThan(4 * rates.ingressRate);
+    expect(measured.egress).toBeGreaterThan(4 * rates.egressRate);
+    expect(await bench.node.exec('tc', 'qdisc', 'show')).not.toContain('tbf');
+  });
+});
+
+interface Attached {
+  readonly call: ChainCall & { readonly netns: string };
+  readonly cached: Json;
+  readonly addresses: readonly string[];
+}
+
+interface Bench extends AsyncDisposable {
+  readonly node: TestNode;
+  /** A neighbour of the node. */
+  readonly outside: TestNetns;
+  list(): Conflist;
+  /** Runs a pod through the chain; asks for a host port unless other capabilities are given. */
+  attach(containerId: string, capabilityArgs?: Json): Promise<Attached>;
+  /** Serves the word `served` on port 80 of the pod. */
+  serve(netns: string): Promise<void>;
+  /** What a web server answers to somebody in the namespace; undefined for no connection. */
+  fetch(netns: string, ...to: [address: string, port?: number]): Promise<string | undefined>;
+  /** Bits per second from outside to the pod and back. */
+  throughput(attached: Attached): Promise<{ ingress: number; egress: number }>;
+}
+
+async function startBench({ plugins = ['netplug', 'portmap', 'bandwidth'] } = {}): Promise<Bench> {
+  await using scope = new AsyncDisposableStack();
+  const outside = scope.use(await newNetns());
+  const node = scope.use(await startNode());
+  await node.seedPool('v4', '10.82.0.0/24');
+  await node.seedPool('v6', 'fd00:82::/112');
+  await joinTo(node, outside);
+  const web = join(node.dir, 'web');
+  await mkdir(web);
+  await writeFile(join(web, 'index.html'), 'served\n');
+
+  const entries = [
+    node.netconf({ ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' } }),
+    { type: 'portmap', snat: true, capabilities: { portMappings: true } },
+    { type: 'bandwidth', capabilities: { bandwidth: true } },
+  ];
+  const list: Conflist = {
+    cniVersion: '1.0.0',
+    name: 'k8s-pod-network',
+    plugins: entries.filter(({ type }) => plugins.includes(type)),
+  };
+  const portMappings = [{ hostPort: HOST_PORT, containerPort: 80, protocol: 'tcp' }];
+  const kept = scope.move();
+  return {
+    node,
+    outside,
+    list: () => list,
+    attach: async (containerId, capabilityArgs = { portMappings }) => {
+      const pod = await node.pod();
+      const call = { containerId, netns: pod.path, capabilityArgs };
+      const cached = await chainAdd(node, list, call);
+      return { call, cached, addresses: cached.ips.map(({ address }: Json) => address.split('/')[0]) };
+    },
+    serve: async (netns) => {
+      await node.start(['nsenter', `--net=${netns}`, 'busybox', 'httpd', '-f', '-p', '[::]:80', '-h', web]);
+      await until(async () => isListening(node, netns, 80), 'the pod listens on port 80');
+    },
+    fetch: async (netns, address, port = HOST_PORT) => {
+      const get = 'printf "GET / HTTP/1.0\r\n\r\n" | nc -N -w 2 "$@"';
+      const { stdout } = await node.run(['nsenter', `--net=${netns}`, 'sh', '-c', get, 'sh', address, String(port)]);
+      return stdout === '' ? undefined : stdout.trim().split('\n').at(-1);
+    },
+    throughput: async ({ call: { netns }, addresses }) => {
+      const measure = async (...direction: string[]): Promise<number> => {
+        const server = await node.start(['nsenter', `--net=${netns}`, 'iperf3', '--server', '--one-off']);
+        await until(async () => isListening(node, netns, 5201), 'iperf3 listens');
+        const client = ['iperf3', '--json', '--time', '2', '--client', addresses[0]!, ...direction];
+        const { stdout } = await node.run(['nsenter', `--net=${outside.path}`, ...client]);
+        await server.stop('KILL');
+        const { error, end } = JSON.parse(stdout);
+        if (error !== undefined) throw new Error(`iperf3: ${error}`);
+        return end.sum_received.bits_per_second;
+      };
+      return { ingress: await measure(), egress: await measure('--reverse') };
+    },
+    [Symbol.asyncDispose]: async () => kept.disposeAsync(),
+  };
+}
+
+/** Connects the namespace to the node, which forwards for it. */
+async function joinTo(node: TestNode, outside: TestNetns): Promise<void> {
+  const { host } = node;
+  await host.exec('ip', 'link', 'add', 'uplink', 'type', 'veth', 'peer', 'name', 'uplink', 'netns', outside.name);
+  for (const [netns, last] of [
+    [host, '1'],
+    [outside, '2'],
+  ] as const) {
+    await netns.exec('ip', 'address', 'add', `198.51.100.${last}/24`, 'dev', 'uplink');
+    await netns.exec('ip', 'address', 'add', `fd00:5100::${last}/64`, 'dev', 'uplink', 'nodad');
+    await netns.exec('ip', 'link', 'set', 'dev', 'uplink', 'up');
+  }
+  for (const gateway of NODE_ADDRESSES) await outside.exec('ip', 'route', 'add', 'default', 'via', gateway);
+  await node.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
+}
+
+async function isListening(node: TestNode, netns: string, port: number): Promise<boolean> {
+  return (await node.exec('nsenter', `--net=${netns}`, 'ss', '-Hltn')).includes(`:${String(port)} `);
+}
+
+/** Loose on purpose: bursts and headers count differently at both ends. */
+function expectAround(bitsPerSecond: number, limit: number): void {
+  expect(bitsPerSecond).toBeGreaterThan(limit / 5);
+  expect(bitsPerSecond).toBeLessThan(limit * 2);
+}
