@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { errnoOf } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { main } from '../cli/main.ts';
@@ -12,6 +13,7 @@ import { readRegisteredName } from './registered-name.ts';
 /** Runs one command of the management tool with the real world around it. */
 export async function runCtl(): Promise<void> {
   const { env } = process;
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
   const ports = {
     clock: systemClock,
     random: systemRandom,
@@ -31,4 +33,9 @@ export async function runCtl(): Promise<void> {
       isTty: process.stdin.isTTY,
     },
   });
+}
+
+/** Somebody who read enough (`| head`) has closed the pipe: no reason to fail. */
+function ignoreClosedPipe(cause: Error): void {
+  if (errnoOf(cause) !== 'EPIPE') throw cause;
 }

@@ -21,7 +21,9 @@ export async function runBatch({ io }: Pick<Context, 'io'>, items: readonly Item
     try {
       io.stdout(`${what} ${await run()}\n`);
     } catch (cause) {
-      const ofThis = reportError(io, cause, what);
+      // Most messages name the resource themselves.
+      const isNamed = cause instanceof Error && cause.message.includes(what);
+      const ofThis = reportError(io, cause, isNamed ? undefined : what);
       if (status === 0) status = ofThis;
       const left = items.length - index - 1;
       if (left === 0 || !isNetplugError(cause, 'store/unavailable', 'store/refused', 'store/config-invalid')) continue;

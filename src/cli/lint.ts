@@ -20,7 +20,7 @@ export interface PlacedRemark {
 export async function lint(context: Context, { files, output }: Extract<Job, { verb: 'lint' }>): Promise<Status> {
   const { io } = context;
   const sources = await readInputs(context, { paths: files, folders: 'flat' });
-  const remarks = sources.flatMap(lintSource);
+  const remarks = sources.flatMap((source) => inOrder(lintSource(source)));
   const errors = remarks.filter(({ severity }) => severity === 'error').length;
   if (output === 'json') {
     io.stdout(
@@ -66,6 +66,11 @@ function undecodable(name: string, { message, hint, code, facts }: NetplugError)
   const { line = 1, column = 1 } = facts;
   const place = `${name}:${String(line)}:${String(column)}`;
   return { path: '', message, code, place, ...(hint === undefined ? {} : { hint }) };
+}
+
+/** By line, then column. */
+function inOrder(remarks: readonly PlacedRemark[]): PlacedRemark[] {
+  return [...remarks].sort((a, b) => a.problem.place.localeCompare(b.problem.place, 'en', { numeric: true }));
 }
 
 function looksLikeResource(value: unknown): boolean {
