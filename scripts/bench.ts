@@ -34,7 +34,11 @@ async function measure(node: TestNode): Promise<Sample[]> {
   const hostLocal = { type: 'host-local', ranges: [[{ subnet: '10.66.0.0/16' }]], routes: [{ dst: '0.0.0.0/0' }] };
   const contestants: Contestant[] = [
     { name: 'netplug', plugin: 'netplug', conf: node.netconf({ cniVersion: '1.0.0' }) },
-    { name: 'ptp + host-local', plugin: 'ptp', conf: { cniVersion: '1.0.0', name: 'ptp-net', type: 'ptp', ipam: hostLocal } },
+    {
+      name: 'ptp + host-local',
+      plugin: 'ptp',
+      conf: { cniVersion: '1.0.0', name: 'ptp-net', type: 'ptp', ipam: hostLocal },
+    },
   ];
   const pod = await node.pod();
   const samples: Sample[] = [];
@@ -43,7 +47,11 @@ async function measure(node: TestNode): Promise<Sample[]> {
       for (const verb of ['ADD', 'DEL'] as const) {
         const before = await etcdRequests(node);
         const startMs = performance.now();
-        const { status, stdout } = await node.cni(verb, { ...contestant, containerId: `bench${String(round)}`, netns: pod.path });
+        const { status, stdout } = await node.cni(verb, {
+          ...contestant,
+          containerId: `bench${String(round)}`,
+          netns: pod.path,
+        });
         const ms = performance.now() - startMs;
         if (status !== 0) throw new Error(`${contestant.name} ${verb}: ${stdout}`);
         const requests = (await etcdRequests(node)) - before;
@@ -100,8 +108,15 @@ function report(rows: readonly Row[]): void {
   const head = ['verb', 'contestant', 'min', 'p50', 'p90', 'p99', 'etcd requests', 'p50 / ptp'];
   const body = rows
     .toSorted((a, b) => a.verb.localeCompare(b.verb) || a.ratio - b.ratio)
-    .map((row) => [row.verb, row.contestant, row.minMs, row.p50Ms, row.p90Ms, row.p99Ms, row.requestsPerCall, row.ratio].map(String));
+    .map((row) =>
+      [row.verb, row.contestant, row.minMs, row.p50Ms, row.p90Ms, row.p99Ms, row.requestsPerCall, row.ratio].map(
+        String,
+      ),
+    );
   const widths = head.map((word, column) => Math.max(word.length, ...body.map((row) => row[column]?.length ?? 0)));
-  for (const row of [head, ...body]) console.log(row.map((word, column) => word.padEnd(widths[column] ?? 0)).join('  '));
-  console.log(`\nMilliseconds, whole process started inside the node's namespaces, ${String(SAMPLES)} samples each after warm-up.`);
+  for (const row of [head, ...body])
+    console.log(row.map((word, column) => word.padEnd(widths[column] ?? 0)).join('  '));
+  console.log(
+    `\nMilliseconds, whole process started inside the node's namespaces, ${String(SAMPLES)} samples each after warm-up.`,
+  );
 }

@@ -26,7 +26,8 @@ for (const [file, render] of Object.entries(PAGES)) {
 
 function errorsPage(): string {
   const rows = Object.entries(ERRORS).map(
-    ([code, { cni, exit, retry, about }]) => `| \`${code}\` | ${String(cni)} | ${String(exit)} | ${retry ? 'yes' : 'no'} | ${about} |`,
+    ([code, { cni, exit, retry, about }]) =>
+      `| \`${code}\` | ${String(cni)} | ${String(exit)} | ${retry ? 'yes' : 'no'} | ${about} |`,
   );
   return `# Errors
 

@@ -10,15 +10,26 @@ const rules = readFileSync('docs/spec-map.md', 'utf8')
   .filter((row) => row !== null && row[1] !== 'id')
   .map((row) => ({ id: row?.[1] ?? '', file: (row?.[3] ?? '').replaceAll('`', ''), waits: row?.[4] ?? '' }));
 const titles = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'src/**/contract.ts']).flatMap((file) =>
-  [...readFileSync(file, 'utf8').matchAll(/\b(?:it|test|describe)(?:\.\w+\([^;]*?\))?\(\s*(['"`])(.*?)\1/gs)].map((match) => match[2] ?? ''),
+  [...readFileSync(file, 'utf8').matchAll(/\b(?:it|test|describe)(?:\.\w+\([^;]*?\))?\(\s*(['"`])(.*?)\1/gs)].map(
+    (match) => match[2] ?? '',
+  ),
 );
 const proven = new Set(titles.flatMap((title) => [...title.matchAll(TITLE_ID)].map((match) => match[1] ?? '')));
 const faults = [
-  ...rules.filter(({ id, waits }) => waits === '' && !proven.has(id)).map(({ id }) => `${id}: no test title carries [${id}]`),
-  ...rules.filter(({ file, waits }) => waits === '' && !existsSync(file)).map(({ id, file }) => `${id}: there is no file "${file}"`),
-  ...[...proven].filter((id) => !rules.some((rule) => rule.id === id)).map((id) => `${id}: a test title names it, docs/spec-map.md does not`),
-  ...rules.filter(({ id }, index) => rules.findIndex((rule) => rule.id === id) !== index).map(({ id }) => `${id}: listed twice`),
+  ...rules
+    .filter(({ id, waits }) => waits === '' && !proven.has(id))
+    .map(({ id }) => `${id}: no test title carries [${id}]`),
+  ...rules
+    .filter(({ file, waits }) => waits === '' && !existsSync(file))
+    .map(({ id, file }) => `${id}: there is no file "${file}"`),
+  ...[...proven]
+    .filter((id) => !rules.some((rule) => rule.id === id))
+    .map((id) => `${id}: a test title names it, docs/spec-map.md does not`),
+  ...rules
+    .filter(({ id }, index) => rules.findIndex((rule) => rule.id === id) !== index)
+    .map(({ id }) => `${id}: listed twice`),
 ];
-if (rules.length === 0 || titles.length === 0) faults.push('saw no rules or no tests at all: the checker itself is broken');
+if (rules.length === 0 || titles.length === 0)
+  faults.push('saw no rules or no tests at all: the checker itself is broken');
 for (const fault of faults) console.error(fault);
 process.exitCode = faults.length === 0 ? 0 : 1;

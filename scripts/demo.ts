@@ -51,13 +51,24 @@ async function show(node: TestNode): Promise<void> {
   const pods = [];
   for (const name of ['web-0', 'web-1']) {
     const netns = await node.pod();
-    const call = { containerId: `demo-${name}`, netns: netns.path, args: `K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`, conf };
+    const call = {
+      containerId: `demo-${name}`,
+      netns: netns.path,
+      args: `K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`,
+      conf,
+    };
     const startMs = performance.now();
     const { status, json, stdout, stderr } = await node.cni('ADD', call);
     if (status !== 0) throw new Error(stdout + stderr);
     const addresses: string[] = json.ips.map(({ address }: Json) => address.split('/')[0]);
     say(`shop/${name}`, `${addresses.join(' and ')}, host side ${json.interfaces[0].name}, ${ms(startMs)}`);
-    say('', stderr.split('\n').find((line) => line.includes('pod connected'))?.replace(/^\S+ /, '') ?? '');
+    say(
+      '',
+      stderr
+        .split('\n')
+        .find((line) => line.includes('pod connected'))
+        ?.replace(/^\S+ /, '') ?? '',
+    );
     pods.push({ name, netns, call, addresses });
   }
   const [first, second] = pods;
@@ -74,7 +85,13 @@ async function show(node: TestNode): Promise<void> {
   heading('They reach each other, in both families');
   for (const address of second.addresses) {
     const answer = await first.netns.exec('ping', '-n', '-c', '2', '-i', '0.2', '-W', '1', address);
-    say(`${first.name} to ${second.name}`, answer.split('\n').filter((line) => /received|rtt/.test(line)).join('; '));
+    say(
+      `${first.name} to ${second.name}`,
+      answer
+        .split('\n')
+        .filter((line) => /received|rtt/.test(line))
+        .join('; '),
+    );
   }
 
   heading('What the address manager knows');
@@ -96,7 +113,9 @@ async function show(node: TestNode): Promise<void> {
 
 async function ctl(node: TestNode, ...args: string[]): Promise<void> {
   process.stdout.write(styleText('dim', `  $ netplugctl ${args.join(' ')}\n`));
-  const { status, stdout, stderr } = await node.run([NETPLUGCTL, ...args], { env: { KV_ENDPOINTS: 'http://127.0.0.1:2379' } });
+  const { status, stdout, stderr } = await node.run([NETPLUGCTL, ...args], {
+    env: { KV_ENDPOINTS: 'http://127.0.0.1:2379' },
+  });
   if (status !== 0) throw new Error(stdout + stderr);
   process.stdout.write(indent(stdout));
 }

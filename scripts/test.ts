@@ -16,7 +16,13 @@ for (const check of CHECKS) {
 }
 
 rmSync(REPORT, { force: true });
-const vitest = ['node_modules/vitest/vitest.mjs', 'run', '--reporter=dot', '--reporter=json', `--outputFile.json=${REPORT}`];
+const vitest = [
+  'node_modules/vitest/vitest.mjs',
+  'run',
+  '--reporter=dot',
+  '--reporter=json',
+  `--outputFile.json=${REPORT}`,
+];
 const { status } = spawnSync(process.execPath, [...vitest, ...process.argv.slice(2)], { stdio: 'inherit' });
 const report = readReport();
 passed += report.numPassedTests;
@@ -24,7 +30,9 @@ failed += report.numFailedTests;
 skipped += report.numPendingTests;
 if (status !== 0 && report.numFailedTests === 0) failed += 1;
 
-process.stdout.write(`${String(passed)} passed, ${String(failed)} failed${skipped > 0 ? `, ${String(skipped)} skipped` : ''}\n`);
+process.stdout.write(
+  `${String(passed)} passed, ${String(failed)} failed${skipped > 0 ? `, ${String(skipped)} skipped` : ''}\n`,
+);
 process.exitCode = failed === 0 ? 0 : 1;
 
 function readReport(): { numPassedTests: number; numFailedTests: number; numPendingTests: number } {

@@ -48,6 +48,8 @@ export interface CniAnswer extends RunResult {
 export interface Service {
   /** As seen inside. */
   readonly pid: number;
+  /** Settles when it has ended, by itself or not. */
+  readonly ended: Promise<unknown>;
   /** What it has printed so far, on both streams. */
   log(): string;
   /** Ends it (SIGTERM unless told otherwise) and waits until it is gone. */
@@ -116,7 +118,11 @@ const BUILT = resolve(import.meta.dirname, '../../dist/bin');
 const STANDARD_PLUGINS = '/usr/lib/cni';
 
 /** Starts a node, ready to serve. */
-export async function startNode({ name = 'node-a', ownRun = false, durable = false }: NodeOptions = {}): Promise<TestNode> {
+export async function startNode({
+  name = 'node-a',
+  ownRun = false,
+  durable = false,
+}: NodeOptions = {}): Promise<TestNode> {
   await using scope = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'netplug-node-'));
   scope.defer(async () => rm(dir, { recursive: true, force: true }));
@@ -269,6 +275,7 @@ async function startService(child: ChildProcess, run: TestNode['run']): Promise<
   const pid = Number(output.split('\n', 1)[0]);
   return {
     pid,
+    ended: gone,
     log: () => output.slice(output.indexOf('\n') + 1),
     stop: async (signal = 'TERM') => {
       if (child.exitCode !== null || child.signalCode !== null) return;

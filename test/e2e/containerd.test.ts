@@ -1,0 +1,168 @@
+// A real containerd calls netplug: through `ctr run --cni`, and through the CRI as a kubelet does.
+import { describe, expect, it } from 'vitest';
+import type { Conflist } from '../support/chain.ts';
+import { type Containerd, startContainerd } from '../support/containerd.ts';
+import { type Json, startNode, type TestNode, until } from '../support/node.ts';
+import { installNetwork, recordCalls, recordedCalls } from '../support/runtime.ts';
+
+const POD = { namespace: 'shop', name: 'web-0', uid: 'a1b2c3d4-0000-4000-8000-000000000001' };
+
+describe('ctr run --cni', () => {
+  it('gives containers addresses of the pools by which they reach each other, and takes them back at their end', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    const [one, two] = [await containerd.run('one'), await containerd.run('two')];
+
+    const [oneAddresses, twoAddresses] = [
+      await addressesOf(node, 'default-one'),
+      await addressesOf(node, 'default-two'),
+    ];
+    expect(oneAddresses).toEqual([expect.stringMatching(/^10\.83\.0\.\d+$/), expect.stringMatching(/^fd00:83::/)]);
+    const inside = await one.exec('ip', 'address', 'show', 'dev', 'eth0');
+    for (const address of oneAddresses) expect(inside).toContain(`${address}/`);
+    for (const address of twoAddresses) expect(await canPing(node, one.pid, address)).toBe(true);
+    for (const address of oneAddresses) expect(await canPing(node, two.pid, address)).toBe(true);
+
+    await one.stop();
+    expect(await node.heldAddresses()).toEqual(twoAddresses);
+    await two.stop();
+    await expectNothing(node);
+  });
+});
+
+describe('a pod sandbox of the CRI', () => {
+  it('has its addresses reported and recorded with namespace, pod and uid', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    const id = await containerd.runSandbox(POD);
+
+    const [endpoint] = await node.endpoints();
+    expect(endpoint.metadata.namespace).toBe('shop');
+    expect(endpoint.spec).toMatchObject({
+      orchestrator: 'orch',
+      pod: 'web-0',
+      podUID: POD.uid,
+      containerID: id,
+      endpoint: 'eth0',
+    });
+    expect(await containerd.sandboxIps(id)).toEqual(await node.heldAddresses());
+    expect(endpoint.spec.ipNetworks.map((cidr: string) => cidr.split('/')[0])).toEqual(await node.heldAddresses());
+  });
+
+  it('is taken off the network by the first DEL; the second, without namespace and result, succeeds', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    const id = await containerd.runSandbox(POD);
+    await containerd.cri.call('stopPodSandbox', { podSandboxId: id });
+    await expectNothing(node);
+    await containerd.cri.call('removePodSandbox', { podSandboxId: id });
+
+    const calls = (await recordedCalls(node)).filter(({ containerId }) => containerId === id);
+    expect(calls.map(({ command, netns, conf }) => [command, netns !== '', conf.prevResult !== undefined])).toEqual([
+      ['ADD', true, false],
+      ['DEL', true, true],
+      ['DEL', false, false],
+    ]);
+    await expectNothing(node);
+  });
+
+  it('keeps link, addresses and endpoint when the old sandbox of the same pod goes after it has come', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    const old = await containerd.runSandbox(POD);
+    const young = await containerd.runSandbox({ ...POD, attempt: 1 });
+    const ips = await containerd.sandboxIps(young);
+
+    for (const method of ['stopPodSandbox', 'removePodSandbox'])
+      await containerd.cri.call(method, { podSandboxId: old });
+
+    expect((await node.endpoints()).map(({ spec }) => spec.containerID)).toEqual([young]);
+    expect(await node.heldAddresses()).toEqual(ips);
+    expect(await node.hostLinks()).toHaveLength(1);
+    for (const ip of ips) expect(await node.host.ping(ip)).toBe(true);
+
+    for (const method of ['stopPodSandbox', 'removePodSandbox'])
+      await containerd.cri.call(method, { podSandboxId: young });
+    await expectNothing(node);
+  });
+
+  it('reaches another, and is reached through a port of the node and within limits of bandwidth [chain-portmap] [chain-bandwidth]', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    await node.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1');
+    await containerd.runSandbox({
+      ...POD,
+      portMappings: [{ protocol: 0, containerPort: 80, hostPort: 18081 }],
+      annotations: { 'kubernetes.io/ingress-bandwidth': '10M', 'kubernetes.io/egress-bandwidth': '20M' },
+    });
+    const other = await containerd.runSandbox({ ...POD, name: 'web-1' });
+    const [server, client] = (await recordedCalls(node)).map(({ netns }) => netns);
+
+    for (const ip of await containerd.sandboxIps(other)) expect(await canPing(node, server!, ip)).toBe(true);
+    expect(await node.exec('tc', 'qdisc', 'show')).toMatch(/rate 10Mbit[^]*rate 20Mbit/);
+    await node.start(['nsenter', `--net=${server!}`, 'sh', '-c', 'echo served | nc -lN 80']);
+    await until(
+      async () => (await node.exec('nsenter', `--net=${server!}`, 'ss', '-Hltn')).includes(':80 '),
+      'the pod listens on port 80',
+    );
+    expect(await node.exec('nsenter', `--net=${client!}`, 'nc', '-d', '-w', '5', '198.51.100.1', '18081')).toBe(
+      'served\n',
+    );
+  });
+
+  it('is refused in the words of netplug when there is no address, and leaves nothing', async () => {
+    await using bench = await startBench({ pools: [] });
+    const { node, containerd } = bench;
+    const message = await containerd.runSandbox(POD).then(
+      () => 'no refusal',
+      (cause: unknown) => String(cause),
+    );
+    expect(message).toMatch(
+      /failed \(add\): Cannot assign an IPv4 address on node "node-a": no IPv4 pool exists; hint: /,
+    );
+    await expectNothing(node);
+  });
+});
+
+interface Bench extends AsyncDisposable {
+  readonly node: TestNode;
+  readonly containerd: Containerd;
+}
+
+async function startBench({ pools = ['10.83.0.0/24', 'fd00:83::/112'] } = {}): Promise<Bench> {
+  await using scope = new AsyncDisposableStack();
+  const node = scope.use(await startNode({ ownRun: true }));
+  for (const [index, cidr] of pools.entries()) await node.seedPool(`pool-${String(index)}`, cidr);
+  for (const address of ['198.51.100.1/32', 'fd00:5100::1/128'])
+    await node.exec('ip', 'address', 'add', address, 'dev', 'lo');
+  await recordCalls(node);
+  const list: Conflist = {
+    cniVersion: '1.0.0',
+    name: 'k8s-pod-network',
+    plugins: [
+      node.netconf({ ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' } }),
+      { type: 'portmap', snat: true, capabilities: { portMappings: true } },
+      { type: 'bandwidth', capabilities: { bandwidth: true } },
+    ],
+  };
+  await installNetwork(node, list);
+  const containerd = scope.use(await startContainerd(node));
+  const kept = scope.move();
+  return { node, containerd, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}
+
+async function addressesOf(node: TestNode, containerId: string): Promise<string[]> {
+  const [endpoint] = (await node.endpoints()).filter(({ spec }) => spec.containerID === containerId);
+  return endpoint.spec.ipNetworks.map((cidr: Json) => cidr.split('/')[0]);
+}
+
+/** From the namespace of a process, or at a path. */
+async function canPing(node: TestNode, from: number | string, address: string): Promise<boolean> {
+  const net = `--net=${typeof from === 'number' ? `/proc/${String(from)}/ns/net` : from}`;
+  return (await node.run(['nsenter', net, 'ping', '-n', '-c', '1', '-W', '1', address])).status === 0;
+}
+
+async function expectNothing(node: TestNode): Promise<void> {
+  const left = { held: await node.heldAddresses(), endpoints: await node.endpoints(), links: await node.hostLinks() };
+  expect(left).toEqual({ held: [], endpoints: [], links: [] });
+}

@@ -1,0 +1,182 @@
+// A containerd of its own for a test node, with the CRI plugin and an image for sandboxes.
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { type Cri, openCri } from './cri.ts';
+import { type Json, type TestNode, until } from './node.ts';
+import { makeRootfs, newCgroup } from './runtime.ts';
+
+const SANDBOX_IMAGE = 'netplug.test/pause:1';
+
+/** A container that `ctr run` started. */
+export interface CtrContainer {
+  /** Process id, as seen on the node. */
+  readonly pid: number;
+  /** Runs a busybox applet inside. */
+  exec(...command: [string, ...string[]]): Promise<string>;
+  /** Ends its process, and waits until `ctr` has taken it off the network and removed it. */
+  stop(): Promise<void>;
+}
+
+export interface PodSandbox {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Counts the sandboxes of one pod. */
+  readonly attempt?: number;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly portMappings?: readonly object[];
+}
+
+export interface Containerd extends AsyncDisposable {
+  readonly cri: Cri;
+  /** Runs a container of busybox with `ctr run --cni`. */
+  run(name: string): Promise<CtrContainer>;
+  /** RunPodSandbox; returns the id of the sandbox. */
+  runSandbox(sandbox: PodSandbox): Promise<string>;
+  /** The addresses containerd reports for the sandbox. */
+  sandboxIps(id: string): Promise<string[]>;
+}
+
+/** Starts containerd on a node with `ownRun`, after its network was installed. */
+export async function startContainerd(node: TestNode): Promise<Containerd> {
+  await using scope = new AsyncDisposableStack();
+  const cgroup = scope.use(newCgroup());
+  const socket = join(node.dir, 'containerd.sock');
+  const config = join(node.dir, 'containerd.toml');
+  await writeFile(config, configOf(node.dir, socket));
+  const daemon = await node.start(['containerd', '--config', config]);
+  scope.defer(async () => daemon.stop('KILL'));
+  const ctr = ['ctr', '--address', socket];
+  await until(
+    async () => (await node.run([...ctr, 'version'])).status === 0,
+    () => `containerd serves:\n${daemon.log()}`,
+  );
+  await node.exec('ctr', '--address', socket, '--namespace', 'k8s.io', 'images', 'import', await makeImage(node.dir));
+  const cri = scope.use(await openCri(socket));
+  await until(
+    async () => isNetworkReady(cri),
+    () => `containerd has read its network:\n${daemon.log()}`,
+  );
+  const rootfs = await makeRootfs(join(node.dir, 'rootfs'));
+
+  const kept = scope.move();
+  return {
+    cri,
+    run: async (name) => {
+      const options = ['--rm', '--cni', '--cgroup', `/${cgroup.name}/${name}`, '--rootfs', rootfs];
+      const run = await node.start([...ctr, 'run', ...options, name, '/bin/sleep', '1000']);
+      let pid = 0;
+      await until(
+        async () => {
+          const line = (await node.exec('ctr', '--address', socket, 'tasks', 'list'))
+            .split('\n')
+            .find((text) => text.startsWith(`${name} `));
+          pid = Number(line?.split(/\s+/)[1] ?? 0);
+          return pid > 0 && line!.includes('RUNNING') && (await hasNetwork(node, pid));
+        },
+        () => `container ${name} runs with a network:\n${run.log()}`,
+      );
+      let execs = 0;
+      return {
+        pid,
+        exec: async (...command) => {
+          execs += 1;
+          const id = `exec-${String(execs)}`;
+          return node.exec(
+            'ctr',
+            '--address',
+            socket,
+            'tasks',
+            'exec',
+            '--exec-id',
+            id,
+            name,
+            '/bin/busybox',
+            ...command,
+          );
+        },
+        stop: async () => {
+          await node.exec('ctr', '--address', socket, 'tasks', 'kill', '--signal', 'KILL', name);
+          await run.ended;
+        },
+      };
+    },
+    runSandbox: async ({ namespace, name, uid, attempt = 0, annotations = {}, portMappings = [] }) => {
+      const metadata = { namespace, name, uid, attempt };
+      const linux = { cgroupParent: `/${cgroup.name}` };
+      const config = { metadata, hostname: name, annotations, portMappings, linux, labels: {} };
+      return (await cri.call('runPodSandbox', { config })).podSandboxId;
+    },
+    sandboxIps: async (id) => {
+      const { status } = await cri.call('podSandboxStatus', { podSandboxId: id });
+      return [status.network.ip, ...status.network.additionalIps.map(({ ip }: Json) => ip)];
+    },
+    [Symbol.asyncDispose]: async () => kept.disposeAsync(),
+  };
+}
+
+function configOf(dir: string, socket: string): string {
+  return `
+version = 2
+root = "${dir}/containerd/root"
+state = "/run/containerd-state"
+[grpc]
+  address = "${socket}"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "${dir}/containerd/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "${SANDBOX_IMAGE}"
+  # The kernel refuses a lower score than the test itself has.
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+  disable_apparmor = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "native"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/opt/cni/bin"
+    conf_dir = "/etc/cni/net.d"
+`;
+}
+
+async function isNetworkReady(cri: Cri): Promise<boolean> {
+  try {
+    const { status } = await cri.call('status');
+    return status.conditions.some((condition: Json) => condition.type === 'NetworkReady' && condition.status === true);
+  } catch {
+    // The socket is served before the CRI plugin is.
+    return false;
+  }
+}
+
+/** `ctr` starts a container first and gives it its network then. */
+async function hasNetwork(node: TestNode, pid: number): Promise<boolean> {
+  return (await node.run(['nsenter', '-t', String(pid), '-n', 'ip', 'route', 'get', '192.0.2.1'])).status === 0;
+}
+
+/** An image with a program that sleeps, as `docker save` would write it. */
+async function makeImage(dir: string): Promise<string> {
+  const folder = join(dir, 'image');
+  const root = await makeRootfs(join(folder, 'root'));
+  const tar = async (...args: string[]): Promise<unknown> => promisify(execFile)('tar', args);
+  await tar('-C', root, '-cf', join(folder, 'layer.tar'), '.');
+  const diffId = `sha256:${createHash('sha256')
+    .update(await readFile(join(folder, 'layer.tar')))
+    .digest('hex')}`;
+  const image = {
+    architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
+    os: 'linux',
+    config: { Entrypoint: ['/bin/sleep', '100000'] },
+    rootfs: { type: 'layers', diff_ids: [diffId] },
+  };
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'config.json'), JSON.stringify(image));
+  const manifest = [{ Config: 'config.json', RepoTags: [SANDBOX_IMAGE], Layers: ['layer.tar'] }];
+  await writeFile(join(folder, 'manifest.json'), JSON.stringify(manifest));
+  const archive = join(dir, 'image.tar');
+  await tar('-C', folder, '-cf', archive, 'manifest.json', 'config.json', 'layer.tar');
+  return archive;
+}
