@@ -107,7 +107,7 @@ function quantile(group: readonly Sample[], share: number): number {
 function report(rows: readonly Row[]): void {
   const head = ['verb', 'contestant', 'min', 'p50', 'p90', 'p99', 'etcd requests', 'p50 / ptp'];
   const body = rows
-    .toSorted((a, b) => a.verb.localeCompare(b.verb) || a.ratio - b.ratio)
+    .toSorted((a, b) => `${a.verb} ${a.contestant}`.localeCompare(`${b.verb} ${b.contestant}`))
     .map((row) =>
       [row.verb, row.contestant, row.minMs, row.p50Ms, row.p90Ms, row.p99Ms, row.requestsPerCall, row.ratio].map(
         String,

@@ -25,7 +25,10 @@ interface Held {
 
 interface Knowledge {
   readonly endpoints: ReadonlyMap<Handle, Stored<WorkloadEndpoint>>;
-  /** Networks whose attachments netplug itself makes; it records endpoint and addresses in one commit. */
+  /**
+   * Where netplug itself makes the attachments; it records endpoint and addresses in one commit. By node, because a
+   * network may be served by netplug on one node and by another main plugin on the next.
+   */
   readonly ownNetworks: ReadonlySet<string>;
 }
 
@@ -33,7 +36,7 @@ function knowledgeOf({ endpoints }: IpamState): Knowledge {
   const own = endpoints.filter(({ value }) => value.spec.ipam === OWN_IPAM);
   return {
     endpoints: new Map(own.map((endpoint) => [handleOfEndpoint(endpoint.value), endpoint])),
-    ownNetworks: new Set(own.map(({ value }) => value.spec.network)),
+    ownNetworks: new Set(own.map(({ value }) => networkOn(value.spec))),
   };
 }
 
@@ -58,7 +61,7 @@ function judge(state: IpamState, { endpoints, ownNetworks }: Knowledge, { addres
       const message = `${who}: interface "${link}" uses it, but there is no endpoint`;
       return [{ kind: 'endpoint-missing', subject, message }];
     }
-    if (ownNetworks.has(allocation.network)) return leak('there is no endpoint');
+    if (ownNetworks.has(networkOn(allocation))) return leak('there is no endpoint');
     const message = `${who}: there is no endpoint, as is usual under another main plugin than netplug`;
     const repair = { kind: 'release', allocation, endpoint: undefined } as const;
     return [{ kind: 'unconfirmed-address', subject, message, repair }];
@@ -132,6 +135,10 @@ function strayLinks({ local, endpoints }: IpamState, held: readonly Held[]): Fin
 function describe({ namespace, pod, containerId, node }: Allocation): string {
   const holder = pod === undefined ? `container "${containerId}"` : `pod "${namespace ?? 'default'}/${pod}"`;
   return `${holder} on node ${node}`;
+}
+
+function networkOn({ node, network }: { readonly node: string; readonly network: string }): string {
+  return JSON.stringify([node, network]);
 }
 
 function handleOfEndpoint({ spec }: WorkloadEndpoint): Handle {

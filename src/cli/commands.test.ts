@@ -344,6 +344,14 @@ describe('the connection', () => {
   });
 });
 
+describe('the time for a command', () => {
+  it('ends it with an error that says so', async () => {
+    const pause = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 60));
+    const { status, err } = await run('--timeout 0.02 ipam show', { store: openMemoryStore(database, { pause }) });
+    expect({ status, err }).toEqual({ status: 75, err: expect.stringContaining('the 0.02 s for it are over') });
+  });
+});
+
 describe('the command line', () => {
   it.each([
     '',

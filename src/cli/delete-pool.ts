@@ -1,4 +1,4 @@
-import { NetplugError } from '../base/errors.ts';
+import { isNetplugError, NetplugError } from '../base/errors.ts';
 import { backOff } from '../base/retry.ts';
 import { resourceChanged, resourceNotFound } from '../datastore/resource-errors.ts';
 import type { Change, Stored } from '../datastore/store.ts';
@@ -11,6 +11,7 @@ import type { Writing } from './write-resource.ts';
 /** Blocks deleted in one commit: two keys each stay below the 128 operations etcd takes in a transaction. */
 const BLOCKS_PER_COMMIT = 50;
 const TRIES = 5;
+const CLEANUP_MS = 5000;
 
 interface Which {
   readonly name: string;
@@ -30,13 +31,13 @@ export async function deletePool(writing: Writing, which: Which): Promise<void> 
     throw resourceChanged({ kind: 'IPPool', name });
   }
   await assertUnused(writing, before);
-  const isOurs = !before.spec.disabled;
-  if (isOurs) await store.updateResource({ ...before, spec: { ...before.spec, disabled: true } }, signal);
+  if (before.spec.disabled) return deleteDisabled(writing, name);
+  const disabled = await store.updateResource({ ...before, spec: { ...before.spec, disabled: true } }, signal);
   try {
     await deleteDisabled(writing, name);
   } catch (cause) {
     // Somebody got an address in between: the pool shall serve again as if nobody had tried.
-    if (isOurs) await enableAgain(writing, name);
+    await enableAgain(writing, { ...before, metadata: disabled.metadata }, cause);
     throw cause;
   }
 }
@@ -95,7 +96,21 @@ async function assertUnused({ store, signal }: Writing, pool: IpPool): Promise<r
   );
 }
 
-async function enableAgain({ store, signal }: Writing, name: string): Promise<void> {
-  const pool = await store.findResource('IPPool', name, signal);
-  if (pool !== undefined) await store.updateResource({ ...pool, spec: { ...pool.spec, disabled: false } }, signal);
+/** Has time of its own, because the command may have failed for lack of time. */
+async function enableAgain({ store }: Writing, pool: IpPool, reason: unknown): Promise<void> {
+  try {
+    await store.updateResource(pool, AbortSignal.timeout(CLEANUP_MS));
+  } catch (cause) {
+    // Then the deletion happened after all, or somebody else has decided about the pool.
+    if (isNetplugError(cause, 'resource/not-found', 'resource/changed')) return;
+    const left = new NetplugError(
+      'store/unavailable',
+      `Cannot enable IPPool "${pool.metadata.name}" again: it stays disabled`,
+      {
+        hint: 'Set "disabled: false" on it, or repeat the deletion',
+        cause,
+      },
+    );
+    throw new AggregateError([reason, left], 'Cannot delete the pool, nor take back what was begun', { cause });
+  }
 }

@@ -56,9 +56,12 @@ function render(listings: readonly Listing[], output: GetOutput, form: 'object' 
         .flatMap(({ kind, items }) => items.map(({ metadata }) => `${kind.toLowerCase()}/${metadata.name}\n`))
         .join('');
     case 'yaml':
-      return documentsOf(listings, form)
-        .map((document) => stringify(document, { lineWidth: 0 }))
-        .join('---\n');
+      return (
+        documentsOf(listings, form)
+          // Readers of the older YAML would take a bare time or "on" for something else than a string.
+          .map((document) => stringify(document, { lineWidth: 0, compat: 'yaml-1.1' }))
+          .join('---\n')
+      );
     case 'json':
       return documentsOf(listings, form)
         .map((document) => `${JSON.stringify(document, undefined, 2)}\n`)

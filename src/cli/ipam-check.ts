@@ -64,16 +64,22 @@ async function settle(
 
 /** Blocks are read before endpoints: an allocation without endpoint then had none when it was made. */
 async function readState(
-  { ports, signal }: Context,
+  { ports, io, signal }: Context,
   store: Store,
   { kernel, options }: { kernel: Kernel | undefined; options: CheckOptions },
 ): Promise<IpamState> {
   const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);
   const endpoints = await store.listEndpoints(undefined, signal);
   const pools = await store.listResources('IPPool', signal);
-  const names = [options.node, ports.readRegisteredName(), ports.hostname].filter((name) => name !== undefined);
+  const own = [ports.readRegisteredName(), ports.hostname].filter((name) => name !== undefined);
   const links = kernel?.listHostLinks();
-  const local: LocalState | undefined = links === undefined ? undefined : { nodes: new Set(names), links };
+  const isHere = options.node === undefined || isThisMachine(options.node, { links, endpoints });
+  if (!isHere && !own.includes(options.node)) {
+    const why = `no interface of this machine belongs to node "${options.node}"`;
+    io.stderr(`warning: ${why}: the kernel is not believed about its addresses\n`);
+  }
+  const nodes = new Set([...own, ...(options.node !== undefined && isHere ? [options.node] : [])]);
+  const local: LocalState | undefined = links === undefined ? undefined : { nodes, links };
   return {
     blocks: blocks.map(({ value }) => value),
     endpoints,
@@ -83,6 +89,21 @@ async function readState(
     nowMs: ports.clock.now(),
     graceMs: options.graceSeconds * 1000,
   };
+}
+
+/**
+ * A name given on the command line may be that of another machine, whose pods would all look dead from here; one
+ * interface that belongs there proves that it is this one.
+ */
+function isThisMachine(
+  node: string,
+  { links = [], endpoints }: { links: LocalState['links'] | undefined; endpoints: IpamState['endpoints'] },
+): boolean {
+  return endpoints.some(
+    ({ value: { spec } }) =>
+      spec.node === node &&
+      links.some(({ owner }) => owner?.containerId === spec.containerID && owner.ifName === spec.endpoint),
+  );
 }
 
 interface Result {

@@ -1,4 +1,4 @@
-import { never } from '../base/errors.ts';
+import { never, NetplugError } from '../base/errors.ts';
 import { remove, write } from './change-resources.ts';
 import { readCommandLine } from './command-line.ts';
 import { get } from './get.ts';
@@ -23,11 +23,28 @@ export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<St
   try {
     const { job, config, timeoutSeconds } = readCommandLine(argv, io.stdout);
     if (job === undefined) return 0;
-    const signal = AbortSignal.any([ports.interrupted, AbortSignal.timeout(Math.ceil(timeoutSeconds * 1000))]);
+    const signal = limitTo(timeoutSeconds, ports.interrupted);
     return await run({ ports, env, io, config, signal }, job);
   } catch (cause) {
     return reportError(io, cause);
   }
+}
+
+/** Aborted with an error that says why, when the time is over or somebody stops the tool. */
+function limitTo(seconds: number, interrupted: AbortSignal): AbortSignal {
+  const limit = new AbortController();
+  const end = AbortSignal.any([interrupted, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
+  const giveUp = (): void => {
+    const why = interrupted.aborted ? 'it was stopped' : `the ${String(seconds)} s for it are over`;
+    limit.abort(
+      new NetplugError('cni/deadline', `Cannot finish the command: ${why}`, {
+        hint: 'Give it more time with --timeout SECONDS',
+      }),
+    );
+  };
+  if (end.aborted) giveUp();
+  else end.addEventListener('abort', giveUp, { once: true });
+  return limit.signal;
 }
 
 async function run(context: Context, job: Job): Promise<Status> {

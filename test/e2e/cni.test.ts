@@ -59,18 +59,21 @@ describe('ADD and DEL', () => {
     expect(Object.keys(json).sort()).toEqual(
       isOldest ? ['cniVersion', 'dns', 'ip4', 'ip6'] : ['cniVersion', 'dns', 'interfaces', 'ips', 'routes'],
     );
-    if (!isOldest) {
-      const [, inPod] = json.interfaces;
-      const [seen = {}] = await pod.ip('link', 'show', 'eth0');
-      expect(inPod).toEqual({
-        name: 'eth0',
-        mac: seen['address'],
-        sandbox: pod.path,
-        ...(version === '1.1.0' ? { mtu: seen['mtu'] } : {}),
-      });
-    }
     expect((await node.cni('DEL', call)).status).toBe(0);
   });
+
+  it.each(['1.0.0', '1.1.0'])(
+    'name the interface, its MAC and sandbox, and its MTU where version %s has it',
+    async (version) => {
+      const pod = await node.pod();
+      const call = { containerId: nextId(), netns: pod.path, conf: node.netconf({ cniVersion: version }) };
+      const { json } = await node.cni('ADD', call);
+      const [seen = {}] = await pod.ip('link', 'show', 'eth0');
+      const mtu = version === '1.1.0' ? { mtu: seen['mtu'] } : {};
+      expect(json.interfaces[1]).toEqual({ name: 'eth0', mac: seen['address'], sandbox: pod.path, ...mtu });
+      await node.cni('DEL', call);
+    },
+  );
 
   it('repeat the same result for the same container and interface', async () => {
     const pod = await node.pod();

@@ -12,6 +12,7 @@ import { handleOf, type NodeName } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
+import { startNode } from '../support/node.ts';
 
 const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const never = new AbortController().signal;
@@ -145,6 +146,72 @@ describe('netplugctl', () => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
     await new Promise((done) => child.on('close', done));
     expect(errors).toBe('');
+  });
+});
+
+describe('netplugctl ipam check on a node', () => {
+  it('sees what the runtime and the kernel did behind its back, and puts it right', async () => {
+    await using node = await startNode({ name: 'node-e2e' });
+    await node.seedPool('v4', '10.65.0.0/24');
+    for (const containerId of ['c1', 'c2']) {
+      const added = await node.cni('ADD', { containerId, netns: (await node.pod()).path, conf: node.netconf() });
+      expect(added).toMatchObject({ status: 0 });
+    }
+    const check = async (...flags: string[]): Promise<Ran> => {
+      const { status, ...said } = await node.run([
+        PROGRAM,
+        'ipam',
+        'check',
+        '--node',
+        'node-e2e',
+        '--grace',
+        '0',
+        ...flags,
+      ]);
+      return { status: status ?? -1, ...said };
+    };
+    expect(await check()).toMatchObject({ status: 0, stdout: expect.stringContaining('2 interfaces of this node') });
+
+    const [gone] = await node.endpoints();
+    await node.exec('ip', 'link', 'del', gone.spec.interfaceName);
+    expect(await check()).toMatchObject({ status: 1, stdout: expect.stringContaining(gone.spec.interfaceName) });
+    expect(await check('--release')).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/^released: address 10\.65\.0\./),
+    });
+    expect(await node.heldAddresses()).toHaveLength(1);
+    expect((await node.endpoints()).map(({ spec }) => spec.containerID)).not.toContain(gone.spec.containerID);
+
+    await node.exec('env', 'ETCDCTL_API=3', 'etcdctl', 'del', '--prefix', '/netplug/v3/ipam');
+    expect(await check()).toMatchObject({ status: 1, stdout: expect.stringContaining('which no block says it holds') });
+    await node.exec('env', 'ETCDCTL_API=3', 'etcdctl', 'del', '--prefix', '/netplug/v3/endpoints');
+    const cleared = await check('--release');
+    expect(cleared).toMatchObject({ status: 0, stdout: expect.stringMatching(/^interface removed: interface "npl/) });
+    expect(await node.hostLinks()).toEqual([]);
+  });
+
+  it('does not take the pods of another node for dead', async () => {
+    await using node = await startNode({ name: 'node-e2e' });
+    await node.seedPool('v4', '10.65.0.0/24');
+    const conf = node.netconf({ nodename: 'elsewhere' });
+    const pod = await node.pod();
+    expect(await node.cni('ADD', { containerId: 'c1', netns: pod.path, conf })).toMatchObject({ status: 0 });
+    await node.exec('ip', 'link', 'del', (await node.endpoints())[0].spec.interfaceName);
+    const { status, stderr } = await node.run([
+      PROGRAM,
+      'ipam',
+      'check',
+      '--node',
+      'elsewhere',
+      '--grace',
+      '0',
+      '--release',
+    ]);
+    expect({ status, stderr }).toEqual({
+      status: 0,
+      stderr: expect.stringContaining('no interface of this machine belongs to node "elsewhere"'),
+    });
+    expect(await node.heldAddresses()).toHaveLength(1);
   });
 });
 

@@ -1,12 +1,11 @@
 // One node of a cluster, on this machine and apart from it: a box of namespaces with etcd and plugins inside.
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { copyFile, link, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { decodeResource } from '../../src/model/decode-resource.ts';
 import { decodeBlock } from '../../src/model/ip-block-codec.ts';
 import { heldAddresses } from '../../src/model/ip-block.ts';
@@ -326,11 +325,6 @@ export async function until(
       throw new Error(`waited ${String(deadlineMs)} ms until ${typeof what === 'string' ? what : what()}`);
     await sleep(20);
   }
-}
-
-/** Runs a program of the machine itself; rejects when it fails. */
-export async function runOutside(...[file, ...args]: [string, ...string[]]): Promise<string> {
-  return (await promisify(execFile)(file, args)).stdout;
 }
 
 function decodeKey(base64: string): string {
