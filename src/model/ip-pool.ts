@@ -9,7 +9,6 @@ import { CidrText, flag, SelectorText } from './spec-types.ts';
 const POOL_USES = ['Workload', 'Tunnel'] as const;
 const MODES = ['Never', 'Always', 'CrossSubnet'] as const;
 export type PoolUse = (typeof POOL_USES)[number];
-export type EncapsulationMode = (typeof MODES)[number];
 
 const Mode = v.optional(v.picklist(MODES, '"Never", "Always" or "CrossSubnet"'), 'Never');
 

@@ -89,7 +89,7 @@ async function simulate(
         expectSound(database);
         // A crashed caller is never heard of again: its next effect does not happen.
         if (isCrashing && operation === 'commit') await new Promise(() => undefined);
-        await world.s.schedule(Promise.resolve(), operation === Symbol.asyncDispose ? 'close' : operation);
+        await world.s.schedule(Promise.resolve(), operation);
       },
       fault: (operation) => (operation === 'commit' ? queue.shift() : undefined),
     });
