@@ -56,8 +56,8 @@ export interface Service {
 }
 
 /**
- * A node with namespaces of its own for network, mounts and processes: what runs inside sees loopback, /etc, /var, /opt
- * and /proc of its own, so that hard-wired paths of runtimes (/etc/cni/net.d, /opt/cni/bin, /var/lib/cni) are private.
+ * A node with namespaces of its own for network, mounts and processes: what runs inside sees loopback, /etc, /var, /opt,
+ * /dev/shm and /proc of its own, so that hard-wired paths of runtimes (/etc/cni/net.d, /opt/cni/bin, /var/lib/cni) are private.
  * An etcd serves on 127.0.0.1:2379 inside. `await using` ends everything inside and removes it; when the test process
  * dies, the kernel ends it.
  */
@@ -228,6 +228,7 @@ async function openBox(
     // Not what the machine's packages have put there.
     'rm -rf /etc/cni/net.d /var/lib/cni /var/lib/netplug',
     'mkdir -p /etc/cni/net.d',
+    'mount -t tmpfs tmpfs /dev/shm',
     ownRun ? 'mount -t tmpfs tmpfs /run && mkdir /run/lock' : '',
     // The first process of the namespace inherits orphans; ignoring SIGCHLD, it lets the kernel bury them.
     "trap '' CHLD",

@@ -20,8 +20,6 @@ export interface Podman extends AsyncDisposable {
   inspect(name: string): Promise<Json>;
   /** Stops and removes the container. */
   remove(name: string): Promise<void>;
-  /** Whether podman knows the container. */
-  has(name: string): Promise<boolean>;
 }
 
 /** Sets podman up on a node with `ownRun`, after its network was installed. */
@@ -79,7 +77,6 @@ runtime = "runc"
     remove: async (name) => {
       await insist('rm', '--force', '--time', '0', name);
     },
-    has: async (name) => (await podman('container', 'exists', name)).status === 0,
     [Symbol.asyncDispose]: async () => cgroup[Symbol.asyncDispose](),
   };
 }
