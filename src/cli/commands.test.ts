@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -183,6 +183,21 @@ describe('create and replace', () => {
     // The pool of that name does not stand against itself.
     expect(await run('create -f -', { stdin })).toMatchObject({ status: 73 });
     expect((await run('replace -f -', { stdin: `${stdin}  disabled: true\n` })).out).toBe('IPPool "blue" replaced\n');
+  });
+});
+
+describe('folders', () => {
+  it('are read file by file in order, those below them when asked', async () => {
+    await mkdir(join(folder, 'more'));
+    await writeFile(join(folder, 'b.yaml'), poolYaml('b', '10.1.0.0/16'));
+    await writeFile(join(folder, 'a.yml'), poolYaml('a', '10.0.0.0/16'));
+    await writeFile(join(folder, 'note.txt'), 'not: a resource');
+    await writeFile(join(folder, 'more', 'c.json'), JSON.stringify(parse(poolYaml('c', '10.2.0.0/16'))));
+    expect((await run(`apply -f ${folder}`)).out).toBe('IPPool "a" created\nIPPool "b" created\n');
+    expect((await run(`apply -R -f ${folder}`)).out).toContain('IPPool "c" created\n');
+    expect((await run(`get -R -f ${folder} -o name`)).out).toBe('ippool/a\nippool/b\nippool/c\n');
+    await mkdir(join(folder, 'empty'));
+    expect(await run(`apply -f ${join(folder, 'empty')}`)).toMatchObject({ status: 64 });
   });
 });
 

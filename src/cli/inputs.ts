@@ -5,13 +5,19 @@ import type { Source } from './documents.ts';
 import type { FileChoice } from './job.ts';
 import type { Context } from './ports.ts';
 
-const ENDINGS = ['.yaml', '.yml', '.json'];
+/** Of a folder, the files with these endings are read. */
+const RESOURCE_ENDINGS: readonly string[] = ['.yaml', '.yml', '.json'];
+export const LINT_ENDINGS: readonly string[] = [...RESOURCE_ENDINGS, '.conf', '.conflist'];
 
 /**
  * The texts of the files named, those of a folder in the order of their names; `-` is standard input.
  * @throws cli/usage for what cannot be read, and for a folder without a file of ours
  */
-export async function readInputs({ io, signal }: Context, { paths, folders }: FileChoice): Promise<readonly Source[]> {
+export async function readInputs(
+  { io, signal }: Context,
+  { paths, folders }: FileChoice,
+  endings: readonly string[] = RESOURCE_ENDINGS,
+): Promise<readonly Source[]> {
   const sources: Source[] = [];
   for (const path of paths) {
     signal.throwIfAborted();
@@ -19,7 +25,7 @@ export async function readInputs({ io, signal }: Context, { paths, folders }: Fi
       if (io.isTty) io.stderr('Reading from standard input, up to an end of file\n');
       sources.push({ name: 'standard input', text: await io.stdin(signal) });
     } else {
-      for (const file of await filesAt(path, folders)) sources.push(await readSource(file));
+      for (const file of await filesAt(path, folders, endings)) sources.push(await readSource(file));
     }
   }
   return sources;
@@ -34,22 +40,18 @@ export async function readSource(file: string): Promise<Source> {
   }
 }
 
-async function filesAt(path: string, folders: FileChoice['folders']): Promise<string[]> {
+async function filesAt(path: string, folders: FileChoice['folders'], endings: readonly string[]): Promise<string[]> {
   try {
     if (!(await stat(path)).isDirectory()) return [path];
     const names = await readdir(path, { recursive: folders === 'recursive' });
-    const files = names.filter((name) => ENDINGS.some((ending) => name.endsWith(ending))).sort();
+    const files = names.filter((name) => endings.some((ending) => name.endsWith(ending))).sort();
     if (files.length > 0) return files.map((name) => join(path, name));
   } catch (cause) {
     throw unreadable(path, cause);
   }
-  throw new NetplugError(
-    'cli/usage',
-    `Cannot find a resource file in folder "${path}": none ends in ${ENDINGS.join(', ')}`,
-    {
-      hint: folders === 'flat' ? 'Add --recursive to look into the folders below too' : 'Name another folder',
-    },
-  );
+  throw new NetplugError('cli/usage', `Cannot find a file in folder "${path}": none ends in ${endings.join(', ')}`, {
+    hint: 'Name another folder, or the files themselves; of folders below, --recursive takes care',
+  });
 }
 
 function unreadable(path: string, cause: unknown): NetplugError {

@@ -3,7 +3,7 @@ import { problemLine } from '../base/problem.ts';
 import { isRecord } from '../model/read-schema.ts';
 import { parseJsonObject } from '../netconf/parse-json.ts';
 import { type PlacedProblem, type ReadDocument, readDocuments, type Source } from './documents.ts';
-import { readInputs } from './inputs.ts';
+import { LINT_ENDINGS, readInputs } from './inputs.ts';
 import type { Job } from './job.ts';
 import { lintNetconf, type Remark } from './lint-conflist.ts';
 import type { Context, Status } from './ports.ts';
@@ -19,7 +19,7 @@ export interface PlacedRemark {
 /** Says everything about files; never asks a datastore. Status 1 when a file has an error. */
 export async function lint(context: Context, { files, output }: Extract<Job, { verb: 'lint' }>): Promise<Status> {
   const { io } = context;
-  const sources = await readInputs(context, { paths: files, folders: 'flat' });
+  const sources = await readInputs(context, { paths: files, folders: 'flat' }, LINT_ENDINGS);
   const remarks = sources.flatMap((source) => inOrder(lintSource(source)));
   const errors = remarks.filter(({ severity }) => severity === 'error').length;
   if (output === 'json') {
