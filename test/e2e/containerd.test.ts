@@ -1,4 +1,5 @@
 // A real containerd calls netplug: through `ctr run --cni`, and through the CRI as a kubelet does.
+import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import type { Conflist } from '../support/chain.ts';
 import { type Containerd, startContainerd } from '../support/containerd.ts';
@@ -81,8 +82,33 @@ describe('a pod sandbox of the CRI', () => {
     expect(await node.hostLinks()).toHaveLength(1);
     for (const ip of ips) expect(await node.host.ping(ip)).toBe(true);
 
-    for (const method of ['stopPodSandbox', 'removePodSandbox'])
-      await containerd.cri.call(method, { podSandboxId: young });
+    await containerd.removeSandbox(young);
+    await expectNothing(node);
+  });
+
+  it('is taken off the network by a containerd that was killed and came back', async () => {
+    await using bench = await startBench();
+    const { node, containerd } = bench;
+    const id = await containerd.runSandbox(POD);
+    const ips = await containerd.sandboxIps(id);
+    await containerd.restart();
+    for (const ip of ips) expect(await node.host.ping(ip)).toBe(true);
+    await containerd.removeSandbox(id);
+    await expectNothing(node);
+  });
+
+  it.each([
+    { example: '10-netplug.conflist', addresses: [/^10\.83\./] },
+    { example: '10-netplug-host-local.conflist', addresses: [/^10\.244\.7\./, /^fd00:10:244:7::/] },
+  ])('gets its network from the shipped example $example as it stands', async ({ example, addresses }) => {
+    await using bench = await startBench({ list: JSON.parse(await readFile(`examples/${example}`, 'utf8')) });
+    const { node, containerd } = bench;
+    const id = await containerd.runSandbox(POD);
+    const ips = await containerd.sandboxIps(id);
+    expect(ips).toEqual(addresses.map((address) => expect.stringMatching(address)));
+    for (const ip of ips) expect(await node.host.ping(ip)).toBe(true);
+    expect(await node.exec('cat', '/var/log/netplug/cni/cni.log')).toContain('pod connected');
+    await containerd.removeSandbox(id);
     await expectNothing(node);
   });
 
@@ -129,14 +155,24 @@ interface Bench extends AsyncDisposable {
   readonly containerd: Containerd;
 }
 
-async function startBench({ pools = ['10.83.0.0/24', 'fd00:83::/112'] } = {}): Promise<Bench> {
+async function startBench({
+  pools = ['10.83.0.0/24', 'fd00:83::/112'],
+  list,
+}: { pools?: readonly string[]; list?: Conflist } = {}): Promise<Bench> {
   await using scope = new AsyncDisposableStack();
   const node = scope.use(await startNode({ ownRun: true }));
   for (const [index, cidr] of pools.entries()) await node.seedPool(`pool-${String(index)}`, cidr);
   for (const address of ['198.51.100.1/32', 'fd00:5100::1/128'])
     await node.exec('ip', 'address', 'add', address, 'dev', 'lo');
   await recordCalls(node);
-  const list: Conflist = {
+  await installNetwork(node, list ?? wholeChain(node));
+  const containerd = scope.use(await startContainerd(node));
+  const kept = scope.move();
+  return { node, containerd, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}
+
+function wholeChain(node: TestNode): Conflist {
+  return {
     cniVersion: '1.0.0',
     name: 'k8s-pod-network',
     plugins: [
@@ -145,10 +181,6 @@ async function startBench({ pools = ['10.83.0.0/24', 'fd00:83::/112'] } = {}): P
       { type: 'bandwidth', capabilities: { bandwidth: true } },
     ],
   };
-  await installNetwork(node, list);
-  const containerd = scope.use(await startContainerd(node));
-  const kept = scope.move();
-  return { node, containerd, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }
 
 async function addressesOf(node: TestNode, containerId: string): Promise<string[]> {

@@ -5,7 +5,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { type Cri, openCri } from './cri.ts';
-import { type Json, type TestNode, until } from './node.ts';
+import { type Json, type Service, type TestNode, until } from './node.ts';
 import { makeRootfs, newCgroup } from './runtime.ts';
 
 const SANDBOX_IMAGE = 'netplug.test/pause:1';
@@ -36,6 +36,10 @@ export interface Containerd extends AsyncDisposable {
   run(name: string): Promise<CtrContainer>;
   /** RunPodSandbox; returns the id of the sandbox. */
   runSandbox(sandbox: PodSandbox): Promise<string>;
+  /** StopPodSandbox and RemovePodSandbox, as a kubelet does. */
+  removeSandbox(id: string): Promise<void>;
+  /** Kills containerd, not its containers, and starts it again. */
+  restart(): Promise<void>;
   /** The addresses containerd reports for the sandbox. */
   sandboxIps(id: string): Promise<string[]>;
 }
@@ -47,19 +51,25 @@ export async function startContainerd(node: TestNode): Promise<Containerd> {
   const socket = join(node.dir, 'containerd.sock');
   const config = join(node.dir, 'containerd.toml');
   await writeFile(config, configOf(node.dir, socket));
-  const daemon = await node.start(['containerd', '--config', config]);
-  scope.defer(async () => daemon.stop('KILL'));
   const ctr = ['ctr', '--address', socket];
-  await until(
-    async () => (await node.run([...ctr, 'version'])).status === 0,
-    () => `containerd serves:\n${daemon.log()}`,
-  );
+  const serve = async (): Promise<Service> => {
+    const daemon = await node.start(['containerd', '--config', config]);
+    await until(
+      async () => (await node.run([...ctr, 'version'])).status === 0,
+      () => `containerd serves:\n${daemon.log()}`,
+    );
+    return daemon;
+  };
+  let daemon = await serve();
+  scope.defer(async () => daemon.stop('KILL'));
   await node.exec('ctr', '--address', socket, '--namespace', 'k8s.io', 'images', 'import', await makeImage(node.dir));
   const cri = scope.use(await openCri(socket));
-  await until(
-    async () => isNetworkReady(cri),
-    () => `containerd has read its network:\n${daemon.log()}`,
-  );
+  const becomeReady = async (): Promise<void> =>
+    until(
+      async () => isNetworkReady(cri),
+      () => `containerd has read its network:\n${daemon.log()}`,
+    );
+  await becomeReady();
   const rootfs = await makeRootfs(join(node.dir, 'rootfs'));
 
   const kept = scope.move();
@@ -109,6 +119,15 @@ export async function startContainerd(node: TestNode): Promise<Containerd> {
       const linux = { cgroupParent: `/${cgroup.name}` };
       const config = { metadata, hostname: name, annotations, portMappings, linux, labels: {} };
       return (await cri.call('runPodSandbox', { config })).podSandboxId;
+    },
+    removeSandbox: async (podSandboxId) => {
+      await cri.call('stopPodSandbox', { podSandboxId });
+      await cri.call('removePodSandbox', { podSandboxId });
+    },
+    restart: async () => {
+      await daemon.stop('KILL');
+      daemon = await serve();
+      await becomeReady();
     },
     sandboxIps: async (id) => {
       const { status } = await cri.call('podSandboxStatus', { podSandboxId: id });
