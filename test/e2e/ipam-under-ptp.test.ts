@@ -58,6 +58,35 @@ describe('netplug-ipam under ptp', () => {
   });
 });
 
+describe('netplug-ipam under bridge', () => {
+  it('gives pods addresses by which they reach each other over the bridge, and frees them', async () => {
+    await using node = await startPooledNode();
+    const conf = { ...ptpConf(node), type: 'bridge', bridge: 'br0' };
+    const [one, two] = [await node.pod(), await node.pod()];
+    for (const [containerId, pod] of [
+      ['one', one],
+      ['two', two],
+    ] as const) {
+      const added = await node.cni('ADD', { plugin: 'bridge', containerId, netns: pod.path, conf });
+      expect(added).toMatchObject({ status: 0 });
+    }
+    const held = await node.heldAddresses();
+    expect(held).toHaveLength(4);
+    for (const address of held) {
+      await until(async () => (await one.ping(address)) && (await two.ping(address)), `both pods reach ${address}`);
+    }
+    for (const [containerId, pod] of [
+      ['one', one],
+      ['two', two],
+    ] as const) {
+      expect(await node.cni('DEL', { plugin: 'bridge', containerId, netns: pod.path, conf })).toMatchObject({
+        status: 0,
+      });
+    }
+    expect(await node.heldAddresses()).toEqual([]);
+  });
+});
+
 describe('netplug-ipam', () => {
   it('gives an address of each family with the length of its block and the gateways, and no interface or route', async () => {
     await using node = await startPooledNode();
@@ -133,7 +162,7 @@ async function startPooledNode(): Promise<TestNode> {
   return node;
 }
 
-/** ptp knows no CNI version above 1.0.0. */
+/** The standard plugins here know no CNI version above 1.0.0. */
 function ptpConf(node: TestNode): Record<string, Json> {
   return node.netconf({ cniVersion: '1.0.0', name: 'ptp-network', type: 'ptp', ipam: DUAL_STACK });
 }
