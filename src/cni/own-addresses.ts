@@ -20,7 +20,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   return {
     async acquire(call, endpointOf) {
       const leases = await ports.watch.time('store', async () =>
-        assign(ports, requestOf(call, ipam, endpointOf), call.signal),
+        assign(ports, requestOf(call, ipam, endpointOf), call),
       );
       return {
         addresses: leases.map(({ address }) => address),

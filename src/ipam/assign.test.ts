@@ -190,13 +190,28 @@ describe('a certain address', () => {
 });
 
 describe('a lost or unknown answer', () => {
-  it('after a commit that happened leads to the same address on the next try', async () => {
+  it('of a commit that happened is taken back, so that a failed call holds nothing', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     let failures = 1;
     ipam.faulty({
       fault: (operation) => (operation === 'commit' && failures-- > 0 ? { kind: 'unavailable-after' } : undefined),
     });
     await expect(ipam.assign('c1')).rejects.toMatchObject({ code: 'store/unavailable' });
+    expect((await ipam.assign('c1'))[0]?.isNew).toBe(true);
+  });
+
+  it('of a commit that could not be taken back leads to the same address on the next try', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    let isDown = false;
+    ipam.faulty({
+      fault: (operation) => {
+        if (isDown) return { kind: 'unavailable-before' };
+        isDown = operation === 'commit';
+        return isDown ? { kind: 'unavailable-after' } : undefined;
+      },
+    });
+    await expect(ipam.assign('c1')).rejects.toMatchObject({ code: 'store/unavailable' });
+    ipam.faulty({});
     expect((await ipam.assign('c1'))[0]?.isNew).toBe(false);
   });
 

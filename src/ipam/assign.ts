@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
-import type { Change, NodeView, Store } from '../datastore/store.ts';
+import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
 import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -9,6 +9,7 @@ import { type Address, FAMILIES, type Family, formatAddress } from '../net/addre
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../netconf/netconf.ts';
 import { choosePools, type Pool, readPools } from './choose-pools.ts';
+import { release } from './release.ts';
 import { type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
 
 export interface AssignRequest {
@@ -33,13 +34,21 @@ export interface IpamPorts extends Patience {
   readonly log: Log;
 }
 
+/** `signal` ends the work; `cleanupSignal`, later, what must be seen through once it has begun. */
+export interface Limits {
+  readonly signal: AbortSignal;
+  readonly cleanupSignal: AbortSignal;
+}
+
 /**
  * Assigns one address per wanted family, all or none, and writes the endpoint with them. Asking again for the same
- * attachment returns the same addresses. Tries again when others write the same blocks, until the signal ends it.
+ * attachment returns the same addresses. Tries again when others write the same blocks, until the signal ends it. A
+ * write that was sent is waited for even when the work ends meanwhile; one whose outcome stays unknown is taken back.
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
  * ipam/strict-affinity, ipam/request-invalid, store/conflict, store/unavailable
  */
-export async function assign(ports: IpamPorts, request: AssignRequest, signal: AbortSignal): Promise<readonly Lease[]> {
+export async function assign(ports: IpamPorts, request: AssignRequest, limits: Limits): Promise<readonly Lease[]> {
+  const { signal } = limits;
   const endpoint = request.endpoint?.([]);
   const endpointId = endpoint === undefined ? undefined : endpointIdOf(endpoint);
   const allocations = draftAllocations(ports, request);
@@ -49,8 +58,47 @@ export async function assign(ports: IpamPorts, request: AssignRequest, signal: A
     if (attempt === 0) warnAbout(ports.log, request, view);
     const { leases, changes } = await planWithReads(ports.store, { request, view, allocations }, signal);
     const written = [...changes, ...endpointChanges(request, view, leases)];
-    if (written.length === 0 || (await ports.store.commit(written, signal)) === 'committed') return leases;
+    if (written.length === 0 || (await commit(ports, { request, written, allocations }, limits)) === 'committed')
+      return leases;
     ports.log.debug('assignment lost a race', { node: request.node, attempt });
+  }
+}
+
+interface Draft {
+  readonly request: AssignRequest;
+  readonly written: readonly Change[];
+  readonly allocations: ReadonlyMap<Family, Allocation>;
+}
+
+async function commit(ports: IpamPorts, draft: Draft, { signal, cleanupSignal }: Limits): Promise<Outcome> {
+  signal.throwIfAborted();
+  try {
+    return await ports.store.commit(draft.written, cleanupSignal);
+  } catch (cause) {
+    await takeBackUnknown(ports, draft, cleanupSignal);
+    throw cause;
+  }
+}
+
+/** The write may have happened: free what it would have taken. If that fails too, DEL, GC or the next ADD finds it. */
+async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft, signal: AbortSignal): Promise<void> {
+  const { node, attachment } = request;
+  const ids = new Set([...allocations.values()].map(({ id }) => id));
+  const endpoint = request.endpoint?.([]);
+  const isSame = ({ spec }: WorkloadEndpoint): boolean => spec.containerID === attachment.containerId;
+  try {
+    await release(
+      ports,
+      {
+        node,
+        which: ({ id }) => ids.has(id),
+        ...(endpoint === undefined ? {} : { endpoint: { id: endpointIdOf(endpoint), isSame } }),
+      },
+      signal,
+    );
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    ports.log.warning('addresses may be held by a write of unknown outcome', { node, ...attachment, reason });
   }
 }
 

@@ -107,9 +107,9 @@ async function simulate(
         const handle = handleOf(attachmentOf(op.container));
         await release(ports, { node: nodeName(op.node), which: (held) => held.handle === handle }, signal);
       } else if (op.kind === 'crash') {
-        void assign(ports, request, signal).catch(() => undefined);
+        void assign(ports, request, { signal, cleanupSignal: signal }).catch(() => undefined);
       } else {
-        await assign(ports, request, signal);
+        await assign(ports, request, { signal, cleanupSignal: signal });
       }
     };
     lanes.set(

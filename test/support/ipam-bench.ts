@@ -50,7 +50,7 @@ export class IpamBench {
   }
 
   async assign(container: string, ask: Ask = {}): Promise<readonly Lease[]> {
-    return assign(this.ports(), requestOf(container, ask), this.signal);
+    return assign(this.ports(), requestOf(container, ask), { signal: this.signal, cleanupSignal: this.signal });
   }
 
   /** The addresses alone, as text. */

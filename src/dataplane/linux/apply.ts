@@ -17,6 +17,8 @@ import { type Sysctl, writeSysctl } from './sysctl.ts';
 
 const ENODEV = 19;
 const LINK_LOCAL_BITS = 64;
+/** Farther than one host gets in the time between two links. */
+const INDEX_APART = 1000;
 
 export interface ApplyPorts {
   readonly addon: Addon;
@@ -60,9 +62,9 @@ export async function applyPodNetwork(
   const undo = new Undo();
   try {
     signal.throwIfAborted();
-    const hostLink = createLink(scene);
-    undo.defer(async () => deleter.delete(hostLink));
-    const podLink = linkOf(inside, network.podLinkName);
+    const first = createLink(scene);
+    undo.defer(async () => deleter.delete(first));
+    const { hostLink, podLink } = await withUnequalIndexes(scene, { first, deleter, undo });
     signal.throwIfAborted();
     host.request(`name the owner of interface "${hostLink.name}"`, setLinkAlias(hostLink.index, alias));
     configureHostLink(scene, hostLink);
@@ -109,15 +111,31 @@ function refuseTakenName({ network, host, pod, inside }: Scene, leftover: Link |
 }
 
 /** Makes both ends and returns the host's: by its index, nobody else's link of that name is ever taken for it. */
-function createLink({ network, host, pod }: Scene): Link {
+function createLink({ network, host, pod }: Scene, hostIndex?: number): Link {
   const { hostLinkName, podLinkName, netns, mtu, queues } = network;
   const what = `make interface "${podLinkName}" in namespace "${netns}" with host side "${hostLinkName}"`;
   host.request(
     // The kernel does not say which of the two it dislikes.
     `${what}, ${mtu === undefined ? '' : `MTU ${String(mtu)} and `}num_queues ${String(queues)}`,
-    createVethPair({ ...network, podNetnsFd: pod.fd }),
+    createVethPair({ ...network, podNetnsFd: pod.fd, ...(hostIndex === undefined ? {} : { hostIndex }) }),
   );
   return linkOf(host, hostLinkName);
+}
+
+/**
+ * Two ends of the same index look to the kernel like a link without a lower one, whose carrier it may announce a second
+ * late; until then the end that came up first drops packets. Such a pair is made again with another index on the host.
+ */
+async function withUnequalIndexes(
+  scene: Scene,
+  { first, deleter, undo }: { first: Link; deleter: LinkDeleter; undo: Undo },
+): Promise<{ hostLink: Link; podLink: Link }> {
+  const podLink = linkOf(scene.inside, scene.network.podLinkName);
+  if (podLink.index !== first.index) return { hostLink: first, podLink };
+  await deleter.delete(first);
+  const hostLink = createLink(scene, first.index + INDEX_APART);
+  undo.defer(async () => deleter.delete(hostLink));
+  return { hostLink, podLink: linkOf(scene.inside, scene.network.podLinkName) };
 }
 
 function configureHostLink({ network, host }: Scene, link: Link): void {

@@ -69,6 +69,8 @@ export interface VethPair {
   readonly queues: number;
   /** Where the pod's end is born: it is never moved, which would sleep for tens of milliseconds. */
   readonly podNetnsFd: number;
+  /** Left to the kernel unless given. */
+  readonly hostIndex?: number;
 }
 
 export function createVethPair(pair: VethPair): Message {
@@ -85,7 +87,7 @@ export function createVethPair(pair: VethPair): Message {
     ...both,
   ]);
   const body = [
-    ifInfo({}),
+    ifInfo(pair.hostIndex === undefined ? {} : { index: pair.hostIndex }),
     textAttribute(IFLA_IFNAME, pair.hostLinkName),
     attribute(IFLA_ADDRESS, macBytes(HOST_MAC)),
     ...both,
