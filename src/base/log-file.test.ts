@@ -89,6 +89,7 @@ describe('the log file', () => {
     const lines = files.flatMap((path) => readFileSync(path, 'utf8').split('\n').slice(0, -1));
     expect(lines.every((line) => /^writer\d+ \d+ x{60}$/.test(line))).toBe(true);
     expect(new Set(lines).size).toBe(32 * 250);
-    for (const path of files) expect(statSync(path).size).toBeLessThan(150_000);
+    // Lines go on into the old file while another process rotates it.
+    for (const path of files) expect(statSync(path).size).toBeLessThan(200_000);
   }, 60_000);
 });

@@ -69,7 +69,7 @@ async function readState(
   { kernel, options }: { kernel: Kernel | undefined; options: CheckOptions },
 ): Promise<IpamState> {
   const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);
-  const endpoints = await store.listEndpoints(undefined, signal);
+  const { endpoints, problems: unreadableEndpoints } = await store.listEndpoints(undefined, signal);
   const pools = await store.listResources('IPPool', signal);
   const own = [ports.readRegisteredName(), ports.hostname].filter((name) => name !== undefined);
   const links = kernel?.listHostLinks();
@@ -84,7 +84,7 @@ async function readState(
     blocks: blocks.map(({ value }) => value),
     endpoints,
     pools: pools.resources,
-    unreadable: [...unreadableBlocks, ...pools.problems],
+    unreadable: [...unreadableBlocks, ...unreadableEndpoints, ...pools.problems],
     local,
     nowMs: ports.clock.now(),
     graceMs: options.graceSeconds * 1000,

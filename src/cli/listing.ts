@@ -64,8 +64,8 @@ async function listResources<K extends ResourceKind>(
 
 async function listEndpoints(store: Store, { names, namespace, signal }: Question): Promise<Listing> {
   const kind = 'WorkloadEndpoint';
-  const all = await store.listEndpoints(undefined, signal);
-  const items = all
+  const { endpoints, problems } = await store.listEndpoints(undefined, signal);
+  const items = endpoints
     .map(({ value, version }) => ({ ...value, metadata: { ...value.metadata, resourceVersion: version } }))
     .filter(({ metadata }) => namespace === undefined || (metadata.namespace ?? 'default') === namespace)
     .filter(
@@ -74,7 +74,7 @@ async function listEndpoints(store: Store, { names, namespace, signal }: Questio
   const isFound = (name: string): boolean =>
     items.some(({ metadata, spec }) => metadata.name === name || spec.pod === name);
   const missing = names.filter((name) => !isFound(name)).map(endpointNotFound);
-  return { kind, items, table: tableOf(ENDPOINT_INFO.columns, items), problems: [], missing };
+  return { kind, items, table: tableOf(ENDPOINT_INFO.columns, items), problems, missing };
 }
 
 function endpointNotFound(name: string): NetplugError {

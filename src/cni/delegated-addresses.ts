@@ -5,7 +5,7 @@ import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import type { AddressSource } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
-import { callDelegate, isVerbUnknown } from './delegate.ts';
+import { callDelegate, DelegateError, isVerbUnknown } from './delegate.ts';
 import { parseResult } from './result.ts';
 import { staleEndpoints } from './stale-endpoints.ts';
 
@@ -48,7 +48,13 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       undo.defer(async () => {
         await ask(call, 'DEL', { signal: call.cleanupSignal });
       });
-      const result = parseResult(await ask(call, 'ADD'));
+      // A delegate may still hold what a call that died left behind: a DEL clears it, as the standard lets callers do.
+      const answer = await ask(call, 'ADD').catch(async (cause: unknown) => {
+        if (!(cause instanceof DelegateError)) throw cause;
+        await ask(call, 'DEL');
+        return ask(call, 'ADD');
+      });
+      const result = parseResult(answer);
       const addresses = addressesOf(result?.ips.map(({ address }) => address) ?? []);
       if (result === undefined || addresses.length === 0) {
         throw new NetplugError(

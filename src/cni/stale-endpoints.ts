@@ -9,7 +9,7 @@ export async function staleEndpoints(
   call: Call,
   keeps: Keeps,
 ): Promise<readonly Stored<WorkloadEndpoint>[]> {
-  const endpoints = await store.listEndpoints(call.node, call.signal);
+  const { endpoints } = await store.listEndpoints(call.node, call.signal);
   return endpoints.filter(
     ({ value: { spec } }) =>
       spec.network === call.attachment.network && !keeps({ containerId: spec.containerID, ifName: spec.endpoint }),

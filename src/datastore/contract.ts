@@ -18,7 +18,10 @@ export interface StoreFixture extends AsyncDisposable {
   open(): Store;
   /** Writes garbage over a record. */
   damage(
-    which: { readonly block: Stored<IpBlock> } | { readonly kind: ResourceKind; readonly name: string },
+    which:
+      | { readonly block: Stored<IpBlock> }
+      | { readonly endpoint: EndpointId }
+      | { readonly kind: ResourceKind; readonly name: string },
   ): Promise<void>;
 }
 
@@ -353,10 +356,17 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
         if (before === undefined) throw new Error('not stored');
         await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
         expect(await store.commit([{ kind: 'delete-endpoint', before }], never)).toBe('conflict');
-        const [now] = await store.listEndpoints(a, never);
+        const [now] = (await store.listEndpoints(a, never)).endpoints;
         if (now === undefined) throw new Error('deleted');
         await commit({ kind: 'delete-endpoint', before: now });
-        expect(await store.listEndpoints(undefined, never)).toEqual([]);
+        expect(await store.listEndpoints(undefined, never)).toEqual({ endpoints: [], problems: [] });
+      });
+
+      it('that cannot be read are a problem, not a failure, where others are listed too', async () => {
+        for (const name of ['d', 'e']) await commit({ kind: 'put-endpoint', endpoint: endpoint(name) });
+        await fixture.damage({ endpoint: endpointIdOf(endpoint('d')) });
+        const { endpoints, problems } = await store.listEndpoints(a, never);
+        expect([endpoints.length, problems.length]).toEqual([1, 1]);
       });
 
       it('are listed for one node or all, ordered by namespace and name, over several pages', async () => {
@@ -368,9 +378,9 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
           endpoint('é', { namespace: 'ns-2', node: c }),
         ];
         for (const made of [...all].reverse()) await commit({ kind: 'put-endpoint', endpoint: made });
-        expect((await store.listEndpoints(undefined, never)).map(({ value }) => value)).toEqual(all);
-        expect((await store.listEndpoints(a, never)).map(({ value }) => value)).toEqual([all[1], all[3]]);
-        expect(await store.listEndpoints('node' as NodeName, never)).toEqual([]);
+        expect((await store.listEndpoints(undefined, never)).endpoints.map(({ value }) => value)).toEqual(all);
+        expect((await store.listEndpoints(a, never)).endpoints.map(({ value }) => value)).toEqual([all[1], all[3]]);
+        expect((await store.listEndpoints('node' as NodeName, never)).endpoints).toEqual([]);
       });
     });
 
@@ -487,7 +497,7 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
         await expectCode('store/unavailable', store.readNodeView(a, undefined, over));
         await expectCode('store/unavailable', store.ping(over));
         await expectCode('store/unavailable', store.createResource(pool('blue'), over));
-        expect(await store.listEndpoints(undefined, never)).toEqual([]);
+        expect(await store.listEndpoints(undefined, never)).toEqual({ endpoints: [], problems: [] });
         expect((await store.listResources('IPPool', never)).resources).toEqual([]);
       });
 

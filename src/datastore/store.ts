@@ -72,8 +72,11 @@ export interface Store extends AsyncDisposable {
   /** All changes or none (design D2). A datastore without transactions orders them so that the block decides. */
   commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome>;
 
-  /** Endpoints of one node, or all, ordered by namespace and name. */
-  listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<readonly Stored<WorkloadEndpoint>[]>;
+  /** Endpoints of one node, or all, ordered by namespace and name; `problems` names unreadable records. */
+  listEndpoints(
+    node: NodeName | undefined,
+    signal: AbortSignal,
+  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }>;
 
   /** Resources of a kind, ordered by name, `metadata.resourceVersion` filled in; unreadable ones become problems. */
   listResources<K extends ResourceKind>(

@@ -71,7 +71,7 @@ describe('a list of endpoints', () => {
       const asked: string[] = [];
       await using store = open([...others, etcd.url], { onRequest: (method) => asked.push(method) });
       expect(await store.commit([put], never)).toBe('committed');
-      expect(await store.listEndpoints(node, never)).toHaveLength(1);
+      expect((await store.listEndpoints(node, never)).endpoints).toHaveLength(1);
       asked.length = 0;
       await store.ping(never);
       // The endpoint that answered is asked first from then on.
@@ -141,7 +141,7 @@ describe('a list of endpoints', () => {
       message: expect.stringContaining('it is not known whether the change was made') as string,
     });
     await using direct = open([etcd.url]);
-    expect(await direct.listEndpoints(node, never)).toHaveLength(1);
+    expect((await direct.listEndpoints(node, never)).endpoints).toHaveLength(1);
   });
 
   it.each([[], ['ftp://127.0.0.1:1'], ['127.0.0.1:2379'], ['http://']])(

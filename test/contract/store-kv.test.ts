@@ -30,7 +30,9 @@ storeContract('kv', async () => {
       const key =
         'block' in which
           ? keys.block(which.block.value.cidr, which.block.value.node)
-          : keys.resource(which.kind, which.name);
+          : 'endpoint' in which
+            ? keys.endpoint(which.endpoint)
+            : keys.resource(which.kind, which.name);
       etcdctl('put', key, '{"format":');
       await Promise.resolve();
     },

@@ -109,6 +109,19 @@ describe('ADD and DEL', () => {
     await node.cni('DEL', call);
   });
 
+  it('serve two networks in one pod, the first keeping the default route', async () => {
+    const pod = await node.pod();
+    const containerId = nextId();
+    const nets = [node.netconf({ ipam: dual }), node.netconf({ name: 'second', ipam: dual })];
+    const calls = nets.map((conf, index) => ({ containerId, netns: pod.path, ifName: `eth${String(index)}`, conf }));
+    for (const call of calls) expect((await node.cni('ADD', call)).status).toBe(0);
+    const [best] = await pod.ip('route', 'get', '192.0.2.1');
+    expect(best?.['dev']).toBe('eth0');
+    expect(await pod.ping('fe80::ecee:eeff:feee:eeee%eth1')).toBe(true);
+    for (const call of calls.toReversed()) expect((await node.cni('DEL', call)).status).toBe(0);
+    await expectNothingLeft();
+  });
+
   it('DEL succeeds for what never was, twice, without namespace and after it is gone', async () => {
     const conf = node.netconf({ ipam: dual });
     expect((await node.cni('DEL', { containerId: nextId(), netns: '/run/netns/never', conf })).status).toBe(0);

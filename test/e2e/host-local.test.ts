@@ -163,6 +163,18 @@ describe('an attachment with host-local', () => {
     await expectNothingOf(node, 'two');
   });
 
+  it('takes back what a call that died between its ADD and ours left reserved', async () => {
+    await using node = await startNode();
+    const pod = await node.pod();
+    const conf = withHostLocal(node, { ranges: DUAL_STACK });
+    const died = { ...conf, type: 'host-local', cniVersion: '1.0.0' };
+    const call = { containerId: 'one', netns: pod.path };
+    expect((await node.cni('ADD', { ...call, plugin: 'host-local', conf: died })).status).toBe(0);
+    const { ips } = await add(node, { containerId: 'one', pod, conf });
+    expect(ips).toHaveLength(2);
+    expect(await reservations(node)).toHaveLength(2);
+  });
+
   it('leaves no reservation when the pod has an interface of that name already', async () => {
     await using node = await startNode();
     const pod = await node.pod();

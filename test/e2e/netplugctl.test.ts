@@ -111,7 +111,7 @@ describe('netplugctl', () => {
     const freed = await ctl(['ipam', 'check', '--release']);
     expect(freed).toMatchObject({ status: 0, stdout: expect.stringMatching(/^released: address 10\.244\.0\.20 /) });
     expect((await ctl(['ipam', 'show', '--ip', '10.244.0.20'])).stdout).toContain('is free');
-    expect(await store.listEndpoints(undefined, never)).toEqual([]);
+    expect((await store.listEndpoints(undefined, never)).endpoints).toEqual([]);
   });
 
   it('deletes pools with their empty blocks', async () => {

@@ -4,11 +4,15 @@ import { HOST_MAC } from '../../net/mac.ts';
 import { GATEWAYS, type PodNetwork } from '../kernel.ts';
 import { addAddress, setPermanentNeighbour } from './address-messages.ts';
 import { LOOPBACK_INDEX, setLinkUp } from './link-messages.ts';
-import { addRoute } from './route-messages.ts';
+import { addRoute, type NewRoute } from './route-messages.ts';
 import type { RouteSocket } from './route-socket.ts';
 import { type Sysctl, readSysctl, sysctl, writeSysctl } from './sysctl.ts';
 
 type Pod = Pick<PodNetwork, 'netns' | 'podLinkName' | 'addresses' | 'routes' | 'allowIpForwarding'>;
+
+const EEXIST = 17;
+/** Behind the metric 1024 that the kernel gives IPv6 routes. */
+const LATER_PRIORITY = 2000;
 
 export function familiesOf(addresses: readonly Address[]): ReadonlySet<Family> {
   return new Set(addresses.map(({ family }) => family));
@@ -62,8 +66,8 @@ export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): 
   for (const family of familiesOf(pod.addresses)) addGateway(inside, { family, index, link });
   for (const destination of pod.routes) {
     const gateway = gatewayOf(destination.base.family);
-    const route = addRoute({ destination, deviceIndex: index, gateway });
-    inside.request(`add route ${formatCidr(destination)} via ${formatAddress(gateway)} on ${link}`, route);
+    const what = `add route ${formatCidr(destination)} via ${formatAddress(gateway)} on ${link}`;
+    addPodRoute(inside, what, { destination, deviceIndex: index, gateway });
   }
 }
 
@@ -77,9 +81,17 @@ interface GatewayPlace {
 function addGateway(inside: RouteSocket, { family, index, link }: GatewayPlace): void {
   const gateway = gatewayOf(family);
   const text = formatAddress(gateway);
-  const route = addRoute({ destination: hostCidr(gateway), deviceIndex: index, gateway: undefined });
-  inside.request(`add the route to gateway ${text} on ${link}`, route);
+  const route = { destination: hostCidr(gateway), deviceIndex: index, gateway: undefined };
+  addPodRoute(inside, `add the route to gateway ${text} on ${link}`, route);
   inside.request(`add gateway ${text} as neighbour on ${link}`, setPermanentNeighbour(index, gateway, HOST_MAC));
+}
+
+/** A pod with several interfaces keeps the routes of the first; those of later ones stand behind them. */
+function addPodRoute(inside: RouteSocket, what: string, route: NewRoute): void {
+  const { errno } = inside.ask(addRoute(route));
+  if (errno === 0) return;
+  const isTaken = errno === EEXIST;
+  inside.request(what, addRoute(isTaken ? { ...route, priority: LATER_PRIORITY + route.deviceIndex } : route));
 }
 
 function inNetns({ netns }: Pick<Pod, 'netns'>): string {

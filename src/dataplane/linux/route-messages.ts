@@ -61,14 +61,17 @@ export interface NewRoute {
   readonly deviceIndex: number;
   /** Undefined for what the device reaches by itself. */
   readonly gateway: Address | undefined;
+  /** Metric; left to the kernel unless given. */
+  readonly priority?: number;
 }
 
-export function addRoute({ destination, deviceIndex, gateway }: NewRoute): Message {
+export function addRoute({ destination, deviceIndex, gateway, priority }: NewRoute): Message {
   const scope = gateway === undefined ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
   const attributes = [
     attribute(RTA_DST, addressBytes(destination.base)),
     u32Attribute(RTA_OIF, deviceIndex),
     ...(gateway === undefined ? [] : [attribute(RTA_GATEWAY, addressBytes(gateway))]),
+    ...(priority === undefined ? [] : [u32Attribute(RTA_PRIORITY, priority)]),
   ];
   const header = routeHeader({ destination, table: RT_TABLE_MAIN, scope, type: RTN_UNICAST });
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;

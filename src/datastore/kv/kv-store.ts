@@ -13,7 +13,7 @@ import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
 import { readBlocks, readNodeView } from './read-blocks.ts';
-import { blockReader, endpointReader, insist, readClaim, sortOut } from './records.ts';
+import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
 import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
 
@@ -98,13 +98,15 @@ class KvStore implements Store {
     return succeeded ? 'committed' : 'conflict';
   }
 
-  async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<readonly Stored<WorkloadEndpoint>[]> {
+  async listEndpoints(
+    node: NodeName | undefined,
+    signal: AbortSignal,
+  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }> {
     const range = this.#keys.endpoints(node);
     const { kvs } = await listRange(this.#client, range, { pageSize: this.#pageSize, signal });
-    const read = endpointReader(this.#keys);
-    return kvs
-      .map((kv) => insist(read(kv)))
-      .sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
+    const { good, problems } = sortOut(kvs, endpointReader(this.#keys));
+    const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
+    return { endpoints, problems };
   }
 
   async listResources<K extends ResourceKind>(

@@ -92,10 +92,15 @@ class MemoryStore implements Store {
     });
   }
 
-  async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<readonly Stored<WorkloadEndpoint>[]> {
-    return this.#read('listEndpoints', signal, (state) =>
-      endpointsIn(state, node).sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value))),
-    );
+  async listEndpoints(
+    node: NodeName | undefined,
+    signal: AbortSignal,
+  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }> {
+    return this.#read('listEndpoints', signal, (state) => {
+      const { endpoints, problems } = endpointsIn(state, node);
+      const inOrder = endpoints.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
+      return { endpoints: inOrder, problems };
+    });
   }
 
   async listResources<K extends ResourceKind>(

@@ -58,10 +58,17 @@ export function claimsIn(state: MemoryState): Claim[] {
     .sort((a, b) => compareCidrs(a.cidr, b.cidr));
 }
 
-export function endpointsIn(state: MemoryState, node: NodeName | undefined): Stored<WorkloadEndpoint>[] {
-  return [...state.endpoints]
-    .map(([key, record]) => insistOn(record, `endpoint ${key}`))
-    .filter(({ value }) => node === undefined || endpointIdOf(value).node === node);
+export function endpointsIn(
+  state: MemoryState,
+  node: NodeName | undefined,
+): { endpoints: Stored<WorkloadEndpoint>[]; problems: string[] } {
+  const endpoints: Stored<WorkloadEndpoint>[] = [];
+  const problems: string[] = [];
+  for (const [key, { value, version }] of state.endpoints) {
+    if (value === UNREADABLE) problems.push(problemWith(`endpoint ${key}`));
+    else if (node === undefined || endpointIdOf(value).node === node) endpoints.push({ value, version });
+  }
+  return { endpoints, problems };
 }
 
 /** @throws store/corrupt for a record that cannot be left out. */
