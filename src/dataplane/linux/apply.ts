@@ -1,3 +1,4 @@
+import { systemClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { Undo } from '../../base/undo.ts';
 import type { PodNetwork } from '../kernel.ts';
@@ -17,6 +18,8 @@ import { type Sysctl, writeSysctl } from './sysctl.ts';
 
 const ENODEV = 19;
 const LINK_LOCAL_BITS = 64;
+const CARRIER_PERIOD_MS = 1;
+const CARRIER_PATIENCE_MS = 2000;
 /** Farther than one host gets in the time between two links. */
 const INDEX_APART = 1000;
 
@@ -33,6 +36,12 @@ interface Scene {
   readonly host: RouteSocket;
   readonly pod: Netns;
   readonly inside: RouteSocket;
+}
+
+/** The two ends of one link. */
+interface Ends {
+  readonly hostLink: Link;
+  readonly podLink: Link;
 }
 
 /**
@@ -62,9 +71,7 @@ export async function applyPodNetwork(
   const undo = new Undo();
   try {
     signal.throwIfAborted();
-    const first = createLink(scene);
-    undo.defer(async () => deleter.delete(first));
-    const { hostLink, podLink } = await withUnequalIndexes(scene, { first, deleter, undo });
+    const { hostLink, podLink } = await createUnequalLink(scene, { deleter, undo });
     signal.throwIfAborted();
     host.request(`name the owner of interface "${hostLink.name}"`, setLinkAlias(hostLink.index, alias));
     configureHostLink(scene, hostLink);
@@ -85,6 +92,7 @@ export async function applyPodNetwork(
       clearHostRoute(host, address, 'delete');
       addHostRoute(host, address, hostLink);
     }
+    await untilLinkCarries(scene, { hostLink, podLink });
     return { mtu: podLink.mtu };
   } catch (cause) {
     throw await takenBack(undo, network, cause);
@@ -124,18 +132,29 @@ function createLink({ network, host, pod }: Scene, hostIndex?: number): Link {
 
 /**
  * Two ends of the same index look to the kernel like a link without a lower one, whose carrier it may announce a second
- * late; until then the end that came up first drops packets. Such a pair is made again with another index on the host.
+ * late; until then the pod has no link-local address. Such a pair is made again with another index on the host.
  */
-async function withUnequalIndexes(
-  scene: Scene,
-  { first, deleter, undo }: { first: Link; deleter: LinkDeleter; undo: Undo },
-): Promise<{ hostLink: Link; podLink: Link }> {
+async function createUnequalLink(scene: Scene, { deleter, undo }: { deleter: LinkDeleter; undo: Undo }): Promise<Ends> {
+  const first = createLink(scene);
+  undo.defer(async () => deleter.delete(first));
   const podLink = linkOf(scene.inside, scene.network.podLinkName);
   if (podLink.index !== first.index) return { hostLink: first, podLink };
   await deleter.delete(first);
   const hostLink = createLink(scene, first.index + INDEX_APART);
   undo.defer(async () => deleter.delete(hostLink));
   return { hostLink, podLink: linkOf(scene.inside, scene.network.podLinkName) };
+}
+
+/**
+ * An end drops packets until the kernel has noticed its carrier, which other work under the same lock delays. A network
+ * that is announced shall carry its first packet.
+ */
+async function untilLinkCarries({ host, inside, signal }: Scene, { hostLink, podLink }: Ends): Promise<void> {
+  for (let waitedMs = 0; waitedMs < CARRIER_PATIENCE_MS; waitedMs += CARRIER_PERIOD_MS) {
+    const ends = [findLink(host, hostLink.name), findLink(inside, podLink.name)];
+    if (ends.every((end) => end?.carries !== false)) return;
+    await systemClock.sleep(CARRIER_PERIOD_MS, signal);
+  }
 }
 
 function configureHostLink({ network, host }: Scene, link: Link): void {

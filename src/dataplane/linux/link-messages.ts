@@ -26,6 +26,7 @@ const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
 const IFLA_MTU = 4;
 const IFLA_LINK = 5;
+const IFLA_OPERSTATE = 16;
 const IFLA_LINKINFO = 18;
 const IFLA_IFALIAS = 20;
 const IFLA_GROUP = 27;
@@ -34,6 +35,7 @@ const IFLA_EXT_MASK = 29;
 const IFLA_NUM_TX_QUEUES = 31;
 const IFLA_NUM_RX_QUEUES = 32;
 const IFLA_LINK_NETNSID = 37;
+const IF_OPER_UP = 6;
 const IFLA_INFO_KIND = 1;
 const IFLA_INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
@@ -52,6 +54,8 @@ export interface Link {
   readonly mac: Mac;
   readonly mtu: number;
   readonly isUp: boolean;
+  /** Whether the kernel has noticed that both ends are up, from when on packets pass. */
+  readonly carries: boolean;
   readonly alias: string;
   readonly txQueues: number;
   readonly rxQueues: number;
@@ -155,6 +159,7 @@ export function decodeLink(body: Buffer): Link {
     mac: macFromBytes(attributes.get(IFLA_ADDRESS) ?? Buffer.alloc(0)),
     mtu: u32Of(attributes.get(IFLA_MTU)) ?? 0,
     isUp: (body.readUInt32LE(8) & IFF_UP) !== 0,
+    carries: attributes.get(IFLA_OPERSTATE)?.readUInt8(0) === IF_OPER_UP,
     alias: text(IFLA_IFALIAS),
     txQueues: u32Of(attributes.get(IFLA_NUM_TX_QUEUES)) ?? 1,
     rxQueues: u32Of(attributes.get(IFLA_NUM_RX_QUEUES)) ?? 1,
