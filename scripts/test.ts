@@ -19,11 +19,14 @@ rmSync(REPORT, { force: true });
 const vitest = [
   'node_modules/vitest/vitest.mjs',
   'run',
-  '--reporter=dot',
+  '--reporter=default',
   '--reporter=json',
   `--outputFile.json=${REPORT}`,
 ];
-const { status } = spawnSync(process.execPath, [...vitest, ...process.argv.slice(2)], { stdio: 'inherit' });
+const { status } = spawnSync(process.execPath, [...vitest, ...process.argv.slice(2)], {
+  stdio: 'inherit',
+  env: { ...process.env, NO_COLOR: '1' },
+});
 const report = readReport();
 passed += report.numPassedTests;
 failed += report.numFailedTests;

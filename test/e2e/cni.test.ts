@@ -301,6 +301,28 @@ describe('STATUS', () => {
   });
 });
 
+describe('the executables', () => {
+  it('work from any folder, as a copy and through a link, and know by their name what they are', async () => {
+    const dir = `${node.dir}/elsewhere`;
+    await node.exec(
+      'sh',
+      '-c',
+      `mkdir -p ${dir} && cp ${node.cniPath}/netplug ${dir}/netplug-ipam && ln -s ${node.cniPath}/netplug ${dir}/linked`,
+    );
+    const env = { CNI_COMMAND: 'VERSION' };
+    for (const program of ['./netplug-ipam', './linked']) {
+      const { stdout } = await node.run(['sh', '-c', `cd ${dir} && exec ${program}`], { env });
+      expect(JSON.parse(stdout).supportedVersions).toEqual(CNI_VERSIONS);
+    }
+    const silent = await node.run([`${dir}/netplug-ipam`]);
+    expect([silent.status, silent.stdout, silent.stderr]).toEqual([
+      0,
+      '',
+      expect.stringMatching(/^netplug-ipam v3\.27\.\d+: /),
+    ]);
+  });
+});
+
 describe('VERSION', () => {
   it('lists every supported version, with or without input', async () => {
     const { json } = await node.cni('VERSION', { conf: { cniVersion: '0.4.0' } });
