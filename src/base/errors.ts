@@ -14,7 +14,7 @@ export const ERRORS = {
     cni: 2,
     exit: 69,
     retry: false,
-    about: 'A setting needs the API of the orchestrator, which this release cannot use yet.',
+    about: 'A setting needs the API of the orchestrator, and nothing gives access to it.',
   },
   'cni/env-invalid': { cni: 4, exit: 64, retry: false, about: 'A CNI_* environment variable is missing or malformed.' },
   'cni/input-failed': {
@@ -87,6 +87,18 @@ export const ERRORS = {
     exit: 69,
     retry: false,
     about: 'The address asked for lies in a block of another node, and strict affinity forbids borrowing it.',
+  },
+  'annotation/invalid': {
+    cni: 104,
+    exit: 65,
+    retry: false,
+    about: 'An annotation of the pod or its namespace breaks a rule; pod, key, value and rule are named.',
+  },
+  'orch/not-found': {
+    cni: 105,
+    exit: 66,
+    retry: true,
+    about: 'The orchestrator knows no pod, namespace or node of that name, or the node has no pod CIDR.',
   },
   'ipam/request-invalid': {
     cni: 103,

@@ -7,7 +7,7 @@ import { systemRandom } from '../base/random.ts';
 import { main } from '../cli/main.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { interruptions } from './interruptions.ts';
-import { openStore } from './open-store.ts';
+import { openStoreIn } from './open-store.ts';
 import { readRegisteredName } from './registered-name.ts';
 
 /** Runs one command of the management tool with the real world around it. */
@@ -20,7 +20,7 @@ export async function runCtl(): Promise<void> {
     hostname: hostname(),
     readRegisteredName: () => readRegisteredName(env),
     interrupted: interruptions(),
-    openStore,
+    openStore: openStoreIn(process.env),
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
   };
   process.exitCode = await main(ports, {

@@ -6,7 +6,8 @@ import { type Program, runPlugin, type Surroundings } from '../cni/run-plugin.ts
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
-import { openStore } from './open-store.ts';
+import { openOrchIn } from './open-orch.ts';
+import { openStoreIn } from './open-store.ts';
 import { readRegisteredName } from './registered-name.ts';
 import { readStdin } from './read-stdin.ts';
 import { interruptions } from './interruptions.ts';
@@ -29,7 +30,8 @@ export async function runCni(program: Program): Promise<void> {
     interrupted: interruptions(),
     readStdin,
     readRegisteredName: () => readRegisteredName(env),
-    openStore,
+    openStore: openStoreIn(env),
+    openOrch: openOrchIn(env),
     openKernel: linuxKernel,
     openLog,
     execDelegateFor: execDelegateIn(env),

@@ -1,8 +1,8 @@
 import { NetplugError } from '../base/errors.ts';
-import { emptyFindings, problemsError, showFound } from '../base/problem.ts';
+import { emptyFindings, type Problem, problemsError, showFound } from '../base/problem.ts';
 import type { Store } from '../datastore/store.ts';
 import { isRecord, readEntries } from '../model/read-schema.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import { COMMON_FIELDS } from '../netconf/fields.ts';
 import { decideConnection } from '../netconf/kv.ts';
 import { checkKeys } from '../netconf/unknown-keys.ts';
@@ -33,7 +33,6 @@ export async function withStore<T>(
 ): Promise<T> {
   const { datastore, warnings } = await readConnection(context);
   for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
-  if (datastore.type === 'orch') throw needsOrchestrator();
   await using store = context.ports.openStore(datastore);
   return await use(store, datastore);
 }
@@ -56,7 +55,7 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
   const { values } = readEntries(entries, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
   const datastore: Datastore =
     values.datastore_type === 'orch'
-      ? { type: 'orch' }
+      ? { type: 'orch', orch: orchAccess(raw, findings.problems) }
       : { type: 'kvv3', connection: decideConnection(values, findings) };
   if (findings.problems.length === 0) return { datastore, warnings: findings.warnings };
   const where = config === undefined ? 'the environment' : `file "${config}"`;
@@ -69,7 +68,7 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
 /** An empty variable is the same as none. */
 function fromEnv(env: Env): Raw {
   return Object.fromEntries(
-    CONNECTION_KEYS.flatMap((key) => {
+    [...CONNECTION_KEYS, ...ORCH_KEYS].flatMap((key) => {
       const value = env[key.toUpperCase()];
       return value === undefined || value === '' ? [] : [[key, value]];
     }),
@@ -112,10 +111,10 @@ function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, Key> {
   };
 }
 
-function needsOrchestrator(): NetplugError {
-  return new NetplugError(
-    'netconf/needs-orchestrator',
-    'Cannot open the datastore: datastore_type is "orch", and records would be kept in the API of the orchestrator',
-    { hint: 'Set DATASTORE_TYPE to "kvv3" and KV_ENDPOINTS; this release cannot use the API yet' },
-  );
+/** The keys stand alone here, or in a section as in the network configuration. */
+function orchAccess(raw: Raw, problems: Problem[]): OrchSettings {
+  const section = isRecord(raw['orch']) ? raw['orch'] : {};
+  const orch = { orchconfig: raw['orchconfig'], orch_api_root: raw['orch_api_root'], ...section };
+  const { values } = readEntries({ orch: COMMON_FIELDS.orch }, { orch }, { path: '', code: 'netconf/invalid', problems });
+  return { orchconfig: values.orch?.orchconfig, apiRoot: values.orch?.orch_api_root, nodeName: undefined };
 }

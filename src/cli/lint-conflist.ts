@@ -70,8 +70,8 @@ function lintPlugin(raw: Raw, path: string): readonly Remark[] {
   const { netconf, problems, warnings } = inspectNetconf(raw, isUnderOther ? 'ipam' : 'network');
   const needs = (netconf?.needsOrchestrator ?? []).map((need): Problem => ({
     path: need.path,
-    message: `the API of the orchestrator is needed, which this release cannot use yet: ${need.reason}`,
-    hint: 'use datastore_type "kvv3" and fixed subnets, and leave policy and feature_control out',
+    message: `the API of the orchestrator is needed, and orch gives no access to it: ${need.reason}`,
+    hint: 'set orch.orchconfig or orch.orch_api_root',
     code: 'netconf/needs-orchestrator',
   }));
   return asRemarks({ problems: [...problems, ...needs], warnings: [...warnings] }, path);

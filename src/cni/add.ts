@@ -4,6 +4,7 @@ import type { AddressSource } from './address-source.ts';
 import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
 import { waitForGates } from './gates.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
+import { askOrchestrator } from './ask-orchestrator.ts';
 import type { CniResult } from './result.ts';
 
 /**
@@ -11,16 +12,17 @@ import type { CniResult } from './result.ts';
  * again for the same attachment returns what is there, after checking it, and mends it where it is broken.
  * @throws kernel/*, ipam/*, store/*, gate/not-ready, netconf/needs-orchestrator, and what a delegated plugin throws
  */
-export async function add(ports: CniPorts, source: AddressSource, call: Call): Promise<CniResult> {
+export async function add(ports: CniPorts, source: AddressSource, told: Call): Promise<CniResult> {
   const { kernel, log, watch } = ports;
-  const { config, signal } = call;
+  const { config, signal } = told;
   refuseOrchestrator(config);
-  kernel.assertNetns(call.netns);
+  kernel.assertNetns(told.netns);
   if (config.readinessGates.length > 0) {
     await watch.time('gates', async () =>
       waitForGates(config.readinessGates, { probe: ports.probeGate, clock: ports.clock, signal }),
     );
   }
+  const call = await askOrchestrator(ports, told);
   await using undo = new Undo();
 
   const grant = await source.acquire(call, (addresses) => planEndpoint(call, addresses));

@@ -7,10 +7,13 @@ import type { Store } from '../datastore/store.ts';
 import type { PodIdentity } from '../ipam/assign.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId } from '../model/workload-endpoint.ts';
+import type { PodFacts } from '../model/pod.ts';
+import type { PodWishes } from '../netconf/annotations.ts';
 import type { CniArgs } from '../netconf/cni-args.ts';
 import type { Netconf } from '../netconf/netconf.ts';
 import type { ExecDelegate } from './delegate.ts';
 import type { ProbeGate } from './gates.ts';
+import type { OrchReader } from './orch-reader.ts';
 
 /** One call of the runtime, decoded. */
 export interface Call {
@@ -23,12 +26,19 @@ export interface Call {
   readonly netns: string;
   readonly args: CniArgs;
   readonly pod: PodIdentity | undefined;
+  /** What the orchestrator says of the pod; undefined without `policy.type` "orch". */
+  readonly orchPod: OrchPod | undefined;
   /** Where the endpoint of this attachment is recorded; undefined when the call concerns no attachment or link. */
   readonly endpointId: EndpointId | undefined;
   /** Ends the work. */
   readonly signal: AbortSignal;
   /** Ends later than `signal`, so that what the work began can still be taken back. */
   readonly cleanupSignal: AbortSignal;
+}
+
+export interface OrchPod {
+  readonly facts: PodFacts;
+  readonly wishes: PodWishes;
 }
 
 export interface CniPorts extends Patience {
@@ -40,6 +50,7 @@ export interface CniPorts extends Patience {
   /** The same for another attachment than the call's. */
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'>) => ExecDelegate;
   readonly probeGate: ProbeGate;
+  readonly orch: OrchReader;
 }
 
 /** Flat facts that identify the call in the log. */
@@ -54,9 +65,9 @@ export function refuseOrchestrator({ needsOrchestrator }: Netconf): void {
   const wishes = needsOrchestrator.map(({ path, reason }) => `${path} (${reason})`).join(', ');
   throw new NetplugError(
     'netconf/needs-orchestrator',
-    `Cannot use this configuration yet: the API of the orchestrator is needed for ${wishes}`,
+    `Cannot use this configuration: orch gives no access to the API of the orchestrator, needed for ${wishes}`,
     {
-      hint: 'Use datastore_type "kvv3" and fixed subnets, and leave policy and feature_control out, until a release that can',
+      hint: 'Set orch.orchconfig to a file that gives access (recommended), or orch.orch_api_root to the URL of the API',
       facts: { paths: needsOrchestrator.map(({ path }) => path) },
     },
   );

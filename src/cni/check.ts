@@ -5,6 +5,9 @@ import { type Call, callFacts, type CniPorts } from './call.ts';
 import { firstDifference, planEndpoint, planPodNetwork } from './pod-network.ts';
 import { type CniResult, parseResult } from './result.ts';
 
+/** Fields of the endpoint that follow from the call alone; labels and the like may change while the pod lives. */
+const IDENTITY = ['node', 'network', 'containerID', 'endpoint', 'interfaceName', 'mac', 'ipNetworks'] as const;
+
 /**
  * Compares the previous result, the address manager, the endpoint record and the kernel, and names the first difference.
  * @throws check/mismatch, netconf/invalid when there is no previous result
@@ -15,17 +18,20 @@ export async function check(ports: CniPorts, source: AddressSource, call: Call):
   const previous = readPrevious(call);
   const own = ownIps(previous, call);
   const addresses = own.flatMap(({ address }) => tryReadCidr(address)?.address ?? []);
-  await source.check(call, addresses);
+  const { endpoint } = await store.readNodeView(call.node, call.endpointId, call.signal);
+  if (endpoint?.value.spec.ipam !== 'none') await source.check(call, addresses);
 
   const network = planPodNetwork(call, addresses);
   const difference =
     previousDifference(previous, call, network.podMac) ?? firstDifference(network, kernel.observe(network));
   if (difference !== undefined) throw mismatch(call, difference);
 
-  const { endpoint } = await store.readNodeView(call.node, call.endpointId, call.signal);
   if (endpoint === undefined) throw mismatch(call, 'its endpoint record is missing');
-  if (JSON.stringify(endpoint.value.spec) !== JSON.stringify(planEndpoint(call, addresses).spec)) {
-    throw mismatch(call, 'its endpoint record describes another attachment');
+  const expected = planEndpoint(call, addresses).spec;
+  const other = IDENTITY.find((field) => String(endpoint.value.spec[field]) !== String(expected[field]));
+  if (other !== undefined) {
+    const [found, wanted] = [endpoint.value.spec[other], expected[other]].map(String);
+    throw mismatch(call, `its endpoint record has ${other} "${found ?? ''}" instead of "${wanted ?? ''}"`);
   }
   ports.log.info('pod checked', { ...callFacts(call), ...ports.watch.facts() });
 }

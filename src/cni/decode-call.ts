@@ -29,6 +29,7 @@ export function decodeCall(
     netns: invocation.netns,
     args,
     pod: podOf(args),
+    orchPod: undefined,
     endpointId: undefined,
     signal: limits.work,
     cleanupSignal: limits.cleanup,

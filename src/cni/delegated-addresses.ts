@@ -3,6 +3,7 @@ import { Undo } from '../base/undo.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
+import { refuseWishes } from '../netconf/annotations.ts';
 import type { AddressSource } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
 import { callDelegate, DelegateError, isVerbUnknown } from './delegate.ts';
@@ -12,30 +13,24 @@ import { staleEndpoints } from './stale-endpoints.ts';
 /** What a delegated address manager is told: its name and the configuration it reads. */
 export interface Delegation {
   readonly plugin: string;
-  readonly conf: Readonly<Record<string, unknown>>;
+  /** Made for each call, because some of it only the orchestrator knows. */
+  readonly confOf: (call: Call, command: string) => Promise<Readonly<Record<string, unknown>>>;
 }
 
 /** Addresses from another plugin (CNI 1.1.0, section 4); the endpoint record is written beside them. */
 export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path: readonly string[]): AddressSource {
   const { store } = ports;
-  const ask = async (
-    call: Call,
-    command: string,
-    more: { conf?: object; signal?: AbortSignal } = {},
-  ): Promise<unknown> =>
-    ports.watch.time('delegate', async () =>
-      callDelegate(ports.execDelegate, {
-        plugin: delegation.plugin,
-        path,
-        command,
-        conf: { ...delegation.conf, ...more.conf },
-        signal: more.signal ?? call.signal,
-      }),
+  const ask = async (call: Call, command: string, signal: AbortSignal = call.signal): Promise<unknown> => {
+    const conf = await delegation.confOf(call, command);
+    return ports.watch.time('delegate', async () =>
+      callDelegate(ports.execDelegate, { plugin: delegation.plugin, path, command, conf, signal }),
     );
+  };
 
   return {
     async acquire(call, endpointOf) {
       refuseRequests(call);
+      if (call.orchPod !== undefined) refuseWishes(call.orchPod.facts, call.orchPod.wishes, delegation.plugin);
       const draft = endpointOf([]);
       const view = await ports.watch.time('store', async () =>
         store.readNodeView(call.node, endpointIdOf(draft), call.signal),
@@ -46,7 +41,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       }
       await using undo = new Undo();
       undo.defer(async () => {
-        await ask(call, 'DEL', { signal: call.cleanupSignal });
+        await ask(call, 'DEL', call.cleanupSignal);
       });
       // A delegate may still hold what a call that died left behind: a DEL clears it, as the standard lets callers do.
       const answer = await ask(call, 'ADD').catch(async (cause: unknown) => {
@@ -74,7 +69,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         dns: result.dns,
         facts: { ipam: delegation.plugin },
         takeBack: async (signal) => {
-          await ask(call, 'DEL', { signal });
+          await ask(call, 'DEL', signal);
           await deleteEndpoint(ports, call, signal);
         },
       };
@@ -100,7 +95,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
             plugin: delegation.plugin,
             path,
             command: 'DEL',
-            conf: delegation.conf,
+            conf: await delegation.confOf(call, 'DEL'),
             signal: call.signal,
           });
           await store.commit([{ kind: 'delete-endpoint', before }], call.signal);

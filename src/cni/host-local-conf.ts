@@ -1,33 +1,27 @@
+import { POD_CIDR_WORDS, type PodSubnets } from './pod-subnets.ts';
 import { isRecord } from './result.ts';
-
-const WHOLE_FAMILY: ReadonlyMap<string, string> = new Map([
-  ['usepodcidr', '0.0.0.0/0'],
-  ['usepodcidripv6', '::/0'],
-]);
 
 /**
  * What the standard host-local plugin is told: routes stay out, because netplug sets the pod's routes itself, and so do
- * gateways, which are ignored (specification, "ipam object fields"). A subnet that only the orchestrator knows becomes
- * the whole family: ADD never comes this far with one, and DEL, which finds files by container, needs none.
+ * gateways, which are ignored (specification, "ipam object fields"). The words for pod CIDRs become subnets.
  */
-export function hostLocalConf(raw: Readonly<Record<string, unknown>>): Record<string, unknown> {
+export function hostLocalConf(
+  raw: Readonly<Record<string, unknown>>,
+  subnets: PodSubnets,
+): Readonly<Record<string, unknown>> {
   const ipam = isRecord(raw['ipam']) ? raw['ipam'] : {};
-  const { routes: _routes, gateway: _gateway, ranges, ...rest } = ipam;
-  const stripped = Array.isArray(ranges) ? { ranges: ranges.map(withoutGateways) } : {};
-  return { ...raw, ipam: { ...withPlainSubnet(rest), ...stripped } };
+  const { routes: _routes, ranges, ...rest } = ipam;
+  const stripped = Array.isArray(ranges) ? { ranges: ranges.map((set: unknown) => plainSet(set, subnets)) } : {};
+  return { ...raw, ipam: { ...plainRange(rest, subnets), ...stripped } };
 }
 
-function withoutGateways(set: unknown): unknown {
+function plainSet(set: unknown, subnets: PodSubnets): unknown {
   if (!Array.isArray(set)) return set;
-  return set.map((range: unknown) => {
-    if (!isRecord(range)) return range;
-    const { gateway: _gateway, ...rest } = range;
-    return withPlainSubnet(rest);
-  });
+  return set.map((range: unknown) => (isRecord(range) ? plainRange(range, subnets) : range));
 }
 
-function withPlainSubnet(range: Record<string, unknown>): Record<string, unknown> {
+function plainRange({ gateway: _gateway, ...range }: Record<string, unknown>, subnets: PodSubnets): object {
   const { subnet } = range;
-  const plain = typeof subnet === 'string' ? WHOLE_FAMILY.get(subnet.toLowerCase()) : undefined;
-  return plain === undefined ? range : { ...range, subnet: plain };
+  const family = typeof subnet === 'string' ? POD_CIDR_WORDS[subnet] : undefined;
+  return family === undefined ? range : { ...range, subnet: subnets[family] };
 }

@@ -6,10 +6,11 @@ import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import { handleOf } from '../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
-import type { AddressSource } from './address-source.ts';
+import type { AddressSource, EndpointOf, Grant } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
 import { differingSet } from './differing-set.ts';
 import { type OwnIpam, requestOf } from './own-request.ts';
+import { isBypassed } from './pod-network.ts';
 import { staleEndpoints } from './stale-endpoints.ts';
 
 type Ports = Omit<CniPorts, 'kernel' | 'execDelegate' | 'probeGate'>;
@@ -19,6 +20,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   const { store } = ports;
   return {
     async acquire(call, endpointOf) {
+      if (isBypassed(call)) return bypass(ports, call, endpointOf);
       const leases = await ports.watch.time('store', async () =>
         assign(ports, requestOf(call, ipam, endpointOf), call),
       );
@@ -79,6 +81,20 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       await rehearseAssign(ports, requestOf(call, ipam, undefined), call.signal);
     },
   };
+}
+
+/** Addresses an annotation gives without the address manager: only the endpoint is recorded (annotation rule 7). */
+async function bypass({ store, watch }: Ports, call: Call, endpointOf: EndpointOf): Promise<Grant> {
+  const addresses = call.orchPod?.wishes.addresses?.addresses ?? [];
+  const endpoint = endpointOf(addresses);
+  await watch.time('store', async () => store.commit([{ kind: 'put-endpoint', endpoint }], call.cleanupSignal));
+  const takeBackEndpoint = async (signal: AbortSignal): Promise<void> => {
+    const id = endpointIdOf(endpoint);
+    const isSame = ({ spec }: WorkloadEndpoint): boolean => spec.containerID === call.attachment.containerId;
+    const { endpoint: before } = await store.readNodeView(call.node, id, signal);
+    if (before !== undefined && isSame(before.value)) await store.commit([{ kind: 'delete-endpoint', before }], signal);
+  };
+  return { addresses, dns: {}, facts: { poolsFrom: 'ipAddrsNoIpam' }, takeBack: takeBackEndpoint };
 }
 
 function endpointRelease(

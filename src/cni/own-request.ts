@@ -2,6 +2,7 @@ import type { AssignRequest } from '../ipam/assign.ts';
 import type { Lease } from '../ipam/plan-assign.ts';
 import type { Address } from '../net/address.ts';
 import type { Netconf } from '../netconf/netconf.ts';
+import { effectivePools } from '../netconf/precedence.ts';
 import type { EndpointOf } from './address-source.ts';
 import type { Call } from './call.ts';
 
@@ -9,13 +10,17 @@ export type OwnIpam = Extract<Netconf['ipam'], { type: 'netplug-ipam' }>;
 
 /** What a call asks of netplug's own address manager; the endpoint is left out when another plugin makes the link. */
 export function requestOf(call: Call, ipam: OwnIpam, endpointOf: EndpointOf | undefined): AssignRequest {
-  const { config, args } = call;
+  const { config, args, orchPod } = call;
+  const annotated = orchPod?.wishes.addresses;
   return {
     node: call.node,
     attachment: call.attachment,
     pod: call.pod,
-    pools: { 4: ipam.v4, 6: ipam.v6 },
-    addresses: requestedAddresses(config, args.ips),
+    pools: { 4: effectivePools(4, ipam.v4, orchPod?.wishes), 6: effectivePools(6, ipam.v6, orchPod?.wishes) },
+    requested:
+      annotated === undefined
+        ? { addresses: requestedAddresses(config, args.ips), rule: 'request' }
+        : { addresses: annotated.addresses, rule: 'pod-annotation', text: annotated.askedBy },
     ...(endpointOf === undefined
       ? {}
       : { endpoint: (leases: readonly Lease[]) => endpointOf(leases.map(({ address }) => address)) }),

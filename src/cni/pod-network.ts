@@ -1,8 +1,10 @@
+import { NetplugError } from '../base/errors.ts';
 import { GATEWAYS, type HostLink, type PodNetwork, type PodNetworkState } from '../dataplane/kernel.ts';
 import { endpointName, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
 import { HOST_MAC } from '../net/mac.ts';
+import { ANNOTATIONS } from '../netconf/annotations.ts';
 import type { Call } from './call.ts';
 import { differingSet } from './differing-set.ts';
 import { hostLinkName, podMacOf } from './link-name.ts';
@@ -43,6 +45,8 @@ export function planEndpoint(call: Call, addresses: readonly Address[]): Workloa
   const orchestrator = pod === undefined ? 'cni' : 'orch';
   const namespace = pod?.namespace ?? 'default';
   const families = new Set(addresses.map(({ family }) => family));
+  const facts = call.orchPod?.facts;
+  const account = facts?.serviceAccount;
   return {
     apiVersion: 'netplug.io/v3',
     kind: 'WorkloadEndpoint',
@@ -54,7 +58,12 @@ export function planEndpoint(call: Call, addresses: readonly Address[]): Workloa
         endpoint: attachment.ifName,
       }),
       namespace,
-      labels: { 'netplug/namespace': namespace, 'netplug/orchestrator': orchestrator },
+      labels: {
+        ...facts?.labels,
+        'netplug/namespace': namespace,
+        'netplug/orchestrator': orchestrator,
+        ...(account === undefined ? {} : { 'netplug/serviceaccount': account }),
+      },
     },
     spec: {
       orchestrator,
@@ -69,10 +78,38 @@ export function planEndpoint(call: Call, addresses: readonly Address[]): Workloa
       ipNetworks: addresses.map((address) => formatCidr(hostCidr(address))),
       ...(families.has(4) ? { ipv4Gateway: GATEWAYS[4] } : {}),
       ...(families.has(6) ? { ipv6Gateway: GATEWAYS[6] } : {}),
-      profiles: [attachment.network],
-      ipam: config.ipam.type === 'other' ? config.ipam.plugin : config.ipam.type,
+      profiles: facts === undefined ? [attachment.network] : [`kns.${namespace}`, ...(account === undefined ? [] : [`ksa.${namespace}.${account}`])],
+      ...(account === undefined ? {} : { serviceAccountName: account }),
+      ...(facts === undefined || facts.ports.length === 0 ? {} : { ports: facts.ports }),
+      ...floatingIps(call, addresses),
+      ipam: isBypassed(call) ? 'none' : config.ipam.type === 'other' ? config.ipam.plugin : config.ipam.type,
     },
   };
+}
+
+/** Whether an annotation gives the pod its addresses without the address manager. */
+export function isBypassed({ orchPod }: Call): boolean {
+  return orchPod?.wishes.addresses?.via === 'bypass';
+}
+
+/** Each floating IP is translated to the pod's address of its family. @throws annotation/invalid when there is none */
+function floatingIps(
+  { orchPod, pod }: Call,
+  addresses: readonly Address[],
+): Pick<WorkloadEndpoint['spec'], 'ipNATs'> {
+  const wished = orchPod?.wishes.floatingIps ?? [];
+  if (wished.length === 0 || addresses.length === 0) return {};
+  const ipNATs = wished.map((floating) => {
+    const internal = addresses.find(({ family }) => family === floating.family);
+    if (internal !== undefined) return { internalIP: formatAddress(internal), externalIP: formatAddress(floating) };
+    const text = formatAddress(floating);
+    throw new NetplugError(
+      'annotation/invalid',
+      `Cannot use the annotations of pod "${pod?.namespace ?? ''}/${pod?.name ?? ''}": ${ANNOTATIONS.floatingIPs} holds ${text}, but the pod has no IPv${String(floating.family)} address`,
+      { hint: 'Ask for floating IPs of families that are assigned to the pod' },
+    );
+  });
+  return { ipNATs };
 }
 
 /** What ADD answers for a network that is in place. */

@@ -6,7 +6,7 @@ import { Stopwatch } from '../base/stopwatch.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Attachment } from '../model/names.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import { decodeNetconf } from '../netconf/decode.ts';
 import { CNI_VERSIONS, type CniVersion, type LogSettings, type Netconf } from '../netconf/netconf.ts';
 import { parseJsonObject } from '../netconf/parse-json.ts';
@@ -17,6 +17,7 @@ import type { ExecDelegate } from './delegate.ts';
 import { failureFacts, renderError } from './error-output.ts';
 import type { ProbeGate } from './gates.ts';
 import { allowsOwnNetns, decodeInvocation, type Invocation } from './invocation.ts';
+import type { OrchReader } from './orch-reader.ts';
 import { type NodeNameSources, possibleNodeNames, resolveNodeName } from './node-name.ts';
 import { type CniResult, renderResult } from './result.ts';
 import { serveIpam, serveNetwork } from './serve.ts';
@@ -38,6 +39,7 @@ export interface Surroundings {
   /** The node name the agent registered, if it did. */
   readonly readRegisteredName: () => string | undefined;
   readonly openStore: (datastore: Datastore) => Store;
+  readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
   /** Logs to stderr, and to the file when there is one. */
   readonly openLog: (settings: LogSettings) => Log;
@@ -112,6 +114,7 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
   const isCleaning = invocation.command === 'DEL' || invocation.command === 'GC';
   const nodes = isCleaning ? possibleNodeNames(names) : [resolveNodeName(names)];
   await using store = around.openStore(config.datastore);
+  await using orch = around.openOrch(config.orch);
   const ports: CniPorts = {
     clock: around.clock,
     random: around.random,
@@ -120,6 +123,7 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
     execDelegate: around.execDelegateFor(undefined),
     kernel: around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) }),
     store,
+    orch,
     log,
     watch,
   };

@@ -8,6 +8,7 @@ import { delegatedAddresses } from './delegated-addresses.ts';
 import { del } from './del.ts';
 import { gc, keepsOf } from './gc.ts';
 import { hostLocalConf } from './host-local-conf.ts';
+import { readPodSubnets, WHOLE_FAMILIES } from './pod-subnets.ts';
 import type { Invocation } from './invocation.ts';
 import { ipamAdd } from './ipam-add.ts';
 import { ownAddresses } from './own-addresses.ts';
@@ -81,6 +82,20 @@ export async function serveIpam(ports: CniPorts, call: Call, { command }: Invoca
 function sourceOf(ports: CniPorts, { config, raw }: Call, path: readonly string[]): AddressSource {
   const { ipam } = config;
   if (ipam.type === 'netplug-ipam') return ownAddresses(ports, ipam);
-  if (ipam.type === 'other') return delegatedAddresses(ports, { plugin: ipam.plugin, conf: raw }, path);
-  return delegatedAddresses(ports, { plugin: 'host-local', conf: hostLocalConf(raw) }, path);
+  if (ipam.type === 'other') {
+    return delegatedAddresses(ports, { plugin: ipam.plugin, confOf: async () => Promise.resolve(raw) }, path);
+  }
+  const { podCidrPaths } = ipam;
+  return delegatedAddresses(
+    ports,
+    {
+      plugin: 'host-local',
+      // DEL and GC find files by container and must not depend on the API.
+      confOf: async (call, command) => {
+        const isKnown = podCidrPaths.length === 0 || command === 'DEL' || command === 'GC';
+        return hostLocalConf(raw, isKnown ? WHOLE_FAMILIES : await readPodSubnets(ports, call));
+      },
+    },
+    path,
+  );
 }

@@ -53,6 +53,9 @@ const endpointShape = v.looseObject({
     ipv4Gateway: v.exactOptional(v.string()),
     ipv6Gateway: v.exactOptional(v.string()),
     profiles: v.array(v.string()),
+    serviceAccountName: v.exactOptional(v.string()),
+    ports: v.exactOptional(v.array(v.looseObject({ protocol: v.string(), port: v.number() }))),
+    ipNATs: v.exactOptional(v.array(v.looseObject({ internalIP: v.string(), externalIP: v.string() }))),
     ipam: v.string(),
   }),
 });

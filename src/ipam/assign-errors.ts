@@ -15,10 +15,21 @@ export function describeHolder(holder: Allocation): string {
   return `${who} on node "${holder.node}" since ${holder.at}`;
 }
 
-export function addressTaken(address: Address, holder: Allocation): NetplugError {
+/** An address and, when somebody wrote it down, where. */
+export interface Asked {
+  readonly address: Address;
+  readonly askedBy: string | undefined;
+}
+
+function describeAsked({ address, askedBy }: Asked): string {
+  return askedBy === undefined ? formatAddress(address) : `${formatAddress(address)}, asked for by ${askedBy}`;
+}
+
+export function addressTaken(asked: Asked, holder: Allocation): NetplugError {
+  const { address } = asked;
   return new NetplugError(
     'ipam/address-taken',
-    `Cannot assign ${formatAddress(address)}: held by ${describeHolder(holder)}`,
+    `Cannot assign ${describeAsked(asked)}: held by ${describeHolder(holder)}`,
     {
       hint: 'Ask for another address, or wait until the holder is gone; "netplugctl ipam check" tells whether it is a leak',
       facts: { address: formatAddress(address), holder: holder.containerId, node: holder.node },
@@ -36,10 +47,11 @@ export function strictAffinity(address: Address, block: IpBlock): NetplugError {
   );
 }
 
-export function notInPool(address: Address, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
+export function notInPool(asked: Asked, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
+  const { address } = asked;
   const state = pool === undefined ? 'it lies in no IP pool' : `pool "${pool.name}" is disabled`;
   const known = pools.map(({ name, cidr }) => `"${name}" ${formatCidr(cidr)}`).join(', ');
-  return new NetplugError('ipam/address-not-in-pool', `Cannot assign ${formatAddress(address)}: ${state}`, {
+  return new NetplugError('ipam/address-not-in-pool', `Cannot assign ${describeAsked(asked)}: ${state}`, {
     hint: known === '' ? 'Create an IP pool first' : `Ask for an address inside one of the pools: ${known}`,
     facts: { address: formatAddress(address) },
   });

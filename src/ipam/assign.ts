@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
-import type { Allocation } from '../model/ip-block.ts';
+import type { Allocation, ChosenBy } from '../model/ip-block.ts';
 import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
@@ -17,8 +17,8 @@ export interface AssignRequest {
   readonly attachment: Attachment;
   readonly pod: PodIdentity | undefined;
   readonly pools: Readonly<Record<Family, PoolChoice>>;
-  /** At most one per family. */
-  readonly addresses: readonly Address[];
+  /** Certain addresses, at most one per family, and who asks for them. */
+  readonly requested: { readonly addresses: readonly Address[]; readonly rule: ChosenBy; readonly text?: string };
   /** The record to write in the same transaction, once the addresses are known. */
   readonly endpoint?: (leases: readonly Lease[]) => WorkloadEndpoint;
 }
@@ -134,7 +134,7 @@ async function planWithReads(
 }
 
 function wantsOf(
-  { pools: choices, addresses, node }: AssignRequest,
+  { pools: choices, requested, node }: AssignRequest,
   {
     view,
     pools,
@@ -144,13 +144,19 @@ function wantsOf(
   const nodeLabels = view.node?.metadata.labels ?? {};
   const wants: Want[] = [];
   for (const family of FAMILIES) {
-    const address = addresses.find((asked) => asked.family === family);
+    const address = requested.addresses.find((asked) => asked.family === family);
     const allocation = allocations.get(family);
     const choice = choices[family];
     if (allocation === undefined || (address === undefined && !choice.assign)) continue;
-    const selection = choosePools(pools, { family, refs: choice.pools, nodeLabels, use: 'Workload' });
-    const chosenBy = address === undefined ? selection.chosenBy : 'request';
-    wants.push({ family, selection, address, allocation: { ...allocation, chosenBy } });
+    // A certain address lies in whatever pool it lies in; the pools asked for do not matter then (annotation rule 6).
+    const asked = address === undefined ? choice : {};
+    const { pools: refs, askedBy } = { pools: undefined, askedBy: undefined, ...asked };
+    const question = { family, refs, nodeLabels, use: 'Workload', ...(askedBy === undefined ? {} : { askedBy }) } as const;
+    const selection = choosePools(pools, question);
+    const chosenBy = address === undefined ? selection.chosenBy : requested.rule;
+    const considered = selection.verdicts.map(({ pool, verdict }) => `${pool.name}: ${verdict}`);
+    const by = requested.text === undefined ? {} : { askedBy: requested.text };
+    wants.push({ family, selection, address, ...by, allocation: { ...allocation, chosenBy, considered } });
   }
   if (wants.length > 0) return wants;
   throw new NetplugError(
@@ -164,9 +170,9 @@ function wantsOf(
 
 /** Allocation ids are drawn once, so that a retry after an unknown outcome is recognised as the same attempt. */
 function draftAllocations({ clock, random }: Patience, request: AssignRequest): ReadonlyMap<Family, Allocation> {
-  const { attachment, node, pod, addresses } = request;
+  const { attachment, node, pod, requested } = request;
   for (const family of FAMILIES) {
-    const asked = addresses.filter((address) => address.family === family);
+    const asked = requested.addresses.filter((address) => address.family === family);
     if (asked.length > 1) {
       throw new NetplugError(
         'ipam/request-invalid',

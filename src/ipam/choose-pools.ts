@@ -32,6 +32,8 @@ export interface PoolQuestion {
   readonly refs: readonly PoolRef[] | undefined;
   readonly nodeLabels: Readonly<Record<string, string>>;
   readonly use: PoolUse;
+  /** Which rank of the precedence table asks for the pools, and where it says so. */
+  readonly askedBy?: { readonly rule: ChosenBy; readonly text: string };
 }
 
 export function readPools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
@@ -57,7 +59,7 @@ export function choosePools(pools: readonly Pool[], question: PoolQuestion): Poo
     family,
     eligible: [...new Set(eligible)],
     verdicts,
-    chosenBy: asked === undefined ? 'node-selector' : 'netconf',
+    chosenBy: asked === undefined ? 'node-selector' : (question.askedBy?.rule ?? 'netconf'),
   };
 }
 
@@ -69,9 +71,11 @@ function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels,
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
 }
 
-function findAsked(pools: readonly Pool[], ref: PoolRef, { family, use }: PoolQuestion): Pool {
+function findAsked(pools: readonly Pool[], ref: PoolRef, question: PoolQuestion): Pool {
+  const { family, use } = question;
   const pool = pools.find(({ name, cidr }) => (ref.by === 'name' ? name === ref.name : sameCidr(cidr, ref.cidr)));
-  if (pool === undefined) throw poolNotFound(pools, ref, family);
+  const asking = question.askedBy === undefined ? '' : `, asked for by ${question.askedBy.text}`;
+  if (pool === undefined) throw poolNotFound(pools, ref, { family, asking });
   const { spec } = pool.stored.value;
   const reason =
     pool.cidr.base.family === family
@@ -84,7 +88,7 @@ function findAsked(pools: readonly Pool[], ref: PoolRef, { family, use }: PoolQu
   if (reason === undefined) return pool;
   throw new NetplugError(
     'ipam/pool-unusable',
-    `Cannot use pool "${pool.name}" for an IPv${String(family)} address: ${reason}`,
+    `Cannot use pool "${pool.name}" for an IPv${String(family)} address${asking}: ${reason}`,
     {
       hint: `Name another pool (${listPools(pools, family)}), or change this one`,
       facts: { pool: pool.name, cidr: formatCidr(pool.cidr) },
@@ -92,13 +96,17 @@ function findAsked(pools: readonly Pool[], ref: PoolRef, { family, use }: PoolQu
   );
 }
 
-function poolNotFound(pools: readonly Pool[], ref: PoolRef, family: Family): NetplugError {
+function poolNotFound(
+  pools: readonly Pool[],
+  ref: PoolRef,
+  { family, asking }: { family: Family; asking: string },
+): NetplugError {
   const text = ref.by === 'name' ? ref.name : formatCidr(ref.cidr);
   const around = ref.by === 'cidr' ? pools.find(({ cidr }) => cidrContains(cidr, ref.cidr)) : undefined;
   const state = ref.by === 'name' ? `no pool is named "${text}"` : `no pool has exactly the CIDR "${text}"`;
   return new NetplugError(
     'ipam/pool-not-found',
-    `Cannot choose an IPv${String(family)} pool: ${state} (pools: ${listPools(pools, family)})`,
+    `Cannot choose an IPv${String(family)} pool${asking}: ${state} (pools: ${listPools(pools, family)})`,
     {
       hint:
         around === undefined

@@ -23,6 +23,8 @@ export interface Want {
   readonly selection: PoolSelection;
   /** A certain address, whatever pool it lies in. */
   readonly address: Address | undefined;
+  /** Where the address is asked for, for messages. */
+  readonly askedBy?: string;
   /** What to record; its handle also finds an address held already. */
   readonly allocation: Allocation;
 }
@@ -123,7 +125,9 @@ function heldLease({ drafts, known }: Desk, want: Want): Lease | undefined {
 function planExact(desk: Desk, want: Want, address: Address): Step {
   const { known, node, drafts } = desk;
   const pool = poolAround(known.pools, address);
-  if (pool === undefined || pool.stored.value.spec.disabled) throw notInPool(address, pool, known.pools);
+  if (pool === undefined || pool.stored.value.spec.disabled) {
+    throw notInPool({ address, askedBy: want.askedBy }, pool, known.pools);
+  }
   const cidr = cidrAround(address, pool.stored.value.spec.blockSize);
   const draft = drafts.get(formatCidr(cidr));
   if (draft === undefined) {
@@ -131,9 +135,20 @@ function planExact(desk: Desk, want: Want, address: Address): Step {
     return take(newDraft(desk, cidr, pool), ordinalOf(cidr, address), { want, pool });
   }
   const holder = holderOf(draft.block, address);
-  if (holder !== undefined) throw addressTaken(address, holder);
+  if (holder !== undefined && !isPredecessor(holder, want.allocation)) {
+    throw addressTaken({ address, askedBy: want.askedBy }, holder);
+  }
   if (known.view.config.strictAffinity && draft.block.node !== node) throw strictAffinity(address, draft.block);
   return take(draft, ordinalOf(cidr, address), { want, pool });
+}
+
+/**
+ * An earlier sandbox of the same pod on the same node: a pod that is replaced under its name gets its address back at
+ * once, and the late release of the earlier one, which names its own allocation, frees nothing.
+ */
+function isPredecessor(holder: Allocation, successor: Allocation): boolean {
+  const isSamePod = holder.pod !== undefined && holder.pod === successor.pod && holder.namespace === successor.namespace;
+  return isSamePod && holder.node === successor.node && holder.ifName === successor.ifName;
 }
 
 function planNext(desk: Desk, want: Want): Step {

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { type Cidr, cidrSize, formatCidr, tryReadCidr } from '../net/cidr.ts';
-import { type Allocation, blockFaults, type IpBlock } from './ip-block.ts';
+import { type Allocation, blockFaults, CHOSEN_BY, type IpBlock } from './ip-block.ts';
 import type { Handle, NodeName } from './names.ts';
 
 /** A block as the datastore keeps it. `free` is the queue in order, ascending runs written short: `3-63,0,2`. */
@@ -68,7 +68,8 @@ const allocation = v.looseObject({
   pod: v.exactOptional(v.string()),
   podUid: v.exactOptional(v.string()),
   at: v.string(),
-  chosenBy: v.picklist(['request', 'netconf', 'node-selector']),
+  chosenBy: v.picklist(CHOSEN_BY),
+  considered: v.exactOptional(v.array(v.string())),
 });
 
 const ordinalKey = v.pipe(v.string(), v.regex(/^(0|[1-9]\d{0,5})$/, 'A slot is keyed by its ordinal'));

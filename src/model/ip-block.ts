@@ -19,9 +19,13 @@ export interface Allocation {
   readonly at: string;
   /** Which rank of the precedence table chose the pool. */
   readonly chosenBy: ChosenBy;
+  /** Every pool of the family that was looked at, as `name: verdict`. */
+  readonly considered?: readonly string[];
 }
 
-export type ChosenBy = 'request' | 'netconf' | 'node-selector';
+/** Ranks of the precedence table, highest first; `request` is an address asked for by the runtime. */
+export const CHOSEN_BY = ['pod-annotation', 'namespace-annotation', 'request', 'netconf', 'node-selector'] as const;
+export type ChosenBy = (typeof CHOSEN_BY)[number];
 
 /**
  * A block of addresses claimed by one node: the only record of who holds what. A slot is taken if and only if

@@ -1,3 +1,4 @@
+import type { PodPort } from './pod.ts';
 import type { Resource } from './resource.ts';
 
 export interface WorkloadEndpointSpec {
@@ -18,7 +19,12 @@ export interface WorkloadEndpointSpec {
   readonly ipv4Gateway?: string;
   readonly ipv6Gateway?: string;
   readonly profiles: readonly string[];
-  /** Type of the address manager that gave the addresses. */
+  readonly serviceAccountName?: string;
+  /** Named ports and host ports of the pod. */
+  readonly ports?: readonly PodPort[];
+  /** Floating IPs, each with the address of the pod that it is translated to. */
+  readonly ipNATs?: readonly { readonly internalIP: string; readonly externalIP: string }[];
+  /** Type of the address manager that gave the addresses; `none` for addresses assigned without one. */
   readonly ipam: string;
 }
 export type WorkloadEndpoint = Resource<'WorkloadEndpoint', WorkloadEndpointSpec>;

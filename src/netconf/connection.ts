@@ -12,4 +12,11 @@ export type KvEndpoints =
   | { readonly from: 'list'; readonly urls: readonly string[] }
   | { readonly from: 'srv'; readonly domain: string };
 
-export type Datastore = { readonly type: 'kvv3'; readonly connection: KvConnection } | { readonly type: 'orch' };
+export type Datastore = { readonly type: 'kvv3'; readonly connection: KvConnection } | { readonly type: 'orch'; readonly orch: OrchSettings };
+
+/** How to reach the orchestrator's API, and whose pod CIDR to ask it for. */
+export interface OrchSettings {
+  readonly orchconfig: string | undefined;
+  readonly apiRoot: string | undefined;
+  readonly nodeName: string | undefined;
+}

@@ -1,6 +1,6 @@
 import { emptyFindings, type Findings, type Problem, problemsError, showFound, sortProblems } from '../base/problem.ts';
 import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
-import type { Datastore } from './connection.ts';
+import type { Datastore, OrchSettings } from './connection.ts';
 import { COMMON_FIELDS, MAIN_FIELDS } from './fields.ts';
 import { decideIpam } from './ipam.ts';
 import { decideConnection } from './kv.ts';
@@ -63,6 +63,8 @@ function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefi
   if (cniVersion === undefined || ipam === undefined) return undefined;
   const { complete: c } = common;
   const { complete: m } = main;
+  const orch = orchSettings(c);
+  warnAboutIdleFeatures(m, warnings);
   return {
     name: c.name,
     cniVersion,
@@ -82,12 +84,12 @@ function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefi
     numQueues: m.num_queues,
     includeDefaultRoutes: m.include_default_routes,
     policyType: m.policy.type === 'orch' ? 'orch' : undefined,
-    needsOrchestrator: findNeeds({
-      datastoreType: datastore.type,
-      ipam,
-      policy: m.policy,
-      features: m.feature_control,
-    }),
+    needsOrchestrator: findNeeds({ orch, datastoreType: datastore.type, ipam, policy: m.policy }),
+    orch,
+    features: {
+      ipAddrsNoIpam: m.feature_control.ip_addrs_no_ipam,
+      floatingIps: m.feature_control.floating_ips,
+    },
     runtime,
     warnings,
   };
@@ -107,7 +109,22 @@ function decideDatastore(raw: Raw, values: PartialOutput<typeof COMMON_FIELDS>, 
   for (const key of Object.keys(raw)) {
     if (key.startsWith('kv_')) findings.warnings.push(`${key} has no effect with "datastore_type": "orch"`);
   }
-  return { type: 'orch' };
+  return { type: 'orch', orch: orchSettings(values) };
+}
+
+function orchSettings({ orch }: PartialOutput<typeof COMMON_FIELDS>): OrchSettings {
+  return { orchconfig: orch?.orchconfig, apiRoot: orch?.orch_api_root, nodeName: orch?.node_name };
+}
+
+function warnAboutIdleFeatures(
+  { policy, feature_control: features }: PartialOutput<typeof MAIN_FIELDS>,
+  warnings: string[],
+): void {
+  if (policy?.type === 'orch') return;
+  for (const name of ['ip_addrs_no_ipam', 'floating_ips'] as const) {
+    if (features?.[name] !== true) continue;
+    warnings.push(`feature_control.${name} has no effect without policy.type "orch": annotations are not read`);
+  }
 }
 
 function checkAllKeys(raw: Raw, isOurs: boolean, findings: Findings): void {

@@ -1,24 +1,22 @@
+import type { OrchSettings } from './connection.ts';
 import type { Ipam, OrchestratorNeed } from './netconf.ts';
 
 export interface Decided {
+  readonly orch: OrchSettings;
   readonly datastoreType: 'kvv3' | 'orch';
   readonly ipam: Ipam;
   readonly policy: { readonly type?: string | undefined };
-  readonly features: { readonly ip_addrs_no_ipam: boolean; readonly floating_ips: boolean };
 }
 
-/** Settings that cannot work without the API of the orchestrator, each with the reason. */
-export function findNeeds({ datastoreType, ipam, policy, features }: Decided): OrchestratorNeed[] {
+/** Settings that need the API of the orchestrator while nothing gives access to it, each with the reason. */
+export function findNeeds({ orch, datastoreType, ipam, policy }: Decided): OrchestratorNeed[] {
   const needs: OrchestratorNeed[] = [];
+  if (orch.orchconfig !== undefined || orch.apiRoot !== undefined) return needs;
   if (datastoreType === 'orch') {
-    needs.push({ path: 'datastore_type', reason: 'records would be kept in the API of the orchestrator' });
+    needs.push({ path: 'datastore_type', reason: 'records are kept in the API of the orchestrator' });
   }
   if (policy.type === 'orch') {
     needs.push({ path: 'policy.type', reason: 'labels and annotations of pods come from the orchestrator' });
-  }
-  for (const name of ['ip_addrs_no_ipam', 'floating_ips'] as const) {
-    if (!features[name]) continue;
-    needs.push({ path: `feature_control.${name}`, reason: 'annotations of pods come from the orchestrator' });
   }
   if (ipam.type === 'host-local') {
     for (const path of ipam.podCidrPaths) needs.push({ path, reason: 'pod CIDRs of nodes come from the orchestrator' });

@@ -1,7 +1,8 @@
 import type { LogLevel } from '../base/log.ts';
+import type { ChosenBy } from '../model/ip-block.ts';
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
-import type { Datastore } from './connection.ts';
+import type { Datastore, OrchSettings } from './connection.ts';
 
 /** Supported versions of the CNI specification, oldest first. */
 export const CNI_VERSIONS = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'] as const;
@@ -23,8 +24,10 @@ export interface Netconf {
   readonly numQueues: number;
   readonly includeDefaultRoutes: boolean;
   readonly policyType: 'orch' | undefined;
-  /** What is configured but needs the orchestrator's API; the caller refuses it with `netconf/needs-orchestrator`. */
+  /** What needs the orchestrator's API while `orch` gives no access; the caller refuses it with `netconf/needs-orchestrator`. */
   readonly needsOrchestrator: readonly OrchestratorNeed[];
+  readonly orch: OrchSettings;
+  readonly features: Features;
   /** What the runtime adds to the configuration. */
   readonly runtime: RuntimeInput;
   /** Deprecated or ignored options, one sentence each, for the log. */
@@ -35,6 +38,12 @@ export interface Netconf {
 export interface OrchestratorNeed {
   readonly path: string;
   readonly reason: string;
+}
+
+/** Switches of annotations that only an administrator may allow. */
+export interface Features {
+  readonly ipAddrsNoIpam: boolean;
+  readonly floatingIps: boolean;
 }
 
 export interface LogSettings {
@@ -61,6 +70,8 @@ export type Ipam =
 export interface PoolChoice {
   readonly assign: boolean;
   readonly pools: readonly PoolRef[] | undefined;
+  /** Which rank of the precedence table asks for the pools, and where it says so. */
+  readonly askedBy?: { readonly rule: ChosenBy; readonly text: string };
 }
 
 /** A pool as an operator names it: by name, or by its exact CIDR. */

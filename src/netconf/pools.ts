@@ -30,7 +30,7 @@ export function readPools(
 }
 
 /** The pool, or what is allowed instead. */
-function readPool(text: string, family: Family): PoolRef | string {
+export function readPool(text: string, family: Family): PoolRef | string {
   if (text.includes('/')) {
     const reading = tryReadCidr(text);
     if (reading === undefined) return 'a pool name or a CIDR';

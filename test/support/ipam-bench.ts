@@ -84,6 +84,6 @@ export function requestOf(container: string, { node = 'n1', families = '4', pool
     attachment: attachmentOf(container),
     pod: pod === undefined ? undefined : { namespace: 'default', name: pod, uid: undefined },
     pools: { 4: families.includes('4') ? choice : NO_POOL, 6: families.includes('6') ? choice : NO_POOL },
-    addresses: asked,
+    requested: { addresses: asked, rule: 'request' },
   };
 }

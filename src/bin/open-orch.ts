@@ -1,0 +1,29 @@
+import type { OrchReader } from '../cni/orch-reader.ts';
+import type { OrchSettings } from '../netconf/connection.ts';
+import { NetplugError } from '../base/errors.ts';
+import type { OrchAccess } from '../orch-api/access.ts';
+import { OrchApi } from '../orch-api/orch-api.ts';
+import { readPodCidrs, readPodFacts } from '../orch-api/read-facts.ts';
+
+/** How to reach the API: the file, else the URL, else what the orchestrator puts into a pod. @throws netconf/needs-orchestrator */
+export function accessOf({ orchconfig, apiRoot }: OrchSettings, env: NodeJS.ProcessEnv): OrchAccess {
+  if (orchconfig !== undefined) return { from: 'file', path: orchconfig, apiRoot };
+  if (apiRoot !== undefined) return { from: 'api-root', url: apiRoot };
+  if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return { from: 'in-cluster' };
+  throw new NetplugError('netconf/needs-orchestrator', 'Cannot use the API of the orchestrator: nothing gives access to it', {
+    hint: 'Set orch.orchconfig (ORCHCONFIG for netplugctl) to a file that gives access, or orch.orch_api_root to the URL',
+  });
+}
+
+/** Reads pods and nodes; connects when it is first asked. */
+export function openOrchIn(env: NodeJS.ProcessEnv): (settings: OrchSettings) => OrchReader & AsyncDisposable {
+  return (settings) => {
+    let opened: OrchApi | undefined;
+    const api = (): OrchApi => (opened ??= new OrchApi(accessOf(settings, env), { env }));
+    return {
+      readPod: async (namespace, name, signal) => readPodFacts(api(), { namespace, name }, signal),
+      readPodCidrs: async (node, signal) => readPodCidrs(api(), node, signal),
+      [Symbol.asyncDispose]: async () => opened?.[Symbol.asyncDispose](),
+    };
+  };
+}

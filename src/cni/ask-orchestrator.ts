@@ -1,0 +1,23 @@
+import { decodeAnnotations } from '../netconf/annotations.ts';
+import { FAMILIES } from '../net/address.ts';
+import type { Call, CniPorts } from './call.ts';
+
+/**
+ * Adds what the orchestrator says of the pod: labels, ports and service account for the endpoint, annotations for the
+ * addresses. Without `policy.type` "orch", or without a pod, it is not asked.
+ * @throws annotation/invalid, orch/not-found, store/unavailable, store/refused
+ */
+export async function askOrchestrator({ orch, watch, log }: CniPorts, call: Call): Promise<Call> {
+  const { config, pod, signal } = call;
+  if (config.policyType !== 'orch' || pod === undefined) return call;
+  const facts = await watch.time('orchestrator', async () => orch.readPod(pod.namespace, pod.name, signal));
+  const wishes = decodeAnnotations(facts, config.features);
+  for (const family of FAMILIES) {
+    const { ipam } = config;
+    const isOff = ipam.type === 'netplug-ipam' && !(family === 4 ? ipam.v4 : ipam.v6).assign;
+    if (isOff && wishes.pools[family] !== undefined) {
+      log.warning('annotation has no effect: the family is not assigned', { annotation: wishes.pools[family].askedBy });
+    }
+  }
+  return { ...call, pod: { ...pod, uid: facts.uid }, orchPod: { facts, wishes } };
+}

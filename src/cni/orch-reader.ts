@@ -1,0 +1,10 @@
+import type { PodFacts } from '../model/pod.ts';
+import type { Cidr } from '../net/cidr.ts';
+
+/** What ADD reads of the orchestrator, with read-only access. */
+export interface OrchReader {
+  /** The pod with its namespace's annotations. @throws orch/not-found, store/unavailable, store/refused */
+  readPod(namespace: string, name: string, signal: AbortSignal): Promise<PodFacts>;
+  /** The pod CIDRs of a node, in the orchestrator's order. @throws orch/not-found, store/unavailable, store/refused */
+  readPodCidrs(node: string, signal: AbortSignal): Promise<readonly Cidr[]>;
+}

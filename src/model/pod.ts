@@ -1,0 +1,21 @@
+/** What netplug needs to know of a pod, as the orchestrator tells it. */
+export interface PodFacts {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Annotations of the pod's namespace. */
+  readonly namespaceAnnotations: Readonly<Record<string, string>>;
+  readonly serviceAccount: string | undefined;
+  /** Ports of containers that have a name or a host port. */
+  readonly ports: readonly PodPort[];
+}
+
+export interface PodPort {
+  readonly name?: string;
+  readonly protocol: string;
+  readonly port: number;
+  readonly hostPort?: number;
+  readonly hostIP?: string;
+}

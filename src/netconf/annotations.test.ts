@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import type { PodFacts } from '../model/pod.ts';
+import { formatAddress } from '../net/address.ts';
+import { decodeAnnotations, refuseWishes } from './annotations.ts';
+import { effectivePools } from './precedence.ts';
+
+const ALL = { ipAddrsNoIpam: true, floatingIps: true };
+const NONE = { ipAddrsNoIpam: false, floatingIps: false };
+const key = (name: string): string => `cni.netplug/${name}`;
+
+function podWith(annotations: Record<string, string>, namespaceAnnotations: Record<string, string> = {}): PodFacts {
+  const facts = { namespace: 'shop', name: 'web-0', uid: 'u', labels: {}, serviceAccount: undefined, ports: [] };
+  return { ...facts, annotations, namespaceAnnotations };
+}
+
+describe('pool annotations', () => {
+  it('are read from pod and namespace, by name or CIDR [ann-pools]', () => {
+    const { pools } = decodeAnnotations(podWith({ [key('ipv4pools')]: '["blue","10.0.0.0/16"]' }), NONE);
+    expect(pools[4]).toMatchObject({ rule: 'pod-annotation', refs: [{ by: 'name', name: 'blue' }, { by: 'cidr' }] });
+    expect(pools[6]).toBeUndefined();
+  });
+
+  it('of the pod win over those of its namespace, family by family [ann-pools]', () => {
+    const pod = podWith({ [key('ipv4pools')]: '["mine"]' }, { [key('ipv4pools')]: '["theirs"]', [key('ipv6pools')]: '["six"]' });
+    const { pools } = decodeAnnotations(pod, NONE);
+    expect(pools[4]?.refs).toEqual([{ by: 'name', name: 'mine' }]);
+    expect(pools[6]).toMatchObject({ rule: 'namespace-annotation', refs: [{ by: 'name', name: 'six' }] });
+  });
+
+  it('win over the network configuration, which wins over nobody [prec-annotation]', () => {
+    const configured = { assign: true, pools: [{ by: 'name' as const, name: 'conf' }] };
+    const wishes = decodeAnnotations(podWith({}, { [key('ipv4pools')]: '["space"]' }), NONE);
+    expect(effectivePools(4, configured, wishes)).toMatchObject({
+      pools: [{ name: 'space' }],
+      askedBy: { rule: 'namespace-annotation' },
+    });
+    expect(effectivePools(6, configured, wishes)).toMatchObject({ pools: [{ name: 'conf' }], askedBy: { rule: 'netconf' } });
+    expect(effectivePools(6, { assign: true, pools: undefined }, wishes)).toEqual({ assign: true, pools: undefined });
+  });
+
+  it('that are empty arrays ask for nothing', () => {
+    expect(decodeAnnotations(podWith({ [key('ipv4pools')]: '[]' }), NONE).pools[4]).toBeUndefined();
+  });
+});
+
+describe('address annotations', () => {
+  it('ask for one address per family, through the address manager or past it [ann-addresses]', () => {
+    const via = decodeAnnotations(podWith({ [key('ipAddrs')]: '["10.0.0.5","fd00::5"]' }), NONE).addresses;
+    expect([via?.via, via?.addresses.map(formatAddress)]).toEqual(['ipam', ['10.0.0.5', 'fd00::5']]);
+    const past = decodeAnnotations(podWith({ [key('ipAddrsNoIpam')]: '["10.0.0.5"]' }), ALL).addresses;
+    expect(past?.via).toBe('bypass');
+  });
+
+  it.each<[string, Record<string, string>, typeof NONE, string]>([
+    ['both at once [err-annotations]', { ipAddrs: '["10.0.0.1"]', ipAddrsNoIpam: '["10.0.0.2"]' }, ALL, 'rule 4'],
+    ['two of one family [err-annotations]', { ipAddrs: '["10.0.0.1","10.0.0.2"]' }, NONE, 'rule 5'],
+    ['ipAddrsNoIpam without its switch', { ipAddrsNoIpam: '["10.0.0.1"]' }, NONE, 'feature_control.ip_addrs_no_ipam'],
+    ['floatingIPs without its switch [ann-floating]', { floatingIPs: '["10.0.0.1"]' }, NONE, 'feature_control.floating_ips'],
+    ['no address', { ipAddrs: '["ten"]' }, NONE, '"ten" is no IP address'],
+    ['no JSON', { ipAddrs: '10.0.0.1' }, NONE, 'a JSON array of strings'],
+    ['a JSON string', { ipv4pools: '"blue"' }, NONE, 'a JSON array of strings'],
+    ['numbers', { ipv4pools: '[1]' }, NONE, 'a JSON array of strings'],
+    ['an empty text', { ipv4pools: '' }, NONE, 'a JSON array of strings'],
+    ['a pool CIDR of the other family', { ipv4pools: '["fd00::/64"]' }, NONE, 'rule 3'],
+  ])('%s: refused with pod, key, value and rule', (_, short, features, rule) => {
+    const annotations = Object.fromEntries(Object.entries(short).map(([name, value]) => [key(name), value]));
+    const [faulty = ''] = Object.keys(annotations).reverse();
+    const refused = (): unknown => decodeAnnotations(podWith(annotations), features);
+    expect(refused).toThrow('pod "shop/web-0"');
+    expect(refused).toThrow(`${faulty} is ${JSON.stringify(annotations[faulty])}`);
+    expect(refused).toThrow(rule);
+  });
+
+  it('are refused by name where host-local gives the addresses', () => {
+    const pod = podWith({ [key('ipAddrs')]: '["10.0.0.5"]', [key('ipv4pools')]: '["blue"]' });
+    const refused = (): void => refuseWishes(pod, decodeAnnotations(pod, NONE), 'host-local');
+    expect(refused).toThrow(key('ipAddrs'));
+    expect(refused).toThrow(key('ipv4pools'));
+    expect(() => refuseWishes(podWith({}), decodeAnnotations(podWith({}), NONE), 'host-local')).not.toThrow();
+  });
+});

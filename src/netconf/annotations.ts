@@ -1,0 +1,165 @@
+import { NetplugError } from '../base/errors.ts';
+import type { ChosenBy } from '../model/ip-block.ts';
+import type { PodFacts } from '../model/pod.ts';
+import { type Address, FAMILIES, type Family, formatAddress, tryParseAddress } from '../net/address.ts';
+import { readTextArray } from './json-texts.ts';
+import type { Features, PoolRef } from './netconf.ts';
+import { readPool } from './pools.ts';
+
+export const ANNOTATIONS = {
+  pools: { 4: 'cni.netplug/ipv4pools', 6: 'cni.netplug/ipv6pools' },
+  ipAddrs: 'cni.netplug/ipAddrs',
+  ipAddrsNoIpam: 'cni.netplug/ipAddrsNoIpam',
+  floatingIPs: 'cni.netplug/floatingIPs',
+} as const;
+
+/** What the annotations of a pod and its namespace ask for (specification, "Pod and namespace annotations"). */
+export interface PodWishes {
+  readonly pools: Readonly<Record<Family, PoolWish | undefined>>;
+  readonly addresses: AddressWish | undefined;
+  readonly floatingIps: readonly Address[];
+}
+
+export interface PoolWish {
+  readonly refs: readonly PoolRef[];
+  readonly rule: Extract<ChosenBy, 'pod-annotation' | 'namespace-annotation'>;
+  /** The annotation and whose it is, for messages. */
+  readonly askedBy: string;
+}
+
+/** `bypass` assigns without the address manager. */
+export interface AddressWish {
+  readonly via: 'ipam' | 'bypass';
+  readonly addresses: readonly Address[];
+  readonly askedBy: string;
+}
+
+/** Reads every annotation; several faults are reported together. @throws annotation/invalid naming pod, key, value and rule */
+export function decodeAnnotations(pod: PodFacts, features: Features): PodWishes {
+  const faults: Fault[] = [];
+  const own = reader(pod.annotations, faults);
+  const addresses = readAddressWish(pod, { own, features, faults });
+  const floatingIps = own.addresses(ANNOTATIONS.floatingIPs) ?? [];
+  if (floatingIps.length > 0 && !features.floatingIps) {
+    faults.push(own.fault(ANNOTATIONS.floatingIPs, 'it needs feature_control.floating_ips set to true (rule 8)'));
+  }
+  const inherited = reader(pod.namespaceAnnotations, faults);
+  const pools = { 4: readPoolWish(pod, 4, { own, inherited }), 6: readPoolWish(pod, 6, { own, inherited }) };
+  if (faults.length > 0) throw annotationInvalid(pod, faults);
+  return { pools, addresses, floatingIps };
+}
+
+/** Refuses, by name, what host-local cannot do. @throws annotation/invalid */
+export function refuseWishes(pod: PodFacts, { pools, addresses }: PodWishes, plugin: string): void {
+  const keys = [
+    ...FAMILIES.filter((family) => pools[family] !== undefined).map((family) => ANNOTATIONS.pools[family]),
+    ...(addresses === undefined ? [] : [addresses.via === 'ipam' ? ANNOTATIONS.ipAddrs : ANNOTATIONS.ipAddrsNoIpam]),
+  ];
+  if (keys.length === 0) return;
+  const own = reader({ ...pod.namespaceAnnotations, ...pod.annotations }, []);
+  throw annotationInvalid(
+    pod,
+    keys.map((key) => own.fault(key, `it needs ipam.type "netplug-ipam", not "${plugin}"`)),
+  );
+}
+
+interface Fault {
+  readonly key: string;
+  readonly value: string;
+  readonly rule: string;
+}
+
+interface Reader {
+  fault(key: string, rule: string): Fault;
+  texts(key: string): readonly string[] | undefined;
+  addresses(key: string): readonly Address[] | undefined;
+  pools(family: Family): readonly PoolRef[] | undefined;
+}
+
+/** An absent annotation, or an empty array, asks for nothing. */
+function reader(annotations: Readonly<Record<string, string>>, faults: Fault[]): Reader {
+  const fault = (key: string, rule: string): Fault => ({ key, value: annotations[key] ?? '', rule });
+  const texts = (key: string): readonly string[] | undefined => {
+    const value = annotations[key];
+    if (value === undefined) return undefined;
+    const read = readTextArray(value);
+    if (read === undefined) faults.push(fault(key, 'it must be a JSON array of strings'));
+    return read === undefined || read.length === 0 ? undefined : read;
+  };
+  return {
+    fault,
+    texts,
+    addresses: (key) =>
+      texts(key)?.flatMap((text) => {
+        const address = tryParseAddress(text);
+        if (address === undefined) faults.push(fault(key, `"${text}" is no IP address`));
+        return address ?? [];
+      }),
+    pools: (family) => {
+      const key = ANNOTATIONS.pools[family];
+      return texts(key)?.flatMap((text) => {
+        const pool = readPool(text, family);
+        if (typeof pool === 'object') return [pool];
+        faults.push(fault(key, `"${text}" is not ${pool} (rule 3)`));
+        return [];
+      });
+    },
+  };
+}
+
+/** Rules 4 and 5, and the switch of rule 7. */
+function readAddressWish(
+  pod: PodFacts,
+  { own, features, faults }: { own: Reader; features: Features; faults: Fault[] },
+): AddressWish | undefined {
+  const viaIpam = own.addresses(ANNOTATIONS.ipAddrs);
+  const bypass = own.addresses(ANNOTATIONS.ipAddrsNoIpam);
+  if (viaIpam !== undefined && bypass !== undefined) {
+    faults.push(own.fault(ANNOTATIONS.ipAddrsNoIpam, `it cannot be used together with ${ANNOTATIONS.ipAddrs} (rule 4)`));
+  }
+  if (bypass !== undefined && !features.ipAddrsNoIpam) {
+    faults.push(own.fault(ANNOTATIONS.ipAddrsNoIpam, 'it needs feature_control.ip_addrs_no_ipam set to true (rule 7)'));
+  }
+  const key = bypass === undefined ? ANNOTATIONS.ipAddrs : ANNOTATIONS.ipAddrsNoIpam;
+  const addresses = bypass ?? viaIpam;
+  for (const family of FAMILIES) {
+    const ofFamily = addresses?.filter((address) => address.family === family) ?? [];
+    if (ofFamily.length > 1) {
+      const listed = ofFamily.map(formatAddress).join(', ');
+      faults.push(own.fault(key, `at most one IPv${String(family)} address may be given, not ${listed} (rule 5)`));
+    }
+  }
+  if (addresses === undefined) return undefined;
+  return { via: bypass === undefined ? 'ipam' : 'bypass', addresses, askedBy: askedBy(key, `pod "${pod.namespace}/${pod.name}"`) };
+}
+
+/** Rule 2: the pod's own annotation wins over its namespace's, family by family. */
+function readPoolWish(
+  pod: PodFacts,
+  family: Family,
+  { own, inherited }: { own: Reader; inherited: Reader },
+): PoolWish | undefined {
+  const key = ANNOTATIONS.pools[family];
+  if (pod.annotations[key] !== undefined) {
+    const refs = own.pools(family);
+    return refs && { refs, rule: 'pod-annotation', askedBy: askedBy(key, `pod "${pod.namespace}/${pod.name}"`) };
+  }
+  const refs = inherited.pools(family);
+  return refs && { refs, rule: 'namespace-annotation', askedBy: askedBy(key, `namespace "${pod.namespace}"`) };
+}
+
+function askedBy(key: string, whose: string): string {
+  return `annotation ${key} of ${whose}`;
+}
+
+function annotationInvalid(pod: PodFacts, faults: readonly Fault[]): NetplugError {
+  const lines = faults.map(({ key, value, rule }) => `${key} is ${JSON.stringify(value)}: ${rule}`);
+  return new NetplugError(
+    'annotation/invalid',
+    `Cannot use the annotations of pod "${pod.namespace}/${pod.name}": ${lines.join('; ')}`,
+    {
+      hint: 'Correct the annotation on the pod (or its namespace, or its template) and recreate the pod',
+      facts: { pod: `${pod.namespace}/${pod.name}`, keys: faults.map(({ key }) => key) },
+    },
+  );
+}

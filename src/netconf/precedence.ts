@@ -1,0 +1,14 @@
+import type { Family } from '../net/address.ts';
+import type { PodWishes } from './annotations.ts';
+import type { PoolChoice } from './netconf.ts';
+
+/**
+ * Which pools are asked for (specification, "Precedence of address-assignment methods"): the annotation of the pod, else
+ * of its namespace, else the network configuration, else nobody asks and node selectors decide.
+ */
+export function effectivePools(family: Family, configured: PoolChoice, wishes: PodWishes | undefined): PoolChoice {
+  const wish = wishes?.pools[family];
+  if (wish !== undefined) return { assign: configured.assign, pools: wish.refs, askedBy: { rule: wish.rule, text: wish.askedBy } };
+  if (configured.pools === undefined) return configured;
+  return { ...configured, askedBy: { rule: 'netconf', text: `ipam.ipv${String(family)}_pools of the network configuration` } };
+}

@@ -1,0 +1,75 @@
+import * as v from 'valibot';
+import { NetplugError } from '../base/errors.ts';
+import type { PodFacts, PodPort } from '../model/pod.ts';
+import { type Cidr, tryReadCidr } from '../net/cidr.ts';
+import type { ApiObject } from './objects.ts';
+import type { OrchApi } from './orch-api.ts';
+import { NODES, PODS } from './paths.ts';
+
+const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' } as const;
+
+const containerPort = v.looseObject({
+  name: v.optional(v.string()),
+  protocol: v.optional(v.string(), 'TCP'),
+  containerPort: v.number(),
+  hostPort: v.optional(v.number()),
+  hostIP: v.optional(v.string()),
+});
+const podSpec = v.looseObject({
+  serviceAccountName: v.optional(v.string()),
+  containers: v.optional(v.array(v.looseObject({ ports: v.optional(v.array(containerPort), []) })), []),
+});
+const nodeSpec = v.looseObject({ podCIDR: v.optional(v.string()), podCIDRs: v.optional(v.array(v.string())) });
+
+/** A pod with its namespace's annotations; both are asked for at once. @throws orch/not-found, store/* */
+export async function readPodFacts(
+  api: OrchApi,
+  { namespace, name }: { namespace: string; name: string },
+  signal: AbortSignal,
+): Promise<PodFacts> {
+  const [pod, space] = await Promise.all([
+    insist(api.get({ ...PODS, namespace }, name, signal), `pod "${namespace}/${name}"`),
+    insist(api.get(NAMESPACES, namespace, signal), `namespace "${namespace}"`),
+  ]);
+  const spec = v.parse(podSpec, pod['spec'] ?? {});
+  return {
+    namespace,
+    name,
+    uid: pod.metadata.uid ?? '',
+    labels: pod.metadata.labels ?? {},
+    annotations: pod.metadata.annotations ?? {},
+    namespaceAnnotations: space.metadata.annotations ?? {},
+    serviceAccount: spec.serviceAccountName,
+    ports: spec.containers.flatMap(({ ports }) => ports.flatMap(portOf)),
+  };
+}
+
+/** The pod CIDRs of a node, in the orchestrator's order. @throws orch/not-found, store/* */
+export async function readPodCidrs(api: OrchApi, node: string, signal: AbortSignal): Promise<readonly Cidr[]> {
+  const object = await insist(api.get(NODES, node, signal), `node "${node}"`);
+  const spec = v.parse(nodeSpec, object['spec'] ?? {});
+  const texts = spec.podCIDRs ?? (spec.podCIDR === undefined ? [] : [spec.podCIDR]);
+  return texts.flatMap((text) => tryReadCidr(text)?.cidr ?? []);
+}
+
+/** Policy knows ports by name, and host ports. */
+function portOf({ name, protocol, containerPort: port, hostPort, hostIP }: v.InferOutput<typeof containerPort>): PodPort[] {
+  if (name === undefined && hostPort === undefined) return [];
+  return [
+    {
+      protocol,
+      port,
+      ...(name === undefined ? {} : { name }),
+      ...(hostPort === undefined ? {} : { hostPort }),
+      ...(hostIP === undefined ? {} : { hostIP }),
+    },
+  ];
+}
+
+async function insist(asked: ReturnType<OrchApi['get']>, what: string): Promise<ApiObject> {
+  const answer = await asked;
+  if (answer.outcome === 'ok') return answer.value;
+  throw new NetplugError('orch/not-found', `Cannot read ${what} from the orchestrator: ${answer.message}`, {
+    hint: 'It may have been deleted meanwhile; otherwise check that the configuration names the right cluster',
+  });
+}
