@@ -10,9 +10,13 @@ export function accessOf({ orchconfig, apiRoot }: OrchSettings, env: NodeJS.Proc
   if (orchconfig !== undefined) return { from: 'file', path: orchconfig, apiRoot };
   if (apiRoot !== undefined) return { from: 'api-root', url: apiRoot };
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return { from: 'in-cluster' };
-  throw new NetplugError('netconf/needs-orchestrator', 'Cannot use the API of the orchestrator: nothing gives access to it', {
-    hint: 'Set orch.orchconfig (ORCHCONFIG for netplugctl) to a file that gives access, or orch.orch_api_root to the URL',
-  });
+  throw new NetplugError(
+    'netconf/needs-orchestrator',
+    'Cannot use the API of the orchestrator: nothing gives access to it',
+    {
+      hint: 'Set orch.orchconfig (ORCHCONFIG for netplugctl) to a file that gives access, or orch.orch_api_root to the URL',
+    },
+  );
 }
 
 /** Reads pods and nodes; connects when it is first asked. */

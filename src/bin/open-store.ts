@@ -11,7 +11,8 @@ export function openStoreIn(env: NodeJS.ProcessEnv): (datastore: Datastore) => S
   return (datastore) => {
     if (datastore.type === 'kvv3') return openKvStore(datastore.connection);
     const { orchconfig, apiRoot } = datastore.orch;
-    const isReachable = orchconfig !== undefined || apiRoot !== undefined || env['KUBERNETES_SERVICE_HOST'] !== undefined;
+    const isReachable =
+      orchconfig !== undefined || apiRoot !== undefined || env['KUBERNETES_SERVICE_HOST'] !== undefined;
     // ADD refuses such a configuration before it writes, so that for DEL there is nothing to find.
     return isReachable ? openOrchStore(accessOf(datastore.orch, env), { env }) : openMemoryStore(new MemoryDatabase());
   };

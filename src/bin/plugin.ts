@@ -8,6 +8,7 @@ import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openStoreIn } from './open-store.ts';
+import { readPluginListIn } from './read-plugin-list.ts';
 import { readRegisteredName } from './registered-name.ts';
 import { readStdin } from './read-stdin.ts';
 import { interruptions } from './interruptions.ts';
@@ -32,6 +33,7 @@ export async function runCni(program: Program): Promise<void> {
     readRegisteredName: () => readRegisteredName(env),
     openStore: openStoreIn(env),
     openOrch: openOrchIn(env),
+    readPluginList: readPluginListIn(env),
     openKernel: linuxKernel,
     openLog,
     execDelegateFor: execDelegateIn(env),

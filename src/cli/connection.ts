@@ -115,6 +115,10 @@ function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, Key> {
 function orchAccess(raw: Raw, problems: Problem[]): OrchSettings {
   const section = isRecord(raw['orch']) ? raw['orch'] : {};
   const orch = { orchconfig: raw['orchconfig'], orch_api_root: raw['orch_api_root'], ...section };
-  const { values } = readEntries({ orch: COMMON_FIELDS.orch }, { orch }, { path: '', code: 'netconf/invalid', problems });
+  const { values } = readEntries(
+    { orch: COMMON_FIELDS.orch },
+    { orch },
+    { path: '', code: 'netconf/invalid', problems },
+  );
   return { orchconfig: values.orch?.orchconfig, apiRoot: values.orch?.orch_api_root, nodeName: undefined };
 }

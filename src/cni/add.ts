@@ -5,6 +5,7 @@ import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.
 import { waitForGates } from './gates.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
 import { askOrchestrator } from './ask-orchestrator.ts';
+import { shapeBandwidth } from './shape-bandwidth.ts';
 import type { CniResult } from './result.ts';
 
 /**
@@ -30,16 +31,18 @@ export async function add(ports: CniPorts, source: AddressSource, told: Call): P
 
   const network = planPodNetwork(call, grant.addresses);
   const { mtu, isNew } = await watch.time('kernel', async () => connect(ports, network, signal));
+  if (isNew) undo.defer(async () => void (await kernel.remove(network.hostLinkName, network.owner)));
+  const result = resultOf(network, { mtu, dns: grant.dns });
+  if (isNew) await shapeBandwidth(ports, call, result);
   undo.keep();
 
-  const addresses = resultOf(network, { mtu, dns: grant.dns }).ips.map(({ address }) => address);
   log.info(isNew ? 'pod connected' : 'pod was connected already', {
     ...callFacts(call),
-    addresses,
+    addresses: result.ips.map(({ address }) => address),
     ...grant.facts,
     ...watch.facts(),
   });
-  return resultOf(network, { mtu, dns: grant.dns });
+  return result;
 }
 
 async function connect(

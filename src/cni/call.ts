@@ -22,6 +22,8 @@ export interface Call {
   readonly raw: Readonly<Record<string, unknown>>;
   readonly node: NodeName;
   readonly attachment: Attachment;
+  /** Folders in which other plugins are looked for. */
+  readonly path: readonly string[];
   /** Empty when the runtime gives none (DEL). */
   readonly netns: string;
   readonly args: CniArgs;
@@ -51,6 +53,8 @@ export interface CniPorts extends Patience {
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'>) => ExecDelegate;
   readonly probeGate: ProbeGate;
   readonly orch: OrchReader;
+  /** Plugin types of the installed network list with that name; undefined when there is none. */
+  readonly readPluginList: (network: string) => readonly string[] | undefined;
 }
 
 /** Flat facts that identify the call in the log. */

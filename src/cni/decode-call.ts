@@ -26,6 +26,7 @@ export function decodeCall(
     raw,
     node,
     attachment,
+    path: invocation.path,
     netns: invocation.netns,
     args,
     pod: podOf(args),

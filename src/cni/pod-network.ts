@@ -78,7 +78,10 @@ export function planEndpoint(call: Call, addresses: readonly Address[]): Workloa
       ipNetworks: addresses.map((address) => formatCidr(hostCidr(address))),
       ...(families.has(4) ? { ipv4Gateway: GATEWAYS[4] } : {}),
       ...(families.has(6) ? { ipv6Gateway: GATEWAYS[6] } : {}),
-      profiles: facts === undefined ? [attachment.network] : [`kns.${namespace}`, ...(account === undefined ? [] : [`ksa.${namespace}.${account}`])],
+      profiles:
+        facts === undefined
+          ? [attachment.network]
+          : [`kns.${namespace}`, ...(account === undefined ? [] : [`ksa.${namespace}.${account}`])],
       ...(account === undefined ? {} : { serviceAccountName: account }),
       ...(facts === undefined || facts.ports.length === 0 ? {} : { ports: facts.ports }),
       ...floatingIps(call, addresses),
@@ -93,10 +96,7 @@ export function isBypassed({ orchPod }: Call): boolean {
 }
 
 /** Each floating IP is translated to the pod's address of its family. @throws annotation/invalid when there is none */
-function floatingIps(
-  { orchPod, pod }: Call,
-  addresses: readonly Address[],
-): Pick<WorkloadEndpoint['spec'], 'ipNATs'> {
+function floatingIps({ orchPod, pod }: Call, addresses: readonly Address[]): Pick<WorkloadEndpoint['spec'], 'ipNATs'> {
   const wished = orchPod?.wishes.floatingIps ?? [];
   if (wished.length === 0 || addresses.length === 0) return {};
   const ipNATs = wished.map((floating) => {

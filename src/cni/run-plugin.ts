@@ -40,6 +40,8 @@ export interface Surroundings {
   readonly readRegisteredName: () => string | undefined;
   readonly openStore: (datastore: Datastore) => Store;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
+  /** Plugin types of the installed network list with that name. */
+  readonly readPluginList: (network: string) => readonly string[] | undefined;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
   /** Logs to stderr, and to the file when there is one. */
   readonly openLog: (settings: LogSettings) => Log;
@@ -119,6 +121,7 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
     clock: around.clock,
     random: around.random,
     probeGate: around.probeGate,
+    readPluginList: around.readPluginList,
     execDelegateFor: around.execDelegateFor,
     execDelegate: around.execDelegateFor(undefined),
     kernel: around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) }),

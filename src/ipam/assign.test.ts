@@ -224,3 +224,22 @@ describe('a lost or unknown answer', () => {
     expect(await ipam.assign('c1')).toHaveLength(1);
   });
 });
+
+describe('a pod that is replaced under its name', () => {
+  it('gets its fixed address back at once on the same node, and the late release of the earlier one frees nothing', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    await ipam.assign('old', { ip: '10.0.0.9', pod: 'db-0' });
+    expect(await ipam.addresses('new', { ip: '10.0.0.9', pod: 'db-0' })).toEqual(['10.0.0.9']);
+    expect(await ipam.release('old')).toBe(0);
+    expect(await ipam.release('new')).toBe(1);
+  });
+
+  it('is told who holds the address on another node', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    await ipam.assign('old', { ip: '10.0.0.9', pod: 'db-0', node: 'n1' });
+    await expect(ipam.assign('new', { ip: '10.0.0.9', pod: 'db-0', node: 'n2' })).rejects.toMatchObject({
+      code: 'ipam/address-taken',
+      message: expect.stringContaining('pod "default/db-0" on node "n1"'),
+    });
+  });
+});

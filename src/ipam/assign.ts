@@ -151,7 +151,13 @@ function wantsOf(
     // A certain address lies in whatever pool it lies in; the pools asked for do not matter then (annotation rule 6).
     const asked = address === undefined ? choice : {};
     const { pools: refs, askedBy } = { pools: undefined, askedBy: undefined, ...asked };
-    const question = { family, refs, nodeLabels, use: 'Workload', ...(askedBy === undefined ? {} : { askedBy }) } as const;
+    const question = {
+      family,
+      refs,
+      nodeLabels,
+      use: 'Workload',
+      ...(askedBy === undefined ? {} : { askedBy }),
+    } as const;
     const selection = choosePools(pools, question);
     const chosenBy = address === undefined ? selection.chosenBy : requested.rule;
     const considered = selection.verdicts.map(({ pool, verdict }) => `${pool.name}: ${verdict}`);

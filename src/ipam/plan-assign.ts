@@ -147,7 +147,8 @@ function planExact(desk: Desk, want: Want, address: Address): Step {
  * once, and the late release of the earlier one, which names its own allocation, frees nothing.
  */
 function isPredecessor(holder: Allocation, successor: Allocation): boolean {
-  const isSamePod = holder.pod !== undefined && holder.pod === successor.pod && holder.namespace === successor.namespace;
+  const isSamePod =
+    holder.pod !== undefined && holder.pod === successor.pod && holder.namespace === successor.namespace;
   return isSamePod && holder.node === successor.node && holder.ifName === successor.ifName;
 }
 

@@ -21,7 +21,10 @@ describe('pool annotations', () => {
   });
 
   it('of the pod win over those of its namespace, family by family [ann-pools]', () => {
-    const pod = podWith({ [key('ipv4pools')]: '["mine"]' }, { [key('ipv4pools')]: '["theirs"]', [key('ipv6pools')]: '["six"]' });
+    const pod = podWith(
+      { [key('ipv4pools')]: '["mine"]' },
+      { [key('ipv4pools')]: '["theirs"]', [key('ipv6pools')]: '["six"]' },
+    );
     const { pools } = decodeAnnotations(pod, NONE);
     expect(pools[4]?.refs).toEqual([{ by: 'name', name: 'mine' }]);
     expect(pools[6]).toMatchObject({ rule: 'namespace-annotation', refs: [{ by: 'name', name: 'six' }] });
@@ -34,7 +37,10 @@ describe('pool annotations', () => {
       pools: [{ name: 'space' }],
       askedBy: { rule: 'namespace-annotation' },
     });
-    expect(effectivePools(6, configured, wishes)).toMatchObject({ pools: [{ name: 'conf' }], askedBy: { rule: 'netconf' } });
+    expect(effectivePools(6, configured, wishes)).toMatchObject({
+      pools: [{ name: 'conf' }],
+      askedBy: { rule: 'netconf' },
+    });
     expect(effectivePools(6, { assign: true, pools: undefined }, wishes)).toEqual({ assign: true, pools: undefined });
   });
 
@@ -55,7 +61,12 @@ describe('address annotations', () => {
     ['both at once [err-annotations]', { ipAddrs: '["10.0.0.1"]', ipAddrsNoIpam: '["10.0.0.2"]' }, ALL, 'rule 4'],
     ['two of one family [err-annotations]', { ipAddrs: '["10.0.0.1","10.0.0.2"]' }, NONE, 'rule 5'],
     ['ipAddrsNoIpam without its switch', { ipAddrsNoIpam: '["10.0.0.1"]' }, NONE, 'feature_control.ip_addrs_no_ipam'],
-    ['floatingIPs without its switch [ann-floating]', { floatingIPs: '["10.0.0.1"]' }, NONE, 'feature_control.floating_ips'],
+    [
+      'floatingIPs without its switch [ann-floating]',
+      { floatingIPs: '["10.0.0.1"]' },
+      NONE,
+      'feature_control.floating_ips',
+    ],
     ['no address', { ipAddrs: '["ten"]' }, NONE, '"ten" is no IP address'],
     ['no JSON', { ipAddrs: '10.0.0.1' }, NONE, 'a JSON array of strings'],
     ['a JSON string', { ipv4pools: '"blue"' }, NONE, 'a JSON array of strings'],

@@ -115,7 +115,9 @@ function readAddressWish(
   const viaIpam = own.addresses(ANNOTATIONS.ipAddrs);
   const bypass = own.addresses(ANNOTATIONS.ipAddrsNoIpam);
   if (viaIpam !== undefined && bypass !== undefined) {
-    faults.push(own.fault(ANNOTATIONS.ipAddrsNoIpam, `it cannot be used together with ${ANNOTATIONS.ipAddrs} (rule 4)`));
+    faults.push(
+      own.fault(ANNOTATIONS.ipAddrsNoIpam, `it cannot be used together with ${ANNOTATIONS.ipAddrs} (rule 4)`),
+    );
   }
   if (bypass !== undefined && !features.ipAddrsNoIpam) {
     faults.push(own.fault(ANNOTATIONS.ipAddrsNoIpam, 'it needs feature_control.ip_addrs_no_ipam set to true (rule 7)'));
@@ -130,7 +132,11 @@ function readAddressWish(
     }
   }
   if (addresses === undefined) return undefined;
-  return { via: bypass === undefined ? 'ipam' : 'bypass', addresses, askedBy: askedBy(key, `pod "${pod.namespace}/${pod.name}"`) };
+  return {
+    via: bypass === undefined ? 'ipam' : 'bypass',
+    addresses,
+    askedBy: askedBy(key, `pod "${pod.namespace}/${pod.name}"`),
+  };
 }
 
 /** Rule 2: the pod's own annotation wins over its namespace's, family by family. */

@@ -12,7 +12,9 @@ export type KvEndpoints =
   | { readonly from: 'list'; readonly urls: readonly string[] }
   | { readonly from: 'srv'; readonly domain: string };
 
-export type Datastore = { readonly type: 'kvv3'; readonly connection: KvConnection } | { readonly type: 'orch'; readonly orch: OrchSettings };
+export type Datastore =
+  | { readonly type: 'kvv3'; readonly connection: KvConnection }
+  | { readonly type: 'orch'; readonly orch: OrchSettings };
 
 /** How to reach the orchestrator's API, and whose pod CIDR to ask it for. */
 export interface OrchSettings {

@@ -45,7 +45,7 @@ describe('a network configuration', () => {
   it('uses the kv datastore unless it says otherwise [nc-datastore]', () => {
     expect(read().datastore.type).toBe('kvv3');
     const orch = read({ datastore_type: 'orch' });
-    expect(orch.datastore).toEqual({ type: 'orch' });
+    expect(orch.datastore.type).toBe('orch');
     expect(orch.needsOrchestrator.map(({ path }) => path)).toEqual(['datastore_type']);
     expect(orch.warnings).toEqual(['kv_endpoints has no effect with "datastore_type": "orch"']);
   });
@@ -101,11 +101,18 @@ describe('a network configuration', () => {
     expect(withPolicy).toMatchObject({ policyType: 'orch', needsOrchestrator: [{ path: 'policy.type' }] });
   });
 
-  it('has features off unless they are asked for, and then says what they need [nc-features]', () => {
-    expect(read({ feature_control: { floating_ips: false } }).needsOrchestrator).toEqual([]);
+  it('needs the orchestrator for nothing once it has access to it', () => {
+    const orch = { orchconfig: '/etc/cni/net.d/netplug-kubeconfig' };
+    const netconf = read({ datastore_type: 'orch', policy: { type: 'orch' }, orch });
+    expect(netconf.needsOrchestrator).toEqual([]);
+    expect(netconf.orch.orchconfig).toBe(orch.orchconfig);
+  });
+
+  it('has features off unless they are asked for, and warns where they do nothing [nc-features]', () => {
+    expect(read().features).toEqual({ ipAddrsNoIpam: false, floatingIps: false });
     const both = read({ feature_control: { floating_ips: true, ip_addrs_no_ipam: true } });
-    const paths = ['feature_control.ip_addrs_no_ipam', 'feature_control.floating_ips'];
-    expect(both.needsOrchestrator.map(({ path }) => path)).toEqual(paths);
+    expect(both.features).toEqual({ ipAddrsNoIpam: true, floatingIps: true });
+    expect(both.warnings.join()).toContain('floating_ips has no effect without policy.type');
   });
 
   it('gives links one queue unless it says otherwise [nc-queues]', () => {

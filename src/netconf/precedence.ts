@@ -8,7 +8,11 @@ import type { PoolChoice } from './netconf.ts';
  */
 export function effectivePools(family: Family, configured: PoolChoice, wishes: PodWishes | undefined): PoolChoice {
   const wish = wishes?.pools[family];
-  if (wish !== undefined) return { assign: configured.assign, pools: wish.refs, askedBy: { rule: wish.rule, text: wish.askedBy } };
+  if (wish !== undefined)
+    return { assign: configured.assign, pools: wish.refs, askedBy: { rule: wish.rule, text: wish.askedBy } };
   if (configured.pools === undefined) return configured;
-  return { ...configured, askedBy: { rule: 'netconf', text: `ipam.ipv${String(family)}_pools of the network configuration` } };
+  return {
+    ...configured,
+    askedBy: { rule: 'netconf', text: `ipam.ipv${String(family)}_pools of the network configuration` },
+  };
 }

@@ -53,7 +53,13 @@ export async function readPodCidrs(api: OrchApi, node: string, signal: AbortSign
 }
 
 /** Policy knows ports by name, and host ports. */
-function portOf({ name, protocol, containerPort: port, hostPort, hostIP }: v.InferOutput<typeof containerPort>): PodPort[] {
+function portOf({
+  name,
+  protocol,
+  containerPort: port,
+  hostPort,
+  hostIP,
+}: v.InferOutput<typeof containerPort>): PodPort[] {
   if (name === undefined && hostPort === undefined) return [];
   return [
     {

@@ -1,0 +1,38 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { errnoOf } from '../base/errors.ts';
+import { isRecord } from '../cni/result.ts';
+
+/** The plugin types of the network list with that name in the runtime's configuration folder; undefined without one. */
+export function readPluginListIn(env: NodeJS.ProcessEnv): (network: string) => readonly string[] | undefined {
+  return (network) => {
+    const folder = env['NETPLUG_CNI_CONF_DIR'] ?? '/etc/cni/net.d';
+    for (const file of namesIn(folder)
+      .filter((name) => name.endsWith('.conflist'))
+      .sort()) {
+      const list = tryRead(join(folder, file));
+      if (!isRecord(list) || list['name'] !== network || !Array.isArray(list['plugins'])) continue;
+      return list['plugins'].flatMap((entry: unknown) => (isRecord(entry) ? String(entry['type']) : []));
+    }
+    return undefined;
+  };
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder);
+  } catch (cause) {
+    if (errnoOf(cause) === undefined) throw cause;
+    return [];
+  }
+}
+
+/** A file that is no JSON, or gone meanwhile, is not the list that is looked for. */
+function tryRead(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    if (errnoOf(cause) === undefined && !(cause instanceof SyntaxError)) throw cause;
+    return undefined;
+  }
+}

@@ -1,0 +1,58 @@
+import { NetplugError } from '../base/errors.ts';
+import type { PodFacts } from '../model/pod.ts';
+
+/** Rate limits of a pod in bits per second, as the standard bandwidth plugin reads them. */
+export interface Bandwidth {
+  readonly ingressRate?: number;
+  readonly egressRate?: number;
+}
+
+const DIRECTIONS = ['ingress', 'egress'] as const;
+const UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  k: 1e3,
+  K: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  P: 1e15,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+  Pi: 2 ** 50,
+};
+/** What the bandwidth plugin and the kernel take. */
+const LIMITS = { min: 1e3, max: 1e15 };
+
+/**
+ * The limits that `orch/ingress-bandwidth` and `orch/egress-bandwidth` ask for. The orchestrator's own spelling of a key
+ * is the runtime's to carry out, and wins. Undefined when nothing is asked for.
+ * @throws annotation/invalid naming pod, key, value and rule
+ */
+export function decodeBandwidth({ namespace, name, annotations }: PodFacts): Bandwidth | undefined {
+  const rates = DIRECTIONS.flatMap((direction) => {
+    const key = `orch/${direction}-bandwidth`;
+    const text = annotations[key];
+    if (text === undefined || annotations[`kubernetes.io/${direction}-bandwidth`] !== undefined) return [];
+    const rate = readRate(text);
+    if (rate !== undefined) return [[`${direction}Rate`, rate]];
+    throw new NetplugError(
+      'annotation/invalid',
+      `Cannot use the annotations of pod "${namespace}/${name}": ${key} is ${JSON.stringify(text)}: it must be a number with a unit, from 1k to 1P`,
+      {
+        hint: 'Write the rate in bits per second, such as "10M" for ten megabits',
+        facts: { pod: `${namespace}/${name}`, key },
+      },
+    );
+  });
+  return rates.length === 0 ? undefined : (Object.fromEntries(rates) as Bandwidth); // only the two keys above occur
+}
+
+function readRate(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)([kKMGTP]i?)?$/.exec(text.trim());
+  const unit = UNITS[match?.[2] ?? ''];
+  if (match === null || unit === undefined) return undefined;
+  const rate = Math.floor(Number(match[1]) * unit);
+  return rate >= LIMITS.min && rate <= LIMITS.max ? rate : undefined;
+}
