@@ -4,9 +4,10 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { newCgroup } from './cgroup.ts';
 import { type Cri, openCri } from './cri.ts';
 import { type Json, type Service, type TestNode, until } from './node.ts';
-import { makeRootfs, newCgroup } from './runtime.ts';
+import { makeRootfs } from './runtime.ts';
 
 const SANDBOX_IMAGE = 'netplug.test/pause:1';
 
