@@ -92,9 +92,8 @@ function kubeletConfiguration(api: ApiServer): object {
     imageGCHighThresholdPercent: 100,
     imageGCLowThresholdPercent: 99,
     evictionHard: { 'memory.available': '1Mi', 'nodefs.available': '0%', 'imagefs.available': '0%' },
-    // Pods come and go quickly in tests.
-    syncFrequency: '10s',
-    volumeStatsAggPeriod: '0s',
+    // That a node has become ready is told with the next of these.
+    nodeStatusUpdateFrequency: '2s',
   };
 }
 

@@ -6,7 +6,7 @@ import type { Conflist } from './chain.ts';
 import { type ClusterNode, startClusterNode } from './cluster-node.ts';
 import { startControlPlane } from './control-plane.ts';
 import { makeImage } from './image.ts';
-import type { ApiServer } from './kube.ts';
+import { type ApiServer, POLL_MS } from './kube.ts';
 import { newLan, type Lan } from './lan.ts';
 import { tailOf } from './logged.ts';
 import { type Json, startNode, type TestNode, until } from './node.ts';
@@ -159,6 +159,7 @@ async function startParts(
     },
     'all nodes are ready',
     120_000,
+    POLL_MS,
   );
   return {
     api,
@@ -192,6 +193,7 @@ async function waitForPodsReady(
       },
       `${String(count)} pods with ${selector} are ready`,
       90_000,
+      POLL_MS,
     );
   } catch (cause) {
     const shown = [

@@ -1,5 +1,5 @@
 // API server, controller manager and scheduler on a test node that has etcd.
-import { type ApiServer, startApiServer } from './kube.ts';
+import { type ApiServer, POLL_MS, startApiServer } from './kube.ts';
 import { kubernetesProgram } from './kubernetes.ts';
 import { logged } from './logged.ts';
 import type { LanAddresses } from './lan.ts';
@@ -76,6 +76,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
     async () => (await api.kubectl('get', 'serviceaccounts', '--output=name')).includes('serviceaccount/default'),
     'the controller manager has made the first service account',
     60_000,
+    POLL_MS,
   );
   const kept = scope.move();
   // The other two end with the node.
