@@ -6,7 +6,7 @@ import { type Containerd, startContainerd } from './containerd.ts';
 import { DUAL_STACK, kubeletUser } from './control-plane.ts';
 import type { ApiServer } from './kube.ts';
 import { kubernetesProgram } from './kubernetes.ts';
-import type { LanAddresses } from './lan.ts';
+import { addressesOf, type LanAddresses } from './lan.ts';
 import { logged } from './logged.ts';
 import type { Service, TestNode } from './node.ts';
 import { installNetwork } from './runtime.ts';
@@ -40,6 +40,9 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   const { name } = machine;
   await using scope = new AsyncDisposableStack();
   await machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
+  // Nobody serves names there, and says so at once.
+  await machine.exec('rm', '-f', '/etc/resolv.conf');
+  await writeOn(machine, '/etc/resolv.conf', `nameserver ${addressesOf(1).ipv4}\n`);
   for (const [path, text] of Object.entries(files)) await writeOn(machine, path, text);
   if (conflist !== undefined) await installNetwork(machine, conflist);
   const network = conflist === undefined ? 'later' : 'installed';

@@ -155,9 +155,12 @@ async function startParts(
       step();
       const items: readonly Json[] = (await api.get('nodes')).items;
       const ready = items.filter((item) => isReady(item)).map(({ metadata }) => String(metadata.name));
-      return items.length === count && awaited.every((name) => ready.includes(name));
+      const accounts = await api.kubectl('get', 'serviceaccounts', '--output=name');
+      const isComplete = items.length === count && awaited.every((name) => ready.includes(name));
+      // Without it there can be no pods.
+      return isComplete && accounts.includes('serviceaccount/default\n');
     },
-    'all nodes are ready',
+    'all nodes are there',
     120_000,
     POLL_MS,
   );

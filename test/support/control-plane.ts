@@ -1,9 +1,9 @@
 // API server, controller manager and scheduler on a test node that has etcd.
-import { type ApiServer, POLL_MS, startApiServer } from './kube.ts';
+import { type ApiServer, startApiServer } from './kube.ts';
 import { kubernetesProgram } from './kubernetes.ts';
 import { logged } from './logged.ts';
 import type { LanAddresses } from './lan.ts';
-import { type TestNode, until } from './node.ts';
+import type { TestNode } from './node.ts';
 
 const SERVICE_RANGES = '10.96.0.0/16,fd00:10:96::/112';
 /** From where the controller manager gives each node a part, in both families. */
@@ -72,12 +72,6 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
     await kubeconfig('system:kube-scheduler'),
     ...alone,
   ]);
-  await until(
-    async () => (await api.kubectl('get', 'serviceaccounts', '--output=name')).includes('serviceaccount/default'),
-    'the controller manager has made the first service account',
-    60_000,
-    POLL_MS,
-  );
   const kept = scope.move();
   // The other two end with the node.
   return { ...api, [Symbol.asyncDispose]: async () => kept.disposeAsync() };

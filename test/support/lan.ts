@@ -22,6 +22,10 @@ export async function newLan(): Promise<Lan> {
   const netns = await newNetns();
   await netns.exec('ip', 'link', 'add', 'name', 'lan', 'type', 'bridge');
   await configure(netns, 'lan', addressesOf(1));
+  // Who asks for what is not there hears so at once instead of waiting.
+  const sysctls = ['net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1', 'net.ipv4.icmp_ratelimit=0'];
+  await netns.exec('sysctl', '-q', '-w', ...sysctls, 'net.ipv6.icmp.ratelimit=0');
+  for (const family of ['-4', '-6']) await netns.exec('ip', family, 'route', 'add', 'unreachable', 'default');
   const { ipv4, ipv6 } = addressesOf(1);
   return {
     netns,
