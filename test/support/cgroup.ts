@@ -8,15 +8,16 @@ import { until } from './until.ts';
 const CGROUPS = '/sys/fs/cgroup';
 
 /** A parent for the cgroups of a runtime; at the end it goes, with whatever still runs in or below it. */
-export function newCgroup(): AsyncDisposable & { readonly name: string } {
-  const name = `netplug-test-${randomBytes(5).toString('hex')}`;
-  return {
-    name,
-    [Symbol.asyncDispose]: async () => {
-      // Version 2 has one hierarchy, version 1 a folder for each.
-      for (const hierarchy of ['.', ...(await readdir(CGROUPS))]) await removeCgroup(join(CGROUPS, hierarchy, name));
-    },
-  };
+export function newCgroup(
+  name = `netplug-test-${randomBytes(5).toString('hex')}`,
+): AsyncDisposable & { readonly name: string } {
+  return { name, [Symbol.asyncDispose]: async () => removeCgroups(name) };
+}
+
+/** Ends what still runs in the cgroups of that name and removes them. */
+export async function removeCgroups(name: string): Promise<void> {
+  // Version 2 has one hierarchy, version 1 a folder for each.
+  for (const hierarchy of ['.', ...(await readdir(CGROUPS))]) await removeCgroup(join(CGROUPS, hierarchy, name));
 }
 
 /** Ends what still runs in the cgroup and removes it, bottom-up. */

@@ -139,7 +139,8 @@ export async function startNode({
   scope.defer(async () => rm(dir, { recursive: true, force: true }));
   const host = scope.use(await newNetns());
   await installPlugins(join(dir, 'opt/cni/bin'));
-  const cgroup = asMachine ? scope.use(newCgroup()).name : undefined;
+  // Of the same name, so that who knows one can find the other.
+  const cgroup = asMachine ? scope.use(newCgroup(host.name)).name : undefined;
   const machine = cgroup === undefined ? undefined : { name, cgroup };
   const enter = await openBox({ dir, host, ownRun, machine }, scope);
 
