@@ -2,18 +2,30 @@
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
 PACKAGES := etcd-server etcd-client containernetworking-plugins containerd runc podman nftables iptables iproute2 \
-	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl
+	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
+	dpkg-dev golang-go
 
-.PHONY: demo test build bench ok clean setup
+.PHONY: demo test build bench ok clean setup kubernetes cluster cluster-down
 
 demo: build
 	$(NODE) scripts/demo.ts
 
-test: build
+test: build kubernetes
 	$(NODE) scripts/test.ts
 
 bench: build
 	$(NODE) scripts/bench.ts
+
+# What of Kubernetes tests and the cluster run; built once, outside the repository.
+kubernetes: setup
+	$(NODE) scripts/build-kubernetes.ts
+
+# A cluster to play with: docs/cluster.md.
+cluster: build kubernetes
+	@$(NODE) scripts/cluster.ts up
+
+cluster-down:
+	@$(NODE) scripts/cluster.ts down
 
 ok: setup
 	npm run --silent ok

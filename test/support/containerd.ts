@@ -1,12 +1,11 @@
 // A containerd of its own for a test node, with the CRI plugin and an image for sandboxes.
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { newCgroup } from './cgroup.ts';
 import { type Cri, openCri } from './cri.ts';
+import { makeImage } from './image.ts';
 import { type Json, type Service, type TestNode, until } from './node.ts';
-import { makeRootfs, newCgroup } from './runtime.ts';
+import { makeRootfs } from './runtime.ts';
 
 const SANDBOX_IMAGE = 'netplug.test/pause:1';
 
@@ -32,6 +31,7 @@ export interface PodSandbox {
 
 export interface Containerd extends AsyncDisposable {
   readonly cri: Cri;
+  readonly socket: string;
   /** Runs a container of busybox with `ctr run --cni`. */
   run(name: string): Promise<CtrContainer>;
   /** RunPodSandbox; returns the id of the sandbox. */
@@ -44,8 +44,18 @@ export interface Containerd extends AsyncDisposable {
   sandboxIps(id: string): Promise<string[]>;
 }
 
-/** Starts containerd on a node with `ownRun`, after its network was installed. */
-export async function startContainerd(node: TestNode): Promise<Containerd> {
+export interface ContainerdOptions {
+  /** Archives of images that pods can be made from. */
+  readonly images?: readonly string[];
+  /** Whether it is ready with the network that is installed, or serves without one. */
+  readonly network?: 'installed' | 'later';
+}
+
+/** Starts containerd on a node with `ownRun`; its network is installed before, unless it comes later. */
+export async function startContainerd(
+  node: Pick<TestNode, 'dir' | 'run' | 'exec' | 'start'>,
+  { images = [], network = 'installed' }: ContainerdOptions = {},
+): Promise<Containerd> {
   await using scope = new AsyncDisposableStack();
   const cgroup = scope.use(newCgroup());
   const socket = join(node.dir, 'containerd.sock');
@@ -62,19 +72,25 @@ export async function startContainerd(node: TestNode): Promise<Containerd> {
   };
   let daemon = await serve();
   scope.defer(async () => daemon.stop('KILL'));
-  await node.exec('ctr', '--address', socket, '--namespace', 'k8s.io', 'images', 'import', await makeImage(node.dir));
+  const pause = await makeImage(join(node.dir, 'pause'), {
+    names: [SANDBOX_IMAGE],
+    config: { Entrypoint: ['/bin/sleep', '100000'] },
+  });
+  for (const archive of [pause, ...images])
+    await node.exec('ctr', '--address', socket, '--namespace', 'k8s.io', 'images', 'import', archive);
   const cri = scope.use(await openCri(socket));
   const becomeReady = async (): Promise<void> =>
     until(
       async () => isNetworkReady(cri),
       () => `containerd has read its network:\n${daemon.log()}`,
     );
-  await becomeReady();
+  if (network === 'installed') await becomeReady();
   const rootfs = await makeRootfs(join(node.dir, 'rootfs'));
 
   const kept = scope.move();
   return {
     cri,
+    socket,
     run: async (name) => {
       const options = ['--rm', '--cni', '--cgroup', `/${cgroup.name}/${name}`, '--rootfs', rootfs];
       const run = await node.start([...ctr, 'run', ...options, name, '/bin/sleep', '1000']);
@@ -172,30 +188,6 @@ async function isNetworkReady(cri: Cri): Promise<boolean> {
 }
 
 /** `ctr` starts a container first and gives it its network then. */
-async function hasNetwork(node: TestNode, pid: number): Promise<boolean> {
+async function hasNetwork(node: Pick<TestNode, 'run'>, pid: number): Promise<boolean> {
   return (await node.run(['nsenter', '-t', String(pid), '-n', 'ip', 'route', 'get', '192.0.2.1'])).status === 0;
-}
-
-/** An image with a program that sleeps, as `docker save` would write it. */
-async function makeImage(dir: string): Promise<string> {
-  const folder = join(dir, 'image');
-  const root = await makeRootfs(join(folder, 'root'));
-  const tar = async (...args: string[]): Promise<unknown> => promisify(execFile)('tar', args);
-  await tar('-C', root, '-cf', join(folder, 'layer.tar'), '.');
-  const diffId = `sha256:${createHash('sha256')
-    .update(await readFile(join(folder, 'layer.tar')))
-    .digest('hex')}`;
-  const image = {
-    architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
-    os: 'linux',
-    config: { Entrypoint: ['/bin/sleep', '100000'] },
-    rootfs: { type: 'layers', diff_ids: [diffId] },
-  };
-  await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, 'config.json'), JSON.stringify(image));
-  const manifest = [{ Config: 'config.json', RepoTags: [SANDBOX_IMAGE], Layers: ['layer.tar'] }];
-  await writeFile(join(folder, 'manifest.json'), JSON.stringify(manifest));
-  const archive = join(dir, 'image.tar');
-  await tar('-C', folder, '-cf', archive, 'manifest.json', 'config.json', 'layer.tar');
-  return archive;
 }

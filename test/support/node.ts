@@ -5,12 +5,16 @@ import { existsSync } from 'node:fs';
 import { copyFile, link, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeResource } from '../../src/model/decode-resource.ts';
 import { decodeBlock } from '../../src/model/ip-block-codec.ts';
 import { heldAddresses } from '../../src/model/ip-block.ts';
 import { formatAddress } from '../../src/net/address.ts';
+import { openBox, PATH } from './box.ts';
+import { newCgroup } from './cgroup.ts';
 import { newNetns, type TestNetns } from './netns.ts';
+import { until } from './until.ts';
+
+export { until };
 
 /** JSON of a plugin, a runtime or the datastore; what is in it is for the test to know. */
 // oxlint-disable-next-line typescript/no-explicit-any -- an oracle's free-form answer, read by tests only
@@ -106,11 +110,17 @@ export interface NodeOptions {
    * are not visible then.
    */
   readonly ownRun?: boolean;
+  /**
+   * Gives it what else a machine has of its own: a host name, control groups, and kernel settings that a kubelet changes.
+   * Comes with a /run of its own.
+   */
+  readonly asMachine?: boolean;
+  /** Where etcd serves; on loopback unless given. Without etcd, what asks for records fails. */
+  readonly etcd?: 'loopback' | 'every-address' | 'nowhere';
   /** Lets etcd sync every write to disk, as in production; for measurements. */
   readonly durable?: boolean;
 }
 
-const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 const ETCD = 'http://127.0.0.1:2379';
 const PREFIX = '/netplug/v3/';
 const BUILT = resolve(import.meta.dirname, '../../dist/bin');
@@ -119,7 +129,9 @@ const STANDARD_PLUGINS = '/usr/lib/cni';
 /** Starts a node, ready to serve. */
 export async function startNode({
   name = 'node-a',
-  ownRun = false,
+  asMachine = false,
+  ownRun = asMachine,
+  etcd = 'loopback',
   durable = false,
 }: NodeOptions = {}): Promise<TestNode> {
   await using scope = new AsyncDisposableStack();
@@ -127,7 +139,10 @@ export async function startNode({
   scope.defer(async () => rm(dir, { recursive: true, force: true }));
   const host = scope.use(await newNetns());
   await installPlugins(join(dir, 'opt/cni/bin'));
-  const enter = await openBox({ dir, host, ownRun }, scope);
+  // Of the same name, so that who knows one can find the other.
+  const cgroup = asMachine ? scope.use(newCgroup(host.name)).name : undefined;
+  const machine = cgroup === undefined ? undefined : { name, cgroup };
+  const enter = await openBox({ dir, host, ownRun, machine }, scope);
 
   const run: TestNode['run'] = async ([file, ...args], { env = {}, stdin = '' } = {}) => {
     const child = spawn('nsenter', [...enter, file!, ...args], { env: { PATH, ...env }, stdio: 'pipe' });
@@ -152,7 +167,8 @@ export async function startNode({
       run,
     );
 
-  await startEtcdInside({ start, exec, durable });
+  if (etcd !== 'nowhere')
+    await startEtcdInside({ start, exec, durable, host: etcd === 'loopback' ? '127.0.0.1' : '0.0.0.0' });
   const pods = scope.use(new AsyncDisposableStack());
   const cniPath = '/opt/cni/bin';
   const records: TestNode['records'] = async (prefix = '') => {
@@ -214,46 +230,6 @@ export async function startNode({
   return { ...node, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }
 
-/** Makes the namespaces and returns what nsenter needs to get in. */
-async function openBox(
-  { dir, host, ownRun }: { dir: string; host: TestNetns; ownRun: boolean },
-  scope: AsyncDisposableStack,
-): Promise<string[]> {
-  const script = [
-    'set -e',
-    ...['etc', 'var', 'opt'].flatMap((folder) => [
-      `mkdir -p ${dir}/${folder} ${dir}/${folder}.work`,
-      `mount -t overlay overlay -o lowerdir=/${folder},upperdir=${dir}/${folder},workdir=${dir}/${folder}.work /${folder}`,
-    ]),
-    // Not what the machine's packages have put there.
-    'rm -rf /etc/cni/net.d /var/lib/cni /var/lib/netplug',
-    'mkdir -p /etc/cni/net.d',
-    'mount -t tmpfs tmpfs /dev/shm',
-    ownRun ? 'mount -t tmpfs tmpfs /run && mkdir /run/lock' : '',
-    // The first process of the namespace inherits orphans; ignoring SIGCHLD, it lets the kernel bury them.
-    "trap '' CHLD",
-    'echo ready',
-    // Ends, and everything inside with it, as soon as nobody holds the other end of its input.
-    'exec cat',
-  ].join('\n');
-  const unshare = ['unshare', '--mount', '--propagation', 'slave', '--pid', '--fork', '--kill-child', '--mount-proc'];
-  const holder = spawn('nsenter', [`--net=${host.path}`, ...unshare, 'sh', '-c', script], {
-    stdio: 'pipe',
-    env: { PATH },
-  });
-  let errors = '';
-  holder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
-  const gone = once(holder, 'exit');
-  scope.defer(async () => {
-    holder.stdin.end();
-    await gone;
-  });
-  const outcome = await Promise.race([once(holder.stdout, 'data').then(() => 'ready'), gone.then(() => 'gone')]);
-  if (outcome !== 'ready') throw new Error(`the namespaces of the node could not be made: ${errors}`);
-  const proc = `/proc/${String(holder.pid)}/ns`;
-  return [`--net=${host.path}`, `--mount=${proc}/mnt`, `--pid=${proc}/pid_for_children`];
-}
-
 async function installPlugins(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   for (const name of await readdir(STANDARD_PLUGINS)) await symlink(join(STANDARD_PLUGINS, name), join(folder, name));
@@ -290,14 +266,15 @@ async function startEtcdInside({
   start,
   exec,
   durable,
-}: Pick<TestNode, 'start' | 'exec'> & { durable: boolean }): Promise<void> {
+  host,
+}: Pick<TestNode, 'start' | 'exec'> & { durable: boolean; host: string }): Promise<void> {
   const peer = 'http://127.0.0.1:2380';
   const etcd = await start([
     'etcd',
     // Tests need no durability, and a slow disk must not slow them down.
     ...(durable ? [] : ['--unsafe-no-fsync']),
     '--data-dir=/var/lib/netplug-test-etcd',
-    `--listen-client-urls=${ETCD}`,
+    `--listen-client-urls=http://${host}:2379`,
     `--advertise-client-urls=${ETCD}`,
     `--listen-peer-urls=${peer}`,
     `--initial-advertise-peer-urls=${peer}`,
@@ -312,20 +289,6 @@ async function startEtcdInside({
 
 async function etcdctl(exec: TestNode['exec'], ...args: string[]): Promise<string> {
   return exec('env', 'ETCDCTL_API=3', 'etcdctl', `--endpoints=${ETCD}`, ...args);
-}
-
-/** Waits for an observable, and says what was waited for when it does not come within `deadlineMs`. */
-export async function until(
-  isTrue: () => boolean | Promise<boolean>,
-  what: string | (() => string),
-  deadlineMs = 20_000,
-): Promise<void> {
-  const end = Date.now() + deadlineMs;
-  while (!(await isTrue())) {
-    if (Date.now() > end)
-      throw new Error(`waited ${String(deadlineMs)} ms until ${typeof what === 'string' ? what : what()}`);
-    await sleep(20);
-  }
 }
 
 function decodeKey(base64: string): string {

@@ -1,8 +1,9 @@
 // podman with its CNI backend, with storage, settings and state of its own on a test node.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { newCgroup } from './cgroup.ts';
 import type { Json, RunResult, TestNode } from './node.ts';
-import { makeRootfs, newCgroup } from './runtime.ts';
+import { makeRootfs } from './runtime.ts';
 
 export interface PodmanRun {
   readonly name: string;

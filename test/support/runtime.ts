@@ -1,13 +1,9 @@
 // What real container runtimes need on a test node, whichever they are.
-import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { copyFile, mkdir, readdir, readFile, rmdir, symlink } from 'node:fs/promises';
+import { copyFile, mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf } from '../../src/base/errors.ts';
 import type { Conflist } from './chain.ts';
-import { type Json, type TestNode, until } from './node.ts';
+import type { Json, TestNode } from './node.ts';
 
-const CGROUPS = '/sys/fs/cgroup';
 const CALLS = '/var/log/cni-calls';
 
 /** One call of netplug by a runtime. */
@@ -54,53 +50,13 @@ export async function recordedCalls(node: TestNode): Promise<RecordedCall[]> {
   return lines.map((line): RecordedCall => JSON.parse(line)).filter(({ command }) => command !== 'VERSION');
 }
 
-/** A root file system of busybox alone; returns its folder. */
-export async function makeRootfs(folder: string): Promise<string> {
+/** A root file system of busybox alone, with links for some of its programs; returns its folder. */
+export async function makeRootfs(
+  folder: string,
+  applets: readonly string[] = ['sh', 'sleep', 'ip', 'hostname'],
+): Promise<string> {
   for (const name of ['bin', 'dev', 'etc', 'proc', 'sys', 'tmp']) await mkdir(join(folder, name), { recursive: true });
   await copyFile('/bin/busybox', join(folder, 'bin/busybox'));
-  for (const applet of ['sh', 'sleep', 'ip', 'hostname']) await symlink('busybox', join(folder, 'bin', applet));
+  for (const applet of applets) await symlink('busybox', join(folder, 'bin', applet));
   return folder;
-}
-
-/** A parent for the cgroups of a runtime; at the end it goes, with whatever still runs in or below it. */
-export function newCgroup(): AsyncDisposable & { readonly name: string } {
-  const name = `netplug-test-${randomBytes(5).toString('hex')}`;
-  return {
-    name,
-    [Symbol.asyncDispose]: async () => {
-      for (const hierarchy of await readdir(CGROUPS)) await removeCgroup(join(CGROUPS, hierarchy, name));
-    },
-  };
-}
-
-/** Ends what still runs in the cgroup and removes it, bottom-up. */
-async function removeCgroup(folder: string): Promise<void> {
-  if (!existsSync(folder)) return;
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    if (entry.isDirectory()) await removeCgroup(join(folder, entry.name));
-  }
-  // The kernel lets go of a cgroup when the last of its dead processes is buried.
-  await until(async () => {
-    for (const pid of await processesIn(folder)) killIfThere(pid);
-    return rmdir(folder).then(
-      () => true,
-      () => !existsSync(folder),
-    );
-  }, `the cgroup ${folder} can be removed`);
-}
-
-async function processesIn(cgroup: string): Promise<number[]> {
-  const text = await readFile(join(cgroup, 'cgroup.procs'), 'utf8').catch(() => '');
-  return text
-    .split('\n')
-    .map(Number)
-    .filter((pid) => pid > 0);
-}
-
-function killIfThere(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch (cause) {
-    if (errnoOf(cause) !== 'ESRCH') throw cause;
-  }
 }

@@ -1,0 +1,104 @@
+// The namespaces of a test node.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { TestNetns } from './netns.ts';
+
+export const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+export interface Box {
+  /** Where it keeps what it writes to /etc, /var and /opt. */
+  readonly dir: string;
+  readonly host: Pick<TestNetns, 'path'>;
+  readonly ownRun: boolean;
+  /** Given for a host name, control groups and kernel settings of its own. */
+  readonly machine: { readonly name: string; readonly cgroup: string } | undefined;
+}
+
+/** Makes the namespaces and returns what nsenter needs to get in. */
+export async function openBox({ dir, host, ownRun, machine }: Box, scope: AsyncDisposableStack): Promise<string[]> {
+  const script = [
+    'set -e',
+    ...['etc', 'var', 'opt'].flatMap((folder) => [
+      `mkdir -p ${dir}/${folder} ${dir}/${folder}.work`,
+      `mount -t overlay overlay -o lowerdir=/${folder},upperdir=${dir}/${folder},workdir=${dir}/${folder}.work /${folder}`,
+    ]),
+    // Not what the machine's packages have put there.
+    'rm -rf /etc/cni/net.d /var/lib/cni /var/lib/netplug',
+    'mkdir -p /etc/cni/net.d',
+    'mount -t tmpfs tmpfs /dev/shm',
+    ownRun ? 'mount -t tmpfs tmpfs /run && mkdir /run/lock' : '',
+    machine === undefined ? '' : `hostname ${machine.name}\n${ownKernelSettings(dir)}\n${OWN_CGROUPS}`,
+    // The first process of the namespace inherits orphans; ignoring SIGCHLD, it lets the kernel bury them.
+    "trap '' CHLD",
+    'echo ready',
+    // Ends, and everything inside with it, as soon as nobody holds the other end of its input.
+    'exec cat',
+  ].join('\n');
+  const unshare = ['unshare', '--mount', '--propagation', 'slave', '--pid', '--fork', '--kill-child', '--mount-proc'];
+  const more = machine === undefined ? [] : ['--uts', '--cgroup'];
+  const joining = machine === undefined ? '' : joinCgroup(machine.cgroup);
+  const command = ['nsenter', `--net=${host.path}`, ...unshare, ...more, 'sh', '-c', script];
+  const holder = spawn('sh', ['-c', `${joining}\nexec "$@"`, 'sh', ...command], { stdio: 'pipe', env: { PATH } });
+  let errors = '';
+  holder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
+  const gone = once(holder, 'exit');
+  scope.defer(async () => {
+    holder.stdin.end();
+    await gone;
+  });
+  const outcome = await Promise.race([once(holder.stdout, 'data').then(() => 'ready'), gone.then(() => 'gone')]);
+  if (outcome !== 'ready') throw new Error(`the namespaces of the node could not be made: ${errors}`);
+  const proc = `/proc/${String(holder.pid)}/ns`;
+  const same = [`--net=${host.path}`, `--mount=${proc}/mnt`, `--pid=${proc}/pid_for_children`];
+  return machine === undefined ? same : [...same, `--uts=${proc}/uts`, `--cgroup=${proc}/cgroup`];
+}
+
+/** Puts the shell into new control groups, which become the roots of what is inside. */
+function joinCgroup(name: string): string {
+  return [
+    'set -e',
+    'for root in /sys/fs/cgroup /sys/fs/cgroup/*; do',
+    '  [ -e $root/cgroup.procs ] && [ ! -L $root ] || continue',
+    `  mkdir $root/${name}`,
+    // A new group of this hierarchy takes nobody in before these are set.
+    `  for file in cpuset.cpus cpuset.mems; do [ ! -e $root/tasks ] || [ ! -e $root/$file ] || cat $root/$file > $root/${name}/$file; done`,
+    `  echo $$ > $root/${name}/cgroup.procs`,
+    'done',
+  ].join('\n');
+}
+
+/** Mounts control groups anew, so that only those of the node are to be seen. */
+const OWN_CGROUPS = [
+  'if [ -e /sys/fs/cgroup/cgroup.controllers ]; then',
+  '  mount -t cgroup2 cgroup2 /sys/fs/cgroup',
+  // A group with processes in it cannot hand controllers down.
+  '  mkdir /sys/fs/cgroup/box && echo $$ > /sys/fs/cgroup/box/cgroup.procs',
+  '  for one in $(cat /sys/fs/cgroup/cgroup.controllers); do echo +$one > /sys/fs/cgroup/cgroup.subtree_control; done',
+  'else',
+  '  mount -t tmpfs tmpfs /sys/fs/cgroup',
+  '  while IFS=: read -r id names path; do',
+  '    [ -n "$names" ] || continue',
+  '    folder=/sys/fs/cgroup/${names#name=}; mkdir $folder',
+  '    case $names in name=*) mount -t cgroup -o none,$names cgroup $folder;; *) mount -t cgroup -o $names cgroup $folder;; esac',
+  '    for one in $(echo ${names#name=} | tr , " "); do [ -e /sys/fs/cgroup/$one ] || ln -s $folder /sys/fs/cgroup/$one; done',
+  '  done < /proc/self/cgroup',
+  'fi',
+].join('\n');
+
+/** Files in place of settings that a kubelet sets for the whole kernel. */
+function ownKernelSettings(dir: string): string {
+  const settings = [
+    'vm/overcommit_memory=1',
+    'vm/panic_on_oom=0',
+    'kernel/panic=10',
+    'kernel/panic_on_oops=1',
+    'kernel/keys/root_maxkeys=1000000',
+    'kernel/keys/root_maxbytes=25000000',
+  ];
+  return [
+    `for setting in ${settings.join(' ')}; do`,
+    `  path=\${setting%=*}; file=${dir}/settings/$path; mkdir -p \${file%/*}; echo \${setting#*=} > $file`,
+    '  [ ! -e /proc/sys/$path ] || mount --bind $file /proc/sys/$path',
+    'done',
+  ].join('\n');
+}

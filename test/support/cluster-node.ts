@@ -1,0 +1,107 @@
+// A node that runs pods: containerd and a kubelet on a test node.
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Conflist } from './chain.ts';
+import { type Containerd, startContainerd } from './containerd.ts';
+import { DUAL_STACK, kubeletUser } from './control-plane.ts';
+import type { ApiServer } from './kube.ts';
+import { kubernetesProgram } from './kubernetes.ts';
+import { addressesOf, type LanAddresses } from './lan.ts';
+import { logged } from './logged.ts';
+import type { Service, TestNode } from './node.ts';
+import { installNetwork } from './runtime.ts';
+
+export interface ClusterNode {
+  readonly name: string;
+  readonly addresses: LanAddresses;
+  /** Runs programs on the node, and knows its links. It has no etcd: the records are with the control plane. */
+  readonly machine: TestNode;
+  readonly containerd: Containerd;
+  /** Kills the kubelet; pods go on. */
+  stopKubelet(): Promise<void>;
+  startKubelet(): Promise<void>;
+}
+
+export interface ClusterNodeOptions {
+  readonly machine: TestNode;
+  readonly addresses: LanAddresses;
+  readonly api: ApiServer;
+  /** None for a network that is installed later. */
+  readonly conflist: Conflist | undefined;
+  /** Text of files by path. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Archives of images. */
+  readonly images: readonly string[];
+  readonly logs: string;
+}
+
+export async function startClusterNode(options: ClusterNodeOptions): Promise<ClusterNode & AsyncDisposable> {
+  const { machine, addresses, api, conflist, files, images, logs } = options;
+  const { name } = machine;
+  await using scope = new AsyncDisposableStack();
+  await machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
+  // Nobody serves names there, and says so at once.
+  await machine.exec('rm', '-f', '/etc/resolv.conf');
+  await writeOn(machine, '/etc/resolv.conf', `nameserver ${addressesOf(1).ipv4}\n`);
+  for (const [path, text] of Object.entries(files)) await writeOn(machine, path, text);
+  if (conflist !== undefined) await installNetwork(machine, conflist);
+  const network = conflist === undefined ? 'later' : 'installed';
+  const containerd = scope.use(await startContainerd(logged(machine, logs, `${name}-containerd`), { images, network }));
+
+  const config = join(machine.dir, 'kubelet.json');
+  await writeFile(config, JSON.stringify(kubeletConfiguration(api)));
+  const command = [
+    kubernetesProgram('kubelet'),
+    `--config=${config}`,
+    `--kubeconfig=${await api.kubeconfigFor(api.userToken(kubeletUser(name)))}`,
+    `--hostname-override=${name}`,
+    `--node-ip=${addresses.ipv4},${addresses.ipv6}`,
+    '--container-runtime=remote',
+    `--container-runtime-endpoint=unix://${containerd.socket}`,
+    // On a disk: it cannot tell how much room an overlay has.
+    `--root-dir=${join(machine.dir, 'kubelet')}`,
+    DUAL_STACK,
+  ];
+  let kubelet: Service | undefined;
+  const startKubelet = async (): Promise<void> => {
+    kubelet = await logged(machine, logs, `${name}-kubelet`).start(command);
+  };
+  const stopKubelet = async (): Promise<void> => kubelet?.stop('KILL');
+  scope.defer(stopKubelet);
+  await startKubelet();
+  const kept = scope.move();
+  return {
+    name,
+    addresses,
+    machine,
+    containerd,
+    startKubelet,
+    stopKubelet,
+    [Symbol.asyncDispose]: async () => kept.disposeAsync(),
+  };
+}
+
+function kubeletConfiguration(api: ApiServer): object {
+  return {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    authentication: { anonymous: { enabled: false }, x509: { clientCAFile: api.caFile } },
+    authorization: { mode: 'AlwaysAllow' },
+    cgroupDriver: 'cgroupfs',
+    cgroupsPerQOS: false,
+    enforceNodeAllocatable: [],
+    failSwapOn: false,
+    // Images cannot be fetched again, and a full disk of the machine is not the business of its nodes.
+    imageGCHighThresholdPercent: 100,
+    imageGCLowThresholdPercent: 99,
+    evictionHard: { 'memory.available': '1Mi', 'nodefs.available': '0%', 'imagefs.available': '0%' },
+    // That a node has become ready is told with the next of these.
+    nodeStatusUpdateFrequency: '2s',
+  };
+}
+
+async function writeOn(machine: TestNode, path: string, text: string): Promise<void> {
+  const script = 'mkdir -p "$(dirname "$0")" && cat > "$0"';
+  const { status, stderr } = await machine.run(['sh', '-c', script, path], { stdin: text });
+  if (status !== 0) throw new Error(stderr);
+}

@@ -1,0 +1,229 @@
+// A whole Kubernetes cluster on this machine: a control plane and nodes, each a box of namespaces, on a segment of their own.
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Conflist } from './chain.ts';
+import { type ClusterNode, startClusterNode } from './cluster-node.ts';
+import { startControlPlane } from './control-plane.ts';
+import { makeImage } from './image.ts';
+import { type ApiServer, POLL_MS } from './kube.ts';
+import { newLan, type Lan } from './lan.ts';
+import { tailOf } from './logged.ts';
+import { type Json, startNode, type TestNode, until } from './node.ts';
+
+export interface ClusterOptions {
+  /** How many run pods; 2 unless given. They are named `node-a`, `node-b` … */
+  readonly nodes?: number;
+  /**
+   * What a node finds in /etc/cni/net.d; `defaultConflist` unless given. With `undefined` nodes come without a network,
+   * and so not ready.
+   */
+  readonly conflist?: (node: ConflistNode) => Conflist | undefined;
+  /** IP pools by name; one for each family unless given. */
+  readonly pools?: Readonly<Record<string, string>>;
+  /** Text of files on every node, by path. */
+  readonly files?: Readonly<Record<string, string>>;
+  /** Archives of further images on every node. */
+  readonly images?: readonly string[];
+  /** Further addresses the API server is reached at. */
+  readonly names?: readonly string[];
+  /** Where programs write what they print; a folder that goes with the cluster unless given. */
+  readonly logs?: string;
+  /** Told what is being done. */
+  readonly onProgress?: (text: string) => void;
+}
+
+export interface ConflistNode {
+  readonly name: string;
+  /** A configuration of netplug with the etcd of the control plane; `more` adds or replaces fields. */
+  netconf(more?: object): Record<string, Json>;
+}
+
+/** `await using` ends and removes everything; Ctrl-C does so too. */
+export interface Cluster extends AsyncDisposable, Pick<ApiServer, 'kubectl' | 'get' | 'apply'> {
+  readonly api: ApiServer;
+  /** Where etcd, API server, controller manager and scheduler run; netplug's records are in its etcd. */
+  readonly control: TestNode;
+  readonly nodes: readonly ClusterNode[];
+  readonly lan: Lan;
+  node(index: number): ClusterNode;
+  /** Waits until so many pods of the selection are ready, and returns them in order of their names. */
+  waitForPodsReady(selection: PodSelection & { readonly count: number }): Promise<readonly Json[]>;
+  /** The end of what each program has printed, by its name. */
+  logs(): Promise<Readonly<Record<string, string>>>;
+}
+
+export interface PodSelection {
+  readonly namespace?: string;
+  /** As `kubectl get --selector` takes it. */
+  readonly selector: string;
+}
+
+const CONTROL = 2;
+const FIRST_NODE = 11;
+const POOLS = { 'default-ipv4': '10.83.0.0/16', 'default-ipv6': 'fd00:83::/64' };
+/** `latest` is pulled anew for each pod unless the pod says otherwise, and there is nowhere to pull from. */
+const BUSYBOX = ['docker.io/library/busybox:1.35', 'docker.io/library/busybox:latest'];
+
+/** netplug in both families with host ports and bandwidth limits. */
+export function defaultConflist(node: ConflistNode): Conflist {
+  return {
+    cniVersion: '1.0.0',
+    name: 'k8s-pod-network',
+    plugins: [
+      node.netconf({ ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' } }),
+      { type: 'portmap', snat: true, capabilities: { portMappings: true } },
+      { type: 'bandwidth', capabilities: { bandwidth: true } },
+    ],
+  };
+}
+
+/** Starts it, and returns when every node is registered, and ready unless its network comes later. */
+export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
+  const { onProgress = () => undefined } = options;
+  const interrupt = new AbortController();
+  const step = (text?: string): void => {
+    interrupt.signal.throwIfAborted();
+    if (text !== undefined) onProgress(text);
+  };
+  await using scope = new AsyncDisposableStack();
+  let end = async (): Promise<void> => {
+    interrupt.abort(new Error('interrupted'));
+    await ended;
+  };
+  let markEnded = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (markEnded = resolve));
+  scope.defer(() => markEnded());
+  scope.use(onInterruption(async () => end()));
+
+  const dir = await mkdtemp(join(tmpdir(), 'netplug-cluster-'));
+  scope.defer(async () => rm(dir, { recursive: true, force: true }));
+  const logs = options.logs ?? join(dir, 'logs');
+  await mkdir(logs, { recursive: true });
+  const allLogs = async (): Promise<Record<string, string>> =>
+    Object.fromEntries((await readdir(logs)).map((file) => [file.replace('.log', ''), tailOf(join(logs, file))]));
+  try {
+    const parts = await startParts(options, { scope, dir, logs, step });
+    step('ready');
+    const kept = scope.move();
+    end = async () => kept.disposeAsync();
+    return { ...parts, logs: allLogs, [Symbol.asyncDispose]: end };
+  } catch (cause) {
+    if (interrupt.signal.aborted) throw cause;
+    const texts = Object.entries(await allLogs()).map(([name, text]) => `--- ${name}\n${text.slice(-1500)}`);
+    throw new Error(`the cluster does not start\n${texts.join('\n')}`, { cause });
+  }
+}
+
+interface Making {
+  readonly scope: AsyncDisposableStack;
+  readonly dir: string;
+  readonly logs: string;
+  /** Says what comes next, if given; throws when it shall not come any more. */
+  readonly step: (text?: string) => void;
+}
+
+async function startParts(
+  { nodes: count = 2, conflist = defaultConflist, pools = POOLS, files = {}, images = [], names = [] }: ClusterOptions,
+  { scope, dir, logs, step }: Making,
+): Promise<Omit<Cluster, 'logs' | typeof Symbol.asyncDispose>> {
+  step('making the control plane');
+  const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
+  const lan = scope.use(await newLan());
+  const control = scope.use(await startNode({ name: 'control', asMachine: true, etcd: 'every-address' }));
+  const addresses = await lan.plugIn(control.host, CONTROL);
+  const etcdUrl = `http://${addresses.ipv4}:2379`;
+  const api = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs }));
+  for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr);
+  const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] } });
+
+  const nodes: ClusterNode[] = [];
+  const awaited: string[] = [];
+  for (const [index, name] of nodeNames.entries()) {
+    step(`making ${name}`);
+    const machine = scope.use(await startNode({ name, asMachine: true, etcd: 'nowhere' }));
+    const netconf = (more = {}): Json => machine.netconf({ kv_endpoints: etcdUrl, ...more });
+    const list = conflist({ name, netconf });
+    if (list !== undefined) awaited.push(name);
+    const common = { machine, api, files, logs, images: [busybox, ...images], conflist: list };
+    const ownAddresses = await lan.plugIn(machine.host, FIRST_NODE + index);
+    nodes.push(scope.use(await startClusterNode({ ...common, addresses: ownAddresses })));
+  }
+  step('waiting for the nodes');
+  await until(
+    async () => {
+      step();
+      const items: readonly Json[] = (await api.get('nodes')).items;
+      const ready = items.filter((item) => isReady(item)).map(({ metadata }) => String(metadata.name));
+      const accounts = await api.kubectl('get', 'serviceaccounts', '--output=name');
+      const isComplete = items.length === count && awaited.every((name) => ready.includes(name));
+      // Without it there can be no pods.
+      return isComplete && accounts.includes('serviceaccount/default\n');
+    },
+    'all nodes are there',
+    120_000,
+    POLL_MS,
+  );
+  return {
+    api,
+    control,
+    nodes,
+    lan,
+    kubectl: async (...args) => api.kubectl(...args),
+    get: async (...args) => api.get(...args),
+    apply: async (manifest) => api.apply(manifest),
+    node: (index) => {
+      const node = nodes[index];
+      if (node === undefined) throw new Error(`the cluster has ${String(nodes.length)} nodes`);
+      return node;
+    },
+    waitForPodsReady: async (selection) => waitForPodsReady(api, selection),
+  };
+}
+
+async function waitForPodsReady(
+  api: ApiServer,
+  { namespace = 'default', selector, count }: PodSelection & { readonly count: number },
+): Promise<readonly Json[]> {
+  const selected = [`--namespace=${namespace}`, `--selector=${selector}`];
+  let pods: Json[] = [];
+  try {
+    await until(
+      async () => {
+        const { items } = await api.get('pods', ...selected);
+        pods = items;
+        return pods.length === count && pods.every((pod) => isReady(pod));
+      },
+      `${String(count)} pods with ${selector} are ready`,
+      90_000,
+      POLL_MS,
+    );
+  } catch (cause) {
+    const shown = [
+      await api.kubectl('get', 'pods', '--output=wide', ...selected),
+      await api.kubectl('get', 'events', `--namespace=${namespace}`, '--sort-by=.lastTimestamp'),
+    ];
+    throw new Error(`${String(cause)}\n${shown.join('\n').slice(-6000)}`, { cause });
+  }
+  return pods.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+}
+
+function isReady({ status }: Json): boolean {
+  return (
+    status.conditions?.some((condition: Json) => condition.type === 'Ready' && condition.status === 'True') === true
+  );
+}
+
+/** Until disposed, a signal that would end the process ends `what` first. */
+function onInterruption(what: () => Promise<void>): Disposable {
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+  const stop = (): void => {
+    for (const signal of signals) process.off(signal, act);
+  };
+  const act = (signal: NodeJS.Signals): void => {
+    stop();
+    void what().finally(() => process.kill(process.pid, signal));
+  };
+  for (const signal of signals) process.once(signal, act);
+  return { [Symbol.dispose]: stop };
+}

@@ -1,0 +1,78 @@
+// API server, controller manager and scheduler on a test node that has etcd.
+import { type ApiServer, startApiServer } from './kube.ts';
+import { kubernetesProgram } from './kubernetes.ts';
+import { logged } from './logged.ts';
+import type { LanAddresses } from './lan.ts';
+import type { TestNode } from './node.ts';
+
+const SERVICE_RANGES = '10.96.0.0/16,fd00:10:96::/112';
+/** From where the controller manager gives each node a part, in both families. */
+const NODE_RANGES = '10.244.0.0/16,fd00:10:244::/48';
+export const DUAL_STACK = '--feature-gates=IPv6DualStack=true';
+
+export interface ControlPlaneOptions {
+  readonly node: TestNode;
+  readonly addresses: LanAddresses;
+  readonly nodeNames: readonly string[];
+  /** Further addresses it is reached at. */
+  readonly names: readonly string[];
+  readonly logs: string;
+}
+
+/** The user that a kubelet is. */
+export function kubeletUser(nodeName: string): string {
+  return `system:node:${nodeName}`;
+}
+
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ApiServer> {
+  const { node, addresses, nodeNames, names, logs } = options;
+  await using scope = new AsyncDisposableStack();
+  const api = scope.use(
+    await startApiServer({
+      at: {
+        place: logged(node, logs, 'kube-apiserver'),
+        etcdUrl: 'http://127.0.0.1:2379',
+        address: addresses.ipv4,
+        port: 6443,
+      },
+      names: [addresses.ipv6, ...names],
+      users: [
+        { name: 'system:kube-controller-manager' },
+        { name: 'system:kube-scheduler' },
+        { name: 'system:kube-proxy' },
+        ...nodeNames.map((name) => ({ name: kubeletUser(name), groups: ['system:nodes'] })),
+      ],
+      flags: {
+        'bind-address': '0.0.0.0',
+        'advertise-address': addresses.ipv4,
+        'endpoint-reconciler-type': 'lease',
+        'service-cluster-ip-range': SERVICE_RANGES,
+        'disable-admission-plugins': '',
+        'feature-gates': 'IPv6DualStack=true',
+      },
+    }),
+  );
+  const kubeconfig = async (user: string): Promise<string> =>
+    `--kubeconfig=${await api.kubeconfigFor(api.userToken(user))}`;
+  const alone = ['--leader-elect=false', '--bind-address=127.0.0.1', `--cert-dir=${api.dir}`];
+  await logged(node, logs, 'kube-controller-manager').start([
+    kubernetesProgram('kube-controller-manager'),
+    await kubeconfig('system:kube-controller-manager'),
+    '--use-service-account-credentials',
+    `--service-account-private-key-file=${api.accountKeyFile}`,
+    `--root-ca-file=${api.caFile}`,
+    '--allocate-node-cidrs',
+    `--cluster-cidr=${NODE_RANGES}`,
+    `--service-cluster-ip-range=${SERVICE_RANGES}`,
+    DUAL_STACK,
+    ...alone,
+  ]);
+  await logged(node, logs, 'kube-scheduler').start([
+    kubernetesProgram('kube-scheduler'),
+    await kubeconfig('system:kube-scheduler'),
+    ...alone,
+  ]);
+  const kept = scope.move();
+  // The other two end with the node.
+  return { ...api, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}

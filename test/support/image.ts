@@ -1,0 +1,38 @@
+// Images of busybox, as `docker save` would write them.
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { makeRootfs } from './runtime.ts';
+
+const run = promisify(execFile);
+
+export interface ImageOptions {
+  readonly names: readonly string[];
+  /** How it is run: Entrypoint, Cmd, Env … */
+  readonly config: object;
+}
+
+/** Makes an archive, in a folder to be made, of an image with every program of busybox; returns its path. */
+export async function makeImage(folder: string, { names, config }: ImageOptions): Promise<string> {
+  const { stdout: applets } = await run('busybox', ['--list']);
+  const root = await makeRootfs(
+    join(folder, 'root'),
+    applets.split('\n').filter((applet) => applet !== '' && applet !== 'busybox'),
+  );
+  await run('tar', ['-C', root, '-cf', join(folder, 'layer.tar'), '.']);
+  const digest = createHash('sha256').update(await readFile(join(folder, 'layer.tar')));
+  const image = {
+    architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
+    os: 'linux',
+    config: { Env: ['PATH=/bin'], ...config },
+    rootfs: { type: 'layers', diff_ids: [`sha256:${digest.digest('hex')}`] },
+  };
+  await writeFile(join(folder, 'config.json'), JSON.stringify(image));
+  const manifest = [{ Config: 'config.json', RepoTags: names, Layers: ['layer.tar'] }];
+  await writeFile(join(folder, 'manifest.json'), JSON.stringify(manifest));
+  const archive = join(folder, 'image.tar');
+  await run('tar', ['-C', folder, '-cf', archive, 'manifest.json', 'config.json', 'layer.tar']);
+  return archive;
+}
