@@ -1,11 +1,15 @@
 // Gives the plugin on every node of a cluster its access to the API, with no more rights than the shipped manifest.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Cluster } from './cluster.ts';
 
 export const KUBECONFIG = '/etc/cni/net.d/netplug-kubeconfig';
 
 /** Applies CRDs and RBAC, and writes a kubeconfig for the plugin's own account on every node. */
 export async function giveAccess(cluster: Cluster): Promise<void> {
-  await cluster.kubectl('apply', '-f', 'manifests/crds.yaml', '-f', 'manifests/rbac.yaml');
+  for (const file of ['crds.yaml', 'rbac.yaml']) {
+    await cluster.apply(await readFile(join(import.meta.dirname, '../../manifests', file), 'utf8'));
+  }
   const token = await cluster.api.tokenFor('netplug-system/netplug-cni');
   const path = await cluster.api.kubeconfigFor(token);
   for (const { machine } of cluster.nodes) {
