@@ -1,8 +1,11 @@
+import { systemClock } from '../base/clock.ts';
+import { systemRandom } from '../base/random.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import type { OrchSettings } from '../netconf/connection.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { OrchAccess } from '../orch-api/access.ts';
 import { OrchApi } from '../orch-api/orch-api.ts';
+import { recordWarning } from '../orch-api/record-event.ts';
 import { readPodCidrs, readPodFacts } from '../orch-api/read-facts.ts';
 
 /** How to reach the API: the file, else the URL, else what the orchestrator puts into a pod. @throws netconf/needs-orchestrator */
@@ -27,6 +30,10 @@ export function openOrchIn(env: NodeJS.ProcessEnv): (settings: OrchSettings) => 
     return {
       readPod: async (namespace, name, signal) => readPodFacts(api(), { namespace, name }, signal),
       readPodCidrs: async (node, signal) => readPodCidrs(api(), node, signal),
+      recordWarning: async (pod, message, signal) => {
+        const at = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
+        await recordWarning(api(), { pod, message, at, id: systemRandom.id() }, signal);
+      },
       [Symbol.asyncDispose]: async () => opened?.[Symbol.asyncDispose](),
     };
   };

@@ -52,6 +52,7 @@ export function renderAddress({ address, state, pool, block, blockOwner, reserva
     ],
     ['reserved by', reservation],
     ['chosen by', holder?.chosenBy],
+    ['considered', holder?.considered?.join('; ')],
     ['allocation', holder?.id],
   ];
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${`${name}:`.padEnd(13)}${value}\n`]));

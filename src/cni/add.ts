@@ -6,6 +6,7 @@ import { waitForGates } from './gates.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
 import { askOrchestrator } from './ask-orchestrator.ts';
 import { shapeBandwidth } from './shape-bandwidth.ts';
+import { warnAboutFloatingIps } from './warn-floating.ts';
 import type { CniResult } from './result.ts';
 
 /**
@@ -35,6 +36,7 @@ export async function add(ports: CniPorts, source: AddressSource, told: Call): P
   const result = resultOf(network, { mtu, dns: grant.dns });
   if (isNew) await shapeBandwidth(ports, call, result);
   undo.keep();
+  if (isNew) await warnAboutFloatingIps(ports, call);
 
   log.info(isNew ? 'pod connected' : 'pod was connected already', {
     ...callFacts(call),

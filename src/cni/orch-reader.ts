@@ -1,10 +1,12 @@
 import type { PodFacts } from '../model/pod.ts';
 import type { Cidr } from '../net/cidr.ts';
 
-/** What ADD reads of the orchestrator, with read-only access. */
+/** What ADD reads of the orchestrator, and the one thing it tells it. */
 export interface OrchReader {
   /** The pod with its namespace's annotations. @throws orch/not-found, store/unavailable, store/refused */
   readPod(namespace: string, name: string, signal: AbortSignal): Promise<PodFacts>;
   /** The pod CIDRs of a node, in the orchestrator's order. @throws orch/not-found, store/unavailable, store/refused */
   readPodCidrs(node: string, signal: AbortSignal): Promise<readonly Cidr[]>;
+  /** Records a warning as an event of the pod. @throws store/unavailable, store/refused */
+  recordWarning(pod: PodFacts, message: string, signal: AbortSignal): Promise<void>;
 }

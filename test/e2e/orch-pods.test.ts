@@ -20,7 +20,10 @@ function conflistOf(node: ConflistNode, more: object): Conflist {
   };
 }
 
-function podOf(name: string, more: { annotations?: Record<string, string>; namespace?: string; spec?: object } = {}): Json {
+function podOf(
+  name: string,
+  more: { annotations?: Record<string, string>; namespace?: string; spec?: object } = {},
+): Json {
   const { annotations = {}, namespace = 'default', spec = {} } = more;
   return {
     apiVersion: 'v1',
@@ -28,7 +31,14 @@ function podOf(name: string, more: { annotations?: Record<string, string>; names
     metadata: { name, namespace, annotations, labels: { app: name, tier: 'web' } },
     spec: {
       terminationGracePeriodSeconds: 0,
-      containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '100000'], ports: [{ name: 'http', containerPort: 80 }] }],
+      containers: [
+        {
+          name: 'main',
+          image: 'busybox:1.35',
+          command: ['sleep', '100000'],
+          ports: [{ name: 'http', containerPort: 80 }],
+        },
+      ],
       ...spec,
     },
   };
@@ -62,7 +72,9 @@ describe('pods with policy.type "orch"', () => {
   it('put labels, service account, ports and profiles into the endpoint [svc-labels]', async () => {
     await start(podOf('labelled'));
     expect(await endpointOf('labelled')).toMatchObject({
-      metadata: { labels: { app: 'labelled', tier: 'web', 'netplug/namespace': 'default', 'netplug/serviceaccount': 'default' } },
+      metadata: {
+        labels: { app: 'labelled', tier: 'web', 'netplug/namespace': 'default', 'netplug/serviceaccount': 'default' },
+      },
       spec: {
         profiles: ['kns.default', 'ksa.default.default'],
         serviceAccountName: 'default',
@@ -75,7 +87,10 @@ describe('pods with policy.type "orch"', () => {
     const annotations = { [key('ipv4pools')]: '["blue"]' };
     expect(ipsOf(await start(podOf('in-blue', { annotations })))[0]).toMatch(/^10\.84\.0\./);
     await cluster.apply([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'blue-space', annotations } }]);
-    await until(async () => (await cluster.get('serviceaccounts', '-n', 'blue-space')).items.length > 0, 'the namespace is set up');
+    await until(
+      async () => (await cluster.get('serviceaccounts', '-n', 'blue-space')).items.length > 0,
+      'the namespace is set up',
+    );
     expect(ipsOf(await start(podOf('spaced', { namespace: 'blue-space' })))[0]).toMatch(/^10\.84\.0\./);
     const own = { [key('ipv4pools')]: '["10.83.0.0/16"]' };
     expect(ipsOf(await start(podOf('own', { namespace: 'blue-space', annotations: own })))[0]).toMatch(/^10\.83\./);
@@ -93,7 +108,17 @@ describe('pods with policy.type "orch"', () => {
 
   it('record floating IPs with the address they stand for [ann-floating]', async () => {
     const pod = await start(podOf('floating', { annotations: { [key('floatingIPs')]: '["10.83.200.1"]' } }));
-    expect((await endpointOf('floating')).spec.ipNATs).toEqual([{ internalIP: ipsOf(pod)[0], externalIP: '10.83.200.1' }]);
+    expect((await endpointOf('floating')).spec.ipNATs).toEqual([
+      { internalIP: ipsOf(pod)[0], externalIP: '10.83.200.1' },
+    ]);
+  });
+
+  it('are warned in an event about floating IPs that no pool holds [ann-floating]', async () => {
+    await start(podOf('drifting', { annotations: { [key('floatingIPs')]: '["192.0.2.9"]' } }));
+    const { items } = await cluster.get('events', '--field-selector', 'involvedObject.name=drifting,type=Warning');
+    expect(items.map(({ message }: Json) => message)).toEqual([
+      expect.stringContaining('192.0.2.9 lies in no IP pool'),
+    ]);
   });
 
   it.each([
@@ -102,18 +127,23 @@ describe('pods with policy.type "orch"', () => {
     ['no-json', { [key('ipAddrs')]: '10.83.1.1' }, 'JSON array of strings'],
     ['both', { [key('ipAddrs')]: '["10.83.1.1"]', [key('ipAddrsNoIpam')]: '["10.83.1.2"]' }, 'rule 4'],
     ['outside', { [key('ipAddrs')]: '["192.0.2.1"]' }, 'lies in no IP pool'],
-  ])('with a wrong annotation (%s) tell the one who wrote it, in an event [err-annotations]', async (name, annotations, words) => {
-    await cluster.apply([podOf(name, { annotations })]);
-    const events = async (): Promise<string[]> =>
-      (await cluster.get('events', '--field-selector', `involvedObject.name=${name}`)).items.map(({ message }: Json) => message);
-    let last: string[] = [];
-    await until(
-      async () => (last = await events()).some((message) => message.includes(words)),
-      () => `an event says ${words}: ${JSON.stringify(last)}`,
-      60_000,
-    );
-    await cluster.kubectl('delete', 'pod', name, '--wait=false');
-  });
+  ])(
+    'with a wrong annotation (%s) tell the one who wrote it, in an event [err-annotations]',
+    async (name, annotations, words) => {
+      await cluster.apply([podOf(name, { annotations })]);
+      const events = async (): Promise<string[]> =>
+        (await cluster.get('events', '--field-selector', `involvedObject.name=${name}`)).items.map(
+          ({ message }: Json) => message,
+        );
+      let last: string[] = [];
+      await until(
+        async () => (last = await events()).some((message) => message.includes(words)),
+        () => `an event says ${words}: ${JSON.stringify(last)}`,
+        60_000,
+      );
+      await cluster.kubectl('delete', 'pod', name, '--wait=false');
+    },
+  );
 
   it('replaced under their name get their fixed address back at once', async () => {
     const annotations = { [key('ipAddrs')]: '["10.83.77.7"]' };
@@ -132,7 +162,8 @@ describe('pods with policy.type "orch"', () => {
         },
       },
     ]);
-    const uidOf = async (): Promise<string> => (await cluster.waitForPodsReady({ selector: 'app=db', count: 1 }))[0].metadata.uid;
+    const uidOf = async (): Promise<string> =>
+      (await cluster.waitForPodsReady({ selector: 'app=db', count: 1 }))[0].metadata.uid;
     const first = await uidOf();
     await cluster.kubectl('delete', 'pod', 'db-0', '--wait=false');
     await until(async () => (await uidOf().catch(() => first)) !== first, 'the pod is replaced', 60_000);
@@ -140,14 +171,17 @@ describe('pods with policy.type "orch"', () => {
     expect(ipsOf(again)[0]).toBe('10.83.77.7');
   });
 
-  it.each(['orch', 'kubernetes.io'])('have their rate limited as %s/ingress-bandwidth says [ann-bandwidth]', async (prefix) => {
-    const name = `slow-${prefix.replace('.', '-')}`;
-    const pod = await start(podOf(name, { annotations: { [`${prefix}/ingress-bandwidth`]: '10M' } }));
-    const node = cluster.nodes.find((each) => each.name === pod.spec.nodeName);
-    const link = (await endpointOf(name)).spec.interfaceName;
-    const [qdisc] = JSON.parse(await node!.machine.exec('tc', '-j', 'qdisc', 'show', 'dev', link));
-    expect(qdisc).toMatchObject({ kind: 'tbf' });
-  });
+  it.each(['orch', 'kubernetes.io'])(
+    'have their rate limited as %s/ingress-bandwidth says [ann-bandwidth]',
+    async (prefix) => {
+      const name = `slow-${prefix.replace('.', '-')}`;
+      const pod = await start(podOf(name, { annotations: { [`${prefix}/ingress-bandwidth`]: '10M' } }));
+      const node = cluster.nodes.find((each) => each.name === pod.spec.nodeName);
+      const link = (await endpointOf(name)).spec.interfaceName;
+      const [qdisc] = JSON.parse(await node!.machine.exec('tc', '-j', 'qdisc', 'show', 'dev', link));
+      expect(qdisc).toMatchObject({ kind: 'tbf' });
+    },
+  );
 });
 
 describe('host-local with pod CIDRs', () => {

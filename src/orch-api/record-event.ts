@@ -1,0 +1,32 @@
+import type { PodFacts } from '../model/pod.ts';
+import type { OrchApi } from './orch-api.ts';
+
+const EVENTS = { group: '', version: 'v1', plural: 'events' } as const;
+
+/** Writes a warning that `kubectl describe pod` shows. @throws store/unavailable, store/refused */
+export async function recordWarning(
+  api: OrchApi,
+  {
+    pod,
+    message,
+    at,
+    id,
+  }: { pod: Pick<PodFacts, 'namespace' | 'name' | 'uid'>; message: string; at: string; id: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, name, uid } = pod;
+  const event = {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name: `${name}.${id}`, namespace },
+    involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace, name, uid },
+    type: 'Warning',
+    reason: 'NetplugAnnotation',
+    message,
+    source: { component: 'netplug' },
+    firstTimestamp: at,
+    lastTimestamp: at,
+    count: 1,
+  };
+  await api.create({ ...EVENTS, namespace }, event, signal);
+}
