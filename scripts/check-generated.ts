@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ERRORS } from '../src/base/errors.ts';
+import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
 import { netconfReference } from '../src/netconf/reference.ts';
 import { netconfJsonSchema } from '../src/netconf/schema.ts';
 
@@ -9,6 +10,7 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
   'docs/netconf.md': netconfReference,
   'docs/schema/netconf.schema.json': () => `${JSON.stringify(netconfJsonSchema(), undefined, 2)}\n`,
+  'manifests/crds.yaml': crdManifestFile,
 };
 
 const isWriting = process.argv.includes('--write');

@@ -175,6 +175,12 @@ export const ERRORS = {
     retry: false,
     about: 'The resource still carries addresses that pods hold.',
   },
+  'resource/not-writable': {
+    cni: 155,
+    exit: 69,
+    retry: false,
+    about: 'The resource belongs to the orchestrator; netplug reads it and does not write it.',
+  },
   'cli/usage': {
     cni: 160,
     exit: 64,

@@ -51,5 +51,5 @@ export function writableKind(word: string): ResourceKind {
 }
 
 function column(title: string, show: (endpoint: WorkloadEndpoint) => string): Column<WorkloadEndpoint> {
-  return { title, isWide: false, show };
+  return { title, isWide: false, path: undefined, show };
 }

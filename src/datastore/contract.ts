@@ -8,7 +8,19 @@ import { handleOf, type NodeName } from '../model/names.ts';
 import { API_VERSION } from '../model/resource.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Cidr, formatCidr, parseCidr } from '../net/cidr.ts';
+import { compareEndpointIds } from './order.ts';
 import type { Change, Store, Stored } from './store.ts';
+
+/** What a datastore can hold, where they differ: the suite proves the same of each in the terms it knows. */
+export interface StoreTraits {
+  /** Names of resources and nodes: any text, or only what the orchestrator's API takes. */
+  readonly names: 'any' | 'dns';
+  /** Who writes Node resources: the store, or the orchestrator (`putNode` then stands in for it). */
+  readonly nodes: 'store' | 'orchestrator';
+  /** Whether endpoints stand by themselves, or on the pods they belong to (`podOf` then makes these first). */
+  readonly endpoints: 'alone' | 'on pods';
+}
+const PLAIN: StoreTraits = { names: 'any', nodes: 'store', endpoints: 'alone' };
 
 /** One empty datastore per test, seen through as many stores as there are processes. */
 export interface StoreFixture extends AsyncDisposable {
@@ -23,9 +35,12 @@ export interface StoreFixture extends AsyncDisposable {
       | { readonly endpoint: EndpointId }
       | { readonly kind: ResourceKind; readonly name: string },
   ): Promise<void>;
+  /** Makes the node where the orchestrator owns nodes. */
+  putNode?(name: string): Promise<void>;
+  /** Makes the pod of an endpoint where there is none without; returns the endpoint as the store will tell it. */
+  podOf?(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
 }
 
-const [a, b, c] = ['node-a', 'node/b %', 'nœud-c'] as [NodeName, NodeName, NodeName];
 const never = new AbortController().signal;
 const at = (text: string): Cidr => parseCidr(text);
 
@@ -51,13 +66,13 @@ const holder = (id: string, node: NodeName): Allocation => {
   return { id, node, ...attachment, handle: handleOf(attachment), at: '2026-01-01T00:00:00Z', chosenBy: 'request' };
 };
 
-const endpoint = (name: string, more: { node?: string; namespace?: string; mac?: string } = {}): WorkloadEndpoint => ({
+const cniEndpoint = (name: string, more: { node: string; namespace?: string; mac?: string }): WorkloadEndpoint => ({
   apiVersion: API_VERSION,
   kind: 'WorkloadEndpoint',
   metadata: { name, namespace: more.namespace ?? 'default' },
   spec: {
     orchestrator: 'cni',
-    node: more.node ?? a,
+    node: more.node,
     network: 'my net/ü',
     containerID: 'c1',
     endpoint: 'eth0',
@@ -80,7 +95,17 @@ async function expectCode(code: NetplugError['code'], promise: Promise<unknown>)
 }
 
 /** Registers the suite for one kind of datastore. */
-export function storeContract(name: string, makeFixture: () => Promise<StoreFixture>): void {
+export function storeContract(
+  name: string,
+  makeFixture: () => Promise<StoreFixture>,
+  traits: StoreTraits = PLAIN,
+): void {
+  const isDns = traits.names === 'dns';
+  // A decoder gives the brand elsewhere; here any text stands for a node.
+  const [a, b, c] = (
+    isDns ? ['node-a', `b.${'long.'.repeat(15)}node`, 'node-c'] : ['node-a', 'node/b %', 'nœud-c']
+  ) as [NodeName, NodeName, NodeName];
+  const named = (text: string, dns: string): string => (isDns ? dns : text);
   describe(`the ${name} datastore`, () => {
     let fixture: StoreFixture;
     let store: Store;
@@ -107,6 +132,13 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
     };
     const commit = async (...changes: Change[]): Promise<void> => {
       expect(await store.commit(changes, never)).toBe('committed');
+    };
+    const endpoint = async (
+      text: string,
+      more: { node?: string; namespace?: string; mac?: string } = {},
+    ): Promise<WorkloadEndpoint> => {
+      const made = cniEndpoint(text, { node: a, ...more });
+      return fixture.podOf === undefined ? made : fixture.podOf(made);
     };
     const block = async (cidr: string): Promise<Stored<IpBlock>> => {
       const [found] = await store.getBlocks([at(cidr)], never);
@@ -300,13 +332,13 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
         const from = await storedPool();
         const before = await createdBlock('10.0.0.0/26', a, from);
         const taken = update(before, takeSlot(before.value, 0, holder('x', a)));
-        const put: Change = { kind: 'put-endpoint', endpoint: endpoint('e') };
+        const put: Change = { kind: 'put-endpoint', endpoint: await endpoint('e') };
         await commit(taken, put);
         const second: Change = { kind: 'create-block', block: emptyBlock(at('10.0.0.64/26'), a), pool: from };
-        const newer: Change = { kind: 'put-endpoint', endpoint: endpoint('e', { mac: '0a:00:00:00:00:02' }) };
+        const newer: Change = { kind: 'put-endpoint', endpoint: await endpoint('e', { mac: '0a:00:00:00:00:02' }) };
         expect(await store.commit([newer, second, taken], never)).toBe('conflict');
         expect((await store.listBlocks(never)).blocks).toHaveLength(1);
-        expect((await view(a, endpointIdOf(endpoint('e')))).endpoint?.value).toEqual(endpoint('e'));
+        expect((await view(a, endpointIdOf(await endpoint('e')))).endpoint?.value).toEqual(await endpoint('e'));
       });
 
       it('of many changes is one', async () => {
@@ -316,7 +348,7 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
             const made = takeSlot(emptyBlock(at(cidr), a), 0, holder(cidr, b));
             return { kind: 'create-block', block: made, pool: from };
           }),
-          { kind: 'put-endpoint', endpoint: endpoint('e') },
+          { kind: 'put-endpoint', endpoint: await endpoint('e') },
         );
         expect((await view(a)).owned).toHaveLength(2);
         expect((await view(b)).borrowed).toHaveLength(2);
@@ -335,26 +367,26 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
 
     describe('endpoints', () => {
       it('are found by node, namespace and name, whatever characters these hold', async () => {
-        const odd = endpoint('a/b %2F é-', { node: b, namespace: 'my ns/ü' });
-        const plain = endpoint('a', { node: b, namespace: 'my ns' });
+        const odd = await endpoint(named('a/b %2F é-', 'a-b.c'), { node: b, namespace: named('my ns/ü', 'my-ns') });
+        const plain = await endpoint('a', { node: b, namespace: named('my ns', 'my') });
         await commit({ kind: 'put-endpoint', endpoint: odd }, { kind: 'put-endpoint', endpoint: plain });
         expect((await view(a, endpointIdOf(odd))).endpoint?.value).toEqual(odd);
-        expect((await view(a, endpointIdOf(endpoint('other')))).endpoint).toBeUndefined();
+        expect((await view(a, endpointIdOf(await endpoint('other')))).endpoint).toBeUndefined();
         expect((await view(a)).endpoint).toBeUndefined();
       });
 
       it('are overwritten by the newest attachment', async () => {
-        const newer = endpoint('e', { mac: '0a:00:00:00:00:02' });
-        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
+        const newer = await endpoint('e', { mac: '0a:00:00:00:00:02' });
+        await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
         await commit({ kind: 'put-endpoint', endpoint: newer });
         expect((await view(a, endpointIdOf(newer))).endpoint?.value).toEqual(newer);
       });
 
       it('that were written again are not deleted by a late release', async () => {
-        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
-        const { endpoint: before } = await view(a, endpointIdOf(endpoint('e')));
+        await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
+        const { endpoint: before } = await view(a, endpointIdOf(await endpoint('e')));
         if (before === undefined) throw new Error('not stored');
-        await commit({ kind: 'put-endpoint', endpoint: endpoint('e') });
+        await commit({ kind: 'put-endpoint', endpoint: await endpoint('e') });
         expect(await store.commit([{ kind: 'delete-endpoint', before }], never)).toBe('conflict');
         const [now] = (await store.listEndpoints(a, never)).endpoints;
         if (now === undefined) throw new Error('deleted');
@@ -362,46 +394,65 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
         expect(await store.listEndpoints(undefined, never)).toEqual({ endpoints: [], problems: [] });
       });
 
+      if (traits.endpoints === 'on pods') {
+        it('without a pod are not kept, and that is no failure', async () => {
+          const alone = cniEndpoint('alone', { node: a });
+          await commit({ kind: 'put-endpoint', endpoint: alone });
+          expect((await view(a, endpointIdOf(alone))).endpoint).toBeUndefined();
+          await commit({ kind: 'delete-endpoint', before: { value: alone, version: '' } });
+        });
+      }
+
       it('that cannot be read are a problem, not a failure, where others are listed too', async () => {
-        for (const name of ['d', 'e']) await commit({ kind: 'put-endpoint', endpoint: endpoint(name) });
-        await fixture.damage({ endpoint: endpointIdOf(endpoint('d')) });
+        for (const name of ['d', 'e']) await commit({ kind: 'put-endpoint', endpoint: await endpoint(name) });
+        await fixture.damage({ endpoint: endpointIdOf(await endpoint('d')) });
         const { endpoints, problems } = await store.listEndpoints(a, never);
         expect([endpoints.length, problems.length]).toEqual([1, 1]);
       });
 
       it('are listed for one node or all, ordered by namespace and name, over several pages', async () => {
         const all = [
-          endpoint('a', { namespace: 'ns-1', node: c }),
-          endpoint('b', { namespace: 'ns-1', node: a }),
-          endpoint('b b', { namespace: 'ns-1', node: b }),
-          endpoint('a', { namespace: 'ns-2', node: a }),
-          endpoint('é', { namespace: 'ns-2', node: c }),
-        ];
+          await endpoint('a', { namespace: 'ns-1', node: c }),
+          await endpoint('b', { namespace: 'ns-1', node: a }),
+          await endpoint(named('b b', 'b-b'), { namespace: 'ns-1', node: b }),
+          await endpoint('a', { namespace: 'ns-2', node: a }),
+          await endpoint(named('é', 'e'), { namespace: 'ns-2', node: c }),
+        ].sort((x, y) => compareEndpointIds(endpointIdOf(x), endpointIdOf(y)));
+        const ofA = all.filter(({ spec }) => spec.node === a);
+        expect(ofA).toHaveLength(2);
         for (const made of [...all].reverse()) await commit({ kind: 'put-endpoint', endpoint: made });
         expect((await store.listEndpoints(undefined, never)).endpoints.map(({ value }) => value)).toEqual(all);
-        expect((await store.listEndpoints(a, never)).endpoints.map(({ value }) => value)).toEqual([all[1], all[3]]);
+        expect((await store.listEndpoints(a, never)).endpoints.map(({ value }) => value)).toEqual(ofA);
         expect((await store.listEndpoints('node' as NodeName, never)).endpoints).toEqual([]);
       });
     });
 
     describe('resources', () => {
       it('get an identity and a version, and are found under any name', async () => {
-        const made = await store.createResource(pool('blue/green % é'), never);
+        const poolName = named('blue/green % é', 'blue.green');
+        const made = await store.createResource(pool(poolName), never);
         expect(made.metadata).toMatchObject({
-          name: 'blue/green % é',
+          name: poolName,
           uid: expect.stringMatching(/./) as string,
           creationTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
           resourceVersion: expect.stringMatching(/./) as string,
         });
-        expect(await other.findResource('IPPool', 'blue/green % é', never)).toEqual(made);
-        expect(await other.findResource('Node', 'blue/green % é', never)).toBeUndefined();
-        await expectCode('resource/exists', store.createResource(pool('blue/green % é'), never));
+        expect(await other.findResource('IPPool', poolName, never)).toEqual(made);
+        expect(await other.findResource('Node', poolName, never)).toBeUndefined();
+        await expectCode('resource/exists', store.createResource(pool(poolName), never));
       });
 
       it('are listed ordered by name, over several pages', async () => {
-        for (const made of ['c', 'a', 'b/1', 'é', 'B']) await store.createResource(pool(made), never);
+        const names = ['c', 'a', named('b/1', 'b.1'), named('é', 'e'), named('B', '0')];
+        for (const made of names) await store.createResource(pool(made), never);
         const { resources, problems } = await store.listResources('IPPool', never);
-        expect(resources.map(({ metadata }) => metadata.name)).toEqual(['B', 'a', 'b/1', 'c', 'é']);
+        expect(resources.map(({ metadata }) => metadata.name)).toEqual([
+          named('B', '0'),
+          'a',
+          named('b/1', 'b.1'),
+          'c',
+          named('é', 'e'),
+        ]);
         expect(problems).toEqual([]);
         expect((await store.listResources('IPReservation', never)).resources).toEqual([]);
       });
@@ -425,7 +476,8 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
 
       it('given with a version are changed only at that version', async () => {
         const made = await store.createResource(pool('blue'), never);
-        const newer = await store.updateResource(made, never);
+        const changed = { ...pool('blue'), metadata: made.metadata, spec: { ...pool('blue').spec, disabled: true } };
+        const newer = await store.updateResource(changed, never);
         expect(newer.metadata.resourceVersion).not.toBe(made.metadata.resourceVersion);
         await expectCode('resource/changed', store.updateResource(made, never));
         const odd = { ...made, metadata: { ...made.metadata, resourceVersion: 'not a version' } };
@@ -459,7 +511,11 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
         await storedPool('a');
         const made = { apiVersion: API_VERSION, metadata: { name: 'r' } } as const;
         await store.createResource({ ...made, kind: 'IPReservation', spec: { reservedCIDRs: ['10.0.0.0/30'] } }, never);
-        const node = await store.createResource({ ...made, kind: 'Node', metadata: { name: b }, spec: {} }, never);
+        const written = { ...made, kind: 'Node', metadata: { name: b }, spec: {} } as const;
+        if (fixture.putNode === undefined) await store.createResource(written, never);
+        else await fixture.putNode(b);
+        const node = await store.findResource('Node', b, never);
+        expect(node).toMatchObject({ metadata: { name: b, uid: expect.stringMatching(/./) as string } });
         const before = await view(b);
         expect(before.pools.map(({ value }) => value.metadata.name)).toEqual(['a', 'b']);
         expect(before.pools.map(({ value, version }) => value.metadata.resourceVersion === version)).toEqual([
@@ -474,6 +530,17 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
         await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
         expect((await view(a)).config).toEqual(spec);
       });
+
+      if (traits.nodes === 'orchestrator') {
+        it('of kind Node belong to the orchestrator', async () => {
+          const node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: a }, spec: {} } as const;
+          await expectCode('resource/not-writable', store.createResource(node, never));
+          await expectCode('resource/not-writable', store.updateResource(node, never));
+          await expectCode('resource/not-writable', store.deleteResource({ kind: 'Node', name: a }, never));
+          await fixture.putNode?.(a);
+          expect((await store.listResources('Node', never)).resources).toHaveLength(1);
+        });
+      }
 
       it('that cannot be read are a problem, and can be replaced or deleted', async () => {
         for (const made of ['a', 'b', 'c']) await store.createResource(pool(made), never);
@@ -492,7 +559,7 @@ export function storeContract(name: string, makeFixture: () => Promise<StoreFixt
     describe('a signal', () => {
       it('that ended before does not let a call do anything', async () => {
         const over = AbortSignal.abort();
-        const put: Change = { kind: 'put-endpoint', endpoint: endpoint('e') };
+        const put: Change = { kind: 'put-endpoint', endpoint: await endpoint('e') };
         await expectCode('store/unavailable', store.commit([put], over));
         await expectCode('store/unavailable', store.readNodeView(a, undefined, over));
         await expectCode('store/unavailable', store.ping(over));

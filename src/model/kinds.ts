@@ -13,6 +13,8 @@ export interface Column<R> {
   readonly title: string;
   /** Whether only the wide table has it. */
   readonly isWide: boolean;
+  /** Where in the resource it stands; undefined for what the orchestrator's own tools show anyway. */
+  readonly path: string | undefined;
   readonly show: (resource: R) => string;
 }
 
@@ -30,32 +32,35 @@ export const KINDS: { readonly [K in ResourceKind]: KindInfo<ResourceOf<K>> } = 
     shortNames: ['ipp', 'ipps', 'pool', 'pools'],
     scope: 'cluster',
     columns: [
-      column('NAME', nameOf),
-      column('CIDR', ({ spec }) => spec.cidr),
-      column('SELECTOR', ({ spec }) => spec.nodeSelector),
-      wide('NAT', ({ spec }) => String(spec.natOutgoing)),
-      wide('IPIPMODE', ({ spec }) => spec.ipipMode),
-      wide('VXLANMODE', ({ spec }) => spec.vxlanMode),
-      wide('BLOCKSIZE', ({ spec }) => String(spec.blockSize)),
-      wide('DISABLED', ({ spec }) => String(spec.disabled)),
-      wide('DISABLEBGPEXPORT', ({ spec }) => String(spec.disableBGPExport)),
-      wide('USES', ({ spec }) => spec.allowedUses.join(',')),
+      column('NAME', undefined, nameOf),
+      column('CIDR', 'spec.cidr', ({ spec }) => spec.cidr),
+      column('SELECTOR', 'spec.nodeSelector', ({ spec }) => spec.nodeSelector),
+      wide('NAT', 'spec.natOutgoing', ({ spec }) => String(spec.natOutgoing)),
+      wide('IPIPMODE', 'spec.ipipMode', ({ spec }) => spec.ipipMode),
+      wide('VXLANMODE', 'spec.vxlanMode', ({ spec }) => spec.vxlanMode),
+      wide('BLOCKSIZE', 'spec.blockSize', ({ spec }) => String(spec.blockSize)),
+      wide('DISABLED', 'spec.disabled', ({ spec }) => String(spec.disabled)),
+      wide('DISABLEBGPEXPORT', 'spec.disableBGPExport', ({ spec }) => String(spec.disableBGPExport)),
+      wide('USES', 'spec.allowedUses', ({ spec }) => spec.allowedUses.join(',')),
     ],
   },
   IPReservation: {
     plural: 'ipreservations',
     shortNames: ['reservation', 'reservations'],
     scope: 'cluster',
-    columns: [column('NAME', nameOf), wide('CIDRS', ({ spec }) => spec.reservedCIDRs.join(','))],
+    columns: [
+      column('NAME', undefined, nameOf),
+      wide('CIDRS', 'spec.reservedCIDRs', ({ spec }) => spec.reservedCIDRs.join(',')),
+    ],
   },
   IPAMConfiguration: {
     plural: 'ipamconfigurations',
     shortNames: ['ipamconfig', 'ipamconfigs'],
     scope: 'cluster',
     columns: [
-      column('NAME', nameOf),
-      column('STRICTAFFINITY', ({ spec }) => String(spec.strictAffinity)),
-      column('MAXBLOCKSPERNODE', ({ spec }) => String(spec.maxBlocksPerNode)),
+      column('NAME', undefined, nameOf),
+      column('STRICTAFFINITY', 'spec.strictAffinity', ({ spec }) => String(spec.strictAffinity)),
+      column('MAXBLOCKSPERNODE', 'spec.maxBlocksPerNode', ({ spec }) => String(spec.maxBlocksPerNode)),
     ],
   },
   Node: {
@@ -63,9 +68,9 @@ export const KINDS: { readonly [K in ResourceKind]: KindInfo<ResourceOf<K>> } = 
     shortNames: ['no', 'nos'],
     scope: 'cluster',
     columns: [
-      column('NAME', nameOf),
-      wide('ADDRESSES', ({ spec }) => (spec.addresses ?? []).map(({ address }) => address).join(',')),
-      wide('LABELS', ({ metadata }) =>
+      column('NAME', undefined, nameOf),
+      wide('ADDRESSES', 'spec.addresses', ({ spec }) => (spec.addresses ?? []).map(({ address }) => address).join(',')),
+      wide('LABELS', 'metadata.labels', ({ metadata }) =>
         Object.entries(metadata.labels ?? {})
           .map(([key, value]) => `${key}=${value}`)
           .join(','),
@@ -88,10 +93,10 @@ function nameOf({ metadata }: AnyResource): string {
   return metadata.name;
 }
 
-function column<R>(title: string, show: (resource: R) => string): Column<R> {
-  return { title, isWide: false, show };
+function column<R>(title: string, path: string | undefined, show: (resource: R) => string): Column<R> {
+  return { title, isWide: false, path, show };
 }
 
-function wide<R>(title: string, show: (resource: R) => string): Column<R> {
-  return { title, isWide: true, show };
+function wide<R>(title: string, path: string, show: (resource: R) => string): Column<R> {
+  return { title, isWide: true, path, show };
 }

@@ -47,6 +47,7 @@ function isQualifiedName(text: string): boolean {
   return parts.length <= 2 && name !== '' && isLabelValue(name) && (prefix === undefined || isDnsSubdomain(prefix));
 }
 
-function isLabelValue(text: string): boolean {
+/** What the orchestrator takes as the value of a label. */
+export function isLabelValue(text: string): boolean {
   return text === '' || (text.length <= 63 && /^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/.test(text));
 }

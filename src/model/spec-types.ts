@@ -18,6 +18,8 @@ export const CidrText = v.pipe(
     addIssue({ message });
     return NEVER;
   }),
+  // What the orchestrator's API calls the same thing.
+  v.metadata({ format: 'cidr' }),
 );
 
 /** A CIDR, or one address, which becomes a CIDR of its own. */

@@ -51,6 +51,21 @@ export function endpointName(parts: {
     .join('-');
 }
 
+/** What `endpointName` joined; undefined for a text that it did not make. */
+export function parseEndpointName(
+  name: string,
+): { node: string; orchestrator: string; workload: string; endpoint: string } | undefined {
+  // No name may hold a NUL, so that it can stand for a doubled `-` meanwhile.
+  const parts = name
+    .replaceAll('--', '\0')
+    .split('-')
+    .map((part) => part.replaceAll('\0', '-'));
+  const [node, orchestrator, workload, endpoint] = parts;
+  if (node === undefined || orchestrator === undefined || workload === undefined || endpoint === undefined)
+    return undefined;
+  return parts.length === 4 ? { node, orchestrator, workload, endpoint } : undefined;
+}
+
 export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
   return { node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name };
 }

@@ -2,7 +2,7 @@ import { type Client, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
-import { outOfTime } from '../out-of-time.ts';
+import { outOfTime } from '../../base/out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import { KV, type RangeResponse, type TxnRequest, type TxnResponse } from './gen/etcd_pb.js';
 import { Http2Connection } from './http2-connection.ts';

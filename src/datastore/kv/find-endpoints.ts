@@ -1,7 +1,7 @@
 import { Resolver } from 'node:dns/promises';
 import { errnoOf, NetplugError } from '../../base/errors.ts';
 import type { KvEndpoints } from '../../netconf/connection.ts';
-import { outOfTime } from '../out-of-time.ts';
+import { outOfTime } from '../../base/out-of-time.ts';
 
 /**
  * The origins to talk to, best first.

@@ -7,7 +7,7 @@ import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import { compareEndpointIds } from '../order.ts';
-import { outOfTime } from '../out-of-time.ts';
+import { outOfTime } from '../../base/out-of-time.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
 import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';

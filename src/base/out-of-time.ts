@@ -1,4 +1,4 @@
-import { NetplugError } from '../base/errors.ts';
+import { NetplugError } from './errors.ts';
 
 /** The error for a signal that ended the wait: its own reason when that is ours, otherwise `store/unavailable`. */
 export function outOfTime(signal: AbortSignal, doing: string): NetplugError {

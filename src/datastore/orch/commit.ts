@@ -1,0 +1,117 @@
+import { never } from '../../base/errors.ts';
+import { KINDS } from '../../model/kinds.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import { compareCidrs } from '../../net/cidr.ts';
+import type { OrchApi } from '../../orch-api/orch-api.ts';
+import { isObjectName } from '../../orch-api/paths.ts';
+import type { Change, Outcome, Stored } from '../store.ts';
+import { clearEndpoint, writeEndpoint } from './pod-writes.ts';
+import { type BlockWrite, takeBack, type Written, writeBlock } from './write-block.ts';
+
+/** Taking back has time of its own: the caller's may be over. */
+const UNDO_MS = 10_000;
+export const POOLS = { group: 'netplug.io', version: 'v3', plural: KINDS.IPPool.plural } as const;
+
+/** What a commit does, by kind: each part names what it expects. */
+interface Parts {
+  readonly blocks: BlockWrite[];
+  /** Pools that blocks are made from. */
+  readonly pools: Stored<IpPool>[];
+  readonly gonePools: Stored<IpPool>[];
+  readonly endpoints: Extract<Change, { kind: 'put-endpoint' }>[];
+  readonly goneEndpoints: Extract<Change, { kind: 'delete-endpoint' }>[];
+}
+
+/**
+ * Carries out changes without a transaction, in an order in which a crash at any point leaves nothing wrong:
+ * an endpoint goes before its addresses may be given to others, and comes after the blocks say that they are its own.
+ * The blocks decide. They are written in the order of their CIDRs, so that two writers of the same blocks meet at the
+ * first; when a later one is lost, the earlier ones are taken back. What a crash leaves in between carries its handle,
+ * and the next ADD of the same attachment, DEL or GC finds it.
+ */
+export async function commitChanges(
+  parts: { readonly api: OrchApi; readonly newId: () => string },
+  changes: readonly Change[],
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const { api, newId } = parts;
+  const { blocks, pools, gonePools, endpoints, goneEndpoints } = partsOf(changes);
+  for (const { before } of goneEndpoints) {
+    if ((await clearEndpoint(api, before, signal)) === 'conflict') return 'conflict';
+  }
+  const written: Written[] = [];
+  const outcome = await decide(api, { blocks, pools, gonePools, written }, signal);
+  if (outcome === 'conflict') {
+    const undoSignal = AbortSignal.timeout(UNDO_MS);
+    for (const write of written.reverse()) await takeBack(api, write, undoSignal);
+    return 'conflict';
+  }
+  for (const { endpoint } of endpoints) await writeEndpoint(api, { endpoint, id: newId() }, signal);
+  return 'committed';
+}
+
+async function decide(
+  api: OrchApi,
+  {
+    blocks,
+    pools,
+    gonePools,
+    written,
+  }: Pick<Parts, 'blocks' | 'pools' | 'gonePools'> & { readonly written: Written[] },
+  signal: AbortSignal,
+): Promise<Outcome> {
+  for (const write of blocks.sort((a, b) => compareCidrs(a.cidr, b.cidr))) {
+    const done = await writeBlock(api, write, signal);
+    if (done === 'conflict') return 'conflict';
+    written.push(done);
+  }
+  // A pool that goes away is disabled first and its blocks are listed after that. So either its version has changed by
+  // now and our block is taken back, or our block was there before it was disabled and the listing sees it.
+  for (const pool of new Map(pools.map((each) => [each.value.metadata.name, each])).values()) {
+    if (!(await isUnchanged(api, pool, signal))) return 'conflict';
+  }
+  for (const pool of gonePools) {
+    const { name } = pool.value.metadata;
+    const preconditions = { resourceVersion: pool.version };
+    const answer = await api.delete({ collection: POOLS, name, preconditions }, signal);
+    if (answer.outcome !== 'ok' && !(answer.outcome === 'not-found' && answer.mayBeOurs)) return 'conflict';
+  }
+  return 'committed';
+}
+
+async function isUnchanged(api: OrchApi, pool: Stored<IpPool>, signal: AbortSignal): Promise<boolean> {
+  const { name } = pool.value.metadata;
+  if (!isObjectName(name)) return false;
+  const answer = await api.get(POOLS, name, signal);
+  return answer.outcome === 'ok' && answer.value.metadata.resourceVersion === pool.version;
+}
+
+function partsOf(changes: readonly Change[]): Parts {
+  const parts: Parts = { blocks: [], pools: [], gonePools: [], endpoints: [], goneEndpoints: [] };
+  for (const change of changes) {
+    switch (change.kind) {
+      case 'create-block':
+        parts.blocks.push({ cidr: change.block.cidr, before: undefined, after: change.block });
+        parts.pools.push(change.pool);
+        break;
+      case 'update-block':
+        parts.blocks.push({ cidr: change.after.cidr, before: change.before, after: change.after });
+        break;
+      case 'delete-block':
+        parts.blocks.push({ cidr: change.before.value.cidr, before: change.before, after: undefined });
+        break;
+      case 'put-endpoint':
+        parts.endpoints.push(change);
+        break;
+      case 'delete-endpoint':
+        parts.goneEndpoints.push(change);
+        break;
+      case 'delete-pool':
+        parts.gonePools.push(change.before);
+        break;
+      default:
+        never(change);
+    }
+  }
+  return parts;
+}

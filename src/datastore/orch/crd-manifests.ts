@@ -1,0 +1,105 @@
+import { stringify } from 'yaml';
+import { KINDS } from '../../model/kinds.ts';
+import { API_VERSION } from '../../model/resource.ts';
+import { blockSchema, type CustomKind, resourceSchema, type StructuralSchema } from './crd-schemas.ts';
+
+/** One object as `kubectl apply` takes it. */
+export type Manifest = Readonly<Record<string, unknown>>;
+
+interface PrinterColumn {
+  readonly name: string;
+  readonly type: string;
+  readonly jsonPath: string;
+  /** Above 0 only the wide table has it. */
+  readonly priority?: number;
+}
+
+interface Definition {
+  readonly kind: string;
+  readonly plural: string;
+  readonly shortNames: readonly string[];
+  readonly schema: StructuralSchema;
+  readonly columns: readonly PrinterColumn[];
+}
+
+const [GROUP = '', VERSION = ''] = API_VERSION.split('/');
+/** `kubectl get netplug` lists all kinds of the category. */
+const CATEGORY = 'netplug';
+const AGE: PrinterColumn = { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' };
+
+const BLOCK_COLUMNS: readonly PrinterColumn[] = [
+  { name: 'CIDR', type: 'string', jsonPath: '.spec.cidr' },
+  { name: 'Node', type: 'string', jsonPath: '.spec.node' },
+  { name: 'Free', type: 'string', jsonPath: '.spec.free', priority: 1 },
+];
+
+/** The definitions of every custom resource of netplug, made from the declarations that netplug reads them by. */
+export function crdManifests(): readonly Manifest[] {
+  const kinds = ['IPAMConfiguration', 'IPPool', 'IPReservation'] as const;
+  return [
+    crd({ kind: 'IPBlock', plural: 'ipblocks', shortNames: ['ipb'], schema: blockSchema(), columns: BLOCK_COLUMNS }),
+    ...kinds.map((kind) => {
+      const { plural, shortNames } = KINDS[kind];
+      return crd({ kind, plural, shortNames, schema: resourceSchema(kind), columns: columnsOf(kind) });
+    }),
+  ];
+}
+
+/** The manifest file. */
+export function crdManifestFile(): string {
+  const note = '# Made by scripts/check-generated.ts from src/model: change the declarations there.\n';
+  return `${note}${crdManifests()
+    .map((manifest) => `---\n${stringify(manifest, { lineWidth: 0, aliasDuplicateObjects: false })}`)
+    .join('')}`;
+}
+
+function crd({ kind, plural, shortNames, schema, columns }: Definition): Manifest {
+  const singular = kind.toLowerCase();
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${GROUP}` },
+    spec: {
+      group: GROUP,
+      scope: 'Cluster',
+      names: { kind, listKind: `${kind}List`, plural, singular, shortNames: [...shortNames], categories: [CATEGORY] },
+      versions: [
+        {
+          name: VERSION,
+          served: true,
+          storage: true,
+          schema: { openAPIV3Schema: schema },
+          additionalPrinterColumns: [...columns, AGE],
+        },
+      ],
+    },
+  };
+}
+
+/** The columns that netplugctl shows; the name is kubectl's own first one. */
+function columnsOf(kind: CustomKind): PrinterColumn[] {
+  return KINDS[kind].columns.flatMap(({ title, path, isWide }) =>
+    path === undefined
+      ? []
+      : [
+          {
+            name: title,
+            type: columnType(kind, path),
+            jsonPath: `.${path}`,
+            ...(isWide ? { priority: 1 } : {}),
+          },
+        ],
+  );
+}
+
+function columnType(kind: CustomKind, path: string): string {
+  // Each step of a schema is an object of properties; what is none ends the way.
+  let schema: unknown = resourceSchema(kind);
+  for (const key of path.split('.')) schema = propertyOf(propertyOf(schema, 'properties'), key);
+  const type = propertyOf(schema, 'type');
+  return type === 'integer' || type === 'boolean' || type === 'number' ? type : 'string';
+}
+
+function propertyOf(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, key)?.value : undefined;
+}

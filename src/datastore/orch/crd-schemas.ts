@@ -1,0 +1,143 @@
+import { type ConversionConfig, type JsonSchema, toJsonSchema } from '@valibot/to-json-schema';
+import * as v from 'valibot';
+import { IP_POOL_FIELDS } from '../../model/ip-pool.ts';
+import { IP_RESERVATION_FIELDS } from '../../model/ip-reservation.ts';
+import { IPAM_CONFIGURATION_FIELDS, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
+import type { ResourceKind } from '../../model/kinds.ts';
+
+/** A structural schema: the part of OpenAPI v3 that the API keeps custom resources by. */
+export type StructuralSchema = Readonly<Record<string, unknown>>;
+/** Kinds that are custom resources; nodes are the orchestrator's own. */
+export type CustomKind = Exclude<ResourceKind, 'Node'>;
+
+const FIELDS: Readonly<Record<CustomKind, v.ObjectEntries>> = {
+  IPPool: IP_POOL_FIELDS,
+  IPReservation: IP_RESERVATION_FIELDS,
+  IPAMConfiguration: IPAM_CONFIGURATION_FIELDS,
+};
+
+/** What the API can check beyond types. Rules that it cannot are netplug's: such objects are reported and skipped. */
+const RULES: Readonly<
+  Partial<Record<CustomKind, { spec?: StructuralSchema; properties?: Record<string, StructuralSchema> }>>
+> = {
+  IPPool: {
+    spec: {
+      not: {
+        required: ['ipipMode', 'vxlanMode'],
+        properties: {
+          ipipMode: { enum: ['Always', 'CrossSubnet'] },
+          vxlanMode: { enum: ['Always', 'CrossSubnet'] },
+        },
+      },
+    },
+    properties: { blockSize: { minimum: 20, maximum: 128 } },
+  },
+};
+
+/** The schema of one kind, from the declarations that netplug itself reads resources by. */
+export function resourceSchema(kind: CustomKind): StructuralSchema {
+  const spec = structural(toJsonSchema(v.looseObject(FIELDS[kind]), CONVERSION));
+  const { spec: specRules = {}, properties: rules = {} } = RULES[kind] ?? {};
+  const properties = Object.fromEntries(
+    Object.entries(spec.properties).map(([field, schema]) => [
+      field,
+      { ...schema, ...saidOf(FIELDS[kind][field]), ...rules[field] },
+    ]),
+  );
+  const needsSpec = (spec.required ?? []).length > 0;
+  return {
+    type: 'object',
+    ...(needsSpec ? { required: ['spec'] } : {}),
+    properties: {
+      apiVersion: { type: 'string' },
+      kind: { type: 'string' },
+      metadata: kind === 'IPAMConfiguration' ? onlyName(IPAM_CONFIGURATION_NAME) : { type: 'object' },
+      // What a newer release wrote survives the older one.
+      spec: { ...spec, properties, ...specRules, 'x-kubernetes-preserve-unknown-fields': true },
+    },
+  };
+}
+
+/** Blocks are read by a decoder that never trusts them: the schema is for people, and against slips. */
+export function blockSchema(): StructuralSchema {
+  const text = { type: 'string' };
+  const allocation = {
+    type: 'object',
+    required: ['id', 'handle', 'node', 'network', 'containerId', 'ifName', 'at', 'chosenBy'],
+    properties: {
+      ...Object.fromEntries(['id', 'handle', 'node'].map((field) => [field, { ...text, minLength: 1 }] as const)),
+      ...Object.fromEntries(
+        ['network', 'containerId', 'ifName', 'namespace', 'pod', 'podUid', 'at', 'chosenBy'].map((field) => [
+          field,
+          text,
+        ]),
+      ),
+    },
+    'x-kubernetes-preserve-unknown-fields': true,
+  };
+  return {
+    type: 'object',
+    required: ['spec'],
+    properties: {
+      apiVersion: text,
+      kind: text,
+      metadata: { type: 'object' },
+      spec: {
+        type: 'object',
+        required: ['format', 'cidr', 'slots', 'free'],
+        properties: {
+          format: { type: 'integer', description: 'Form of the record.' },
+          cidr: { ...text, format: 'cidr', description: 'Range of the block.' },
+          node: { ...text, minLength: 1, description: 'Node that owns the block.' },
+          slots: {
+            type: 'object',
+            additionalProperties: allocation,
+            description: 'Who holds each address, by its place in the block.',
+          },
+          free: { ...text, description: 'Places that are free, next to be handed out first.' },
+        },
+        'x-kubernetes-preserve-unknown-fields': true,
+      },
+    },
+  };
+}
+
+/** Checks in code have no form in a schema; netplug makes them when it reads. */
+const CONVERSION: ConversionConfig = { typeMode: 'input', errorMode: 'ignore' };
+
+/** The conversion stops at the first transformation and misses what is said after it. */
+function saidOf(field: v.ObjectEntries[string] | undefined): StructuralSchema {
+  if (field === undefined || !('pipe' in field)) return {};
+  // Metadata is whatever a declaration says; the compiler knows none of it here.
+  const { format }: Readonly<Record<string, unknown>> = v.getMetadata(field);
+  const description = v.getDescription(field);
+  return {
+    ...(description === undefined ? {} : { description }),
+    ...(typeof format === 'string' ? { format } : {}),
+  };
+}
+
+interface SpecSchema extends StructuralSchema {
+  readonly properties: Readonly<Record<string, StructuralSchema>>;
+  readonly required?: readonly string[];
+}
+
+/** Leaves out what the API does not take in a schema, all the way down. */
+function structural({ properties = {}, required = [] }: JsonSchema): SpecSchema {
+  const clean = (part: unknown): unknown => {
+    if (typeof part !== 'object' || part === null) return part;
+    if (Array.isArray(part)) return part.map(clean);
+    return Object.fromEntries(
+      Object.entries(part)
+        .filter(([key]) => key !== 'additionalProperties')
+        .map(([key, value]) => [key, clean(value)]),
+    );
+  };
+  // An object in, an object out; the compiler does not follow the recursion.
+  const cleaned = clean(properties) as Record<string, StructuralSchema>;
+  return { type: 'object', properties: cleaned, ...(required.length === 0 ? {} : { required }) };
+}
+
+function onlyName(name: string): StructuralSchema {
+  return { type: 'object', properties: { name: { type: 'string', pattern: `^${name}$` } } };
+}

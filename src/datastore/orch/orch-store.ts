@@ -1,0 +1,104 @@
+import { systemRandom } from '../../base/random.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
+import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import { type EndpointId, endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { Cidr } from '../../net/cidr.ts';
+import type { OrchAccess } from '../../orch-api/access.ts';
+import { OrchApi, type OrchApiOptions } from '../../orch-api/orch-api.ts';
+import { compareEndpointIds } from '../order.ts';
+import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';
+import { commitChanges } from './commit.ts';
+import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
+import { getBlocks, listBlocks, listClaims, podEndpoints, readNodeView } from './read-blocks.ts';
+import { collectionOf } from './resource-objects.ts';
+import { sortOut } from './unreadable.ts';
+
+export type OrchStoreOptions = OrchApiOptions;
+
+/**
+ * The datastore in the API of the orchestrator: resources and blocks are custom resources, nodes the orchestrator's
+ * own, endpoints annotations of pods. Nothing is read or connected until the first call; close it with `await using`.
+ */
+export function openOrchStore(access: OrchAccess, options: OrchStoreOptions = {}): Store {
+  return new OrchStore(access, options);
+}
+
+class OrchStore implements Store {
+  readonly #api: OrchApi;
+  readonly #newId: () => string;
+
+  constructor(access: OrchAccess, options: OrchStoreOptions) {
+    const { random = systemRandom } = options;
+    this.#api = new OrchApi(access, options);
+    this.#newId = (): string => random.id();
+  }
+
+  async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
+    return readNodeView(this.#api, { node, endpoint }, signal);
+  }
+
+  async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
+    return listClaims(this.#api, within, signal);
+  }
+
+  async getBlocks(cidrs: readonly Cidr[], signal: AbortSignal): Promise<readonly Stored<IpBlock>[]> {
+    return getBlocks(this.#api, cidrs, signal);
+  }
+
+  async listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }> {
+    return listBlocks(this.#api, signal);
+  }
+
+  async commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
+    return commitChanges({ api: this.#api, newId: this.#newId }, changes, signal);
+  }
+
+  async listEndpoints(
+    node: NodeName | undefined,
+    signal: AbortSignal,
+  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }> {
+    const { good, problems } = sortOut(await podEndpoints(this.#api, node, signal), (each) => each);
+    const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
+    return { endpoints, problems };
+  }
+
+  async listResources<K extends ResourceKind>(
+    kind: K,
+    signal: AbortSignal,
+  ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
+    return listResources(this.#api, kind, signal);
+  }
+
+  async findResource<K extends ResourceKind>(
+    kind: K,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<ResourceOf<K> | undefined> {
+    return findResource(this.#api, { kind, name }, signal);
+  }
+
+  async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    return createResource(this.#api, resource, signal);
+  }
+
+  async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+    return updateResource(this.#api, resource, signal);
+  }
+
+  async deleteResource(
+    which: { kind: ResourceKind; name: string; resourceVersion?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    return deleteResource(this.#api, which, signal);
+  }
+
+  async ping(signal: AbortSignal): Promise<void> {
+    await this.#api.probe(collectionOf('IPAMConfiguration'), IPAM_CONFIGURATION_NAME, signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#api[Symbol.asyncDispose]();
+  }
+}

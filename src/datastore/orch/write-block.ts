@@ -1,0 +1,111 @@
+import { isDeepStrictEqual } from 'node:util';
+import { invariant, NetplugError } from '../../base/errors.ts';
+import { encodeBlock } from '../../model/ip-block-codec.ts';
+import { freeSlots, type IpBlock } from '../../model/ip-block.ts';
+import { type Cidr, formatCidr, sameCidr } from '../../net/cidr.ts';
+import type { Answer } from '../../orch-api/answers.ts';
+import type { ApiObject } from '../../orch-api/objects.ts';
+import type { OrchApi } from '../../orch-api/orch-api.ts';
+import type { Outcome, Stored } from '../store.ts';
+import {
+  blockObject,
+  BLOCKS,
+  type BlockVersion,
+  formatVersion,
+  parseVersion,
+  readBlock,
+  versionOf,
+} from './block-objects.ts';
+import { blockObjectName } from './names.ts';
+import { Unreadable } from './unreadable.ts';
+
+/** One block to be written: made when there is no `before`, deleted when there is no `after`. */
+export interface BlockWrite {
+  readonly cidr: Cidr;
+  readonly before: Stored<IpBlock> | undefined;
+  readonly after: IpBlock | undefined;
+}
+
+/** What taking a write back needs: the version that was written, none when the block is gone. */
+export interface Written extends BlockWrite {
+  readonly version: BlockVersion | undefined;
+}
+
+/** How often taking back is tried while others change the block. */
+const UNDO_TRIES = 16;
+
+/** Writes one block if it is still as it was read. The name decides creation, uid and resourceVersion the rest. */
+export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortSignal): Promise<Written | 'conflict'> {
+  const { cidr, before, after } = write;
+  invariant(
+    [before?.value, after].every((block) => block === undefined || sameCidr(block.cidr, cidr)),
+    'an update gives a block another CIDR',
+  );
+  if (after === undefined) {
+    if (before === undefined) return { ...write, version: undefined };
+    const name = blockObjectName(cidr);
+    const answer = await api.delete({ collection: BLOCKS, name, preconditions: parseVersion(before.version) }, signal);
+    const isGone = answer.outcome === 'ok' || (answer.outcome === 'not-found' && answer.mayBeOurs);
+    return isGone ? { ...write, version: undefined } : decided(answer, 'conflict');
+  }
+  if (before === undefined) {
+    return settle(api, { ...write, after, answer: await api.create(BLOCKS, blockObject(after), signal) }, signal);
+  }
+  const answer = await api.replace(BLOCKS, blockObject(after, parseVersion(before.version)), signal);
+  return settle(api, { ...write, after, answer }, signal);
+}
+
+/** Takes a write back: as it was when nobody wrote since, otherwise only the slots that the write took. */
+export async function takeBack(api: OrchApi, write: Written, signal: AbortSignal): Promise<void> {
+  const { cidr, before, after } = write;
+  const undone = await undoExactly(api, write, signal);
+  if (undone === 'committed' || after === undefined) return;
+  const old = new Set([...(before?.value.slots.values() ?? [])].map(({ id }) => id));
+  const taken = new Set([...after.slots.values()].map(({ id }) => id).filter((id) => !old.has(id)));
+  for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
+    const answer = await api.get(BLOCKS, blockObjectName(cidr), signal);
+    const now = answer.outcome === 'ok' ? readBlock(answer.value) : undefined;
+    if (now === undefined || now instanceof Unreadable) return;
+    const freed = freeSlots(now.value, taken);
+    if (freed === now.value) return;
+    if ((await writeBlock(api, { cidr, before: now, after: freed }, signal)) !== 'conflict') return;
+  }
+  throw new NetplugError(
+    'store/conflict',
+    `Cannot give block ${formatCidr(cidr)} back as it was: others keep changing it`,
+    { hint: 'The next ADD, DEL or "netplugctl ipam check" of the node finds what is left' },
+  );
+}
+
+async function undoExactly(
+  api: OrchApi,
+  { cidr, before, after, version }: Written,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const now =
+    after === undefined || version === undefined ? undefined : { value: after, version: formatVersion(version) };
+  const undone = await writeBlock(api, { cidr, before: now, after: before?.value }, signal);
+  return undone === 'conflict' ? 'conflict' : 'committed';
+}
+
+/**
+ * What an answer to a creation or an update means. After an unanswered try the conflict may be with that try itself:
+ * the block is read, and ours if it says what we wrote, for allocation ids never repeat.
+ */
+async function settle(
+  api: OrchApi,
+  { answer, ...write }: BlockWrite & { readonly after: IpBlock; readonly answer: Answer<ApiObject> },
+  signal: AbortSignal,
+): Promise<Written | 'conflict'> {
+  if (answer.outcome === 'ok') return { ...write, version: versionOf(answer.value) };
+  if (!answer.mayBeOurs) return decided(answer, 'conflict');
+  const now = await api.get(BLOCKS, blockObjectName(write.cidr), signal);
+  if (now.outcome !== 'ok' || !isDeepStrictEqual(now.value['spec'], encodeBlock(write.after))) return 'conflict';
+  return { ...write, version: versionOf(now.value) };
+}
+
+/** Lost races are outcomes; an object that the API finds invalid is our mistake. */
+function decided<T>(answer: Exclude<Answer<unknown>, { outcome: 'ok' }>, conflict: T): T {
+  invariant(answer.outcome !== 'invalid', `the API finds a block of ours invalid: ${answer.message}`);
+  return conflict;
+}

@@ -1,0 +1,33 @@
+import { NetplugError } from '../base/errors.ts';
+
+/** How to reach the API of the orchestrator. */
+export type OrchAccess =
+  /** A configuration file of the orchestrator's own tools; `apiRoot` stands in for the server it names. */
+  | { readonly from: 'file'; readonly path: string; readonly apiRoot?: string | undefined }
+  /** A URL alone: no credentials, and certificates as the machine trusts them. */
+  | { readonly from: 'api-root'; readonly url: string }
+  /** What the orchestrator puts into every pod: for the resident programs. */
+  | { readonly from: 'in-cluster'; readonly dir?: string };
+
+/** What reading an access takes from outside. */
+export interface AccessSurroundings {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
+/** The error for access that is configured wrongly; `what` names file, field and reason. */
+export function accessInvalid(what: string, hint: string, cause?: unknown): NetplugError {
+  return new NetplugError('store/config-invalid', `Cannot use the API of the orchestrator: ${what}`, { hint, cause });
+}
+
+export function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
+
+/** @throws store/config-invalid for what is no URL of a server */
+export function readServerUrl(text: string, field: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && ['http:', 'https:'].includes(url.protocol) && url.hostname !== '') return url;
+  throw accessInvalid(`${field} "${text}" is no URL of a server`, 'Write it as https://host:port');
+}

@@ -1,0 +1,100 @@
+import { type ErrorCode, NetplugError } from '../base/errors.ts';
+import { readStatus } from './objects.ts';
+import { describeCredential, type Session } from './session.ts';
+import type { RawAnswer } from './transport.ts';
+
+/** What callers decide on; everything else is an error. */
+export type Refusal = 'not-found' | 'exists' | 'conflict' | 'gone' | 'invalid';
+
+export type Answer<T> =
+  | { readonly outcome: 'ok'; readonly value: T }
+  | {
+      readonly outcome: Refusal;
+      /** In the API's own words. */
+      readonly message: string;
+      /** An earlier try of the same request went unanswered: what stands in the way may be its own work. */
+      readonly mayBeOurs: boolean;
+    };
+
+/** What one answer means. */
+export type Verdict =
+  | { readonly kind: 'ok'; readonly body: unknown }
+  | { readonly kind: 'refusal'; readonly outcome: Refusal; readonly message: string }
+  | { readonly kind: 'unauthorized'; readonly message: string }
+  | { readonly kind: 'forbidden'; readonly message: string }
+  /** The same request may succeed later. */
+  | {
+      readonly kind: 'transient';
+      readonly message: string;
+      readonly waitMs: number | undefined;
+      readonly isUnsent: boolean;
+    }
+  | { readonly kind: 'foreign'; readonly message: string };
+
+/** The one place where answers of the API become ours. */
+export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
+  const body = parseJson(text);
+  const said = readStatus(body);
+  const message = said?.message ?? (text.trim().split('\n')[0] ?? '').slice(0, 200);
+  if (status >= 200 && status < 300) {
+    return body === undefined ? { kind: 'foreign', message: 'the answer is no JSON' } : { kind: 'ok', body };
+  }
+  switch (status) {
+    case 401:
+      return { kind: 'unauthorized', message };
+    case 403:
+      return { kind: 'forbidden', message };
+    case 404:
+      // An API that knows the kind answers with a Status; one that does not, or a wrong server, with a page of text.
+      if (said?.reason !== 'NotFound' || /could not find the requested resource/.test(message)) {
+        return { kind: 'foreign', message: `it knows nothing of that kind (${message})` };
+      }
+      return { kind: 'refusal', outcome: 'not-found', message };
+    case 409:
+      return { kind: 'refusal', outcome: said?.reason === 'AlreadyExists' ? 'exists' : 'conflict', message };
+    case 410:
+      return { kind: 'refusal', outcome: 'gone', message };
+    case 400:
+    case 413:
+    case 422:
+      return { kind: 'refusal', outcome: 'invalid', message };
+  }
+  if (status !== 429 && status < 500) {
+    return { kind: 'foreign', message: `it answers with HTTP status ${String(status)} (${message})` };
+  }
+  const seconds = Number(headers['retry-after']);
+  return {
+    kind: 'transient',
+    message: `HTTP status ${String(status)}${message === '' ? '' : ` (${message})`}`,
+    waitMs: Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined,
+    // Turned away at the door: not even looked at.
+    isUnsent: status === 429,
+  };
+}
+
+/** The error for callers. */
+export function apiError(
+  code: Extract<ErrorCode, 'store/unavailable' | 'store/refused'>,
+  { reason, session, now, cause }: { reason: string; session: Session; now: number; cause?: unknown },
+): NetplugError {
+  const { host } = session.server;
+  const credential = describeCredential(session.credential, now);
+  return new NetplugError(code, `Cannot use the API of the orchestrator at ${session.server.origin}: ${reason}`, {
+    hint:
+      code === 'store/refused'
+        ? `Look at ${credential}, and at the rights its user has (manifests/rbac.yaml)`
+        : 'Look at the health of the API server and the way to it, then try again',
+    facts: { host, ...(code === 'store/refused' ? { credential } : {}) },
+    cause,
+  });
+}
+
+/** Undefined when the text is not JSON. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    if (cause instanceof SyntaxError) return undefined;
+    throw cause;
+  }
+}

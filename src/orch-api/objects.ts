@@ -1,0 +1,54 @@
+import * as v from 'valibot';
+
+const metadata = v.looseObject({
+  name: v.string(),
+  namespace: v.exactOptional(v.string()),
+  uid: v.exactOptional(v.string()),
+  resourceVersion: v.exactOptional(v.string()),
+  creationTimestamp: v.nullish(v.string()),
+  deletionTimestamp: v.nullish(v.string()),
+  labels: v.nullish(v.record(v.string(), v.string())),
+  annotations: v.nullish(v.record(v.string(), v.string())),
+});
+
+const apiObject = v.looseObject({ metadata });
+const apiList = v.looseObject({
+  metadata: v.looseObject({ continue: v.nullish(v.string()), resourceVersion: v.nullish(v.string()) }),
+  items: v.nullish(v.array(apiObject)),
+});
+const status = v.looseObject({
+  kind: v.literal('Status'),
+  message: v.nullish(v.string()),
+  reason: v.nullish(v.string()),
+});
+
+/** An object as the API tells it: only what every object has is known. */
+export type ApiObject = v.InferOutput<typeof apiObject>;
+export type ObjectMeta = ApiObject['metadata'];
+/** One page of a listing; `next` asks for the page after it. */
+export interface Page {
+  readonly items: readonly ApiObject[];
+  readonly next: string | undefined;
+}
+/** Why the API did not do as asked, in its own words. */
+export interface ApiStatus {
+  readonly message: string;
+  readonly reason: string;
+}
+
+export function readObject(raw: unknown): ApiObject | undefined {
+  const read = v.safeParse(apiObject, raw);
+  return read.success ? read.output : undefined;
+}
+
+export function readPage(raw: unknown): Page | undefined {
+  const read = v.safeParse(apiList, raw);
+  if (!read.success) return undefined;
+  const next = read.output.metadata.continue ?? '';
+  return { items: read.output.items ?? [], next: next === '' ? undefined : next };
+}
+
+export function readStatus(raw: unknown): ApiStatus | undefined {
+  const read = v.safeParse(status, raw);
+  return read.success ? { message: read.output.message ?? '', reason: read.output.reason ?? '' } : undefined;
+}

@@ -1,0 +1,27 @@
+/** One kind of object as it stands in URLs; the core group is the empty text. */
+export interface Collection {
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  readonly namespace?: string;
+}
+
+export const PODS = { group: '', version: 'v1', plural: 'pods' } as const;
+export const NODES = { group: '', version: 'v1', plural: 'nodes' } as const;
+
+export function collectionPath({ group, version, plural, namespace }: Collection): string {
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
+  return `${root}${namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`}/${plural}`;
+}
+
+export function objectPath(collection: Collection, name: string): string {
+  return `${collectionPath(collection)}/${encodeURIComponent(name)}`;
+}
+
+/**
+ * Whether an object can have that name at all. Others are never put into a URL: the API decodes `%2F` before it splits
+ * the path, so that `x/status` would name a part of another object.
+ */
+export function isObjectName(name: string): boolean {
+  return name !== '' && name !== '.' && name !== '..' && !/[/%\0]/.test(name);
+}

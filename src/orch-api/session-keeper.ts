@@ -1,0 +1,82 @@
+import { outOfTime } from '../base/out-of-time.ts';
+import type { AccessSurroundings, OrchAccess } from './access.ts';
+import { loadSession } from './load-session.ts';
+import { fingerprint } from './read-files.ts';
+import type { Session } from './session.ts';
+
+/** How long files are believed unchanged, so that requests at the same moment look only once. */
+const LOOK_EVERY_MS = 1000;
+/** A credential is asked for again this long before it ends: a request takes time too. */
+const EXPIRY_MARGIN_MS = 10_000;
+/** For reading files and running a credential plugin. */
+const LOAD_MS = 30_000;
+
+interface Loaded {
+  readonly session: Session;
+  readonly mark: string;
+  lookedAt: number;
+}
+
+/** The session as the files say now: read when first needed, when a file changes, and before a credential ends. */
+export class SessionKeeper {
+  readonly #access: OrchAccess;
+  readonly #around: AccessSurroundings;
+  #loaded: Loaded | undefined;
+  #loading: Promise<Loaded> | undefined;
+
+  constructor(access: OrchAccess, around: AccessSurroundings) {
+    this.#access = access;
+    this.#around = around;
+  }
+
+  async current(signal: AbortSignal): Promise<Session> {
+    const loaded = this.#loaded;
+    if (loaded === undefined) return this.#load(signal);
+    const now = this.#around.now();
+    if (loaded.session.expiresAt !== undefined && loaded.session.expiresAt - EXPIRY_MARGIN_MS <= now) {
+      return this.#load(signal);
+    }
+    if (now - loaded.lookedAt < LOOK_EVERY_MS) return loaded.session;
+    loaded.lookedAt = now;
+    if ((await fingerprint(loaded.session.files)) === loaded.mark) return loaded.session;
+    try {
+      return await this.#load(signal);
+    } catch (cause) {
+      if (signal.aborted) throw cause;
+      // A file may be half written: what was read before serves until the API refuses it.
+      return loaded.session;
+    }
+  }
+
+  /** Reads again because the API refused this session, unless somebody has done so meanwhile. */
+  async renew(refused: Session, signal: AbortSignal): Promise<Session> {
+    const loaded = this.#loaded;
+    return loaded !== undefined && loaded.session !== refused ? loaded.session : this.#load(signal);
+  }
+
+  /** One reading for all who wait; who leaves early does not end it for the others. */
+  async #load(signal: AbortSignal): Promise<Session> {
+    if (signal.aborted) throw outOfTime(signal, 'waiting to read the access to the API of the orchestrator');
+    this.#loading ??= this.#read().finally(() => {
+      this.#loading = undefined;
+    });
+    let onAbort = (): void => undefined;
+    const left = new Promise<undefined>((resolve) => {
+      onAbort = (): void => resolve(undefined);
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
+    try {
+      const loaded = await Promise.race([this.#loading, left]);
+      if (loaded === undefined) throw outOfTime(signal, 'reading the access to the API of the orchestrator');
+      return loaded.session;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  async #read(): Promise<Loaded> {
+    const session = await loadSession(this.#access, this.#around, AbortSignal.timeout(LOAD_MS));
+    this.#loaded = { session, mark: await fingerprint(session.files), lookedAt: this.#around.now() };
+    return this.#loaded;
+  }
+}

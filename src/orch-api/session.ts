@@ -1,0 +1,78 @@
+import { X509Certificate } from 'node:crypto';
+import { createSecureContext } from 'node:tls';
+import { never } from '../base/errors.ts';
+import { accessInvalid, reasonOf } from './access.ts';
+import { tokenExpiry } from './jwt.ts';
+
+/** Certificates and keys as PEM texts. */
+export interface TlsMaterial {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  /** The name the server's certificate must carry, when it is not the host of the URL. */
+  readonly servername?: string;
+  readonly rejectUnauthorized?: false;
+}
+
+/** Who we say we are; `from` tells people where it was read. */
+export type Credential =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'token'; readonly token: string; readonly from: string }
+  | { readonly kind: 'password'; readonly username: string; readonly password: string; readonly from: string }
+  | { readonly kind: 'certificate'; readonly cert: string; readonly from: string };
+
+/** The server and our credential, as the files told at one moment. */
+export interface Session {
+  readonly server: URL;
+  readonly tls: TlsMaterial;
+  readonly credential: Credential;
+  /** The files it was read from: when one changes, it is read again. */
+  readonly files: readonly string[];
+  /** Milliseconds since the epoch at which a credential given for a time must be asked for again. */
+  readonly expiresAt?: number;
+}
+
+/** The headers that carry the credential; certificates travel in the handshake. */
+export function credentialHeaders(credential: Credential): Readonly<Record<string, string>> {
+  if (credential.kind === 'token') return { authorization: `Bearer ${credential.token}` };
+  if (credential.kind !== 'password') return {};
+  const pair = Buffer.from(`${credential.username}:${credential.password}`).toString('base64');
+  return { authorization: `Basic ${pair}` };
+}
+
+/** Names the credential for an error: what it is, from where, until when; never the secret itself. */
+export function describeCredential(credential: Credential, now: number): string {
+  switch (credential.kind) {
+    case 'none':
+      return 'no credential';
+    case 'password':
+      return `the password of user "${credential.username}" from ${credential.from}`;
+    case 'token':
+      return `the token from ${credential.from}${validity(tokenExpiry(credential.token), now)}`;
+    case 'certificate': {
+      const { subject, validTo } = new X509Certificate(credential.cert);
+      const who = subject.replaceAll('\n', ', ');
+      return `the client certificate of "${who}" from ${credential.from}${validity(Date.parse(validTo), now)}`;
+    }
+    default:
+      return never(credential);
+  }
+}
+
+/** @throws store/config-invalid when certificates and keys cannot be used together */
+export function checkTls(tls: TlsMaterial, from: string): void {
+  try {
+    createSecureContext({ ca: tls.ca, cert: tls.cert, key: tls.key });
+  } catch (cause) {
+    throw accessInvalid(
+      `the certificates and keys of ${from} do not work together (${reasonOf(cause)})`,
+      'Give PEM texts, and the key the client certificate was made for',
+      cause,
+    );
+  }
+}
+
+function validity(expiry: number | undefined, now: number): string {
+  if (expiry === undefined || Number.isNaN(expiry)) return '';
+  return ` (${expiry <= now ? 'expired' : 'valid until'} ${new Date(expiry).toISOString()})`;
+}

@@ -1,0 +1,94 @@
+import { type StoreFixture, storeContract, type StoreTraits } from '../../src/datastore/contract.ts';
+import { blockObjectName } from '../../src/datastore/orch/names.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
+import { KINDS } from '../../src/model/kinds.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+
+const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', endpoints: 'on pods' };
+
+storeContract(
+  'orch',
+  async () => {
+    const server = await startOrchApiServer();
+    const path = server.kubeconfig;
+    return fixtureOn(server, () => openOrchStore({ from: 'file', path }, { pageSize: 2 }));
+  },
+  ON_THE_ORCHESTRATOR,
+);
+
+storeContract(
+  'orch, with the rights of the shipped roles,',
+  async () => {
+    const server = await startOrchApiServer();
+    await server.kubectl('create', 'serviceaccount', 'tool', '--namespace=netplug-system');
+    const binding = [
+      'clusterrolebinding',
+      'tool',
+      '--clusterrole=netplug-admin',
+      '--serviceaccount=netplug-system:tool',
+    ];
+    await server.kubectl('create', ...binding);
+    const [plugin, tool] = [
+      await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni')),
+      await server.kubeconfigFor(await server.tokenFor('netplug-system/tool')),
+    ];
+    return fixtureOn(server, () =>
+      sharedWork(
+        openOrchStore({ from: 'file', path: plugin }, { pageSize: 2 }),
+        openOrchStore({ from: 'file', path: tool }, { pageSize: 2 }),
+      ),
+    );
+  },
+  ON_THE_ORCHESTRATOR,
+);
+
+/** What the plugin does is done with its rights; what only netplugctl does, with those of its users. */
+function sharedWork(plugin: Store, tool: Store): Store {
+  return {
+    readNodeView: async (...args) => plugin.readNodeView(...args),
+    listClaims: async (...args) => plugin.listClaims(...args),
+    getBlocks: async (...args) => plugin.getBlocks(...args),
+    listBlocks: async (...args) => plugin.listBlocks(...args),
+    commit: async (changes, signal) =>
+      (changes.some(({ kind }) => kind === 'delete-pool') ? tool : plugin).commit(changes, signal),
+    listEndpoints: async (...args) => plugin.listEndpoints(...args),
+    listResources: async (...args) => tool.listResources(...args),
+    findResource: async (...args) => plugin.findResource(...args),
+    createResource: async (...args) => tool.createResource(...args),
+    updateResource: async (...args) => tool.updateResource(...args),
+    deleteResource: async (...args) => tool.deleteResource(...args),
+    ping: async (...args) => plugin.ping(...args),
+    [Symbol.asyncDispose]: async () => {
+      await plugin[Symbol.asyncDispose]();
+      await tool[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
+  return {
+    open,
+    reset: async () => server.empty(),
+    putNode: async (name) => server.putNode(name),
+    podOf: async (endpoint) => server.podOf(endpoint),
+    // What somebody with kubectl could do: the schema lets it pass, netplug cannot use it.
+    damage: async (which) => {
+      const type = 'application/merge-patch+json';
+      if ('block' in which) {
+        const path = `/apis/netplug.io/v3/ipblocks/${blockObjectName(which.block.value.cidr)}`;
+        await server.call('PATCH', path, { type, body: { spec: { free: 'all of them' } } });
+      } else if ('endpoint' in which) {
+        const { namespace, name } = which.endpoint;
+        const pod = parseEndpointName(name)?.workload ?? '';
+        const body = { metadata: { annotations: { 'cni.netplug/endpoint.eth0': '{"format":' } } };
+        await server.call('PATCH', `/api/v1/namespaces/${namespace}/pods/${pod}`, { type, body });
+      } else {
+        const path = `/apis/netplug.io/v3/${KINDS[which.kind].plural}/${which.name}`;
+        await server.call('PATCH', path, { type, body: { spec: { nodeSelector: 'rack = 7' } } });
+      }
+    },
+    [Symbol.asyncDispose]: async () => server[Symbol.asyncDispose](),
+  };
+}

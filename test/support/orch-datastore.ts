@@ -1,0 +1,99 @@
+// The datastore in a real API server, and what the orchestrator itself would do there.
+import { readFile } from 'node:fs/promises';
+import { request } from 'node:https';
+import { join } from 'node:path';
+import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
+import type { Json } from './node.ts';
+import { type ApiServer, type ApiServerOptions, startApiServer } from './kube.ts';
+
+/** Requests of an administrator, without kubectl's time to start. */
+export interface OrchApiServer extends ApiServer {
+  /** Rejects unless the answer is a success, or one of `besides`. */
+  call(
+    method: string,
+    path: string,
+    more?: { body?: unknown; type?: string; besides?: readonly number[] },
+  ): Promise<Json>;
+  /** Removes every object that tests of the datastore make. */
+  empty(): Promise<void>;
+  putNode(name: string, labels?: Readonly<Record<string, string>>): Promise<void>;
+  /** Makes a pod on a node that nobody runs, with its namespace; returns its uid. */
+  putPod(pod: {
+    namespace: string;
+    name: string;
+    node: string;
+    labels?: Readonly<Record<string, string>>;
+  }): Promise<string>;
+  /** Makes the pod of an endpoint; returns the endpoint as the store tells it. */
+  podOf(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
+}
+
+const MANIFESTS = join(import.meta.dirname, '../../manifests');
+
+/** Starts an API server and applies the manifests that netplug ships. */
+export async function startOrchApiServer(options: ApiServerOptions = {}): Promise<OrchApiServer> {
+  const server = await startApiServer(options);
+  const ca = await readFile(server.caFile, 'utf8');
+  const call: OrchApiServer['call'] = async (method, path, { body, type = 'application/json', besides = [] } = {}) =>
+    new Promise((resolve, reject) => {
+      const headers = { authorization: `Bearer ${server.adminToken}`, 'content-type': type };
+      const sent = request(new URL(path, server.url), { method, ca, headers }, (answer) => {
+        let text = '';
+        answer.setEncoding('utf8').on('data', (part: string) => (text += part));
+        answer.on('end', () => {
+          const { statusCode = 0 } = answer;
+          if (statusCode < 300 || besides.includes(statusCode)) resolve(JSON.parse(text));
+          else reject(new Error(`${method} ${path}: ${String(statusCode)} ${text}`));
+        });
+      });
+      sent.on('error', reject);
+      sent.end(body === undefined ? undefined : JSON.stringify(body));
+    });
+  try {
+    for (const name of ['crds.yaml', 'rbac.yaml']) await server.apply(await readFile(join(MANIFESTS, name), 'utf8'));
+    await server.kubectl('wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all');
+  } catch (cause) {
+    await server[Symbol.asyncDispose]();
+    throw cause;
+  }
+  const namespaces = new Set(['default']);
+  const putPod: OrchApiServer['putPod'] = async ({ namespace, name, node, labels }) => {
+    if (!namespaces.has(namespace)) {
+      const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } };
+      await call('POST', '/api/v1/namespaces', { body, besides: [409] });
+      namespaces.add(namespace);
+    }
+    const spec = { nodeName: node, containers: [{ name: 'main', image: 'none' }] };
+    const body = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec };
+    const pods = `/api/v1/namespaces/${namespace}/pods`;
+    await call('POST', pods, { body, besides: [409] });
+    return (await call('GET', `${pods}/${name}`)).metadata.uid;
+  };
+  return {
+    ...server,
+    call,
+    putPod,
+    empty: async () => {
+      for (const plural of ['ippools', 'ipreservations', 'ipamconfigurations', 'ipblocks']) {
+        await call('DELETE', `/apis/netplug.io/v3/${plural}`);
+      }
+      await call('DELETE', '/api/v1/nodes');
+      for (const each of namespaces) await call('DELETE', `/api/v1/namespaces/${each}/pods?gracePeriodSeconds=0`);
+    },
+    putNode: async (name, labels) => {
+      await call('POST', '/api/v1/nodes', { body: { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } } });
+    },
+    podOf: async ({ metadata, spec, ...rest }) => {
+      const { name, namespace = 'default' } = metadata;
+      const podUID = await putPod({ namespace, name, node: spec.node });
+      const orchestrator = 'orch';
+      const labels = { 'netplug/namespace': namespace, 'netplug/orchestrator': orchestrator };
+      const parts = { node: spec.node, orchestrator, workload: name, endpoint: spec.endpoint };
+      return {
+        ...rest,
+        metadata: { name: endpointName(parts), namespace, labels },
+        spec: { ...spec, orchestrator, pod: name, podUID },
+      };
+    },
+  };
+}
