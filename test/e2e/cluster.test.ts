@@ -20,6 +20,14 @@ describe('a cluster of two nodes', () => {
       expect(status.conditions).toContainEqual(expect.objectContaining({ type: 'Ready', status: 'True' }));
   });
 
+  it('has the API server at its service address on every node', async () => {
+    const ask = ['curl', '-sk', '--max-time', '2', 'https://10.96.0.1/version'];
+    for (const { machine } of cluster.nodes) {
+      await until(async () => (await machine.run(ask)).status === 0, 'kube-proxy has made its rules');
+      expect((await machine.run(ask)).stdout).toContain('"gitVersion": "v1.20.2"');
+    }
+  });
+
   it('gives the pods of a deployment addresses of the pools, by which those of a node reach each other, and takes them back', async () => {
     await cluster.apply([deployment('web', 4)]);
     const pods = await cluster.waitForPodsReady({ selector: 'app=web', count: 4 });

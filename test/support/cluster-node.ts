@@ -1,9 +1,9 @@
-// A node that runs pods: containerd and a kubelet on a test node.
+// A node that runs pods: containerd, a kubelet and a kube-proxy on a test node.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Conflist } from './chain.ts';
 import { type Containerd, startContainerd } from './containerd.ts';
-import { DUAL_STACK, kubeletUser } from './control-plane.ts';
+import { DUAL_STACK, kubeletUser, PROXY_USER } from './control-plane.ts';
 import type { ApiServer } from './kube.ts';
 import { kubernetesProgram } from './kubernetes.ts';
 import { addressesOf, type LanAddresses } from './lan.ts';
@@ -69,6 +69,18 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   const stopKubelet = async (): Promise<void> => kubelet?.stop('KILL');
   scope.defer(stopKubelet);
   await startKubelet();
+  // It ends with the machine.
+  await logged(machine, logs, `${name}-kube-proxy`).start([
+    kubernetesProgram('kube-proxy'),
+    `--kubeconfig=${await api.kubeconfigFor(api.userToken(PROXY_USER))}`,
+    `--hostname-override=${name}`,
+    '--proxy-mode=iptables',
+    DUAL_STACK,
+    // These settings are the kernel's, not the node's.
+    ...['max-per-core', 'min', 'tcp-timeout-established', 'tcp-timeout-close-wait'].map(
+      (setting) => `--conntrack-${setting}=0`,
+    ),
+  ]);
   const kept = scope.move();
   return {
     name,

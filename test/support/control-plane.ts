@@ -10,6 +10,8 @@ const SERVICE_RANGES = '10.96.0.0/16,fd00:10:96::/112';
 const NODE_RANGES = '10.244.0.0/16,fd00:10:244::/48';
 export const DUAL_STACK = '--feature-gates=IPv6DualStack=true';
 
+export const PROXY_USER = 'system:kube-proxy';
+
 export interface ControlPlaneOptions {
   readonly node: TestNode;
   readonly addresses: LanAddresses;
@@ -39,7 +41,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
       users: [
         { name: 'system:kube-controller-manager' },
         { name: 'system:kube-scheduler' },
-        { name: 'system:kube-proxy' },
+        { name: PROXY_USER },
         ...nodeNames.map((name) => ({ name: kubeletUser(name), groups: ['system:nodes'] })),
       ],
       flags: {
