@@ -355,7 +355,6 @@ describe('the connection', () => {
     expect((await run('get pools', { env: { KV_AUTHORITY: 'a:1' } })).err).toContain(
       'warning: kv_authority is deprecated',
     );
-    expect(await run('get pools', { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: '/x' } })).toMatchObject({ status: 69 });
   });
 });
 

@@ -25,6 +25,21 @@ describe('a connection from the environment', () => {
     expect(await fromEnv(options)).toEqual({ datastore: netconf?.datastore, warnings });
   });
 
+  it('names the file that gives access to the API, or its URL [ctl-env]', async () => {
+    const { datastore } = await fromEnv({
+      DATASTORE_TYPE: 'orch',
+      ORCHCONFIG: '/etc/kube',
+      ORCH_API_ROOT: 'http://a:1',
+    });
+    expect(datastore).toEqual({
+      type: 'orch',
+      orch: { orchconfig: '/etc/kube', apiRoot: 'http://a:1', nodeName: undefined },
+    });
+    await expect(fromEnv({ DATASTORE_TYPE: 'orch', ORCHCONFIG: 'kube' })).rejects.toMatchObject({
+      code: 'netconf/invalid',
+    });
+  });
+
   it('takes an empty variable for none [ctl-env]', async () => {
     const { datastore } = await fromEnv({ DATASTORE_TYPE: '', KV_ENDPOINTS: '' });
     expect(datastore).toMatchObject({ type: 'kvv3', connection: { endpoints: { urls: ['http://127.0.0.1:2379'] } } });

@@ -1,8 +1,11 @@
 // The API of the orchestrator as the only datastore of a real cluster: pools by kubectl, pods by kubelets.
+import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from '../support/cluster.ts';
 import { type Json, until } from '../support/node.ts';
 import { giveAccess, KUBECONFIG } from '../support/orch-access.ts';
+
+const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 
 let cluster: Cluster;
 beforeAll(async () => {
@@ -69,8 +72,16 @@ async function expectNothingHeld(): Promise<void> {
   for (const { machine } of cluster.nodes) expect(await machine.hostLinks()).toEqual([]);
 }
 
+/** The management tool on the control plane, as an administrator uses it. */
+async function ctl(...args: string[]): Promise<string> {
+  const env = { DATASTORE_TYPE: 'orch', ORCHCONFIG: cluster.api.kubeconfig };
+  const { status, stdout, stderr } = await cluster.control.run([NETPLUGCTL, ...args], { env });
+  if (status !== 0) throw new Error(`netplugctl ${args.join(' ')}: ${stdout}${stderr}`);
+  return stdout;
+}
+
 describe('a cluster that keeps its addresses in its own API', () => {
-  it('runs a Deployment, a StatefulSet and a DaemonSet with addresses of the pools that select their nodes [orch-datastore]', async () => {
+  it('runs a Deployment, a StatefulSet and a DaemonSet with addresses of the pools that select their nodes [orch-datastore] [auth-rbac]', async () => {
     await cluster.apply([
       workload('Deployment', 'web', 4),
       workload('StatefulSet', 'db', 2),
@@ -90,6 +101,10 @@ describe('a cluster that keeps its addresses in its own API', () => {
       expect(metadata.annotations['cni.netplug/podIPs']).toBe(`${v4}/32,${v6}/128`);
     }
     expect(new Set(pods.flatMap(({ status }) => status.podIPs.map(({ ip }: Json) => ip))).size).toBe(16);
+    const [{ ip }] = pods[0].status.podIPs;
+    expect(await ctl('get', 'ippools')).toContain('a-only');
+    expect(await ctl('ipam', 'show', '--ip', ip)).toMatch(/chosen by: +node-selector[^]*considered: +a-only: /);
+    expect(await ctl('ipam', 'check', '--no-kernel')).toContain('16 held addresses, 8 endpoints');
     await cluster.kubectl('delete', 'deployment/web', 'statefulset/db', 'daemonset/agent');
     await expectNothingHeld();
   });

@@ -141,6 +141,7 @@ describe('pods with policy.type "orch"', () => {
         () => `an event says ${words}: ${JSON.stringify(last)}`,
         60_000,
       );
+      expect(last.join()).toContain(words);
       await cluster.kubectl('delete', 'pod', name, '--wait=false');
     },
   );
