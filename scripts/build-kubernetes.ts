@@ -107,6 +107,40 @@ function fetchSource(): void {
   run('dpkg-source', ['--no-check', '-x', description, unpacked], work);
   mkdirSync(join(source, '..'), { recursive: true });
   renameSync(unpacked, source);
+  repairIteration();
+}
+
+/**
+ * The library that encodes custom resources reaches into the runtime of Go and expects the form that iterating a map had
+ * before Go 1.18: with a newer compiler the API server crashes at the first custom resource with labels. This is the
+ * repair that its next release made.
+ */
+function repairIteration(): void {
+  const folder = join(source, 'vendor/github.com/modern-go/reflect2');
+  replaceIn(join(folder, 'unsafe_link.go'), [
+    ['m unsafe.Pointer) *hiter', 'm unsafe.Pointer, it *hiter)'],
+    [
+      '// rest fields are ignored',
+      'maptype, hmap, buckets, bptr, overflow, oldoverflow unsafe.Pointer\n\tstartBucket uintptr\n' +
+        '\toffset uint8\n\twrapped bool\n\tb, i uint8\n\tbucket, checkBucket uintptr',
+    ],
+  ]);
+  replaceIn(join(folder, 'unsafe_map.go'), [
+    [
+      'return &UnsafeMapIterator{',
+      'var it hiter\n\tmapiterinit(type2.rtype, *(*unsafe.Pointer)(obj), &it)\n\treturn &UnsafeMapIterator{',
+    ],
+    ['mapiterinit(type2.rtype, *(*unsafe.Pointer)(obj)),', '&it,'],
+  ]);
+}
+
+function replaceIn(file: string, changes: readonly (readonly [string, string])[]): void {
+  let text = readFileSync(file, 'utf8');
+  for (const [before, after] of changes) {
+    if (text.split(before).length !== 2) throw new Error(`${file} does not hold "${before}" once`);
+    text = text.replace(before, after);
+  }
+  writeFileSync(file, text);
 }
 
 /** The API server wants a description of its types that the package leaves out. */

@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { nodeName } from '../support/fixtures.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+
+const never = new AbortController().signal;
+
+describe('the custom resources of netplug', () => {
+  let server: OrchApiServer;
+  let store: Store;
+
+  beforeAll(async () => {
+    server = await startOrchApiServer();
+    store = openOrchStore({ from: 'file', path: server.kubeconfig });
+  });
+  afterAll(async () => {
+    await store?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  const object = (kind: string, name: string, spec: unknown): object => ({
+    apiVersion: 'netplug.io/v3',
+    kind,
+    metadata: { name },
+    spec,
+  });
+  const pool = (spec: object): object => object('IPPool', 'a', { cidr: '10.0.0.0/16', ...spec });
+  const slot = { id: 'x', handle: 'h', node: 'n', network: 'n', containerId: 'c', ifName: 'e', at: 't', chosenBy: 'r' };
+  const block = (change: object): object =>
+    object('IPBlock', '10-0-0-0-30', { format: 1, cidr: '10.0.0.0/30', slots: { 0: slot }, free: '1-3', ...change });
+
+  it('can be applied again and again', async () => {
+    for (const file of ['crds.yaml', 'rbac.yaml']) {
+      const text = readFileSync(join(import.meta.dirname, '../../manifests', file), 'utf8');
+      const lines = (await server.apply(text)).trim().split('\n');
+      expect(lines.filter((line) => !line.endsWith(' unchanged'))).toEqual([]);
+    }
+  });
+
+  it('are listed by kubectl under their short names and as a category, with columns', async () => {
+    await server.apply([
+      pool({ natOutgoing: true }),
+      object('IPAMConfiguration', 'default', {}),
+      block({ node: 'n1' }),
+    ]);
+    expect(await server.kubectl('get', 'ipp')).toMatch(/NAME +CIDR +SELECTOR +AGE\na +10\.0\.0\.0\/16 +all\(\) /);
+    expect(await server.kubectl('get', 'pools', '-o', 'wide')).toMatch(/NAT .*BLOCKSIZE.*USES[^]*true .*Workload/);
+    expect(await server.kubectl('get', 'ipamconfig')).toMatch(/STRICTAFFINITY +MAXBLOCKSPERNODE[^]*false +0 /);
+    expect(await server.kubectl('get', 'ipb')).toMatch(/CIDR +NODE +AGE[^]*10\.0\.0\.0\/30 +n1 /);
+    const all = await server.kubectl('get', 'netplug', '-o', 'name');
+    expect(all.trim().split('\n').sort()).toEqual([
+      'ipamconfiguration.netplug.io/default',
+      'ipblock.netplug.io/10-0-0-0-30',
+      'ippool.netplug.io/a',
+    ]);
+  });
+
+  it.each([
+    ['a pool without a CIDR', object('IPPool', 'a', {}), 'spec.cidr'],
+    ['a pool without a spec', { ...pool({}), spec: undefined }, 'spec'],
+    ['a CIDR that is none', pool({ cidr: 'ten' }), 'spec.cidr'],
+    ['a word outside a closed list', pool({ ipipMode: 'Sometimes' }), 'spec.ipipMode'],
+    ['both encapsulations at once', pool({ ipipMode: 'Always', vxlanMode: 'CrossSubnet' }), 'spec'],
+    ['a text where a truth value belongs', pool({ disabled: 'true' }), 'spec.disabled'],
+    ['a block size that no family has', pool({ blockSize: 8 }), 'spec.blockSize'],
+    ['no use at all', pool({ allowedUses: [] }), 'spec.allowedUses'],
+    ['another configuration than the one', object('IPAMConfiguration', 'other', {}), 'metadata.name'],
+    ['fewer than no blocks', object('IPAMConfiguration', 'default', { maxBlocksPerNode: -1 }), 'spec.maxBlocksPerNode'],
+    [
+      'reservations that are no list',
+      object('IPReservation', 'a', { reservedCIDRs: '10.0.0.1' }),
+      'spec.reservedCIDRs',
+    ],
+    ['a block without its form', block({ format: undefined }), 'spec.format'],
+    ['a slot without a holder', block({ slots: { 0: {} } }), 'spec.slots'],
+  ])('refuse %s, whoever writes it [orch-datastore]', async (_, written, field) => {
+    await expect(server.apply([written])).rejects.toThrow(field);
+  });
+
+  it('that are wrong in ways no schema sees are reported and skipped', async () => {
+    await server.empty();
+    const good = object('IPPool', 'good', { cidr: '10.0.0.0/16', colour: 'blue' });
+    const wrong = [
+      object('IPPool', 'host-bits', { cidr: '10.1.0.1/16' }),
+      object('IPPool', 'selector', { cidr: '10.2.0.0/16', nodeSelector: 'rack = 7' }),
+      object('IPReservation', 'words', { reservedCIDRs: ['some addresses'] }),
+      object('IPBlock', 'elsewhere', { format: 1, cidr: '10.0.0.0/30', slots: {}, free: '0-3' }),
+      object('IPBlock', '10-0-0-4-30', { format: 2, cidr: '10.0.0.4/30', slots: {}, free: '0-3' }),
+    ];
+    await server.apply([good, ...wrong]);
+    const view = await store.readNodeView(nodeName('n1'), undefined, never);
+    expect(view.pools.map(({ value }) => value.metadata.name)).toEqual(['good']);
+    expect(view.problems).toEqual([
+      expect.stringMatching(/^Cannot understand IPPool "host-bits": spec\.cidr: .*"10\.1\.0\.0\/16"/),
+      expect.stringMatching(/^Cannot understand IPPool "selector": spec\.nodeSelector: /),
+      expect.stringMatching(/^Cannot understand IPReservation "words": /),
+    ]);
+    const { blocks, problems } = await store.listBlocks(never);
+    expect(blocks).toEqual([]);
+    expect([...problems].sort()).toEqual([
+      expect.stringMatching(/^Cannot understand IPBlock "10-0-0-4-30": format: /),
+      expect.stringMatching(/^Cannot understand IPBlock "elsewhere": its CIDR belongs into "10-0-0-0-30"/),
+    ]);
+    // The range stays claimed as long as an object of its name is there.
+    expect(
+      await store.listClaims(
+        view.pools.map(() => ({ base: { family: 4, value: 0n }, prefixBits: 0 })),
+        never,
+      ),
+    ).toHaveLength(1);
+  });
+
+  it('keep what kubectl users add through a write of netplug', async () => {
+    await server.empty();
+    const labelled = {
+      ...pool({ colour: 'blue' }),
+      metadata: { name: 'a', labels: { team: 'x' }, finalizers: ['x.y/z'] },
+    };
+    await server.apply([labelled]);
+    const read = await store.findResource('IPPool', 'a', never);
+    await store.updateResource({ ...read!, spec: { ...read!.spec, disabled: true } }, never);
+    const now = await server.get('ippool', 'a');
+    expect(now).toMatchObject({
+      metadata: { labels: { team: 'x' }, finalizers: ['x.y/z'] },
+      spec: { colour: 'blue', disabled: true },
+    });
+    await server.kubectl('patch', 'ippool', 'a', '--type=merge', '--patch={"metadata":{"finalizers":null}}');
+  });
+
+  it('are asked for when they are not there', async () => {
+    await server.kubectl('delete', 'crd', 'ippools.netplug.io');
+    const message = expect.stringMatching(/it knows nothing of that kind.*404 page not found/) as string;
+    await expect(store.listResources('IPPool', never)).rejects.toMatchObject({ code: 'store/unavailable', message });
+  });
+});

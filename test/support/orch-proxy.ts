@@ -1,0 +1,86 @@
+// Stands between netplug and the API server and gets in the way.
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { request } from 'node:https';
+import type { ApiServer } from './kube.ts';
+
+/** What becomes of one request. */
+export type Fate =
+  | 'pass'
+  /** Carried out, and the connection ends without the answer. */
+  | 'lose the answer'
+  /** The connection ends before the server sees it. */
+  | 'lose the request'
+  | { readonly status: number; readonly headers?: Readonly<Record<string, string>> };
+
+export interface Proxy extends AsyncDisposable {
+  readonly url: string;
+  /** Method and path of what came in, without the query. */
+  readonly seen: readonly string[];
+  /** Decides about every request from now on; it may take its time. */
+  fate: (method: string, url: URL) => Promise<Fate> | Fate;
+}
+
+/** A proxy that speaks plain HTTP and calls the API server as its administrator. */
+export async function startProxy(server: ApiServer): Promise<Proxy> {
+  const ca = readFileSync(server.caFile, 'utf8');
+  const seen: string[] = [];
+  let fate: Proxy['fate'] = () => 'pass';
+  const forward = async (from: IncomingMessage): Promise<{ status: number; type: string; body: Buffer }> => {
+    const parts: Buffer[] = [];
+    for await (const part of from) parts.push(part as Buffer);
+    const sent = Buffer.concat(parts);
+    return new Promise((resolve, reject) => {
+      const { 'content-type': type = 'application/json', accept = '*/*' } = from.headers;
+      const headers = {
+        authorization: `Bearer ${server.adminToken}`,
+        'content-type': type,
+        accept,
+        'content-length': sent.length,
+      };
+      const to = request(new URL(from.url ?? '', server.url), { method: from.method, ca, headers }, (answer) => {
+        const body: Buffer[] = [];
+        answer.on('data', (part: Buffer) => body.push(part));
+        answer.on('end', () => {
+          const { statusCode: status = 0, headers } = answer;
+          resolve({ status, type: headers['content-type'] ?? '', body: Buffer.concat(body) });
+        });
+      });
+      to.on('error', reject);
+      to.end(sent);
+    });
+  };
+  const serve = async (from: IncomingMessage, to: ServerResponse): Promise<void> => {
+    const url = new URL(from.url ?? '', server.url);
+    seen.push(`${from.method ?? ''} ${url.pathname}`);
+    const what = await fate(from.method ?? '', url);
+    if (what === 'lose the request') return void from.socket.destroy();
+    if (typeof what === 'object') return void to.writeHead(what.status, what.headers).end('{}');
+    const { status, type, body } = await forward(from);
+    if (what === 'lose the answer') return void from.socket.destroy();
+    to.writeHead(status, { 'content-type': type }).end(body);
+  };
+  const proxy = createServer((from, to) => {
+    serve(from, to).catch(() => from.socket.destroy());
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const address = proxy.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return {
+    url: `http://127.0.0.1:${String(address.port)}`,
+    seen,
+    get fate() {
+      return fate;
+    },
+    set fate(next) {
+      fate = next;
+    },
+    [Symbol.asyncDispose]: async () => {
+      proxy.closeAllConnections();
+      proxy.close();
+      await once(proxy, 'close');
+    },
+  };
+}
