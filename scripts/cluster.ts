@@ -16,8 +16,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errnoOf } from '../src/base/errors.ts';
-import { removeCgroups } from '../test/support/cgroup.ts';
 import { type Cluster, startCluster } from '../test/support/cluster.ts';
+import { removeAtEnd } from '../test/support/janitor.ts';
 import { kubernetesProgram } from '../test/support/kubernetes.ts';
 import { until } from '../test/support/until.ts';
 
@@ -28,10 +28,8 @@ const HOLDER = join(STATE, 'holder');
 const LOG = join(STATE, 'cluster.log');
 /** A link to where programs print, which they must see from inside as well: it is not below /run. */
 const LOGS = join(STATE, 'logs');
-/** A link to the folder of all other files. */
+/** A link to the folder of all other files, which is the last to be removed. */
 const FILES = join(STATE, 'files');
-/** Names of namespaces and control groups, for the case that the holder is killed. */
-const NAMES = join(STATE, 'names');
 /** Ends of the link between the machine and the control plane. */
 const LINK = { name: 'netplug-cluster', machine: '169.254.77.1', control: '169.254.77.2' };
 const UP_MS = 300_000;
@@ -94,37 +92,26 @@ async function startHolder(): Promise<void> {
     process.once(signal, () => void down().finally(() => process.kill(process.pid, signal)));
 }
 
-/** Ends the cluster and removes all that belongs to it; nothing to do without one. */
+/** Ends the cluster and waits until nothing is left of it; nothing to do without one. */
 async function down(): Promise<void> {
   const pid = holder();
   if (pid !== undefined) {
     process.stdout.write('cluster: ending it\n');
     process.kill(pid, 'SIGTERM');
-    const isGone = (): boolean => holder() === undefined;
-    await until(isGone, 'the cluster has ended', DOWN_MS).catch(() => process.kill(pid, 'SIGKILL'));
-    await until(isGone, 'the cluster has ended');
   }
-  // What is left by a holder that was killed.
-  const names = existsSync(NAMES) ? readFileSync(NAMES, 'utf8').split('\n') : [];
-  for (const name of names.filter((text) => text !== '')) {
-    await removeCgroups(name);
-    if (existsSync(join('/run/netns', name))) ip('netns', 'delete', name);
-  }
-  if (existsSync(FILES)) rmSync(realpathSync(FILES), { recursive: true, force: true });
+  await until(() => holder() === undefined && !existsSync(FILES), 'the cluster is gone', DOWN_MS);
   rmSync(STATE, { recursive: true, force: true });
 }
 
-/** Holds the cluster until a signal ends both. */
+/** Holds the cluster until a signal ends this process, and so the cluster. */
 async function serve(): Promise<void> {
+  removeAtEnd('folder', realpathSync(FILES));
   const cluster = await startCluster({
     nodes: Number(values.nodes),
     names: [LINK.control],
     logs: realpathSync(LOGS),
     onProgress: (text) => process.stdout.write(`cluster: ${text}\n`),
   });
-  const machines = [cluster.control, ...cluster.nodes.map(({ machine }) => machine)];
-  const names = [...machines.map(({ host }) => host.name), cluster.lan.netns.name];
-  writeFileSync(NAMES, names.join('\n'));
   linkTo(cluster);
   const url = `https://${LINK.control}:6443`;
   const kubeconfig = readFileSync(await cluster.api.kubeconfigFor(cluster.api.adminToken, { url }));

@@ -3,19 +3,20 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf } from '../../src/base/errors.ts';
+import { removeAtEnd } from './janitor.ts';
 import { until } from './until.ts';
 
 const CGROUPS = '/sys/fs/cgroup';
 
 /** A parent for the cgroups of a runtime; at the end it goes, with whatever still runs in or below it. */
-export function newCgroup(
-  name = `netplug-test-${randomBytes(5).toString('hex')}`,
-): AsyncDisposable & { readonly name: string } {
+export function newCgroup(): AsyncDisposable & { readonly name: string } {
+  const name = `netplug-test-${randomBytes(5).toString('hex')}`;
+  removeAtEnd('cgroup', name);
   return { name, [Symbol.asyncDispose]: async () => removeCgroups(name) };
 }
 
 /** Ends what still runs in the cgroups of that name and removes them. */
-export async function removeCgroups(name: string): Promise<void> {
+async function removeCgroups(name: string): Promise<void> {
   // Version 2 has one hierarchy, version 1 a folder for each.
   for (const hierarchy of ['.', ...(await readdir(CGROUPS))]) await removeCgroup(join(CGROUPS, hierarchy, name));
 }

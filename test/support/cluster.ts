@@ -6,6 +6,7 @@ import type { Conflist } from './chain.ts';
 import { type ClusterNode, startClusterNode } from './cluster-node.ts';
 import { startControlPlane } from './control-plane.ts';
 import { makeImage } from './image.ts';
+import { removeAtEnd } from './janitor.ts';
 import { type ApiServer, POLL_MS } from './kube.ts';
 import { newLan, type Lan } from './lan.ts';
 import { tailOf } from './logged.ts';
@@ -39,7 +40,7 @@ export interface ConflistNode {
   netconf(more?: object): Record<string, Json>;
 }
 
-/** `await using` ends and removes everything; Ctrl-C does so too. */
+/** `await using` ends and removes everything, and so does the end of the process by Ctrl-C or otherwise. */
 export interface Cluster extends AsyncDisposable, Pick<ApiServer, 'kubectl' | 'get' | 'apply'> {
   readonly api: ApiServer;
   /** Where etcd, API server, controller manager and scheduler run; netplug's records are in its etcd. */
@@ -81,35 +82,20 @@ export function defaultConflist(node: ConflistNode): Conflist {
 /** Starts it, and returns when every node is registered, and ready unless its network comes later. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const { onProgress = () => undefined } = options;
-  const interrupt = new AbortController();
-  const step = (text?: string): void => {
-    interrupt.signal.throwIfAborted();
-    if (text !== undefined) onProgress(text);
-  };
   await using scope = new AsyncDisposableStack();
-  let end = async (): Promise<void> => {
-    interrupt.abort(new Error('interrupted'));
-    await ended;
-  };
-  let markEnded = (): void => undefined;
-  const ended = new Promise<void>((resolve) => (markEnded = resolve));
-  scope.defer(() => markEnded());
-  scope.use(onInterruption(async () => end()));
-
   const dir = await mkdtemp(join(tmpdir(), 'netplug-cluster-'));
+  removeAtEnd('folder', dir);
   scope.defer(async () => rm(dir, { recursive: true, force: true }));
   const logs = options.logs ?? join(dir, 'logs');
   await mkdir(logs, { recursive: true });
   const allLogs = async (): Promise<Record<string, string>> =>
     Object.fromEntries((await readdir(logs)).map((file) => [file.replace('.log', ''), tailOf(join(logs, file))]));
   try {
-    const parts = await startParts(options, { scope, dir, logs, step });
-    step('ready');
+    const parts = await startParts(options, { scope, dir, logs, onProgress });
+    onProgress('ready');
     const kept = scope.move();
-    end = async () => kept.disposeAsync();
-    return { ...parts, logs: allLogs, [Symbol.asyncDispose]: end };
+    return { ...parts, logs: allLogs, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
   } catch (cause) {
-    if (interrupt.signal.aborted) throw cause;
     const texts = Object.entries(await allLogs()).map(([name, text]) => `--- ${name}\n${text.slice(-1500)}`);
     throw new Error(`the cluster does not start\n${texts.join('\n')}`, { cause });
   }
@@ -119,15 +105,14 @@ interface Making {
   readonly scope: AsyncDisposableStack;
   readonly dir: string;
   readonly logs: string;
-  /** Says what comes next, if given; throws when it shall not come any more. */
-  readonly step: (text?: string) => void;
+  readonly onProgress: (text: string) => void;
 }
 
 async function startParts(
   { nodes: count = 2, conflist = defaultConflist, pools = POOLS, files = {}, images = [], names = [] }: ClusterOptions,
-  { scope, dir, logs, step }: Making,
+  { scope, dir, logs, onProgress }: Making,
 ): Promise<Omit<Cluster, 'logs' | typeof Symbol.asyncDispose>> {
-  step('making the control plane');
+  onProgress('making the control plane');
   const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
   const lan = scope.use(await newLan());
   const control = scope.use(await startNode({ name: 'control', asMachine: true, etcd: 'every-address' }));
@@ -140,7 +125,7 @@ async function startParts(
   const nodes: ClusterNode[] = [];
   const awaited: string[] = [];
   for (const [index, name] of nodeNames.entries()) {
-    step(`making ${name}`);
+    onProgress(`making ${name}`);
     const machine = scope.use(await startNode({ name, asMachine: true, etcd: 'nowhere' }));
     const netconf = (more = {}): Json => machine.netconf({ kv_endpoints: etcdUrl, ...more });
     const list = conflist({ name, netconf });
@@ -149,10 +134,9 @@ async function startParts(
     const ownAddresses = await lan.plugIn(machine.host, FIRST_NODE + index);
     nodes.push(scope.use(await startClusterNode({ ...common, addresses: ownAddresses })));
   }
-  step('waiting for the nodes');
+  onProgress('waiting for the nodes');
   await until(
     async () => {
-      step();
       const items: readonly Json[] = (await api.get('nodes')).items;
       const ready = items.filter((item) => isReady(item)).map(({ metadata }) => String(metadata.name));
       const accounts = await api.kubectl('get', 'serviceaccounts', '--output=name');
@@ -212,18 +196,4 @@ function isReady({ status }: Json): boolean {
   return (
     status.conditions?.some((condition: Json) => condition.type === 'Ready' && condition.status === 'True') === true
   );
-}
-
-/** Until disposed, a signal that would end the process ends `what` first. */
-function onInterruption(what: () => Promise<void>): Disposable {
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-  const stop = (): void => {
-    for (const signal of signals) process.off(signal, act);
-  };
-  const act = (signal: NodeJS.Signals): void => {
-    stop();
-    void what().finally(() => process.kill(process.pid, signal));
-  };
-  for (const signal of signals) process.once(signal, act);
-  return { [Symbol.dispose]: stop };
 }

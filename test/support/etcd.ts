@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { removeAtEnd } from './janitor.ts';
 
 export interface EtcdTls {
   readonly keyFile: string;
@@ -23,6 +24,7 @@ export interface Etcd extends AsyncDisposable {
 export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host?: string } = {}): Promise<Etcd> {
   const { tls, host = '127.0.0.1' } = options;
   const dir = await mkdtemp(join(tmpdir(), 'netplug-etcd-'));
+  removeAtEnd('folder', dir);
   const [port, peerPort] = [await freePort(), await freePort()];
   const scheme = tls === undefined ? 'http' : 'https';
   const peer = `http://127.0.0.1:${String(peerPort)}`;

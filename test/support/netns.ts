@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { buildNative } from '../../scripts/build-native.ts';
 import { type Addon, loadAddon } from '../../src/dataplane/linux/addon.ts';
+import { removeAtEnd } from './janitor.ts';
 
 const run = promisify(execFile);
 
@@ -27,6 +28,7 @@ type IpObject = Record<string, any>;
 /** Makes a namespace with loopback up. `await using` removes it, and every link that ends in it. */
 export async function newNetns(): Promise<TestNetns> {
   const name = `npl-test-${randomBytes(5).toString('hex')}`;
+  removeAtEnd('netns', name);
   await run('ip', ['netns', 'add', name]);
   const path = `/run/netns/${name}`;
   // nsenter, not "ip netns exec": that makes a mount namespace of its own.

@@ -11,6 +11,7 @@ import { heldAddresses } from '../../src/model/ip-block.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { openBox, PATH } from './box.ts';
 import { newCgroup } from './cgroup.ts';
+import { removeAtEnd } from './janitor.ts';
 import { newNetns, type TestNetns } from './netns.ts';
 import { until } from './until.ts';
 
@@ -136,11 +137,11 @@ export async function startNode({
 }: NodeOptions = {}): Promise<TestNode> {
   await using scope = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'netplug-node-'));
+  removeAtEnd('folder', dir);
   scope.defer(async () => rm(dir, { recursive: true, force: true }));
   const host = scope.use(await newNetns());
   await installPlugins(join(dir, 'opt/cni/bin'));
-  // Of the same name, so that who knows one can find the other.
-  const cgroup = asMachine ? scope.use(newCgroup(host.name)).name : undefined;
+  const cgroup = asMachine ? scope.use(newCgroup()).name : undefined;
   const machine = cgroup === undefined ? undefined : { name, cgroup };
   const enter = await openBox({ dir, host, ownRun, machine }, scope);
 

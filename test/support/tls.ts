@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { removeAtEnd } from './janitor.ts';
 
 export interface KeyPair {
   readonly keyFile: string;
@@ -26,6 +27,7 @@ export interface TlsFolder extends Disposable {
 
 export function makeTlsFolder(): TlsFolder {
   const dir = mkdtempSync(join(tmpdir(), 'netplug-tls-'));
+  removeAtEnd('folder', dir);
   const write = (name: string, text: string): string => {
     const path = join(dir, name);
     writeFileSync(path, text);
