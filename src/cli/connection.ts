@@ -76,7 +76,8 @@ function fromEnv(env: Env): Raw {
   );
 }
 
-function fromFile(source: { readonly name: string; readonly text: string }): Raw {
+/** The keys of a `--config` file in small letters. @throws netconf/invalid */
+export function fromFile(source: { readonly name: string; readonly text: string }): Raw {
   const { documents, problems } = readDocuments(source, 'netconf/invalid');
   if (problems.length > 0) {
     const placed = problems.map(({ place, ...problem }) => ({ ...problem, path: place }));
