@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import { emptyFindings, problemsError, showFound } from '../base/problem.ts';
+import { emptyFindings, problemsError } from '../base/problem.ts';
 import type { Store } from '../datastore/store.ts';
 import { isRecord, readEntries } from '../model/read-schema.ts';
 import type { Datastore } from '../netconf/connection.ts';
@@ -84,10 +84,11 @@ export function fromFile(source: { readonly name: string; readonly text: string 
     throw problemsError(`file "${source.name}"`, placed, 'netconf/invalid');
   }
   const value = documents[0]?.value;
+  // Not quoted: a file named by mistake may hold a secret.
   if (!isRecord(value)) {
     throw new NetplugError(
       'netconf/invalid',
-      `Cannot use file "${source.name}": found ${showFound(value)}, allowed is an object`,
+      `Cannot use file "${source.name}": found ${Array.isArray(value) ? 'array' : typeof value}, allowed is an object`,
       {
         hint: `Write keys such as kv_endpoints, as YAML or JSON`,
       },
