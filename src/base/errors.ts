@@ -187,6 +187,12 @@ export const ERRORS = {
     retry: false,
     about: 'The command line is not understood, or a file named on it cannot be read.',
   },
+  'install/failed': {
+    cni: 161,
+    exit: 74,
+    retry: false,
+    about: 'A file or folder of the node could not be written or removed: no room, no permission, read-only.',
+  },
   'internal/invariant': {
     cni: 999,
     exit: 70,

@@ -50,6 +50,13 @@ async function run(
     random: seededRandom(1),
     hostname: node,
     readRegisteredName: () => undefined,
+    machine: {
+      executable: undefined,
+      stateDir: join(folder, 'netplug-state'),
+      runDir: join(folder, 'netplug-run'),
+      logDir: join(folder, 'netplug-log'),
+      serviceAccountDir: join(folder, 'serviceaccount'),
+    },
     interrupted: never,
     openKernel: () => kernel,
     openStore: (datastore: Datastore) => {

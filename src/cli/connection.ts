@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import { emptyFindings, type Problem, problemsError, showFound } from '../base/problem.ts';
+import { emptyFindings, type Problem, problemsError } from '../base/problem.ts';
 import type { Store } from '../datastore/store.ts';
 import { isRecord, readEntries } from '../model/read-schema.ts';
 import type { Datastore, OrchSettings } from '../netconf/connection.ts';
@@ -75,17 +75,19 @@ function fromEnv(env: Env): Raw {
   );
 }
 
-function fromFile(source: { readonly name: string; readonly text: string }): Raw {
+/** The keys of a `--config` file in small letters. @throws netconf/invalid */
+export function fromFile(source: { readonly name: string; readonly text: string }): Raw {
   const { documents, problems } = readDocuments(source, 'netconf/invalid');
   if (problems.length > 0) {
     const placed = problems.map(({ place, ...problem }) => ({ ...problem, path: place }));
     throw problemsError(`file "${source.name}"`, placed, 'netconf/invalid');
   }
   const value = documents[0]?.value;
+  // Not quoted: a file named by mistake may hold a secret.
   if (!isRecord(value)) {
     throw new NetplugError(
       'netconf/invalid',
-      `Cannot use file "${source.name}": found ${showFound(value)}, allowed is an object`,
+      `Cannot use file "${source.name}": found ${Array.isArray(value) ? 'array' : typeof value}, allowed is an object`,
       {
         hint: `Write keys such as kv_endpoints, as YAML or JSON`,
       },

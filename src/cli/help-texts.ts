@@ -48,3 +48,25 @@ an error.
 Examples:
   netplugctl lint /etc/cni/net.d/10-netplug.conflist
 `;
+
+export const INSTALL_HELP = `
+The conflist is made for the connection of the environment or of --config, with paths as the host
+sees them, unless --conf names one. In a pod, the kubeconfig is made from the rights of the pod
+unless flags say otherwise. Everything is checked before anything is written; each file changes at
+once or not at all, the conflist last. What is as it shall be is left alone. Secrets are not printed.
+
+Examples:
+  KV_ENDPOINTS=http://10.0.0.1:2379 netplugctl install
+  netplugctl install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\
+    --host-conf-dir /etc/cni/net.d
+`;
+
+export const UNINSTALL_HELP = `
+Drain the node first: pods that are still there cannot be taken down without the plugin. Files that
+were changed since they were installed stay, and the exit status is then 1. Nothing in the datastore
+changes; "netplugctl ipam check --release" frees the addresses of pods that are gone.
+
+Examples:
+  netplugctl uninstall
+  netplugctl uninstall --purge
+`;

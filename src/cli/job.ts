@@ -1,3 +1,5 @@
+import type { InstallOptions, UninstallOptions } from './install-job.ts';
+
 /** What a command line asks for. */
 export type Job =
   | { readonly verb: 'apply' | 'create' | 'replace'; readonly files: FileChoice }
@@ -11,6 +13,8 @@ export type Job =
   | ({ readonly verb: 'ipam-show' } & ShowOptions)
   | ({ readonly verb: 'ipam-check' } & CheckOptions)
   | { readonly verb: 'lint'; readonly files: readonly string[]; readonly output: Output }
+  | ({ readonly verb: 'install' } & InstallOptions & Answer)
+  | ({ readonly verb: 'uninstall' } & UninstallOptions & Answer)
   | { readonly verb: 'version'; readonly isClientOnly: boolean };
 
 export type Target =
@@ -38,6 +42,10 @@ export interface CheckOptions {
   readonly node: string | undefined;
   /** Younger allocations may belong to an ADD that is still under way. */
   readonly graceSeconds: number;
+  readonly output: Output;
+}
+
+export interface Answer {
   readonly output: Output;
 }
 

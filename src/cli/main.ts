@@ -2,12 +2,14 @@ import { never, NetplugError } from '../base/errors.ts';
 import { remove, write } from './change-resources.ts';
 import { readCommandLine } from './command-line.ts';
 import { get } from './get.ts';
+import { install } from './install.ts';
 import { ipamCheck } from './ipam-check.ts';
 import { ipamShow } from './ipam-show.ts';
 import type { Job } from './job.ts';
 import { lint } from './lint.ts';
 import type { Context, CtlPorts, Env, Io, Status } from './ports.ts';
 import { reportError } from './report-error.ts';
+import { uninstall } from './uninstall.ts';
 import { version } from './version.ts';
 
 /** Where a command line comes from and where its answers go. */
@@ -63,6 +65,10 @@ async function run(context: Context, job: Job): Promise<Status> {
       return ipamCheck(context, job);
     case 'lint':
       return lint(context, job);
+    case 'install':
+      return install(context, job);
+    case 'uninstall':
+      return uninstall(context, job);
     case 'version':
       return version(context, job);
     default:

@@ -10,8 +10,21 @@ export interface CtlPorts extends Patience {
   readonly hostname: string;
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;
+  readonly machine: Machine;
   /** Aborted when somebody asks the tool to stop. */
   readonly interrupted: AbortSignal;
+}
+
+/** What the tool finds on the machine it runs on. */
+export interface Machine {
+  /** The file that is each of our programs; undefined when the tool runs from sources. */
+  readonly executable: string | undefined;
+  /** What netplug remembers about this node. */
+  readonly stateDir: string;
+  readonly runDir: string;
+  readonly logDir: string;
+  /** Where a pod finds what the orchestrator gives it. */
+  readonly serviceAccountDir: string;
 }
 
 export interface Io {

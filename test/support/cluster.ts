@@ -49,7 +49,9 @@ export interface Cluster extends AsyncDisposable, Pick<ApiServer, 'kubectl' | 'g
   readonly lan: Lan;
   node(index: number): ClusterNode;
   /** Waits until so many pods of the selection are ready, and returns them in order of their names. */
-  waitForPodsReady(selection: PodSelection & { readonly count: number }): Promise<readonly Json[]>;
+  waitForPodsReady(
+    selection: PodSelection & { readonly count: number; readonly deadlineMs?: number },
+  ): Promise<readonly Json[]>;
   /** The end of what each program has printed, by its name. */
   logs(): Promise<Readonly<Record<string, string>>>;
 }
@@ -167,7 +169,12 @@ async function startParts(
 
 async function waitForPodsReady(
   api: ApiServer,
-  { namespace = 'default', selector, count }: PodSelection & { readonly count: number },
+  {
+    namespace = 'default',
+    selector,
+    count,
+    deadlineMs = 90_000,
+  }: PodSelection & { readonly count: number; readonly deadlineMs?: number },
 ): Promise<readonly Json[]> {
   const selected = [`--namespace=${namespace}`, `--selector=${selector}`];
   let pods: Json[] = [];
@@ -179,7 +186,7 @@ async function waitForPodsReady(
         return pods.length === count && pods.every((pod) => isReady(pod));
       },
       `${String(count)} pods with ${selector} are ready`,
-      90_000,
+      deadlineMs,
       POLL_MS,
     );
   } catch (cause) {

@@ -1,0 +1,122 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { type FileHandle, link, lstat, open, readdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { errnoOf } from './errors.ts';
+
+const CHUNK_BYTES = 1_048_576;
+const SUFFIX = '.netplug-tmp';
+
+/** Contents and permissions of a regular file. */
+export interface FileState {
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  /** Permission bits, such as 0o600. */
+  readonly mode: number;
+}
+
+/**
+ * Every function here that changes a file makes the new one beside it, syncs it to disk and renames it into place:
+ * whoever opens the path sees the old file or the new one, never a part, and a program that is being executed from the
+ * old one goes on undisturbed. When it fails, nothing is left behind.
+ */
+
+/** Writes the text with exactly these permissions, whatever the process masks. */
+export async function writeFileAtomically(
+  path: string,
+  { text, mode }: { readonly text: string; readonly mode: number },
+): Promise<void> {
+  await replaceFile(path, async (temporary) => {
+    await using file = await open(temporary, 'wx', mode);
+    await file.writeFile(text);
+    await file.chmod(mode);
+    await file.sync();
+  });
+}
+
+/** Copies contents and gives their SHA-256, as they were read. */
+export async function copyFileAtomically(
+  source: string,
+  target: string,
+  { mode, signal }: { readonly mode: number; readonly signal: AbortSignal },
+): Promise<string> {
+  return replaceFile(target, async (temporary) => {
+    await using from = await open(source, 'r');
+    await using to = await open(temporary, 'wx', mode);
+    const digest = createHash('sha256');
+    for await (const chunk of chunksOf(from, signal)) {
+      digest.update(chunk);
+      await to.writeFile(chunk);
+    }
+    await to.chmod(mode);
+    await to.sync();
+    return digest.digest('hex');
+  });
+}
+
+/** Makes `target` a second name of `existing`, which must be on the same file system. */
+export async function linkFileAtomically(existing: string, target: string): Promise<void> {
+  await replaceFile(target, async (temporary) => link(existing, temporary));
+}
+
+/** What lies at the path; undefined when that is nothing, or no regular file. */
+export async function readFileState(path: string, signal: AbortSignal): Promise<FileState | undefined> {
+  try {
+    const stat = await lstat(path);
+    if (!stat.isFile()) return undefined;
+    await using file = await open(path, 'r');
+    const digest = createHash('sha256');
+    for await (const chunk of chunksOf(file, signal)) digest.update(chunk);
+    return { sha256: digest.digest('hex'), sizeBytes: stat.size, mode: stat.mode & 0o7777 };
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT' || errnoOf(cause) === 'ENOTDIR') return undefined;
+    throw cause;
+  }
+}
+
+export function sha256Of(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** Removes what a process that was killed in the middle left in the folder before the given time. */
+export async function removeAbandoned(folder: string, beforeMs: number): Promise<void> {
+  for (const name of await readdir(folder)) {
+    if (!name.startsWith('.') || !name.endsWith(SUFFIX)) continue;
+    const path = join(folder, name);
+    const stat = await lstat(path).catch(ignoreMissing);
+    if (stat !== undefined && stat.isFile() && stat.mtimeMs < beforeMs) await rm(path, { force: true });
+  }
+}
+
+async function replaceFile<T>(path: string, make: (temporary: string) => Promise<T>): Promise<T> {
+  // Hidden and without a known ending: runtimes read every configuration they find in their folder.
+  const name = `.${basename(path)}.${randomBytes(6).toString('hex')}${SUFFIX}`;
+  const temporary = join(dirname(path), name);
+  try {
+    const made = await make(temporary);
+    await rename(temporary, path);
+    await syncFolder(dirname(path));
+    return made;
+  } finally {
+    // Also there after a rename onto another name of the same file, which the kernel takes for done already.
+    await rm(temporary, { force: true });
+  }
+}
+
+/** Makes the names in a folder survive a crash of the machine. */
+async function syncFolder(folder: string): Promise<void> {
+  await using handle = await open(folder, 'r');
+  await handle.sync();
+}
+
+async function* chunksOf(file: FileHandle, signal: AbortSignal): AsyncGenerator<Buffer> {
+  for (;;) {
+    signal.throwIfAborted();
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, null);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+function ignoreMissing(cause: unknown): undefined {
+  if (errnoOf(cause) !== 'ENOENT') throw cause;
+}
