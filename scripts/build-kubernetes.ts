@@ -38,26 +38,34 @@ const named = process.argv.slice(2).filter((argument) => argument !== LOCKED);
 const unknown = named.filter((name) => !all.some((program) => program === name));
 const chosen = all.filter((program) => (named.length === 0 ? program !== 'e2e.test' : named.includes(program)));
 
-if (unknown.length > 0) {
-  say(`unknown: ${unknown.join(', ')}; known: ${all.join(', ')}`);
-  process.exitCode = 64;
-} else if (missing().length === 0) {
-  say('nothing to build');
-} else if (isLocked) {
-  build(missing());
-} else {
-  mkdirSync(work, { recursive: true });
-  // Only one at a time builds; the next finds everything there.
-  const again = [process.execPath, import.meta.filename, LOCKED, ...named];
-  process.exitCode = spawnSync('flock', [join(target, '.lock'), ...again], { stdio: 'inherit' }).status ?? 1;
+try {
+  main();
+} catch (cause) {
+  say(cause instanceof Error ? cause.message : String(cause));
+  process.exitCode = 1;
+}
+
+function main(): void {
+  if (unknown.length > 0) throw new Error(`unknown: ${unknown.join(', ')}; known: ${all.join(', ')}`);
+  const programs = missing();
+  if (programs.length === 0) {
+    say('nothing to build');
+  } else if (isLocked) {
+    build(programs);
+  } else {
+    mkdirSync(work, { recursive: true });
+    // Only one at a time builds; the next finds everything there.
+    const again = [process.execPath, import.meta.filename, LOCKED, ...named];
+    process.exitCode = spawnSync('flock', [join(target, '.lock'), ...again], { stdio: 'inherit' }).status ?? 1;
+  }
 }
 
 /** What is to be built. A program that the environment names has to be there already. */
 function missing(): KubernetesProgram[] {
   return chosen.filter((program) => {
-    const variable = KUBERNETES_PROGRAMS[program];
     const path = kubernetesPath(program);
-    if (process.env[variable] !== undefined && !existsSync(path)) throw new Error(`${variable} names no file: ${path}`);
+    const isBuilt = path.startsWith(target);
+    if (!isBuilt && !existsSync(path)) throw new Error(`${KUBERNETES_PROGRAMS[program]} names no file: ${path}`);
     return !existsSync(path);
   });
 }

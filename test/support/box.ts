@@ -5,6 +5,9 @@ import type { TestNetns } from './netns.ts';
 
 export const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
+/** Version 2 of control groups: one with processes in it cannot hand controllers down, so they are in one below. */
+const LEAF = 'box';
+
 export interface Box {
   /** Where it keeps what it writes to /etc, /var and /opt. */
   readonly dir: string;
@@ -14,8 +17,11 @@ export interface Box {
   readonly machine: { readonly name: string; readonly cgroup: string } | undefined;
 }
 
-/** Makes the namespaces and returns what nsenter needs to get in. */
-export async function openBox({ dir, host, ownRun, machine }: Box, scope: AsyncDisposableStack): Promise<string[]> {
+/** Makes the namespaces and returns the command before one that shall run inside. */
+export async function openBox(
+  { dir, host, ownRun, machine }: Box,
+  scope: AsyncDisposableStack,
+): Promise<[string, ...string[]]> {
   const script = [
     'set -e',
     ...['etc', 'var', 'opt'].flatMap((folder) => [
@@ -35,10 +41,10 @@ export async function openBox({ dir, host, ownRun, machine }: Box, scope: AsyncD
     'exec cat',
   ].join('\n');
   const unshare = ['unshare', '--mount', '--propagation', 'slave', '--pid', '--fork', '--kill-child', '--mount-proc'];
-  const more = machine === undefined ? [] : ['--uts', '--cgroup'];
-  const joining = machine === undefined ? '' : joinCgroup(machine.cgroup);
-  const command = ['nsenter', `--net=${host.path}`, ...unshare, ...more, 'sh', '-c', script];
-  const holder = spawn('sh', ['-c', `${joining}\nexec "$@"`, 'sh', ...command], { stdio: 'pipe', env: { PATH } });
+  const hostName = machine === undefined ? [] : ['--uts'];
+  const command = ['nsenter', `--net=${host.path}`, ...unshare, ...hostName, 'sh', '-c', script];
+  const [file, ...args] = machine === undefined ? command : [...inNewCgroup(machine.cgroup), ...command];
+  const holder = spawn(file!, args, { stdio: 'pipe', env: { PATH } });
   let errors = '';
   holder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
   const gone = once(holder, 'exit');
@@ -49,30 +55,47 @@ export async function openBox({ dir, host, ownRun, machine }: Box, scope: AsyncD
   const outcome = await Promise.race([once(holder.stdout, 'data').then(() => 'ready'), gone.then(() => 'gone')]);
   if (outcome !== 'ready') throw new Error(`the namespaces of the node could not be made: ${errors}`);
   const proc = `/proc/${String(holder.pid)}/ns`;
-  const same = [`--net=${host.path}`, `--mount=${proc}/mnt`, `--pid=${proc}/pid_for_children`];
-  return machine === undefined ? same : [...same, `--uts=${proc}/uts`, `--cgroup=${proc}/cgroup`];
+  const enter: [string, ...string[]] = [
+    'nsenter',
+    `--net=${host.path}`,
+    `--mount=${proc}/mnt`,
+    `--pid=${proc}/pid_for_children`,
+  ];
+  if (machine === undefined) return enter;
+  return [...inCgroup(machine.cgroup), ...enter, `--uts=${proc}/uts`, `--cgroup=${proc}/cgroup`];
 }
 
-/** Puts the shell into new control groups, which become the roots of what is inside. */
-function joinCgroup(name: string): string {
-  return [
+/** What follows runs in new control groups, which become the roots of what is inside. */
+function inNewCgroup(name: string): string[] {
+  const script = [
     'set -e',
-    'for root in /sys/fs/cgroup /sys/fs/cgroup/*; do',
+    'if [ -e /sys/fs/cgroup/cgroup.controllers ]; then',
+    `  mkdir -p /sys/fs/cgroup/${name}/${LEAF}`,
+    `  echo $$ > /sys/fs/cgroup/${name}/cgroup.procs`,
+    `  exec unshare --cgroup sh -c 'echo $$ > /sys/fs/cgroup/${name}/${LEAF}/cgroup.procs; exec "$@"' sh "$@"`,
+    'fi',
+    'for root in /sys/fs/cgroup/*; do',
     '  [ -e $root/cgroup.procs ] && [ ! -L $root ] || continue',
     `  mkdir $root/${name}`,
     // A new group of this hierarchy takes nobody in before these are set.
-    `  for file in cpuset.cpus cpuset.mems; do [ ! -e $root/tasks ] || [ ! -e $root/$file ] || cat $root/$file > $root/${name}/$file; done`,
+    `  for file in cpuset.cpus cpuset.mems; do [ ! -e $root/$file ] || cat $root/$file > $root/${name}/$file; done`,
     `  echo $$ > $root/${name}/cgroup.procs`,
     'done',
+    'exec unshare --cgroup "$@"',
   ].join('\n');
+  return ['sh', '-c', script, 'sh'];
+}
+
+/** What follows runs in the control group. In version 1 it may stay outside: processes can be moved in from there. */
+function inCgroup(name: string): [string, ...string[]] {
+  const procs = `/sys/fs/cgroup/${name}/${LEAF}/cgroup.procs`;
+  return ['sh', '-c', `[ ! -e ${procs} ] || echo $$ > ${procs}; exec "$@"`, 'sh'];
 }
 
 /** Mounts control groups anew, so that only those of the node are to be seen. */
 const OWN_CGROUPS = [
   'if [ -e /sys/fs/cgroup/cgroup.controllers ]; then',
   '  mount -t cgroup2 cgroup2 /sys/fs/cgroup',
-  // A group with processes in it cannot hand controllers down.
-  '  mkdir /sys/fs/cgroup/box && echo $$ > /sys/fs/cgroup/box/cgroup.procs',
   '  for one in $(cat /sys/fs/cgroup/cgroup.controllers); do echo +$one > /sys/fs/cgroup/cgroup.subtree_control; done',
   'else',
   '  mount -t tmpfs tmpfs /sys/fs/cgroup',

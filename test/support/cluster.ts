@@ -192,9 +192,9 @@ async function waitForPodsReady(
   } catch (cause) {
     const shown = [
       await api.kubectl('get', 'pods', '--output=wide', ...selected),
-      await api.kubectl('get', 'events', `--namespace=${namespace}`, '--sort-by=.lastTimestamp'),
+      (await api.kubectl('get', 'events', `--namespace=${namespace}`, '--sort-by=.lastTimestamp')).slice(-5000),
     ];
-    throw new Error(`${String(cause)}\n${shown.join('\n').slice(-6000)}`, { cause });
+    throw new Error(`${String(cause)}\n${shown.join('\n')}`, { cause });
   }
   return pods.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
 }

@@ -26,7 +26,8 @@ export function kubernetesFolder(): string {
 
 /** What the environment names for the program, or where a build puts it; whether it is there or not. */
 export function kubernetesPath(program: KubernetesProgram): string {
-  return process.env[KUBERNETES_PROGRAMS[program]] ?? join(kubernetesFolder(), program);
+  const named = process.env[KUBERNETES_PROGRAMS[program]] ?? '';
+  return named === '' ? join(kubernetesFolder(), program) : named;
 }
 
 /** The program, ready to run. */

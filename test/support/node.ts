@@ -143,10 +143,10 @@ export async function startNode({
   await installPlugins(join(dir, 'opt/cni/bin'));
   const cgroup = asMachine ? scope.use(newCgroup()).name : undefined;
   const machine = cgroup === undefined ? undefined : { name, cgroup };
-  const enter = await openBox({ dir, host, ownRun, machine }, scope);
+  const [enter, ...inside] = await openBox({ dir, host, ownRun, machine }, scope);
 
   const run: TestNode['run'] = async ([file, ...args], { env = {}, stdin = '' } = {}) => {
-    const child = spawn('nsenter', [...enter, file!, ...args], { env: { PATH, ...env }, stdio: 'pipe' });
+    const child = spawn(enter, [...inside, file!, ...args], { env: { PATH, ...env }, stdio: 'pipe' });
     const output = { stdout: '', stderr: '' };
     for (const stream of ['stdout', 'stderr'] as const) {
       child[stream].setEncoding('utf8').on('data', (text: string) => (output[stream] += text));
@@ -164,7 +164,7 @@ export async function startNode({
   };
   const start: TestNode['start'] = async (command, { env = {} } = {}) =>
     startService(
-      spawn('nsenter', [...enter, 'sh', '-c', 'echo $$; exec "$@"', 'sh', ...command], { env: { PATH, ...env } }),
+      spawn(enter, [...inside, 'sh', '-c', 'echo $$; exec "$@"', 'sh', ...command], { env: { PATH, ...env } }),
       run,
     );
 
