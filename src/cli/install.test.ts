@@ -193,6 +193,12 @@ describe('the kubeconfig', () => {
     });
   });
 
+  it('is not made for a pod that has no rights', async () => {
+    const env = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+    expect(await install([], env)).toMatchObject({ status: 0, err: expect.stringContaining('no rights to hand on') });
+    expect(await names('conf')).toEqual(['10-netplug.conflist']);
+  });
+
   it('is not made when the connection names another way, and not beside it', async () => {
     const env = { ORCHCONFIG: '/etc/kube/own', KUBERNETES_SERVICE_HOST: 'a', KUBERNETES_SERVICE_PORT: '1' };
     expect(await install([], env)).toMatchObject({ status: 0 });

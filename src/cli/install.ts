@@ -1,10 +1,9 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { removeAbandoned } from '../base/atomic-file.ts';
 import { NetplugError } from '../base/errors.ts';
 import { decideConflist } from './install-conflist.ts';
 import { onFile } from './install-errors.ts';
-import { planExecutables, planText, type PlannedFile, putFile, removeFile } from './install-files.ts';
+import { planExecutables, planText, type PlannedFile, putFile, removeFile, sweep } from './install-files.ts';
 import type { InstallOptions } from './install-job.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
 import { KUBECONFIG_NAME } from './install-places.ts';
@@ -12,9 +11,6 @@ import { type RecordedFile, readRecord, writeRecord } from './install-record.ts'
 import { openReport, type Report } from './install-report.ts';
 import type { Answer } from './job.ts';
 import type { Context, Status } from './ports.ts';
-
-/** No copy takes this long: an older half of one belongs to nobody. */
-const ABANDONED_AFTER_MS = 600_000;
 
 /**
  * Puts executables, kubeconfig and conflist on this node. Everything is read and checked before anything is written;
@@ -45,7 +41,7 @@ export async function install(context: Context, options: InstallOptions & Answer
 
 async function planFiles(context: Context, options: InstallOptions, report: Report): Promise<readonly PlannedFile[]> {
   const { confDir, confName, binDir } = options;
-  const { access, kubeconfig } = await planOrchAccess(context, options);
+  const { access, kubeconfig } = await planOrchAccess(context, options, report);
   const conflist = await decideConflist(context, { choice: options.conflist, orchAccess: access, report });
   return [
     ...(await planExecutables(binDir, originOf(context, options), context.signal)),
@@ -66,10 +62,8 @@ function originOf({ ports }: Context, { from }: InstallOptions): { folder: strin
 async function prepareFolders({ ports, signal }: Context, { binDir, confDir }: InstallOptions): Promise<void> {
   for (const folder of [binDir, confDir]) {
     signal.throwIfAborted();
-    await onFile('write', folder, async () => {
-      await mkdir(folder, { recursive: true });
-      await removeAbandoned(folder, ports.clock.now() - ABANDONED_AFTER_MS);
-    });
+    await onFile('write', folder, async () => mkdir(folder, { recursive: true }));
+    await sweep(folder, ports.clock);
   }
 }
 
