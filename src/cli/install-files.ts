@@ -9,7 +9,6 @@ import {
   sha256Of,
   writeFileAtomically,
 } from '../base/atomic-file.ts';
-import type { Clock } from '../base/clock.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import { onFile } from './install-errors.ts';
 import { EXECUTABLE_NAMES } from './install-places.ts';
@@ -26,8 +25,6 @@ export interface PlannedFile extends RecordedFile {
 export type Put = 'installed' | 'replaced' | 'unchanged';
 
 const EXECUTABLE_MODE = 0o755;
-/** No copy takes this long. */
-const ABANDONED_AFTER_MS = 600_000;
 const PRIVATE_MODE = 0o600;
 /** File systems and policies that give a file no second name; the copy then costs room only. */
 const NO_LINK = ['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'];
@@ -93,11 +90,9 @@ export async function removeFile(
   });
 }
 
-/** Removes halves of copies that nobody works on any more. */
-export async function sweep(folder: string, clock: Pick<Clock, 'now'>): Promise<void> {
-  await onFile('remove', folder, async () =>
-    removeAbandoned(folder, clock.now() - ABANDONED_AFTER_MS).catch(ignoreMissing),
-  );
+/** Removes halves of copies that were begun before the given time. */
+export async function sweep(folder: string, beforeMs: number): Promise<void> {
+  await onFile('remove', folder, async () => removeAbandoned(folder, beforeMs).catch(ignoreMissing));
 }
 
 async function readSourceState(source: string, signal: AbortSignal): Promise<FileState> {

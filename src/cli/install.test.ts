@@ -113,6 +113,7 @@ describe('install', () => {
     ['a policy no release can do yet', ['--policy-orch'], 69, /code: netconf\/needs-orchestrator/],
     ['a path', ['--log-file', 'x.log'], 64, /absolute path/],
     ['a name', ['--conf-name', '../x.conflist'], 64, /ends in \.conflist/],
+    ['a name no runtime takes', ['--name', 'a/b'], 64, /Allowed are letters/],
     ['two sources', ['--conf', 'x', '--mtu', '1400'], 64, /cannot be used with option/],
     ['credentials', ['--orch-server', 'https://a'], 64, /no credentials are given/],
     ['a server', ['--orch-token-file', '/t'], 64, /--orch-server is missing/],

@@ -12,6 +12,9 @@ import { openReport, type Report } from './install-report.ts';
 import type { Answer } from './job.ts';
 import type { Context, Status } from './ports.ts';
 
+/** No copy takes this long: what is older belongs to an installer that was killed. */
+const ABANDONED_AFTER_MS = 600_000;
+
 /**
  * Puts executables, kubeconfig and conflist on this node. Everything is read and checked before anything is written;
  * each file then changes at once or not at all, the conflist last, because the runtime uses it from that moment.
@@ -63,7 +66,7 @@ async function prepareFolders({ ports, signal }: Context, { binDir, confDir }: I
   for (const folder of [binDir, confDir]) {
     signal.throwIfAborted();
     await onFile('write', folder, async () => mkdir(folder, { recursive: true }));
-    await sweep(folder, ports.clock);
+    await sweep(folder, ports.clock.now() - ABANDONED_AFTER_MS);
   }
 }
 

@@ -48,7 +48,7 @@ export async function uninstall(context: Context, options: UninstallOptions & An
     const effect = kind === 'conflist' ? ', and runtimes go on using it' : '';
     report.warn(`${kind} "${path}" is left${effect}: ${leftBecause(record)}; --force removes it too`);
   }
-  for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, context.ports.clock);
+  for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, Infinity);
   if (record !== undefined) {
     const isDone = ({ path }: RecordedFile): boolean =>
       targets.some(({ recordedPath }) => recordedPath === path) &&

@@ -207,7 +207,8 @@ describe('netplugctl install', () => {
     await sh(`echo part > ${left}; touch ${left.replace('00ff', '11ff')}; touch -d '1 hour ago' ${left}`);
     await install();
     expect(await filesOf('/opt/cni/bin')).toEqual([left.replace('00ff', '11ff'), BIN, `${BIN}-ipam`]);
-    await sh(`rm ${left.replace('00ff', '11ff')}`);
+    await uninstall();
+    expect(await filesOf('/opt/cni/bin')).toEqual([]);
   });
 });
 
