@@ -158,6 +158,19 @@ describe('install', () => {
     expect(await names('conf')).toEqual(['10-netplug.conflist', '20-b.conflist']);
   });
 
+  it('does not replace the configuration of another plugin', async () => {
+    await put('conf/10-other.conflist', '{"plugins": [{"type": "ptp"}]}');
+    expect(await install(['--conf-name', '10-other.conflist'])).toEqual({
+      status: 74,
+      out: '',
+      err: expect.stringMatching(
+        /^Cannot replace "\/conf\/10-other\.conflist": it is not a configuration of netplug\n/,
+      ),
+    });
+    expect([await names('bin'), await names('conf')]).toEqual([[], ['10-other.conflist']]);
+    expect(await install()).toMatchObject({ status: 0, err: '' });
+  });
+
   it('takes a record nobody can read for none', async () => {
     await put('state/netplug/install.json', '{"format": 2}');
     expect(await install()).toMatchObject({ status: 0, err: expect.stringContaining('cannot be understood') });

@@ -1,7 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { NetplugError } from '../base/errors.ts';
-import { decideConflist } from './install-conflist.ts';
+import { decideConflist, refuseForeign } from './install-conflist.ts';
 import { onFile } from './install-errors.ts';
 import { planExecutables, planText, type PlannedFile, putFile, removeFile, sweep } from './install-files.ts';
 import type { InstallOptions } from './install-job.ts';
@@ -25,6 +25,8 @@ export async function install(context: Context, options: InstallOptions & Answer
   const planned = await planFiles(context, options, report);
   const { stateDir } = context.ports.machine;
   const before = (await readRecord(stateDir, report)) ?? [];
+  const conflistPath = join(options.confDir, options.confName);
+  if (!before.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
   const isPlanned = ({ path }: RecordedFile): boolean => planned.some((file) => file.path === path);
   const installed = planned.map(({ kind, path, sha256 }) => ({ kind, path, sha256 }));
 
