@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import { isSea } from 'node:sea';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { errnoOf } from '../base/errors.ts';
@@ -8,8 +7,9 @@ import { systemRandom } from '../base/random.ts';
 import { main } from '../cli/main.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { interruptions } from './interruptions.ts';
+import { machineOf } from './machine.ts';
 import { openStoreIn } from './open-store.ts';
-import { readRegisteredName, stateDir } from './registered-name.ts';
+import { readRegisteredName } from './registered-name.ts';
 
 /** Runs one command of the management tool with the real world around it. */
 export async function runCtl(): Promise<void> {
@@ -20,13 +20,7 @@ export async function runCtl(): Promise<void> {
     random: systemRandom,
     hostname: hostname(),
     readRegisteredName: () => readRegisteredName(env),
-    machine: {
-      executable: isSea() ? process.execPath : undefined,
-      stateDir: stateDir(env),
-      runDir: '/run/netplug',
-      logDir: '/var/log/netplug',
-      serviceAccountDir: '/var/run/secrets/kubernetes.io/serviceaccount',
-    },
+    machine: machineOf(env),
     interrupted: interruptions(),
     openStore: openStoreIn(process.env),
     openKernel: () => linuxKernel({ allowOwnNetns: true }),

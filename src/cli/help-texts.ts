@@ -10,8 +10,8 @@ Examples:
 
 export const EXIT_HELP = `
 Exit status: 0 done, 1 something was found, 64 wrong command line, 65 wrong resource, 66 not there,
-69 in use, 73 exists already, 75 datastore does not answer, or conflict, 77 refused, 78 wrong
-configuration.
+69 in use, 73 exists already, 74 file of the node cannot be written, 75 datastore does not answer,
+or conflict, 77 refused, 78 wrong configuration.
 `;
 
 export const FILE_HELP = `

@@ -36,7 +36,7 @@ export function addInstall(program: Command, choose: (job: Job) => void): void {
     .option('--conf-name <name>', 'name of the conflist', conflistName, CONF_NAME)
     .option('--from <folder>', 'take the executables from here instead of copying the tool itself')
     .addOption(new Option('--conf <file>', 'a conflist of your own').conflicts(MADE_BY_OPTIONS))
-    .option('--name <name>', 'name of the network', 'k8s-pod-network')
+    .option('--name <name>', 'name of the network', networkName, 'k8s-pod-network')
     .option('--mtu <bytes>', 'largest packet; left to the kernel unless given', wholeNumber)
     .option('--assign-ipv6', 'give pods an IPv6 address too')
     .option('--log-file <path>', 'log file on the host, or "none"', absolutePathOrNone, LOG_FILE)
@@ -116,6 +116,12 @@ function absolutePathOrNone(text: string): string {
 function conflistName(text: string): string {
   if (/^[^/\s.][^/\s]*\.conflist$/.test(text)) return text;
   throw new InvalidArgumentError('Allowed is a file name that ends in .conflist.');
+}
+
+/** Stricter than the plugin: runtimes refuse other names before they call it. */
+function networkName(text: string): string {
+  if (/^[a-z0-9][a-z0-9_.-]*$/i.test(text)) return text;
+  throw new InvalidArgumentError('Allowed are letters, digits, ".", "_" and "-", a letter or digit first.');
 }
 
 function wholeNumber(text: string): number {

@@ -1,8 +1,10 @@
-import { isNetplugError, NetplugError } from '../base/errors.ts';
+import { readFile } from 'node:fs/promises';
+import { errnoOf, isNetplugError, NetplugError } from '../base/errors.ts';
 import { type Problem, problemLine, problemsError } from '../base/problem.ts';
 import { parseJsonObject } from '../netconf/parse-json.ts';
 import { readConnection } from './connection.ts';
 import { readSource } from './inputs.ts';
+import { onFile } from './install-errors.ts';
 import type { ConflistChoice } from './install-job.ts';
 import type { Report } from './install-report.ts';
 import { lintNetconf } from './lint-conflist.ts';
@@ -26,6 +28,24 @@ export async function decideConflist(
   const text = `${JSON.stringify(rendered, undefined, 2)}\n`;
   refuseInvalid(parseJsonObject(text), 'the network configuration that the options make', report);
   return text;
+}
+
+/**
+ * Stands in the way of replacing what another plugin has at the path.
+ * @throws install/failed
+ */
+export async function refuseForeign(path: string): Promise<void> {
+  const text = await onFile('read', path, async () =>
+    readFile(path, 'utf8').catch((cause: unknown) => {
+      if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
+      return '';
+    }),
+  );
+  if (text.trim() === '' || /"netplug(-ipam)?"/.test(text)) return;
+  throw new NetplugError('install/failed', `Cannot replace "${path}": it is not a configuration of netplug`, {
+    hint: 'Use another --conf-name, or remove the file',
+    facts: { path },
+  });
 }
 
 async function ownConflist(file: string, report: Report): Promise<string> {

@@ -5,6 +5,7 @@ import {
   type FileState,
   linkFileAtomically,
   readFileState,
+  removeAbandoned,
   sha256Of,
   writeFileAtomically,
 } from '../base/atomic-file.ts';
@@ -87,6 +88,11 @@ export async function removeFile(
     signal.throwIfAborted();
     return rm(path).then(() => 'removed' as const, ignoreMissing);
   });
+}
+
+/** Removes halves of copies that were begun before the given time. */
+export async function sweep(folder: string, beforeMs: number): Promise<void> {
+  await onFile('remove', folder, async () => removeAbandoned(folder, beforeMs).catch(ignoreMissing));
 }
 
 async function readSourceState(source: string, signal: AbortSignal): Promise<FileState> {

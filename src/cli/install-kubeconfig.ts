@@ -1,3 +1,4 @@
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NetplugError } from '../base/errors.ts';
 import { isRecord } from '../model/read-schema.ts';
@@ -6,6 +7,7 @@ import { fromFile } from './connection.ts';
 import { readSource } from './inputs.ts';
 import type { InstallOptions, OrchOptions } from './install-job.ts';
 import { KUBECONFIG_NAME } from './install-places.ts';
+import type { Report } from './install-report.ts';
 import type { Context } from './ports.ts';
 import type { OrchAccess } from './render-conflist.ts';
 import { type KubeconfigOptions, type OrchUser, renderKubeconfig } from './render-kubeconfig.ts';
@@ -25,13 +27,14 @@ export interface OrchPlan {
 export async function planOrchAccess(
   context: Context,
   { orch, confDir, hostConfDir }: Pick<InstallOptions, 'orch' | 'confDir' | 'hostConfDir'>,
+  report: Report,
 ): Promise<OrchPlan> {
   const named = await readNamedAccess(context);
   const areFlags = Object.keys(orch).length > 0;
   if (areFlags && named.by !== 'none') {
     throw usage('Cannot use --orch-… flags: ORCHCONFIG or ORCH_API_ROOT says how to reach the API', 'Keep one of them');
   }
-  const options = areFlags ? await fromFlags(orch) : named.by === 'none' ? await fromPod(context) : undefined;
+  const options = areFlags ? await fromFlags(orch) : named.by === 'none' ? await fromPod(context, report) : undefined;
   if (options === undefined) return { access: named, kubeconfig: undefined };
   return {
     access: { by: 'file', path: join(hostConfDir ?? confDir, KUBECONFIG_NAME) },
@@ -77,16 +80,25 @@ async function userOf(flags: OrchOptions): Promise<OrchUser> {
   );
 }
 
-/** What the orchestrator gives every pod; undefined outside of one. */
-async function fromPod({ env, ports }: Context): Promise<KubeconfigOptions | undefined> {
+/** What the orchestrator gives a pod; undefined outside of one, and in one that shall have no rights. */
+async function fromPod({ env, ports }: Context, report: Report): Promise<KubeconfigOptions | undefined> {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
   if (host === undefined || host === '' || port === undefined || port === '') return undefined;
   const { serviceAccountDir } = ports.machine;
+  const tokenFile = join(serviceAccountDir, 'token');
+  const mayUseApi = await access(tokenFile).then(
+    () => true,
+    () => false,
+  );
+  if (!mayUseApi) {
+    report.warn(`no kubeconfig is written: there is no "${tokenFile}", so this pod has no rights to hand on`);
+    return undefined;
+  }
   return {
     server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
     caPem: await readCa(join(serviceAccountDir, 'ca.crt')),
     // The file of the token is the pod's own: the host cannot see it.
-    user: { by: 'token', token: await readToken(join(serviceAccountDir, 'token')) },
+    user: { by: 'token', token: await readToken(tokenFile) },
   };
 }
 

@@ -110,9 +110,10 @@ describe('install', () => {
 
   it.each<[string, string[], number, RegExp]>([
     ['an MTU', ['--mtu', '10'], 78, /plugins\[0\]\.mtu: found 10 \(number\)/],
-    ['a policy no release can do yet', ['--policy-orch'], 69, /code: netconf\/needs-orchestrator/],
+    ['a policy without access to the API', ['--policy-orch'], 69, /code: netconf\/needs-orchestrator/],
     ['a path', ['--log-file', 'x.log'], 64, /absolute path/],
     ['a name', ['--conf-name', '../x.conflist'], 64, /ends in \.conflist/],
+    ['a name no runtime takes', ['--name', 'a/b'], 64, /Allowed are letters/],
     ['two sources', ['--conf', 'x', '--mtu', '1400'], 64, /cannot be used with option/],
     ['credentials', ['--orch-server', 'https://a'], 64, /no credentials are given/],
     ['a server', ['--orch-token-file', '/t'], 64, /--orch-server is missing/],
@@ -157,6 +158,19 @@ describe('install', () => {
     expect(await names('conf')).toEqual(['10-netplug.conflist', '20-b.conflist']);
   });
 
+  it('does not replace the configuration of another plugin', async () => {
+    await put('conf/10-other.conflist', '{"plugins": [{"type": "ptp"}]}');
+    expect(await install(['--conf-name', '10-other.conflist'])).toEqual({
+      status: 74,
+      out: '',
+      err: expect.stringMatching(
+        /^Cannot replace "\/conf\/10-other\.conflist": it is not a configuration of netplug\n/,
+      ),
+    });
+    expect([await names('bin'), await names('conf')]).toEqual([[], ['10-other.conflist']]);
+    expect(await install()).toMatchObject({ status: 0, err: '' });
+  });
+
   it('takes a record nobody can read for none', async () => {
     await put('state/netplug/install.json', '{"format": 2}');
     expect(await install()).toMatchObject({ status: 0, err: expect.stringContaining('cannot be understood') });
@@ -191,6 +205,12 @@ describe('the kubeconfig', () => {
       clusters: [{ cluster: { server: 'https://[fd00::1]:443' } }],
       users: [{ user: { token: TOKEN } }],
     });
+  });
+
+  it('is not made for a pod that has no rights', async () => {
+    const env = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+    expect(await install([], env)).toMatchObject({ status: 0, err: expect.stringContaining('no rights to hand on') });
+    expect(await names('conf')).toEqual(['10-netplug.conflist']);
   });
 
   it('is not made when the connection names another way, and not beside it', async () => {

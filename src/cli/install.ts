@@ -1,10 +1,9 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { removeAbandoned } from '../base/atomic-file.ts';
 import { NetplugError } from '../base/errors.ts';
-import { decideConflist } from './install-conflist.ts';
+import { decideConflist, refuseForeign } from './install-conflist.ts';
 import { onFile } from './install-errors.ts';
-import { planExecutables, planText, type PlannedFile, putFile, removeFile } from './install-files.ts';
+import { planExecutables, planText, type PlannedFile, putFile, removeFile, sweep } from './install-files.ts';
 import type { InstallOptions } from './install-job.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
 import { KUBECONFIG_NAME } from './install-places.ts';
@@ -13,7 +12,7 @@ import { openReport, type Report } from './install-report.ts';
 import type { Answer } from './job.ts';
 import type { Context, Status } from './ports.ts';
 
-/** No copy takes this long: an older half of one belongs to nobody. */
+/** No copy takes this long: what is older belongs to an installer that was killed. */
 const ABANDONED_AFTER_MS = 600_000;
 
 /**
@@ -26,6 +25,8 @@ export async function install(context: Context, options: InstallOptions & Answer
   const planned = await planFiles(context, options, report);
   const { stateDir } = context.ports.machine;
   const before = (await readRecord(stateDir, report)) ?? [];
+  const conflistPath = join(options.confDir, options.confName);
+  if (!before.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
   const isPlanned = ({ path }: RecordedFile): boolean => planned.some((file) => file.path === path);
   const installed = planned.map(({ kind, path, sha256 }) => ({ kind, path, sha256 }));
 
@@ -45,7 +46,7 @@ export async function install(context: Context, options: InstallOptions & Answer
 
 async function planFiles(context: Context, options: InstallOptions, report: Report): Promise<readonly PlannedFile[]> {
   const { confDir, confName, binDir } = options;
-  const { access, kubeconfig } = await planOrchAccess(context, options);
+  const { access, kubeconfig } = await planOrchAccess(context, options, report);
   const conflist = await decideConflist(context, { choice: options.conflist, orchAccess: access, report });
   return [
     ...(await planExecutables(binDir, originOf(context, options), context.signal)),
@@ -66,10 +67,8 @@ function originOf({ ports }: Context, { from }: InstallOptions): { folder: strin
 async function prepareFolders({ ports, signal }: Context, { binDir, confDir }: InstallOptions): Promise<void> {
   for (const folder of [binDir, confDir]) {
     signal.throwIfAborted();
-    await onFile('write', folder, async () => {
-      await mkdir(folder, { recursive: true });
-      await removeAbandoned(folder, ports.clock.now() - ABANDONED_AFTER_MS);
-    });
+    await onFile('write', folder, async () => mkdir(folder, { recursive: true }));
+    await sweep(folder, ports.clock.now() - ABANDONED_AFTER_MS);
   }
 }
 

@@ -69,13 +69,19 @@ describe('a rendered conflist', () => {
     };
     expect(first({ datastore: { type: 'kvv3', connection } })).toMatchObject({ kv_discovery_srv: 'example.org' });
     expect(
-      first({ datastore: { type: 'orch' }, orchAccess: { by: 'file', path: '/etc/kube' }, policy: 'orch' }),
+      first({
+        datastore: { type: 'orch', orch: NO_ORCH },
+        orchAccess: { by: 'file', path: '/etc/kube' },
+        policy: 'orch',
+      }),
     ).toMatchObject({ datastore_type: 'orch', orch: { orchconfig: '/etc/kube' }, policy: { type: 'orch' } });
     expect(first({ orchAccess: { by: 'url', url: 'http://a:8080' } })).toMatchObject({
       orch: { orch_api_root: 'http://a:8080' },
     });
   });
 });
+
+const NO_ORCH = { orchconfig: undefined, apiRoot: undefined, nodeName: undefined };
 
 describe('a rendered kubeconfig', () => {
   it('names files of the host, and carries what the host has no file for', () => {

@@ -2,7 +2,7 @@ import { lstat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
 import { onFile } from './install-errors.ts';
-import { removeFile } from './install-files.ts';
+import { removeFile, sweep } from './install-files.ts';
 import type { UninstallOptions } from './install-job.ts';
 import { BIN_DIR, CONF_DIR, CONF_NAME, EXECUTABLE_NAMES, KUBECONFIG_NAME } from './install-places.ts';
 import { type RecordedFile, readRecord, recordPath, writeRecord } from './install-record.ts';
@@ -45,8 +45,10 @@ export async function uninstall(context: Context, options: UninstallOptions & An
     }
     if (outcome !== 'changed') continue;
     left.push(target);
-    report.warn(`${kind} "${path}" is left: ${leftBecause(record)}; --force removes it too`);
+    const effect = kind === 'conflist' ? ', and runtimes go on using it' : '';
+    report.warn(`${kind} "${path}" is left${effect}: ${leftBecause(record)}; --force removes it too`);
   }
+  for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, Infinity);
   if (record !== undefined) {
     const isDone = ({ path }: RecordedFile): boolean =>
       targets.some(({ recordedPath }) => recordedPath === path) &&

@@ -1,0 +1,267 @@
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { chainAdd, chainCheck, chainDel, type Conflist } from '../support/chain.ts';
+import { type RunResult, startNode, type TestNode } from '../support/node.ts';
+
+const BUILT = resolve(import.meta.dirname, '../../dist/bin');
+const PROGRAM = join(BUILT, 'netplugctl');
+const BIN = '/opt/cni/bin/netplug';
+const CONFLIST = '/etc/cni/net.d/10-netplug.conflist';
+const KUBECONFIG = '/etc/cni/net.d/netplug-kubeconfig';
+const RECORD = '/var/lib/netplug/install.json';
+const TOKEN = 'eyJhbGciOiJSUzI1NiJ9.a-very-secret-token.c2lnbmF0dXJl';
+const ENV = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
+const CA = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
+
+let node: TestNode;
+beforeAll(async () => {
+  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  node = await startNode({ name: 'node-install', ownRun: true });
+  await node.seedPool('v4', '10.65.0.0/24');
+  // What the node itself brings along is put there by the test, not by the installer.
+  await sh(`rm ${BIN} ${BIN}-ipam`);
+});
+afterAll(async () => node[Symbol.asyncDispose]());
+
+const sh = async (script: string): Promise<string> => node.exec('sh', '-c', script);
+const ctl = async (args: readonly string[], env: Record<string, string> = ENV): Promise<RunResult> =>
+  node.run([PROGRAM, ...args], { env });
+const install = async (...flags: string[]): Promise<RunResult> => ctl(['install', ...flags]);
+const uninstall = async (...flags: string[]): Promise<RunResult> => ctl(['uninstall', ...flags]);
+
+/** Everything of ours in the folders, also what should have been temporary. */
+async function filesOf(...folders: string[]): Promise<string[]> {
+  const found = await sh(`find ${folders.join(' ')} -name '*netplug*' -type f | sort`);
+  return found.split('\n').filter((path) => path !== '');
+}
+
+/** A folder with executables of other contents than the built ones; what is behind the end of one is not executed. */
+async function otherRelease(): Promise<string> {
+  const folder = join(node.dir, 'other');
+  await mkdir(folder, { recursive: true });
+  await sh(
+    `cp ${BUILT}/netplug ${folder}/netplug && echo >> ${folder}/netplug && cp -l ${folder}/netplug ${folder}/netplug-ipam`,
+  );
+  return folder;
+}
+
+async function makePod(name: string): Promise<string> {
+  await sh(`ip netns add ${name}`);
+  return `/run/netns/${name}`;
+}
+
+describe('netplugctl install', () => {
+  it('makes a node serve pods, and changes nothing the second time', async () => {
+    const first = await install();
+    expect(first).toEqual({
+      status: 0,
+      stdout: [
+        `executable "${BIN}" installed`,
+        `executable "${BIN}-ipam" installed`,
+        `conflist "${CONFLIST}" installed`,
+        '',
+      ].join('\n'),
+      stderr: '',
+    });
+    expect(await sh(`stat -c '%a %h' ${BIN} ${BIN}-ipam ${CONFLIST} ${RECORD}`)).toBe('755 2\n755 2\n600 1\n600 1\n');
+    const ino = await sh(`stat -c %i ${BIN} ${CONFLIST}`);
+    expect(await install()).toEqual({ ...first, stdout: first.stdout.replaceAll('installed', 'unchanged') });
+    expect(await sh(`stat -c %i ${BIN} ${CONFLIST}`)).toBe(ino);
+
+    expect(await ctl(['lint', CONFLIST])).toMatchObject({ status: 0, stdout: '1 file: 0 errors, 0 warnings\n' });
+    const list: Conflist = JSON.parse(await sh(`cat ${CONFLIST}`));
+    expect(list.plugins.map(({ type }) => type)).toEqual(['netplug', 'portmap', 'bandwidth']);
+    const pods = await Promise.all(
+      ['c-install', 'c-peer'].map(async (containerId) => ({ containerId, netns: await makePod(containerId) })),
+    );
+    const results = [];
+    for (const pod of pods) results.push(await chainAdd(node, list, pod));
+    expect(results[0]).toMatchObject({
+      cniVersion: '1.0.0',
+      ips: [{ address: expect.stringMatching(/^10\.65\.0\./) }],
+    });
+    const [, peer] = results.map(({ ips }) => ips[0].address.split('/')[0]);
+    await node.exec('nsenter', `--net=${pods[0]!.netns}`, 'ping', '-n', '-c', '1', '-W', '1', peer);
+    // Some releases of the standard `bandwidth` crash in CHECK.
+    const main = { ...list, plugins: list.plugins.slice(0, 1) };
+    await chainCheck(node, main, { ...pods[0]!, cached: results[0] });
+    for (const [index, pod] of pods.entries()) await chainDel(node, list, { ...pod, cached: results[index] });
+    expect(await node.heldAddresses()).toEqual([]);
+    expect(await sh('cat /var/log/netplug/cni/cni.log')).toContain('c-install');
+  });
+
+  it('replaces a program that is running, and leaves the running one alone', async () => {
+    await install();
+    await using stack = new AsyncDisposableStack();
+    // Nothing comes on its standard input: it waits.
+    const running = await node.start([BIN], { env: { CNI_COMMAND: 'VERSION', CNI_PATH: '/opt/cni/bin' } });
+    stack.defer(async () => running.stop('KILL'));
+    const inPlace = await node.run(['sh', '-c', `cat ${BUILT}/netplug > ${BIN}`]);
+    expect(inPlace.stderr).toMatch(/text file busy/i);
+
+    const replaced = await install('--from', await otherRelease());
+    expect(replaced).toMatchObject({ status: 0, stderr: '' });
+    expect(replaced.stdout).toContain(`executable "${BIN}" replaced\nexecutable "${BIN}-ipam" replaced\n`);
+    expect(await sh(`readlink /proc/${String(running.pid)}/exe`)).toBe(`${BIN} (deleted)\n`);
+    expect(await node.cni('VERSION', { conf: { cniVersion: '1.0.0' } })).toMatchObject({ status: 0 });
+    expect(await sh(`stat -c %h ${BIN}-ipam`)).toBe('2\n');
+    expect(await filesOf('/opt/cni/bin')).toEqual([BIN, `${BIN}-ipam`]);
+    // And back, by the program that runs from the very file that is replaced.
+    await sh(`ln -f ${BIN} /opt/cni/netplugctl`);
+    expect(await node.run(['/opt/cni/netplugctl', 'install', '--from', BUILT], { env: ENV })).toMatchObject({
+      status: 0,
+    });
+    await sh('rm /opt/cni/netplugctl');
+  });
+
+  it('refuses a conflist that lint refuses, and changes nothing', async () => {
+    await install();
+    const before = await sh(`sha256sum ${BIN} ${CONFLIST} ${RECORD}`);
+    const own = join(node.dir, 'own.conflist');
+    await sh(`sed 's/"assign_ipv4": "true"/"assign_ipv4": true/' ${CONFLIST} > ${own}`);
+    expect(await install('--from', await otherRelease(), '--conf', own)).toEqual({
+      status: 78,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^Cannot use file ".*own\.conflist": 1 problem\n {2}plugins\[0\]\.ipam\.assign_ipv4: /,
+      ),
+    });
+    expect(await sh(`sha256sum ${BIN} ${CONFLIST} ${RECORD}`)).toBe(before);
+  });
+
+  it('says that a folder cannot be written', async () => {
+    await sh('mkdir -p /opt/readonly && mount -t tmpfs -o ro tmpfs /opt/readonly');
+    expect(await install('--bin-dir', '/opt/readonly')).toEqual({
+      status: 74,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^Cannot write "\/opt\/readonly\/netplug": the file system is read-only\n {2}hint: .*\n {2}code: install\/failed\n$/,
+      ),
+    });
+  });
+
+  it('leaves nothing half-written on a full disk', async () => {
+    await install();
+    const conflist = await sh(`cat ${CONFLIST}`);
+    await sh('mkdir -p /opt/small && mount -t tmpfs -o size=1m tmpfs /opt/small');
+    expect(await install('--bin-dir', '/opt/small', '--mtu', '1400')).toEqual({
+      status: 74,
+      stdout: '',
+      stderr: expect.stringMatching(/^Cannot write "\/opt\/small\/netplug": there is no space left\n/),
+    });
+    expect(await sh('ls -A /opt/small')).toBe('');
+    expect(await sh(`cat ${CONFLIST}`)).toBe(conflist);
+
+    const flags = ['--conf-dir', '/opt/small'];
+    expect(await install(...flags)).toMatchObject({ status: 0 });
+    const before = await sh('cat /opt/small/10-netplug.conflist');
+    await sh('cat /dev/zero > /opt/small/fill 2>/dev/null || true');
+    expect(await install(...flags, '--mtu', '1400')).toMatchObject({ status: 74 });
+    expect(await sh('cat /opt/small/10-netplug.conflist')).toBe(before);
+    expect(await sh('ls -A /opt/small')).toBe('10-netplug.conflist\nfill\n');
+    expect(await uninstall('--conf-dir', '/opt/small')).toMatchObject({ status: 0 });
+    await sh('umount /opt/small');
+  });
+
+  it('writes the rights of the pod it runs in, and shows them nowhere', async () => {
+    const account = '/var/run/secrets/kubernetes.io/serviceaccount';
+    await sh(`mkdir -p ${account} && printf %s '${TOKEN}' > ${account}/token && printf %s '${CA}' > ${account}/ca.crt`);
+    const env = { ...ENV, KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+    const runs = [
+      await ctl(['install'], env),
+      await ctl(['install', '--output', 'json'], env),
+      await ctl(['install', '--bin-dir', '/opt/readonly'], env),
+      await ctl(['install', '--mtu', '1'], env),
+      await ctl(['install', '--conf', `${account}/token`], env),
+      await ctl(['install', '--config', `${account}/token`], env),
+      await install('--orch-server', 'https://a', '--orch-ca-file', `${account}/token`, '--orch-token-file', '/t'),
+      await install('--orch-server', 'https://a', '--orch-token-from', `${account}/ca.crt`),
+      await ctl(['lint', CONFLIST]),
+    ];
+    expect(runs.map(({ status }) => status)).toEqual([0, 0, 74, 78, 65, 78, 64, 64, 0]);
+    expect(runs.map(({ stdout, stderr }) => stdout + stderr).join('')).not.toMatch(/secret-token|MIIB/);
+    expect(JSON.parse(await sh(`cat ${KUBECONFIG}`))).toMatchObject({ users: [{ user: { token: TOKEN } }] });
+    expect(await sh(`stat -c %a ${KUBECONFIG}`)).toBe('600\n');
+    expect(await sh(`cat ${RECORD} ${CONFLIST}`)).not.toContain(TOKEN);
+    expect(runs[0]?.stdout).toMatch(/^executable .*\nexecutable .*\nkubeconfig .*\nconflist .*\n$/);
+  });
+
+  it('leaves no part of a file when its time is over', async () => {
+    const statuses = [];
+    for (const seconds of ['0.05', '0.2', '0.3', '0.4']) {
+      await uninstall('--force');
+      const { status, stderr } = await install('--timeout', seconds);
+      expect(stderr).toMatch(status === 0 ? /^$/ : /^Cannot finish the command: the .* are over\n/);
+      statuses.push(status);
+      // What is there is whole.
+      for (const path of await filesOf('/opt/cni')) expect(await sh(`cmp ${path} ${BUILT}/netplug`)).toBe('');
+    }
+    // Reading the executable once takes longer than the first limit.
+    expect(statuses[0]).toBe(75);
+  });
+
+  it('clears away what a killed installation left, after a while', async () => {
+    const left = '/opt/cni/bin/.netplug.00ff00ff00ff.netplug-tmp';
+    await sh(`echo part > ${left}; touch ${left.replace('00ff', '11ff')}; touch -d '1 hour ago' ${left}`);
+    await install();
+    expect(await filesOf('/opt/cni/bin')).toEqual([left.replace('00ff', '11ff'), BIN, `${BIN}-ipam`]);
+    await uninstall();
+    expect(await filesOf('/opt/cni/bin')).toEqual([]);
+  });
+});
+
+describe('netplugctl uninstall', () => {
+  it('leaves a file that was changed since, until it is forced, and may be repeated', async () => {
+    await install();
+    await sh(`echo >> ${CONFLIST}`);
+    expect(await uninstall()).toMatchObject({
+      status: 1,
+      stdout: expect.stringContaining(`executable "${BIN}" removed\n`),
+      stderr: `warning: conflist "${CONFLIST}" is left, and runtimes go on using it: it was changed since netplug put it there; --force removes it too\n`,
+    });
+    expect(await filesOf('/opt/cni', '/etc/cni')).toEqual([CONFLIST]);
+    expect(await uninstall('--force')).toMatchObject({ status: 0, stderr: '' });
+    expect(await filesOf('/opt/cni', '/etc/cni')).toEqual([]);
+    expect(await uninstall()).toMatchObject({ status: 0, stdout: expect.stringMatching(/^no file was installed\n/) });
+  });
+
+  it('purges interfaces with their routes, state and logs, and leaves the datastore as it is', async () => {
+    await install();
+    const list: Conflist = JSON.parse(await sh(`cat ${CONFLIST}`));
+    const [main] = list.plugins;
+    for (const name of ['p1', 'p2', 'p3']) {
+      const conf = { ...main, cniVersion: list.cniVersion, name: list.name };
+      const added = await node.cni('ADD', { containerId: name, netns: await makePod(name), conf });
+      expect(added).toMatchObject({ status: 0 });
+    }
+    await sh('ip link add nplnobodys type veth peer name other0');
+    expect(await node.hostLinks()).toHaveLength(4);
+    const records = await node.records();
+    const purged = await uninstall('--purge');
+    expect(purged).toMatchObject({ status: 0, stderr: '' });
+    expect(purged.stdout.match(/^interface "npl\w+" removed$/gm)).toHaveLength(4);
+    expect(await node.hostLinks()).toEqual([]);
+    expect(await sh('ip route show; ip -6 route show')).not.toMatch(/npl|10\.65\./);
+    expect(await sh('ls -d /var/lib/netplug /run/netplug /var/log/netplug 2>/dev/null || true')).toBe('');
+    expect(await filesOf('/opt/cni', '/etc/cni')).toEqual([]);
+    expect(await node.records()).toEqual(records);
+    expect(purged.stdout).toContain('netplugctl ipam check --release');
+    expect(await uninstall('--purge')).toMatchObject({ status: 0, stderr: '' });
+
+    const freed = await ctl(['ipam', 'check', '--release', '--grace', '0']);
+    expect(freed.stdout.match(/^released: /gm)).toHaveLength(3);
+    expect(await node.heldAddresses()).toEqual([]);
+  });
+
+  it('leaves an interface that only looks like one of netplug', async () => {
+    await sh('ip link add nplforeign type veth peer name other1 && ip link set nplforeign alias mine');
+    expect(await uninstall('--purge')).toMatchObject({
+      status: 1,
+      stderr: 'warning: interface "nplforeign" is left: its alias is not one of netplug\n',
+    });
+    expect(await node.hostLinks()).toEqual(['nplforeign']);
+    await sh('ip link del nplforeign');
+  });
+});
