@@ -24,6 +24,8 @@ export const DEFAULT_LIMITS: OrchApiLimits = { answerMs: 10_000, patienceMs: 20_
 /** Enough for one more try at once: a connection that was kept open may have died unnoticed. */
 const IMPATIENT_MS = 150;
 
+const FOREIGN_HINT = 'Apply manifests/crds.yaml, and check that this is the URL of the API server';
+
 export interface Call extends Omit<RawRequest, 'headers'> {
   /** Verb and kind, such as `get pods`. */
   readonly what: string;
@@ -89,21 +91,20 @@ export class Requester {
     let isRenewed = false;
     for (let attempt = 0; ; attempt += 1) {
       const { verdict, cause } = await this.#try(session, request, { signal, mayBeOurs });
-      const fail = (code: 'store/unavailable' | 'store/refused', reason: string): Error =>
-        apiError(code, { reason, session, now: this.#parts.clock.now(), cause });
+      const about = { session, now: this.#parts.clock.now(), cause };
       switch (verdict.kind) {
         case 'ok':
           return { outcome: 'ok', value: verdict.body };
         case 'refusal':
           return { outcome: verdict.outcome, message: verdict.message, mayBeOurs };
         case 'foreign':
-          throw fail('store/unavailable', verdict.message);
+          throw apiError('store/unavailable', { ...about, reason: verdict.message, hint: FOREIGN_HINT });
         case 'forbidden':
-          throw fail('store/refused', verdict.message);
+          throw apiError('store/refused', { ...about, reason: verdict.message });
         case 'unauthorized':
           if (isRenewed) {
-            const who = describeCredential(session.credential, this.#parts.clock.now());
-            throw fail('store/refused', `it does not accept ${who}`);
+            const who = describeCredential(session.credential, about.now);
+            throw apiError('store/refused', { ...about, reason: `it does not accept ${who}` });
           }
           isRenewed = true;
           session = await this.#parts.keeper.renew(session, signal);
@@ -114,7 +115,7 @@ export class Requester {
           if (this.#parts.clock.monotonic() + waitMs >= endsAt) {
             const isUnknown = mayBeOurs && request.method !== 'GET';
             const unknown = isUnknown ? '; it is not known whether the change was made' : '';
-            throw fail('store/unavailable', `${verdict.message}${unknown}`);
+            throw apiError('store/unavailable', { ...about, reason: `${verdict.message}${unknown}` });
           }
           await this.#wait(waitMs, signal, verdict.message);
           session = await this.#parts.keeper.current(signal);
