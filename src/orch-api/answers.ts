@@ -75,15 +75,22 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
 /** The error for callers. */
 export function apiError(
   code: Extract<ErrorCode, 'store/unavailable' | 'store/refused'>,
-  { reason, session, now, cause }: { reason: string; session: Session; now: number; cause?: unknown },
+  {
+    reason,
+    hint,
+    session,
+    now,
+    cause,
+  }: { reason: string; hint?: string; session: Session; now: number; cause?: unknown },
 ): NetplugError {
   const { host } = session.server;
   const credential = describeCredential(session.credential, now);
   return new NetplugError(code, `Cannot use the API of the orchestrator at ${session.server.origin}: ${reason}`, {
     hint:
-      code === 'store/refused'
+      hint ??
+      (code === 'store/refused'
         ? `Look at ${credential}, and at the rights its user has (manifests/rbac.yaml)`
-        : 'Look at the health of the API server and the way to it, then try again',
+        : 'Look at the health of the API server and the way to it, then try again'),
     facts: { host, ...(code === 'store/refused' ? { credential } : {}) },
     cause,
   });

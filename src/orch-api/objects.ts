@@ -29,6 +29,7 @@ export type ObjectMeta = ApiObject['metadata'];
 export interface Page {
   readonly items: readonly ApiObject[];
   readonly next: string | undefined;
+  readonly version: string;
 }
 /** Why the API did not do as asked, in its own words. */
 export interface ApiStatus {
@@ -44,8 +45,12 @@ export function readObject(raw: unknown): ApiObject | undefined {
 export function readPage(raw: unknown): Page | undefined {
   const read = v.safeParse(apiList, raw);
   if (!read.success) return undefined;
-  const next = read.output.metadata.continue ?? '';
-  return { items: read.output.items ?? [], next: next === '' ? undefined : next };
+  const { continue: next, resourceVersion: version } = read.output.metadata;
+  return {
+    items: read.output.items ?? [],
+    next: (next ?? '') === '' ? undefined : (next ?? ''),
+    version: version ?? '',
+  };
 }
 
 export function readStatus(raw: unknown): ApiStatus | undefined {

@@ -17,66 +17,88 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** Bounds the handshakes of a cold process; a request beyond it waits for a free connection. */
-const MOST_CONNECTIONS = 8;
 const IDLE_MS = 60_000;
+
+/** Connections of one set of certificates. */
+interface Agents {
+  readonly requests: http.Agent;
+  readonly streams: http.Agent;
+  readonly tls: TlsMaterial;
+  readonly isTls: boolean;
+}
 
 /** HTTP over connections that stay open; new ones are made when certificates change. */
 export class Transport {
-  #agent: { readonly agent: http.Agent; readonly tls: TlsMaterial; readonly isTls: boolean } | undefined;
-  readonly #agents = new Set<http.Agent>();
+  #current: Agents | undefined;
+  readonly #all = new Set<http.Agent>();
+  readonly #connections: number;
 
-  /** Sends one request once. Rejects when no complete answer comes. */
-  async send(session: Session, request: RawRequest, signal: AbortSignal): Promise<RawAnswer> {
+  /** A request for which no connection is free waits for one. */
+  constructor(connections: number) {
+    this.#connections = connections;
+  }
+
+  /** Sends one request once; the answer's body is still to be read. Rejects when none begins. */
+  async open(
+    session: Session,
+    request: RawRequest,
+    { signal, quietMs }: { readonly signal: AbortSignal; readonly quietMs?: number },
+  ): Promise<http.IncomingMessage> {
     const { server } = session;
-    const agent = this.#agentFor(session);
+    const { requests, streams } = this.#agentsFor(session);
+    const agent = quietMs === undefined ? requests : streams;
     return new Promise((resolve, reject) => {
       const path = `${server.pathname.replace(/\/$/, '')}${request.path}`;
-      const headers = {
-        ...request.headers,
-        ...(request.body === undefined ? {} : { 'content-length': String(Buffer.byteLength(request.body)) }),
-      };
-      const options = {
+      const length = request.body === undefined ? {} : { 'content-length': String(Buffer.byteLength(request.body)) };
+      const sent = (server.protocol === 'https:' ? https : http).request({
         host: bareHost(server),
         port: server.port,
         method: request.method,
         path,
-        headers,
+        headers: { ...request.headers, ...length },
         agent,
         signal,
-      };
-      const sent = (server.protocol === 'https:' ? https : http).request(options, (answer) => {
-        const chunks: Buffer[] = [];
-        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-        answer.on('error', reject);
-        answer.on('end', () => {
-          const text = Buffer.concat(chunks).toString('utf8');
-          resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text });
-        });
       });
+      if (quietMs !== undefined) {
+        sent.setTimeout(quietMs, () => sent.destroy(new Error(`nothing for ${String(quietMs)} ms`)));
+      }
+      sent.on('response', resolve);
       sent.on('error', reject);
       sent.end(request.body);
     });
   }
 
   close(): void {
-    for (const agent of this.#agents) agent.destroy();
-    this.#agents.clear();
-    this.#agent = undefined;
+    for (const agent of this.#all) agent.destroy();
+    this.#all.clear();
+    this.#current = undefined;
   }
 
-  #agentFor({ server, tls }: Session): http.Agent {
+  #agentsFor({ server, tls }: Session): Agents {
     const isTls = server.protocol === 'https:';
-    if (this.#agent !== undefined && this.#agent.isTls === isTls && sameTls(this.#agent.tls, tls)) {
-      return this.#agent.agent;
+    if (this.#current !== undefined && this.#current.isTls === isTls && sameTls(this.#current.tls, tls)) {
+      return this.#current;
     }
-    const options = { keepAlive: true, maxSockets: MOST_CONNECTIONS, timeout: IDLE_MS };
-    const agent = isTls ? new https.Agent({ ...options, ...tls }) : new http.Agent(options);
-    // The one before may still carry requests; what idles on it ends by itself.
-    this.#agents.add(agent);
-    this.#agent = { agent, tls, isTls };
-    return agent;
+    const make = (maxSockets: number): http.Agent => {
+      const options = { keepAlive: true, maxSockets, timeout: IDLE_MS };
+      const agent = isTls ? new https.Agent({ ...options, ...tls }) : new http.Agent(options);
+      // The one before may still carry requests; what idles on it ends by itself.
+      this.#all.add(agent);
+      return agent;
+    };
+    // A watch holds its connection for as long as it lasts, and must not keep requests waiting.
+    this.#current = { requests: make(this.#connections), streams: make(Infinity), tls, isTls };
+    return this.#current;
   }
+}
+
+/** The whole body. Rejects when it ends too early. */
+export async function readAnswer(answer: http.IncomingMessage): Promise<RawAnswer> {
+  const chunks: Buffer[] = [];
+  // What comes out of a stream without an encoding are buffers; its type does not say so.
+  for await (const chunk of answer) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString('utf8');
+  return { status: answer.statusCode ?? 0, headers: answer.headers, text };
 }
 
 /** Whether the request cannot have reached the server. */

@@ -130,9 +130,28 @@ describe('the custom resources of netplug', () => {
     await server.kubectl('patch', 'ippool', 'a', '--type=merge', '--patch={"metadata":{"finalizers":null}}');
   });
 
+  it('are all that the plugin may write, besides noting addresses on pods', async () => {
+    const user = '--as=system:serviceaccount:netplug-system:netplug-cni';
+    const list = await server.kubectl('auth', 'can-i', '--list', '--namespace=shop', user);
+    const rules = list.split('\n').filter((line) => /^\S+ .*\[(get|create|list|patch|update|delete|\*)/.test(line));
+    const resources = rules.filter((line) => !line.startsWith('[/') && !line.startsWith('selfsubject'));
+    expect(resources.map((line) => line.replace(/( *\[\])+ */, ' ').trim()).sort()).toEqual([
+      'ipamconfigurations.netplug.io [get list]',
+      'ipblocks.netplug.io [get list create update delete]',
+      'ippools.netplug.io [get list]',
+      'ipreservations.netplug.io [get list]',
+      'namespaces [get]',
+      'nodes [get]',
+      'pods [get list patch]',
+    ]);
+  });
+
   it('are asked for when they are not there', async () => {
     await server.kubectl('delete', 'crd', 'ippools.netplug.io');
-    const message = expect.stringMatching(/it knows nothing of that kind.*404 page not found/) as string;
-    await expect(store.listResources('IPPool', never)).rejects.toMatchObject({ code: 'store/unavailable', message });
+    await expect(store.listResources('IPPool', never)).rejects.toMatchObject({
+      code: 'store/unavailable',
+      message: expect.stringMatching(/it knows nothing of that kind.*404 page not found/) as string,
+      hint: expect.stringContaining('Apply manifests/crds.yaml') as string,
+    });
   });
 });

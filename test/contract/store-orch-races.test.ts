@@ -7,7 +7,7 @@ import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Change, Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
-import { emptyBlock, heldAddresses } from '../../src/model/ip-block.ts';
+import { emptyBlock, heldAddresses, takeSlot } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
@@ -135,6 +135,38 @@ describe('writers of the datastore in the API of the orchestrator', () => {
     expect(await straight.commit([create('10.0.0.64/26')], never)).toBe('committed');
     expect(await straight.commit([create('10.0.0.64/26'), create('10.0.0.0/26')], never)).toBe('conflict');
     expect(await straight.listClaims([parseCidr('10.0.0.0/8')], never)).toHaveLength(1);
+  });
+
+  it('take back only what is their own when somebody else has written meanwhile', async () => {
+    const node = nodeName('n1');
+    const { pools } = await straight.readNodeView(node, undefined, never);
+    const blocks = ['10.0.0.0/30', '10.0.0.4/30'].map((cidr) => emptyBlock(parseCidr(cidr), node));
+    const made = blocks.map((block): Change => ({ kind: 'create-block', block, pool: pools[0]! }));
+    expect(await straight.commit(made, never)).toBe('committed');
+    const taking = async (container: string, which: readonly number[]): Promise<Change[]> =>
+      (
+        await straight.getBlocks(
+          blocks.map(({ cidr }) => cidr),
+          never,
+        )
+      )
+        .filter((_, index) => which.includes(index))
+        .map((before) => {
+          const [slot = 0] = before.value.queue;
+          const attachment = attachmentOf(container);
+          const allocation = { id: container, node, ...attachment, handle: handleOf(attachment) };
+          const more = { at: '2026-01-01T00:00:00Z', chosenBy: 'request' } as const;
+          return { kind: 'update-block', before, after: takeSlot(before.value, slot, { ...allocation, ...more }) };
+        });
+    const both = await taking('loser', [0, 1]);
+    const { reached, go } = pause('PUT', `${BLOCKS}/10-0-0-4-30`);
+    const outcome = delayed.commit(both, never);
+    await reached;
+    // The first block holds the loser's address already; others take the next one there, and win the second block.
+    expect(await straight.commit(await taking('winner', [0, 1]), never)).toBe('committed');
+    go();
+    expect(await outcome).toBe('conflict');
+    expect(await held()).toEqual(['winner 10.0.0.1', 'winner 10.0.0.4']);
   });
 
   it('do not keep a block of a pool that is disabled before they have looked again', async () => {

@@ -1,0 +1,174 @@
+import type { IncomingMessage } from 'node:http';
+import type { Clock } from '../base/clock.ts';
+import { outOfTime } from '../base/out-of-time.ts';
+import type { Random } from '../base/random.ts';
+import { reasonOf } from './access.ts';
+import { type Answer, apiError, judgeAnswer, type Verdict } from './answers.ts';
+import { credentialHeaders, describeCredential, type Session } from './session.ts';
+import type { SessionKeeper } from './session-keeper.ts';
+import { isTlsRefusal, isUnsent, type RawRequest, readAnswer, type Transport } from './transport.ts';
+
+export interface OrchApiLimits {
+  /** For one answer. */
+  readonly answerMs: number;
+  /** How long a call goes on trying while the API is down, restarting or busy; the signal may end it before. */
+  readonly patienceMs: number;
+  /**
+   * How many connections requests share. Each costs a handshake, which a process made for one ADD feels: with more than
+   * a few it waits longer for them than for answers. A program that serves many at once wants more.
+   */
+  readonly connections: number;
+}
+export const DEFAULT_LIMITS: OrchApiLimits = { answerMs: 10_000, patienceMs: 20_000, connections: 3 };
+
+/** Enough for one more try at once: a connection that was kept open may have died unnoticed. */
+const IMPATIENT_MS = 150;
+
+const FOREIGN_HINT = 'Apply manifests/crds.yaml, and check that this is the URL of the API server';
+
+export interface Call extends Omit<RawRequest, 'headers'> {
+  /** Verb and kind, such as `get pods`. */
+  readonly what: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Whether to go on trying while the API does not serve. */
+  readonly isPatient: boolean;
+  /** The answer goes on for as long as the caller listens; it is given up after that much silence. */
+  readonly streamQuietMs?: number;
+}
+
+/** Sends requests until they have an answer: with a fresh credential after a 401, again while the API does not serve. */
+export class Requester {
+  readonly #parts: {
+    readonly keeper: SessionKeeper;
+    readonly transport: Transport;
+    readonly clock: Clock;
+    readonly random: Random;
+    readonly limits: OrchApiLimits;
+    readonly onRequest: (what: string) => void;
+  };
+
+  constructor(parts: {
+    keeper: SessionKeeper;
+    transport: Transport;
+    clock: Clock;
+    random: Random;
+    limits: OrchApiLimits;
+    onRequest: (what: string) => void;
+  }) {
+    this.#parts = parts;
+  }
+
+  /** The answer as a stream, for a call with `streamQuietMs`. */
+  async open(
+    request: Call & { readonly streamQuietMs: number },
+    signal: AbortSignal,
+  ): Promise<Answer<IncomingMessage>> {
+    const answer = await this.ask(request, signal);
+    // A stream is what a call with `streamQuietMs` gets.
+    return answer.outcome === 'ok' ? { outcome: 'ok', value: answer.value as IncomingMessage } : answer;
+  }
+
+  /** The error for an answer that nobody can use. */
+  async unusable(reason: string, signal: AbortSignal): Promise<Error> {
+    const session = await this.#parts.keeper.current(signal);
+    return apiError('store/unavailable', { reason, session, now: this.#parts.clock.now() });
+  }
+
+  /** Waits before the same thing is begun again. */
+  async rest(signal: AbortSignal): Promise<void> {
+    await this.#wait(100 + this.#parts.random.int(100), signal, 'a watch ended');
+  }
+
+  close(): void {
+    this.#parts.transport.close();
+  }
+
+  async ask(request: Call, signal: AbortSignal): Promise<Answer<unknown>> {
+    const endsAt = this.#parts.clock.monotonic() + (request.isPatient ? this.#parts.limits.patienceMs : IMPATIENT_MS);
+    if (signal.aborted) throw outOfTime(signal, 'waiting to talk to the API of the orchestrator');
+    let session = await this.#parts.keeper.current(signal);
+    let mayBeOurs = false;
+    let isRenewed = false;
+    for (let attempt = 0; ; attempt += 1) {
+      const { verdict, cause } = await this.#try(session, request, { signal, mayBeOurs });
+      const about = { session, now: this.#parts.clock.now(), cause };
+      switch (verdict.kind) {
+        case 'ok':
+          return { outcome: 'ok', value: verdict.body };
+        case 'refusal':
+          return { outcome: verdict.outcome, message: verdict.message, mayBeOurs };
+        case 'foreign':
+          throw apiError('store/unavailable', { ...about, reason: verdict.message, hint: FOREIGN_HINT });
+        case 'forbidden':
+          throw apiError('store/refused', { ...about, reason: verdict.message });
+        case 'unauthorized':
+          if (isRenewed) {
+            const who = describeCredential(session.credential, about.now);
+            throw apiError('store/refused', { ...about, reason: `it does not accept ${who}` });
+          }
+          isRenewed = true;
+          session = await this.#parts.keeper.renew(session, signal);
+          break;
+        case 'transient': {
+          mayBeOurs ||= !verdict.isUnsent;
+          const waitMs = verdict.waitMs ?? 50 * 2 ** Math.min(attempt, 5) + this.#parts.random.int(50);
+          if (this.#parts.clock.monotonic() + waitMs >= endsAt) {
+            const isUnknown = mayBeOurs && request.method !== 'GET';
+            const unknown = isUnknown ? '; it is not known whether the change was made' : '';
+            throw apiError('store/unavailable', { ...about, reason: `${verdict.message}${unknown}` });
+          }
+          await this.#wait(waitMs, signal, verdict.message);
+          session = await this.#parts.keeper.current(signal);
+          break;
+        }
+      }
+    }
+  }
+
+  async #try(
+    session: Session,
+    request: Call,
+    { signal, mayBeOurs }: { signal: AbortSignal; mayBeOurs: boolean },
+  ): Promise<{ readonly verdict: Verdict; readonly cause?: unknown }> {
+    const { method, path, body } = request;
+    const limit = AbortSignal.timeout(this.#parts.limits.answerMs);
+    const headers = {
+      accept: 'application/json',
+      'user-agent': 'netplug',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...request.headers,
+      ...credentialHeaders(session.credential),
+    };
+    this.#parts.onRequest(request.what);
+    try {
+      if (request.streamQuietMs !== undefined) {
+        const options = { signal, quietMs: request.streamQuietMs };
+        const stream = await this.#parts.transport.open(session, { method, path, body, headers }, options);
+        if (stream.statusCode === 200) return { verdict: { kind: 'ok', body: stream } };
+        return { verdict: judgeAnswer(await readAnswer(stream)) };
+      }
+      const options = { signal: AbortSignal.any([signal, limit]) };
+      const stream = await this.#parts.transport.open(session, { method, path, body, headers }, options);
+      return { verdict: judgeAnswer(await readAnswer(stream)) };
+    } catch (cause) {
+      if (signal.aborted) {
+        const unknown = method === 'GET' ? '' : '; it is not known whether the change was made';
+        throw outOfTime(signal, `waiting for an answer of ${session.server.origin}${unknown}`);
+      }
+      if (isTlsRefusal(cause) && !mayBeOurs) {
+        throw apiError('store/refused', { reason: reasonOf(cause), session, now: this.#parts.clock.now(), cause });
+      }
+      const message = limit.aborted ? `no answer within ${String(this.#parts.limits.answerMs)} ms` : reasonOf(cause);
+      return { verdict: { kind: 'transient', message, waitMs: undefined, isUnsent: isUnsent(cause) }, cause };
+    }
+  }
+
+  async #wait(ms: number, signal: AbortSignal, why: string): Promise<void> {
+    try {
+      await this.#parts.clock.sleep(ms, signal);
+    } catch (cause) {
+      if (!signal.aborted) throw cause;
+      throw outOfTime(signal, `waiting for the API of the orchestrator to serve again (${why})`);
+    }
+  }
+}

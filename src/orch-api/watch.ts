@@ -1,0 +1,79 @@
+import * as v from 'valibot';
+import { type ApiObject, readObject } from './objects.ts';
+import type { Call, Requester } from './requester.ts';
+
+export type WatchEvent =
+  /** Everything there is: what was known before is forgotten. */
+  | { readonly kind: 'all'; readonly objects: readonly ApiObject[] }
+  /** New, or another than before. */
+  | { readonly kind: 'changed'; readonly object: ApiObject }
+  | { readonly kind: 'gone'; readonly object: ApiObject };
+
+/** The API ends a watch by itself after that long, so that a dead connection is noticed soon after. */
+const WATCH_S = 300;
+const QUIET_MS = (WATCH_S + 30) * 1000;
+
+const event = v.looseObject({ type: v.string(), object: v.unknown() });
+
+/** The changes since a version, over as many connections as it takes; returns when the API has forgotten the version. */
+export async function* followChanges(
+  requester: Requester,
+  { version: from, path, ...call }: Call & { readonly version: string },
+  signal: AbortSignal,
+): AsyncGenerator<WatchEvent> {
+  let version = from;
+  while (!signal.aborted) {
+    const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(WATCH_S) });
+    const url = `${path}${path.endsWith('?') ? '' : '&'}${query.toString()}&resourceVersion=${encodeURIComponent(version)}`;
+    const answer = await requester.open({ ...call, path: url, streamQuietMs: QUIET_MS }, signal);
+    if (answer.outcome !== 'ok') return;
+    try {
+      for await (const line of linesOf(answer.value)) {
+        const { type, object } = readEvent(line);
+        // Such as 410, and whatever a newer API may say: begin anew.
+        if (object === undefined) return;
+        version = object.metadata.resourceVersion ?? version;
+        if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object };
+        if (type === 'DELETED') yield { kind: 'gone', object };
+      }
+    } catch (cause) {
+      // A connection that breaks ends the stream, not the watch: the next one goes on from the same version.
+      if (signal.aborted || !(cause instanceof Error)) return;
+    } finally {
+      answer.value.destroy();
+    }
+    if (!signal.aborted) await requester.rest(signal);
+  }
+}
+
+async function* linesOf(stream: AsyncIterable<Buffer | string>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of stream) {
+    rest += typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true });
+    const lines = rest.split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+}
+
+function readEvent(line: string): { readonly type: string; readonly object: ApiObject | undefined } {
+  try {
+    const read = v.safeParse(event, JSON.parse(line));
+    if (!read.success || read.output.type === 'ERROR') return { type: 'ERROR', object: undefined };
+    const { type, object } = read.output;
+    return { type, object: type === 'BOOKMARK' ? readBookmark(object) : readObject(object) };
+  } catch (cause) {
+    // A line that was cut off.
+    if (cause instanceof SyntaxError) return { type: 'ERROR', object: undefined };
+    throw cause;
+  }
+}
+
+const bookmark = v.looseObject({ metadata: v.looseObject({ resourceVersion: v.string() }) });
+
+/** A version to go on from, of no object. */
+function readBookmark(raw: unknown): ApiObject | undefined {
+  const read = v.safeParse(bookmark, raw);
+  return read.success ? { metadata: { name: '', resourceVersion: read.output.metadata.resourceVersion } } : undefined;
+}

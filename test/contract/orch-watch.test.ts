@@ -1,0 +1,89 @@
+import { execFileSync } from 'node:child_process';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { OrchApi } from '../../src/orch-api/orch-api.ts';
+import type { WatchEvent } from '../../src/orch-api/watch.ts';
+import { poolOf } from '../support/fixtures.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+
+const POOLS = { group: 'netplug.io', version: 'v3', plural: 'ippools' } as const;
+const never = new AbortController().signal;
+
+describe('a watch of the API of the orchestrator', () => {
+  let server: OrchApiServer;
+  let api: OrchApi;
+
+  beforeAll(async () => {
+    server = await startOrchApiServer();
+    api = new OrchApi({ from: 'file', path: server.kubeconfig }, { pageSize: 2 });
+  });
+  beforeEach(async () => server.empty());
+  afterAll(async () => {
+    await api?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  /** The next event, as kind and names. */
+  const next = async (watch: AsyncGenerator<WatchEvent>): Promise<string> => {
+    const { value, done } = await watch.next();
+    if (done === true) return 'over';
+    const objects = value.kind === 'all' ? value.objects : [value.object];
+    return [value.kind, ...objects.map(({ metadata }) => metadata.name)].join(' ');
+  };
+  const create = async (name: string): Promise<void> => {
+    expect(await api.create(POOLS, poolOf(name, '10.0.0.0/16'), never)).toMatchObject({ outcome: 'ok' });
+  };
+  const remove = async (name: string): Promise<void> => {
+    await api.delete({ collection: POOLS, name, preconditions: {} }, never);
+  };
+
+  it('tells what there is, and then what changes', async () => {
+    for (const name of ['a', 'b', 'c']) await create(name);
+    const ending = new AbortController();
+    const watch = api.watch(POOLS, {}, ending.signal);
+    expect(await next(watch)).toBe('all a b c');
+    await create('d');
+    await remove('a');
+    expect(await next(watch)).toBe('changed d');
+    expect(await next(watch)).toBe('gone a');
+    const last = next(watch);
+    ending.abort();
+    expect(await last).toBe('over');
+  });
+
+  it('goes on through a restart of the API server without losing a change', async () => {
+    await create('a');
+    const ending = new AbortController();
+    const watch = api.watch(POOLS, {}, ending.signal);
+    expect(await next(watch)).toBe('all a');
+    let seen = next(watch);
+    await server.restart();
+    await create('b');
+    // The server remembers the versions before its start or does not: then everything comes again.
+    if ((await seen) === 'all a') seen = next(watch);
+    expect(['changed b', 'all a b']).toContain(await seen);
+    ending.abort();
+    await watch.return(undefined);
+  });
+
+  it('begins anew when the API has forgotten where it was', async () => {
+    await create('a');
+    const ending = new AbortController();
+    const watch = api.watch(POOLS, {}, ending.signal);
+    expect(await next(watch)).toBe('all a');
+    const seen = next(watch);
+    await server.stop();
+    // The version the watch knows is gone when the server is back.
+    const etcdctl = (...args: string[]): string =>
+      execFileSync('etcdctl', [`--endpoints=${server.etcdUrl}`, ...args], {
+        env: { ...process.env, ETCDCTL_API: '3' },
+        encoding: 'utf8',
+      });
+    for (const value of ['1', '2', '3']) etcdctl('put', '/elsewhere', value);
+    const { header } = JSON.parse(etcdctl('get', '/elsewhere', '--write-out=json'));
+    etcdctl('compact', String(header.revision));
+    await server.start();
+    expect(await seen).toBe('all a');
+    ending.abort();
+    await watch.return(undefined);
+  });
+});
