@@ -27,7 +27,7 @@ interface Bench {
 
 const BENCHES: Readonly<Record<string, Bench>> = {
   orch: {
-    conf: ({ kv_endpoints: _, ...rest }) => ({ ...rest, datastore_type: 'orch' }),
+    conf: (netconf) => ({ ...netconf, kv_endpoints: undefined, datastore_type: 'orch' }),
     env: ({ api }) => ({ DATASTORE_TYPE: 'orch', ORCHCONFIG: api.kubeconfig }),
     nodes: [],
   },
