@@ -5,13 +5,17 @@ PACKAGES := etcd-server etcd-client containernetworking-plugins containerd runc 
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
 	conntrack dpkg-dev golang-go
 
-.PHONY: demo test build bench ok clean setup kubernetes cluster cluster-down
+.PHONY: demo test soak build bench ok clean setup kubernetes cluster cluster-down
 
 demo: build
 	$(NODE) scripts/demo.ts
 
 test: build kubernetes
 	$(NODE) scripts/test.ts
+
+# What is too heavy for every day: long simulations, a storm of a hundred pods while the API server dies.
+soak: build
+	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 $(NODE) scripts/test.ts --project sim --project e2e cluster-datastores ipam
 
 bench: build
 	$(NODE) scripts/bench.ts
