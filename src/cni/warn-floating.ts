@@ -1,26 +1,33 @@
+import type { PodFacts } from '../model/pod.ts';
+import { type Address, formatAddress } from '../net/address.ts';
 import { cidrContains, parseCidr } from '../net/cidr.ts';
-import { formatAddress } from '../net/address.ts';
 import { ANNOTATIONS } from '../netconf/annotations.ts';
 import type { Call, CniPorts } from './call.ts';
 
 /**
  * A floating IP outside every pool works on its node but is not advertised (specification, annotation `floatingIPs`).
- * That is worth a warning to whoever wrote it, as an event of the pod, and no reason to fail.
+ * That is worth a warning to whoever wrote it, as an event of the pod, and never a reason to fail.
  */
-export async function warnAboutFloatingIps({ store, orch, log, watch }: CniPorts, call: Call): Promise<void> {
-  const { orchPod, signal } = call;
+export async function warnAboutFloatingIps(ports: CniPorts, { orchPod, signal }: Call): Promise<void> {
   if (orchPod === undefined || orchPod.wishes.floatingIps.length === 0) return;
   const { facts, wishes } = orchPod;
-  await watch.time('orchestrator', async () => {
-    const { resources } = await store.listResources('IPPool', signal);
-    const pools = resources.map(({ spec }) => parseCidr(spec.cidr));
-    const outside = wishes.floatingIps.filter((address) => !pools.some((cidr) => cidrContains(cidr, address)));
-    if (outside.length === 0) return;
-    const listed = outside.map(formatAddress).join(', ');
-    const message = `${ANNOTATIONS.floatingIPs}: ${listed} lies in no IP pool and will not be advertised to other nodes`;
-    log.warning('floating IP outside every pool', { pod: `${facts.namespace}/${facts.name}`, addresses: listed });
-    await orch.recordWarning(facts, message, signal).catch((cause: unknown) => {
-      log.warning('event not recorded', { reason: cause instanceof Error ? cause.message : String(cause) });
-    });
+  const warn = async (): Promise<void> => warnAbout(ports, { facts, addresses: wishes.floatingIps }, signal);
+  await ports.watch.time('orchestrator', warn).catch((cause: unknown) => {
+    ports.log.warning('event not recorded', { reason: cause instanceof Error ? cause.message : String(cause) });
   });
+}
+
+async function warnAbout(
+  { store, orch, log }: CniPorts,
+  { facts, addresses }: { facts: PodFacts; addresses: readonly Address[] },
+  signal: AbortSignal,
+): Promise<void> {
+  const { resources } = await store.listResources('IPPool', signal);
+  const pools = resources.map(({ spec }) => parseCidr(spec.cidr));
+  const outside = addresses.filter((address) => !pools.some((cidr) => cidrContains(cidr, address)));
+  if (outside.length === 0) return;
+  const listed = outside.map(formatAddress).join(', ');
+  log.warning('floating IP outside every pool', { pod: `${facts.namespace}/${facts.name}`, addresses: listed });
+  const message = `${ANNOTATIONS.floatingIPs}: ${listed} lies in no IP pool and will not be advertised to other nodes`;
+  await orch.recordWarning(facts, message, signal);
 }
