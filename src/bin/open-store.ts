@@ -6,14 +6,25 @@ import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import { accessOf } from './open-orch.ts';
 
-/** The store of a configuration; connects when it is first used. */
-export function openStoreIn(env: NodeJS.ProcessEnv): (datastore: Datastore) => Store {
+type OpenStore = (datastore: Datastore) => Store;
+
+/** The store of a configuration; connects when it is first used. @throws netconf/needs-orchestrator */
+export function openStoreIn(env: NodeJS.ProcessEnv): OpenStore {
+  return (datastore) =>
+    datastore.type === 'kvv3'
+      ? openKvStore(datastore.connection)
+      : openOrchStore(accessOf(datastore.orch, env), { env });
+}
+
+/**
+ * The same for the plugin, which has to take pods down even where nothing gives access to the API: ADD refuses such a
+ * configuration before it writes, so that there is nothing to find.
+ */
+export function openPluginStoreIn(env: NodeJS.ProcessEnv): OpenStore {
+  const open = openStoreIn(env);
   return (datastore) => {
-    if (datastore.type === 'kvv3') return openKvStore(datastore.connection);
-    const { orchconfig, apiRoot } = datastore.orch;
-    const isReachable =
-      orchconfig !== undefined || apiRoot !== undefined || env['KUBERNETES_SERVICE_HOST'] !== undefined;
-    // ADD refuses such a configuration before it writes, so that for DEL there is nothing to find.
-    return isReachable ? openOrchStore(accessOf(datastore.orch, env), { env }) : openMemoryStore(new MemoryDatabase());
+    const isCutOff =
+      datastore.type === 'orch' && datastore.orch.orchconfig === undefined && datastore.orch.apiRoot === undefined;
+    return isCutOff ? openMemoryStore(new MemoryDatabase()) : open(datastore);
   };
 }

@@ -7,7 +7,7 @@ import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
-import { openStoreIn } from './open-store.ts';
+import { openPluginStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { readRegisteredName } from './registered-name.ts';
 import { readStdin } from './read-stdin.ts';
@@ -31,7 +31,7 @@ export async function runCni(program: Program): Promise<void> {
     interrupted: interruptions(),
     readStdin,
     readRegisteredName: () => readRegisteredName(env),
-    openStore: openStoreIn(env),
+    openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),
     openKernel: linuxKernel,
