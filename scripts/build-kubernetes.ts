@@ -1,6 +1,7 @@
 // Builds the programs of Kubernetes that tests and `make cluster` run, from Debian's source package, into a folder
-// outside the repository. Arguments name programs; without any, it is all but e2e.test. What is there is not built
-// again, and neither is what a variable such as KUBE_APISERVER names. Needs dpkg-dev and golang-go.
+// outside the repository. Arguments name programs; without any, it is all but e2e.test and agnhost.
+// What is there is not built again, and neither is what a variable such as KUBE_APISERVER names. Needs dpkg-dev and
+// golang-go.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -26,6 +27,9 @@ const DESCRIBED = [
 /** Files that e2e.test carries inside. */
 const EMBEDDED = ['conformance/testdata', 'e2e/testing-manifests', 'e2e_node/testing-manifests', 'images', 'fixtures'];
 
+/** What is built only when it is named: the tests of Kubernetes, and the program that most of their pods run. */
+const ON_DEMAND: readonly KubernetesProgram[] = ['e2e.test', 'agnhost'];
+
 const target = kubernetesFolder();
 const work = join(target, '.build');
 const goPath = join(work, 'go');
@@ -36,7 +40,7 @@ const all = Object.keys(KUBERNETES_PROGRAMS) as KubernetesProgram[];
 const isLocked = process.argv.includes(LOCKED);
 const named = process.argv.slice(2).filter((argument) => argument !== LOCKED);
 const unknown = named.filter((name) => !all.some((program) => program === name));
-const chosen = all.filter((program) => (named.length === 0 ? program !== 'e2e.test' : named.includes(program)));
+const chosen = all.filter((program) => (named.length === 0 ? !ON_DEMAND.includes(program) : named.includes(program)));
 
 try {
   main();
@@ -196,7 +200,7 @@ function compile(program: KubernetesProgram): void {
   );
   const flags = ['-trimpath', '-ldflags', ['-s -w', ...versions].join(' '), '-o', unfinished];
   if (program === 'e2e.test') go('test', '-c', ...flags, './test/e2e');
-  else go('build', ...flags, `./cmd/${program}`);
+  else go('build', ...flags, program === 'agnhost' ? './test/images/agnhost' : `./cmd/${program}`);
   renameSync(unfinished, kubernetesPath(program));
 }
 

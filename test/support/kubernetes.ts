@@ -14,6 +14,7 @@ export const KUBERNETES_PROGRAMS = {
   kubelet: 'KUBELET',
   'kube-proxy': 'KUBE_PROXY',
   'e2e.test': 'E2E_TEST',
+  agnhost: 'AGNHOST',
 } as const;
 
 export type KubernetesProgram = keyof typeof KUBERNETES_PROGRAMS;
