@@ -13,9 +13,12 @@ demo: build
 test: build kubernetes
 	$(NODE) scripts/test.ts
 
-# What is too heavy for every day: long simulations, a storm of a hundred pods while the API server dies.
-soak: build
-	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 $(NODE) scripts/test.ts --project sim --project e2e cluster-datastores ipam
+# What is too heavy for every day: long simulations, a storm of a hundred pods while the API server dies, Kubernetes' own
+# tests of its networks.
+soak: build kubernetes
+	$(NODE) scripts/build-kubernetes.ts e2e.test agnhost
+	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project sim --project e2e \
+	  test/sim cluster-datastores sig-network
 
 bench: build
 	$(NODE) scripts/bench.ts

@@ -1,0 +1,90 @@
+// Kubernetes' own tests of its networks, on a cluster of one node with netplug. test/sig-network.json says which run.
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Cluster, startCluster } from '../support/cluster.ts';
+import { makeImage } from '../support/image.ts';
+import { kubernetesProgram } from '../support/kubernetes.ts';
+import type { RunResult } from '../support/node.ts';
+
+/** Tests that run, or wait, for the same reason. */
+interface Group {
+  /** `runs`, or what the tests wait for. */
+  readonly status: string;
+  readonly why: string;
+  readonly tests: readonly string[];
+}
+
+/** It can do what is asked of the other one, too: wait. */
+const AGNHOST = ['k8s.gcr.io/e2e-test-images/agnhost:2.21', 'k8s.gcr.io/pause:3.2'];
+const SOAK = process.env['NETPLUG_SOAK'] === '1';
+
+describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so only with NETPLUG_SOAK=1)', () => {
+  let dir: string;
+  let cluster: Cluster;
+  let groups: readonly Group[];
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'netplug-sig-network-'));
+    groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
+    cluster = await startCluster({ nodes: 1, images: [await makeAgnhost(join(dir, 'agnhost'))] });
+  }, 240_000);
+  afterAll(async () => {
+    await cluster?.[Symbol.asyncDispose]();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  it('are all in test/sig-network.json, each once', async () => {
+    const { stdout } = await e2eTest(cluster, '-ginkgo.focus=\\[sig-network\\]', '-ginkgo.dryRun');
+    expect(groups.flatMap(({ tests }) => tests).sort()).toEqual(named(stdout, 'PASSED').sort());
+  });
+
+  it('pass where that says so', async () => {
+    const chosen = groups.filter(({ status }) => status === 'runs').flatMap(({ tests }) => tests);
+    const focus = `(${chosen.map((name) => name.replaceAll(/[^\w ]/g, String.raw`\$&`)).join('|')})$`;
+    const { stdout, stderr } = await e2eTest(cluster, `-ginkgo.focus=${focus}`);
+    const passed = named(stdout, 'PASSED').sort();
+    if (passed.length !== chosen.length) process.stderr.write(`${stdout.slice(-20_000)}${stderr.slice(-2000)}\n`);
+    expect(named(stdout, 'FAILED')).toEqual([]);
+    expect(passed).toEqual(chosen.toSorted());
+  }, 600_000);
+});
+
+/**
+ * The image that most pods of the tests are made from: the program with curl and nc beside it, and a shell that runs
+ * those rather than what busybox has under the same names.
+ */
+async function makeAgnhost(folder: string): Promise<string> {
+  return makeImage(folder, {
+    names: AGNHOST,
+    config: { Entrypoint: ['/agnhost'], Cmd: ['pause'], Env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'] },
+    programs: {
+      '/agnhost': kubernetesProgram('agnhost'),
+      '/bin/sh': '/bin/dash',
+      '/usr/bin/curl': '/usr/bin/curl',
+      '/usr/bin/nc': '/bin/nc.openbsd',
+    },
+  });
+}
+
+/** Runs it beside the API server, to its end. */
+async function e2eTest({ api, control }: Cluster, ...args: string[]): Promise<RunResult> {
+  const flags = {
+    provider: 'skeleton',
+    kubeconfig: api.kubeconfig,
+    'kubectl-path': kubernetesProgram('kubectl'),
+    'allowed-not-ready-nodes': '0',
+    minStartupPods: '0',
+    'ginkgo.noColor': 'true',
+  };
+  const given = Object.entries(flags).map(([name, value]) => `-${name}=${value}`);
+  return control.run([kubernetesProgram('e2e.test'), ...given, ...args], { env: { HOME: api.dir } });
+}
+
+/** The tests that it says have PASSED or FAILED, a line each. */
+function named(output: string, outcome: 'PASSED' | 'FAILED'): string[] {
+  return [...output.matchAll(/\{"msg":"(?:[^"\\]|\\.)*".*\}$/gm)].flatMap(([line]) => {
+    const { msg }: { msg: string } = JSON.parse(line);
+    return msg.startsWith(`${outcome} `) ? [msg.slice(outcome.length + 1)] : [];
+  });
+}
