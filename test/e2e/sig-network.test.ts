@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Cluster, startCluster } from '../support/cluster.ts';
 import { makeImage } from '../support/image.ts';
+import { removeAtEnd } from '../support/janitor.ts';
 import { kubernetesProgram } from '../support/kubernetes.ts';
 import type { RunResult } from '../support/node.ts';
 
@@ -26,6 +27,7 @@ describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so onl
   let groups: readonly Group[];
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), 'netplug-sig-network-'));
+    removeAtEnd('folder', dir);
     groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
     cluster = await startCluster({ nodes: 1, images: [await makeAgnhost(join(dir, 'agnhost'))] });
   }, 240_000);
