@@ -50,7 +50,8 @@ function poolOf(name: string, cidr: string, nodeSelector: string): object {
 
 function podTemplate(app: string): Json {
   return {
-    metadata: { labels: { app } },
+    // The list of these clusters has no bandwidth entry, so that the annotation does nothing.
+    metadata: { labels: { app }, annotations: { 'orch/ingress-bandwidth': '10M' } },
     spec: {
       terminationGracePeriodSeconds: 0,
       containers: [{ name: 'main', image: 'busybox:1.35', command: ['sleep', '100000'] }],
@@ -144,6 +145,7 @@ describe.each(Object.entries(BENCHES))('a cluster with its records in %s', (_, b
       expect(v6).toMatch(/^fd00:90::/);
     }
     expect(new Set(ipsOf(pods)).size).toBe(16);
+    for (const { machine } of cluster.nodes) expect(await machine.exec('tc', 'qdisc', 'show')).not.toContain('tbf');
     const [ip = ''] = ipsOf(pods);
     expect(await ctl('get', 'ippools')).toContain('a-only');
     expect(await ctl('ipam', 'show', '--ip', ip)).toMatch(/chosen by: +node-selector[^]*considered: +a-only: /);

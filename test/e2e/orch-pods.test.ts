@@ -54,6 +54,8 @@ describe('pods with policy.type "orch"', () => {
       conflist: (node) => conflistOf(node, { ipam, ...features }),
     });
     await giveAccess(cluster);
+    // With a kv datastore the plugin only reads.
+    await cluster.kubectl('delete', 'clusterrolebinding', 'netplug-cni-datastore');
   }, 240_000);
   afterAll(async () => cluster?.[Symbol.asyncDispose]());
 
@@ -69,7 +71,7 @@ describe('pods with policy.type "orch"', () => {
   };
   const ipsOf = ({ status }: Json): string[] => status.podIPs.map(({ ip }: Json) => ip);
 
-  it('put labels, service account, ports and profiles into the endpoint [svc-labels]', async () => {
+  it('put labels, service account, ports and profiles into the endpoint, with the right to read alone [svc-labels]', async () => {
     await start(podOf('labelled'));
     expect(await endpointOf('labelled')).toMatchObject({
       metadata: {
@@ -180,7 +182,7 @@ describe('pods with policy.type "orch"', () => {
       const node = cluster.nodes.find((each) => each.name === pod.spec.nodeName);
       const link = (await endpointOf(name)).spec.interfaceName;
       const [qdisc] = JSON.parse(await node!.machine.exec('tc', '-j', 'qdisc', 'show', 'dev', link));
-      expect(qdisc).toMatchObject({ kind: 'tbf' });
+      expect(qdisc).toMatchObject({ kind: 'tbf', options: { rate: 10_000_000 / 8 } });
     },
   );
 });
