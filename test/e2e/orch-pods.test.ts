@@ -188,8 +188,11 @@ describe('pods with policy.type "orch"', () => {
 });
 
 describe('host-local with pod CIDRs', () => {
-  it('takes its ranges from the node, in both families, and routes of its own beside fixed ones [hl-podcidr-lookup]', async () => {
-    const ipam = { type: 'host-local', ranges: [[{ subnet: 'usePodCidr' }], [{ subnet: 'usePodCidrIPv6' }]] };
+  it('takes ranges from the node in both families, beside a fixed one [hl-podcidr-lookup]', async () => {
+    const ipam = {
+      type: 'host-local',
+      ranges: [[{ subnet: 'usePodCidr' }, { subnet: '10.200.0.0/24' }], [{ subnet: 'usePodCidrIPv6' }]],
+    };
     await using cluster = await startCluster({ nodes: 1, conflist: (node) => conflistOf(node, { ipam }) });
     await giveAccess(cluster);
     await cluster.apply([podOf('local')]);
