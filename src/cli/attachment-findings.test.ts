@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { poolOf } from '../../test/support/fixtures.ts';
 import type { HostLink } from '../dataplane/kernel.ts';
 import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../model/ip-block.ts';
-import type { IpPool } from '../model/ip-pool.ts';
 import { handleOf, type NodeName } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { parseCidr } from '../net/cidr.ts';
@@ -53,22 +53,7 @@ const link = (containerId: string): HostLink => ({
   isUp: true,
   owner: { containerId, ifName: 'eth0', network: 'net' },
 });
-const pool: IpPool = {
-  apiVersion: 'netplug.io/v3',
-  kind: 'IPPool',
-  metadata: { name: 'blue' },
-  spec: {
-    cidr: '10.0.0.0/16',
-    ipipMode: 'Never',
-    vxlanMode: 'Never',
-    natOutgoing: false,
-    disabled: false,
-    disableBGPExport: false,
-    blockSize: 26,
-    nodeSelector: 'all()',
-    allowedUses: ['Workload'],
-  },
-};
+const pool = poolOf('blue', '10.0.0.0/16', { allowedUses: ['Workload'] });
 const state = (more: Partial<IpamState>): IpamState => ({
   blocks: [],
   endpoints: [],

@@ -7,6 +7,7 @@ import { refuseWishes } from '../netconf/annotations.ts';
 import type { AddressSource } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
 import { callDelegate, DelegateError, isVerbUnknown } from './delegate.ts';
+import { releaseEndpoint } from './own-endpoint.ts';
 import { parseResult } from './result.ts';
 import { staleEndpoints } from './stale-endpoints.ts';
 
@@ -70,7 +71,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         facts: { ipam: delegation.plugin },
         takeBack: async (signal) => {
           await ask(call, 'DEL', signal);
-          await deleteEndpoint(ports, call, signal);
+          await releaseEndpoint(ports, call, signal);
         },
       };
     },
@@ -78,7 +79,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
     async release(call, unlinked) {
       await unlinked;
       await ask(call, 'DEL');
-      await ports.watch.time('store', async () => deleteEndpoint(ports, call, call.signal));
+      await ports.watch.time('store', async () => releaseEndpoint(ports, call, call.signal));
     },
 
     async check(call) {
@@ -144,13 +145,4 @@ function isOf(call: Call, { spec }: WorkloadEndpoint): boolean {
 
 function addressesOf(cidrs: readonly string[]): Address[] {
   return cidrs.flatMap((text) => tryReadCidr(text)?.address ?? []);
-}
-
-async function deleteEndpoint({ store }: CniPorts, call: Call, signal: AbortSignal): Promise<void> {
-  if (call.endpointId === undefined) return;
-  for (;;) {
-    const { endpoint: before } = await store.readNodeView(call.node, call.endpointId, signal);
-    if (before === undefined || !isOf(call, before.value)) return;
-    if ((await store.commit([{ kind: 'delete-endpoint', before }], signal)) === 'committed') return;
-  }
 }

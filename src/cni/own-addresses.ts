@@ -4,12 +4,12 @@ import type { Lease } from '../ipam/plan-assign.ts';
 import { release } from '../ipam/release.ts';
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import { handleOf } from '../model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
 import type { AddressSource, EndpointOf, Grant } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
 import { differingSet } from './differing-set.ts';
 import { type OwnIpam, requestOf } from './own-request.ts';
+import { ownEndpoint, releaseEndpoint } from './own-endpoint.ts';
 import { isBypassed } from './pod-network.ts';
 import { staleEndpoints } from './stale-endpoints.ts';
 
@@ -28,20 +28,19 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
         addresses: leases.map(({ address }) => address),
         dns: {},
         facts: { pools: leases.map(({ pool }) => pool), poolsFrom: leases[0]?.allocation.chosenBy ?? '' },
-        takeBack: async (signal) => takeBack(ports, { call, leases, endpoint: endpointOf([]) }, signal),
+        takeBack: async (signal) => takeBack(ports, { call, leases }, signal),
       };
     },
 
     async release(call, unlinked) {
       const handle = handleOf(call.attachment);
-      const endpoint = endpointRelease(call);
       const [view] = await Promise.all([
-        ports.watch.time('store', async () => store.readNodeView(call.node, endpoint?.id, call.signal)),
+        ports.watch.time('store', async () => store.readNodeView(call.node, call.endpointId, call.signal)),
         unlinked,
       ]);
       const which = (allocation: Allocation): boolean => allocation.handle === handle;
       const freed = await ports.watch.time('store', async () =>
-        release(ports, { node: call.node, which, view, ...(endpoint === undefined ? {} : { endpoint }) }, call.signal),
+        release(ports, { node: call.node, which, view, ...ownEndpoint(call) }, call.signal),
       );
       for (const { id } of freed) ports.log.debug('address released', { handle, id });
     },
@@ -84,41 +83,24 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
 }
 
 /** Addresses an annotation gives without the address manager: only the endpoint is recorded (annotation rule 7). */
-async function bypass({ store, watch }: Ports, call: Call, endpointOf: EndpointOf): Promise<Grant> {
+async function bypass(ports: Ports, call: Call, endpointOf: EndpointOf): Promise<Grant> {
   const addresses = call.orchPod?.wishes.addresses?.addresses ?? [];
-  const endpoint = endpointOf(addresses);
-  await watch.time('store', async () => store.commit([{ kind: 'put-endpoint', endpoint }], call.cleanupSignal));
-  const takeBackEndpoint = async (signal: AbortSignal): Promise<void> => {
-    const id = endpointIdOf(endpoint);
-    const isSame = ({ spec }: WorkloadEndpoint): boolean => spec.containerID === call.attachment.containerId;
-    const { endpoint: before } = await store.readNodeView(call.node, id, signal);
-    if (before !== undefined && isSame(before.value)) await store.commit([{ kind: 'delete-endpoint', before }], signal);
-  };
-  return { addresses, dns: {}, facts: { poolsFrom: 'ipAddrsNoIpam' }, takeBack: takeBackEndpoint };
-}
-
-function endpointRelease(
-  call: Call,
-): { id: ReturnType<typeof endpointIdOf>; isSame: (endpoint: WorkloadEndpoint) => boolean } | undefined {
-  const id = call.endpointId;
-  if (id === undefined) return undefined;
+  const put = { kind: 'put-endpoint', endpoint: endpointOf(addresses) } as const;
+  await ports.watch.time('store', async () => ports.store.commit([put], call.cleanupSignal));
   return {
-    id,
-    isSame: ({ spec }) => spec.containerID === call.attachment.containerId && spec.network === call.attachment.network,
+    addresses,
+    dns: {},
+    facts: { poolsFrom: 'ipAddrsNoIpam' },
+    takeBack: async (signal) => releaseEndpoint(ports, call, signal),
   };
 }
 
 async function takeBack(
   ports: Ports,
-  { call, leases, endpoint }: { call: Call; leases: readonly Lease[]; endpoint: WorkloadEndpoint },
+  { call, leases }: { call: Call; leases: readonly Lease[] },
   signal: AbortSignal,
 ): Promise<void> {
   const taken = new Set(leases.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
   if (taken.size === 0) return;
-  const isSame = ({ spec }: WorkloadEndpoint): boolean => spec.containerID === call.attachment.containerId;
-  await release(
-    ports,
-    { node: call.node, which: ({ id }) => taken.has(id), endpoint: { id: endpointIdOf(endpoint), isSame } },
-    signal,
-  );
+  await release(ports, { node: call.node, which: ({ id }) => taken.has(id), ...ownEndpoint(call) }, signal);
 }

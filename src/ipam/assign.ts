@@ -9,7 +9,7 @@ import { type Address, FAMILIES, type Family, formatAddress } from '../net/addre
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../netconf/netconf.ts';
 import { choosePools, type Pool, readPools } from './choose-pools.ts';
-import { release } from './release.ts';
+import { endpointOf, release } from './release.ts';
 import { type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
 
 export interface AssignRequest {
@@ -85,14 +85,13 @@ async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft
   const { node, attachment } = request;
   const ids = new Set([...allocations.values()].map(({ id }) => id));
   const endpoint = request.endpoint?.([]);
-  const isSame = ({ spec }: WorkloadEndpoint): boolean => spec.containerID === attachment.containerId;
   try {
     await release(
       ports,
       {
         node,
         which: ({ id }) => ids.has(id),
-        ...(endpoint === undefined ? {} : { endpoint: { id: endpointIdOf(endpoint), isSame } }),
+        ...(endpoint === undefined ? {} : endpointOf(endpointIdOf(endpoint), attachment)),
       },
       signal,
     );

@@ -1,19 +1,29 @@
 import { backOff } from '../base/retry.ts';
 import type { Change, NodeView } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
-import type { NodeName } from '../model/names.ts';
+import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
 import { planRelease } from './plan-release.ts';
+
+export interface ReleasedEndpoint {
+  readonly id: EndpointId;
+  readonly isSame: (endpoint: WorkloadEndpoint) => boolean;
+}
 
 export interface ReleaseRequest {
   readonly node: NodeName;
   /** Which allocations of this node go. */
   readonly which: (allocation: Allocation) => boolean;
   /** The endpoint that goes with them, if it still describes the same attachment. */
-  readonly endpoint?: { readonly id: EndpointId; readonly isSame: (endpoint: WorkloadEndpoint) => boolean };
+  readonly endpoint?: ReleasedEndpoint;
   /** A view read before, to save the first read. */
   readonly view?: NodeView;
+}
+
+/** The endpoint of an attachment: one that a newer sandbox of the same pod has written under its name is another's. */
+export function endpointOf(id: EndpointId, { containerId, network }: Attachment): { endpoint: ReleasedEndpoint } {
+  return { endpoint: { id, isSame: ({ spec }) => spec.containerID === containerId && spec.network === network } };
 }
 
 /** Frees what the node holds and `which` names; nothing to free is success. Returns the allocations freed. */

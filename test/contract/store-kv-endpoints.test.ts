@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { poolOf } from '../support/fixtures.ts';
 import { openKvStore, type KvStoreOptions } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
@@ -171,25 +172,7 @@ describe('the number of requests', () => {
     };
     expect(asked).toEqual([]);
     expect((await counted(store.readNodeView(node, undefined, never))).requests).toBe(1);
-    await store.createResource(
-      {
-        apiVersion: API_VERSION,
-        kind: 'IPPool',
-        metadata: { name: 'blue' },
-        spec: {
-          cidr: '10.0.0.0/16',
-          ipipMode: 'Never',
-          vxlanMode: 'Never',
-          natOutgoing: false,
-          disabled: false,
-          disableBGPExport: false,
-          blockSize: 26,
-          nodeSelector: 'all()',
-          allowedUses: ['Workload'],
-        },
-      },
-      never,
-    );
+    await store.createResource(poolOf('blue', '10.0.0.0/16', { allowedUses: ['Workload'] }), never);
     const { result: view, requests } = await counted(
       store.readNodeView(node, { node, namespace: 'default', name: 'e' }, never),
     );

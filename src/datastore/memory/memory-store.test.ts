@@ -1,9 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { poolOf } from '../../../test/support/fixtures.ts';
 import { type Allocation, emptyBlock, takeSlot } from '../../model/ip-block.ts';
-import type { IpPool } from '../../model/ip-pool.ts';
 import { handleOf, type NodeName } from '../../model/names.ts';
-import { API_VERSION } from '../../model/resource.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import type { Change, Store } from '../store.ts';
 import { MemoryDatabase } from './memory-database.ts';
@@ -12,22 +11,7 @@ import { type Fault, openMemoryStore } from './memory-store.ts';
 const never = new AbortController().signal;
 const node = 'n1' as NodeName;
 const cidr = parseCidr('10.0.0.0/30');
-const pool: IpPool = {
-  apiVersion: API_VERSION,
-  kind: 'IPPool',
-  metadata: { name: 'blue' },
-  spec: {
-    cidr: '10.0.0.0/16',
-    ipipMode: 'Never',
-    vxlanMode: 'Never',
-    natOutgoing: false,
-    disabled: false,
-    disableBGPExport: false,
-    blockSize: 30,
-    nodeSelector: 'all()',
-    allowedUses: ['Workload'],
-  },
-};
+const pool = poolOf('blue', '10.0.0.0/16', { blockSize: 30, allowedUses: ['Workload'] });
 const holder = (id: string): Allocation => {
   const attachment = { network: 'net', containerId: id, ifName: 'eth0' };
   return { id, node, ...attachment, handle: handleOf(attachment), at: '2026-01-01T00:00:00Z', chosenBy: 'request' };
