@@ -5,7 +5,7 @@ PACKAGES := etcd-server etcd-client containernetworking-plugins containerd runc 
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
 	conntrack dpkg-dev golang-go
 
-.PHONY: demo test soak build bench ok clean setup kubernetes cluster cluster-down
+.PHONY: demo test soak fuzz build bench ok clean setup kubernetes cluster cluster-down
 
 demo: build
 	$(NODE) scripts/demo.ts
@@ -13,14 +13,25 @@ demo: build
 test: build kubernetes
 	$(NODE) scripts/test.ts
 
-# What is too heavy for every day: long simulations, a storm of a hundred pods while the API server dies, Kubernetes' own
-# tests of its networks.
+# What is too heavy for every day: long simulations, 50 000 calls while everything dies now and then, a storm of a hundred
+# pods while the API server dies, Kubernetes' own tests of its networks.
 soak: build kubernetes
 	$(NODE) scripts/build-kubernetes.ts e2e.test agnhost
-	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 $(NODE) scripts/test.ts --project sim --project e2e \
-	  test/sim cluster-datastores sig-network
+	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 \
+	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network test/e2e/soak
 
-bench: build
+# What a hostile agent may say to the shim, with coverage, AddressSanitizer and UBSan.
+FUZZ_SECONDS := 180
+fuzz:
+	@command -v clang >/dev/null && ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || \
+	  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends clang libclang-rt-14-dev; }
+	@mkdir -p build/shim-corpus
+	clang -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wno-unused-function \
+	  -o build/shim-fuzz native/shim-fuzz.c
+	printf '\0\010NPA1\0\0\0\0\003\0\0\0\003\0\0\0outerr' > build/shim-corpus/answer
+	build/shim-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -malloc_limit_mb=64 build/shim-corpus
+
+bench: build kubernetes
 	$(NODE) scripts/bench.ts
 
 # What of Kubernetes tests and the cluster run; built once, outside the repository.

@@ -14,6 +14,9 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   'dataplane/memory': ['base', 'net', 'dataplane'],
   'dataplane/linux': ['base', 'net', 'dataplane'],
   ipam: [...core, 'netconf', 'datastore'],
+  resident: [...core, 'netconf', 'datastore', 'ipam'],
   cni: [...core, 'netconf', 'datastore', 'ipam', 'dataplane'],
-  cli: [...core, 'netconf', 'datastore', 'ipam', 'dataplane'],
+  agent: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident', 'cni', 'orch-api'],
+  telemetry: ['base', 'cni'],
+  cli: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident'],
 };

@@ -70,10 +70,8 @@ static struct reply exchange(int socket, const uint8_t *request, size_t length) 
   }
   for (;;) {
     uint8_t *grown = realloc(reply.bytes, reply.length + RECEIVE_BYTES);
-    if (grown == NULL) {
-      reply.error = ENOMEM;
-      return reply;
-    }
+    if (grown == NULL) reply.error = ENOMEM;
+    if (grown == NULL) return reply;
     reply.bytes = grown;
     uint8_t *part = reply.bytes + reply.length;
     ssize_t got = recv(socket, part, RECEIVE_BYTES, MSG_TRUNC);
@@ -185,11 +183,14 @@ static napi_value js_exchange_on_worker(napi_env env, napi_callback_info info) {
   return promise;
 }
 
+napi_value js_try_lock(napi_env env, napi_callback_info info);  // lock.c
+
 NAPI_MODULE_INIT() {
   const napi_property_descriptor functions[] = {
     {"setns", NULL, js_setns, NULL, NULL, NULL, napi_enumerable, NULL},
     {"openRouteSocket", NULL, js_open_route_socket, NULL, NULL, NULL, napi_enumerable, NULL},
     {"close", NULL, js_close, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"tryLock", NULL, js_try_lock, NULL, NULL, NULL, napi_enumerable, NULL},
     {"exchange", NULL, js_exchange, NULL, NULL, NULL, napi_enumerable, NULL},
     {"exchangeOnWorker", NULL, js_exchange_on_worker, NULL, NULL, NULL, napi_enumerable, NULL},
   };

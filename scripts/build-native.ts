@@ -1,26 +1,36 @@
-// Compiles native/netns.c into build/netns.node; does nothing when that is newer than its source and this script.
+// Compiles native/*.c into build/; what is newer than its sources and this script is left as it is.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
-const source = join(root, 'native/netns.c');
-const output = join(root, 'build/netns.node');
+const WARNINGS = ['-Wall', '-Wextra', '-Wconversion', '-Wshadow', '-Wformat=2', '-Werror'];
+const HARDENING = ['-fstack-protector-strong', '-D_FORTIFY_SOURCE=2', '-Wl,-z,relro,-z,now'];
 
 /** Returns the path of the compiled addon. */
 export function buildNative(): string {
-  const newest = Math.max(modifiedMs(source), modifiedMs(import.meta.filename));
-  if (modifiedMs(output) > newest) return output;
   // The runtime's npm package ships no headers; those of the stable interface come on their own.
   const headers = join(dirname(createRequire(import.meta.url).resolve('node-api-headers/package.json')), 'include');
+  return compile(['netns.c', 'lock.c'], 'netns.node', ['-fPIC', '-shared', '-DNAPI_VERSION=8', '-isystem', headers]);
+}
+
+/** Returns the path of the shim, which needs nothing on the machine it runs on. */
+export function buildShim(): string {
+  return compile(['shim.c'], 'netplug-shim', ['-fPIE', '-static-pie']);
+}
+
+function compile(from: readonly string[], to: string, flags: readonly string[]): string {
+  const sources = from.map((name) => join(root, 'native', name));
+  const output = join(root, 'build', to);
+  const newest = Math.max(...[...sources, import.meta.filename].map(modifiedMs));
+  if (modifiedMs(output) > newest) return output;
   mkdirSync(dirname(output), { recursive: true });
   // Renamed into place, so that a process which has the old one loaded or two builds at once are not disturbed.
   const draft = `${output}.${String(process.pid)}`;
-  const warnings = ['-Wall', '-Wextra', '-Werror'];
-  const hardening = ['-fstack-protector-strong', '-D_FORTIFY_SOURCE=2', '-Wl,-z,relro,-z,now'];
-  const flags = ['-std=gnu11', '-O2', '-fPIC', '-shared', '-s', '-DNAPI_VERSION=8', ...warnings, ...hardening];
-  execFileSync('gcc', [...flags, `-I${headers}`, '-o', draft, source], { stdio: 'inherit' });
+  execFileSync('gcc', ['-std=gnu11', '-O2', '-s', ...flags, ...WARNINGS, ...HARDENING, '-o', draft, ...sources], {
+    stdio: 'inherit',
+  });
   renameSync(draft, output);
   return output;
 }

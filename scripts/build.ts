@@ -1,4 +1,5 @@
-// Builds dist/bin: one single-executable application with the native addon inside, under the name of each program.
+// Builds dist/bin: the shim, and one single-executable application with the native addon inside, each under the names
+// it is called by.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -10,18 +11,21 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
 import { build } from 'esbuild';
 import { inject } from 'postject';
+import { buildNative, buildShim } from './build-native.ts';
 
-const PROGRAMS = ['netplug', 'netplug-ipam', 'netplugctl'];
+const SHIMS = ['netplug', 'netplug-ipam'];
+const PROGRAMS = ['netplug-standalone', 'netplugctl', 'netplug-agent'];
 /** Marks where Node looks for the application inside its own binary. */
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 
 mkdirSync('build', { recursive: true });
 mkdirSync('dist/bin', { recursive: true });
-execFileSync(process.execPath, ['scripts/build-native.ts'], { stdio: 'inherit' });
+buildNative();
 await build({
   entryPoints: ['src/bin/main.ts'],
   outfile: 'build/netplug.cjs',
@@ -45,12 +49,17 @@ const isCurrent =
   PROGRAMS.every((name) => existsSync(`dist/bin/${name}`));
 if (!isCurrent) await assemble();
 
+const shim = buildShim();
+if (SHIMS.some((name) => !isSameFile(shim, `dist/bin/${name}`))) putUnder(SHIMS, shim);
+
 async function assemble(): Promise<void> {
   const config = {
     main: 'build/netplug.cjs',
     output: 'build/netplug.blob',
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
+    // Memory matters more than the last bit of speed: an agent lives on every node.
+    execArgv: ['--max-semi-space-size=2'],
     execArgvExtension: 'none',
     assets: { 'netns.node': 'build/netns.node' },
   };
@@ -61,8 +70,22 @@ async function assemble(): Promise<void> {
   copyFileSync(process.execPath, 'build/netplug.new');
   chmodSync('build/netplug.new', 0o755);
   await inject('build/netplug.new', 'NODE_SEA_BLOB', readFileSync('build/netplug.blob'), { sentinelFuse: FUSE });
-  for (const name of PROGRAMS) rmSync(`dist/bin/${name}`, { force: true });
-  renameSync('build/netplug.new', 'dist/bin/netplug');
-  for (const name of PROGRAMS.slice(1)) linkSync('dist/bin/netplug', `dist/bin/${name}`);
+  putUnder(PROGRAMS, 'build/netplug.new');
+  rmSync('build/netplug.new');
   writeFileSync('build/stamp', stamp);
+}
+
+/** Gives the file these names, each replaced at once: what is executed from an old one goes on undisturbed. */
+function putUnder(names: readonly string[], file: string): void {
+  for (const name of names) {
+    const draft = `dist/bin/.${name}.${String(process.pid)}`;
+    linkSync(file, draft);
+    renameSync(draft, `dist/bin/${name}`);
+    // Still there after a rename onto another name of the same file.
+    rmSync(draft, { force: true });
+  }
+}
+
+function isSameFile(one: string, other: string): boolean {
+  return statSync(one).ino === statSync(other, { throwIfNoEntry: false })?.ino;
 }

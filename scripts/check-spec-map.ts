@@ -9,7 +9,12 @@ const rules = readFileSync('docs/spec-map.md', 'utf8')
   .map((line) => ROW.exec(line))
   .filter((row) => row !== null && row[1] !== 'id')
   .map((row) => ({ id: row?.[1] ?? '', file: (row?.[3] ?? '').replaceAll('`', ''), waits: row?.[4] ?? '' }));
-const titles = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'src/**/contract.ts']).flatMap((file) =>
+const titles = globSync([
+  'src/**/*.test.ts',
+  'test/**/*.test.ts',
+  'src/**/contract.ts',
+  'test/support/*-suite.ts',
+]).flatMap((file) =>
   [...readFileSync(file, 'utf8').matchAll(/\b(?:it|test|describe)(?:\.\w+\([^;]*?\))?\(\s*(['"`])(.*?)\1/gs)].map(
     (match) => match[2] ?? '',
   ),

@@ -3,7 +3,8 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { type Json, startNode, type TestNode } from '../test/support/node.ts';
+import { startAgent } from '../test/support/agent.ts';
+import { type CniCall, type Json, startNode, type TestNode } from '../test/support/node.ts';
 
 const stop = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM'] as const) {
@@ -109,6 +110,26 @@ async function show(node: TestNode): Promise<void> {
   const left = [await node.hostLinks(), await node.heldAddresses(), await node.endpoints()].flat();
   say('left over', left.length === 0 ? 'nothing' : JSON.stringify(left));
   if (left.length > 0) throw new Error('the demonstration left something behind');
+  await showAgent(node, first.call);
+}
+
+async function showAgent(node: TestNode, call: CniCall): Promise<void> {
+  heading('The same pod five times through the resident agent, which writes to etcd behind its back');
+  await using agent = await startAgent(node);
+  const env = { NETPLUG_SOCKET: agent.socket };
+  for (let round = 1; round <= 5; round += 1) {
+    const spent: string[] = [];
+    for (const verb of ['ADD', 'DEL']) {
+      const startMs = performance.now();
+      const { status, stdout } = await node.cni(verb, { ...call, env });
+      if (status !== 0) throw new Error(stdout);
+      spent.push(`${verb} ${ms(startMs)}`);
+    }
+    say(`round ${String(round)}`, spent.join(', '));
+  }
+  await agent.settled();
+  await ctl(node, 'ipam', 'show');
+  await ctl(node, 'trace', '--last', '2', '--socket', agent.socket);
 }
 
 async function ctl(node: TestNode, ...args: string[]): Promise<void> {

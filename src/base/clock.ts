@@ -26,6 +26,30 @@ export const systemClock: Clock = {
     }),
 };
 
+/** A limit of time that leaves nothing behind when it is cleared. It does not keep the process alive. */
+export interface TimeLimit extends Disposable {
+  /** Aborted when the time is over. */
+  readonly signal: AbortSignal;
+}
+
+/** One signal per limit: the timers of `AbortSignal.timeout` go on to their end, hundreds of them after a busy minute. */
+export function timeLimit(ms: number, reason: () => unknown = timeIsOver): TimeLimit {
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(reason()), ms).unref();
+  return { signal: over.signal, [Symbol.dispose]: () => clearTimeout(timer) };
+}
+
+function timeIsOver(): unknown {
+  return new DOMException('the time is over', 'TimeoutError');
+}
+
+/** Calls `beat` again and again until the signal ends it. It does not keep the process alive. */
+export function repeat(beat: () => void, everyMs: number, signal: AbortSignal): void {
+  if (signal.aborted) return;
+  const timer = setInterval(beat, everyMs).unref();
+  signal.addEventListener('abort', () => clearInterval(timer), { once: true });
+}
+
 /** A clock that stands still until something sleeps on it; sleeping moves it on at once. */
 export function virtualClock(start = 0): Clock {
   let now = start;

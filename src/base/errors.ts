@@ -67,6 +67,13 @@ export const ERRORS = {
     about: 'Other writers kept changing the same record until the time was up.',
   },
   'ipam/exhausted': { cni: 11, exit: 75, retry: true, about: 'No pool that may be used has a free address.' },
+  'ipam/set-aside': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about:
+      'The last free addresses, or the one asked for, are set aside by the agent of another node that does not answer.',
+  },
   'gate/not-ready': {
     cni: 11,
     exit: 75,
@@ -74,6 +81,24 @@ export const ERRORS = {
     about: 'A readiness gate did not answer with success before the time was up.',
   },
   'cni/deadline': { cni: 11, exit: 75, retry: true, about: 'The call ran out of time.' },
+  'agent/journal-failed': {
+    cni: 11,
+    exit: 74,
+    retry: true,
+    about: 'What the agent has decided could not be written to its journal.',
+  },
+  'agent/not-alone': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about: 'Another agent serves the node and does not end.',
+  },
+  'agent/busy': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about: 'An agent that does not answer has decided something about this attachment and not published it yet.',
+  },
   'status/not-ready': { cni: 50, exit: 69, retry: true, about: 'An ADD could not be served now.' },
   'ipam/address-taken': { cni: 100, exit: 69, retry: false, about: 'The address asked for is held by somebody else.' },
   'ipam/address-not-in-pool': {
@@ -192,6 +217,36 @@ export const ERRORS = {
     exit: 74,
     retry: false,
     about: 'A file or folder of the node could not be written or removed: no room, no permission, read-only.',
+  },
+  'install/incomplete': {
+    cni: 11,
+    exit: 69,
+    retry: true,
+    about: 'No agent takes the call, and the program that serves calls alone cannot be executed.',
+  },
+  'agent/unreachable': {
+    cni: 170,
+    exit: 69,
+    retry: true,
+    about: 'No agent of this node listens on its socket, or it went away without an answer.',
+  },
+  'agent/socket-unusable': {
+    cni: 171,
+    exit: 73,
+    retry: false,
+    about: 'The agent cannot listen on its socket: the folder belongs to others or cannot be written.',
+  },
+  'agent/protocol': {
+    cni: 172,
+    exit: 76,
+    retry: false,
+    about: 'What came over the socket of the agent is no request or answer of netplug.',
+  },
+  'agent/health-failed': {
+    cni: 173,
+    exit: 69,
+    retry: false,
+    about: 'The address for health and metrics is malformed, or cannot be listened on.',
   },
   'internal/invariant': {
     cni: 999,

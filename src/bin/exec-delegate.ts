@@ -3,7 +3,10 @@ import type { ExecDelegate } from '../cni/delegate.ts';
 import type { Surroundings } from '../cni/run-plugin.ts';
 
 /** Runs delegated plugins with the call's CNI environment, and forwards their stderr. */
-export function execDelegateIn(env: NodeJS.ProcessEnv): Surroundings['execDelegateFor'] {
+export function execDelegateIn(
+  env: NodeJS.ProcessEnv,
+  writeStderr: (text: string) => void = (text) => process.stderr.write(text),
+): Surroundings['execDelegateFor'] {
   return (attachment) => {
     const other =
       attachment === undefined
@@ -11,7 +14,7 @@ export function execDelegateIn(env: NodeJS.ProcessEnv): Surroundings['execDelega
         : { CNI_CONTAINERID: attachment.containerId, CNI_IFNAME: attachment.ifName, CNI_NETNS: '' };
     const run: ExecDelegate = async (file, { command, stdin, signal }) => {
       const result = await exec(file, [], { env: { ...env, ...other, CNI_COMMAND: command }, stdin, signal });
-      process.stderr.write(result.stderr);
+      writeStderr(result.stderr);
       return result;
     };
     return run;

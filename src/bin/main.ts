@@ -1,14 +1,19 @@
 import { basename } from 'node:path';
 
+const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', 'netplug-agent', 'netplugctl'];
+
 // One executable under several names: each is a hard link or a copy of the same file, told apart by how it was called.
+// The shim calls netplug-standalone by its own name.
 const names = [process.argv0, process.argv[1] ?? '', process.execPath].map((path) => basename(path));
-const program = names.find((name) => ['netplug', 'netplug-ipam', 'netplugctl'].includes(name)) ?? 'netplug';
+const program = names.find((name) => PROGRAMS.includes(name));
 
 // Whatever ends the event loop early must not look like success.
 process.exitCode = 1;
 
 if (program === 'netplugctl') {
   void import('./netplugctl.ts').then(async ({ runCtl }) => runCtl());
+} else if (program === 'netplug-agent') {
+  void import('./agent.ts').then(async ({ runAgent }) => runAgent());
 } else {
   const isAddressManager = program === 'netplug-ipam';
   void import('./plugin.ts').then(async ({ runCni }) => runCni(isAddressManager ? 'netplug-ipam' : 'netplug'));

@@ -1,10 +1,12 @@
 import { hostname } from 'node:os';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { askAgent } from '../agent/ask-agent.ts';
 import { errnoOf } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { main } from '../cli/main.ts';
+import type { Screen } from '../cli/waterfall.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { interruptions } from './interruptions.ts';
 import { machineOf } from './machine.ts';
@@ -23,6 +25,7 @@ export async function runCtl(): Promise<void> {
     machine: machineOf(env),
     interrupted: interruptions(),
     openStore: openStoreIn(process.env),
+    showCalls,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
   };
   process.exitCode = await main(ports, {
@@ -33,8 +36,20 @@ export async function runCtl(): Promise<void> {
       stdout: (words) => process.stdout.write(words),
       stderr: (words) => process.stderr.write(words),
       isTty: process.stdin.isTTY,
+      screen: screenOf(env),
     },
   });
+}
+
+async function showCalls(socket: string, question: string, signal: AbortSignal): Promise<string> {
+  const { status, stdout, stderr } = await askAgent(socket, { kind: 'show-calls', stdin: question }, signal);
+  if (status !== 0) throw new Error(stderr);
+  return stdout;
+}
+
+function screenOf(env: NodeJS.ProcessEnv): Screen {
+  const { isTTY, columns } = process.stdout;
+  return { columns: isTTY ? columns : 100, mayColour: isTTY && (env['NO_COLOR'] ?? '') === '' };
 }
 
 /** Somebody who read enough (`| head`) has closed the pipe: no reason to fail. */

@@ -1,6 +1,6 @@
 import { writeSync } from 'node:fs';
 import { systemClock } from '../base/clock.ts';
-import { createLog, type Log } from '../base/log.ts';
+import { createLog, type Log, type LogSink } from '../base/log.ts';
 import { logFile } from '../base/log-file.ts';
 import { errnoOf } from '../base/errors.ts';
 import type { LogSettings } from '../netconf/netconf.ts';
@@ -9,14 +9,15 @@ const MS_PER_DAY = 86_400_000;
 const BYTES_PER_MB = 1_000_000;
 
 /** Logs to stderr always, and to the file when one is named. */
-export function openLog({ level, filePath, fileMaxSizeMb, fileMaxAgeDays, fileMaxCount }: LogSettings): Log {
+export function openLog(settings: LogSettings, stderr: LogSink = writeStderr): Log {
+  const { level, filePath, fileMaxSizeMb, fileMaxAgeDays, fileMaxCount } = settings;
   const limits = {
     maxSizeBytes: fileMaxSizeMb * BYTES_PER_MB,
     maxAgeMs: fileMaxAgeDays * MS_PER_DAY,
     maxCount: fileMaxCount,
   };
   const file = filePath === undefined ? [] : [logFile(filePath, limits, systemClock.now)];
-  return createLog(level, [writeStderr, ...file], systemClock.now);
+  return createLog(level, [stderr, ...file], systemClock.now);
 }
 
 function writeStderr(line: string): void {

@@ -27,14 +27,18 @@ export function openOrchIn(env: NodeJS.ProcessEnv): (settings: OrchSettings) => 
   return (settings) => {
     let opened: OrchApi | undefined;
     const api = (): OrchApi => (opened ??= new OrchApi(accessOf(settings, env), { env }));
-    return {
-      readPod: async (namespace, name, signal) => readPodFacts(api(), { namespace, name }, signal),
-      readPodCidrs: async (node, signal) => readPodCidrs(api(), node, signal),
-      recordWarning: async (pod, message, signal) => {
-        const at = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
-        await recordWarning(api(), { pod, message, at, id: systemRandom.id() }, signal);
-      },
-      [Symbol.asyncDispose]: async () => opened?.[Symbol.asyncDispose](),
-    };
+    return { ...orchReader(api), [Symbol.asyncDispose]: async () => opened?.[Symbol.asyncDispose]() };
+  };
+}
+
+/** Asks the API that `api` gives, each time anew. */
+export function orchReader(api: () => OrchApi): OrchReader {
+  return {
+    readPod: async (pod, signal) => readPodFacts(api(), pod, signal),
+    readPodCidrs: async (node, signal) => readPodCidrs(api(), node, signal),
+    recordWarning: async (pod, message, signal) => {
+      const at = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
+      await recordWarning(api(), { pod, message, at, id: systemRandom.id() }, signal);
+    },
   };
 }

@@ -22,9 +22,10 @@ export function openStoreIn(env: NodeJS.ProcessEnv): OpenStore {
  */
 export function openPluginStoreIn(env: NodeJS.ProcessEnv): OpenStore {
   const open = openStoreIn(env);
-  return (datastore) => {
-    const isCutOff =
-      datastore.type === 'orch' && datastore.orch.orchconfig === undefined && datastore.orch.apiRoot === undefined;
-    return isCutOff ? openMemoryStore(new MemoryDatabase()) : open(datastore);
-  };
+  return (datastore) => (isCutOff(datastore) ? openMemoryStore(new MemoryDatabase()) : open(datastore));
+}
+
+/** Whether nothing in the configuration gives access to the datastore. */
+export function isCutOff(datastore: Datastore): boolean {
+  return datastore.type === 'orch' && datastore.orch.orchconfig === undefined && datastore.orch.apiRoot === undefined;
 }

@@ -2,14 +2,18 @@ import { hostname } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { probeHttp } from '../cni/probe-http.ts';
-import { type Program, runPlugin, type Surroundings } from '../cni/run-plugin.ts';
+import type { Program } from '../cni/call-record.ts';
+import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
+import { exportTrace } from './export-trace.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { decodeNetconf } from '../netconf/decode.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { readRegisteredName } from './registered-name.ts';
+import { settleLeftoversIn } from './settle-leftovers.ts';
 import { readStdin } from './read-stdin.ts';
 import { interruptions } from './interruptions.ts';
 import { VERSION } from '../base/version.ts';
@@ -30,15 +34,18 @@ export async function runCni(program: Program): Promise<void> {
     probeGate: probeHttp,
     interrupted: interruptions(),
     readStdin,
+    decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
     readRegisteredName: () => readRegisteredName(env),
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),
     openKernel: linuxKernel,
     openLog,
+    settleLeftovers: settleLeftoversIn(env),
     execDelegateFor: execDelegateIn(env),
   };
-  const { stdout, status } = await runPlugin(program, around);
-  process.stdout.write(stdout);
-  process.exitCode = status;
+  const served = await runPlugin(program, around);
+  process.stdout.write(served.stdout);
+  process.exitCode = served.status;
+  await exportTrace(served, env);
 }

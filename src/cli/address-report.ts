@@ -1,12 +1,12 @@
 import { type Allocation, holderOf } from '../model/ip-block.ts';
 import { type Address, formatAddress } from '../net/address.ts';
-import { cidrContains, formatCidr, parseCidr } from '../net/cidr.ts';
+import { cidrContains, formatCidr, ordinalOf, parseCidr } from '../net/cidr.ts';
 import type { Stock } from './pool-usage.ts';
 
 /** What is known about one address. */
 export interface AddressReport {
   readonly address: string;
-  readonly state: 'held' | 'free' | 'reserved' | 'outside of every pool';
+  readonly state: 'held' | 'in stock' | 'free' | 'reserved' | 'outside of every pool';
   readonly pool: string | undefined;
   readonly block: string | undefined;
   readonly blockOwner: string | undefined;
@@ -23,10 +23,12 @@ export function reportAddress({ pools, reservations, blocks }: Stock, address: A
   const reservation = reservations.find(({ spec }) =>
     spec.reservedCIDRs.some((text) => cidrContains(parseCidr(text), address)),
   );
+  const isStock =
+    block !== undefined && cidrContains(block.cidr, address) && block.stock.has(ordinalOf(block.cidr, address));
   const idle = pool === undefined ? 'outside of every pool' : reservation === undefined ? 'free' : 'reserved';
   return {
     address: formatAddress(address),
-    state: holder === undefined ? idle : 'held',
+    state: holder === undefined ? (isStock ? 'in stock' : idle) : 'held',
     pool: pool?.metadata.name,
     block: block === undefined ? undefined : formatCidr(block.cidr),
     blockOwner: block?.node,

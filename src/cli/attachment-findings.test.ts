@@ -64,7 +64,11 @@ const state = (more: Partial<IpamState>): IpamState => ({
   graceMs: 120_000,
   ...more,
 });
-const local = (...links: HostLink[]): IpamState['local'] => ({ nodes: new Set([node]), links });
+const local = (...links: HostLink[]): IpamState['local'] => ({
+  nodes: new Set([node]),
+  links,
+  inJournals: new Set(),
+});
 const kinds = (more: Partial<IpamState>): string[] =>
   checkIpam(state(more)).map(
     ({ kind, subject, repair }) => `${kind} ${subject}${repair === undefined ? '' : ` ${repair.kind}`}`,
@@ -109,6 +113,12 @@ describe('a check of addresses', () => {
   it('finds a second address of one attachment', () => {
     const twice = [block('10.0.0.0/26', allocation('a'), allocation('a', { id: 'second' }))];
     expect(kinds({ blocks: twice, endpoints: both.slice(0, 1) })).toEqual(['leaked-address 10.0.0.1 release']);
+  });
+
+  it('leaves an interface alone whose address is in the journal of the agent only', () => {
+    const pending = { nodes: new Set([node]), links: [link('z')], inJournals: new Set(['z/eth0']) };
+    expect(kinds({ local: pending })).toEqual([]);
+    expect(kinds({ local: { ...pending, inJournals: new Set(['z/eth1']) } })).toEqual(['stray-link nplz remove-link']);
   });
 
   it('finds endpoints and interfaces that hold nothing', () => {

@@ -123,6 +123,7 @@ function strayLinks({ local, endpoints }: IpamState, held: readonly Held[]): Fin
   const attached = new Set([
     ...held.map(({ allocation }) => `${allocation.containerId}/${allocation.ifName}`),
     ...endpoints.map(({ value }) => `${value.spec.containerID}/${value.spec.endpoint}`),
+    ...(local?.inJournals ?? []),
   ]);
   return (local?.links ?? []).flatMap((link): Finding[] => {
     const { name, owner } = link;

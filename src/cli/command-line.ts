@@ -2,6 +2,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { NetplugError } from '../base/errors.ts';
 import { CHECK_HELP, EXIT_HELP, FILE_HELP, GET_HELP, LINT_HELP, ROOT_HELP, SHOW_HELP } from './help-texts.ts';
 import { addInstall } from './install-command.ts';
+import { addTrace } from './trace-command.ts';
 import { type FileChoice, GET_OUTPUTS, type GetOutput, type Job, type Output, OUTPUTS, type Target } from './job.ts';
 
 export interface CommandLine {
@@ -62,6 +63,7 @@ export function buildProgram(write: (text: string) => void, choose: (job: Job) =
       choose({ verb: 'lint', files, output });
     });
   addInstall(program, choose);
+  addTrace(program, choose);
   program
     .command('version')
     .description('Prints the version of the tool and of the cluster.')

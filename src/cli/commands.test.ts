@@ -59,6 +59,7 @@ async function run(
     },
     interrupted: never,
     openKernel: () => kernel,
+    showCalls: async () => Promise.reject(new Error('nobody listens')),
     openStore: (datastore: Datastore) => {
       opened.push(datastore);
       return more.store ?? openMemoryStore(database);
@@ -69,6 +70,7 @@ async function run(
     stdout: (text: string) => (out += text),
     stderr: (text: string) => (err += text),
     isTty: false,
+    screen: { columns: 100, mayColour: false },
   };
   const status = await main(ports, { argv: argv.split(' '), env: more.env ?? ENV, io });
   return { status, out, err };
@@ -280,7 +282,7 @@ describe('ipam show', () => {
         blocks: [{ cidr: '10.0.0.0/26', held: 3, free: 61 }, { held: 0 }],
       },
     ]);
-    expect((await run('ipam show --blocks')).out).toMatch(/block +10\.0\.0\.0\/26 +node-a +64 +3 +61 +95 +0/);
+    expect((await run('ipam show --blocks')).out).toMatch(/block +10\.0\.0\.0\/26 +node-a +64 +3 +0 +61 +95 +0/);
   });
 
   it('tells who holds an address', async () => {

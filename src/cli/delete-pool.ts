@@ -12,6 +12,9 @@ import type { Writing } from './write-resource.ts';
 const BLOCKS_PER_COMMIT = 50;
 const TRIES = 5;
 const CLEANUP_MS = 5000;
+/** An agent that lives gives its stock back in milliseconds. */
+const STOCK_MS = 5000;
+const STOCK_PERIOD_MS = 50;
 
 interface Which {
   readonly name: string;
@@ -47,7 +50,7 @@ async function deleteDisabled(writing: Writing, name: string): Promise<void> {
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     await backOff(writing, attempt, signal);
     const pool = await findPool(writing, name);
-    const blocks = await assertUnused(writing, pool);
+    const blocks = await withoutStock(writing, pool);
     const deletions = blocks.map((before): Change => ({ kind: 'delete-block', before }));
     const stored: Stored<IpPool> = { value: pool, version: pool.metadata.resourceVersion ?? '' };
     let outcome = 'committed';
@@ -68,6 +71,31 @@ async function findPool({ store, signal }: Writing, name: string): Promise<IpPoo
   const pool = await store.findResource('IPPool', name, signal);
   if (pool === undefined) throw resourceNotFound({ kind: 'IPPool', name });
   return pool;
+}
+
+/** The same once agents have given back what they had set aside, as they do when a pool is disabled. */
+async function withoutStock(writing: Writing, pool: IpPool): Promise<readonly Stored<IpBlock>[]> {
+  const { clock, signal } = writing;
+  for (const untilMs = clock.monotonic() + STOCK_MS; ;) {
+    const blocks = await assertUnused(writing, pool);
+    const [left] = blocks.filter(({ value }) => value.stock.size > 0);
+    if (left === undefined) return blocks;
+    if (clock.monotonic() > untilMs) throw stockLeft(pool, left.value);
+    await clock.sleep(STOCK_PERIOD_MS, signal);
+  }
+}
+
+function stockLeft({ metadata }: IpPool, { stock, node }: IpBlock): NetplugError {
+  const { name } = metadata;
+  const what = counted(stock.size, 'address', 'addresses');
+  return new NetplugError(
+    'resource/in-use',
+    `Cannot delete IPPool "${name}": the agent of node "${node ?? ''}" has ${what} of it set aside and does not give them back`,
+    {
+      hint: 'Start netplug-agent on that node again, or any pod: whoever serves it there gives them back',
+      facts: { pool: name },
+    },
+  );
 }
 
 /** The blocks of the pool, all of them empty. @throws resource/in-use, store/corrupt */

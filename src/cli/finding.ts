@@ -21,6 +21,8 @@ export interface LocalState {
   /** The names under which this machine may hold addresses. */
   readonly nodes: ReadonlySet<string>;
   readonly links: readonly HostLink[];
+  /** `<containerId>/<ifName>` of what the agent has decided and may not have published yet. */
+  readonly inJournals: ReadonlySet<string>;
 }
 
 export type FindingKind =

@@ -10,8 +10,9 @@ Examples:
 
 export const EXIT_HELP = `
 Exit status: 0 done, 1 something was found, 64 wrong command line, 65 wrong resource, 66 not there,
-69 in use, 73 exists already, 74 file of the node cannot be written, 75 datastore does not answer,
-or conflict, 77 refused, 78 wrong configuration.
+69 in use, or no agent answers, 73 exists already, 74 file of the node cannot be written,
+75 datastore does not answer, or conflict, 76 agent of another version, 77 refused,
+78 wrong configuration.
 `;
 
 export const FILE_HELP = `
@@ -59,6 +60,15 @@ Examples:
   KV_ENDPOINTS=http://10.0.0.1:2379 netplugctl install
   netplugctl install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\
     --host-conf-dir /etc/cni/net.d
+`;
+
+export const TRACE_HELP = `
+The agent remembers its last 256 calls. Each is a waterfall: a line per phase, over the time of the
+call; the newest call stands last. Colours only on a terminal, and never with NO_COLOR set.
+
+Examples:
+  netplugctl trace --last 3
+  netplugctl trace --pod shop/web --slow
 `;
 
 export const UNINSTALL_HELP = `

@@ -34,7 +34,7 @@ export function addInstall(program: Command, choose: (job: Job) => void): void {
     .option('--conf-dir <folder>', 'where the runtime looks for configurations', absolutePath, CONF_DIR)
     .option('--host-conf-dir <folder>', 'where the host sees that folder, if elsewhere', absolutePath)
     .option('--conf-name <name>', 'name of the conflist', conflistName, CONF_NAME)
-    .option('--from <folder>', 'take the executables from here instead of copying the tool itself')
+    .option('--from <folder>', 'take the executables from here instead of beside the tool')
     .addOption(new Option('--conf <file>', 'a conflist of your own').conflicts(MADE_BY_OPTIONS))
     .option('--name <name>', 'name of the network', networkName, 'k8s-pod-network')
     .option('--mtu <bytes>', 'largest packet; left to the kernel unless given', wholeNumber)

@@ -34,18 +34,16 @@ export function planText(kind: RecordedFile['kind'], path: string, text: string)
   return { kind, path, sha256: sha256Of(text), content: { from: 'text', text }, mode: PRIVATE_MODE };
 }
 
-/** The executables from a folder, or all from the one file that is each of them. @throws cli/usage */
+/** The executables from a folder. @throws cli/usage */
 export async function planExecutables(
   binDir: string,
-  origin: { readonly folder: string } | { readonly file: string },
+  folder: string,
   signal: AbortSignal,
 ): Promise<readonly PlannedFile[]> {
-  const known = new Map<string, FileState>();
   const planned: PlannedFile[] = [];
   for (const name of EXECUTABLE_NAMES) {
-    const source = 'file' in origin ? origin.file : join(origin.folder, name);
-    const state = known.get(source) ?? (await readSourceState(source, signal));
-    known.set(source, state);
+    const source = join(folder, name);
+    const state = await readSourceState(source, signal);
     const path = join(binDir, name);
     planned.push({
       kind: 'executable',

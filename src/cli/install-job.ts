@@ -7,7 +7,7 @@ export interface InstallOptions {
   /** Where the host sees `confDir`; a container may have it mounted elsewhere. */
   readonly hostConfDir: string | undefined;
   readonly confName: string;
-  /** Folder with the executables; undefined copies the tool itself. */
+  /** Folder with the executables; undefined for the one the tool runs from. */
   readonly from: string | undefined;
   readonly conflist: ConflistChoice;
   readonly orch: OrchOptions;

@@ -18,6 +18,7 @@ let kernel: MemoryKernel;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'netplug-install-'));
   kernel = new MemoryKernel();
+  await put('from/netplug-standalone', 'all of it');
   for (const name of ['netplug', 'netplug-ipam']) await put(`from/${name}`, 'program');
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
@@ -44,6 +45,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
     },
     interrupted: never,
     openKernel: () => kernel,
+    showCalls: async () => Promise.reject(new Error('nobody listens')),
     openStore: () => openMemoryStore(new MemoryDatabase()),
   };
   const io = {
@@ -51,6 +53,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
     stdout: (text: string) => (out += text),
     stderr: (text: string) => (err += text),
     isTty: false,
+    screen: { columns: 100, mayColour: false },
   };
   const folders = ['--bin-dir', at('bin'), '--conf-dir', at('conf')];
   const argv = [verb, ...folders, ...flags];
@@ -78,6 +81,7 @@ describe('install', () => {
     expect(await install()).toEqual({
       status: 0,
       out: [
+        'executable "/bin/netplug-standalone" installed',
         'executable "/bin/netplug" installed',
         'executable "/bin/netplug-ipam" installed',
         'conflist "/conf/10-netplug.conflist" installed',
@@ -85,12 +89,12 @@ describe('install', () => {
       ].join('\n'),
       err: '',
     });
-    expect(await names('bin')).toEqual(['netplug', 'netplug-ipam']);
+    expect(await names('bin')).toEqual(['netplug', 'netplug-ipam', 'netplug-standalone']);
     expect((await stat(at('bin/netplug'))).ino).toBe((await stat(at('bin/netplug-ipam'))).ino);
     expect((await stat(at('bin/netplug'))).mode & 0o777).toBe(0o755);
     expect((await stat(at('conf/10-netplug.conflist'))).mode & 0o777).toBe(0o600);
     const again = await install();
-    expect(again.out).toMatch(/^(\w+ "[^"]+" unchanged\n){3}$/);
+    expect(again.out).toMatch(/^(\w+ "[^"]+" unchanged\n){4}$/);
   });
 
   it('replaces what differs, in contents or permissions', async () => {
@@ -100,6 +104,7 @@ describe('install', () => {
     const { out } = await install(['--mtu', '1400', '-o', 'json']);
     expect(JSON.parse(out)).toEqual({
       steps: [
+        { kind: 'executable', subject: '/bin/netplug-standalone', done: 'unchanged' },
         { kind: 'executable', subject: '/bin/netplug', done: 'replaced' },
         { kind: 'executable', subject: '/bin/netplug-ipam', done: 'replaced' },
         { kind: 'conflist', subject: '/conf/10-netplug.conflist', done: 'replaced' },
@@ -242,11 +247,12 @@ describe('uninstall', () => {
     await install(['--orch-server', 'https://a', '--orch-token-file', '/t']);
     await put('conf/99-other.conflist', '{}');
     const first = await run('uninstall');
-    expect(first.out.split('\n').slice(0, 5)).toEqual([
+    expect(first.out.split('\n').slice(0, 6)).toEqual([
       'conflist "/conf/10-netplug.conflist" removed',
       'kubeconfig "/conf/netplug-kubeconfig" removed',
-      'executable "/bin/netplug" removed',
       'executable "/bin/netplug-ipam" removed',
+      'executable "/bin/netplug" removed',
+      'executable "/bin/netplug-standalone" removed',
       'record "/state/netplug/install.json" removed',
     ]);
     expect(first).toMatchObject({ status: 0, err: '', out: expect.stringContaining('ipam check --release') });
@@ -267,7 +273,7 @@ describe('uninstall', () => {
     await install();
     await rm(at('state'), { recursive: true });
     expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('no record says') });
-    expect(await names('bin')).toHaveLength(2);
+    expect(await names('bin')).toHaveLength(3);
     expect(await run('uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
     expect([await names('bin'), await names('conf')]).toEqual([[], []]);
   });
@@ -276,9 +282,9 @@ describe('uninstall', () => {
     await install();
     await run('install', ['--bin-dir', at('bin2'), '--from', at('from')]);
     expect(await run('uninstall')).toMatchObject({ status: 0 });
-    expect([await names('bin'), await names('bin2')]).toEqual([[], ['netplug', 'netplug-ipam']]);
+    expect([await names('bin'), await names('bin2')]).toEqual([[], ['netplug', 'netplug-ipam', 'netplug-standalone']]);
     await mkdir(at('mnt'));
-    for (const name of await names('bin2')) await put(`mnt/${name}`, 'program');
+    for (const name of await names('bin2')) await put(`mnt/${name}`, await text(`bin2/${name}`));
     expect(await run('uninstall', ['--bin-dir', at('mnt')])).toMatchObject({ status: 0 });
     expect(await names('mnt')).toEqual([]);
   });

@@ -49,16 +49,16 @@ async function planFiles(context: Context, options: InstallOptions, report: Repo
   const { access, kubeconfig } = await planOrchAccess(context, options, report);
   const conflist = await decideConflist(context, { choice: options.conflist, orchAccess: access, report });
   return [
-    ...(await planExecutables(binDir, originOf(context, options), context.signal)),
+    ...(await planExecutables(binDir, sourceFolder(context, options), context.signal)),
     ...(kubeconfig === undefined ? [] : [planText('kubeconfig', join(confDir, KUBECONFIG_NAME), kubeconfig)]),
     planText('conflist', join(confDir, confName), conflist),
   ];
 }
 
-function originOf({ ports }: Context, { from }: InstallOptions): { folder: string } | { file: string } {
-  if (from !== undefined) return { folder: from };
+function sourceFolder({ ports }: Context, { from }: InstallOptions): string {
+  if (from !== undefined) return from;
   const { executable } = ports.machine;
-  if (executable !== undefined) return { file: executable };
+  if (executable !== undefined) return dirname(executable);
   throw new NetplugError('cli/usage', 'Cannot install the executables: this tool does not run from one', {
     hint: 'Build it, and name the folder with --from',
   });

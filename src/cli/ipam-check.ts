@@ -1,6 +1,8 @@
+import { join } from 'node:path';
 import { silentLog } from '../base/log.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { Store } from '../datastore/store.ts';
+import { attachmentsInJournals } from '../resident/left-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import { withStore } from './connection.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';
@@ -79,7 +81,8 @@ async function readState(
     io.stderr(`warning: ${why}: the kernel is not believed about its addresses\n`);
   }
   const nodes = new Set([...own, ...(options.node !== undefined && isHere ? [options.node] : [])]);
-  const local: LocalState | undefined = links === undefined ? undefined : { nodes, links };
+  const inJournals = attachmentsInJournals(join(ports.machine.stateDir, 'journal'));
+  const local: LocalState | undefined = links === undefined ? undefined : { nodes, links, inJournals };
   return {
     blocks: blocks.map(({ value }) => value),
     endpoints,

@@ -44,11 +44,11 @@ export async function ipamShow(
 function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
   if (!withBlocks) {
     const rows = usage.map((pool) => [pool.name ?? '(no pool)', pool.cidr ?? '', ...numbers(pool)]);
-    return renderTable(['POOL', 'CIDR', 'ADDRESSES', 'HELD', 'RESERVED', 'FREE', 'FREE%'], rows);
+    return renderTable(['POOL', 'CIDR', 'ADDRESSES', 'HELD', 'STOCK', 'RESERVED', 'FREE', 'FREE%'], rows);
   }
   const rows = usage.flatMap((pool) => [
     ['pool', pool.name ?? '(no pool)', pool.cidr ?? '', '', ...numbers(pool), ''],
-    ...pool.blocks.map(({ cidr, node, addresses, held, free, borrowed }) => {
+    ...pool.blocks.map(({ cidr, node, addresses, held, stock, free, borrowed }) => {
       const percent = String(percentFree({ free: BigInt(free), addresses }));
       return [
         'block',
@@ -57,6 +57,7 @@ function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
         node ?? '(no node)',
         String(addresses),
         String(held),
+        String(stock),
         '',
         String(free),
         percent,
@@ -64,13 +65,25 @@ function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
       ];
     }),
   ]);
-  const titles = ['WHAT', 'POOL', 'CIDR', 'NODE', 'ADDRESSES', 'HELD', 'RESERVED', 'FREE', 'FREE%', 'BORROWED'];
+  const titles = [
+    'WHAT',
+    'POOL',
+    'CIDR',
+    'NODE',
+    'ADDRESSES',
+    'HELD',
+    'STOCK',
+    'RESERVED',
+    'FREE',
+    'FREE%',
+    'BORROWED',
+  ];
   const blocks = usage.reduce((sum, pool) => sum + pool.blocks.length, 0);
   return `${renderTable(titles, rows)}${counted(blocks, 'block')}\n`;
 }
 
 function numbers(pool: PoolUsage): string[] {
-  return [...[pool.addresses, pool.held, pool.reserved, pool.free].map(String), String(percentFree(pool))];
+  return [...[pool.addresses, pool.held, pool.stock, pool.reserved, pool.free].map(String), String(percentFree(pool))];
 }
 
 function usageDocument(pool: PoolUsage): object {

@@ -1,3 +1,4 @@
+import type { CallsQuestion } from '../model/shown-call.ts';
 import type { InstallOptions, UninstallOptions } from './install-job.ts';
 
 /** What a command line asks for. */
@@ -15,6 +16,7 @@ export type Job =
   | { readonly verb: 'lint'; readonly files: readonly string[]; readonly output: Output }
   | ({ readonly verb: 'install' } & InstallOptions & Answer)
   | ({ readonly verb: 'uninstall' } & UninstallOptions & Answer)
+  | ({ readonly verb: 'trace' } & TraceOptions)
   | { readonly verb: 'version'; readonly isClientOnly: boolean };
 
 export type Target =
@@ -43,6 +45,11 @@ export interface CheckOptions {
   /** Younger allocations may belong to an ADD that is still under way. */
   readonly graceSeconds: number;
   readonly output: Output;
+}
+
+export interface TraceOptions extends CallsQuestion, Answer {
+  /** Where the agent listens, if not where it always does. */
+  readonly socket: string | undefined;
 }
 
 export interface Answer {

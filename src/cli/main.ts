@@ -9,6 +9,7 @@ import type { Job } from './job.ts';
 import { lint } from './lint.ts';
 import type { Context, CtlPorts, Env, Io, Status } from './ports.ts';
 import { reportError } from './report-error.ts';
+import { trace } from './trace.ts';
 import { uninstall } from './uninstall.ts';
 import { version } from './version.ts';
 
@@ -69,6 +70,8 @@ async function run(context: Context, job: Job): Promise<Status> {
       return install(context, job);
     case 'uninstall':
       return uninstall(context, job);
+    case 'trace':
+      return trace(context, job);
     case 'version':
       return version(context, job);
     default:

@@ -18,6 +18,8 @@ export interface BlockUsage {
   readonly node: string | undefined;
   readonly addresses: bigint;
   readonly held: number;
+  /** Set aside by the owner's agent for its next pods. */
+  readonly stock: number;
   readonly free: number;
   /** How many of the held ones live on another node than the owner. */
   readonly borrowed: number;
@@ -29,6 +31,8 @@ export interface PoolUsage {
   readonly cidr: string | undefined;
   readonly addresses: bigint;
   readonly held: bigint;
+  /** Set aside by agents for the next pods of their nodes. */
+  readonly stock: bigint;
   /** Set aside by reservations and not held. */
   readonly reserved: bigint;
   readonly free: bigint;
@@ -49,13 +53,15 @@ export function poolUsage({ pools, reservations, blocks }: Stock): readonly Pool
     const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
     const held = BigInt(inside.reduce((sum, { slots }) => sum + slots.size, 0));
     const setAside = reservedIn(cidr, reserved) - heldIn(inside, reserved);
+    const stock = stockIn(inside);
     const addresses = cidrSize(cidr);
-    const free = addresses - held - setAside;
+    const free = addresses - held - stock - setAside;
     return {
       name: metadata.name,
       cidr: spec.cidr,
       addresses,
       held,
+      stock,
       reserved: setAside,
       free,
       blocks: inside.map(blockUsage),
@@ -68,7 +74,16 @@ export function poolUsage({ pools, reservations, blocks }: Stock): readonly Pool
   // Nothing new is handed out from there.
   return [
     ...used,
-    { name: undefined, cidr: undefined, addresses, held, reserved: 0n, free: 0n, blocks: outside.map(blockUsage) },
+    {
+      name: undefined,
+      cidr: undefined,
+      addresses,
+      held,
+      stock: stockIn(outside),
+      reserved: 0n,
+      free: 0n,
+      blocks: outside.map(blockUsage),
+    },
   ];
 }
 
@@ -77,9 +92,14 @@ export function percentFree({ free, addresses }: Pick<PoolUsage, 'free' | 'addre
   return addresses === 0n ? 0 : Number((free * 100n) / addresses);
 }
 
-function blockUsage({ cidr, node, slots, queue }: IpBlock): BlockUsage {
+function stockIn(blocks: readonly IpBlock[]): bigint {
+  return BigInt(blocks.reduce((sum, { stock }) => sum + stock.size, 0));
+}
+
+function blockUsage({ cidr, node, slots, stock, queue }: IpBlock): BlockUsage {
   const borrowed = [...slots.values()].filter((allocation) => allocation.node !== node).length;
-  return { cidr: formatCidr(cidr), node, addresses: cidrSize(cidr), held: slots.size, free: queue.length, borrowed };
+  const counts = { held: slots.size, stock: stock.size, free: queue.length, borrowed };
+  return { cidr: formatCidr(cidr), node, addresses: cidrSize(cidr), ...counts };
 }
 
 /** CIDRs either nest or are apart, so leaving out the nested ones leaves nothing to count twice. */

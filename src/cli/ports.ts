@@ -2,6 +2,7 @@ import type { Patience } from '../base/retry.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
+import type { Screen } from './waterfall.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
 export interface CtlPorts extends Patience {
@@ -11,6 +12,8 @@ export interface CtlPorts extends Patience {
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;
   readonly machine: Machine;
+  /** Asks the agent that listens at the socket for calls it served; question and answer are JSON. */
+  readonly showCalls: (socket: string, question: string, signal: AbortSignal) => Promise<string>;
   /** Aborted when somebody asks the tool to stop. */
   readonly interrupted: AbortSignal;
 }
@@ -34,6 +37,7 @@ export interface Io {
   readonly stderr: (text: string) => void;
   /** Whether standard input is a terminal, where somebody has to type. */
   readonly isTty: boolean;
+  readonly screen: Screen;
 }
 
 export type Env = Readonly<Record<string, string | undefined>>;

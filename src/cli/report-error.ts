@@ -2,7 +2,7 @@ import { ERRORS, toNetplugError } from '../base/errors.ts';
 import type { Io, Status } from './ports.ts';
 
 /** Writes message, hint and code to stderr and gives the exit status of the code. `about` names the object it befell. */
-export function reportError(io: Io, cause: unknown, about?: string): Status {
+export function reportError(io: Pick<Io, 'stderr'>, cause: unknown, about?: string): Status {
   const [status = 70] = causesOf(cause).map((each) => {
     const { message, hint, code } = toNetplugError(each);
     io.stderr(about === undefined ? `${message}\n` : `${about}: ${message}\n`);

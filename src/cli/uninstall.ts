@@ -20,7 +20,7 @@ interface Target {
   readonly recordedPath: string;
 }
 
-/** The runtime stops using the plugin before the plugin goes. */
+/** The runtime stops using the plugin before the plugin goes; within a kind, what was installed last goes first. */
 const ORDER: readonly RecordedFile['kind'][] = ['conflist', 'kubeconfig', 'executable'];
 
 const HINT = 'the datastore is as before; "netplugctl ipam check --release" frees addresses that pods no longer use\n';
@@ -75,7 +75,7 @@ function leftBecause(record: readonly RecordedFile[] | undefined): string {
 function targetsOf(record: readonly RecordedFile[], { binDir, confDir }: UninstallOptions): readonly Target[] {
   return ORDER.flatMap((kind) => {
     const folder = kind === 'executable' ? binDir : confDir;
-    const files = record.filter((file) => file.kind === kind);
+    const files = record.filter((file) => file.kind === kind).reverse();
     const there = files.filter(({ path }) => folder === undefined || dirname(path) === folder);
     const meant = there.length > 0 ? there : files;
     return [...new Set(meant.map(({ path }) => path))].map((recordedPath) => ({
@@ -92,7 +92,7 @@ async function withoutRecord({ binDir = BIN_DIR, confDir = CONF_DIR }: Uninstall
   const named = [
     { kind: 'conflist', path: join(confDir, CONF_NAME) },
     { kind: 'kubeconfig', path: join(confDir, KUBECONFIG_NAME) },
-    ...EXECUTABLE_NAMES.map((name) => ({ kind: 'executable', path: join(binDir, name) }) as const),
+    ...EXECUTABLE_NAMES.toReversed().map((name) => ({ kind: 'executable', path: join(binDir, name) }) as const),
   ] as const;
   const targets: Target[] = [];
   for (const { kind, path } of named) {

@@ -32,7 +32,11 @@ export async function add(ports: CniPorts, source: AddressSource, told: Call): P
 
   const network = planPodNetwork(call, grant.addresses);
   const { mtu, isNew } = await watch.time('kernel', async () => connect(ports, network, signal));
-  if (isNew) undo.defer(async () => void (await kernel.remove(network.hostLinkName, network.owner)));
+  if (isNew) {
+    undo.defer(async () => {
+      await watch.time('kernel', async () => kernel.remove(network.hostLinkName, network.owner));
+    });
+  }
   const result = resultOf(network, { mtu, dns: grant.dns });
   if (isNew) await shapeBandwidth(ports, call, result);
   undo.keep();

@@ -10,7 +10,7 @@ import type { Call, CniPorts } from './call.ts';
 export async function askOrchestrator({ orch, watch, log }: CniPorts, call: Call): Promise<Call> {
   const { config, pod, signal } = call;
   if (config.policyType !== 'orch' || pod === undefined) return call;
-  const facts = await watch.time('orchestrator', async () => orch.readPod(pod.namespace, pod.name, signal));
+  const facts = await watch.time('orchestrator', async () => orch.readPod(pod, signal));
   const wishes = decodeAnnotations(facts, config.features);
   for (const family of FAMILIES) {
     const { ipam } = config;

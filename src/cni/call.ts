@@ -1,4 +1,4 @@
-import { type Facts, NetplugError } from '../base/errors.ts';
+import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Patience } from '../base/retry.ts';
 import type { Stopwatch } from '../base/stopwatch.ts';
@@ -11,6 +11,7 @@ import type { PodFacts } from '../model/pod.ts';
 import type { PodWishes } from '../netconf/annotations.ts';
 import type { CniArgs } from '../netconf/cni-args.ts';
 import type { Netconf } from '../netconf/netconf.ts';
+import type { CallIdentity } from './call-record.ts';
 import type { ExecDelegate } from './delegate.ts';
 import type { ProbeGate } from './gates.ts';
 import type { OrchReader } from './orch-reader.ts';
@@ -57,8 +58,8 @@ export interface CniPorts extends Patience {
   readonly readPluginList: (network: string) => readonly string[] | undefined;
 }
 
-/** Flat facts that identify the call in the log. */
-export function callFacts({ attachment, pod, node }: Call): Facts {
+/** Flat facts that identify the call, in the log and elsewhere. */
+export function callFacts({ attachment, pod, node }: Call): CallIdentity {
   const { network, containerId, ifName } = attachment;
   return { network, containerId, ifName, pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}`, node };
 }

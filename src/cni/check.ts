@@ -13,17 +13,19 @@ const IDENTITY = ['node', 'network', 'containerID', 'endpoint', 'interfaceName',
  * @throws check/mismatch, netconf/invalid when there is no previous result
  */
 export async function check(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
-  const { kernel, store } = ports;
+  const { kernel, store, watch } = ports;
   kernel.assertNetns(call.netns);
   const previous = readPrevious(call);
   const own = ownIps(previous, call);
   const addresses = own.flatMap(({ address }) => tryReadCidr(address)?.address ?? []);
-  const { endpoint } = await store.readNodeView(call.node, call.endpointId, call.signal);
+  const { endpoint } = await watch.time('store', async () =>
+    store.readNodeView(call.node, call.endpointId, call.signal),
+  );
   if (endpoint?.value.spec.ipam !== 'none') await source.check(call, addresses);
 
   const network = planPodNetwork(call, addresses);
-  const difference =
-    previousDifference(previous, call, network.podMac) ?? firstDifference(network, kernel.observe(network));
+  const state = await watch.time('kernel', async () => Promise.resolve(kernel.observe(network)));
+  const difference = previousDifference(previous, call, network.podMac) ?? firstDifference(network, state);
   if (difference !== undefined) throw mismatch(call, difference);
 
   if (endpoint === undefined) throw mismatch(call, 'its endpoint record is missing');
@@ -33,7 +35,7 @@ export async function check(ports: CniPorts, source: AddressSource, call: Call):
     const [found, wanted] = [endpoint.value.spec[other], expected[other]].map(String);
     throw mismatch(call, `its endpoint record has ${other} "${found ?? ''}" instead of "${wanted ?? ''}"`);
   }
-  ports.log.info('pod checked', { ...callFacts(call), ...ports.watch.facts() });
+  ports.log.info('pod checked', { ...callFacts(call), ...watch.facts() });
 }
 
 /** @throws netconf/invalid when the runtime gave no previous result, or none that can be read */

@@ -1,3 +1,4 @@
+import { timeLimit } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
 
 const DEFAULT_SECONDS = 60;
@@ -22,24 +23,22 @@ export function deadlines(
   const totalMs = readSeconds(env['NETPLUG_CALL_TIMEOUT']) * 1000;
   const workMs = totalMs - Math.min(CLEANUP_CAP_MS, totalMs * CLEANUP_SHARE);
   const work = new AbortController();
-  const timer = AbortSignal.timeout(Math.ceil(workMs));
-  const giveUp = (): void => {
-    const why = interrupted.aborted
-      ? 'the caller gave up'
-      : `${String(totalMs / 1000)} s for the whole call are nearly over`;
-    work.abort(
-      new NetplugError('cni/deadline', `Cannot finish ${command}: ${why}`, {
-        hint: 'Look for what is slow in the log; NETPLUG_CALL_TIMEOUT sets another limit, in seconds',
-      }),
-    );
-  };
-  timer.addEventListener('abort', giveUp);
+  const late = (why: string): NetplugError =>
+    new NetplugError('cni/deadline', `Cannot finish ${command}: ${why}`, {
+      hint: 'Look for what is slow in the log; NETPLUG_CALL_TIMEOUT sets another limit, in seconds',
+    });
+  const seconds = `${String(totalMs / 1000)} s for the whole call are`;
+  const giveUp = (): void => work.abort(late(interrupted.aborted ? 'the caller gave up' : `${seconds} nearly over`));
+  const nearly = timeLimit(Math.ceil(workMs));
+  const cleanup = timeLimit(Math.ceil(totalMs), () => late(`${seconds} over`));
+  nearly.signal.addEventListener('abort', giveUp);
   interrupted.addEventListener('abort', giveUp);
   return {
     work: work.signal,
-    cleanup: AbortSignal.timeout(Math.ceil(totalMs)),
+    cleanup: cleanup.signal,
     clear: () => {
-      timer.removeEventListener('abort', giveUp);
+      nearly[Symbol.dispose]();
+      cleanup[Symbol.dispose]();
       interrupted.removeEventListener('abort', giveUp);
     },
   };

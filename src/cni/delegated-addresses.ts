@@ -71,7 +71,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         facts: { ipam: delegation.plugin },
         takeBack: async (signal) => {
           await ask(call, 'DEL', signal);
-          await releaseEndpoint(ports, call, signal);
+          await ports.watch.time('store', async () => releaseEndpoint(ports, call, signal));
         },
       };
     },
@@ -87,19 +87,17 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
     },
 
     async collect(call, keeps) {
-      const stale = await staleEndpoints(store, call, keeps);
+      const stale = await staleEndpoints(ports, call, keeps);
       const failures: unknown[] = [];
       for (const before of stale) {
         const { containerID, endpoint } = before.value.spec;
         try {
-          await callDelegate(ports.execDelegateFor({ containerId: containerID, ifName: endpoint }), {
-            plugin: delegation.plugin,
-            path,
-            command: 'DEL',
-            conf: await delegation.confOf(call, 'DEL'),
-            signal: call.signal,
-          });
-          await store.commit([{ kind: 'delete-endpoint', before }], call.signal);
+          const conf = await delegation.confOf(call, 'DEL');
+          const exec = ports.execDelegateFor({ containerId: containerID, ifName: endpoint });
+          await ports.watch.time('delegate', async () =>
+            callDelegate(exec, { plugin: delegation.plugin, path, command: 'DEL', conf, signal: call.signal }),
+          );
+          await ports.watch.time('store', async () => store.commit([{ kind: 'delete-endpoint', before }], call.signal));
         } catch (cause) {
           failures.push(cause);
         }
@@ -112,7 +110,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
     },
 
     async assertReady(call) {
-      await store.ping(call.signal);
+      await ports.watch.time('store', async () => store.ping(call.signal));
       try {
         await ask(call, 'STATUS');
       } catch (cause) {

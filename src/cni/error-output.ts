@@ -1,5 +1,6 @@
 import { ERRORS, type Facts, type NetplugError, toNetplugError } from '../base/errors.ts';
 import { CNI_VERSIONS, type CniVersion } from '../netconf/netconf.ts';
+import type { Failure } from './call-record.ts';
 import { DelegateError } from './delegate.ts';
 
 /** The error document of CNI 1.1.0, section 5; `details` carries the hint and our own stable code. */
@@ -33,6 +34,14 @@ export function failureFacts(cause: unknown): Facts {
     ...(others.length === 0 ? {} : { others: others.map(messageOf) }),
     ...(code === 'internal/invariant' ? { stack: first instanceof Error ? first.stack : stack } : {}),
   };
+}
+
+/** The same in short. */
+export function failureOf(cause: unknown): Failure {
+  const first = firstCause(cause);
+  if (first instanceof DelegateError) return { code: 'delegate/refused', message: first.message };
+  const { code, message } = toNetplugError(first);
+  return { code, message };
 }
 
 function allCauses(cause: unknown): unknown[] {

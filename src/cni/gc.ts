@@ -1,3 +1,4 @@
+import type { Kernel } from '../dataplane/kernel.ts';
 import { isLinkOf } from '../dataplane/link-alias.ts';
 import type { AddressSource, Keeps } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
@@ -10,15 +11,7 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
   const keeps = keepsOf(ports, call);
   if (keeps === undefined) return;
   const failures: unknown[] = [];
-  let links = 0;
-  for (const { name, owner } of ports.kernel.listHostLinks()) {
-    if (owner === undefined || !isLinkOf(owner, call.attachment.network) || keeps(owner)) continue;
-    try {
-      links += (await ports.kernel.remove(name, owner)) ? 1 : 0;
-    } catch (cause) {
-      failures.push(cause);
-    }
-  }
+  const links = await ports.watch.time('kernel', async () => removeLinks(ports.kernel, { call, keeps, failures }));
   const addresses = await source.collect(call, keeps).catch((cause: unknown) => {
     failures.push(cause);
     return 0;
@@ -32,6 +25,22 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
   });
   if (failures.length === 1) throw failures[0];
   if (failures.length > 1) throw new AggregateError(failures, 'Cannot collect everything');
+}
+
+async function removeLinks(
+  kernel: Kernel,
+  { call, keeps, failures }: { call: Call; keeps: Keeps; failures: unknown[] },
+): Promise<number> {
+  let removed = 0;
+  for (const { name, owner } of kernel.listHostLinks()) {
+    if (owner === undefined || !isLinkOf(owner, call.attachment.network) || keeps(owner)) continue;
+    try {
+      removed += (await kernel.remove(name, owner)) ? 1 : 0;
+    } catch (cause) {
+      failures.push(cause);
+    }
+  }
+  return removed;
 }
 
 /** Which attachments the runtime wants kept; undefined, with a warning, when it gave no list. */

@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import { assign, rehearseAssign } from '../ipam/assign.ts';
 import type { Lease } from '../ipam/plan-assign.ts';
-import { release } from '../ipam/release.ts';
+import { release, releaseForGood } from '../ipam/release.ts';
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import { handleOf } from '../model/names.ts';
 import { formatAddress } from '../net/address.ts';
@@ -40,13 +40,13 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       ]);
       const which = (allocation: Allocation): boolean => allocation.handle === handle;
       const freed = await ports.watch.time('store', async () =>
-        release(ports, { node: call.node, which, view, ...ownEndpoint(call) }, call.signal),
+        releaseForGood(ports, { node: call.node, which, view, ...ownEndpoint(call) }, call.signal),
       );
       for (const { id } of freed) ports.log.debug('address released', { handle, id });
     },
 
     async check(call, addresses) {
-      const view = await store.readNodeView(call.node, undefined, call.signal);
+      const view = await ports.watch.time('store', async () => store.readNodeView(call.node, undefined, call.signal));
       const handle = handleOf(call.attachment);
       const held = [...view.owned, ...view.borrowed]
         .flatMap(({ value }) => heldAddresses(value, (allocation) => allocation.handle === handle))
@@ -64,20 +64,19 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
 
     async collect(call, keeps) {
       const { network } = call.attachment;
-      const freed = await release(
-        ports,
-        { node: call.node, which: (allocation) => allocation.network === network && !keeps(allocation) },
-        call.signal,
+      const which = (allocation: Allocation): boolean => allocation.network === network && !keeps(allocation);
+      const freed = await ports.watch.time('store', async () =>
+        release(ports, { node: call.node, which }, call.signal),
       );
       for (const { id, containerId } of freed) ports.log.info('address collected', { containerId, id });
-      for (const before of await staleEndpoints(store, call, keeps)) {
-        await store.commit([{ kind: 'delete-endpoint', before }], call.signal);
+      for (const before of await staleEndpoints(ports, call, keeps)) {
+        await ports.watch.time('store', async () => store.commit([{ kind: 'delete-endpoint', before }], call.signal));
       }
       return freed.length;
     },
 
     async assertReady(call) {
-      await rehearseAssign(ports, requestOf(call, ipam, undefined), call.signal);
+      await ports.watch.time('store', async () => rehearseAssign(ports, requestOf(call, ipam, undefined), call.signal));
     },
   };
 }
@@ -91,7 +90,7 @@ async function bypass(ports: Ports, call: Call, endpointOf: EndpointOf): Promise
     addresses,
     dns: {},
     facts: { poolsFrom: 'ipAddrsNoIpam' },
-    takeBack: async (signal) => releaseEndpoint(ports, call, signal),
+    takeBack: async (signal) => ports.watch.time('store', async () => releaseEndpoint(ports, call, signal)),
   };
 }
 
@@ -102,5 +101,6 @@ async function takeBack(
 ): Promise<void> {
   const taken = new Set(leases.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
   if (taken.size === 0) return;
-  await release(ports, { node: call.node, which: ({ id }) => taken.has(id), ...ownEndpoint(call) }, signal);
+  const which = ({ id }: Allocation): boolean => taken.has(id);
+  await ports.watch.time('store', async () => release(ports, { node: call.node, which, ...ownEndpoint(call) }, signal));
 }

@@ -3,27 +3,27 @@ import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Random } from '../base/random.ts';
 import { Stopwatch } from '../base/stopwatch.ts';
+import { parseTraceParent, type TraceParent } from '../base/trace-parent.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Attachment } from '../model/names.ts';
 import type { Datastore, OrchSettings } from '../netconf/connection.ts';
-import { decodeNetconf } from '../netconf/decode.ts';
+import type { ReadAs } from '../netconf/decode.ts';
 import { CNI_VERSIONS, type CniVersion, type LogSettings, type Netconf } from '../netconf/netconf.ts';
 import { parseJsonObject } from '../netconf/parse-json.ts';
-import type { CniPorts } from './call.ts';
+import { type Call, callFacts, type CniPorts } from './call.ts';
+import type { CallIdentity, CallRecord, Failure, Program } from './call-record.ts';
 import { type Deadlines, deadlines } from './deadline.ts';
 import { decodeCall } from './decode-call.ts';
 import type { ExecDelegate } from './delegate.ts';
-import { failureFacts, renderError } from './error-output.ts';
+import { failureFacts, failureOf, renderError } from './error-output.ts';
 import type { ProbeGate } from './gates.ts';
-import { allowsOwnNetns, decodeInvocation, type Invocation } from './invocation.ts';
+import { allowsOwnNetns, type Command, decodeInvocation, type Invocation } from './invocation.ts';
 import type { OrchReader } from './orch-reader.ts';
 import { type NodeNameSources, possibleNodeNames, resolveNodeName } from './node-name.ts';
 import { type CniResult, renderResult } from './result.ts';
 import { serveIpam, serveNetwork } from './serve.ts';
 import { assertVerbAllowed, versionAnswer } from './version.ts';
-
-export type Program = 'netplug' | 'netplug-ipam';
 
 /** The world around one call; `bin/` builds the real one. */
 export interface Surroundings {
@@ -36,15 +36,20 @@ export interface Surroundings {
   readonly interrupted: AbortSignal;
   /** @throws cni/input-failed, cni/input-undecodable when it is larger than netplug reads */
   readonly readStdin: (signal: AbortSignal) => Promise<string>;
+  /** `text` is what `raw` was parsed from. @throws what decoding a network configuration throws */
+  readonly decodeNetconf: (raw: unknown, from: { readonly as: ReadAs; readonly text: string }) => Netconf;
   /** The node name the agent registered, if it did. */
   readonly readRegisteredName: () => string | undefined;
-  readonly openStore: (datastore: Datastore) => Store;
+  /** `watch` is the call's. */
+  readonly openStore: (datastore: Datastore, watch: Stopwatch) => Store;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
   /** Plugin types of the installed network list with that name. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
   /** Logs to stderr, and to the file when there is one. */
   readonly openLog: (settings: LogSettings) => Log;
+  /** Settles what an agent that is gone has left for this node. @throws agent/busy, store/*, kernel/failed */
+  readonly settleLeftovers: (ports: CniPorts, call: Call, datastore: Datastore) => Promise<void>;
   /** Runs delegates for the call's own attachment, or for another one. */
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'> | undefined) => ExecDelegate;
 }
@@ -53,6 +58,13 @@ export interface Surroundings {
 export interface Answer {
   readonly stdout: string;
   readonly status: 0 | 1;
+}
+
+/** An answer, and what is to be told of how it came about. */
+export interface Served extends Answer {
+  readonly record: CallRecord;
+  /** Where the call logged. */
+  readonly log: Log;
 }
 
 const BEFORE_CONFIG: LogSettings = {
@@ -64,50 +76,85 @@ const BEFORE_CONFIG: LogSettings = {
 };
 
 /** Serves one call of the runtime, from environment and stdin to the answer; never throws. */
-export async function runPlugin(program: Program, around: Surroundings): Promise<Answer> {
-  const watch = new Stopwatch(around.clock);
-  const told: { version: CniVersion | undefined; log: Log } = {
+export async function runPlugin(program: Program, around: Surroundings): Promise<Served> {
+  const watch = new Stopwatch(around.clock, 'decode');
+  const startedAt = around.clock.now();
+  const told: Told = {
     version: undefined,
+    command: undefined,
     log: around.openLog(BEFORE_CONFIG),
+    identity: identityIn(around.env),
+    parent: parseTraceParent(around.env['TRACEPARENT'] ?? '', around.env['TRACESTATE']),
   };
+  const { answer, failure } = await answerCall({ program, around, watch, told });
+  const { command, identity, parent } = told;
+  const record = { program, command, identity, startedAt, ...watch.stop(), failure, parent };
+  return { ...answer, record, log: told.log };
+}
+
+/** What becomes known in the course of a call, so that its end can be told however far it came. */
+interface Told {
+  version: CniVersion | undefined;
+  command: Command | undefined;
+  log: Log;
+  identity: CallIdentity;
+  parent: TraceParent | undefined;
+}
+
+interface Beginning {
+  readonly program: Program;
+  readonly around: Surroundings;
+  readonly watch: Stopwatch;
+  readonly told: Told;
+}
+
+async function answerCall(beginning: Beginning): Promise<{ answer: Answer; failure: Failure | undefined }> {
+  const { program, around, watch, told } = beginning;
   try {
     const invocation = decodeInvocation(around.env);
+    told.command = invocation.command;
     const limits = deadlines(around.env, invocation.command, around.interrupted);
     try {
-      if (invocation.command === 'VERSION') return print(versionAnswer(await askedVersion(around, limits)));
-      const raw = parseJsonObject(await around.readStdin(limits.work));
+      const text = await watch.time('input', async () => around.readStdin(limits.work));
+      if (invocation.command === 'VERSION') return served(print(versionAnswer(askedVersion(text))));
+      const raw = parseJsonObject(text);
       told.version = knownVersion(raw['cniVersion']);
-      const config = decodeNetconf(raw, program === 'netplug' ? 'network' : 'ipam');
+      const config = around.decodeNetconf(raw, { as: program === 'netplug' ? 'network' : 'ipam', text });
       told.version = config.cniVersion;
       assertVerbAllowed(invocation.command, config.cniVersion);
       told.log = around.openLog(config.log);
       for (const warning of config.warnings) told.log.warning('configuration', { warning });
-      const result = await serve({ program, invocation, raw, config, around, log: told.log, watch, limits });
-      return result === undefined ? { stdout: '', status: 0 } : print(renderResult(result, config.cniVersion));
+      if (told.parent === undefined && (around.env['TRACEPARENT'] ?? '') !== '')
+        told.log.debug('TRACEPARENT ignored: it is malformed', { traceparent: around.env['TRACEPARENT'] });
+      const result = await serve({ ...beginning, invocation, raw, config, limits });
+      watch.enter('answer');
+      return served(result === undefined ? { stdout: '', status: 0 } : print(renderResult(result, config.cniVersion)));
     } catch (cause) {
       throw nameThePhase(cause, watch);
     } finally {
       limits.clear();
     }
   } catch (cause) {
-    told.log.error('call failed', { ...factsOf(around.env), ...failureFacts(cause), ...watch.facts() });
-    return { ...print(renderError(cause, told.version)), status: 1 };
+    watch.enter('answer');
+    const facts = { command: around.env['CNI_COMMAND'], ...identityIn(around.env), ...failureFacts(cause) };
+    told.log.error('call failed', { ...facts, ...watch.facts() });
+    return { answer: { ...print(renderError(cause, told.version)), status: 1 }, failure: failureOf(cause) };
   }
 }
 
-interface Serving {
-  readonly program: Program;
+function served(answer: Answer): { answer: Answer; failure: undefined } {
+  return { answer, failure: undefined };
+}
+
+interface Serving extends Beginning {
   readonly invocation: Invocation;
   readonly raw: Readonly<Record<string, unknown>>;
   readonly config: Netconf;
-  readonly around: Surroundings;
-  readonly log: Log;
-  readonly watch: Stopwatch;
   readonly limits: Deadlines;
 }
 
 async function serve(serving: Serving): Promise<CniResult | undefined> {
-  const { invocation, config, around, program, log, watch } = serving;
+  const { invocation, config, around, watch, told } = serving;
   const names: NodeNameSources = {
     configured: config.nodename,
     hostname: around.hostname,
@@ -115,7 +162,8 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
   };
   const isCleaning = invocation.command === 'DEL' || invocation.command === 'GC';
   const nodes = isCleaning ? possibleNodeNames(names) : [resolveNodeName(names)];
-  await using store = around.openStore(config.datastore);
+  watch.enter('setup');
+  await using store = around.openStore(config.datastore, watch);
   await using orch = around.openOrch(config.orch);
   const ports: CniPorts = {
     clock: around.clock,
@@ -127,21 +175,34 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
     kernel: around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) }),
     store,
     orch,
-    log,
+    log: told.log,
     watch,
   };
-  let result: CniResult | undefined;
-  for (const node of nodes) {
-    const call = decodeCall(serving, node, serving.limits);
-    result =
-      program === 'netplug' ? await serveNetwork(ports, call, invocation) : await serveIpam(ports, call, invocation);
+  try {
+    let result: CniResult | undefined;
+    for (const node of nodes) {
+      watch.enter('plan');
+      const call = decodeCall(serving, node, serving.limits);
+      told.identity = callFacts(call);
+      await watch.time('recovery', async () => around.settleLeftovers(ports, call, config.datastore));
+      result = await serveBy(serving.program, ports, { call, invocation });
+    }
+    return result;
+  } finally {
+    watch.enter('close');
   }
-  return result;
+}
+
+async function serveBy(
+  program: Program,
+  ports: CniPorts,
+  { call, invocation }: { call: Call; invocation: Invocation },
+): Promise<CniResult | undefined> {
+  return program === 'netplug' ? serveNetwork(ports, call, invocation) : serveIpam(ports, call, invocation);
 }
 
 /** A runtime that probes may send nothing at all; then the newest version is answered. */
-async function askedVersion({ readStdin }: Surroundings, { work }: Deadlines): Promise<CniVersion | undefined> {
-  const text = await readStdin(work);
+function askedVersion(text: string): CniVersion | undefined {
   return text.trim() === '' ? undefined : knownVersion(parseJsonObject(text)['cniVersion']);
 }
 
@@ -151,16 +212,17 @@ function knownVersion(raw: unknown): CniVersion | undefined {
 
 /** Adds to an overrun what the call was waiting for. */
 function nameThePhase(cause: unknown, watch: Stopwatch): unknown {
-  if (!isNetplugError(cause, 'cni/deadline') || watch.current === undefined) return cause;
+  const phase = watch.phaseOf(cause);
+  if (!isNetplugError(cause, 'cni/deadline') || phase === undefined) return cause;
   const { hint } = cause;
-  return new NetplugError('cni/deadline', `${cause.message}, waiting for the ${watch.current}`, {
+  return new NetplugError('cni/deadline', `${cause.message}, waiting for the ${phase}`, {
     ...(hint === undefined ? {} : { hint }),
     cause,
   });
 }
 
-function factsOf(env: Surroundings['env']): Record<string, string | undefined> {
-  return { command: env['CNI_COMMAND'], containerId: env['CNI_CONTAINERID'], ifName: env['CNI_IFNAME'] };
+function identityIn(env: Surroundings['env']): CallIdentity {
+  return { containerId: env['CNI_CONTAINERID'], ifName: env['CNI_IFNAME'] };
 }
 
 function print(document: Record<string, unknown>): { stdout: string; status: 0 } {

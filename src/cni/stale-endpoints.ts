@@ -1,15 +1,15 @@
-import type { Store, Stored } from '../datastore/store.ts';
+import type { Stored } from '../datastore/store.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Keeps } from './address-source.ts';
-import type { Call } from './call.ts';
+import type { Call, CniPorts } from './call.ts';
 
 /** Endpoints of the call's node and network whose attachment is not kept. */
 export async function staleEndpoints(
-  store: Store,
+  { store, watch }: Pick<CniPorts, 'store' | 'watch'>,
   call: Call,
   keeps: Keeps,
 ): Promise<readonly Stored<WorkloadEndpoint>[]> {
-  const { endpoints } = await store.listEndpoints(call.node, call.signal);
+  const { endpoints } = await watch.time('store', async () => store.listEndpoints(call.node, call.signal));
   return endpoints.filter(
     ({ value: { spec } }) =>
       spec.network === call.attachment.network && !keeps({ containerId: spec.containerID, ifName: spec.endpoint }),

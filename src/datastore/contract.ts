@@ -1,98 +1,26 @@
 /* oxlint-disable max-lines -- one suite for the whole port: every datastore runs all of it */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
-import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from '../model/ip-block.ts';
-import type { IpPool } from '../model/ip-pool.ts';
-import type { ResourceKind } from '../model/kinds.ts';
-import { handleOf, type NodeName } from '../model/names.ts';
+import { emptyBlock, freeSlots, takeSlot } from '../model/ip-block.ts';
+import type { NodeName } from '../model/names.ts';
 import { API_VERSION } from '../model/resource.ts';
-import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { type Cidr, formatCidr, parseCidr } from '../net/cidr.ts';
+import { endpointIdOf, type EndpointId } from '../model/workload-endpoint.ts';
+import { formatCidr } from '../net/cidr.ts';
+import {
+  at,
+  benchOf,
+  cniEndpoint,
+  expectCode,
+  holder,
+  never,
+  PLAIN,
+  pool,
+  type StoreFixture,
+  type StoreTraits,
+} from './contract-bench.ts';
+import { watchContract } from './contract-watch.ts';
 import { compareEndpointIds } from './order.ts';
-import type { Change, Store, Stored } from './store.ts';
-
-/** What a datastore can hold, where they differ: the suite proves the same of each in the terms it knows. */
-export interface StoreTraits {
-  /** Names of resources and nodes: any text, or only what the orchestrator's API takes. */
-  readonly names: 'any' | 'dns';
-  /** Who writes Node resources: the store, or the orchestrator (`putNode` then stands in for it). */
-  readonly nodes: 'store' | 'orchestrator';
-  /** Whether endpoints stand by themselves, or on the pods they belong to (`podOf` then makes these first). */
-  readonly endpoints: 'alone' | 'on pods';
-}
-const PLAIN: StoreTraits = { names: 'any', nodes: 'store', endpoints: 'alone' };
-
-/** One empty datastore per test, seen through as many stores as there are processes. */
-export interface StoreFixture extends AsyncDisposable {
-  /** Forgets everything stored so far. */
-  reset(): Promise<void>;
-  /** One more handle on the same data, which fetches long listings in pages of two. */
-  open(): Store;
-  /** Writes garbage over a record. */
-  damage(
-    which:
-      | { readonly block: Stored<IpBlock> }
-      | { readonly endpoint: EndpointId }
-      | { readonly kind: ResourceKind; readonly name: string },
-  ): Promise<void>;
-  /** Makes the node where the orchestrator owns nodes. */
-  putNode?(name: string): Promise<void>;
-  /** Makes the pod of an endpoint where there is none without; returns the endpoint as the store will tell it. */
-  podOf?(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
-}
-
-const never = new AbortController().signal;
-const at = (text: string): Cidr => parseCidr(text);
-
-const pool = (name: string, cidr = '10.0.0.0/16'): IpPool => ({
-  apiVersion: API_VERSION,
-  kind: 'IPPool',
-  metadata: { name },
-  spec: {
-    cidr,
-    ipipMode: 'Never',
-    vxlanMode: 'Never',
-    natOutgoing: false,
-    disabled: false,
-    disableBGPExport: false,
-    blockSize: 26,
-    nodeSelector: 'all()',
-    allowedUses: ['Workload'],
-  },
-});
-
-const holder = (id: string, node: NodeName): Allocation => {
-  const attachment = { network: 'my net/ü', containerId: id, ifName: 'eth0' };
-  return { id, node, ...attachment, handle: handleOf(attachment), at: '2026-01-01T00:00:00Z', chosenBy: 'request' };
-};
-
-const cniEndpoint = (name: string, more: { node: string; namespace?: string; mac?: string }): WorkloadEndpoint => ({
-  apiVersion: API_VERSION,
-  kind: 'WorkloadEndpoint',
-  metadata: { name, namespace: more.namespace ?? 'default' },
-  spec: {
-    orchestrator: 'cni',
-    node: more.node,
-    network: 'my net/ü',
-    containerID: 'c1',
-    endpoint: 'eth0',
-    interfaceName: 'npl0',
-    mac: more.mac ?? '0a:00:00:00:00:01',
-    ipNetworks: ['10.0.0.1/32'],
-    profiles: [],
-    ipam: 'netplug-ipam',
-  },
-});
-
-async function expectCode(code: NetplugError['code'], promise: Promise<unknown>): Promise<NetplugError> {
-  const cause: unknown = await promise.then(
-    () => 'no error',
-    (error: unknown) => error,
-  );
-  expect(cause).toMatchObject({ code });
-  if (!(cause instanceof NetplugError)) throw new TypeError('not a NetplugError');
-  return cause;
-}
+import type { Change, Store } from './store.ts';
 
 /** Registers the suite for one kind of datastore. */
 export function storeContract(
@@ -101,16 +29,13 @@ export function storeContract(
   traits: StoreTraits = PLAIN,
 ): void {
   const isDns = traits.names === 'dns';
-  // A decoder gives the brand elsewhere; here any text stands for a node.
-  const [a, b, c] = (
-    isDns ? ['node-a', `b.${'long.'.repeat(15)}node`, 'node-c'] : ['node-a', 'node/b %', 'nœud-c']
-  ) as [NodeName, NodeName, NodeName];
+  let fixture: StoreFixture;
+  let store: Store;
+  let other: Store;
+  const bench = benchOf(() => ({ store, fixture }), traits);
+  const [a, b, c] = bench.nodes;
   const named = (text: string, dns: string): string => (isDns ? dns : text);
   describe(`the ${name} datastore`, () => {
-    let fixture: StoreFixture;
-    let store: Store;
-    let other: Store;
-
     beforeAll(async () => {
       fixture = await makeFixture();
       store = fixture.open();
@@ -123,33 +48,7 @@ export function storeContract(
       await fixture[Symbol.asyncDispose]();
     });
 
-    const storedPool = async (poolName = 'blue'): Promise<Stored<IpPool>> => {
-      await store.createResource(pool(poolName), never);
-      const { pools } = await store.readNodeView(a, undefined, never);
-      const found = pools.find(({ value }) => value.metadata.name === poolName);
-      if (found === undefined) throw new Error('the pool was not stored');
-      return found;
-    };
-    const commit = async (...changes: Change[]): Promise<void> => {
-      expect(await store.commit(changes, never)).toBe('committed');
-    };
-    const endpoint = async (
-      text: string,
-      more: { node?: string; namespace?: string; mac?: string } = {},
-    ): Promise<WorkloadEndpoint> => {
-      const made = cniEndpoint(text, { node: a, ...more });
-      return fixture.podOf === undefined ? made : fixture.podOf(made);
-    };
-    const block = async (cidr: string): Promise<Stored<IpBlock>> => {
-      const [found] = await store.getBlocks([at(cidr)], never);
-      if (found === undefined) throw new Error(`no block ${cidr}`);
-      return found;
-    };
-    const createdBlock = async (cidr: string, node: NodeName = a, from?: Stored<IpPool>): Promise<Stored<IpBlock>> => {
-      await commit({ kind: 'create-block', block: emptyBlock(at(cidr), node), pool: from ?? (await storedPool()) });
-      return block(cidr);
-    };
-    const update = (before: Stored<IpBlock>, after: IpBlock): Change => ({ kind: 'update-block', before, after });
+    const { storedPool, commit, endpoint, block, createdBlock, update } = bench;
     const view = async (node: NodeName, id?: EndpointId): ReturnType<Store['readNodeView']> =>
       other.readNodeView(node, id, never);
 
@@ -572,6 +471,10 @@ export function storeContract(
         const deadline = new NetplugError('cni/deadline', 'Cannot go on: time is up');
         expect(await expectCode('cni/deadline', store.ping(AbortSignal.abort(deadline)))).toBe(deadline);
       });
+    });
+
+    describe('a watch', () => {
+      watchContract(() => ({ store, other, fixture }), { bench, traits });
     });
 
     it('answers a ping', async () => {

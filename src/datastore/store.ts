@@ -31,6 +31,25 @@ export interface NodeView {
   readonly problems: readonly string[];
 }
 
+/** The part of a view that people write. */
+export type NodeSettings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'problems'>;
+
+/** One thing a watcher of a node is told. Versions are as good for a commit as those that were read. */
+export type NodeChange =
+  /** Everything there is: what was known before is forgotten. Always the first. */
+  | {
+      readonly kind: 'all';
+      readonly view: Omit<NodeView, 'endpoint'>;
+      /** Of the node, ordered by namespace and name. */
+      readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+    }
+  /** A block that the node owns or has borrowed from; undefined when it is gone, unreadable or concerns the node no more. */
+  | { readonly kind: 'block'; readonly cidr: Cidr; readonly block: Stored<IpBlock> | undefined }
+  /** An endpoint of the node; undefined when it is gone or unreadable. */
+  | { readonly kind: 'endpoint'; readonly id: EndpointId; readonly endpoint: Stored<WorkloadEndpoint> | undefined }
+  /** All settings as they are now; problems with blocks and endpoints are among theirs. */
+  | { readonly kind: 'settings'; readonly settings: NodeSettings };
+
 /** A block that exists, without its content. */
 export interface Claim {
   readonly cidr: Cidr;
@@ -58,7 +77,18 @@ export type Outcome = 'committed' | 'conflict';
  * datastore does not answer (a commit may then have happened or not), `store/refused` when it refuses the caller.
  */
 export interface Store extends AsyncDisposable {
+  /** The datastore itself, of one that answers from memory, which may lag a moment behind what others have written. */
+  readonly beneath?: Store;
+
   readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView>;
+
+  /**
+   * Follows everything that `readNodeView` says of the node, and its endpoints, until the signal ends it: then it
+   * returns at once. A change of a block is told once, with the whole new block; of changes in quick succession some
+   * may be left out, never the last. Throws `store/unavailable` or `store/refused` when the thread is lost, also within
+   * 15 s of the datastore falling silent: begin anew. Does not keep the process alive by itself.
+   */
+  watchNode(node: NodeName, signal: AbortSignal): AsyncIterable<NodeChange>;
 
   /** All claims that overlap one of the CIDRs, ordered by CIDR. */
   listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]>;

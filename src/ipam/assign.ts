@@ -10,7 +10,8 @@ import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../netconf/netconf.ts';
 import { choosePools, type Pool, readPools } from './choose-pools.ts';
 import { endpointOf, release } from './release.ts';
-import { type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
+import { askForStock } from './ask-for-stock.ts';
+import { type AssignPlan, type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
 
 export interface AssignRequest {
   readonly node: NodeName;
@@ -45,7 +46,7 @@ export interface Limits {
  * attachment returns the same addresses. Tries again when others write the same blocks, until the signal ends it. A
  * write that was sent is waited for even when the work ends meanwhile; one whose outcome stays unknown is taken back.
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
- * ipam/strict-affinity, ipam/request-invalid, store/conflict, store/unavailable
+ * ipam/strict-affinity, ipam/set-aside, ipam/request-invalid, store/conflict, store/unavailable
  */
 export async function assign(ports: IpamPorts, request: AssignRequest, limits: Limits): Promise<readonly Lease[]> {
   const { signal } = limits;
@@ -56,7 +57,12 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
     await patientlyBackOff(ports, attempt, signal);
     const view = await ports.store.readNodeView(request.node, endpointId, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
-    const { leases, changes } = await planWithReads(ports.store, { request, view, allocations }, signal);
+    const plan = await planWithReads(ports.store, { request, view, allocations }, signal);
+    if (plan.kind === 'need-stock') {
+      await askForStock(ports, plan, signal);
+      continue;
+    }
+    const { leases, changes } = plan;
     const written = [...changes, ...endpointChanges(request, view, leases)];
     if (written.length === 0 || (await commit(ports, { request, written, allocations }, limits)) === 'committed')
       return leases;
@@ -115,13 +121,13 @@ async function planWithReads(
     allocations,
   }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
   signal: AbortSignal,
-): Promise<{ leases: readonly Lease[]; changes: readonly Change[] }> {
+): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-stock' }>> {
   const pools = readPools(view.pools);
   const wants = wantsOf(request, { view, pools, allocations });
   let known: Knowledge = { view, pools, others: [], looked: new Set() };
   for (;;) {
     const plan = planAssign(known, request.node, wants);
-    if (plan.kind === 'ready') return plan;
+    if (plan.kind === 'ready' || plan.kind === 'need-stock') return plan;
     if (plan.kind === 'need-claims') {
       known = { ...known, claims: await store.listClaims(plan.within, signal) };
     } else {

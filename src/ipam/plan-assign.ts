@@ -1,6 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Change, Claim, NodeView, Stored } from '../datastore/store.ts';
-import { type Allocation, emptyBlock, holderOf, type IpBlock, takeSlot } from '../model/ip-block.ts';
+import { type Allocation, emptyBlock, holderOf, type IpBlock, isIdle, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import {
@@ -57,7 +57,9 @@ export type AssignPlan =
   /** Plan again when the claims in these CIDRs are known. */
   | { readonly kind: 'need-claims'; readonly within: readonly Cidr[] }
   /** Plan again when these blocks, as far as they exist, are known. */
-  | { readonly kind: 'need-blocks'; readonly cidrs: readonly Cidr[] };
+  | { readonly kind: 'need-blocks'; readonly cidrs: readonly Cidr[] }
+  /** Begin anew when the agent of the block's owner has given back what it had set aside there. */
+  | { readonly kind: 'need-stock'; readonly block: Stored<IpBlock>; readonly ordinal: number };
 
 /** A block as the plan has changed it so far. */
 interface Draft {
@@ -139,6 +141,9 @@ function planExact(desk: Desk, want: Want, address: Address): Step {
     throw addressTaken({ address, askedBy: want.askedBy }, holder);
   }
   if (known.view.config.strictAffinity && draft.block.node !== node) throw strictAffinity(address, draft.block);
+  if (draft.stored !== undefined && draft.block.stock.has(ordinalOf(cidr, address))) {
+    return { kind: 'need-stock', block: draft.stored, ordinal: ordinalOf(cidr, address) };
+  }
   return take(draft, ordinalOf(cidr, address), { want, pool });
 }
 
@@ -195,7 +200,7 @@ function planOthers(desk: Desk, want: Want, { atLimit, claims }: { atLimit: bool
   const { known, node } = desk;
   const { eligible } = want.selection;
   const candidates = eligible.flatMap((pool) => roomElsewhere(desk, pool));
-  const empty = atLimit ? undefined : candidates.find(({ draft }) => draft.block.slots.size === 0);
+  const empty = atLimit ? undefined : candidates.find(({ draft }) => isIdle(draft.block));
   const chosen = empty ?? (known.view.config.strictAffinity ? undefined : candidates[0]);
   if (chosen !== undefined) {
     if (chosen === empty) chosen.draft.block = { ...chosen.draft.block, node };
@@ -204,7 +209,20 @@ function planOthers(desk: Desk, want: Want, { atLimit, claims }: { atLimit: bool
   const foreign = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
   const unseen = unread(desk, foreign).slice(0, BLOCKS_PER_READ);
   if (unseen.length > 0) return { kind: 'need-blocks', cidrs: unseen };
+  const aside = known.view.config.strictAffinity ? undefined : stockElsewhere(desk, eligible);
+  if (aside !== undefined) return aside;
   throw exhausted({ want, node, known, atLimit });
+}
+
+/** Something to ask for in the block of another node whose agent has set the most aside. */
+function stockElsewhere({ drafts, node }: Desk, eligible: readonly Pool[]): Step | undefined {
+  const [richest] = [...drafts.values()]
+    .filter(({ block }) => block.node !== node && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
+    .filter(({ block }) => block.stock.size > 0)
+    .sort((a, b) => b.block.stock.size - a.block.stock.size);
+  const [ordinal] = richest?.block.stock.keys() ?? [];
+  if (richest?.stored === undefined || ordinal === undefined) return undefined;
+  return { kind: 'need-stock', block: richest.stored, ordinal };
 }
 
 function unread({ drafts, known }: Desk, claims: readonly Claim[]): Cidr[] {

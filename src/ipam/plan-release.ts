@@ -1,5 +1,5 @@
 import type { Change, Stored } from '../datastore/store.ts';
-import { type Allocation, freeSlots, type IpBlock } from '../model/ip-block.ts';
+import { type Allocation, freeSlots, type IpBlock, isIdle } from '../model/ip-block.ts';
 
 /** Frees every allocation that passes `which`; a block without owner that empties goes altogether. */
 export function planRelease(blocks: readonly Stored<IpBlock>[], which: (allocation: Allocation) => boolean): Change[] {
@@ -7,7 +7,7 @@ export function planRelease(blocks: readonly Stored<IpBlock>[], which: (allocati
     const ids = new Set([...before.value.slots.values()].filter(which).map(({ id }) => id));
     if (ids.size === 0) return [];
     const after = freeSlots(before.value, ids);
-    const isLeft = after.node === undefined && after.slots.size === 0;
+    const isLeft = after.node === undefined && isIdle(after);
     return [isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, after }];
   });
 }

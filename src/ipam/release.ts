@@ -1,3 +1,4 @@
+import { isNetplugError } from '../base/errors.ts';
 import { backOff } from '../base/retry.ts';
 import type { Change, NodeView } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
@@ -32,20 +33,57 @@ export async function release(
   request: ReleaseRequest,
   signal: AbortSignal,
 ): Promise<readonly Allocation[]> {
-  const { node, which, endpoint } = request;
+  return (await releaseFrom(ports, request, signal)).freed;
+}
+
+/**
+ * The same for an attachment that goes for good. What memory does not show of it may have been written by somebody else
+ * a moment ago: then the datastore itself is asked, as far as it answers.
+ */
+export async function releaseForGood(
+  ports: IpamPorts,
+  request: ReleaseRequest,
+  signal: AbortSignal,
+): Promise<readonly Allocation[]> {
+  const { freed, changes } = await releaseFrom(ports, request, signal);
+  const { beneath } = ports.store;
+  const isWhole = request.endpoint === undefined || changes.some(({ kind }) => kind === 'delete-endpoint');
+  if (beneath === undefined || (freed.length > 0 && isWhole)) return freed;
+  const { view: _, ...anew } = request;
+  try {
+    return [...freed, ...(await releaseFrom({ ...ports, store: beneath }, anew, signal)).freed];
+  } catch (cause) {
+    if (!isNetplugError(cause, 'store/unavailable')) throw cause;
+    ports.log.warning('datastore not asked for what memory does not show', {
+      node: request.node,
+      reason: cause.message,
+    });
+    return freed;
+  }
+}
+
+interface Released {
+  readonly changes: readonly Change[];
+  readonly freed: readonly Allocation[];
+}
+
+async function releaseFrom(ports: IpamPorts, request: ReleaseRequest, signal: AbortSignal): Promise<Released> {
+  const { node, endpoint } = request;
   for (let attempt = 0; ; attempt += 1) {
     await backOff(ports, attempt, signal);
     const view =
       (attempt === 0 ? request.view : undefined) ?? (await ports.store.readNodeView(node, endpoint?.id, signal));
-    const blocks = [...view.owned, ...view.borrowed];
-    const changes: Change[] = planRelease(blocks, (allocation) => allocation.node === node && which(allocation));
-    if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {
-      changes.push({ kind: 'delete-endpoint', before: view.endpoint });
-    }
-    if (changes.length === 0 || (await ports.store.commit(changes, signal)) === 'committed') {
-      return blocks
-        .flatMap(({ value }) => [...value.slots.values()])
-        .filter((held) => held.node === node && which(held));
-    }
+    const plan = planChanges(request, view);
+    if (plan.changes.length === 0 || (await ports.store.commit(plan.changes, signal)) === 'committed') return plan;
   }
+}
+
+function planChanges({ node, which, endpoint }: ReleaseRequest, view: NodeView): Released {
+  const blocks = [...view.owned, ...view.borrowed];
+  const isFreed = (allocation: Allocation): boolean => allocation.node === node && which(allocation);
+  const changes: Change[] = planRelease(blocks, isFreed);
+  if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {
+    changes.push({ kind: 'delete-endpoint', before: view.endpoint });
+  }
+  return { changes, freed: blocks.flatMap(({ value }) => [...value.slots.values()]).filter(isFreed) };
 }

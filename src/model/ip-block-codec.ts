@@ -9,6 +9,10 @@ export interface BlockRecord {
   readonly cidr: string;
   readonly node?: NodeName;
   readonly slots: Readonly<Record<string, Allocation>>;
+  /** Left out when there is none. */
+  readonly stock?: Readonly<Record<string, string>>;
+  /** Likewise. */
+  readonly wanted?: readonly number[];
   readonly free: string;
 }
 
@@ -21,6 +25,8 @@ export function encodeBlock(block: IpBlock): BlockRecord {
     cidr: formatCidr(block.cidr),
     ...(block.node === undefined ? {} : { node: block.node }),
     slots: Object.fromEntries([...block.slots].map(([ordinal, allocation]) => [String(ordinal), allocation])),
+    ...(block.stock.size === 0 ? {} : { stock: Object.fromEntries(block.stock) }),
+    ...(block.wanted.size === 0 ? {} : { wanted: [...block.wanted] }),
     free: encodeRuns(block.queue),
   };
 }
@@ -29,7 +35,7 @@ export function encodeBlock(block: IpBlock): BlockRecord {
 export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { readonly problems: readonly string[] } {
   const shape = v.safeParse(blockRecord, raw);
   if (!shape.success) return { problems: shape.issues.map(describeIssue) };
-  const { node, slots, free } = shape.output;
+  const { node, slots, stock, wanted, free } = shape.output;
   const cidr = readBlockCidr(shape.output.cidr);
   if (typeof cidr === 'string') return { problems: [cidr] };
   const queue = decodeRuns(free, Number(cidrSize(cidr)));
@@ -37,7 +43,9 @@ export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { reado
   const block: IpBlock = {
     cidr,
     node,
-    slots: new Map(Object.entries(slots).map(([ordinal, allocation]) => [Number(ordinal), allocation])),
+    slots: byOrdinal(slots),
+    stock: byOrdinal(stock),
+    wanted: new Set(wanted),
     queue,
   };
   const problems = blockFaults(block);
@@ -79,8 +87,14 @@ const blockRecord = v.object({
   cidr: v.string(),
   node: v.exactOptional(nodeName),
   slots: v.record(ordinalKey, allocation),
+  stock: v.exactOptional(v.record(ordinalKey, v.pipe(v.string(), v.minLength(1))), {}),
+  wanted: v.exactOptional(v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535))), []),
   free: v.string(),
 });
+
+function byOrdinal<T>(record: Readonly<Record<string, T>>): ReadonlyMap<number, T> {
+  return new Map(Object.entries(record).map(([ordinal, value]) => [Number(ordinal), value]));
+}
 
 function describeIssue(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);

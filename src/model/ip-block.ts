@@ -28,14 +28,19 @@ export const CHOSEN_BY = ['pod-annotation', 'namespace-annotation', 'request', '
 export type ChosenBy = (typeof CHOSEN_BY)[number];
 
 /**
- * A block of addresses claimed by one node: the only record of who holds what. A slot is taken if and only if
- * `slots` has its ordinal; every other ordinal stands in `queue`, next to be handed out first.
+ * A block of addresses claimed by one node: the only record of who holds what. A slot is taken if and only if `slots`
+ * has its ordinal. What the owner's agent has set aside for the next pods, so that nobody else takes it, stands in
+ * `stock`; every other ordinal stands in `queue`, next to be handed out first.
  */
 export interface IpBlock {
   readonly cidr: Cidr;
   /** The owner; undefined when the node is gone and others still hold addresses of the block. */
   readonly node: NodeName | undefined;
   readonly slots: ReadonlyMap<number, Allocation>;
+  /** Stock ids by ordinal: `<run of the agent>#<number>`, never the same twice. */
+  readonly stock: ReadonlyMap<number, string>;
+  /** Ordinals in stock that another node needs, for the owner's agent to give back. */
+  readonly wanted: ReadonlySet<number>;
   readonly queue: readonly number[];
 }
 
@@ -45,6 +50,8 @@ export function emptyBlock(cidr: Cidr, node: NodeName): IpBlock {
     cidr,
     node,
     slots: new Map(),
+    stock: new Map(),
+    wanted: new Set(),
     queue: Array.from({ length: Number(cidrSize(cidr)) }, (_, ordinal) => ordinal),
   };
 }
@@ -65,6 +72,50 @@ export function freeSlots(block: IpBlock, allocationIds: ReadonlySet<string>): I
   const slots = new Map(block.slots);
   for (const ordinal of freed) slots.delete(ordinal);
   return { ...block, slots, queue: [...block.queue, ...freed] };
+}
+
+/** The block with an ordinal of its stock, or one that is held, given to this allocation; the caller knows whose it was. */
+export function handOver(block: IpBlock, ordinal: number, allocation: Allocation): IpBlock {
+  const stock = new Map(block.stock);
+  stock.delete(ordinal);
+  return { ...block, stock, slots: new Map(block.slots).set(ordinal, allocation) };
+}
+
+/** The block with free ordinals set aside under these stock ids. */
+export function setAside(block: IpBlock, ids: ReadonlyMap<number, string>): IpBlock {
+  return {
+    ...block,
+    stock: new Map([...block.stock, ...ids]),
+    queue: block.queue.filter((ordinal) => !ids.has(ordinal)),
+  };
+}
+
+/** The block without the stock that `which` names; nobody used it, so it is the next to be handed out. */
+export function giveBack(block: IpBlock, which: (stockId: string) => boolean): IpBlock {
+  const returned = [...block.stock].filter(([, id]) => which(id)).map(([ordinal]) => ordinal);
+  if (returned.length === 0) return block;
+  const stock = new Map(block.stock);
+  for (const ordinal of returned) stock.delete(ordinal);
+  return { ...block, stock, queue: [...returned, ...block.queue] };
+}
+
+/** The block with a request for one ordinal of its stock. */
+export function askFor(block: IpBlock, ordinal: number): IpBlock {
+  return { ...block, wanted: new Set(block.wanted).add(ordinal) };
+}
+
+/** The block with every request answered: what is asked for and still in the stock named by `isOwn` becomes free. */
+export function answerRequests(block: IpBlock, isOwn: (stockId: string) => boolean): IpBlock {
+  if (block.wanted.size === 0) return block;
+  const stock = new Map(block.stock);
+  const freed = [...block.wanted].filter((ordinal) => isOwn(stock.get(ordinal) ?? ''));
+  for (const ordinal of freed) stock.delete(ordinal);
+  return { ...block, stock, wanted: new Set(), queue: [...block.queue, ...freed] };
+}
+
+/** Whether nobody holds an address of the block and no agent has set one aside. */
+export function isIdle({ slots, stock }: IpBlock): boolean {
+  return slots.size === 0 && stock.size === 0;
 }
 
 export interface HeldAddress {
@@ -90,11 +141,11 @@ export function blockFaults(block: IpBlock): string[] {
   const size = Number(cidrSize(block.cidr));
   const seen = new Set<number>();
   const faults: string[] = [];
-  for (const ordinal of [...block.queue, ...block.slots.keys()]) {
+  for (const ordinal of [...block.queue, ...block.slots.keys(), ...block.stock.keys()]) {
     if (ordinal < 0 || ordinal >= size) faults.push(`ordinal ${String(ordinal)} lies outside the block`);
     if (seen.has(ordinal)) faults.push(`ordinal ${String(ordinal)} is listed twice`);
     seen.add(ordinal);
   }
-  if (seen.size < size) faults.push(`${String(size - seen.size)} ordinals are neither free nor held`);
+  if (seen.size < size) faults.push(`${String(size - seen.size)} ordinals are neither free nor held nor in stock`);
   return faults;
 }

@@ -7,7 +7,7 @@ import { type Collection, collectionPath, objectPath } from './paths.ts';
 import { type Call, DEFAULT_LIMITS, type OrchApiLimits, Requester } from './requester.ts';
 import { SessionKeeper } from './session-keeper.ts';
 import { Transport } from './transport.ts';
-import { followChanges, type WatchEvent } from './watch.ts';
+import { followChanges, type StreamState, type WatchEvent } from './watch.ts';
 
 export interface OrchApiOptions {
   /** Variables of the process: in-cluster access and credential plugins read them. */
@@ -26,6 +26,11 @@ export interface ListOptions {
   readonly fieldSelector?: string;
   /** `names` leaves everything but the metadata away. */
   readonly only?: 'names';
+}
+
+export interface WatchOptions extends ListOptions {
+  /** Told how the watch stands, for those who must know whether they know everything. */
+  readonly onStream?: (state: StreamState) => void;
 }
 
 /** `merge` is RFC 7396, `json` RFC 6902. */
@@ -81,12 +86,15 @@ export class OrchApi implements AsyncDisposable {
    * Everything there is, and then every change, until the signal ends it. When the API has forgotten where the watch
    * was, everything comes again. Throws like any other call when the API does not serve for long.
    */
-  async *watch(collection: Collection, options: ListOptions, signal: AbortSignal): AsyncGenerator<WatchEvent> {
+  async *watch(collection: Collection, options: WatchOptions, signal: AbortSignal): AsyncGenerator<WatchEvent> {
+    const { onStream = (): void => undefined, only, ...selectors } = options;
+    const headers = only === undefined ? {} : { headers: { accept: namesOnly('PartialObjectMetadata') } };
+    const path = `${collectionPath(collection)}?${selectorsOf(selectors).toString()}`;
     while (!signal.aborted) {
       const { items, version } = await this.#listing(collection, options, signal);
       yield { kind: 'all', objects: items };
-      const path = `${collectionPath(collection)}?${selectorsOf(options).toString()}`;
-      yield* followChanges(this.#requester, { ...call('watch', collection), path, version }, signal);
+      const request = { ...call('watch', collection), ...headers, path, version, onStream };
+      yield* followChanges(this.#requester, request, signal);
     }
   }
 
@@ -163,7 +171,7 @@ export class OrchApi implements AsyncDisposable {
       const query = selectorsOf(options);
       if (limit !== undefined) query.set('limit', String(limit));
       if (next !== undefined) query.set('continue', next);
-      const accept = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
+      const accept = namesOnly('PartialObjectMetadataList');
       const answer = await this.#requester.ask(
         {
           ...call('list', collection),
@@ -206,6 +214,10 @@ function selectorsOf({ labelSelector, fieldSelector }: ListOptions): URLSearchPa
     ...(labelSelector === undefined ? {} : { labelSelector }),
     ...(fieldSelector === undefined ? {} : { fieldSelector }),
   });
+}
+
+function namesOnly(as: string): string {
+  return `application/json;as=${as};g=meta.k8s.io;v=v1`;
 }
 
 function call(verb: string, { plural }: Collection): Call {

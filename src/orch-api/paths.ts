@@ -7,6 +7,7 @@ export interface Collection {
 }
 
 export const PODS = { group: '', version: 'v1', plural: 'pods' } as const;
+export const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' } as const;
 export const NODES = { group: '', version: 'v1', plural: 'nodes' } as const;
 
 export function collectionPath({ group, version, plural, namespace }: Collection): string {

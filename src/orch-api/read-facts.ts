@@ -4,9 +4,7 @@ import type { PodFacts, PodPort } from '../model/pod.ts';
 import { type Cidr, tryReadCidr } from '../net/cidr.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi } from './orch-api.ts';
-import { NODES, PODS } from './paths.ts';
-
-const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' } as const;
+import { NAMESPACES, NODES, PODS } from './paths.ts';
 
 const containerPort = v.looseObject({
   name: v.optional(v.string()),
@@ -31,14 +29,18 @@ export async function readPodFacts(
     insist(api.get({ ...PODS, namespace }, name, signal), `pod "${namespace}/${name}"`),
     insist(api.get(NAMESPACES, namespace, signal), `namespace "${namespace}"`),
   ]);
+  return { ...ownFactsOf(pod), namespaceAnnotations: space.metadata.annotations ?? {} };
+}
+
+/** What the pod itself says. */
+export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'namespaceAnnotations'> {
   const spec = v.parse(podSpec, pod['spec'] ?? {});
   return {
-    namespace,
-    name,
-    uid: pod.metadata.uid ?? '',
-    labels: pod.metadata.labels ?? {},
-    annotations: pod.metadata.annotations ?? {},
-    namespaceAnnotations: space.metadata.annotations ?? {},
+    namespace: metadata.namespace ?? '',
+    name: metadata.name,
+    uid: metadata.uid ?? '',
+    labels: metadata.labels ?? {},
+    annotations: metadata.annotations ?? {},
     serviceAccount: spec.serviceAccountName,
     ports: spec.containers.flatMap(({ ports }) => ports.flatMap(portOf)),
   };

@@ -1,3 +1,4 @@
+import { timeLimit } from '../base/clock.ts';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
 import { outOfTime } from '../base/out-of-time.ts';
@@ -131,7 +132,7 @@ export class Requester {
     { signal, mayBeOurs }: { signal: AbortSignal; mayBeOurs: boolean },
   ): Promise<{ readonly verdict: Verdict; readonly cause?: unknown }> {
     const { method, path, body } = request;
-    const limit = AbortSignal.timeout(this.#parts.limits.answerMs);
+    using limit = timeLimit(this.#parts.limits.answerMs);
     const headers = {
       accept: 'application/json',
       'user-agent': 'netplug',
@@ -147,7 +148,7 @@ export class Requester {
         if (stream.statusCode === 200) return { verdict: { kind: 'ok', body: stream } };
         return { verdict: judgeAnswer(await readAnswer(stream)) };
       }
-      const options = { signal: AbortSignal.any([signal, limit]) };
+      const options = { signal: AbortSignal.any([signal, limit.signal]) };
       const stream = await this.#parts.transport.open(session, { method, path, body, headers }, options);
       return { verdict: judgeAnswer(await readAnswer(stream)) };
     } catch (cause) {
@@ -158,7 +159,9 @@ export class Requester {
       if (isTlsRefusal(cause) && !mayBeOurs) {
         throw apiError('store/refused', { reason: reasonOf(cause), session, now: this.#parts.clock.now(), cause });
       }
-      const message = limit.aborted ? `no answer within ${String(this.#parts.limits.answerMs)} ms` : reasonOf(cause);
+      const message = limit.signal.aborted
+        ? `no answer within ${String(this.#parts.limits.answerMs)} ms`
+        : reasonOf(cause);
       return { verdict: { kind: 'transient', message, waitMs: undefined, isUnsent: isUnsent(cause) }, cause };
     }
   }

@@ -62,7 +62,11 @@ export class Transport {
       if (quietMs !== undefined) {
         sent.setTimeout(quietMs, () => sent.destroy(new Error(`nothing for ${String(quietMs)} ms`)));
       }
-      sent.on('response', resolve);
+      sent.on('response', (answer) => {
+        // A process may end while it only listens.
+        if (quietMs !== undefined) answer.socket.unref();
+        resolve(answer);
+      });
       sent.on('error', reject);
       sent.end(request.body);
     });

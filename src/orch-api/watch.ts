@@ -9,6 +9,9 @@ export type WatchEvent =
   | { readonly kind: 'changed'; readonly object: ApiObject }
   | { readonly kind: 'gone'; readonly object: ApiObject };
 
+/** How a watch stands: its stream was opened, the API was heard on it (also without a change), or it broke off. */
+export type StreamState = 'opened' | 'heard' | 'broken';
+
 /** The API ends a watch by itself after that long, so that a dead connection is noticed soon after. */
 const WATCH_S = 300;
 const QUIET_MS = (WATCH_S + 30) * 1000;
@@ -18,7 +21,15 @@ const event = v.looseObject({ type: v.string(), object: v.unknown() });
 /** The changes since a version, over as many connections as it takes; returns when the API has forgotten the version. */
 export async function* followChanges(
   requester: Requester,
-  { version: from, path, ...call }: Call & { readonly version: string },
+  {
+    version: from,
+    path,
+    onStream,
+    ...call
+  }: Call & {
+    readonly version: string;
+    readonly onStream: (state: StreamState) => void;
+  },
   signal: AbortSignal,
 ): AsyncGenerator<WatchEvent> {
   let version = from;
@@ -27,12 +38,14 @@ export async function* followChanges(
     const url = `${path}${path.endsWith('?') ? '' : '&'}${query.toString()}&resourceVersion=${encodeURIComponent(version)}`;
     const answer = await requester.open({ ...call, path: url, streamQuietMs: QUIET_MS }, signal);
     if (answer.outcome !== 'ok') return;
+    onStream('opened');
     try {
       for await (const line of linesOf(answer.value)) {
         const { type, object } = readEvent(line);
         // Such as 410, and whatever a newer API may say: begin anew.
         if (object === undefined) return;
         version = object.metadata.resourceVersion ?? version;
+        onStream('heard');
         if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object };
         if (type === 'DELETED') yield { kind: 'gone', object };
       }
@@ -40,6 +53,7 @@ export async function* followChanges(
       // A connection that breaks ends the stream, not the watch: the next one goes on from the same version.
       if (signal.aborted || !(cause instanceof Error)) return;
     } finally {
+      onStream('broken');
       answer.value.destroy();
     }
     if (!signal.aborted) await requester.rest(signal);

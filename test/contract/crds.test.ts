@@ -130,20 +130,22 @@ describe('the custom resources of netplug', () => {
     await server.kubectl('patch', 'ippool', 'a', '--type=merge', '--patch={"metadata":{"finalizers":null}}');
   });
 
-  it('are all that the plugin may write, besides noting addresses and warnings on pods', async () => {
+  it('are all that the plugin and the agent may write, besides noting addresses and warnings on pods', async () => {
     const user = '--as=system:serviceaccount:netplug-system:netplug-cni';
     const list = await server.kubectl('auth', 'can-i', '--list', '--namespace=shop', user);
     const rules = list.split('\n').filter((line) => /^\S+ .*\[(get|create|list|patch|update|delete|\*)/.test(line));
     const resources = rules.filter((line) => !line.startsWith('[/') && !line.startsWith('selfsubject'));
-    expect(resources.map((line) => line.replace(/( *\[\])+ */, ' ').trim()).sort()).toEqual([
+    const inOrder = (verbs: string): string => `[${verbs.split(' ').sort().join(' ')}]`;
+    const rights = resources.map((line) => line.replace(/( *\[\])+ */, ' ').trim());
+    expect(rights.map((line) => line.replace(/\[(.*)\]/, (_, verbs: string) => inOrder(verbs))).sort()).toEqual([
       'events [create]',
-      'ipamconfigurations.netplug.io [get list]',
-      'ipblocks.netplug.io [get list create update delete]',
-      'ippools.netplug.io [get list]',
-      'ipreservations.netplug.io [get list]',
-      'namespaces [get]',
-      'nodes [get]',
-      'pods [get list patch]',
+      'ipamconfigurations.netplug.io [get list watch]',
+      'ipblocks.netplug.io [create delete get list update watch]',
+      'ippools.netplug.io [get list watch]',
+      'ipreservations.netplug.io [get list watch]',
+      'namespaces [get list watch]',
+      'nodes [get list watch]',
+      'pods [get list patch watch]',
     ]);
   });
 

@@ -80,6 +80,14 @@ describe('a kv datastore behind TLS', () => {
     }
   });
 
+  it('is reached again by the same program once its files are put right', async () => {
+    const caCertFile = folder.bundle('rotated.pem', [foreign]);
+    await using opened = store([strict.url], { ...client, caCertFile });
+    await expect(opened.ping(never)).rejects.toMatchObject({ code: 'store/refused' });
+    folder.bundle('rotated.pem', [ours]);
+    await expect(opened.ping(never)).resolves.toBeUndefined();
+  });
+
   it('is refused when its own certificate is of another authority, or for another host', async () => {
     expect(await failure([open.url], { caCertFile: ours.certFile })).toMatchObject({
       code: 'store/refused',

@@ -1,4 +1,5 @@
-import { type StoreFixture, storeContract, type StoreTraits } from '../../src/datastore/contract.ts';
+import { storeContract } from '../../src/datastore/contract.ts';
+import type { StoreFixture, StoreTraits } from '../../src/datastore/contract-bench.ts';
 import { blockObjectName } from '../../src/datastore/orch/names.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
@@ -48,6 +49,7 @@ storeContract(
 function sharedWork(plugin: Store, tool: Store): Store {
   return {
     readNodeView: async (...args) => plugin.readNodeView(...args),
+    watchNode: (...args) => plugin.watchNode(...args),
     listClaims: async (...args) => plugin.listClaims(...args),
     getBlocks: async (...args) => plugin.getBlocks(...args),
     listBlocks: async (...args) => plugin.listBlocks(...args),
@@ -72,6 +74,7 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
     open,
     reset: async () => server.empty(),
     putNode: async (name) => server.putNode(name),
+    labelNode: async (name, labels) => server.labelNode(name, labels),
     podOf: async (endpoint) => server.podOf(endpoint),
     // What somebody with kubectl could do: the schema lets it pass, netplug cannot use it.
     damage: async (which) => {

@@ -24,6 +24,7 @@ const environment = (more: Record<string, string> = {}): Record<string, string> 
   CNI_NETNS: pod.path,
   CNI_IFNAME: 'eth0',
   CNI_PATH: node.cniPath,
+  NETPLUG_SOCKET: node.socket,
   ...more,
 });
 
@@ -89,15 +90,16 @@ describe('bad input', () => {
   });
 
   it('the name of the node is refused when the agent registered another', async () => {
+    // In standalone mode no agent has been here yet.
     const env = { NETPLUG_STATE_DIR: `${node.dir}/state` };
-    await node.exec('sh', '-c', `mkdir -p ${node.dir}/state && echo node-z > ${node.dir}/state/nodename`);
+    await node.exec('sh', '-c', `mkdir -p ${node.dir}/state && echo ${node.name} > ${node.dir}/state/nodename`);
     const call = { containerId: 'c1', netns: pod.path, env };
     const { nodename: _, ...without } = node.netconf();
-    for (const conf of [node.netconf(), without]) {
+    for (const conf of [node.netconf({ nodename: 'node-z' }), without]) {
       const error = errorOf(await node.cni('ADD', { ...call, conf }));
-      expect([error.code, error.msg]).toEqual([7, expect.stringContaining('"node-z"')]);
+      expect([error.code, error.msg]).toEqual([7, expect.stringContaining(`"${node.name}"`)]);
     }
-    expect((await node.cni('ADD', { ...call, conf: node.netconf({ nodename: 'node-z' }) })).status).toBe(0);
+    expect((await node.cni('ADD', { ...call, conf: node.netconf() })).status).toBe(0);
     expect((await node.cni('DEL', { ...call, conf: without })).status).toBe(0);
   });
 });

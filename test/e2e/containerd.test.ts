@@ -1,5 +1,6 @@
 // A real containerd calls netplug: through `ctr run --cni`, and through the CRI as a kubelet does.
 import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import type { Conflist } from '../support/chain.ts';
 import { type Containerd, startContainerd } from '../support/containerd.ts';
@@ -101,7 +102,9 @@ describe('a pod sandbox of the CRI', () => {
     { example: '10-netplug.conflist', addresses: [/^10\.83\./] },
     { example: '10-netplug-host-local.conflist', addresses: [/^10\.244\.7\./, /^fd00:10:244:7::/] },
   ])('gets its network from the shipped example $example as it stands', async ({ example, addresses }) => {
-    await using bench = await startBench({ list: JSON.parse(await readFile(`examples/${example}`, 'utf8')) });
+    const list = JSON.parse(await readFile(`examples/${example}`, 'utf8'));
+    // It leaves out the name of the node.
+    await using bench = await startBench({ list, name: hostname() });
     const { node, containerd } = bench;
     const id = await containerd.runSandbox(POD);
     const ips = await containerd.sandboxIps(id);
@@ -158,9 +161,10 @@ interface Bench extends AsyncDisposable {
 async function startBench({
   pools = ['10.83.0.0/24', 'fd00:83::/112'],
   list,
-}: { pools?: readonly string[]; list?: Conflist } = {}): Promise<Bench> {
+  name = 'node-a',
+}: { pools?: readonly string[]; list?: Conflist; name?: string } = {}): Promise<Bench> {
   await using scope = new AsyncDisposableStack();
-  const node = scope.use(await startNode({ ownRun: true }));
+  const node = scope.use(await startNode({ name, ownRun: true }));
   for (const [index, cidr] of pools.entries()) await node.seedPool(`pool-${String(index)}`, cidr);
   for (const address of ['198.51.100.1/32', 'fd00:5100::1/128'])
     await node.exec('ip', 'address', 'add', address, 'dev', 'lo');

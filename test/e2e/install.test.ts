@@ -1,13 +1,17 @@
 import { existsSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MODE } from '../support/agent.ts';
 import { chainAdd, chainCheck, chainDel, type Conflist } from '../support/chain.ts';
-import { type RunResult, startNode, type TestNode } from '../support/node.ts';
+import { type RunResult, startNode, type TestNode, until } from '../support/node.ts';
 
 const BUILT = resolve(import.meta.dirname, '../../dist/bin');
 const PROGRAM = join(BUILT, 'netplugctl');
 const BIN = '/opt/cni/bin/netplug';
+const STANDALONE = `${BIN}-standalone`;
+const INSTALLED = [BIN, `${BIN}-ipam`, STANDALONE];
 const CONFLIST = '/etc/cni/net.d/10-netplug.conflist';
 const KUBECONFIG = '/etc/cni/net.d/netplug-kubeconfig';
 const RECORD = '/var/lib/netplug/install.json';
@@ -18,10 +22,10 @@ const CA = '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n';
 let node: TestNode;
 beforeAll(async () => {
   if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
-  node = await startNode({ name: 'node-install', ownRun: true });
+  node = await startNode({ name: hostname(), ownRun: true });
   await node.seedPool('v4', '10.65.0.0/24');
   // What the node itself brings along is put there by the test, not by the installer.
-  await sh(`rm ${BIN} ${BIN}-ipam`);
+  await sh(`rm ${INSTALLED.join(' ')}`);
 });
 afterAll(async () => node[Symbol.asyncDispose]());
 
@@ -42,7 +46,7 @@ async function otherRelease(): Promise<string> {
   const folder = join(node.dir, 'other');
   await mkdir(folder, { recursive: true });
   await sh(
-    `cp ${BUILT}/netplug ${folder}/netplug && echo >> ${folder}/netplug && cp -l ${folder}/netplug ${folder}/netplug-ipam`,
+    `cd ${folder} && for name in netplug netplug-standalone; do cp ${BUILT}/$name . && echo >> $name; done && cp -l netplug netplug-ipam`,
   );
   return folder;
 }
@@ -58,6 +62,7 @@ describe('netplugctl install', () => {
     expect(first).toEqual({
       status: 0,
       stdout: [
+        `executable "${STANDALONE}" installed`,
         `executable "${BIN}" installed`,
         `executable "${BIN}-ipam" installed`,
         `conflist "${CONFLIST}" installed`,
@@ -65,7 +70,8 @@ describe('netplugctl install', () => {
       ].join('\n'),
       stderr: '',
     });
-    expect(await sh(`stat -c '%a %h' ${BIN} ${BIN}-ipam ${CONFLIST} ${RECORD}`)).toBe('755 2\n755 2\n600 1\n600 1\n');
+    const modes = await sh(`stat -c '%a %h' ${INSTALLED.join(' ')} ${CONFLIST} ${RECORD}`);
+    expect(modes).toBe('755 2\n755 2\n755 1\n600 1\n600 1\n');
     const ino = await sh(`stat -c %i ${BIN} ${CONFLIST}`);
     expect(await install()).toEqual({ ...first, stdout: first.stdout.replaceAll('installed', 'unchanged') });
     expect(await sh(`stat -c %i ${BIN} ${CONFLIST}`)).toBe(ino);
@@ -95,21 +101,26 @@ describe('netplugctl install', () => {
   it('replaces a program that is running, and leaves the running one alone', async () => {
     await install();
     await using stack = new AsyncDisposableStack();
-    // Nothing comes on its standard input: it waits.
+    // Nothing comes on its standard input: it waits, having found out whether there is an agent.
     const running = await node.start([BIN], { env: { CNI_COMMAND: 'VERSION', CNI_PATH: '/opt/cni/bin' } });
     stack.defer(async () => running.stop('KILL'));
-    const inPlace = await node.run(['sh', '-c', `cat ${BUILT}/netplug > ${BIN}`]);
+    const executed = MODE === 'agent' ? BIN : STANDALONE;
+    const exe = async (): Promise<string> => sh(`readlink /proc/${String(running.pid)}/exe`);
+    await until(async () => (await exe()) === `${executed}\n`, 'it waits');
+    const inPlace = await node.run(['sh', '-c', `cat ${BUILT}/netplug-standalone > ${executed}`]);
     expect(inPlace.stderr).toMatch(/text file busy/i);
 
     const replaced = await install('--from', await otherRelease());
     expect(replaced).toMatchObject({ status: 0, stderr: '' });
-    expect(replaced.stdout).toContain(`executable "${BIN}" replaced\nexecutable "${BIN}-ipam" replaced\n`);
-    expect(await sh(`readlink /proc/${String(running.pid)}/exe`)).toBe(`${BIN} (deleted)\n`);
+    expect(replaced.stdout).toContain(
+      `executable "${STANDALONE}" replaced\nexecutable "${BIN}" replaced\nexecutable "${BIN}-ipam" replaced\n`,
+    );
+    expect(await exe()).toBe(`${executed} (deleted)\n`);
     expect(await node.cni('VERSION', { conf: { cniVersion: '1.0.0' } })).toMatchObject({ status: 0 });
     expect(await sh(`stat -c %h ${BIN}-ipam`)).toBe('2\n');
-    expect(await filesOf('/opt/cni/bin')).toEqual([BIN, `${BIN}-ipam`]);
+    expect(await filesOf('/opt/cni/bin')).toEqual(INSTALLED);
     // And back, by the program that runs from the very file that is replaced.
-    await sh(`ln -f ${BIN} /opt/cni/netplugctl`);
+    await sh(`ln -f ${STANDALONE} /opt/cni/netplugctl`);
     expect(await node.run(['/opt/cni/netplugctl', 'install', '--from', BUILT], { env: ENV })).toMatchObject({
       status: 0,
     });
@@ -137,7 +148,7 @@ describe('netplugctl install', () => {
       status: 74,
       stdout: '',
       stderr: expect.stringMatching(
-        /^Cannot write "\/opt\/readonly\/netplug": the file system is read-only\n {2}hint: .*\n {2}code: install\/failed\n$/,
+        /^Cannot write "\/opt\/readonly\/netplug-standalone": the file system is read-only\n {2}hint: .*\n {2}code: install\/failed\n$/,
       ),
     });
   });
@@ -149,7 +160,7 @@ describe('netplugctl install', () => {
     expect(await install('--bin-dir', '/opt/small', '--mtu', '1400')).toEqual({
       status: 74,
       stdout: '',
-      stderr: expect.stringMatching(/^Cannot write "\/opt\/small\/netplug": there is no space left\n/),
+      stderr: expect.stringMatching(/^Cannot write "\/opt\/small\/netplug-standalone": there is no space left\n/),
     });
     expect(await sh('ls -A /opt/small')).toBe('');
     expect(await sh(`cat ${CONFLIST}`)).toBe(conflist);
@@ -185,7 +196,7 @@ describe('netplugctl install', () => {
     expect(JSON.parse(await sh(`cat ${KUBECONFIG}`))).toMatchObject({ users: [{ user: { token: TOKEN } }] });
     expect(await sh(`stat -c %a ${KUBECONFIG}`)).toBe('600\n');
     expect(await sh(`cat ${RECORD} ${CONFLIST}`)).not.toContain(TOKEN);
-    expect(runs[0]?.stdout).toMatch(/^executable .*\nexecutable .*\nkubeconfig .*\nconflist .*\n$/);
+    expect(runs[0]?.stdout).toMatch(/^(executable .*\n){3}kubeconfig .*\nconflist .*\n$/);
   });
 
   it('leaves no part of a file when its time is over', async () => {
@@ -196,7 +207,8 @@ describe('netplugctl install', () => {
       expect(stderr).toMatch(status === 0 ? /^$/ : /^Cannot finish the command: the .* are over\n/);
       statuses.push(status);
       // What is there is whole.
-      for (const path of await filesOf('/opt/cni')) expect(await sh(`cmp ${path} ${BUILT}/netplug`)).toBe('');
+      for (const path of await filesOf('/opt/cni'))
+        expect(await sh(`cmp ${path} ${BUILT}/$(basename ${path})`)).toBe('');
     }
     // Reading the executable once takes longer than the first limit.
     expect(statuses[0]).toBe(75);
@@ -206,7 +218,7 @@ describe('netplugctl install', () => {
     const left = '/opt/cni/bin/.netplug.00ff00ff00ff.netplug-tmp';
     await sh(`echo part > ${left}; touch ${left.replace('00ff', '11ff')}; touch -d '1 hour ago' ${left}`);
     await install();
-    expect(await filesOf('/opt/cni/bin')).toEqual([left.replace('00ff', '11ff'), BIN, `${BIN}-ipam`]);
+    expect(await filesOf('/opt/cni/bin')).toEqual([left.replace('00ff', '11ff'), ...INSTALLED]);
     await uninstall();
     expect(await filesOf('/opt/cni/bin')).toEqual([]);
   });
@@ -238,6 +250,7 @@ describe('netplugctl uninstall', () => {
     }
     await sh('ip link add nplnobodys type veth peer name other0');
     expect(await node.hostLinks()).toHaveLength(4);
+    await node.agent?.stop();
     const records = await node.records();
     const purged = await uninstall('--purge');
     expect(purged).toMatchObject({ status: 0, stderr: '' });

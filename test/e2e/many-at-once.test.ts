@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MODE } from '../support/agent.ts';
 import { type Json, startNode, type TestNode } from '../support/node.ts';
 
 const MANY = 64;
@@ -23,7 +24,8 @@ describe(`${String(MANY)} processes at once on one etcd`, () => {
     const addresses = added.flatMap(({ json }) => json.ips.map(({ address }: Json) => address));
     expect(new Set(addresses).size).toBe(2 * MANY);
     expect(await node.heldAddresses()).toHaveLength(2 * MANY);
-    expect((await node.records('ipam/blocks/')).size).toBe(2);
+    // One block of each family is just enough; under such load an agent claims the next one ahead.
+    expect((await node.records('ipam/blocks/')).size).toBeLessThanOrEqual(MODE === 'agent' ? 4 : 2);
 
     const removed = await Promise.all(calls.map(async (call) => node.cni('DEL', call)));
     expect(removed.filter(({ status }) => status !== 0).map(({ stdout }) => stdout)).toEqual([]);

@@ -12,7 +12,7 @@ import { handleOf, type NodeName } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
-import { startNode } from '../support/node.ts';
+import { AS_OTHER_NODE, startNode } from '../support/node.ts';
 
 const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const never = new AbortController().signal;
@@ -158,6 +158,7 @@ describe('netplugctl ipam check on a node', () => {
       expect(added).toMatchObject({ status: 0 });
     }
     const check = async (...flags: string[]): Promise<Ran> => {
+      await node.settled();
       const { status, ...said } = await node.run([
         PROGRAM,
         'ipam',
@@ -195,7 +196,8 @@ describe('netplugctl ipam check on a node', () => {
     await node.seedPool('v4', '10.65.0.0/24');
     const conf = node.netconf({ nodename: 'elsewhere' });
     const pod = await node.pod();
-    expect(await node.cni('ADD', { containerId: 'c1', netns: pod.path, conf })).toMatchObject({ status: 0 });
+    const call = { containerId: 'c1', netns: pod.path, conf, env: AS_OTHER_NODE };
+    expect(await node.cni('ADD', call)).toMatchObject({ status: 0 });
     await node.exec('ip', 'link', 'del', (await node.endpoints())[0].spec.interfaceName);
     const { status, stderr } = await node.run([
       PROGRAM,

@@ -1,6 +1,7 @@
 // A node that runs pods: containerd, a kubelet and a kube-proxy on a test node.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type Agent, launchAgent, MODE } from './agent.ts';
 import type { Conflist } from './chain.ts';
 import { type Containerd, startContainerd } from './containerd.ts';
 import { DUAL_STACK, kubeletUser, PROXY_USER } from './control-plane.ts';
@@ -20,6 +21,10 @@ export interface ClusterNode {
   /** Kills the kubelet; pods go on. */
   stopKubelet(): Promise<void>;
   startKubelet(): Promise<void>;
+  /** Starts the agent anew, in agent mode; without waiting, for it may lack access to its datastore yet. */
+  startAgent(): Promise<void>;
+  /** Who serves the calls of the runtime; undefined in standalone mode, and without a network. */
+  agent(): Agent | undefined;
 }
 
 export interface ClusterNodeOptions {
@@ -45,6 +50,13 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   await writeOn(machine, '/etc/resolv.conf', `nameserver ${addressesOf(1).ipv4}\n`);
   for (const [path, text] of Object.entries(files)) await writeOn(machine, path, text);
   if (conflist !== undefined) await installNetwork(machine, conflist);
+  let agent: Agent | undefined;
+  const startAgent = async (): Promise<void> => {
+    if (MODE === 'standalone' || conflist === undefined) return;
+    const options = { socket: '/run/netplug/cni.sock', env: datastoreOf(conflist) };
+    agent = await launchAgent({ ...logged(machine, logs, `${name}-agent`), name }, options);
+  };
+  await startAgent();
   const network = conflist === undefined ? 'later' : 'installed';
   const containerd = scope.use(await startContainerd(logged(machine, logs, `${name}-containerd`), { images, network }));
 
@@ -89,6 +101,8 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
     containerd,
     startKubelet,
     stopKubelet,
+    startAgent,
+    agent: () => agent,
     [Symbol.asyncDispose]: async () => kept.disposeAsync(),
   };
 }
@@ -110,6 +124,14 @@ function kubeletConfiguration(api: ApiServer): object {
     // That a node has become ready is told with the next of these.
     nodeStatusUpdateFrequency: '2s',
   };
+}
+
+/** Leads the agent to the records of the network. */
+function datastoreOf({ plugins }: Conflist): Record<string, string> {
+  const { datastore_type: type, kv_endpoints: endpoints, orch } = plugins.find((each) => each['type'] === 'netplug')!;
+  return type === 'orch'
+    ? { DATASTORE_TYPE: 'orch', ORCHCONFIG: orch.orchconfig }
+    : { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: endpoints };
 }
 
 async function writeOn(machine: TestNode, path: string, text: string): Promise<void> {

@@ -117,14 +117,19 @@ async function startParts(
   onProgress('making the control plane');
   const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
   const lan = scope.use(await newLan());
-  const control = scope.use(await startNode({ name: 'control', asMachine: true, etcd: 'every-address' }));
+  const nodes: ClusterNode[] = [];
+  const settled = async (): Promise<void> => {
+    for (const node of nodes) await node.agent()?.settled();
+  };
+  const control = scope.use(
+    await startNode({ name: 'control', asMachine: true, etcd: 'every-address', mode: 'standalone', settled }),
+  );
   const addresses = await lan.plugIn(control.host, CONTROL);
   const etcdUrl = `http://${addresses.ipv4}:2379`;
   const api = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs }));
   for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr);
   const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] } });
 
-  const nodes: ClusterNode[] = [];
   const awaited: string[] = [];
   for (const [index, name] of nodeNames.entries()) {
     onProgress(`making ${name}`);

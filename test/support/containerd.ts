@@ -8,6 +8,9 @@ import { type Json, type Service, type TestNode, until } from './node.ts';
 import { makeRootfs } from './runtime.ts';
 
 const SANDBOX_IMAGE = 'netplug.test/pause:1';
+/** NamespaceMode of the CRI. */
+const NAMESPACE_OF_POD = 0;
+const NAMESPACE_OF_NODE = 2;
 
 /** A container that `ctr run` started. */
 export interface CtrContainer {
@@ -27,6 +30,8 @@ export interface PodSandbox {
   readonly attempt?: number;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly portMappings?: readonly object[];
+  /** Leaves it in the network of the node. */
+  readonly hostNetwork?: boolean;
 }
 
 export interface Containerd extends AsyncDisposable {
@@ -130,10 +135,19 @@ export async function startContainerd(
         },
       };
     },
-    runSandbox: async ({ namespace, name, uid, attempt = 0, annotations = {}, portMappings = [] }) => {
+    runSandbox: async ({
+      namespace,
+      name,
+      uid,
+      attempt = 0,
+      annotations = {},
+      portMappings = [],
+      hostNetwork = false,
+    }) => {
       const metadata = { namespace, name, uid, attempt };
-      const linux = { cgroupParent: `/${cgroup.name}` };
-      const config = { metadata, hostname: name, annotations, portMappings, linux, labels: {} };
+      const securityContext = { namespaceOptions: { network: hostNetwork ? NAMESPACE_OF_NODE : NAMESPACE_OF_POD } };
+      const linux = { cgroupParent: `/${cgroup.name}`, securityContext };
+      const config = { metadata, hostname: hostNetwork ? '' : name, annotations, portMappings, linux, labels: {} };
       return (await cri.call('runPodSandbox', { config })).podSandboxId;
     },
     removeSandbox: async (podSandboxId) => {

@@ -40,6 +40,8 @@ export const here: Place = {
         child.kill(`SIG${signal}`);
         await gone;
       },
+      pause: async () => Promise.resolve(void child.kill('SIGSTOP')),
+      resume: async () => Promise.resolve(void child.kill('SIGCONT')),
     };
   },
 };

@@ -5,10 +5,12 @@ import { existsSync } from 'node:fs';
 import { copyFile, link, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { EXECUTABLE_NAMES } from '../../src/cli/install-places.ts';
 import { decodeResource } from '../../src/model/decode-resource.ts';
 import { decodeBlock } from '../../src/model/ip-block-codec.ts';
 import { heldAddresses } from '../../src/model/ip-block.ts';
 import { formatAddress } from '../../src/net/address.ts';
+import { type Agent, type Mode, MODE, startAgent } from './agent.ts';
 import { openBox, PATH } from './box.ts';
 import { newCgroup } from './cgroup.ts';
 import { removeAtEnd } from './janitor.ts';
@@ -58,6 +60,9 @@ export interface Service {
   log(): string;
   /** Ends it (SIGTERM unless told otherwise) and waits until it is gone. */
   stop(signal?: 'TERM' | 'KILL'): Promise<void>;
+  /** Stops it where it is (SIGSTOP), as long as it is not resumed. */
+  pause(): Promise<void>;
+  resume(): Promise<void>;
 }
 
 /**
@@ -71,6 +76,8 @@ export interface TestNode extends AsyncDisposable {
   readonly name: string;
   /** Network namespace of the node. */
   readonly host: TestNetns;
+  /** Unless it has none. */
+  readonly etcd: Service | undefined;
   /** Private folder, at the same path inside and outside. */
   readonly dir: string;
   /** Folder of the plugins, as CNI_PATH has it. */
@@ -89,6 +96,12 @@ export interface TestNode extends AsyncDisposable {
   netconf(more?: object): Record<string, Json>;
   /** Creates an IPPool; `more` adds to its spec. */
   seedPool(name: string, cidr: string, more?: object): Promise<void>;
+  /** Who serves its calls; undefined in standalone mode, and where it is started by the test. */
+  readonly agent: Agent | undefined;
+  /** NETPLUG_SOCKET of calls; in standalone mode nobody listens there. */
+  readonly socket: string;
+  /** Waits until everything decided on the node is in the datastore; what reads records does so by itself. */
+  settled(): Promise<void>;
   /** Everything in the datastore below `/netplug/v3/<prefix>`, by key without `/netplug/v3/`; values decoded. */
   records(prefix?: string): Promise<ReadonlyMap<string, Json>>;
   /** The workload endpoints, in order of their keys. */
@@ -120,7 +133,14 @@ export interface NodeOptions {
   readonly etcd?: 'loopback' | 'every-address' | 'nowhere';
   /** Lets etcd sync every write to disk, as in production; for measurements. */
   readonly durable?: boolean;
+  /** Who serves calls: as the run of the tests has it unless given. A node without etcd gets its agent from the test. */
+  readonly mode?: Mode;
+  /** Waited for before records are read, when agents of other nodes write them. */
+  readonly settled?: () => Promise<void>;
 }
+
+/** For calls as another node would make them: with no agent, and where no name is registered. */
+export const AS_OTHER_NODE = { NETPLUG_SOCKET: '/dev/null', NETPLUG_STATE_DIR: '/dev/null' };
 
 const ETCD = 'http://127.0.0.1:2379';
 const PREFIX = '/netplug/v3/';
@@ -134,6 +154,8 @@ export async function startNode({
   ownRun = asMachine,
   etcd = 'loopback',
   durable = false,
+  mode = MODE,
+  settled = async () => Promise.resolve(),
 }: NodeOptions = {}): Promise<TestNode> {
   await using scope = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'netplug-node-'));
@@ -168,22 +190,35 @@ export async function startNode({
       run,
     );
 
-  if (etcd !== 'nowhere')
-    await startEtcdInside({ start, exec, durable, host: etcd === 'loopback' ? '127.0.0.1' : '0.0.0.0' });
+  const etcdHost = etcd === 'loopback' ? '127.0.0.1' : '0.0.0.0';
+  const ownEtcd = etcd === 'nowhere' ? undefined : await startEtcdInside({ start, exec, durable, host: etcdHost });
+  // Nodes may share /run; where a node has one of its own, the agent listens where runtimes look for it.
+  const socket = ownRun ? '/run/netplug/cni.sock' : join(dir, 'agent/cni.sock');
+  const agent =
+    mode === 'agent' && etcd !== 'nowhere' ? await startAgent({ name, dir, start, run }, { socket }) : undefined;
+  const settle = async (): Promise<void> => {
+    await agent?.settled();
+    await settled();
+  };
   const pods = scope.use(new AsyncDisposableStack());
   const cniPath = '/opt/cni/bin';
   const records: TestNode['records'] = async (prefix = '') => {
+    await settle();
     const { kvs = [] } = JSON.parse(await etcdctl(exec, 'get', '--prefix', `${PREFIX}${prefix}`, '-w', 'json'));
     return new Map(kvs.map(({ key, value }: Json) => [decodeKey(key), decodeValue(value)]));
   };
   const node: Omit<TestNode, typeof Symbol.asyncDispose> = {
     name,
     host,
+    etcd: ownEtcd,
     dir,
     cniPath,
     exec,
     run,
     start,
+    agent,
+    socket,
+    settled: settle,
     cni: async (command, { plugin = 'netplug', conf, env, ...call }) => {
       const result = await run([join(cniPath, plugin)], {
         stdin: JSON.stringify(conf),
@@ -194,6 +229,7 @@ export async function startNode({
           CNI_IFNAME: call.ifName ?? 'eth0',
           CNI_ARGS: call.args ?? '',
           CNI_PATH: cniPath,
+          NETPLUG_SOCKET: socket,
           ...env,
         },
       });
@@ -220,6 +256,7 @@ export async function startNode({
       const decoded = decodeResource(written);
       if (!('resource' in decoded)) throw new Error(`the pool is wrong: ${JSON.stringify(decoded.problems)}`);
       await etcdctl(exec, 'put', `${PREFIX}resources/ippools/${pool}`, JSON.stringify(decoded.resource));
+      if (agent !== undefined) await until(async () => isKnown(node, pool, cidr), 'the agent knows the pool');
     },
     records,
     endpoints: async () => [...(await records('endpoints/')).values()],
@@ -234,7 +271,7 @@ export async function startNode({
 async function installPlugins(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   for (const name of await readdir(STANDARD_PLUGINS)) await symlink(join(STANDARD_PLUGINS, name), join(folder, name));
-  for (const name of ['netplug', 'netplug-ipam']) {
+  for (const name of EXECUTABLE_NAMES) {
     const built = join(BUILT, name);
     if (!existsSync(built)) throw new Error(`${built} is missing: run "make build" first`);
     // A build during the test replaces the file; a link keeps what was there.
@@ -258,7 +295,14 @@ async function startService(child: ChildProcess, run: TestNode['run']): Promise<
       if (child.exitCode !== null || child.signalCode !== null) return;
       // It may be ending by itself at this moment.
       await run(['kill', `-${signal}`, String(pid)]);
+      child.kill('SIGCONT');
       await gone;
+    },
+    pause: async () => void (await run(['kill', '-STOP', String(pid)])),
+    resume: async () => {
+      await run(['kill', '-CONT', String(pid)]);
+      // What brought it inside has stopped itself together with it.
+      child.kill('SIGCONT');
     },
   };
 }
@@ -268,7 +312,7 @@ async function startEtcdInside({
   exec,
   durable,
   host,
-}: Pick<TestNode, 'start' | 'exec'> & { durable: boolean; host: string }): Promise<void> {
+}: Pick<TestNode, 'start' | 'exec'> & { durable: boolean; host: string }): Promise<Service> {
   const peer = 'http://127.0.0.1:2380';
   const etcd = await start([
     'etcd',
@@ -286,10 +330,19 @@ async function startEtcdInside({
     () => `etcd serves; it says:\n${etcd.log()}`,
   );
   await etcdctl(exec, 'endpoint', 'health');
+  return etcd;
 }
 
 async function etcdctl(exec: TestNode['exec'], ...args: string[]): Promise<string> {
   return exec('env', 'ETCDCTL_API=3', 'etcdctl', `--endpoints=${ETCD}`, ...args);
+}
+
+/** An agent hears of a pool a moment after it was made. */
+async function isKnown(node: Pick<TestNode, 'cni' | 'netconf'>, pool: string, cidr: string): Promise<boolean> {
+  const [own, other] = cidr.includes(':') ? ['6', '4'] : ['4', '6'];
+  const choice = { [`assign_ipv${own}`]: 'true', [`assign_ipv${other}`]: 'false', [`ipv${own}_pools`]: [pool] };
+  const { json } = await node.cni('STATUS', { conf: node.netconf({ ipam: { type: 'netplug-ipam', ...choice } }) });
+  return json === undefined || !String(json.msg).includes('no pool is named');
 }
 
 function decodeKey(base64: string): string {

@@ -17,6 +17,7 @@ export interface OrchApiServer extends ApiServer {
   /** Removes every object that tests of the datastore make. */
   empty(): Promise<void>;
   putNode(name: string, labels?: Readonly<Record<string, string>>): Promise<void>;
+  labelNode(name: string, labels: Readonly<Record<string, string>>): Promise<void>;
   /** Makes a pod on a node that nobody runs, with its namespace; returns its uid. */
   putPod(pod: {
     namespace: string;
@@ -82,6 +83,12 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     },
     putNode: async (name, labels) => {
       await call('POST', '/api/v1/nodes', { body: { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } } });
+    },
+    labelNode: async (name, labels) => {
+      await call('PATCH', `/api/v1/nodes/${name}`, {
+        body: { metadata: { labels } },
+        type: 'application/merge-patch+json',
+      });
     },
     podOf: async ({ metadata, spec, ...rest }) => {
       const { name, namespace = 'default' } = metadata;

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { request } from 'node:https';
+import { pipeline } from 'node:stream/promises';
 import type { ApiServer } from './kube.ts';
 
 /** What becomes of one request. */
@@ -27,7 +28,7 @@ export async function startProxy(server: ApiServer): Promise<Proxy> {
   const ca = readFileSync(server.caFile, 'utf8');
   const seen: string[] = [];
   let fate: Proxy['fate'] = () => 'pass';
-  const forward = async (from: IncomingMessage): Promise<{ status: number; type: string; body: Buffer }> => {
+  const forward = async (from: IncomingMessage): Promise<IncomingMessage> => {
     const parts: Buffer[] = [];
     for await (const part of from) parts.push(part as Buffer);
     const sent = Buffer.concat(parts);
@@ -39,14 +40,7 @@ export async function startProxy(server: ApiServer): Promise<Proxy> {
         accept,
         'content-length': sent.length,
       };
-      const to = request(new URL(from.url ?? '', server.url), { method: from.method, ca, headers }, (answer) => {
-        const body: Buffer[] = [];
-        answer.on('data', (part: Buffer) => body.push(part));
-        answer.on('end', () => {
-          const { statusCode: status = 0, headers } = answer;
-          resolve({ status, type: headers['content-type'] ?? '', body: Buffer.concat(body) });
-        });
-      });
+      const to = request(new URL(from.url ?? '', server.url), { method: from.method, ca, headers }, resolve);
       to.on('error', reject);
       to.end(sent);
     });
@@ -57,9 +51,13 @@ export async function startProxy(server: ApiServer): Promise<Proxy> {
     const what = await fate(from.method ?? '', url);
     if (what === 'lose the request') return void from.socket.destroy();
     if (typeof what === 'object') return void to.writeHead(what.status, what.headers).end('{}');
-    const { status, type, body } = await forward(from);
+    const answer = await forward(from);
+    to.once('close', () => answer.destroy());
     if (what === 'lose the answer') return void from.socket.destroy();
-    to.writeHead(status, { 'content-type': type }).end(body);
+    to.writeHead(answer.statusCode ?? 0, { 'content-type': answer.headers['content-type'] ?? '' });
+    // A watch has much to wait for before there is anything in its answer.
+    to.flushHeaders();
+    await pipeline(answer, to);
   };
   const proxy = createServer((from, to) => {
     serve(from, to).catch(() => from.socket.destroy());

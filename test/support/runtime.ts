@@ -35,7 +35,7 @@ export async function recordCalls(node: TestNode): Promise<void> {
   ].join('\n');
   const install = [
     'mkdir /opt/recorded',
-    `mv ${node.cniPath}/netplug /opt/recorded/netplug`,
+    `mv ${node.cniPath}/netplug ${node.cniPath}/netplug-standalone /opt/recorded`,
     `cat > ${node.cniPath}/netplug`,
     `chmod 755 ${node.cniPath}/netplug`,
     `: > ${CALLS}`,

@@ -4,13 +4,15 @@ import { dirname, join } from 'node:path';
 import { getRawAsset, isSea } from 'node:sea';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
 
-/** What native/netns.c offers. A number below zero is a negative errno. */
+/** What native/netns.c and native/lock.c offer. A number below zero is a negative errno. */
 export interface Addon {
   /** Moves the calling thread into the network namespace behind `fd`. */
   setns(fd: number): number;
   /** A routing socket of the namespace the thread is in. */
   openRouteSocket(): number;
   close(fd: number): number;
+  /** Locks the open file for this process (flock, exclusive) without waiting. */
+  tryLock(fd: number): number;
   exchange(socket: number, request: Uint8Array): Buffer | number;
   exchangeOnWorker(socket: number, request: Uint8Array): Promise<Buffer | number>;
 }

@@ -150,9 +150,17 @@ async function createUnequalLink(scene: Scene, { deleter, undo }: { deleter: Lin
  * that is announced shall carry its first packet.
  */
 async function untilLinkCarries({ host, inside, signal }: Scene, { hostLink, podLink }: Ends): Promise<void> {
+  const waiting = [
+    [host, hostLink.name],
+    [inside, podLink.name],
+  ] as const;
+  let carrying = 0;
   for (let waitedMs = 0; waitedMs < CARRIER_PATIENCE_MS; waitedMs += CARRIER_PERIOD_MS) {
-    const ends = [findLink(host, hostLink.name), findLink(inside, podLink.name)];
-    if (ends.every((end) => end?.carries !== false)) return;
+    for (const [socket, name] of waiting.slice(carrying)) {
+      if (findLink(socket, name)?.carries === false) break;
+      carrying += 1;
+    }
+    if (carrying === waiting.length) return;
     await systemClock.sleep(CARRIER_PERIOD_MS, signal);
   }
 }

@@ -21,7 +21,9 @@ const NO_POD: PodPart = { podLink: undefined, podAddresses: [], podRoutes: [], i
 
 /** See Kernel.observe. */
 export function observePodNetwork(addon: Addon, network: PodNetwork): PodNetworkState {
-  return { ...observeHost(addon, network), ...observePod(addon, network) };
+  const host = observeHost(addon, network);
+  // The ends of a pair go together: without the one there is nothing to read of the other.
+  return { ...host, ...(host.hostLink === undefined ? NO_POD : observePod(addon, network)) };
 }
 
 function observeHost(addon: Addon, network: PodNetwork): HostPart {

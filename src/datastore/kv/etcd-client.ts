@@ -1,10 +1,13 @@
 import { type Client, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
+import type { Channel as Queue } from '../../base/channel.ts';
+import { timeLimit } from '../../base/clock.ts';
 import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
-import { KV, type RangeResponse, type TxnRequest, type TxnResponse } from './gen/etcd_pb.js';
+import { KV, type RangeResponse, type TxnRequest, type TxnResponse, Watch, type WatchResponse } from './gen/etcd_pb.js';
+import { followStream, type WatchInit } from './follow-stream.ts';
 import { Http2Connection } from './http2-connection.ts';
 import type { RangeInit } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
@@ -17,8 +20,15 @@ export interface ClientLimits {
   readonly impatientMs: number;
   /** For a read from the last endpoint, and for every write. */
   readonly answerMs: number;
+  /** For a watch without a word from the server, which is asked for one three times as often. */
+  readonly silenceMs: number;
 }
-export const DEFAULT_LIMITS: ClientLimits = { connectMs: 3000, impatientMs: 3000, answerMs: 10_000 };
+export const DEFAULT_LIMITS: ClientLimits = {
+  connectMs: 3000,
+  impatientMs: 3000,
+  answerMs: 10_000,
+  silenceMs: 9000,
+};
 
 export interface ClientOptions {
   readonly limits: ClientLimits;
@@ -31,6 +41,7 @@ interface Channel {
   readonly origin: string;
   readonly connection: Http2Connection;
   readonly kv: Client<typeof KV>;
+  readonly watch: Client<typeof Watch>;
 }
 
 /** One endpoint that did not do as asked. */
@@ -42,7 +53,7 @@ interface Failure {
 
 type Send<T> = (kv: Client<typeof KV>, signal: AbortSignal) => Promise<T>;
 
-/** etcd's KV service over whichever endpoint answers. Connects on first use. */
+/** etcd's KV and Watch services over whichever endpoint answers. Connects on first use. */
 export class EtcdClient implements AsyncDisposable {
   readonly #connection: KvConnection;
   readonly #options: ClientOptions;
@@ -87,7 +98,23 @@ export class EtcdClient implements AsyncDisposable {
         result.cause,
       );
     }
-    throw summaryOf(failures);
+    throw this.#giveUp(failures);
+  }
+
+  /** One stream over the first connection that stands. It has no end but an error, also when it falls silent. */
+  async *watch(requests: Queue<WatchInit>, signal: AbortSignal): AsyncGenerator<WatchResponse> {
+    const failures: Failure[] = [];
+    const channels = await this.#inOrder(signal);
+    for (const channel of channels) {
+      const failure = await this.#connect(channel, { signal, channels });
+      if (failure === undefined) {
+        this.#options.onRequest('Watch');
+        yield* followStream(channel, { requests, silenceMs: this.#options.limits.silenceMs, signal });
+        return;
+      }
+      failures.push(failure);
+    }
+    throw this.#giveUp(failures);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -95,6 +122,16 @@ export class EtcdClient implements AsyncDisposable {
     this.#channels = [];
     this.#opening = undefined;
     await Promise.resolve();
+  }
+
+  /** Certificates and DNS records change while a program lives on: where nothing stands, all is looked up anew. */
+  #giveUp(failures: readonly Failure[]): NetplugError {
+    if (!this.#channels.some(({ connection }) => connection.isOpen)) {
+      for (const { connection } of this.#channels) connection.close();
+      this.#opening = undefined;
+      this.#current = 0;
+    }
+    return summaryOf(failures);
   }
 
   async #read<T>(method: string, send: Send<T>, signal: AbortSignal): Promise<T> {
@@ -117,7 +154,7 @@ export class EtcdClient implements AsyncDisposable {
       failures.push(result);
       if (result.verdict.isFinal) break;
     }
-    throw summaryOf(failures);
+    throw this.#giveUp(failures);
   }
 
   /** Undefined when the connection stands. */
@@ -141,14 +178,14 @@ export class EtcdClient implements AsyncDisposable {
     method: string,
     { send, limitMs, signal }: { send: Send<T>; limitMs: number; signal: AbortSignal },
   ): Promise<{ readonly answer: T } | Failure> {
-    const limit = AbortSignal.timeout(limitMs);
+    using limit = timeLimit(limitMs);
     try {
       this.#options.onRequest(method);
-      const answer = await send(channel.kv, AbortSignal.any([signal, limit]));
+      const answer = await send(channel.kv, AbortSignal.any([signal, limit.signal]));
       this.#current = Math.max(0, this.#channels.indexOf(channel));
       return { answer };
     } catch (error) {
-      const isLate = limit.aborted && !signal.aborted;
+      const isLate = limit.signal.aborted && !signal.aborted;
       if (isLate) channel.connection.suspect();
       const cause = isLate ? new Error(`no answer within ${String(limitMs)} ms`, { cause: error }) : error;
       return { origin: channel.origin, verdict: judge(cause), cause };
@@ -178,8 +215,10 @@ export class EtcdClient implements AsyncDisposable {
     return origins.map((origin) => {
       const { connectMs } = this.#options.limits;
       const connection = new Http2Connection(origin, { tls: origin.startsWith('https:') ? tls : {}, connectMs });
-      const transport = createGrpcTransport({ baseUrl: origin, sessionManager: connection, acceptCompression: [] });
-      return { origin, connection, kv: createClient(KV, transport) };
+      const common = { baseUrl: origin, acceptCompression: [] };
+      const transport = createGrpcTransport({ ...common, sessionManager: connection });
+      const lasting = createGrpcTransport({ ...common, sessionManager: connection.forWatches });
+      return { origin, connection, kv: createClient(KV, transport), watch: createClient(Watch, lasting) };
     });
   }
 }

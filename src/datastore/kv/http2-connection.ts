@@ -31,7 +31,9 @@ export class Http2Connection {
   #opening: Promise<ClientHttp2Session> | undefined;
   #attempt: ClientHttp2Session | undefined;
   #heardAt = 0;
+  /** Streams that somebody waits for: a process may end while a connection idles, but not while an answer is awaited. */
   readonly #awaited = new Set<ClientHttp2Stream>();
+  readonly #streams = new Set<ClientHttp2Stream>();
 
   constructor(origin: string, options: { readonly tls: SecureClientSessionOptions; readonly connectMs: number }) {
     this.authority = origin;
@@ -63,17 +65,26 @@ export class Http2Connection {
     headers: OutgoingHttpHeaders,
     options: ClientSessionRequestOptions,
   ): Promise<ClientHttp2Stream> {
-    const session = await this.connect();
-    const stream = session.request({ ...headers, ':method': method, ':path': path }, options);
-    // A process may end while a connection idles, but not while an answer is awaited.
+    const stream = await this.#request({ ...headers, ':method': method, ':path': path }, options);
+    const { session } = stream;
     this.#awaited.add(stream);
-    session.ref();
-    stream.once('response', () => this.notifyResponseByteRead());
+    session?.ref();
     stream.once('close', () => {
       this.#awaited.delete(stream);
-      if (![...this.#awaited].some((other) => other.session === session)) session.unref();
+      if (![...this.#awaited].some((other) => other.session === session)) session?.unref();
     });
     return stream;
+  }
+
+  /** The same connection for streams that last: they do not keep a process from ending. */
+  get forWatches(): Pick<Http2Connection, 'authority' | 'request' | 'notifyResponseByteRead'> {
+    return {
+      authority: this.authority,
+      // oxlint-disable-next-line max-params -- the interface of the transport
+      request: async (method, path, headers, options) =>
+        this.#request({ ...headers, ':method': method, ':path': path }, options),
+      notifyResponseByteRead: () => this.notifyResponseByteRead(),
+    };
   }
 
   notifyResponseByteRead(): void {
@@ -91,6 +102,15 @@ export class Http2Connection {
     this.#session = undefined;
   }
 
+  async #request(headers: OutgoingHttpHeaders, options: ClientSessionRequestOptions): Promise<ClientHttp2Stream> {
+    const session = await this.connect();
+    const stream = session.request(headers, options);
+    this.#streams.add(stream);
+    stream.once('response', () => this.notifyResponseByteRead());
+    stream.once('close', () => this.#streams.delete(stream));
+    return stream;
+  }
+
   async #open(): Promise<ClientHttp2Session> {
     const session = connect(this.authority, this.#options);
     this.#attempt = session;
@@ -104,7 +124,7 @@ export class Http2Connection {
     }
     if (session.destroyed) throw new Error('the server closed the connection');
     onSocketEnd(session, (error) => {
-      for (const stream of this.#awaited) if (stream.session === session) stream.destroy(error);
+      for (const stream of this.#streams) if (stream.session === session) stream.destroy(error);
     });
     // A server that shuts down finishes what it began, but takes nothing new.
     session.once('goaway', () => {

@@ -7,15 +7,18 @@ import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../mode
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
 import { compareEndpointIds } from '../order.ts';
-import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';
+import { untilEnded } from '../node-feed.ts';
+import type { Change, Claim, NodeChange, NodeView, Outcome, Store, Stored } from '../store.ts';
 import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
-import { readBlocks, readNodeView } from './read-blocks.ts';
+import { readBlocks } from './read-blocks.ts';
+import { readNodeView } from './read-node.ts';
 import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
 import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
+import { watchNode } from './watch-node.ts';
 
 export interface KvStoreOptions {
   readonly clock?: Clock;
@@ -59,6 +62,10 @@ class KvStore implements Store {
 
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
     return readNodeView(this.#reach(signal), node, endpoint);
+  }
+
+  async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
+    yield* untilEnded(watchNode(this.#reach(signal), node), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

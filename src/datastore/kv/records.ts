@@ -4,6 +4,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { Found } from '../node-feed.ts';
 import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../store.ts';
 import type { KeyValue } from './gen/etcd_pb.js';
@@ -32,6 +33,11 @@ export function sortOut<T>(
     else good.push(record);
   }
   return { good, problems };
+}
+
+/** A record as a watcher is told of it. */
+export function foundBy<T>(kv: KeyValue | undefined, read: (kv: KeyValue) => Stored<T> | Unreadable): Found<T> {
+  return kv === undefined ? undefined : read(kv);
 }
 
 /** @throws store/corrupt for a record that cannot be left out. */

@@ -21,7 +21,7 @@ const decoder = new TextDecoder();
 export const bytesOf = (text: string): Uint8Array => encoder.encode(text);
 export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
 
-export function rangeOf({ from, to }: KeyRange): RangeInit {
+export function rangeOf({ from, to }: KeyRange): { readonly key: Uint8Array; readonly rangeEnd: Uint8Array } {
   return { key: bytesOf(from), rangeEnd: bytesOf(to) };
 }
 

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { describe, expect, it } from 'vitest';
 import { EndedAfterHandshake } from './http2-connection.ts';
-import { errorOf, judge } from './translate-error.ts';
+import { errorOf, judge, judgeText } from './translate-error.ts';
 
 const failed = (code: string, message = code): Error => Object.assign(new Error(message), { code });
 const answered = (code: Code, message: string): ConnectError => new ConnectError(message, code);
@@ -33,6 +33,13 @@ describe('an error of the kv transport', () => {
     [answered(Code.Canceled, 'http/2 stream closed with error code CANCEL (0x8)'), 'store/unavailable'],
   ])('%s becomes %s', (cause, code) => {
     expect(judge(cause).code).toBe(code);
+  });
+
+  it.each([
+    ['rpc error: code = PermissionDenied desc = etcdserver: permission denied', 'store/refused'],
+    ['etcdserver: no leader', 'store/unavailable'],
+  ])('that ends a watch with "%s" is %s', (reason, code) => {
+    expect(judgeText(reason).code).toBe(code);
   });
 
   it('carries the innermost reason and where it happened', () => {

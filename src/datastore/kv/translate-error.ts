@@ -21,6 +21,11 @@ export function judge(cause: unknown): Verdict {
   return { code: 'store/unavailable', reason: root?.message ?? String(cause), isFinal: false };
 }
 
+/** What it means that etcd ends a watch with these words. */
+export function judgeText(reason: string): Verdict {
+  return isAuthText(reason) ? refused(reason, true) : { code: 'store/unavailable', reason, isFinal: true };
+}
+
 /** The error for callers; `where` says what was being talked to. */
 export function errorOf(
   { code, reason }: Pick<Verdict, 'code' | 'reason'>,
@@ -39,17 +44,20 @@ const HINTS: Readonly<Record<Verdict['code'], string>> = {
 
 function judgeAnswer(error: ConnectError): Verdict {
   const reason = error.rawMessage;
-  const isAuthText = /\b(user|auth\w*|permission|password|role|token)\b/i.test(reason);
   const { code } = error;
   if (code === Code.Unauthenticated || code === Code.PermissionDenied) return refused(reason, true);
   if (code === Code.InvalidArgument || code === Code.FailedPrecondition) {
     // etcd says "user name is empty" this way when authentication is on and the caller shows no certificate.
-    return isAuthText ? refused(reason, true) : { code: 'internal/invariant', reason, isFinal: true };
+    return isAuthText(reason) ? refused(reason, true) : { code: 'internal/invariant', reason, isFinal: true };
   }
   if (code === Code.Unimplemented) {
     return { code: 'store/unavailable', reason: `this is no etcd v3 (${reason})`, isFinal: false };
   }
   return { code: 'store/unavailable', reason, isFinal: false };
+}
+
+function isAuthText(reason: string): boolean {
+  return /\b(user|auth\w*|permission|password|role|token)\b|PermissionDenied/i.test(reason);
 }
 
 function refused(reason: string, isFinal: boolean): Verdict {

@@ -28,6 +28,11 @@ export type RecordName =
 
 export const blockId = (cidr: Cidr): string => formatCidr(cidr);
 export const endpointKey = ({ node, namespace, name }: EndpointId): string => JSON.stringify([node, namespace, name]);
+/** What `endpointKey` was made of. */
+export const endpointIdIn = (key: string): EndpointId => {
+  const [node, namespace, name] = JSON.parse(key) as [string, string, string];
+  return { node, namespace, name };
+};
 export const resourceKey = (kind: ResourceKind, name: string): string => JSON.stringify([kind, name]);
 
 /** How many past states a stale reader can be shown. */
@@ -37,11 +42,18 @@ const HISTORY = 16;
 export class MemoryDatabase {
   #states: MemoryState[] = [{ blocks: new Map(), endpoints: new Map(), resources: new Map() }];
   #revision = 0;
+  readonly #listeners = new Set<(state: MemoryState) => void>();
 
   /** The newest state, or the one `back` changes ago, as far as remembered. */
   state(back = 0): MemoryState {
     const state = this.#states[Math.max(0, this.#states.length - 1 - back)];
     return state ?? { blocks: new Map(), endpoints: new Map(), resources: new Map() };
+  }
+
+  /** Tells the listener every new state from now on, until the returned function is called. */
+  listen(listener: (state: MemoryState) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Forgets every record, but no version: what was read before stays outdated. */
@@ -88,6 +100,7 @@ export class MemoryDatabase {
     const version = String(this.#revision);
     change(draft, version);
     this.#states = [...this.#states, draft].slice(-HISTORY);
+    for (const listener of this.#listeners) listener(draft);
     return version;
   }
 }

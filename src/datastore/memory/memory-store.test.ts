@@ -67,6 +67,19 @@ describe('faults of the datastore in memory', () => {
     expect(await stale.commit([{ kind: 'update-block', before, after: before.value }], never)).toBe('conflict');
   });
 
+  it('lose the thread of a watch when they are told to', async () => {
+    const database = new MemoryDatabase();
+    let isLost = false;
+    const store = openMemoryStore(database, {
+      fault: (operation) => (operation === 'watchNode' && isLost ? { kind: 'unavailable-before' } : undefined),
+    });
+    const watch = store.watchNode(node, never)[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({ kind: 'all' });
+    isLost = true;
+    database.clear();
+    await expect(watch.next()).rejects.toMatchObject({ code: 'store/unavailable' });
+  });
+
   it('do not let writers overwrite each other in any order of their steps', async () => {
     await fc.assert(
       fc.asyncProperty(fc.scheduler(), async (scheduler) => {

@@ -7,12 +7,14 @@ import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import { compareEndpointIds } from '../order.ts';
+import { untilEnded } from '../node-feed.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
-import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';
+import type { Change, Claim, NodeChange, NodeView, Outcome, Store, Stored } from '../store.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOn, problemWith, resourcesIn, viewOf } from './read-state.ts';
+import { watchState } from './watch-state.ts';
 
 /** The method that is being called. */
 export type Operation = Exclude<keyof Store, symbol>;
@@ -56,6 +58,11 @@ class MemoryStore implements Store {
 
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
     return this.#read('readNodeView', signal, (state) => viewOf(state, node, endpoint));
+  }
+
+  async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
+    const look = async (state: MemoryState): Promise<MemoryState> => this.#act('watchNode', { signal }, () => state);
+    yield* untilEnded(watchState(this.#database, { node, look }, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

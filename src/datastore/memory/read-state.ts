@@ -3,34 +3,42 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { DEFAULT_IPAM_CONFIGURATION } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
-import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareText } from '../order.ts';
-import type { Claim, NodeView, Stored } from '../store.ts';
-import { endpointKey, type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
+import type { Claim, NodeSettings, NodeView, Stored } from '../store.ts';
+import { endpointIdIn, endpointKey, type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
 
 export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId | undefined): NodeView {
+  const settings = settingsIn(state, node);
+  const blocks = blocksIn(state);
+  const found = endpoint === undefined ? undefined : state.endpoints.get(endpointKey(endpoint));
+  return {
+    ...settings,
+    owned: blocks.filter(({ value }) => value.node === node),
+    borrowed: blocks.filter(({ value }) => borrowersOf(value).has(node)),
+    endpoint: found === undefined || found.value === UNREADABLE ? undefined : withVersion(found.value, found.version),
+    problems: [
+      ...settings.problems,
+      // Whose it is cannot be read either: everybody is told.
+      ...[...state.blocks].flatMap(([id, { value }]) => (value === UNREADABLE ? [problemWith(`block ${id}`)] : [])),
+      ...(found?.value === UNREADABLE ? [problemWith('endpoint')] : []),
+    ],
+  };
+}
+
+export function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
   const pools = resourcesIn(state, 'IPPool');
   const reservations = resourcesIn(state, 'IPReservation');
   const configs = resourcesIn(state, 'IPAMConfiguration', 'default');
   const nodes = resourcesIn(state, 'Node', node);
-  const blocks = blocksIn(state);
-  const found = endpoint === undefined ? undefined : state.endpoints.get(endpointKey(endpoint));
   return {
     pools: pools.resources.map((value) => ({ value, version: value.metadata.resourceVersion ?? '' })),
     reservations: reservations.resources,
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...configs.resources[0]?.spec },
     node: nodes.resources[0],
-    owned: blocks.filter(({ value }) => value.node === node),
-    borrowed: blocks.filter(({ value }) => borrowersOf(value).has(node)),
-    endpoint: found === undefined || found.value === UNREADABLE ? undefined : withVersion(found.value, found.version),
-    problems: [
-      ...[pools, reservations, configs, nodes].flatMap(({ problems }) => problems),
-      // Whose it is cannot be read either: everybody is told.
-      ...[...state.blocks].flatMap(([id, { value }]) => (value === UNREADABLE ? [problemWith(`block ${id}`)] : [])),
-      ...(found?.value === UNREADABLE ? [problemWith('endpoint')] : []),
-    ],
+    problems: [pools, reservations, configs, nodes].flatMap(({ problems }) => problems),
   };
 }
 
@@ -64,11 +72,20 @@ export function endpointsIn(
 ): { endpoints: Stored<WorkloadEndpoint>[]; problems: string[] } {
   const endpoints: Stored<WorkloadEndpoint>[] = [];
   const problems: string[] = [];
-  for (const [key, { value, version }] of state.endpoints) {
+  for (const [key, { value, version }] of endpointsOn(state, node)) {
     if (value === UNREADABLE) problems.push(problemWith(`endpoint ${key}`));
-    else if (node === undefined || endpointIdOf(value).node === node) endpoints.push({ value, version });
+    else endpoints.push({ value, version });
   }
   return { endpoints, problems };
+}
+
+/** The records of one node's endpoints, or of all. */
+export function endpointsOn(
+  state: MemoryState,
+  node: NodeName | undefined,
+): ReadonlyMap<string, MemoryRecord<WorkloadEndpoint>> {
+  const isOn = (key: string): boolean => node === undefined || endpointIdIn(key).node === node;
+  return new Map([...state.endpoints].filter(([key]) => isOn(key)));
 }
 
 /** @throws store/corrupt for a record that cannot be left out. */

@@ -94,6 +94,16 @@ export function blockSchema(): StructuralSchema {
             additionalProperties: allocation,
             description: 'Who holds each address, by its place in the block.',
           },
+          stock: {
+            type: 'object',
+            additionalProperties: { ...text, minLength: 1 },
+            description: 'Places that the agent of the node has set aside for the next pods.',
+          },
+          wanted: {
+            type: 'array',
+            items: { type: 'integer' },
+            description: 'Places in stock that another node needs.',
+          },
           free: { ...text, description: 'Places that are free, next to be handed out first.' },
         },
         'x-kubernetes-preserve-unknown-fields': true,

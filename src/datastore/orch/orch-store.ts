@@ -8,12 +8,15 @@ import type { Cidr } from '../../net/cidr.ts';
 import type { OrchAccess } from '../../orch-api/access.ts';
 import { OrchApi, type OrchApiOptions } from '../../orch-api/orch-api.ts';
 import { compareEndpointIds } from '../order.ts';
-import type { Change, Claim, NodeView, Outcome, Store, Stored } from '../store.ts';
+import { untilEnded } from '../node-feed.ts';
+import type { Change, Claim, NodeChange, NodeView, Outcome, Store, Stored } from '../store.ts';
 import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
-import { getBlocks, listBlocks, listClaims, podEndpoints, readNodeView } from './read-blocks.ts';
+import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
+import { podEndpoints, readNodeView } from './read-node.ts';
 import { collectionOf } from './resource-objects.ts';
 import { sortOut } from './unreadable.ts';
+import { watchNode } from './watch-node.ts';
 
 export type OrchStoreOptions = OrchApiOptions;
 
@@ -37,6 +40,10 @@ class OrchStore implements Store {
 
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
     return readNodeView(this.#api, { node, endpoint }, signal);
+  }
+
+  async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
+    yield* untilEnded(watchNode(this.#api, node, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -50,18 +50,23 @@ export function packEndpoint({ spec }: WorkloadEndpoint, id: string): string {
 
 /** The endpoints of a pod, one per interface that netplug made; its labels, node and uid come from the pod itself. */
 export function readEndpoints(pod: ApiObject): (Stored<WorkloadEndpoint> | Unreadable)[] {
-  const { name, namespace = 'default', annotations } = pod.metadata;
-  return Object.entries(annotations ?? {})
-    .filter(([key]) => key.startsWith(ENDPOINT))
-    .map(([key, text]) => {
-      const read = v.safeParse(packed, parseJson(text));
-      if (!read.success) return unreadable(pod, key, read.issues[0].message);
-      if (endpointKey(read.output.endpoint) !== key) return unreadable(pod, key, 'it is of another interface');
-      const spec = v.safeParse(podSpec, pod['spec']);
-      const node = spec.success ? spec.output.nodeName : undefined;
-      if (node === undefined) return unreadable(pod, key, 'the pod is on no node');
-      return { value: endpointOf({ pod, name, namespace, node }, read.output), version: text };
-    });
+  return endpointTexts(pod).map(([key, text]) => readEndpoint(pod, key, text));
+}
+
+/** The annotations of a pod that hold endpoints. */
+export function endpointTexts({ metadata }: ApiObject): [key: string, text: string][] {
+  return Object.entries(metadata.annotations ?? {}).filter(([key]) => key.startsWith(ENDPOINT));
+}
+
+export function readEndpoint(pod: ApiObject, key: string, text: string): Stored<WorkloadEndpoint> | Unreadable {
+  const { name, namespace = 'default' } = pod.metadata;
+  const read = v.safeParse(packed, parseJson(text));
+  if (!read.success) return unreadable(pod, key, read.issues[0].message);
+  if (endpointKey(read.output.endpoint) !== key) return unreadable(pod, key, 'it is of another interface');
+  const spec = v.safeParse(podSpec, pod['spec']);
+  const node = spec.success ? spec.output.nodeName : undefined;
+  if (node === undefined) return unreadable(pod, key, 'the pod is on no node');
+  return { value: endpointOf({ pod, name, namespace, node }, read.output), version: text };
 }
 
 function endpointOf(

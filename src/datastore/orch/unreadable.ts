@@ -1,4 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
+import type { Answer } from '../../orch-api/answers.ts';
+import type { ApiObject } from '../../orch-api/objects.ts';
 
 /** An object that could not be understood: its kind, its name and why. */
 export class Unreadable {
@@ -28,4 +30,9 @@ export function sortOut<R, T>(
 export function insist<T>(record: T | Unreadable): T {
   if (!(record instanceof Unreadable)) return record;
   throw new NetplugError('store/corrupt', record.problem, { hint: 'Correct or delete the object' });
+}
+
+/** The object, or none. */
+export function found(answer: Answer<ApiObject>): ApiObject[] {
+  return answer.outcome === 'ok' ? [answer.value] : [];
 }

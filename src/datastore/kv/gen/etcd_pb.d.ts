@@ -481,6 +481,186 @@ export declare type TxnResponse = Message<"etcdserverpb.TxnResponse"> & {
 export declare const TxnResponseSchema: GenMessage<TxnResponse>;
 
 /**
+ * @generated from message etcdserverpb.Event
+ */
+export declare type Event = Message<"etcdserverpb.Event"> & {
+  /**
+   * @generated from field: etcdserverpb.Event.EventType type = 1;
+   */
+  type: Event_EventType;
+
+  /**
+   * @generated from field: etcdserverpb.KeyValue kv = 2;
+   */
+  kv?: KeyValue | undefined;
+};
+
+/**
+ * Describes the message etcdserverpb.Event.
+ * Use `create(EventSchema)` to create a new message.
+ */
+export declare const EventSchema: GenMessage<Event>;
+
+/**
+ * @generated from enum etcdserverpb.Event.EventType
+ */
+export enum Event_EventType {
+  /**
+   * @generated from enum value: PUT = 0;
+   */
+  PUT = 0,
+
+  /**
+   * @generated from enum value: DELETE = 1;
+   */
+  DELETE = 1,
+}
+
+/**
+ * Describes the enum etcdserverpb.Event.EventType.
+ */
+export declare const Event_EventTypeSchema: GenEnum<Event_EventType>;
+
+/**
+ * @generated from message etcdserverpb.WatchRequest
+ */
+export declare type WatchRequest = Message<"etcdserverpb.WatchRequest"> & {
+  /**
+   * @generated from oneof etcdserverpb.WatchRequest.request_union
+   */
+  requestUnion: {
+    /**
+     * @generated from field: etcdserverpb.WatchCreateRequest create_request = 1;
+     */
+    value: WatchCreateRequest;
+    case: "createRequest";
+  } | {
+    /**
+     * @generated from field: etcdserverpb.WatchCancelRequest cancel_request = 2;
+     */
+    value: WatchCancelRequest;
+    case: "cancelRequest";
+  } | {
+    /**
+     * @generated from field: etcdserverpb.WatchProgressRequest progress_request = 3;
+     */
+    value: WatchProgressRequest;
+    case: "progressRequest";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message etcdserverpb.WatchRequest.
+ * Use `create(WatchRequestSchema)` to create a new message.
+ */
+export declare const WatchRequestSchema: GenMessage<WatchRequest>;
+
+/**
+ * @generated from message etcdserverpb.WatchCreateRequest
+ */
+export declare type WatchCreateRequest = Message<"etcdserverpb.WatchCreateRequest"> & {
+  /**
+   * @generated from field: bytes key = 1;
+   */
+  key: Uint8Array;
+
+  /**
+   * @generated from field: bytes range_end = 2;
+   */
+  rangeEnd: Uint8Array;
+
+  /**
+   * @generated from field: int64 start_revision = 3;
+   */
+  startRevision: bigint;
+
+  /**
+   * @generated from field: int64 watch_id = 7;
+   */
+  watchId: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.WatchCreateRequest.
+ * Use `create(WatchCreateRequestSchema)` to create a new message.
+ */
+export declare const WatchCreateRequestSchema: GenMessage<WatchCreateRequest>;
+
+/**
+ * @generated from message etcdserverpb.WatchCancelRequest
+ */
+export declare type WatchCancelRequest = Message<"etcdserverpb.WatchCancelRequest"> & {
+  /**
+   * @generated from field: int64 watch_id = 1;
+   */
+  watchId: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.WatchCancelRequest.
+ * Use `create(WatchCancelRequestSchema)` to create a new message.
+ */
+export declare const WatchCancelRequestSchema: GenMessage<WatchCancelRequest>;
+
+/**
+ * @generated from message etcdserverpb.WatchProgressRequest
+ */
+export declare type WatchProgressRequest = Message<"etcdserverpb.WatchProgressRequest"> & {
+};
+
+/**
+ * Describes the message etcdserverpb.WatchProgressRequest.
+ * Use `create(WatchProgressRequestSchema)` to create a new message.
+ */
+export declare const WatchProgressRequestSchema: GenMessage<WatchProgressRequest>;
+
+/**
+ * @generated from message etcdserverpb.WatchResponse
+ */
+export declare type WatchResponse = Message<"etcdserverpb.WatchResponse"> & {
+  /**
+   * @generated from field: etcdserverpb.ResponseHeader header = 1;
+   */
+  header?: ResponseHeader | undefined;
+
+  /**
+   * @generated from field: int64 watch_id = 2;
+   */
+  watchId: bigint;
+
+  /**
+   * @generated from field: bool created = 3;
+   */
+  created: boolean;
+
+  /**
+   * @generated from field: bool canceled = 4;
+   */
+  canceled: boolean;
+
+  /**
+   * @generated from field: int64 compact_revision = 5;
+   */
+  compactRevision: bigint;
+
+  /**
+   * @generated from field: string cancel_reason = 6;
+   */
+  cancelReason: string;
+
+  /**
+   * @generated from field: repeated etcdserverpb.Event events = 11;
+   */
+  events: Event[];
+};
+
+/**
+ * Describes the message etcdserverpb.WatchResponse.
+ * Use `create(WatchResponseSchema)` to create a new message.
+ */
+export declare const WatchResponseSchema: GenMessage<WatchResponse>;
+
+/**
  * @generated from service etcdserverpb.KV
  */
 export declare const KV: GenService<{
@@ -499,6 +679,20 @@ export declare const KV: GenService<{
     methodKind: "unary";
     input: typeof TxnRequestSchema;
     output: typeof TxnResponseSchema;
+  },
+}>;
+
+/**
+ * @generated from service etcdserverpb.Watch
+ */
+export declare const Watch: GenService<{
+  /**
+   * @generated from rpc etcdserverpb.Watch.Watch
+   */
+  watch: {
+    methodKind: "bidi_streaming";
+    input: typeof WatchRequestSchema;
+    output: typeof WatchResponseSchema;
   },
 }>;
 

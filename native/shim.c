@@ -1,0 +1,201 @@
+// What runtimes start as netplug and netplug-ipam. It hands its environment and standard input to the agent of the node
+// and prints the answer; when no agent takes the call, it becomes netplug-standalone beside it, which serves the call
+// alone. docs/decisions/2026-11-21-resident-agent.md says what passes over the socket.
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers on the socket are little-endian");
+enum { HELLO_MS = 1000, GRACE_MS = 5000, DEFAULT_SECONDS = 60, MOST_SECONDS = 3600 };
+enum { MOST_ENVIRONMENT = 1024 * 1024, MOST_INPUT = 4 * 1024 * 1024, MOST_OUTPUT = 16 * 1024 * 1024 };
+static const char SOCKET_PATH[] = "/run/netplug/cni.sock";
+static const char STANDALONE[] = "netplug-standalone";
+static const unsigned int NOEXEC_SEAL = 8; // MFD_NOEXEC_SEAL, which older headers lack
+
+// GONE: nobody, or nobody to talk to, is at the other end. LATE: the time is over.
+enum outcome { DONE, GONE, LATE };
+
+struct answer {
+  uint32_t status, stdout_length, stderr_length;
+  char *text;
+};
+
+// One byte more than is allowed, so that the standalone program finds its own limit exceeded and says so.
+static char input[MOST_INPUT + 1];
+static uint32_t input_length;
+static int input_has_ended;
+static char environment[MOST_ENVIRONMENT];
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// Seconds as the agent reads them; of anything else the agent will complain.
+static int64_t limit_ms(const char *text) {
+  double seconds = text != NULL && text[strspn(text, "0123456789.")] == '\0' ? strtod(text, NULL) : 0;
+  if (!(seconds > 0 && seconds <= MOST_SECONDS)) seconds = DEFAULT_SECONDS;
+  return (int64_t)(seconds * 1000) + GRACE_MS;
+}
+
+static enum outcome await(int fd, short events, int64_t deadline) {
+  for (;;) {
+    int64_t left = deadline - now_ms();
+    if (left <= 0) return LATE;
+    int ready = poll(&(struct pollfd){fd, events, 0}, 1, (int)left);
+    if (ready > 0) return DONE;
+    if (ready < 0 && errno != EINTR) return GONE;
+  }
+}
+
+// Receives (POLLIN) or sends (POLLOUT) all of it.
+static enum outcome move(int agent, short direction, void *bytes, size_t length, int64_t deadline) {
+  for (size_t at = 0; at < length;) {
+    enum outcome ready = await(agent, direction, deadline);
+    if (ready != DONE) return ready;
+    char *rest = (char *)bytes + at;
+    ssize_t moved = direction == POLLIN ? recv(agent, rest, length - at, 0)
+                                        : send(agent, rest, length - at, MSG_NOSIGNAL);
+    if (moved == 0 || (moved < 0 && errno != EAGAIN && errno != EINTR)) return GONE;
+    if (moved > 0) at += (size_t)moved;
+  }
+  return DONE;
+}
+
+// A connection to a process of root or of our own user, or -1.
+static int reach_agent(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (strlen(path) >= sizeof address.sun_path) return -1;
+  strcpy(address.sun_path, path);
+  int agent = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  struct ucred peer;
+  socklen_t length = sizeof peer;
+  if (agent < 0 || connect(agent, (struct sockaddr *)&address, sizeof address) != 0) return -1;
+  if (getsockopt(agent, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return -1;
+  return peer.uid == 0 || peer.uid == geteuid() ? agent : -1;
+}
+
+static int says_hello(int agent) {
+  char hello[4];
+  return move(agent, POLLIN, hello, sizeof hello, now_ms() + HELLO_MS) == DONE && memcmp(hello, "NPA1", 4) == 0;
+}
+
+static int pack_environment(uint32_t *length) {
+  for (char **entry = environ; *entry != NULL; entry++) {
+    size_t size = strlen(*entry) + 1;
+    if (size > sizeof environment - *length) return 0;
+    memcpy(environment + *length, *entry, size);
+    *length += (uint32_t)size;
+  }
+  return 1;
+}
+
+static enum outcome read_input(int64_t deadline) {
+  while (input_length < sizeof input) {
+    enum outcome ready = await(STDIN_FILENO, POLLIN, deadline);
+    if (ready != DONE) return ready;
+    ssize_t got = read(STDIN_FILENO, input + input_length, sizeof input - input_length);
+    input_has_ended = got == 0;
+    if (input_has_ended) return DONE;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return GONE;
+    if (got > 0) input_length += (uint32_t)got;
+  }
+  return GONE;
+}
+
+static enum outcome receive_answer(int agent, struct answer *answer, int64_t deadline) {
+  enum outcome outcome = move(agent, POLLIN, answer, 3 * sizeof(uint32_t), deadline);
+  if (outcome != DONE) return outcome;
+  if (answer->status > 255 || answer->stdout_length > MOST_OUTPUT || answer->stderr_length > MOST_OUTPUT) return GONE;
+  size_t length = (size_t)answer->stdout_length + answer->stderr_length;
+  answer->text = malloc(length + 1);
+  return answer->text == NULL ? GONE : move(agent, POLLIN, answer->text, length, deadline);
+}
+
+static enum outcome ask(int agent, uint32_t kind, struct answer *answer, int64_t deadline) {
+  uint32_t head[3] = {kind, 0, 0};
+  if (!says_hello(agent) || !pack_environment(&head[1])) return GONE;
+  enum outcome outcome = read_input(deadline - GRACE_MS);
+  head[2] = input_length;
+  if (outcome == DONE) outcome = move(agent, POLLOUT, head, sizeof head, deadline);
+  if (outcome == DONE) outcome = move(agent, POLLOUT, environment, head[1], deadline);
+  if (outcome == DONE) outcome = move(agent, POLLOUT, input, head[2], deadline);
+  return outcome == DONE ? receive_answer(agent, answer, deadline) : outcome;
+}
+
+static int print(int fd, const char *text, size_t length) {
+  while (length > 0) {
+    ssize_t put = write(fd, text, length);
+    if (put < 0 && errno != EAGAIN && errno != EINTR) return 0;
+    if (put < 0) poll(&(struct pollfd){fd, POLLOUT, 0}, 1, -1);
+    else text += put, length -= (size_t)put;
+  }
+  return 1;
+}
+
+// The error document of CNI, a "try again later"; for texts that need no escapes.
+static int fail(const char *message, const char *details) {
+  char document[PATH_MAX + 1024];
+  snprintf(document, sizeof document, "{\"cniVersion\": \"1.0.0\", \"code\": 11, \"msg\": \"%s\", \"details\": \"%s\"}\n",
+           message, details);
+  print(STDOUT_FILENO, document, strlen(document));
+  return 1;
+}
+
+// Lets the standalone program read from the start what was read here already.
+static int hand_back_input(void) {
+  if (input_length == 0) return 1;
+  int file = memfd_create("stdin", MFD_CLOEXEC | NOEXEC_SEAL);
+  if (file < 0 && errno == EINVAL) file = memfd_create("stdin", MFD_CLOEXEC);
+  return file >= 0 && print(file, input, input_length) && lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) == 0;
+}
+
+// Returns only when that fails.
+static int become_standalone(char *program) {
+  char path[PATH_MAX + sizeof STANDALONE] = "", message[PATH_MAX + 256];
+  if (readlink("/proc/self/exe", path, PATH_MAX - 1) > 0 && path[0] == '/') {
+    strcpy(strrchr(path, '/') + 1, STANDALONE);
+    if (hand_back_input()) execve(path, (char *[]){program, NULL}, environ);
+  }
+  for (char *at = path; *at != '\0'; at++)
+    if (iscntrl((unsigned char)*at) || *at == '"' || *at == '\\') *at = '?';
+  snprintf(message, sizeof message, "Cannot serve the call: no agent takes it, and '%s' cannot be executed: %s", path,
+           strerror(errno));
+  return fail(message, "hint: Run netplugctl install on this node, or start the agent; code: install/incomplete");
+}
+
+int main(int argc, char **argv) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) return 1;
+  int is_ipam = argc > 0 && strcmp(basename(argv[0]), "netplug-ipam") == 0;
+  const char *path = getenv("NETPLUG_SOCKET"), *command = getenv("CNI_COMMAND");
+  int64_t deadline = now_ms() + limit_ms(getenv("NETPLUG_CALL_TIMEOUT"));
+  if (path == NULL || path[0] == '\0') path = SOCKET_PATH;
+  int agent = command == NULL || command[0] == '\0' ? -1 : reach_agent(path);
+  struct answer answer;
+  enum outcome outcome = agent < 0 ? GONE : ask(agent, is_ipam ? 2 : 1, &answer, deadline);
+
+  if (outcome == GONE) return become_standalone(is_ipam ? "netplug-ipam" : "netplug");
+  if (outcome == LATE)
+    return fail(input_has_ended ? "Cannot finish the call: the agent did not answer before the time was up"
+                                : "Cannot finish the call: standard input did not end before the time was up",
+                "hint: Look for what is slow in the log; NETPLUG_CALL_TIMEOUT sets another limit; code: cni/deadline");
+  // Whoever reads no log any more gets the answer nevertheless.
+  signal(SIGPIPE, SIG_IGN);
+  print(STDERR_FILENO, answer.text + answer.stdout_length, answer.stderr_length);
+  return print(STDOUT_FILENO, answer.text, answer.stdout_length) ? (int)answer.status : 1;
+}

@@ -1,0 +1,78 @@
+// What the benchmark is to reach. Each goal is about one figure, which is a ratio within one run wherever it can be.
+import type { Figure } from './report.ts';
+
+export interface Goal {
+  /** `id` of the figure. */
+  readonly figure: string;
+  readonly text: string;
+  readonly limit: Limit;
+  /** None for a ratio or a count. */
+  readonly unit?: string;
+  /** Why it is missed and what was tried; goes into the table as long as it is. */
+  readonly missed?: string;
+}
+
+export type Limit = { readonly atMost: number } | { readonly atLeast: number };
+
+export type Verdict = 'met' | 'missed' | 'not measured';
+
+export interface Judged extends Goal {
+  readonly value: number | undefined;
+  readonly verdict: Verdict;
+}
+
+export const GOALS: readonly Goal[] = [
+  { figure: 'ADD.p50.agent', text: 'ADD p50, agent / ptp', limit: { atMost: 0.5 } },
+  { figure: 'ADD.p99.agent', text: 'ADD p99, agent / ptp', limit: { atMost: 1 } },
+  { figure: 'DEL.p50.agent', text: 'DEL p50, agent / ptp', limit: { atMost: 1.1 } },
+  { figure: 'occupancy.agent', text: 'ADD with 10 000 addresses taken / empty', limit: { atMost: 1.2 } },
+  {
+    figure: 'burst.ADD.agent',
+    text: 'burst, rate of ADDs, agent / ptp',
+    limit: { atLeast: 3 },
+    missed:
+      'two cores are busy: a pod costs the kernel and the shim some 3 ms of CPU, more than a third of what ptp costs in all; decoding configurations once, fewer netlink requests and one write for many pods were tried and are in',
+  },
+  {
+    figure: 'burst.DEL.agent',
+    text: 'burst, rate of DELs, agent / ptp',
+    limit: { atLeast: 5 },
+    missed: 'two cores are busy, and RTM_DELLINK sleeps once per group; groups are in',
+  },
+  { figure: 'claims.agent', text: '64 processes on one block, rate / naive', limit: { atLeast: 20 } },
+  { figure: 'first-blocks.conflicts', text: '1000 nodes, conflicts per claim', limit: { atMost: 0.1 } },
+  { figure: 'first-blocks.writes', text: '1000 nodes, writes per new block', limit: { atMost: 3 } },
+  { figure: 'requests.kv.agent', text: 'requests per pod on kv', limit: { atMost: 4 } },
+  { figure: 'awaited.kv.agent', text: 'calls held up by a silent kv', limit: { atMost: 0 } },
+  { figure: 'requests.orch.agent', text: 'requests per pod on orch', limit: { atMost: 4 } },
+  { figure: 'awaited.orch.agent', text: 'calls held up by a silent orch', limit: { atMost: 0 } },
+  { figure: 'sandbox.agent', text: 'RunPodSandbox less host network, agent / ptp', limit: { atMost: 0.5 } },
+  {
+    figure: 'status.cpu.agent',
+    text: 'CPU per STATUS',
+    limit: { atMost: 1 },
+    unit: 'ms',
+    missed: 'starting the shim costs more than half of it; memory answers the rest',
+  },
+  { figure: 'footprint.rss', text: 'memory of the agent at 10 000 addresses', limit: { atMost: 120 }, unit: 'MB' },
+  {
+    figure: 'footprint.idle',
+    text: 'CPU of the idle agent',
+    limit: { atMost: 0.2 },
+    unit: '% of a core',
+    missed: 'reading and collecting 10 000 addresses is still in the first half minute; a node with few pods is below',
+  },
+];
+
+export function judge(goals: readonly Goal[], figures: readonly Figure[]): Judged[] {
+  return goals.map((goal) => {
+    const value = figures.find(({ id }) => id === goal.figure)?.value;
+    if (value === undefined) return { ...goal, value, verdict: 'not measured' };
+    return { ...goal, value, verdict: isWithin(value, goal.limit) ? 'met' : 'missed' };
+  });
+}
+
+/** A value that is no number is within no limit. */
+function isWithin(value: number, limit: Limit): boolean {
+  return 'atMost' in limit ? value <= limit.atMost : value >= limit.atLeast;
+}

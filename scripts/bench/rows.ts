@@ -1,0 +1,47 @@
+// The parts of the benchmark by the names they are chosen with.
+import type { MeasureRow } from './report.ts';
+import { measureAttach } from './rows/attach.ts';
+import { measureBurst } from './rows/burst.ts';
+import { measureClaims } from './rows/claims.ts';
+import { measureConcurrency } from './rows/concurrency.ts';
+import { measureFirstBlocks } from './rows/first-blocks.ts';
+import { measureFootprint } from './rows/footprint.ts';
+import { measureOccupancy } from './rows/occupancy.ts';
+import { measureRequestsOnKv } from './rows/requests-kv.ts';
+import { measureRequestsOnOrch } from './rows/requests-orch.ts';
+import { measureSandbox } from './rows/sandbox.ts';
+import { measureStatus } from './rows/status.ts';
+
+export const ROWS: Readonly<Record<string, MeasureRow>> = {
+  attach: measureAttach,
+  occupancy: measureOccupancy,
+  burst: measureBurst,
+  concurrency: measureConcurrency,
+  claims: measureClaims,
+  'first-blocks': measureFirstBlocks,
+  'requests-kv': measureRequestsOnKv,
+  'requests-orch': measureRequestsOnOrch,
+  sandbox: measureSandbox,
+  status: measureStatus,
+  footprint: measureFootprint,
+};
+
+/** ADD and DEL are measured together. */
+const ALIASES: Readonly<Record<string, string>> = { add: 'attach', del: 'attach' };
+
+/** All of them unless some are named. */
+export function chooseRows(names: string | undefined): string[] {
+  const chosen = list(names).map((name) => ALIASES[name] ?? name);
+  for (const name of chosen)
+    if (!(name in ROWS)) throw new Error(refusal('row', name, [...Object.keys(ROWS), 'add', 'del']));
+  return chosen.length === 0 ? Object.keys(ROWS) : [...new Set(chosen)];
+}
+
+/** Names between commas; none for an empty text. */
+export function list(text: string | undefined): string[] {
+  return (text ?? '').split(',').flatMap((name) => (name.trim() === '' ? [] : [name.trim()]));
+}
+
+export function refusal(kind: string, name: string, known: readonly string[]): string {
+  return `no ${kind} is named "${name}" (there are ${known.join(', ')})`;
+}

@@ -1,0 +1,31 @@
+// ADD and DEL as whole processes, one at a time.
+import { openArena } from '../arena.ts';
+import { attachInTurns, PER_TURN } from '../attach-rounds.ts';
+import { type Figure, type MeasureRow, ratio } from '../report.ts';
+
+export const measureAttach: MeasureRow = async ({ samples, contestants }) => {
+  await using arena = await openArena({ contestants, namespaces: PER_TURN });
+  const attached = await attachInTurns(arena, samples);
+  const verbs = ['ADD', 'DEL'] as const;
+  const ptp = attached.get('ptp');
+  const figures = [...attached].flatMap(([name, own]) =>
+    name === 'ptp'
+      ? []
+      : verbs.flatMap((verb): Figure[] => [
+          ...ratio(
+            { id: `${verb}.p50.${name}`, what: `${verb} p50, ${name} / ptp` },
+            own[verb].p50Ms,
+            ptp?.[verb].p50Ms,
+          ),
+          ...ratio(
+            { id: `${verb}.p99.${name}`, what: `${verb} p99, ${name} / ptp` },
+            own[verb].p99Ms,
+            ptp?.[verb].p99Ms,
+          ),
+        ]),
+  );
+  const latencies = verbs.flatMap((verb) =>
+    [...attached].map(([contestant, own]) => ({ what: verb, contestant, ...own[verb] })),
+  );
+  return { latencies, figures };
+};

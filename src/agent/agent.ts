@@ -1,0 +1,180 @@
+import type { Clock } from '../base/clock.ts';
+import { NetplugError, toNetplugError } from '../base/errors.ts';
+import { failureFacts } from '../cni/error-output.ts';
+import type { Log } from '../base/log.ts';
+import type { Random } from '../base/random.ts';
+import type { Store } from '../datastore/store.ts';
+import type { HealthServer } from './health-server.ts';
+import type { NodeName } from '../model/names.ts';
+import type { Datastore } from '../netconf/connection.ts';
+import { askAgent } from './ask-agent.ts';
+import { CallServer } from './call-server.ts';
+import type { ServeCall } from './conversation.ts';
+import { registerName, registerNode } from './register-node.ts';
+import type { ResidentNodes } from './resident-nodes.ts';
+import type { CallAnswer } from './wire.ts';
+
+/** A predecessor ends its calls first, and those may take a minute. */
+const HANDOVER_MS = 90_000;
+const LOCK_PERIOD_MS = 10;
+/** For what is under way when the agent is asked to end. */
+const CALLS_MS = 20_000;
+const DRAIN_MS = 5000;
+const PROOF_MS = 10_000;
+const READY_MS = 10_000;
+const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
+
+export interface AgentPorts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly nodes: ResidentNodes;
+  readonly openStore: (datastore: Datastore) => Store;
+  /** Serves one call of a runtime. */
+  readonly serveCall: ServeCall;
+  /** Answers a question for the last calls with JSON. @throws cni/input-undecodable */
+  readonly showCalls: (question: string) => string;
+  readonly onCount: (inFlight: number) => void;
+  /** Told how long it took, in milliseconds, to become the node's one agent. */
+  readonly onLockWait: (ms: number) => void;
+  /** @throws agent/health-failed */
+  readonly startHealth: () => Promise<HealthServer | undefined>;
+  /** Makes this process the node's one agent; false while another is. */
+  readonly tryBecomeOnly: () => boolean;
+}
+
+export interface AgentSettings {
+  readonly node: NodeName;
+  readonly datastore: Datastore;
+  readonly socketPath: string;
+  /** File with the node's name. */
+  readonly namePath: string;
+}
+
+/**
+ * Serves the node's calls until the signal ends it. When another agent serves them already, it proves first that it can
+ * reach the datastore and then takes over, call by call: those that come wait here until the other one is through.
+ * @throws agent/socket-unusable, agent/not-alone, store/* when it cannot take over what works
+ */
+export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
+  const { clock, log, nodes } = ports;
+  const { node, datastore, socketPath } = settings;
+  const ending = new AbortController();
+  stop.addEventListener('abort', () => ending.abort(), { once: true });
+  const server = new CallServer({
+    clock,
+    log,
+    onCount: ports.onCount,
+    serve: async (request, gone) => {
+      if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
+      if (request.kind !== 'take-over') return ports.serveCall(request, gone);
+      log.info('another agent takes over');
+      void server.replaced(clock).then(() => ending.abort());
+      return { status: 0, stdout: '', stderr: '' };
+    },
+  });
+  await server.listen(socketPath);
+  try {
+    const startMs = clock.monotonic();
+    if (ports.tryBecomeOnly()) await server.publish();
+    else await takeOver(ports, settings, { server, signal: ending.signal });
+    ports.onLockWait(clock.monotonic() - startMs);
+    await registerName(settings.namePath, node);
+    await nodes.get(datastore).opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    server.start();
+    void endWhenDisplaced(server, { log, ending });
+    await using _health = await startHealth(ports);
+    log.info('agent serves', { node, socket: socketPath });
+    await Promise.all([ended(ending.signal), keepRegistered(ports, settings, ending.signal)]);
+  } finally {
+    log.info('agent ends');
+    await server.stop(CALLS_MS);
+    await nodes.drain(AbortSignal.timeout(DRAIN_MS));
+    await nodes[Symbol.asyncDispose]();
+  }
+}
+
+/** An agent that hung while another took over was not told. */
+async function endWhenDisplaced(
+  server: CallServer,
+  { log, ending }: { readonly log: Log; readonly ending: AbortController },
+): Promise<void> {
+  await server.displaced(ending.signal).catch(() => undefined);
+  if (ending.signal.aborted) return;
+  log.warning('nobody reaches this agent any more: its socket is gone or another agent has put its own there');
+  ending.abort();
+}
+
+/** Calls matter more than being looked at: an agent without its endpoint goes on, and says so. */
+async function startHealth({ startHealth: start, log }: AgentPorts): Promise<HealthServer | AsyncDisposable> {
+  try {
+    return (await start()) ?? NOTHING;
+  } catch (cause) {
+    log.error('no health endpoint', failureFacts(cause));
+    return NOTHING;
+  }
+}
+
+function showCalls(ports: AgentPorts, question: string): CallAnswer {
+  try {
+    return { status: 0, stdout: ports.showCalls(question), stderr: '' };
+  } catch (cause) {
+    return { status: 1, stdout: '', stderr: toNetplugError(cause).message };
+  }
+}
+
+async function takeOver(
+  { clock, log, openStore, tryBecomeOnly }: AgentPorts,
+  { node, datastore, socketPath }: AgentSettings,
+  { server, signal }: { readonly server: CallServer; readonly signal: AbortSignal },
+): Promise<void> {
+  {
+    await using proof = openStore(datastore);
+    await proof.readNodeView(node, undefined, AbortSignal.any([signal, AbortSignal.timeout(PROOF_MS)]));
+  }
+  const asked = askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
+    (cause: unknown) => {
+      log.warning('the other agent does not answer', {
+        reason: cause instanceof Error ? cause.message : String(cause),
+      });
+    },
+  );
+  await asked;
+  await server.publish();
+  const untilMs = clock.monotonic() + HANDOVER_MS;
+  while (!tryBecomeOnly()) {
+    if (clock.monotonic() > untilMs) throw notAlone(node);
+    await clock.sleep(LOCK_PERIOD_MS, signal);
+  }
+}
+
+/** Registers the node as soon as the datastore lets it, and again should somebody delete it. */
+async function keepRegistered(
+  { clock, log, nodes }: AgentPorts,
+  { node, datastore }: AgentSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  // The orchestrator keeps its own nodes.
+  if (datastore.type === 'orch') return;
+  for (let pauseMs = 1000; !signal.aborted;) {
+    try {
+      await registerNode(nodes.get(datastore).inner, node, signal);
+      pauseMs = 60_000;
+    } catch (cause) {
+      if (signal.aborted) return;
+      log.debug('node is not registered yet', { reason: cause instanceof Error ? cause.message : String(cause) });
+    }
+    await clock.sleep(pauseMs, signal).catch(() => undefined);
+  }
+}
+
+async function ended(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+function notAlone(node: NodeName): NetplugError {
+  return new NetplugError('agent/not-alone', `Cannot serve node "${node}": another agent does and does not end`, {
+    hint: 'Stop the other netplug-agent of this node, or kill it; what it leaves behind is recovered',
+  });
+}

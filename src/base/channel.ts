@@ -1,0 +1,48 @@
+/**
+ * A queue of any length between those who push and one who listens. `close` and `fail` end it at once: what still waits
+ * is forgotten, and a push after that too.
+ */
+export class Channel<T> implements AsyncIterable<T> {
+  #waiting: T[] = [];
+  #end: { readonly failure?: unknown } | undefined;
+  #wake: (() => void) | undefined;
+
+  push(item: T): void {
+    if (this.#end !== undefined) return;
+    this.#waiting.push(item);
+    this.#wake?.();
+  }
+
+  close(): void {
+    this.#finish({});
+  }
+
+  /** The listener is thrown this. */
+  fail(failure: unknown): void {
+    this.#finish({ failure });
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T> {
+    for (;;) {
+      if (this.#end !== undefined) {
+        if ('failure' in this.#end) throw this.#end.failure;
+        return;
+      }
+      const items = this.#waiting;
+      this.#waiting = [];
+      for (const item of items) {
+        if (this.#end !== undefined) break;
+        yield item;
+      }
+      if (this.#waiting.length === 0 && this.#end === undefined) {
+        await new Promise<void>((resolve) => (this.#wake = resolve));
+      }
+    }
+  }
+
+  #finish(end: { readonly failure?: unknown }): void {
+    this.#end ??= end;
+    this.#waiting = [];
+    this.#wake?.();
+  }
+}

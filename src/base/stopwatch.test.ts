@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { virtualClock } from './clock.ts';
+import { Stopwatch } from './stopwatch.ts';
+
+const never = new AbortController().signal;
+
+describe('stopwatch', () => {
+  it('gives what lies between awaited phases to the step of the own work', async () => {
+    const clock = virtualClock();
+    const watch = new Stopwatch(clock, 'decode');
+    await clock.sleep(1, never);
+    await watch.time('store', async () => clock.sleep(5, never));
+    await clock.sleep(2, never);
+    watch.enter('answer');
+    await clock.sleep(1, never);
+    expect(watch.stop()).toEqual({
+      totalMs: 9,
+      phases: [
+        { name: 'decode', startMs: 0, durationMs: 1, isFailed: false },
+        { name: 'store', startMs: 1, durationMs: 5, isFailed: false },
+        { name: 'decode', startMs: 6, durationMs: 2, isFailed: false },
+        { name: 'answer', startMs: 8, durationMs: 1, isFailed: false },
+      ],
+    });
+    expect(watch.facts()).toEqual({ decodeMs: 3, storeMs: 5, answerMs: 1, totalMs: 9 });
+  });
+
+  it('times what is awaited at once side by side, without own work in between', async () => {
+    const clock = virtualClock();
+    const watch = new Stopwatch(clock, 'plan');
+    const [ended, end] = gate();
+    const kernel = watch.time('kernel', async () => ended);
+    await watch.time('store', async () => clock.sleep(3, never));
+    await clock.sleep(4, never);
+    end();
+    await kernel;
+    expect(watch.stop().phases.map(({ name, startMs, durationMs }) => [name, startMs, durationMs])).toEqual([
+      ['kernel', 0, 7],
+      ['store', 0, 3],
+    ]);
+  });
+
+  it('knows in which phase a failure began, whatever was done to clean up after it', async () => {
+    const watch = new Stopwatch(virtualClock(), 'plan');
+    const away = new Error('away');
+    await expect(watch.time('store', async () => Promise.reject(away))).rejects.toBe(away);
+    await expect(watch.time('kernel', async () => Promise.reject(away))).rejects.toBe(away);
+    await watch.time('delegate', async () => Promise.resolve());
+    expect(watch.phaseOf(away)).toBe('store');
+    expect(watch.phaseOf(new Error('away'))).toBeUndefined();
+    expect(watch.stop().phases).toMatchObject([
+      { name: 'store', isFailed: true },
+      { name: 'kernel', isFailed: true },
+      { name: 'delegate', isFailed: false },
+    ]);
+  });
+});
+
+function gate(): [Promise<void>, () => void] {
+  let open = (): void => undefined;
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return [
+    opened,
+    () => {
+      open();
+    },
+  ];
+}

@@ -1,0 +1,126 @@
+import { constants, mkdirSync, openSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { runAgent as serveNode } from '../agent/agent.ts';
+import { callHistory } from '../agent/call-history.ts';
+import { readHealthAddress, startHealthServer } from '../agent/health-server.ts';
+import { createMetrics } from '../agent/metrics.ts';
+import { ResidentNodes } from '../agent/resident-nodes.ts';
+import { systemClock } from '../base/clock.ts';
+import { NetplugError } from '../base/errors.ts';
+import { systemRandom } from '../base/random.ts';
+import { readConnection } from '../cli/connection.ts';
+import { reportError } from '../cli/report-error.ts';
+import { tryLockFile } from '../dataplane/linux/file-lock.ts';
+import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import type { NodeName } from '../model/names.ts';
+import { STOCK_FLOOR } from '../resident/stock.ts';
+import { attachedIn } from './attached.ts';
+import { interruptions } from './interruptions.ts';
+import { openLog } from './open-log.ts';
+import { openStoreIn } from './open-store.ts';
+import { stateDir } from './registered-name.ts';
+import { residentOrch } from './resident-orch.ts';
+import { residentTraces } from './resident-traces.ts';
+import { serveCallIn } from './serve-call.ts';
+import { journalFolder } from './settle-leftovers.ts';
+
+export const DEFAULT_SOCKET = '/run/netplug/cni.sock';
+const LOG = { level: 'INFO', filePath: undefined, fileMaxSizeMb: 100, fileMaxAgeDays: 30, fileMaxCount: 10 } as const;
+
+/** Runs the agent of the node until it is told to end or another one takes over. */
+export async function runAgent(): Promise<void> {
+  try {
+    await run(process.env);
+    process.exitCode = 0;
+  } catch (cause) {
+    const stderr = (text: string): void => void process.stderr.write(text);
+    process.exitCode = reportError({ stderr }, cause);
+  }
+}
+
+async function run(env: NodeJS.ProcessEnv): Promise<void> {
+  const log = openLog(LOG);
+  const node = nodeNameIn(env);
+  const { datastore, warnings } = await readConnection({ config: undefined, env });
+  for (const warning of warnings) log.warning('configuration', { warning });
+  const address = readHealthAddress(env['NETPLUG_HEALTH_ADDRESS']);
+  const stockFloor = stockFloorIn(env);
+
+  mkdirSync(stateDir(env), { recursive: true });
+  const lock = openSync(join(stateDir(env), 'agent.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
+  const base = { clock: systemClock, random: systemRandom, log };
+  const openStore = openStoreIn(env);
+  const history = callHistory();
+  using metrics = createMetrics(() => nodes.standing());
+  await using traces = residentTraces(env, log);
+  await using orch = residentOrch(node, env, log);
+  const nodes = new ResidentNodes(
+    openStore,
+    {
+      ...base,
+      place: { folder: journalFolder(env), tryLock: tryLockFile },
+      listAttached: attachedIn(linuxKernel()),
+      onJournalWait: metrics.observeJournalSync,
+      onPublished: metrics.observePublicationWait,
+    },
+    { node, stockFloor },
+  );
+  const serveCall = serveCallIn({
+    node,
+    nodes,
+    env,
+    openOrch: orch.open,
+    onLockWait: (ms) => metrics.observeLockWait('container', ms),
+    onServed: (record) => {
+      history.add(record);
+      metrics.observeCall(record);
+      traces.add(record);
+    },
+  });
+  await serveNode(
+    {
+      ...base,
+      nodes,
+      openStore,
+      serveCall,
+      showCalls: history.answer,
+      onCount: metrics.setCallsInFlight,
+      onLockWait: (ms) => metrics.observeLockWait('agent', ms),
+      tryBecomeOnly: () => tryLockFile(lock),
+      startHealth: async () =>
+        address === undefined
+          ? undefined
+          : startHealthServer(address, { notReady: () => nodes.problems(), metrics, log }),
+    },
+    {
+      node,
+      datastore,
+      socketPath: env['NETPLUG_SOCKET'] ?? DEFAULT_SOCKET,
+      namePath: join(stateDir(env), 'nodename'),
+    },
+    interruptions(),
+  );
+}
+
+/** @throws cni/env-invalid */
+function nodeNameIn(env: NodeJS.ProcessEnv): NodeName {
+  const name = env['NODENAME'] ?? hostname();
+  if (/^[^\s/]+$/.test(name)) return name as NodeName; // checked here and nowhere else
+  throw new NetplugError('cni/env-invalid', `Cannot serve a node: NODENAME is ${JSON.stringify(name)}`, {
+    hint: 'Set it to the name of the node as the orchestrator has it, or leave it out for the host name',
+  });
+}
+
+/** @throws cni/env-invalid */
+function stockFloorIn(env: NodeJS.ProcessEnv): number {
+  const text = env['NETPLUG_STOCK'] ?? String(STOCK_FLOOR);
+  if (/^\d{1,4}$/.test(text) && Number(text) <= 1024) return Number(text);
+  throw new NetplugError(
+    'cni/env-invalid',
+    `Cannot keep a stock of addresses: NETPLUG_STOCK is ${JSON.stringify(text)}`,
+    {
+      hint: 'Set it to a number from 0 to 1024, or leave it out',
+    },
+  );
+}

@@ -1,0 +1,11 @@
+import type { Kernel } from '../dataplane/kernel.ts';
+
+/** Which attachments have a link, as `<containerId>/<ifName>`. */
+export function attachedIn(kernel: Kernel): () => ReadonlySet<string> {
+  return () =>
+    new Set(
+      kernel
+        .listHostLinks()
+        .flatMap(({ owner }) => (owner === undefined ? [] : `${owner.containerId}/${owner.ifName}`)),
+    );
+}

@@ -1,0 +1,37 @@
+import { systemClock } from '../base/clock.ts';
+import type { Served } from '../cni/run-plugin.ts';
+import { isTraced } from '../telemetry/is-traced.ts';
+
+const LIMIT_MS = 1000;
+
+/** Exports a call whose answer has been written, if it is to be traced; takes at most a second, and never throws. */
+export async function exportTrace(
+  { record, log }: Pick<Served, 'record' | 'log'>,
+  env: NodeJS.ProcessEnv,
+): Promise<void> {
+  if (!isTraced(record, env)) return;
+  const onProblem = (reason: string): void => {
+    log.warning('trace not exported', { reason });
+  };
+  const send = async (): Promise<'sent'> => {
+    const { openTraceExport } = await import('../telemetry/trace-export.ts');
+    const traces = openTraceExport({ timeoutMs: LIMIT_MS, onProblem });
+    traces.add(record);
+    await traces.close();
+    return 'sent';
+  };
+  const limit = new AbortController();
+  const overrun = systemClock.sleep(LIMIT_MS, limit.signal).then(
+    () => 'overrun' as const,
+    () => 'sent' as const,
+  );
+  const outcome = await Promise.race([send(), overrun]).catch((cause: unknown) => {
+    onProblem(cause instanceof Error ? cause.message : String(cause));
+    return 'sent' as const;
+  });
+  limit.abort();
+  if (outcome === 'sent') return;
+  onProblem(`the ${String(LIMIT_MS)} ms for it are over`);
+  // A receiver's name that is being looked up cannot be called off and would keep the runtime waiting.
+  process.exit();
+}

@@ -1,0 +1,42 @@
+import { systemClock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import type { OrchReader } from '../cni/orch-reader.ts';
+import type { OrchSettings } from '../netconf/connection.ts';
+import { OrchApi } from '../orch-api/orch-api.ts';
+import { PodWatcher } from '../orch-api/pod-watcher.ts';
+import { accessOf, orchReader } from './open-orch.ts';
+
+export interface ResidentOrch extends AsyncDisposable {
+  /** The reader for these settings, which stays open when a call is done with it. */
+  readonly open: (settings: OrchSettings) => OrchReader & AsyncDisposable;
+}
+
+/** Connections to APIs of orchestrators that outlive a call, each with the pods of the node in memory. */
+export function residentOrch(node: string, env: NodeJS.ProcessEnv, log: Log): ResidentOrch {
+  const stop = new AbortController();
+  const opened = new Map<string, { readonly api: OrchApi; readonly pods: PodWatcher; readonly ended: Promise<void> }>();
+  const connect = (settings: OrchSettings): { readonly api: OrchApi; readonly pods: PodWatcher } => {
+    const key = JSON.stringify([settings.orchconfig, settings.apiRoot]);
+    const known = opened.get(key);
+    if (known !== undefined) return known;
+    const api = new OrchApi(accessOf(settings, env), { env });
+    const pods = new PodWatcher(node, { api, clock: systemClock, log });
+    const connection = { api, pods, ended: pods.run(stop.signal) };
+    opened.set(key, connection);
+    return connection;
+  };
+  return {
+    open: (settings) => ({
+      ...orchReader(() => connect(settings).api),
+      readPod: async (pod, signal) => connect(settings).pods.readPod(pod, signal),
+      [Symbol.asyncDispose]: async () => Promise.resolve(),
+    }),
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      for (const { api, ended } of opened.values()) {
+        await ended;
+        await api[Symbol.asyncDispose]();
+      }
+    },
+  };
+}

@@ -1,0 +1,83 @@
+import { hostname } from 'node:os';
+import { DecodedNetconfs } from '../agent/decoded-netconfs.ts';
+import type { ServeCall } from '../agent/conversation.ts';
+import { OneAtATime } from '../agent/one-at-a-time.ts';
+import type { ResidentNodes } from '../agent/resident-nodes.ts';
+import { StderrLines } from '../agent/stderr-lines.ts';
+import { systemClock } from '../base/clock.ts';
+import { systemRandom } from '../base/random.ts';
+import { Turns } from '../base/turns.ts';
+import type { CallRecord } from '../cni/call-record.ts';
+import type { OrchReader } from '../cni/orch-reader.ts';
+import { probeHttp } from '../cni/probe-http.ts';
+import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
+import type { Kernel } from '../dataplane/kernel.ts';
+import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import type { NodeName } from '../model/names.ts';
+import type { OrchSettings } from '../netconf/connection.ts';
+import { callStore } from '../resident/call-store.ts';
+import { execDelegateIn } from './exec-delegate.ts';
+import { openLog } from './open-log.ts';
+import { isCutOff, openPluginStoreIn } from './open-store.ts';
+import { readPluginListIn } from './read-plugin-list.ts';
+
+export interface ResidentWorld {
+  readonly node: NodeName;
+  readonly nodes: ResidentNodes;
+  readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
+  readonly onServed: (record: CallRecord) => void;
+  /** Told how long a call waited, in milliseconds, for an earlier one of the same container. */
+  readonly onLockWait: (ms: number) => void;
+  /** The environment of the agent itself. */
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/** Serves calls as the standalone program does, with what stays between them: stores, connections, the kernel. */
+export function serveCallIn({ node, nodes, openOrch, onServed, onLockWait, env: own }: ResidentWorld): ServeCall {
+  const kernels = { own: linuxKernel({ allowOwnNetns: true }), others: linuxKernel() };
+  const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
+    allowOwnNetns ? kernels.own : kernels.others;
+  // One sync of the journal, or one write, lets many calls go on at once.
+  const turns = new Turns();
+  const openStore: Surroundings['openStore'] = (datastore, watch) =>
+    isCutOff(datastore)
+      ? openPluginStoreIn(own)(datastore)
+      : callStore(nodes.get(datastore), async (phase, work) =>
+          watch.time(phase, async () => {
+            const done = await work();
+            await turns.next();
+            return done;
+          }),
+        );
+  const netconfs = new DecodedNetconfs();
+  const serve: ServeCall = async ({ kind, env, stdin }, gone) => {
+    await turns.next();
+    const stderr = new StderrLines();
+    const { stdout, status, record } = await runPlugin(kind === 'netplug-ipam' ? 'netplug-ipam' : 'netplug', {
+      env,
+      hostname: hostname(),
+      clock: systemClock,
+      random: systemRandom,
+      probeGate: probeHttp,
+      interrupted: gone,
+      readStdin: async () => Promise.resolve(stdin),
+      decodeNetconf: (raw, from) => netconfs.decode(raw, from),
+      readRegisteredName: () => node,
+      openStore,
+      openOrch,
+      readPluginList: readPluginListIn(env),
+      openKernel,
+      openLog: (settings) => openLog(settings, stderr.write),
+      // The agent itself has recovered what others left before it served anybody.
+      settleLeftovers: async () => Promise.resolve(),
+      execDelegateFor: execDelegateIn(env, stderr.write),
+    });
+    onServed(record);
+    return { status, stdout, stderr: stderr.text };
+  };
+  const order = new OneAtATime(systemClock.monotonic, onLockWait);
+  return async (request, gone) => {
+    const { CNI_CONTAINERID: container = '' } = request.env;
+    return container === '' ? serve(request, gone) : order.run(container, async () => serve(request, gone));
+  };
+}

@@ -1,0 +1,64 @@
+import { Channel } from '../../base/channel.ts';
+import type { EtcdClient } from './etcd-client.ts';
+import type { WatchInit } from './follow-stream.ts';
+import { type Event, Event_EventType, type WatchResponse } from './gen/etcd_pb.js';
+import type { KeyRange } from './keys.ts';
+import { bytesOf, rangeOf } from './requests.ts';
+import { errorOf, judgeText } from './translate-error.ts';
+
+/** Changes of one followed range at one revision or several, in their order. */
+export interface Batch<T> {
+  readonly topic: T;
+  readonly events: readonly Event[];
+}
+
+/** Several ranges followed over one stream, each under a topic. */
+export class EtcdWatch<T> {
+  readonly #client: EtcdClient;
+  readonly #requests = new Channel<WatchInit>();
+  readonly #topics = new Map<bigint, T>();
+  #lastId = 0n;
+
+  constructor(client: EtcdClient) {
+    this.#client = client;
+  }
+
+  /** Follows one key or a range of keys from the revision after `after` on; returns what `leave` takes. */
+  follow(topic: T, keys: string | KeyRange, after: bigint): bigint {
+    this.#lastId += 1n;
+    this.#topics.set(this.#lastId, topic);
+    const range = typeof keys === 'string' ? { key: bytesOf(keys) } : rangeOf(keys);
+    const value = { ...range, startRevision: after + 1n, watchId: this.#lastId };
+    this.#requests.push({ requestUnion: { case: 'createRequest', value } });
+    return this.#lastId;
+  }
+
+  leave(id: bigint): void {
+    if (!this.#topics.delete(id)) return;
+    this.#requests.push({ requestUnion: { case: 'cancelRequest', value: { watchId: id } } });
+  }
+
+  /** What happens, until it throws: store/unavailable also when etcd has forgotten the revision to begin at. */
+  async *batches(signal: AbortSignal): AsyncGenerator<Batch<T>> {
+    try {
+      for await (const response of this.#client.watch(this.#requests, signal)) {
+        const topic = this.#topics.get(response.watchId);
+        // What was left may still be talked about.
+        if (topic === undefined) continue;
+        if (response.canceled) throw lost(response);
+        if (response.events.length > 0) yield { topic, events: response.events };
+      }
+    } finally {
+      this.#requests.close();
+    }
+  }
+}
+
+export function isPut({ type }: Event): boolean {
+  return type === Event_EventType.PUT;
+}
+
+function lost({ compactRevision, cancelReason }: WatchResponse): Error {
+  const compacted = `the history that the watch needs is compacted up to revision ${String(compactRevision)}`;
+  return errorOf(judgeText(compactRevision > 0n ? compacted : cancelReason), 'for a watch');
+}

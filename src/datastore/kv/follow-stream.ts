@@ -1,0 +1,58 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { Client } from '@connectrpc/connect';
+import type { Channel } from '../../base/channel.ts';
+import { repeat } from '../../base/clock.ts';
+import { outOfTime } from '../../base/out-of-time.ts';
+import type { Watch, WatchRequestSchema, WatchResponse } from './gen/etcd_pb.js';
+import type { Http2Connection } from './http2-connection.ts';
+import { errorOf, judge } from './translate-error.ts';
+
+export type WatchInit = MessageInitShape<typeof WatchRequestSchema>;
+
+/** Where a stream goes. */
+export interface WatchEnd {
+  readonly origin: string;
+  readonly connection: Http2Connection;
+  readonly watch: Client<typeof Watch>;
+}
+
+/** A member that lost its leader hears of no change any more: it shall end the stream then. */
+const HEADERS = { hasleader: 'true' };
+
+/**
+ * The answers to what is sent on a stream of watches. The server is asked for a word while it has none of its own; a
+ * caller that takes its time between two answers is not held against it.
+ * @throws store/unavailable, store/refused
+ */
+export async function* followStream(
+  { origin, connection, watch }: WatchEnd,
+  { requests, silenceMs, signal }: { requests: Channel<WatchInit>; silenceMs: number; signal: AbortSignal },
+): AsyncGenerator<WatchResponse> {
+  const over = new AbortController();
+  const either = AbortSignal.any([signal, over.signal]);
+  let waitingSince = performance.now();
+  repeat(
+    () => {
+      requests.push({ requestUnion: { case: 'progressRequest', value: {} } });
+      if (performance.now() - waitingSince >= silenceMs) over.abort();
+    },
+    silenceMs / 3,
+    either,
+  );
+  try {
+    for await (const response of watch.watch(requests, { signal: either, headers: HEADERS })) {
+      waitingSince = Number.POSITIVE_INFINITY;
+      yield response;
+      waitingSince = performance.now();
+    }
+  } catch (error) {
+    if (signal.aborted) throw outOfTime(signal, `watching ${origin}`);
+    const isSilent = over.signal.aborted;
+    if (isSilent) connection.suspect();
+    const cause = isSilent ? new Error(`nothing heard for ${String(silenceMs)} ms`, { cause: error }) : error;
+    throw errorOf(judge(cause), `at ${origin}`, cause);
+  } finally {
+    over.abort();
+  }
+  throw errorOf({ code: 'store/unavailable', reason: 'it ended the watch' }, `at ${origin}`);
+}

@@ -1,0 +1,62 @@
+import type { ApiObject } from '../../orch-api/objects.ts';
+import type { ListOptions } from '../../orch-api/orch-api.ts';
+import type { Collection } from '../../orch-api/paths.ts';
+import type { WatchEvent } from '../../orch-api/watch.ts';
+import type { NodeChange } from '../store.ts';
+
+/** One watch, and what its objects mean. An object may hold several records, each with a name of its own, or none. */
+export interface Source {
+  readonly collection: Collection;
+  readonly options: ListOptions;
+  readonly namesIn: (object: ApiObject) => readonly string[];
+  /** Takes what one record of an object says now; without an object, the record is gone. */
+  readonly take: (name: string, object: ApiObject | undefined) => readonly NodeChange[];
+  /** What follows from one event as a whole. */
+  readonly settle?: () => readonly NodeChange[];
+}
+
+/** The names of what one watch has told, so that what is missing from its next beginning is gone. */
+export class FollowedObjects {
+  readonly source: Source;
+  #names = new Map<string, readonly string[]>();
+  #isComplete = false;
+
+  constructor(source: Source) {
+    this.source = source;
+  }
+
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  apply(event: WatchEvent): NodeChange[] {
+    const changes: NodeChange[] = [];
+    if (event.kind === 'all') {
+      const there = new Set(event.objects.map(keyOf));
+      for (const key of [...this.#names.keys()].filter((known) => !there.has(known)))
+        changes.push(...this.#set(key, []));
+      for (const object of event.objects) changes.push(...this.#put(object));
+      this.#isComplete = true;
+    } else {
+      changes.push(...(event.kind === 'gone' ? this.#set(keyOf(event.object), []) : this.#put(event.object)));
+    }
+    return [...changes, ...(this.source.settle?.() ?? [])];
+  }
+
+  #put(object: ApiObject): NodeChange[] {
+    const names = this.source.namesIn(object);
+    return [...this.#set(keyOf(object), names), ...names.flatMap((name) => this.source.take(name, object))];
+  }
+
+  /** Notes the records of an object; those it had before and has no more are gone. */
+  #set(key: string, names: readonly string[]): NodeChange[] {
+    const gone = (this.#names.get(key) ?? []).filter((name) => !names.includes(name));
+    if (names.length === 0) this.#names.delete(key);
+    else this.#names.set(key, names);
+    return gone.flatMap((name) => this.source.take(name, undefined));
+  }
+}
+
+function keyOf({ metadata }: ApiObject): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`;
+}

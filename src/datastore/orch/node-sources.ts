@@ -1,0 +1,90 @@
+import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
+import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { ApiObject } from '../../orch-api/objects.ts';
+import { PODS } from '../../orch-api/paths.ts';
+import type { NodeFeed } from '../node-feed.ts';
+import type { NodeChange } from '../store.ts';
+import { BLOCKS, readBlock } from './block-objects.ts';
+import type { Source } from './followed-objects.ts';
+import { holderLabel } from './names.ts';
+import { endpointTexts, readEndpoint } from './pod-endpoints.ts';
+import { type SettingResources, settingsOf } from './read-node.ts';
+import { collectionOf, resourceReader } from './resource-objects.ts';
+import type { Unreadable } from './unreadable.ts';
+
+/** The six watches that tell everything about a node. */
+export function nodeSources(feed: NodeFeed): readonly Source[] {
+  return [...settingSources(feed), blockSource(feed), podSource(feed)];
+}
+
+/** The label is an index: a block that loses it concerns the node no more, and the API tells it as gone. */
+function blockSource(feed: NodeFeed): Source {
+  return {
+    collection: BLOCKS,
+    options: { labelSelector: holderLabel(feed.node) },
+    namesIn: ({ metadata }) => [metadata.name],
+    take: (name, object) => feed.block(name, object === undefined ? undefined : readBlock(object)),
+  };
+}
+
+/** Pods change often, and seldom in what netplug wrote on them. */
+function podSource(feed: NodeFeed): Source {
+  const nameOf = ({ metadata }: ApiObject, key: string): string =>
+    `${metadata.namespace ?? ''}/${metadata.name} ${key}`;
+  return {
+    collection: PODS,
+    options: { fieldSelector: `spec.nodeName=${feed.node}` },
+    namesIn: (pod) => endpointTexts(pod).map(([key]) => nameOf(pod, key)),
+    take: (name, pod) => {
+      if (pod === undefined) return feed.endpoint(name, undefined);
+      return endpointTexts(pod)
+        .filter(([key]) => nameOf(pod, key) === name)
+        .flatMap(([key, text]) => feed.endpoint(name, readEndpoint(pod, key, text)));
+    },
+  };
+}
+
+function settingSources(feed: NodeFeed): Source[] {
+  const kept: { readonly [K in ResourceKind]: Map<string, ResourceOf<K> | Unreadable> } = {
+    IPPool: new Map(),
+    IPReservation: new Map(),
+    IPAMConfiguration: new Map(),
+    Node: new Map(),
+  };
+  const settle = (): NodeChange[] => feed.settings(settingsOf(valuesOf(kept)));
+  const source = <K extends ResourceKind>(
+    kind: K,
+    into: Map<string, ResourceOf<K> | Unreadable>,
+    only?: string,
+  ): Source => {
+    const read = resourceReader(kind);
+    return {
+      collection: collectionOf(kind),
+      options: only === undefined ? {} : { fieldSelector: `metadata.name=${only}` },
+      namesIn: ({ metadata }) => [metadata.name],
+      take: (name, object) => {
+        if (object === undefined) into.delete(name);
+        else into.set(name, read(object));
+        return [];
+      },
+      settle,
+    };
+  };
+  return [
+    source('IPPool', kept.IPPool),
+    source('IPReservation', kept.IPReservation),
+    source('IPAMConfiguration', kept.IPAMConfiguration, IPAM_CONFIGURATION_NAME),
+    source('Node', kept.Node, feed.node),
+  ];
+}
+
+function valuesOf(kept: {
+  readonly [K in ResourceKind]: ReadonlyMap<string, SettingResources[K][number]>;
+}): SettingResources {
+  return {
+    IPPool: [...kept.IPPool.values()],
+    IPReservation: [...kept.IPReservation.values()],
+    IPAMConfiguration: [...kept.IPAMConfiguration.values()],
+    Node: [...kept.Node.values()],
+  };
+}

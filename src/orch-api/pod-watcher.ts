@@ -1,0 +1,63 @@
+import type { PodFacts } from '../model/pod.ts';
+import type { ApiObject } from './objects.ts';
+import { type MirrorPorts, ObjectMirror } from './object-mirror.ts';
+import type { OrchApi } from './orch-api.ts';
+import { NAMESPACES, PODS } from './paths.ts';
+import { ownFactsOf, readPodFacts } from './read-facts.ts';
+
+/** A pod as the runtime names it. */
+export interface PodName {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid?: string | undefined;
+}
+
+/** What is remembered of a pod. */
+interface KeptPod {
+  readonly facts: Omit<PodFacts, 'namespaceAnnotations'>;
+  readonly isLeaving: boolean;
+}
+
+/** The pods of one node and the annotations of namespaces, kept in memory so that an ADD need not wait for the API. */
+export class PodWatcher {
+  readonly #api: OrchApi;
+  readonly #pods: ObjectMirror<KeptPod>;
+  readonly #namespaces: ObjectMirror<PodFacts['namespaceAnnotations']>;
+
+  constructor(node: string, ports: MirrorPorts) {
+    this.#api = ports.api;
+    const options = { fieldSelector: `spec.nodeName=${node}` };
+    this.#pods = new ObjectMirror(ports, { collection: PODS, options, keep: keptPod });
+    // Of a namespace only metadata is asked for, and of that only annotations are kept.
+    this.#namespaces = new ObjectMirror(ports, {
+      collection: NAMESPACES,
+      options: { only: 'names' },
+      keep: ({ metadata }) => metadata.annotations ?? NONE,
+    });
+  }
+
+  /** Watches until the signal ends it. Without it, or while the API is away, every pod is asked for. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#pods.run(signal), this.#namespaces.run(signal)]);
+  }
+
+  /**
+   * From memory when that is certainly the pod that is meant: it has the uid, is not being deleted, and nothing about
+   * it can have been missed. Otherwise from the API. @throws orch/not-found, store/unavailable, store/refused
+   */
+  async readPod(pod: PodName, signal: AbortSignal): Promise<PodFacts> {
+    const kept = pod.uid === undefined ? undefined : this.#pods.find(pod.namespace, pod.name);
+    const namespaceAnnotations = this.#namespaces.find('', pod.namespace);
+    const isMeant = kept !== undefined && kept.facts.uid === pod.uid && !kept.isLeaving;
+    if (isMeant && namespaceAnnotations !== undefined) return { ...kept.facts, namespaceAnnotations };
+    return readPodFacts(this.#api, pod, signal);
+  }
+}
+
+/** Shared by all namespaces without annotations. */
+const NONE: PodFacts['namespaceAnnotations'] = {};
+
+function keptPod(pod: ApiObject): KeptPod {
+  const { deletionTimestamp } = pod.metadata;
+  return { facts: ownFactsOf(pod), isLeaving: deletionTimestamp !== undefined && deletionTimestamp !== null };
+}

@@ -1,0 +1,24 @@
+import type { Store } from '../datastore/store.ts';
+import type { ResidentNode, TimePhase } from './resident-node.ts';
+
+/** The datastore as one call of the resident node uses it; what the call does when it is done with it changes nothing. */
+export function callStore(resident: ResidentNode, time: TimePhase): Store {
+  const { inner } = resident;
+  return {
+    beneath: inner,
+    readNodeView: async (node, endpoint, signal) => resident.readNodeView(node, endpoint, signal),
+    commit: async (changes, signal) => resident.commit(changes, { signal, time }),
+    listEndpoints: async (node, signal) => resident.listEndpoints(node, signal),
+    watchNode: (node, signal) => inner.watchNode(node, signal),
+    listClaims: async (within, signal) => resident.ask(async (limit) => inner.listClaims(within, limit), signal),
+    getBlocks: async (cidrs, signal) => resident.ask(async (limit) => inner.getBlocks(cidrs, limit), signal),
+    listBlocks: async (signal) => inner.listBlocks(signal),
+    listResources: async (kind, signal) => inner.listResources(kind, signal),
+    findResource: async (kind, name, signal) => inner.findResource(kind, name, signal),
+    createResource: async (resource, signal) => inner.createResource(resource, signal),
+    updateResource: async (resource, signal) => inner.updateResource(resource, signal),
+    deleteResource: async (which, signal) => inner.deleteResource(which, signal),
+    ping: async (signal) => inner.ping(signal),
+    [Symbol.asyncDispose]: async () => Promise.resolve(),
+  };
+}

@@ -1,0 +1,142 @@
+import type { NodeView, Stored } from '../datastore/store.ts';
+import type { IpBlock } from '../model/ip-block.ts';
+import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { formatCidr } from '../net/cidr.ts';
+import { type EndpointChange, endpointKey, type Entry, idOf, isCleared } from './entry.ts';
+import type { FreshEndpoints } from './fresh-endpoints.ts';
+import type { NodeMemory } from './node-memory.ts';
+import { insistOnSlot, type SlotChange } from './slot-change.ts';
+import type { OwnStock } from './own-stock.ts';
+
+/** No datastore has ever said so; a change that names it is recognised by its content. */
+const NOT_PUBLISHED = 'not published';
+
+/** What the datastore said last, with everything decided since that it does not know yet. */
+export class LocalView {
+  readonly #memory: NodeMemory;
+  readonly #fresh: FreshEndpoints;
+  readonly #stock: OwnStock;
+  readonly #blocks = new Map<string, IpBlock>();
+  readonly #slotChanges = new Map<string, Set<SlotChange>>();
+  readonly #endpointChanges = new Map<string, EndpointChange>();
+  /** What was shown of a block, as long as nothing about it changes. */
+  readonly #shown = new Map<
+    string,
+    { readonly of: IpBlock; readonly isStockOnly: boolean; readonly version: number; readonly block: IpBlock }
+  >();
+
+  constructor(memory: NodeMemory, fresh: FreshEndpoints, stock: OwnStock) {
+    this.#memory = memory;
+    this.#fresh = fresh;
+    this.#stock = stock;
+  }
+
+  /** The block with everything that is decided. */
+  block(key: string): IpBlock | undefined {
+    return this.#blocks.get(key);
+  }
+
+  /** Own blocks with everything that is decided, by CIDR. */
+  ownBlocks(): ReadonlyMap<string, IpBlock> {
+    return new Map([...this.#blocks].filter(([, { node }]) => node === this.#memory.node));
+  }
+
+  /** The blocks are others now. */
+  refresh(keys: readonly string[] | 'all'): void {
+    if (keys === 'all') this.#blocks.clear();
+    for (const key of keys === 'all' ? this.#memory.blocks.keys() : keys) {
+      let block = this.#memory.blocks.get(key)?.value;
+      for (const change of this.#slotChanges.get(key) ?? []) block &&= insistOnSlot(block, change) ?? block;
+      if (block === undefined) this.#blocks.delete(key);
+      else this.#blocks.set(key, block);
+    }
+  }
+
+  /** Counts the entry as decided. The caller has seen that its slots can be changed so. */
+  add({ slots, endpoints }: Entry): void {
+    for (const change of slots) {
+      const key = formatCidr(change.block);
+      const block = this.#blocks.get(key);
+      if (block !== undefined) this.#blocks.set(key, insistOnSlot(block, change) ?? block);
+      this.#slotChanges.set(key, (this.#slotChanges.get(key) ?? new Set()).add(change));
+    }
+    for (const change of endpoints) this.#endpointChanges.set(endpointKey(idOf(change)), change);
+  }
+
+  /** The datastore knows the entry now, or it is taken back. */
+  remove({ slots, endpoints }: Entry): void {
+    for (const change of slots) this.#slotChanges.get(formatCidr(change.block))?.delete(change);
+    for (const change of endpoints) {
+      const key = endpointKey(idOf(change));
+      if (this.#endpointChanges.get(key) === change) this.#endpointChanges.delete(key);
+    }
+    this.refresh(slots.map(({ block }) => formatCidr(block)));
+  }
+
+  /**
+   * The node as the address manager shall see it. Stock of this run is free and comes first; while a pool has stock, or
+   * the datastore is away, nothing else of the own blocks is.
+   */
+  nodeView(endpoint: EndpointId | undefined, { isCutOff }: { readonly isCutOff: boolean }): NodeView | undefined {
+    const { settings, node } = this.#memory;
+    if (settings === undefined) return undefined;
+    const stocked = this.#stockedPools();
+    const owned: Stored<IpBlock>[] = [];
+    const borrowed: Stored<IpBlock>[] = [];
+    for (const [key, block] of this.#blocks) {
+      const version = this.#memory.blocks.get(key)?.version ?? NOT_PUBLISHED;
+      if (block.node !== node) borrowed.push({ value: block, version });
+      else {
+        const isStockOnly = isCutOff || stocked.has(this.#memory.poolOf(key, block.cidr)?.name);
+        owned.push({ value: this.#show(key, block, isStockOnly), version });
+      }
+    }
+    return {
+      ...settings,
+      owned,
+      borrowed,
+      endpoint: endpoint === undefined ? undefined : this.#changedEndpoint(endpointKey(endpoint)),
+    };
+  }
+
+  endpoints(): readonly Stored<WorkloadEndpoint>[] {
+    const known = new Map(this.#memory.endpoints);
+    for (const key of [...this.#fresh.keys(), ...this.#endpointChanges.keys()]) {
+      const now = this.#changedEndpoint(key);
+      if (now === undefined) known.delete(key);
+      else known.set(key, now);
+    }
+    return [...known].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, endpoint]) => endpoint);
+  }
+
+  #changedEndpoint(key: string): Stored<WorkloadEndpoint> | undefined {
+    const fresh = this.#fresh.find(key);
+    const known = fresh === undefined ? this.#memory.endpoints.get(key) : { value: fresh, version: NOT_PUBLISHED };
+    const change = this.#endpointChanges.get(key);
+    if (change?.kind === 'put') return { value: change.endpoint, version: NOT_PUBLISHED };
+    return change !== undefined && known !== undefined && isCleared(known.value, change) ? undefined : known;
+  }
+
+  #stockedPools(): ReadonlySet<string | undefined> {
+    const stocked = new Set<string | undefined>();
+    for (const [key, block] of this.#blocks) {
+      if (block.stock.size === 0 || block.node !== this.#memory.node) continue;
+      if (this.#stock.in(block).length > 0) stocked.add(this.#memory.poolOf(key, block.cidr)?.name);
+    }
+    return stocked;
+  }
+
+  #show(key: string, of: IpBlock, isStockOnly: boolean): IpBlock {
+    const before = this.#shown.get(key);
+    const { version } = this.#stock;
+    if (before?.of === of && before.isStockOnly === isStockOnly && before.version === version) return before.block;
+    const own = this.#stock.in(of);
+    const block = {
+      ...of,
+      stock: new Map([...of.stock].filter(([, id]) => !this.#stock.owns(id))),
+      queue: isStockOnly ? own : [...own, ...of.queue],
+    };
+    this.#shown.set(key, { of, isStockOnly, version, block });
+    return block;
+  }
+}

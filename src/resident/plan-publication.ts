@@ -1,0 +1,95 @@
+import type { Change, Stored } from '../datastore/store.ts';
+import type { IpBlock } from '../model/ip-block.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { formatCidr } from '../net/cidr.ts';
+import { endpointKey, type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
+import { changeSlot, insistOnSlot } from './slot-change.ts';
+
+/** What the datastore is known to hold. */
+export interface Published {
+  readonly blocks: ReadonlyMap<string, Stored<IpBlock>>;
+  readonly endpoints: ReadonlyMap<string, Stored<WorkloadEndpoint>>;
+}
+
+export interface Publication {
+  readonly changes: readonly Change[];
+  /** Entries with a slot that somebody else holds by now; nothing of theirs is in `changes`. */
+  readonly lost: ReadonlySet<Entry>;
+}
+
+/** Has the last word on the blocks, changed or not, that are about to be written. */
+export type AdjustBlocks = (
+  blocks: ReadonlyMap<string, IpBlock>,
+  isWritten: (key: string) => boolean,
+) => ReadonlyMap<string, IpBlock>;
+
+export interface PublicationOptions {
+  readonly adjust: AdjustBlocks;
+  /** Whether a pod has the addresses of the entry already, and nothing has happened since. */
+  readonly isTold: (entry: Entry) => boolean;
+}
+
+/**
+ * The one write that makes the entries true, in their order. Blocks and endpoints that are so already are left alone.
+ */
+export function planPublication(
+  known: Published,
+  entries: readonly Entry[],
+  { adjust, isTold }: PublicationOptions,
+): Publication {
+  let blocks = new Map<string, IpBlock>([...known.blocks].map(([key, { value }]) => [key, value]));
+  const endpoints = new Map<string, EndpointChange>();
+  const lost = new Set<Entry>();
+  for (const entry of entries) {
+    const changed = changeBlocks(blocks, entry, isTold(entry) ? insistOnSlot : changeSlot);
+    if (changed === undefined) {
+      lost.add(entry);
+      continue;
+    }
+    for (const [key, block] of changed) blocks.set(key, block);
+    for (const change of entry.endpoints) endpoints.set(endpointKey(idOf(change)), change);
+  }
+  blocks = new Map(adjust(blocks, (key) => blocks.get(key) !== known.blocks.get(key)?.value));
+  return { changes: [...blockChanges(known, blocks), ...endpointChanges(known, endpoints)], lost };
+}
+
+/** The blocks as the entry leaves them; undefined when it cannot be made. A block that is gone has nothing to free. */
+function changeBlocks(
+  blocks: ReadonlyMap<string, IpBlock>,
+  { slots }: Entry,
+  apply: typeof changeSlot,
+): Map<string, IpBlock> | undefined {
+  const changed = new Map<string, IpBlock>();
+  for (const change of slots) {
+    const key = formatCidr(change.block);
+    const before = changed.get(key) ?? blocks.get(key);
+    if (before === undefined && change.kind === 'free') continue;
+    const after = before === undefined ? undefined : apply(before, change);
+    if (after === undefined) return undefined;
+    changed.set(key, after);
+  }
+  return changed;
+}
+
+function blockChanges({ blocks: known }: Published, blocks: ReadonlyMap<string, IpBlock>): Change[] {
+  return [...blocks].flatMap(([key, after]): Change[] => {
+    const before = known.get(key);
+    if (before === undefined || before.value === after) return [];
+    return [{ kind: 'update-block', before, after }];
+  });
+}
+
+function endpointChanges(known: Published, endpoints: ReadonlyMap<string, EndpointChange>): Change[] {
+  return [...endpoints].flatMap(([key, change]): Change[] => {
+    const before = known.endpoints.get(key);
+    if (change.kind === 'clear') {
+      return before !== undefined && isCleared(before.value, change) ? [{ kind: 'delete-endpoint', before }] : [];
+    }
+    const isWritten = before !== undefined && isSameSpec(before.value, change.endpoint);
+    return isWritten ? [] : [{ kind: 'put-endpoint', endpoint: change.endpoint }];
+  });
+}
+
+function isSameSpec(a: WorkloadEndpoint, b: WorkloadEndpoint): boolean {
+  return JSON.stringify(a.spec) === JSON.stringify(b.spec);
+}

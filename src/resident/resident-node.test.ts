@@ -1,0 +1,273 @@
+import { fstatSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../base/clock.ts';
+import { silentLog } from '../base/log.ts';
+import { systemRandom } from '../base/random.ts';
+import { MemoryDatabase, UNREADABLE } from '../datastore/memory/memory-database.ts';
+import { openMemoryStore, type Operation } from '../datastore/memory/memory-store.ts';
+import type { Store } from '../datastore/store.ts';
+import { assign, rehearseAssign } from '../ipam/assign.ts';
+import { release, releaseForGood } from '../ipam/release.ts';
+import { heldAddresses, type IpBlock } from '../model/ip-block.ts';
+import { handleOf } from '../model/names.ts';
+import { formatAddress } from '../net/address.ts';
+import type { Datastore } from '../netconf/connection.ts';
+import { ipamConfigurationOf, nodeName, poolOf } from '../../test/support/fixtures.ts';
+import { attachmentOf, requestOf } from '../../test/support/ipam-bench.ts';
+import { until } from '../../test/support/until.ts';
+import { callStore } from './call-store.ts';
+import { ResidentNode } from './resident-node.ts';
+
+const DATASTORE: Datastore = {
+  type: 'kvv3',
+  connection: { endpoints: { from: 'list', urls: [] }, keyFile: undefined, certFile: undefined, caCertFile: undefined },
+};
+const signal = AbortSignal.timeout(120_000);
+const ends: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+/** A datastore that counts and can be away. */
+class World {
+  readonly database = new MemoryDatabase();
+  readonly calls: Operation[] = [];
+  isAway = false;
+
+  store(): Store {
+    return openMemoryStore(this.database, {
+      pause: async (operation) => {
+        if (operation !== 'watchNode') this.calls.push(operation);
+        await Promise.resolve();
+      },
+      fault: () => (this.isAway ? { kind: 'unavailable-before' } : undefined),
+    });
+  }
+
+  blocks(): IpBlock[] {
+    return [...this.database.state().blocks.values()].flatMap(({ value }) => (value === UNREADABLE ? [] : [value]));
+  }
+
+  /** Addresses that blocks say are held. */
+  held(): string[] {
+    return this.blocks().flatMap((block) => heldAddresses(block).map(({ address }) => formatAddress(address)));
+  }
+
+  stock(): number {
+    return this.blocks().reduce((sum, { stock }) => sum + stock.size, 0);
+  }
+}
+
+async function worldWith(cidr: string, blockSize: number, strictAffinity = false): Promise<World> {
+  const world = new World();
+  const store = openMemoryStore(world.database);
+  await store.createResource(poolOf('v4', cidr, { blockSize }), signal);
+  await store.createResource(ipamConfigurationOf({ strictAffinity }), signal);
+  return world;
+}
+
+interface Resident {
+  readonly node: ResidentNode;
+  readonly store: Store;
+  readonly folder: string;
+  add(container: string, ip?: string): Promise<string[]>;
+  remove(container: string): Promise<void>;
+}
+
+async function residentOn(world: World, name = 'n1', stockFloor = 4): Promise<Resident> {
+  const folder = await mkdtemp(join(tmpdir(), 'netplug-resident-'));
+  const node = new ResidentNode(
+    world.store(),
+    {
+      clock: systemClock,
+      random: systemRandom,
+      log: silentLog,
+      place: { folder, tryLock: (fd) => fstatSync(fd).isFile() },
+      listAttached: () => new Set(),
+      onJournalWait: () => undefined,
+      onPublished: () => undefined,
+    },
+    { datastore: DATASTORE, node: nodeName(name), stockFloor },
+  );
+  ends.push(async () => {
+    world.isAway = false;
+    await node.end();
+    await rm(folder, { recursive: true, force: true });
+  });
+  const store = callStore(node, async (_phase, work) => work());
+  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
+  return {
+    node,
+    store,
+    folder,
+    add: async (container, ip) => {
+      const request = requestOf(container, { node: name, ...(ip === undefined ? {} : { ip }) });
+      const leases = await assign(ports, request, { signal, cleanupSignal: signal });
+      return leases.map(({ address }) => formatAddress(address));
+    },
+    remove: async (container) => {
+      const handle = handleOf(attachmentOf(container));
+      await release(ports, { node: nodeName(name), which: (held) => held.handle === handle }, signal);
+    },
+  };
+}
+
+describe('a resident node', () => {
+  it('asks the datastore for nothing in a warm ADD and DEL, and publishes both', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    world.calls.length = 0;
+    const [address] = await agent.add('a');
+    expect(world.calls).toEqual([]);
+    await until(() => world.held().includes(address ?? ''), 'the address is published');
+    await agent.remove('a');
+    await until(() => !world.held().includes(address ?? ''), 'the release is published');
+    expect(new Set(world.calls)).toEqual(new Set(['commit']));
+    expect(world.calls.length).toBeLessThanOrEqual(2);
+  });
+
+  it('gives the same address again to the same attachment, published or not', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    const [once, again] = [await agent.add('a'), await agent.add('a')];
+    expect(again).toEqual(once);
+    await until(() => world.held().length === 2, 'both are published');
+    expect(await agent.add('a')).toEqual(once);
+  });
+
+  it('makes one write of many ADDs at once', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world, 'n1', 0);
+    await agent.add('first');
+    world.calls.length = 0;
+    const addresses = await Promise.all(Array.from({ length: 30 }, async (_, index) => agent.add(`c${String(index)}`)));
+    expect(new Set(addresses.flat()).size).toBe(30);
+    expect(world.calls.filter((call) => call === 'commit').length).toBeLessThan(10);
+  });
+
+  it('goes on without the datastore until the stock is used up, then says so, and releases without end', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    const stock = world.stock();
+    world.isAway = true;
+    const served: string[] = [];
+    for (let index = 0; index < stock; index += 1) served.push(...(await agent.add(`c${String(index)}`)));
+    expect(new Set(served).size).toBe(stock);
+    await expect(agent.add('one too many')).rejects.toMatchObject({ code: 'store/unavailable' });
+    const ports = { store: agent.store, clock: systemClock, random: systemRandom, log: silentLog };
+    await expect(rehearseAssign(ports, requestOf('x', {}), signal)).rejects.toMatchObject({
+      code: 'store/unavailable',
+    });
+    await agent.remove('c0');
+    world.isAway = false;
+    await until(() => world.held().length === stock, 'what happened meanwhile is published');
+    expect(new Set(world.held())).toEqual(new Set([...(await agent.add('first')), ...served.slice(1)]));
+  });
+
+  it('gives its stock back when it ends, and leaves no journal', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    await agent.add('a');
+    await agent.node.drain(signal);
+    expect(world.stock()).toBe(0);
+    expect(world.held()).toHaveLength(2);
+    await agent.node.end();
+    expect(await readdir(agent.folder)).toEqual([]);
+  });
+
+  it('gives stock back when the pool is disabled', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    const store = openMemoryStore(world.database);
+    const pool = await store.findResource('IPPool', 'v4', signal);
+    if (pool === undefined) throw new Error('no pool');
+    await store.updateResource({ ...pool, spec: { ...pool.spec, disabled: true } }, signal);
+    await until(() => world.stock() === 0, 'nothing is set aside');
+    await expect(agent.add('a')).rejects.toMatchObject({ code: 'ipam/exhausted' });
+  });
+
+  it('gives up stock that another node needs', async () => {
+    const world = await worldWith('10.0.0.0/29', 29);
+    const [one, two] = [await residentOn(world, 'n1'), await residentOn(world, 'n2')];
+    await one.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    const borrowed: string[] = [];
+    for (let index = 0; index < 7; index += 1) borrowed.push(...(await two.add(`b${String(index)}`)));
+    expect(new Set(borrowed).size).toBe(7);
+    await expect(two.add('one too many')).rejects.toMatchObject({ code: 'ipam/exhausted' });
+    expect(world.held()).toHaveLength(8);
+  });
+
+  it('gives up the very address that is asked for on another node', async () => {
+    const world = await worldWith('10.0.0.0/28', 28);
+    const [one, two] = [await residentOn(world, 'n1'), await residentOn(world, 'n2')];
+    await one.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    const [block] = world.blocks();
+    const [ordinal = 0] = block?.stock.keys() ?? [];
+    const address = `10.0.0.${String(ordinal)}`;
+    expect(await two.add('wants it', address)).toEqual([address]);
+  });
+
+  it('says who holds up what is set aside by an agent that is gone', async () => {
+    const world = await worldWith('10.0.0.0/28', 28);
+    const one = await residentOn(world, 'n1');
+    await one.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    await one.node.end();
+    const two = await residentOn(world, 'n2');
+    const [ordinal = 0] = world.blocks()[0]?.stock.keys() ?? [];
+    await expect(two.add('wants it', `10.0.0.${String(ordinal)}`)).rejects.toMatchObject({ code: 'ipam/set-aside' });
+  });
+
+  it('releases for good what somebody else wrote a moment ago, although memory does not show it yet', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    const ports = { clock: systemClock, random: systemRandom, log: silentLog };
+    const store = openMemoryStore(world.database);
+    const [before] = world.held();
+    await assign({ ...ports, store }, requestOf('alone', { node: 'n1' }), { signal, cleanupSignal: signal });
+    const handle = handleOf(attachmentOf('alone'));
+    const stale = { ...agent.store, readNodeView: async () => ({ ...(await view(agent.store)), owned: [] }) };
+    const which = ({ handle: held }: { handle: string }): boolean => held === handle;
+    const freed = await releaseForGood({ ...ports, store: stale }, { node: nodeName('n1'), which }, signal);
+    expect(freed).toHaveLength(1);
+    expect(world.held()).toEqual([before]);
+  });
+
+  it('records an address again whose stock was taken from under it', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    world.isAway = true;
+    const [address = ''] = await agent.add('a');
+    const store = openMemoryStore(world.database);
+    const { owned } = await store.readNodeView(nodeName('n1'), undefined, signal);
+    const before = owned[0];
+    if (before === undefined) throw new Error('no block');
+    const after = { ...before.value, stock: new Map(), queue: [...before.value.stock.keys(), ...before.value.queue] };
+    await store.commit([{ kind: 'update-block', before, after }], signal);
+    world.isAway = false;
+    await until(() => world.held().includes(address), 'the address is recorded');
+    expect(world.held()).toHaveLength(2);
+  });
+});
+
+async function view(store: Store): ReturnType<Store['readNodeView']> {
+  return store.readNodeView(nodeName('n1'), undefined, signal);
+}

@@ -1,0 +1,398 @@
+import { NetplugError } from '../base/errors.ts';
+import { repeat } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import type { Patience } from '../base/retry.ts';
+import type { Change, NodeView, Outcome, Store, Stored } from '../datastore/store.ts';
+import { freeCidrs } from '../ipam/free-cidrs.ts';
+import { emptyBlock, type IpBlock } from '../model/ip-block.ts';
+import type { NodeName } from '../model/names.ts';
+import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Cidr, formatCidr } from '../net/cidr.ts';
+import type { Datastore } from '../netconf/connection.ts';
+import { Demand } from './demand.ts';
+import { busyPool } from './busy-pool.ts';
+import type { Entry } from './entry.ts';
+import { FreshEndpoints } from './fresh-endpoints.ts';
+import { Journal, type JournalPlace } from './journal.ts';
+import { LocalView } from './local-view.ts';
+import { NodeMemory } from './node-memory.ts';
+import { Notifier } from './notifier.ts';
+import { Publisher } from './publisher.ts';
+import { recoverJournals } from './recover.ts';
+import { mayDecide, sortChanges } from './sort-changes.ts';
+import { isOfRun, OwnStock, runOf } from './own-stock.ts';
+import { planStock } from './stock.ts';
+
+/** How often the stock is looked at while nothing happens. */
+const TIDY_MS = 5000;
+const LONGEST_PAUSE_MS = 2000;
+const LEARNT_MS = 100;
+/** Without a reason, one with a stack would be made each time. */
+const ANEW = new Error('the watch is begun anew');
+/** How long a call waits for a datastore that is away. */
+const AWAY_MS = 2000;
+/** Where others had to ask for stock, none is set aside for so long. */
+const YIELD_MS = 10_000;
+
+export interface ResidentPorts extends Patience {
+  readonly log: Log;
+  readonly place: JournalPlace;
+  /** `<containerId>/<ifName>` of every pod link the kernel has. */
+  readonly listAttached: () => ReadonlySet<string>;
+  /** Told how long each call waited for the journal, in milliseconds. */
+  readonly onJournalWait: (ms: number) => void;
+  /** Told how long each change waited to be in the datastore, in milliseconds. */
+  readonly onPublished: (ms: number) => void;
+}
+
+export interface ResidentOptions {
+  readonly datastore: Datastore;
+  readonly node: NodeName;
+  /** Addresses kept ready per pool even when no pod starts. */
+  readonly stockFloor: number;
+}
+
+export interface CommitOptions {
+  readonly signal: AbortSignal;
+  readonly time: TimePhase;
+}
+
+/** Awaits work as a phase of the call it belongs to. */
+export type TimePhase = <T>(phase: string, work: () => Promise<T>) => Promise<T>;
+
+/** What is wanted to be known about a resident node from outside. */
+export interface ResidentState {
+  readonly isReady: boolean;
+  /** Why it is not ready or cut off; undefined when all is well. */
+  readonly problem: string | undefined;
+  readonly waiting: number;
+  readonly blocks: readonly {
+    readonly pool: string;
+    readonly cidr: string;
+    held: number;
+    stock: number;
+    free: number;
+  }[];
+}
+
+/**
+ * The datastore as one node's agent sees it: read from memory, which a watch keeps true, and written behind the callers'
+ * backs wherever the node alone may decide (addresses of its stock, releases, endpoints), through a journal that
+ * survives a crash. Everything else, and every other node, goes to the datastore as ever.
+ */
+export class ResidentNode {
+  /** The datastore itself. */
+  readonly inner: Store;
+  readonly #ports: ResidentPorts;
+  readonly #options: ResidentOptions;
+  readonly #stock: OwnStock;
+  readonly #memory: NodeMemory;
+  readonly #fresh: FreshEndpoints;
+  readonly #view: LocalView;
+  readonly #demand: Demand;
+  readonly #learnt: Notifier;
+  readonly #stop = new AbortController();
+  #journal: Journal | undefined;
+  #publisher: Publisher | undefined;
+  #problem: unknown = new NetplugError('store/unavailable', 'Cannot use the datastore yet: it is being read', {
+    hint: 'Try again in a moment',
+  });
+  #tidied = '';
+  #watch = new AbortController();
+  /** How often everything was read. */
+  #readings = 0;
+  /** Nothing was learnt yet, or nothing can be learnt at the moment. */
+  #isCutOff = true;
+  /** The last write did not get through, although the watch still stands. */
+  #isUnreachable = false;
+  #isUntried = true;
+  #isClosing = false;
+  #isClaiming = false;
+  /** When others last asked for stock, by pool. */
+  readonly #requested = new Map<string, number>();
+  /** Whose stock lay in the blocks when this run began, without a journal. */
+  #deadRuns: ReadonlySet<string> = new Set();
+  readonly #following: Promise<void>;
+
+  constructor(inner: Store, ports: ResidentPorts, options: ResidentOptions) {
+    this.inner = inner;
+    this.#ports = ports;
+    this.#options = options;
+    this.#stock = new OwnStock(ports.random.id());
+    this.#memory = new NodeMemory(options.node);
+    this.#fresh = new FreshEndpoints(this.#memory, () => ports.clock.monotonic());
+    this.#view = new LocalView(this.#memory, this.#fresh, this.#stock);
+    this.#demand = new Demand(options.stockFloor);
+    this.#learnt = new Notifier(ports.clock);
+    this.#following = this.#follow();
+  }
+
+  get state(): ResidentState {
+    const blocks = [...this.#view.ownBlocks()].map(([key, block]) => ({
+      pool: this.#memory.poolOf(key, block.cidr)?.name ?? '',
+      cidr: key,
+      held: block.slots.size,
+      stock: this.#stock.in(block).length,
+      free: block.queue.length,
+    }));
+    return {
+      isReady: this.#publisher !== undefined,
+      problem: this.#isCutOff || this.#isUnreachable ? textOf(this.#problem) : undefined,
+      waiting: this.#publisher?.depth ?? 0,
+      blocks,
+    };
+  }
+
+  async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
+    if (node !== this.#options.node) return this.inner.readNodeView(node, endpoint, signal);
+    await this.#ready(signal);
+    const view = this.#view.nodeView(endpoint, { isCutOff: this.#isCutOff || this.#isUnreachable });
+    if (view === undefined) throw this.#problem;
+    return view;
+  }
+
+  /** What only the datastore itself knows; when it is away, its answer is not waited for as long as the call could. */
+  async ask<T>(read: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    if (!this.#isCutOff && !this.#isUnreachable) return read(signal);
+    const limit = AbortSignal.timeout(AWAY_MS);
+    try {
+      return await read(AbortSignal.any([signal, limit]));
+    } catch (cause) {
+      throw limit.aborted && !signal.aborted ? this.#problem : cause;
+    }
+  }
+
+  /** `time` is told what the caller waits for. */
+  async commit(changes: readonly Change[], { signal, time }: CommitOptions): Promise<Outcome> {
+    const publisher = this.#publisher;
+    const sorted = sortChanges(changes, { node: this.#options.node, stock: this.#stock, view: this.#view });
+    if (publisher === undefined || sorted === undefined) return this.inner.commit(changes, signal);
+    if (sorted === 'conflict') return 'conflict';
+    const { entry, others } = sorted;
+    this.#noteDemand(entry);
+    const write = async (): Promise<Outcome> => time('publication', async () => publisher.write(entry, others, signal));
+    if (others.length > 0 || !mayDecide(entry)) return write();
+    const startMs = this.#ports.clock.monotonic();
+    // Counted before it is on disk, so that nobody else is given the same address meanwhile.
+    this.#view.add(entry);
+    try {
+      publisher.publish(entry, await time('journal', async () => this.#journal?.add(entry)));
+      return 'committed';
+    } catch (cause) {
+      this.#view.remove(entry);
+      this.#ports.log.error('journal failed, the datastore is waited for', { reason: textOf(cause) });
+      return await write();
+    } finally {
+      this.#ports.onJournalWait(this.#ports.clock.monotonic() - startMs);
+    }
+  }
+
+  async listEndpoints(
+    node: NodeName | undefined,
+    signal: AbortSignal,
+  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }> {
+    if (node !== this.#options.node) return this.inner.listEndpoints(node, signal);
+    await this.#ready(signal);
+    return { endpoints: this.#view.endpoints(), problems: [] };
+  }
+
+  /** Publishes what waits and gives the stock back, as far as the signal lets it. What is left stays in the journal. */
+  async drain(signal: AbortSignal): Promise<void> {
+    this.#isClosing = true;
+    await this.#publisher?.drained(signal).catch((cause: unknown) => {
+      this.#ports.log.warning('not everything is published', { reason: textOf(cause) });
+    });
+  }
+
+  /** Ends it as it is; what is not published stays in the journal. Repeating it is fine. */
+  async end(): Promise<void> {
+    if (this.#stop.signal.aborted) return;
+    this.#stop.abort();
+    await this.#publisher?.close();
+    await this.#following;
+    this.#journal?.close();
+    await this.inner[Symbol.asyncDispose]();
+  }
+
+  /** Resolves when the node is known, or when it cannot be known now, or the signal ends the waiting. */
+  async opened(signal: AbortSignal): Promise<void> {
+    while (this.#publisher === undefined && this.#isUntried && !signal.aborted) await this.#learnt.next(100);
+  }
+
+  /** Resolves when the node is known. @throws the reason why it is not; the signal's reason */
+  async #ready(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    if (this.#publisher === undefined) {
+      await this.#learnt.next(1000);
+      signal.throwIfAborted();
+    }
+    if (this.#publisher === undefined) throw this.#problem;
+  }
+
+  async #follow(): Promise<void> {
+    const { signal } = this.#stop;
+    const { clock, log } = this.#ports;
+    repeat(() => this.#tidy(), TIDY_MS, signal);
+    for (let failures = 0; !signal.aborted; failures += 1) {
+      try {
+        if (this.#journal === undefined) await this.#begin(signal);
+        this.#watch = new AbortController();
+        const ended = AbortSignal.any([signal, this.#watch.signal]);
+        for await (const change of this.inner.watchNode(this.#options.node, ended)) {
+          this.#learn(change);
+          failures = 0;
+        }
+        if (this.#watch.signal.aborted) continue;
+      } catch (cause) {
+        this.#problem = cause;
+        this.#isUntried = false;
+        if (failures === 0) log.warning('datastore is away', { reason: textOf(cause) });
+      }
+      this.#isCutOff = true;
+      this.#learnt.notify();
+      await clock.sleep(Math.min(LONGEST_PAUSE_MS, 50 * 2 ** failures), signal).catch(() => undefined);
+    }
+  }
+
+  async #begin(signal: AbortSignal): Promise<void> {
+    const { datastore, node } = this.#options;
+    const living = await recoverJournals({ ...this.#ports, store: this.inner }, { datastore, node }, signal);
+    const { owned } = await this.inner.readNodeView(node, undefined, signal);
+    const runs = owned.flatMap(({ value }) => [...value.stock.values()].map(runOf));
+    this.#deadRuns = new Set(runs.filter((run) => !living.has(run)));
+    this.#journal = await Journal.open(this.#ports.place, { format: 1, datastore, node, run: this.#stock.run });
+  }
+
+  #learn(change: Parameters<NodeMemory['learn']>[0]): void {
+    if (change.kind === 'block' && (change.block?.value.wanted.size ?? 0) > 0) this.#noteRequest(change.cidr);
+    if (change.kind === 'all') this.#readings += 1;
+    this.#view.refresh(this.#memory.learn(change));
+    // Pools may have come or gone.
+    if (change.kind === 'settings') this.#publisher?.nudge();
+    this.#isCutOff = false;
+    if (this.#publisher === undefined && this.#journal !== undefined) {
+      this.#publisher = new Publisher({
+        ...this.#ports,
+        store: this.inner,
+        memory: this.#memory,
+        fresh: this.#fresh,
+        view: this.#view,
+        journal: this.#journal,
+        learnt: this.#learnt,
+        onReach: (problem) => {
+          this.#isUnreachable = problem !== undefined;
+          if (problem !== undefined) this.#problem = problem;
+        },
+        reread: async (signal) => this.#reread(signal),
+        adjustStock: (blocks, isWritten) => this.#adjustStock(blocks, isWritten),
+      });
+      this.#publisher.nudge();
+    }
+    this.#learnt.notify();
+  }
+
+  #noteRequest(block: Cidr): void {
+    const pool = this.#memory.poolOf(formatCidr(block), block);
+    if (pool !== undefined) this.#requested.set(pool.name, this.#ports.clock.monotonic());
+    this.#publisher?.hurry();
+  }
+
+  #yielding(nowMs: number): ReadonlySet<string> {
+    return new Set([...this.#requested].filter(([, at]) => nowMs - at < YIELD_MS).map(([pool]) => pool));
+  }
+
+  /** Begins the watch anew, for a reading beside it could be older than what it has told already. */
+  async #reread(signal: AbortSignal): Promise<void> {
+    const before = this.#readings;
+    this.#watch.abort(ANEW);
+    while (this.#readings === before && !this.#stop.signal.aborted) {
+      signal.throwIfAborted();
+      if (this.#isCutOff) throw this.#problem;
+      await this.#learnt.next(LEARNT_MS);
+    }
+  }
+
+  /** Looks at the stock when time has passed that makes a difference. */
+  #tidy(): void {
+    const nowMs = this.#ports.clock.monotonic();
+    const standing = `${this.#demand.standing(nowMs)} ${String(this.#yielding(nowMs).size)}`;
+    if (standing === this.#tidied) return;
+    this.#tidied = standing;
+    this.#publisher?.nudge();
+  }
+
+  #noteDemand({ slots }: Entry): void {
+    const nowMs = this.#ports.clock.monotonic();
+    for (const slot of slots) {
+      if (slot.kind !== 'take') continue;
+      const pool = this.#memory.poolOf(formatCidr(slot.block), slot.block);
+      if (pool !== undefined) this.#demand.note(pool.name, nowMs);
+    }
+  }
+
+  #adjustStock(
+    blocks: ReadonlyMap<string, IpBlock>,
+    isWritten: (key: string) => boolean,
+  ): ReadonlyMap<string, IpBlock> {
+    const { node } = this.#options;
+    const { pools, reserved } = this.#memory;
+    const nowMs = this.#ports.clock.monotonic();
+    const own = new Map([...blocks].filter(([, block]) => block.node === node));
+    const targets = this.#isClosing
+      ? new Map<string, number>()
+      : this.#demand.targets(pools, { own: [...own.values()], node, nowMs });
+    // What waits to be published has been handed out.
+    const available = new Set(
+      [...this.#view.ownBlocks().values()]
+        .flatMap(({ stock }) => [...stock.values()])
+        .filter((id) => isOfRun(id, this.#stock.run)),
+    );
+    const isDead = (stockId: string): boolean => this.#deadRuns.has(runOf(stockId));
+    const changed = planStock({
+      owns: (id) => available.has(id),
+      blocks: own,
+      pools,
+      reserved,
+      targets,
+      newId: this.#stock.newId,
+      isWritten,
+      isDead,
+      yielding: this.#yielding(nowMs),
+      isSpokenFor: (key, ordinal) => this.#view.block(key)?.slots.has(ordinal) === true,
+    });
+    this.#stock.giveBack(own, new Map([...own, ...changed]));
+    if (!this.#isClosing) void this.#claimAhead(new Map([...own, ...changed]));
+    return new Map([...blocks, ...changed]);
+  }
+
+  /** Claims the next block of a busy pool while the last one still has addresses. */
+  async #claimAhead(own: ReadonlyMap<string, IpBlock>): Promise<void> {
+    const { clock, log } = this.#ports;
+    const { config } = this.#memory.settings ?? {};
+    if (this.#isClaiming || config === undefined) return;
+    const pool = busyPool(this.#memory.pools, {
+      own: [...own.values()],
+      limit: config.maxBlocksPerNode,
+      recent: (name) => this.#demand.recent(name, clock.monotonic()),
+    });
+    if (pool === undefined) return;
+    this.#isClaiming = true;
+    try {
+      const signal = AbortSignal.timeout(10_000);
+      const claimed = (await this.inner.listClaims([pool.cidr], signal)).map(({ cidr }) => cidr);
+      const { node } = this.#options;
+      const [cidr] = freeCidrs(pool, { claimed, reserved: this.#memory.reserved, node });
+      if (cidr === undefined) return;
+      const create: Change = { kind: 'create-block', block: emptyBlock(cidr, node), pool: pool.stored };
+      await this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal);
+    } catch (cause) {
+      log.warning('no block claimed ahead', { pool: pool.name, reason: textOf(cause) });
+    } finally {
+      this.#isClaiming = false;
+    }
+  }
+}
+
+function textOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}

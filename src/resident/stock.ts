@@ -1,0 +1,128 @@
+import { answerRequests, giveBack, type IpBlock, setAside } from '../model/ip-block.ts';
+import { addressAt, type Cidr, cidrContains, cidrsOverlap, compareCidrs, formatCidr } from '../net/cidr.ts';
+import type { Pool } from '../ipam/choose-pools.ts';
+
+/** Addresses kept ready for a pool that pods have come from. */
+export const STOCK_FLOOR = 8;
+const STOCK_CEILING = 256;
+/** Pod starts of so many milliseconds are expected to come again. */
+export const RATE_WINDOW_MS = 5000;
+
+/** How many addresses shall be in stock, given when the last pods came. */
+export function stockTarget(starts: readonly number[], { nowMs, floor }: { nowMs: number; floor: number }): number {
+  const recent = starts.filter((at) => nowMs - at < RATE_WINDOW_MS).length;
+  return Math.min(Math.max(STOCK_CEILING, floor), floor + recent);
+}
+
+export interface StockPlan {
+  /** Stock that may be handed out, or given back. */
+  readonly owns: (stockId: string) => boolean;
+  /** Own blocks of the node, by CIDR. */
+  readonly blocks: ReadonlyMap<string, IpBlock>;
+  readonly pools: readonly Pool[];
+  readonly reserved: readonly Cidr[];
+  /** Wanted stock by pool name; pools that are missing shall have none. */
+  readonly targets: ReadonlyMap<string, number>;
+  readonly newId: () => string;
+  /** Pools whose addresses others need more. */
+  readonly yielding: ReadonlySet<string>;
+  /** Whether the block is written anyway. */
+  readonly isWritten: (key: string) => boolean;
+  /** Whether a call under way is about to take the free address. */
+  readonly isSpokenFor: (block: string, ordinal: number) => boolean;
+  /** Stock whose owner is gone without a trace. */
+  readonly isDead: (stockId: string) => boolean;
+}
+
+/**
+ * The blocks with the stock of every pool brought to its target: taken from the heads of the queues, given back to
+ * them when there is more than twice as much, or when an address has been reserved meanwhile. A block is written for
+ * the stock alone only when less than half of the target is left. Only changed blocks are returned.
+ */
+export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
+  const changed = new Map<string, IpBlock>();
+  const inPool = (pool: Pool | undefined): IpBlock[] =>
+    [...plan.blocks.values()]
+      .filter(({ cidr }) =>
+        pool === undefined ? poolOf(plan.pools, cidr) === undefined : cidrContains(pool.cidr, cidr),
+      )
+      .map((block) => {
+        // Most blocks of a node have none.
+        if (block.stock.size === 0) return block;
+        return withoutReserved(giveBack(answerRequests(block, plan.owns), plan.isDead), plan);
+      })
+      .sort((a, b) => compareCidrs(a.cidr, b.cidr));
+  for (const pool of [...plan.pools, undefined]) {
+    const blocks = inPool(pool);
+    const target = pool === undefined ? 0 : (plan.targets.get(pool.name) ?? 0);
+    const stock = blocks.reduce((sum, block) => sum + stockOf(block, plan).length, 0);
+    const mayGrow = pool !== undefined && !plan.yielding.has(pool.name);
+    const result =
+      stock > target * 2
+        ? shrink(blocks, stock - target, plan)
+        : mayGrow
+          ? grow(blocks, { stock, target }, plan)
+          : blocks;
+    for (const block of result) changed.set(formatCidr(block.cidr), block);
+  }
+  return new Map([...changed].filter(([key, block]) => plan.blocks.get(key) !== block));
+}
+
+export function poolOf(pools: readonly Pool[], block: Cidr): Pool | undefined {
+  return pools.find(({ cidr }) => cidrContains(cidr, block));
+}
+
+function withoutReserved(block: IpBlock, { reserved, owns }: StockPlan): IpBlock {
+  const ids = new Set(
+    stockOf(block, { owns })
+      .filter((ordinal) => isReserved(block, ordinal, reserved))
+      .map((ordinal) => block.stock.get(ordinal)),
+  );
+  return ids.size === 0 ? block : giveBack(block, (id) => ids.has(id));
+}
+
+function grow(
+  blocks: readonly IpBlock[],
+  { stock, target }: { readonly stock: number; readonly target: number },
+  { reserved, newId, isWritten, isSpokenFor }: StockPlan,
+): IpBlock[] {
+  let left = target - stock;
+  return blocks.map((block) => {
+    const key = formatCidr(block.cidr);
+    const isWorth = isWritten(key) || stock * 2 < target;
+    if (left <= 0 || !isWorth) return block;
+    const near = reserved.filter((range) => cidrsOverlap(range, block.cidr));
+    const free: number[] = [];
+    for (const ordinal of block.queue) {
+      if (free.length === left) break;
+      if (!isReserved(block, ordinal, near) && !isSpokenFor(key, ordinal)) free.push(ordinal);
+    }
+    left -= free.length;
+    return free.length === 0 ? block : setAside(block, new Map(free.map((ordinal) => [ordinal, newId()])));
+  });
+}
+
+function shrink(blocks: readonly IpBlock[], surplus: number, { owns }: StockPlan): IpBlock[] {
+  let left = surplus;
+  return blocks
+    .toReversed()
+    .map((block) => {
+      const ids = new Set(
+        stockOf(block, { owns })
+          .toReversed()
+          .slice(0, Math.max(0, left))
+          .map((at) => block.stock.get(at)),
+      );
+      left -= ids.size;
+      return ids.size === 0 ? block : giveBack(block, (id) => ids.has(id));
+    })
+    .toReversed();
+}
+
+function isReserved({ cidr }: IpBlock, ordinal: number, reserved: readonly Cidr[]): boolean {
+  return reserved.some((range) => cidrContains(range, addressAt(cidr, ordinal)));
+}
+
+function stockOf({ stock }: IpBlock, { owns }: Pick<StockPlan, 'owns'>): number[] {
+  return [...stock].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
+}

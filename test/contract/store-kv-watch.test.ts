@@ -1,0 +1,134 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { Follower } from '../../src/datastore/contract-follower.ts';
+import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import type { Change, Store } from '../../src/datastore/store.ts';
+import { emptyBlock } from '../../src/model/ip-block.ts';
+import { parseCidr } from '../../src/net/cidr.ts';
+import { startEtcd } from '../support/etcd.ts';
+import { nodeName, poolOf } from '../support/fixtures.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+
+const never = new AbortController().signal;
+const node = nodeName('n1');
+const limits = { connectMs: 1000, impatientMs: 1000, answerMs: 2000, silenceMs: 1000 };
+
+function open(port: number, options: KvStoreOptions = {}): Store {
+  const files = { keyFile: undefined, certFile: undefined, caCertFile: undefined };
+  const urls = [`http://127.0.0.1:${String(port)}`];
+  return openKvStore({ endpoints: { from: 'list', urls }, ...files }, { limits, ...options });
+}
+
+async function follow(store: Store): Promise<Follower> {
+  const follower = new Follower(store, node);
+  await follower.started();
+  return follower;
+}
+
+/** A change that creates a block of the node from a new pool. */
+async function creation(store: Store, cidr: string): Promise<Change> {
+  await store.createResource(poolOf(`pool-${cidr.replace('/', '-')}`, cidr), never);
+  const { pools } = await store.readNodeView(node, undefined, never);
+  return { kind: 'create-block', block: emptyBlock(parseCidr(cidr), node), pool: pools[0]! };
+}
+
+const lost = (text: RegExp): object => ({
+  code: 'store/unavailable',
+  message: expect.stringMatching(text) as string,
+});
+
+describe('a watch of the kv datastore', () => {
+  it('is lost when etcd goes away', async () => {
+    await using etcd = await startEtcd();
+    await using store = open(etcd.port);
+    const follower = await follow(store);
+    await etcd[Symbol.asyncDispose]();
+    await expect(follower.ended).rejects.toMatchObject(lost(/Cannot use the kv datastore at http/));
+  });
+
+  it('can be begun anew after its connection was cut', async () => {
+    await using etcd = await startEtcd();
+    await using proxy = await startTcpProxy(etcd);
+    await using store = open(proxy.port);
+    const follower = await follow(store);
+    proxy.cut();
+    await expect(follower.ended).rejects.toMatchObject({ code: 'store/unavailable' });
+    const second = await follow(store);
+    expect(await store.commit([await creation(store, '10.0.0.0/26')], never)).toBe('committed');
+    await second.sees('block', 1);
+    await second.end();
+  });
+
+  it('notices that etcd falls silent, and does not take quiet for silence', async () => {
+    await using etcd = await startEtcd();
+    await using proxy = await startTcpProxy(etcd);
+    await using store = open(proxy.port);
+    const follower = await follow(store);
+    const early = await Promise.race([
+      follower.ended,
+      new Promise((resolve) => setTimeout(resolve, 3 * limits.silenceMs, 'still there')),
+    ]);
+    expect(early).toBe('still there');
+    const before = performance.now();
+    proxy.fallSilent();
+    await expect(follower.ended).rejects.toMatchObject(lost(/nothing heard for 1000 ms/));
+    expect(performance.now() - before).toBeLessThan(2 * limits.silenceMs);
+  });
+
+  it('is lost when etcd has forgotten the revision to begin at, and tells everything when begun anew', async () => {
+    await using etcd = await startEtcd();
+    await using store = open(etcd.port);
+    const watch = store.watchNode(node, never)[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({ kind: 'all' });
+    for (const cidr of ['10.0.0.0/26', '10.0.0.64/26']) await store.commit([await creation(store, cidr)], never);
+    const etcdctl = (...args: string[]): string =>
+      execFileSync('etcdctl', [`--endpoints=${etcd.url}`, ...args], {
+        env: { ...process.env, ETCDCTL_API: '3' },
+        encoding: 'utf8',
+      });
+    const { header } = JSON.parse(etcdctl('get', 'x', '--write-out=json'));
+    etcdctl('compact', String(header.revision));
+    await expect(watch.next()).rejects.toMatchObject(lost(/compacted/));
+    const follower = await follow(store);
+    expect(follower.blocks).toHaveLength(2);
+    await follower.end();
+  });
+
+  it('costs one reading and one stream, and nothing for a block that changes in place', async () => {
+    await using etcd = await startEtcd();
+    await using writer = open(etcd.port);
+    const asked: string[] = [];
+    await using store = open(etcd.port, { onRequest: (method) => asked.push(method) });
+    const follower = await follow(store);
+    expect(await writer.commit([await creation(writer, '10.0.0.0/26')], never)).toBe('committed');
+    await follower.sees('block', 1);
+    const [before] = follower.blocks;
+    await writer.commit([{ kind: 'update-block', before: before!, after: before!.value }], never);
+    await follower.sees('block', 2);
+    expect(asked).toEqual(['Txn', 'Watch']);
+    await follower.end();
+  });
+
+  it('does not keep a program from ending', async () => {
+    await using etcd = await startEtcd();
+    const program = `
+      import { openKvStore } from './src/datastore/kv/kv-store.ts';
+      const files = { keyFile: undefined, certFile: undefined, caCertFile: undefined };
+      const store = openKvStore({ endpoints: { from: 'list', urls: ['${etcd.url}'] }, ...files });
+      const follow = async () => {
+        for await (const change of store.watchNode('n1', new AbortController().signal)) {
+          console.log(change.kind);
+          await store.ping(new AbortController().signal);
+        }
+      };
+      void follow();`;
+    const cwd = join(import.meta.dirname, '../..');
+    const run = promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program], {
+      cwd,
+      timeout: 10_000,
+    });
+    expect((await run).stdout).toBe('all\n');
+  });
+});

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { Follower } from '../../src/datastore/contract-follower.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { nodeName, poolOf } from '../support/fixtures.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+
+const never = new AbortController().signal;
+/** What the port promises. */
+const NOTICED_MS = 15_000;
+
+describe('a watch of the datastore in the API of the orchestrator', () => {
+  let server: OrchApiServer;
+  let store: Store;
+
+  beforeAll(async () => {
+    server = await startOrchApiServer();
+    store = openOrchStore({ from: 'file', path: server.kubeconfig });
+  });
+  beforeEach(async () => server.empty());
+  afterAll(async () => {
+    await store?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  const follow = async (through = store): Promise<Follower> => {
+    const follower = new Follower(through, nodeName('n1'));
+    await follower.started();
+    return follower;
+  };
+
+  it('is lost when the API goes away, and can be begun anew when it is back', async () => {
+    const follower = await follow();
+    const before = performance.now();
+    await server.stop();
+    await expect(follower.ended).rejects.toMatchObject({ code: 'store/unavailable' });
+    expect(performance.now() - before).toBeLessThan(NOTICED_MS);
+    await server.start();
+    const second = await follow();
+    await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    await second.sees('settings', 1);
+    expect(second.settings.pools).toHaveLength(1);
+    await second.end();
+  });
+
+  it('is lost when the API falls silent', async () => {
+    await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
+    const url = `https://127.0.0.1:${String(proxy.port)}`;
+    const path = await server.kubeconfigFor(server.adminToken, { url });
+    await using through = openOrchStore({ from: 'file', path });
+    const follower = await follow(through);
+    const before = performance.now();
+    proxy.fallSilent();
+    await expect(follower.ended).rejects.toMatchObject({ code: 'store/unavailable' });
+    expect(performance.now() - before).toBeLessThan(NOTICED_MS);
+  });
+
+  it('tells nothing when pods change in what netplug did not write', async () => {
+    await server.putPod({ namespace: 'default', name: 'p', node: 'n1' });
+    const follower = await follow();
+    const type = 'application/merge-patch+json';
+    await server.call('PATCH', '/api/v1/namespaces/default/pods/p', {
+      type,
+      body: { metadata: { labels: { a: 'b' } } },
+    });
+    await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    await follower.sees('settings', 1);
+    expect(follower.of('endpoint')).toEqual([]);
+    await follower.end();
+  });
+});

@@ -1,0 +1,143 @@
+// The agent as a process: how it starts, ends and is replaced, and what it says of itself.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Agent, launchAgent, startAgent, traceOn } from '../support/agent.ts';
+import { type CniAnswer, startNode, type TestNode, until } from '../support/node.ts';
+
+let node: TestNode;
+beforeEach(async () => {
+  node = await startNode({ mode: 'standalone' });
+  await node.seedPool('v4', '10.65.0.0/24');
+});
+afterEach(async () => node[Symbol.asyncDispose]());
+
+const serve = async (env = {}): Promise<Agent> => startAgent(node, { socket: node.socket, env });
+const launch = async (env = {}): Promise<Agent> => launchAgent(node, { socket: node.socket, env });
+const add = async (containerId: string): Promise<CniAnswer> =>
+  node.cni('ADD', { containerId, netns: (await node.pod()).path, conf: node.netconf() });
+const stockIn = async (): Promise<object[]> =>
+  [...(await node.records('ipam/blocks/')).values()].map(({ stock = {} }) => stock);
+const journals = async (): Promise<string> => (await node.run(['ls', '/var/lib/netplug/journal'])).stdout;
+
+/** Ends by itself, and says why. */
+async function refusal(agent: Agent): Promise<string> {
+  await until(
+    () => agent.log().includes('code: '),
+    () => `it gives up; it says:\n${agent.log()}`,
+  );
+  await agent.ended;
+  expect((await add('c-refused')).status).toBe(0);
+  expect((await node.cni('DEL', { containerId: 'c-refused', conf: node.netconf() })).status).toBe(0);
+  return agent.log();
+}
+
+describe('netplug-agent', () => {
+  it('registers name and node, and listens where nobody else may', async () => {
+    await using agent = await serve();
+    expect(await node.exec('cat', '/var/lib/netplug/nodename')).toBe(`${node.name}\n`);
+    await until(async () => (await node.records('resources/nodes/')).size > 0, 'the node is registered');
+    const [registered] = (await node.records('resources/nodes/')).values();
+    expect(registered).toMatchObject({ kind: 'Node', metadata: { name: node.name } });
+    expect((await node.exec('stat', '-c', '%a %U %F', agent.socket)).trim()).toBe('600 root socket');
+  });
+
+  it('serves every verb, and tells of its calls', async () => {
+    await using agent = await serve();
+    const call = { containerId: 'c1', netns: (await node.pod()).path, conf: node.netconf() };
+    const { json } = await node.cni('ADD', call);
+    const check = { ...call, conf: { ...call.conf, prevResult: json } };
+    for (const [verb, more] of [
+      ['CHECK', check],
+      ['STATUS', call],
+      ['VERSION', call],
+      ['DEL', call],
+      ['GC', { conf: { ...call.conf, 'cni.dev/valid-attachments': [] } }],
+    ] as const) {
+      expect(await node.cni(verb, more)).toMatchObject({ status: 0 });
+    }
+    expect((await node.cni('CHECK', check)).json).toMatchObject({ code: 120 });
+
+    const metrics = (await agent.ask('/metrics')).body;
+    for (const verb of ['ADD', 'STATUS', 'VERSION', 'DEL', 'GC'])
+      expect(metrics).toContain(`netplug_calls_total{command="${verb}",code="ok"} 1\n`);
+    expect(metrics).toMatch(
+      /netplug_calls_total\{command="CHECK",code="cni\/check-failed"\} 1\n|command="CHECK",code="[a-z-]+\/[a-z-]+"\} 1\n/,
+    );
+    expect(metrics).toContain('\nnetplug_datastore_up 1\n');
+    expect(await agent.ask('/healthz')).toMatchObject({ status: 200 });
+    const shown = await traceOn(node, agent);
+    expect(shown).toMatchObject({ status: 0, stderr: '' });
+    for (const words of ['ADD', 'CHECK', 'GC', 'c1', 'kernel']) expect(shown.stdout).toContain(words);
+  });
+
+  it('finishes what is under way when it is told to end, publishes it, and leaves neither stock nor journal', async () => {
+    const agent = await serve();
+    expect((await add('c0')).status).toBe(0);
+    await agent.settled();
+    expect(Object.keys((await stockIn())[0]!).length).toBeGreaterThan(0);
+    const pods = await Promise.all(Array.from({ length: 10 }, async () => node.pod()));
+    const calls = pods.map(async ({ path }, index) =>
+      node.cni('ADD', { containerId: `c${String(index + 1)}`, netns: path, conf: node.netconf() }),
+    );
+    await Promise.race(calls);
+    await agent.stop();
+    expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(pods.map(() => 0));
+    expect(new Set(await node.heldAddresses()).size).toBe(11);
+    expect(await node.endpoints()).toHaveLength(11);
+    expect(await stockIn()).toEqual([{}]);
+    expect(await journals()).toBe('');
+    expect((await node.run(['ls', agent.socket])).status).not.toBe(0);
+    expect(await agent.ended).toEqual([0, null]);
+  });
+
+  it('is replaced by another one without a call that fails', async () => {
+    const first = await serve();
+    expect((await add('c1')).status).toBe(0);
+    await using second = await serve();
+    expect(await first.ended).toEqual([0, null]);
+    expect(first.log()).toContain('another agent takes over');
+    expect((await add('c2')).status).toBe(0);
+    expect((await traceOn(node, second)).stdout).toContain('c2');
+    await second.settled();
+    expect(new Set(await node.heldAddresses()).size).toBe(2);
+    await second.stop();
+    expect(await stockIn()).toEqual([{}]);
+  });
+
+  it('is not replaced by one that cannot reach the datastore', async () => {
+    await using first = await serve();
+    const second = await launch({ KV_ENDPOINTS: 'http://127.0.0.1:9' });
+    await second.ended;
+    expect(second.log()).toContain('code: store/unavailable');
+    expect((await add('c1')).status).toBe(0);
+    expect((await traceOn(node, first)).stdout).toContain('c1');
+  });
+});
+
+describe('netplug-agent refuses to start, and leaves the calls to the standalone program', () => {
+  it.each([
+    ['a name that is none', { NODENAME: 'a/b' }, 'cni/env-invalid'],
+    ['a type of datastore that is none', { DATASTORE_TYPE: 'sql' }, 'netconf/invalid'],
+    ['a health address that is none', { NETPLUG_HEALTH_ADDRESS: 'localhost' }, 'agent/health-failed'],
+    ['a stock that is no number', { NETPLUG_STOCK: 'many' }, 'cni/env-invalid'],
+  ])('with %s', async (_, env, code) => {
+    expect(await refusal(await launch(env))).toContain(`code: ${code}`);
+  });
+
+  it('where others may put a socket in its place', async () => {
+    await node.exec('sh', '-c', `mkdir -p ${node.dir}/agent && chmod 777 ${node.dir}/agent`);
+    expect(await refusal(await launch())).toContain('code: agent/socket-unusable');
+    expect((await node.run(['ls', node.socket])).status).not.toBe(0);
+  });
+
+  it('but waits for a datastore that is not there yet, and says so', async () => {
+    await using agent = await launch({ KV_ENDPOINTS: 'http://127.0.0.1:9' });
+    await until(
+      () => agent.log().includes('agent serves'),
+      () => agent.log(),
+      30_000,
+    );
+    expect(await agent.ask('/readyz')).toEqual({ status: 503, body: expect.stringContaining('127.0.0.1:9') });
+    expect(await agent.ask('/healthz')).toMatchObject({ status: 200 });
+    expect((await agent.ask('/metrics')).body).toContain('\nnetplug_datastore_up 0\n');
+  });
+});

@@ -1,0 +1,3 @@
+import { describeCluster } from '../support/datastore-cluster-suite.ts';
+
+describeCluster('orch');

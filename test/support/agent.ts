@@ -1,0 +1,100 @@
+// The resident agent of a test node.
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { RunResult, Service, TestNode } from './node.ts';
+import { until } from './until.ts';
+
+/** Whether calls are served by an agent, or by the standalone program that the shim executes when there is none. */
+export type Mode = 'agent' | 'standalone';
+
+export interface Agent extends Service, AsyncDisposable {
+  /** For NETPLUG_SOCKET of the programs that shall find it. */
+  readonly socket: string;
+  /** Asks its health endpoint; `body` is empty when nobody answers. */
+  ask(path: '/healthz' | '/readyz' | '/metrics'): Promise<{ readonly status: number; readonly body: string }>;
+  /** Waits until it can serve calls; rejects when it ends instead. */
+  ready(): Promise<void>;
+  /** Waits until it has no call under way and everything it has decided is in the datastore, or it has ended. */
+  settled(): Promise<void>;
+}
+
+export interface AgentOptions {
+  /** In the folder of the node unless given. */
+  readonly socket?: string;
+  /** What is started instead of the built program. */
+  readonly command?: readonly string[];
+  /** Adds to its environment, or replaces what is there. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplug-agent');
+const HEALTH = '127.0.0.1:9199';
+
+/** The mode of this run of the tests. */
+export const MODE: Mode = process.env['NETPLUG_TEST_MODE'] === 'agent' ? 'agent' : 'standalone';
+
+/** Starts it inside, with the etcd of the node unless told otherwise, and waits until it is ready. */
+export async function startAgent(
+  node: Pick<TestNode, 'name' | 'dir' | 'start' | 'run'>,
+  options: AgentOptions = {},
+): Promise<Agent> {
+  const agent = await launchAgent(node, options);
+  try {
+    await agent.ready();
+  } catch (cause) {
+    await agent.stop('KILL');
+    throw cause;
+  }
+  return agent;
+}
+
+/** Starts it and does not wait. */
+export async function launchAgent(
+  node: Pick<TestNode, 'name' | 'dir' | 'start' | 'run'>,
+  { socket = join(node.dir, 'agent/cni.sock'), command = [PROGRAM], env = {} }: AgentOptions = {},
+): Promise<Agent> {
+  if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  const service = await node.start(command, {
+    env: {
+      NODENAME: node.name,
+      DATASTORE_TYPE: 'kvv3',
+      KV_ENDPOINTS: 'http://127.0.0.1:2379',
+      NETPLUG_SOCKET: socket,
+      NETPLUG_HEALTH_ADDRESS: HEALTH,
+      ...env,
+    },
+  });
+  let hasEnded = false;
+  void service.ended.then(() => (hasEnded = true));
+  const ask: Agent['ask'] = async (path) => {
+    const command = ['curl', '--silent', '--max-time', '2', '--write-out', '\n%{http_code}', `http://${HEALTH}${path}`];
+    const { stdout } = await node.run(command);
+    const end = stdout.lastIndexOf('\n');
+    return { status: Number(stdout.slice(end + 1)), body: stdout.slice(0, end) };
+  };
+  const settled = async (): Promise<void> =>
+    until(
+      async () => hasEnded || isIdle((await ask('/metrics')).body),
+      () => `everything is published; the agent says:\n${service.log()}`,
+    );
+  const ready = async (): Promise<void> => {
+    await until(
+      async () => hasEnded || (await ask('/readyz')).status === 200,
+      () => `the agent is ready; it says:\n${service.log()}`,
+    );
+    if (hasEnded) throw new Error(`the agent has ended; it said:\n${service.log()}`);
+  };
+  return { ...service, socket, ask, ready, settled, [Symbol.asyncDispose]: async () => service.stop() };
+}
+
+/** Shows the last calls that the agent has served. */
+export async function traceOn(node: Pick<TestNode, 'run'>, { socket }: Agent, ...flags: string[]): Promise<RunResult> {
+  const program = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+  return node.run([program, 'trace', '--socket', socket, ...flags]);
+}
+
+function isIdle(metrics: string): boolean {
+  return ['netplug_calls_in_flight', 'netplug_publication_queue_depth'].every((name) =>
+    metrics.includes(`\n${name} 0\n`),
+  );
+}

@@ -1,0 +1,113 @@
+import { type Clock, virtualClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { seededRandom } from '../../src/base/random.ts';
+import type { Program } from '../../src/cni/call-record.ts';
+import { decodeNetconf } from '../../src/netconf/decode.ts';
+import { runPlugin, type Served, type Surroundings } from '../../src/cni/run-plugin.ts';
+import { MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
+import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
+import { nodeOf, poolOf } from './fixtures.ts';
+
+const never = new AbortController().signal;
+export const NETNS = '/run/netns/pod';
+
+/** Milliseconds that the parts of a call take on the node's clock. */
+export interface Delays {
+  readonly input: number;
+  readonly setup: number;
+  readonly gate: number;
+  readonly store: number;
+}
+
+const AT_ONCE: Delays = { input: 0, setup: 0, gate: 0, store: 0 };
+
+export interface MemoryNode {
+  readonly clock: Clock;
+  readonly kernel: MemoryKernel;
+  readonly database: MemoryDatabase;
+  /** How long the datastore has taken so far. */
+  storeMs(): number;
+  call(verb: string, more?: { conf?: object; env?: Record<string, string>; program?: Program }): Promise<Served>;
+}
+
+/** A node with one pool of addresses, whose kernel and datastore live in memory. */
+export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtualClock()): Promise<MemoryNode> {
+  const database = new MemoryDatabase();
+  const kernel = new MemoryKernel();
+  const random = seededRandom(1);
+  kernel.addNetns(NETNS);
+  await using seed = openMemoryStore(database);
+  await seed.createResource(poolOf('blue', '10.65.0.0/16'), never);
+  await seed.createResource(nodeOf('node-a'), never);
+  let storeMs = 0;
+  const pause = async (): Promise<void> => {
+    if (delays.store === 0) return;
+    storeMs += delays.store;
+    await clock.sleep(delays.store, never);
+  };
+  const setUp = <T>(part: T): T => {
+    if (delays.setup > 0) void clock.sleep(delays.setup, never);
+    return part;
+  };
+  return {
+    clock,
+    kernel,
+    database,
+    storeMs: () => storeMs,
+    call: async (verb, { conf = {}, env = {}, program = 'netplug' } = {}) => {
+      const stdin = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: program, ...defaults(program), ...conf });
+      const around: Surroundings = {
+        env: { ...envOf(verb), ...env },
+        hostname: 'node-a',
+        clock,
+        random,
+        probeGate: async () => {
+          await clock.sleep(delays.gate, never);
+          return 200;
+        },
+        interrupted: never,
+        readStdin: async () => {
+          await clock.sleep(delays.input, never);
+          return stdin;
+        },
+        readRegisteredName: () => undefined,
+        openStore: () => setUp(openMemoryStore(database, { pause })),
+        openOrch: () => noOrchestrator,
+        readPluginList: () => undefined,
+        openKernel: () => setUp(kernel),
+        openLog: () => silentLog,
+        decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
+        settleLeftovers: async () => undefined,
+        execDelegateFor: () => async () => Promise.reject(new Error('this node has no other plugins')),
+      };
+      return runPlugin(program, around);
+    },
+  };
+}
+
+const absent = async (): Promise<never> => Promise.reject(new Error('this node has no orchestrator'));
+const noOrchestrator: ReturnType<Surroundings['openOrch']> = {
+  readPod: absent,
+  readPodCidrs: absent,
+  recordWarning: absent,
+  [Symbol.asyncDispose]: async () => Promise.resolve(),
+};
+
+function defaults(program: Program): object {
+  const ipam = { type: 'netplug-ipam' };
+  return program === 'netplug'
+    ? { ipam, datastore_type: 'kvv3', kv_endpoints: 'http://127.0.0.1:1' }
+    : { ipam: { ...ipam, kv_endpoints: 'http://127.0.0.1:1' } };
+}
+
+function envOf(verb: string): Record<string, string> {
+  return {
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: 'c1',
+    CNI_IFNAME: 'eth0',
+    CNI_NETNS: NETNS,
+    CNI_PATH: '/opt/cni/bin',
+    CNI_ARGS: 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web',
+  };
+}

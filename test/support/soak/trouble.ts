@@ -1,0 +1,115 @@
+// What befalls nodes, agents and the datastore.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Agent } from '../agent.ts';
+import { settle, type SoakCluster, type SoakNode } from './cluster.ts';
+import type { Dice } from './dice.ts';
+import type { Oracle } from './oracle.ts';
+
+const TAKEOVER_MS = 60_000;
+const AGENT_TROUBLES = { kill: 30, pause: 15, replace: 20, restart: 10, 'kill-the-new': 8, 'pause-and-replace': 8 };
+const ETCD_TROUBLES = { 'pause-etcd': 10, 'kill-etcd': 10, 'away-and-kill': 8 };
+
+export interface World {
+  readonly cluster: SoakCluster;
+  readonly dice: Dice;
+  readonly oracle: Oracle;
+}
+
+/** Makes trouble, one after the other, until the signal ends it; leaves everything up. */
+export async function makeTrouble(world: World, signal: AbortSignal): Promise<void> {
+  const { cluster, dice, oracle } = world;
+  while (!signal.aborted) {
+    // Now and then long enough for everything to be expected to be right.
+    await sleep(dice.chance(0.35) ? dice.between(4000, 7000) : dice.between(200, 1500), undefined, { signal }).catch(
+      () => undefined,
+    );
+    if (signal.aborted) return;
+    const trouble = dice.pick({ ...AGENT_TROUBLES, ...ETCD_TROUBLES });
+    const isOfEtcd = trouble in ETCD_TROUBLES;
+    const of = cluster.nodes[dice.chance(0.5) ? 0 : 1]!;
+    // A node that runs out of addresses depends on the agents of the others too.
+    for (const each of cluster.nodes) each.calmSinceMs = undefined;
+    oracle.count(trouble);
+    oracle.note(`! ${trouble}${isOfEtcd ? '' : ` on ${of.node.name}`}`);
+    await TROUBLES[trouble](world, of);
+    for (const each of cluster.nodes) await settle(cluster, each);
+    oracle.note(`! ${trouble} is over`);
+  }
+}
+
+const TROUBLES: Readonly<
+  Record<keyof typeof AGENT_TROUBLES | keyof typeof ETCD_TROUBLES, (world: World, of: SoakNode) => Promise<void>>
+> = {
+  kill: async ({ cluster, dice }, of) => {
+    await kill(of);
+    await sleep(dice.between(0, 1500));
+    of.agent = await cluster.launch(of);
+  },
+  pause: async ({ dice }, of) => {
+    await of.agent!.pause();
+    await sleep(dice.between(200, 2000));
+    await of.agent!.resume();
+  },
+  replace: async (world, of) => {
+    const old = of.agent!;
+    of.agent = await world.cluster.launch(of);
+    await hasEnded(world, old);
+  },
+  restart: async ({ cluster, dice }, of) => {
+    await of.agent!.stop();
+    await sleep(dice.between(0, 500));
+    of.agent = await cluster.launch(of);
+  },
+  'kill-the-new': async (world, of) => {
+    const { cluster, dice } = world;
+    const old = of.agent!;
+    const young = await cluster.launch(of);
+    await sleep(dice.between(0, 1200));
+    await young.stop('KILL');
+    // It may have been told to go already.
+    const next = await cluster.launch(of);
+    of.agent = next;
+    await hasEnded(world, old);
+  },
+  'pause-and-replace': async (world, of) => {
+    const { cluster, dice } = world;
+    const old = of.agent!;
+    await old.pause();
+    of.agent = await cluster.launch(of);
+    await sleep(dice.between(200, 2500));
+    if (dice.chance(0.5)) await old.stop('KILL');
+    else await old.resume();
+    await hasEnded(world, old);
+  },
+  'pause-etcd': async ({ cluster, dice }) => {
+    await cluster.pauseEtcd();
+    await sleep(dice.between(300, 4000));
+    await cluster.resumeEtcd();
+  },
+  'kill-etcd': async ({ cluster, dice }) => {
+    await cluster.killEtcd();
+    await sleep(dice.between(0, 3000));
+    await cluster.restartEtcd();
+  },
+  'away-and-kill': async ({ cluster, dice }, of) => {
+    await cluster.pauseEtcd();
+    await sleep(dice.between(0, 1500));
+    await kill(of);
+    await sleep(dice.between(0, 500));
+    of.agent = await cluster.launch(of);
+    await sleep(dice.between(0, 2000));
+    await cluster.resumeEtcd();
+  },
+};
+
+async function kill(of: SoakNode): Promise<void> {
+  await of.agent!.stop('KILL');
+  of.agent = undefined;
+}
+
+async function hasEnded({ oracle, cluster }: World, old: Agent): Promise<void> {
+  const late = sleep(TAKEOVER_MS, 'late', { ref: false });
+  if ((await Promise.race([old.ended, late])) !== 'late') return;
+  oracle.blame(`agent ${String(old.pid)} does not end\n${cluster.logs()}`);
+  await old.stop('KILL');
+}

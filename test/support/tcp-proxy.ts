@@ -1,0 +1,50 @@
+// Stands between a client and a server as a wire does, and can be cut or fall silent.
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+
+export interface TcpProxy extends AsyncDisposable {
+  readonly port: number;
+  /** Ends every connection; new ones are let through. */
+  cut(): void;
+  /** Carries nothing any more in either direction, and ends nothing. */
+  fallSilent(): void;
+}
+
+/** A proxy on a free loopback port. */
+export async function startTcpProxy(to: { readonly port: number }): Promise<TcpProxy> {
+  const sockets = new Set<Socket>();
+  let isSilent = false;
+  const keep = (socket: Socket): void => {
+    sockets.add(socket.on('error', () => undefined).on('close', () => sockets.delete(socket)));
+  };
+  const server = createServer((socket) => {
+    const upstream = connect(to.port, '127.0.0.1');
+    for (const each of [socket, upstream]) keep(each);
+    const carry = (from: Socket, into: Socket): void => {
+      from.on('data', (data) => {
+        if (!isSilent) into.write(data);
+      });
+      from.on('close', () => into.destroy());
+    };
+    carry(socket, upstream);
+    carry(upstream, socket);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  const cut = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    port: address.port,
+    cut,
+    fallSilent: () => {
+      isSilent = true;
+    },
+    [Symbol.asyncDispose]: async () => {
+      cut();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
