@@ -3,9 +3,10 @@ import type { IpPool } from '../model/ip-pool.ts';
 import type { IpReservation } from '../model/ip-reservation.ts';
 import type { IpamConfigurationSpec } from '../model/ipam-configuration.ts';
 import type { NodeName } from '../model/names.ts';
-import type { Node } from '../model/node.ts';
+import type { Node, NodeSpec } from '../model/node.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
 /** What was read, with the opaque version a later change is compared against. */
@@ -50,6 +51,42 @@ export type NodeChange =
   /** All settings as they are now; problems with blocks and endpoints are among theirs. */
   | { readonly kind: 'settings'; readonly settings: NodeSettings };
 
+/** A block as far as routes to it go. */
+export interface RoutedBlock {
+  readonly cidr: Cidr;
+  readonly node: NodeName | undefined;
+  /** The addresses of the block that nodes other than its owner hold. */
+  readonly borrowed: ReadonlyMap<NodeName, readonly Address[]>;
+}
+
+/** One thing a watcher of the whole cluster is told. */
+export type ClusterChange =
+  /** Everything there is: what was known before is forgotten. Always the first. */
+  | {
+      readonly kind: 'all';
+      /** Every pool, node and BGP resource that can be read, in no order. */
+      readonly resources: readonly RoutingResource[];
+      readonly blocks: readonly RoutedBlock[];
+      /** Records that could not be understood and were left out, for a warning each. */
+      readonly problems: readonly string[];
+    }
+  /** Undefined when it is gone or unreadable. */
+  | {
+      readonly kind: 'resource';
+      readonly which: { readonly kind: RoutingResource['kind']; readonly name: string };
+      readonly resource: RoutingResource | undefined;
+    }
+  | { readonly kind: 'block'; readonly cidr: Cidr; readonly block: RoutedBlock | undefined };
+
+export type RoutingResource = ResourceOf<'IPPool' | 'Node' | 'BGPConfiguration' | 'BGPPeer'>;
+
+/** What a node's agent tells the others about its node. */
+export type NodeFacts = Pick<
+  NodeSpec,
+  'ipv4VXLANTunnelAddr' | 'vxlanTunnelMACAddr' | 'ipv6VXLANTunnelAddr' | 'vxlanTunnelMACAddrV6' | 'ipv4IPIPTunnelAddr'
+> &
+  Pick<NonNullable<NodeSpec['bgp']>, 'ipv4Address' | 'ipv6Address'>;
+
 /** A block that exists, without its content. */
 export interface Claim {
   readonly cidr: Cidr;
@@ -90,6 +127,12 @@ export interface Store extends AsyncDisposable {
    */
   watchNode(node: NodeName, signal: AbortSignal): AsyncIterable<NodeChange>;
 
+  /**
+   * Follows what routes between nodes depend on, in the manner of `watchNode`. Who holds a slot is not part of it: an
+   * address that its block's owner assigns or releases is not told.
+   */
+  watchCluster(signal: AbortSignal): AsyncIterable<ClusterChange>;
+
   /** All claims that overlap one of the CIDRs, ordered by CIDR. */
   listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]>;
 
@@ -128,6 +171,23 @@ export interface Store extends AsyncDisposable {
   /** When `resourceVersion` is given, only that version. @throws resource/not-found, resource/changed */
   deleteResource(
     which: { kind: ResourceKind; name: string; resourceVersion?: string },
+    signal: AbortSignal,
+  ): Promise<void>;
+
+  /**
+   * Makes these facts those of the node: what is left out is removed, everything else of the node (labels, AS number,
+   * what people wrote) stays. Makes the node where netplug keeps the nodes itself. Writes nothing when nothing differs.
+   * @throws resource/not-found when the orchestrator, which keeps its own nodes, has none of that name
+   */
+  publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void>;
+
+  /**
+   * Tells the orchestrator whether the node's network works, as its condition NetworkUnavailable; without an
+   * orchestrator there is nobody to tell.
+   */
+  reportNetwork(
+    node: NodeName,
+    report: { readonly isUp: boolean; readonly reason: string; readonly message: string },
     signal: AbortSignal,
   ): Promise<void>;
 

@@ -1,10 +1,12 @@
+import type { BgpConfiguration } from './bgp-configuration.ts';
+import type { BgpPeer } from './bgp-peer.ts';
 import type { IpPool } from './ip-pool.ts';
 import type { IpReservation } from './ip-reservation.ts';
 import type { IpamConfiguration } from './ipam-configuration.ts';
 import type { Node } from './node.ts';
 
 /** Kinds people write; endpoints and blocks are written by netplug alone and have their own methods. */
-export type AnyResource = IpPool | IpReservation | IpamConfiguration | Node;
+export type AnyResource = IpPool | IpReservation | IpamConfiguration | Node | BgpConfiguration | BgpPeer;
 export type ResourceKind = AnyResource['kind'];
 export type ResourceOf<K extends ResourceKind> = Extract<AnyResource, { kind: K }>;
 
@@ -75,6 +77,32 @@ export const KINDS: { readonly [K in ResourceKind]: KindInfo<ResourceOf<K>> } = 
           .map(([key, value]) => `${key}=${value}`)
           .join(','),
       ),
+      wide('ASN', 'spec.bgp.asNumber', ({ spec }) => String(spec.bgp?.asNumber ?? '')),
+      wide('IPV4', 'spec.bgp.ipv4Address', ({ spec }) => spec.bgp?.ipv4Address ?? ''),
+      wide('IPV6', 'spec.bgp.ipv6Address', ({ spec }) => spec.bgp?.ipv6Address ?? ''),
+    ],
+  },
+  BGPConfiguration: {
+    plural: 'bgpconfigurations',
+    shortNames: ['bgpconfig', 'bgpconfigs'],
+    scope: 'cluster',
+    columns: [
+      column('NAME', undefined, nameOf),
+      column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? ''),
+      column('MESHENABLED', 'spec.nodeToNodeMeshEnabled', ({ spec }) => String(spec.nodeToNodeMeshEnabled ?? '')),
+      column('ASNUMBER', 'spec.asNumber', ({ spec }) => String(spec.asNumber ?? '')),
+    ],
+  },
+  BGPPeer: {
+    plural: 'bgppeers',
+    shortNames: ['bgpp', 'bgpps', 'bp'],
+    scope: 'cluster',
+    columns: [
+      column('NAME', undefined, nameOf),
+      column('PEERIP', 'spec.peerIP', ({ spec }) => spec.peerIP ?? ''),
+      column('NODE', 'spec.node', ({ spec }) => spec.node ?? spec.nodeSelector ?? '(all)'),
+      column('ASN', 'spec.asNumber', ({ spec }) => String(spec.asNumber ?? '')),
+      wide('PEERSELECTOR', 'spec.peerSelector', ({ spec }) => spec.peerSelector ?? ''),
     ],
   },
 };

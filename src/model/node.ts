@@ -1,14 +1,11 @@
 import * as v from 'valibot';
-import { tryParseAddress } from '../net/address.ts';
 import type { Resource } from './resource.ts';
+import { AddressText, AddressWithPrefixText, AsNumber, CidrText, MacText } from './spec-types.ts';
 
 const AddressEntry = v.pipe(
   v.looseObject(
     {
-      address: v.pipe(
-        v.string('an IP address'),
-        v.check((text) => tryParseAddress(text) !== undefined, 'an IP address'),
-      ),
+      address: AddressText,
       type: v.picklist(['NodeIP', 'InternalIP', 'ExternalIP'], '"NodeIP", "InternalIP" or "ExternalIP"'),
     },
     'an object with address and type',
@@ -16,6 +13,17 @@ const AddressEntry = v.pipe(
   v.readonly(),
 );
 
+const Bgp = v.looseObject(
+  {
+    ipv4Address: v.optional(AddressWithPrefixText),
+    ipv6Address: v.optional(AddressWithPrefixText),
+    asNumber: v.optional(AsNumber),
+    routeReflectorClusterID: v.optional(AddressText),
+  },
+  'an object with ipv4Address, ipv6Address, asNumber or routeReflectorClusterID',
+);
+
+/** Most of it is written by the node's own agent. */
 export const NODE_FIELDS = {
   addresses: v.optional(
     v.pipe(
@@ -24,10 +32,29 @@ export const NODE_FIELDS = {
       v.description('Addresses of the node itself, for people and for routing.'),
     ),
   ),
+  bgp: v.optional(
+    v.pipe(
+      Bgp,
+      v.readonly(),
+      v.description(
+        'Where other nodes reach this one: its addresses with the prefix of their subnet, AS number and cluster id.',
+      ),
+    ),
+  ),
+  ipv4VXLANTunnelAddr: v.optional(v.pipe(AddressText, v.description("The node's IPv4 address inside the VXLAN."))),
+  vxlanTunnelMACAddr: v.optional(v.pipe(MacText, v.description('MAC address of its VXLAN device for IPv4.'))),
+  ipv6VXLANTunnelAddr: v.optional(v.pipe(AddressText, v.description("The node's IPv6 address inside the VXLAN."))),
+  vxlanTunnelMACAddrV6: v.optional(v.pipe(MacText, v.description('MAC address of its VXLAN device for IPv6.'))),
+  ipv4IPIPTunnelAddr: v.optional(v.pipe(AddressText, v.description("The node's address inside the IP-in-IP tunnel."))),
+  podCIDRs: v.optional(
+    v.pipe(
+      v.array(CidrText, 'an array of CIDRs'),
+      v.readonly(),
+      v.description('Ranges for host-local addresses; the orchestrator knows them.'),
+    ),
+  ),
 };
 
-export interface NodeSpec {
-  readonly addresses?: readonly Readonly<Pick<v.InferOutput<typeof AddressEntry>, 'address' | 'type'>>[];
-}
+export type NodeSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof NODE_FIELDS, undefined>>>;
 /** Labels live in `metadata.labels`; pools select nodes by them. */
 export type Node = Resource<'Node', NodeSpec>;

@@ -1,6 +1,8 @@
 import type * as v from 'valibot';
 import type { Problem } from '../base/problem.ts';
 import { tryReadCidr } from '../net/cidr.ts';
+import { BGP_CONFIGURATION_FIELDS } from './bgp-configuration.ts';
+import { BGP_PEER_FIELDS, checkBgpPeer } from './bgp-peer.ts';
 import { checkIpPool, defaultBlockSize, IP_POOL_FIELDS } from './ip-pool.ts';
 import { IP_RESERVATION_FIELDS } from './ip-reservation.ts';
 import { IPAM_CONFIGURATION_FIELDS, IPAM_CONFIGURATION_NAME } from './ipam-configuration.ts';
@@ -42,6 +44,11 @@ const READERS: Readonly<Record<ResourceKind, SpecReader>> = {
     onlyName: IPAM_CONFIGURATION_NAME,
   },
   Node: plainReader('Node', NODE_FIELDS),
+  BGPConfiguration: plainReader('BGPConfiguration', BGP_CONFIGURATION_FIELDS),
+  BGPPeer: {
+    ...plainReader('BGPPeer', BGP_PEER_FIELDS),
+    check: (raw) => checkBgpPeer(readEntries(BGP_PEER_FIELDS, raw, { ...PLACE, problems: [] }).values),
+  },
 };
 
 export const KIND_NAMES: readonly string[] = Object.keys(READERS);

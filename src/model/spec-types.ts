@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { tryParseAddress } from '../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
+import { tryParseMac } from '../net/mac.ts';
 import { parseSelector } from './selector-parser.ts';
 
 /** Building blocks of the specs of resources. Messages complete "allowed is …". */
@@ -41,4 +42,45 @@ export const SelectorText = v.pipe(
     addIssue({ message: `a selector; ${parsed.error} at character ${String(parsed.at + 1)}` });
     return NEVER;
   }),
+);
+
+export const AddressText = v.pipe(
+  v.string('an IP address'),
+  v.check((text) => tryParseAddress(text) !== undefined, 'an IP address'),
+);
+
+/** An address with the prefix length of the subnet it is in, such as `192.0.2.7/24`. */
+export const AddressWithPrefixText = v.pipe(
+  v.string('an IP address with a prefix length'),
+  v.check((text) => text.includes('/') && tryReadCidr(text) !== undefined, 'an IP address with a prefix length'),
+);
+
+export const MacText = v.pipe(
+  v.string('a MAC address'),
+  v.check((text) => tryParseMac(text) !== undefined, 'a MAC address'),
+);
+
+/** An AS number as a number, 4 bytes wide. */
+export const AsNumber = v.pipe(
+  v.number('a whole number from 1 to 4294967295'),
+  v.integer('a whole number from 1 to 4294967295'),
+  v.minValue(1, 'a whole number from 1 to 4294967295'),
+  v.maxValue(4_294_967_295, 'a whole number from 1 to 4294967295'),
+);
+
+/** A part of a Secret in the orchestrator, or of a file on the node. */
+export const PasswordSource = v.pipe(
+  v.looseObject(
+    {
+      secretKeyRef: v.optional(
+        v.looseObject({ name: v.string('a string'), key: v.string('a string') }, 'an object with name and key'),
+      ),
+      file: v.optional(v.pipe(v.string('an absolute path'), v.startsWith('/', 'an absolute path'))),
+    },
+    'an object with secretKeyRef or file',
+  ),
+  v.check(
+    ({ secretKeyRef, file }) => (secretKeyRef === undefined) !== (file === undefined),
+    'an object with secretKeyRef or file, not both',
+  ),
 );

@@ -25,6 +25,8 @@ const PLURALS: Readonly<Record<ResourceKind, string>> = {
   IPReservation: 'ipreservations',
   IPAMConfiguration: 'ipamconfigurations',
   Node: 'nodes',
+  BGPConfiguration: 'bgpconfigurations',
+  BGPPeer: 'bgppeers',
 };
 
 /** What lies from `from` up to, not including, `to`. */

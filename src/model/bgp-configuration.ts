@@ -1,0 +1,87 @@
+import * as v from 'valibot';
+import type { Resource } from './resource.ts';
+import { AsNumber, CidrText, PasswordSource } from './spec-types.ts';
+
+const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
+const CommunityName = v.string('the name or value of a community');
+
+const port = 'a whole number from 1 to 65535';
+const seconds = 'a whole number of seconds from 1 to 4095';
+
+/** `default` holds for the whole cluster; `node.<name>` for one node, which then differs in `logSeverityScreen` and `listenPort` only. */
+export const BGP_CONFIGURATION_FIELDS = {
+  nodeToNodeMeshEnabled: v.optional(
+    v.pipe(
+      v.boolean('true or false, without quotes'),
+      v.description('Every node is a peer of every other one; true unless set.'),
+    ),
+  ),
+  asNumber: v.optional(
+    v.pipe(AsNumber, v.description('AS number of every node that has none of its own; 64512 unless set.')),
+  ),
+  listenPort: v.optional(
+    v.pipe(
+      v.number(port),
+      v.integer(port),
+      v.minValue(1, port),
+      v.maxValue(65_535, port),
+      v.description('TCP port of BGP; 179 unless set.'),
+    ),
+  ),
+  logSeverityScreen: v.optional(
+    v.pipe(
+      v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"'),
+      v.description('How much BIRD logs; "Info" unless set.'),
+    ),
+  ),
+  communities: v.optional(
+    v.pipe(
+      v.array(
+        v.looseObject(
+          {
+            name: v.string('a string'),
+            value: v.pipe(
+              v.string('aa:nn or aa:nn:mm, as a string'),
+              v.regex(COMMUNITY, 'aa:nn or aa:nn:mm, as a string'),
+            ),
+          },
+          'an object with name and value',
+        ),
+        'an array of objects with name and value',
+      ),
+      v.readonly(),
+      v.description('Names for BGP communities, standard (aa:nn) or large (aa:nn:mm).'),
+    ),
+  ),
+  prefixAdvertisements: v.optional(
+    v.pipe(
+      v.array(
+        v.looseObject(
+          { cidr: CidrText, communities: v.array(CommunityName, 'an array of strings') },
+          'an object with cidr and communities',
+        ),
+        'an array of objects with cidr and communities',
+      ),
+      v.readonly(),
+      v.description('Communities, by name or value, that routes inside a CIDR carry.'),
+    ),
+  ),
+  nodeMeshPassword: v.optional(
+    v.pipe(PasswordSource, v.description('Password of the sessions of the mesh (RFC 2385).')),
+  ),
+  nodeMeshMaxRestartTime: v.optional(
+    v.pipe(
+      v.number(seconds),
+      v.integer(seconds),
+      v.minValue(1, seconds),
+      v.maxValue(4095, seconds),
+      v.description('How long routes of a node whose BIRD restarts are kept; 120 s unless set.'),
+    ),
+  ),
+};
+
+export type BgpConfigurationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof BGP_CONFIGURATION_FIELDS, undefined>>>;
+export type BgpConfiguration = Resource<'BGPConfiguration', BgpConfigurationSpec>;
+
+/** The configuration of the whole cluster; that of one node is `node.<name>`. */
+export const BGP_CONFIGURATION_NAME = 'default';

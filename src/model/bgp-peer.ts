@@ -1,0 +1,102 @@
+import * as v from 'valibot';
+import type { Problem } from '../base/problem.ts';
+import { type Address, type Family, tryParseAddress } from '../net/address.ts';
+import type { PartialOutput } from './read-schema.ts';
+import type { Resource } from './resource.ts';
+import { AsNumber, flag, PasswordSource, SelectorText } from './spec-types.ts';
+
+const PeerIp = v.pipe(
+  v.string('an IP address, with a port behind it if need be'),
+  v.check((text) => readPeerIp(text) !== undefined, 'an IP address, with a port behind it if need be'),
+);
+const seconds = 'a whole number of seconds from 1 to 4095';
+
+/** `checkBgpPeer` has the rules that join fields. */
+export const BGP_PEER_FIELDS = {
+  node: v.optional(v.pipe(v.string('the name of a node'), v.description('The one node that has this peer.'))),
+  nodeSelector: v.optional(
+    v.pipe(SelectorText, v.description('Nodes that have this peer; with neither it nor "node", all have it.')),
+  ),
+  peerIP: v.optional(
+    v.pipe(PeerIp, v.description('Address of the peer: 192.0.2.1, 192.0.2.1:1790, 2001:db8::1 or [2001:db8::1]:1790.')),
+  ),
+  asNumber: v.optional(v.pipe(AsNumber, v.description('AS number of the peer; goes with peerIP.'))),
+  peerSelector: v.optional(v.pipe(SelectorText, v.description('Nodes that are the peers, instead of peerIP.'))),
+  password: v.optional(v.pipe(PasswordSource, v.description('Password of the session (RFC 2385).'))),
+  keepOriginalNextHop: v.pipe(flag(false), v.description('Routes to an external peer keep their next hop.')),
+  sourceAddress: v.pipe(
+    v.optional(v.picklist(['UseNodeIP', 'None'], '"UseNodeIP" or "None"'), 'UseNodeIP'),
+    v.description("Whether sessions come from the node's own address or from what the kernel chooses."),
+  ),
+  maxRestartTime: v.optional(
+    v.pipe(
+      v.number(seconds),
+      v.integer(seconds),
+      v.minValue(1, seconds),
+      v.maxValue(4095, seconds),
+      v.description('How long routes of a peer that restarts are kept; 120 s unless set.'),
+    ),
+  ),
+  numAllowedLocalASNumbers: v.optional(
+    v.pipe(
+      v.number('a whole number from 0 to 10'),
+      v.integer('a whole number from 0 to 10'),
+      v.minValue(0, 'a whole number from 0 to 10'),
+      v.maxValue(10, 'a whole number from 0 to 10'),
+      v.description("How often the node's own AS number may be in the path of a route it accepts; 0 unless set."),
+    ),
+  ),
+  ttlSecurity: v.optional(
+    v.pipe(
+      v.number('a whole number of hops from 1 to 255'),
+      v.integer('a whole number of hops from 1 to 255'),
+      v.minValue(1, 'a whole number of hops from 1 to 255'),
+      v.maxValue(255, 'a whole number of hops from 1 to 255'),
+      v.description('How many hops away the peer is at most, checked by TTL (RFC 5082).'),
+    ),
+  ),
+};
+
+export type BgpPeerSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof BGP_PEER_FIELDS, undefined>>>;
+export type BgpPeer = Resource<'BGPPeer', BgpPeerSpec>;
+
+/** `192.0.2.1`, `192.0.2.1:179`, `2001:db8::1` or `[2001:db8::1]:179`; undefined for anything else. */
+export function readPeerIp(text: string): { readonly address: Address; readonly port: number | undefined } | undefined {
+  const { bracketed, plain, port } =
+    /^(?:\[(?<bracketed>[^\]]+)\]:(?<port>\d{1,5})|(?<plain>.+))$/.exec(text)?.groups ?? {};
+  if (bracketed !== undefined) return withPort(bracketed, port, 6);
+  const whole = tryParseAddress(plain ?? '');
+  if (whole !== undefined) return { address: whole, port: undefined };
+  const at = (plain ?? '').lastIndexOf(':');
+  return at === -1 ? undefined : withPort((plain ?? '').slice(0, at), (plain ?? '').slice(at + 1), 4);
+}
+
+function withPort(
+  text: string,
+  portText: string | undefined,
+  family: Family,
+): { readonly address: Address; readonly port: number } | undefined {
+  const address = tryParseAddress(text);
+  const port = Number(portText);
+  const isPort = /^\d{1,5}$/.test(portText ?? '') && port >= 1 && port <= 65_535;
+  return address?.family === family && isPort ? { address, port } : undefined;
+}
+
+/** The rules that join fields of a peer, on as many of them as could be read. */
+export function checkBgpPeer(spec: PartialOutput<typeof BGP_PEER_FIELDS>): Problem[] {
+  const problems: Problem[] = [];
+  const refuse = (field: string, message: string): void => {
+    problems.push({ path: `spec.${field}`, message, code: 'resource/invalid' });
+  };
+  if (spec.node !== undefined && spec.nodeSelector !== undefined)
+    refuse('nodeSelector', 'excludes node: give one of them, or none for all nodes');
+  if (spec.peerIP !== undefined && spec.peerSelector !== undefined)
+    refuse('peerSelector', 'excludes peerIP: give one of them');
+  if (spec.peerIP === undefined && spec.peerSelector === undefined)
+    refuse('peerIP', 'missing; needed is an IP address, or peerSelector instead');
+  if (spec.peerIP !== undefined && spec.asNumber === undefined)
+    refuse('asNumber', 'missing; needed with peerIP is the AS number of the peer');
+  if (spec.peerSelector !== undefined && spec.asNumber !== undefined)
+    refuse('asNumber', 'excludes peerSelector: nodes have their own AS numbers');
+  return problems;
+}
