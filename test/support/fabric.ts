@@ -25,6 +25,10 @@ export interface Fabric extends AsyncDisposable {
   addNode(name: string, segment?: Segment): Promise<FabricNode>;
   /** Starts the agents of all nodes, and waits until they are ready. */
   startAgents(env?: Readonly<Record<string, string>>): Promise<void>;
+  /** The end of what each agent has said. */
+  logs(): string;
+  /** Makes one pod on each node. */
+  podOnEach(): Promise<FabricPod[]>;
   /** Runs netplugctl beside the etcd. */
   netplugctl(args: readonly string[], stdin?: string): Promise<RunResult>;
   /** Creates or changes resources; rejects when they are refused. */
@@ -46,6 +50,7 @@ const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const STORE = 2;
 const WORLD = 10;
 const FIRST_NODE = 11;
+const SHOWN = 2000;
 const NODES = { n1: 'a', n2: 'a', n3: 'b' } as const satisfies Readonly<Record<string, Segment>>;
 
 /** Starts three nodes without agents and pools. */
@@ -100,6 +105,8 @@ export async function startFabric({ mtu = 1500 }: FabricOptions = {}): Promise<F
     startAgents: async (env = {}) => {
       await Promise.all([...nodes.values()].map(async (each) => each.startAgent(env)));
     },
+    logs: () => [...nodes.values()].map((each) => `--- ${each.name}\n${each.agent().log().slice(-SHOWN)}`).join('\n'),
+    podOnEach: async () => Promise.all([...nodes.values()].map(async (each) => each.pod())),
     netplugctl,
     apply,
     setPools: async (spec) =>

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import type { Peer } from './fabric-node.ts';
 import type { TestNetns } from './netns.ts';
+import { until } from './until.ts';
 import { within } from './who-asks.ts';
 
 export interface Pair {
@@ -14,6 +15,8 @@ export interface Pair {
 const PORT = 7008;
 const CONNECT_MS = 2000;
 const DEADLINE_MS = 10_000;
+const REACH_MS = 30_000;
+const REACH_PERIOD_MS = 250;
 const AT_ONCE = 8;
 
 /** Every ordered pair of two different ones. */
@@ -37,6 +40,17 @@ export async function pingAll(pairs: readonly Pair[], bytes?: number): Promise<r
   };
   await Promise.all(Array.from({ length: AT_ONCE }, next));
   return lines;
+}
+
+/** Waits until each reaches the other in either family; `tell` adds to what is said when they do not. */
+export async function untilReached(pairs: readonly Pair[], tell: () => string = () => ''): Promise<void> {
+  let lost: readonly string[] = [];
+  await until(
+    async () => (lost = await pingAll(pairs)).length === 0,
+    () => `they reach each other; they do not:\n${lost.join('\n')}\n${tell()}`,
+    REACH_MS,
+    REACH_PERIOD_MS,
+  );
 }
 
 /** Undefined when it comes back, otherwise what ping says. */

@@ -1,0 +1,95 @@
+// Who reaches whom, in every mode that this kernel has.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Fabric, type FabricPod, startFabric } from '../support/fabric.ts';
+import { addressesOf, pairsOf, pingAll, receiveInside, transfer, untilReached } from '../support/traffic.ts';
+import { until } from '../support/until.ts';
+
+const FAMILIES = ['ipv4', 'ipv6'] as const;
+const LINK_MTU = 9000;
+/** What the dearest tunnel takes of it. */
+const LEAST_MTU = LINK_MTU - 70;
+
+describe.each([
+  { name: 'VXLAN', vxlanMode: 'Always' },
+  { name: 'VXLAN across subnets', vxlanMode: 'CrossSubnet' },
+  { name: 'BGP', vxlanMode: 'Never' },
+])('pods of three nodes, by $name', ({ name, vxlanMode }) => {
+  let fabric: Fabric;
+  let pods: FabricPod[];
+  beforeAll(async () => {
+    fabric = await startFabric({ mtu: LINK_MTU });
+    await fabric.setPools({ vxlanMode, natOutgoing: true });
+    await fabric.startAgents();
+    pods = [];
+    for (const node of ['n1', 'n1', 'n2', 'n3']) pods.push(await fabric.node(node).pod());
+    // BGP tells nodes where pods are; a router between them has to know as well.
+    if (name === 'BGP') for (const pod of pods) await fabric.routeTo(pod);
+    await untilReached(pairsOf(pods), () => fabric.logs());
+  });
+  afterAll(async () => fabric?.[Symbol.asyncDispose]());
+
+  it('reach each other with packets as large as their links allow, and these are large', async () => {
+    for (const pod of pods) {
+      const [link] = await pod.netns.ip('link', 'show', 'dev', 'eth0');
+      expect(link?.['mtu']).toBeGreaterThanOrEqual(LEAST_MTU);
+      const pairs = pods.filter((to) => to !== pod).map((to) => ({ from: pod, to }));
+      expect(await pingAll(pairs, Number(link?.['mtu']))).toEqual([]);
+    }
+  });
+
+  it('reach every node, and are reached from every node', async () => {
+    const there = pods.flatMap((from) => fabric.nodes.map((to) => ({ from, to })));
+    const back = fabric.nodes.flatMap((from) => pods.map((to) => ({ from, to })));
+    expect(await pingAll(there)).toEqual([]);
+    expect(await pingAll(back)).toEqual([]);
+  });
+
+  it.each([1400, 8900, 1_000_000])('exchange %d bytes over TCP, seen with their own addresses', async (bytes) => {
+    using servers = new DisposableStack();
+    for (const pod of pods) servers.use(await receiveInside(pod));
+    for (const { from, to } of pairsOf(pods)) {
+      for (const family of FAMILIES) {
+        const answer = await transfer(from, to.addresses[family], bytes);
+        expect(answer).toEqual({ isIntact: true, seenFrom: from.addresses[family] });
+      }
+    }
+  });
+
+  it.runIf(vxlanMode === 'CrossSubnet')('go inside VXLAN to the other subnet only', async () => {
+    const [n1, [, , near, far]] = [fabric.node('n1'), pods];
+    expect(await Promise.all(addressesOf(near!).map(async (address) => n1.wayTo(address)))).toEqual(['eth0', 'eth0']);
+    expect(await Promise.all(addressesOf(far!).map(async (address) => n1.wayTo(address)))).toEqual([
+      'vxlan.netplug',
+      'vxlan6.netplug',
+    ]);
+  });
+
+  it.runIf(vxlanMode === 'Never')('go without tunnels', async () => {
+    const links = await fabric.node('n1').netns.ip('link', 'show', 'type', 'vxlan');
+    expect(links.map(({ ifname }) => String(ifname))).toEqual([]);
+  });
+
+  it('meet the world with the address of their node, and with their own when the pool says so', async () => {
+    using _ = await receiveInside(fabric.world);
+    for (const pod of pods) {
+      for (const family of FAMILIES) {
+        const { seenFrom } = await transfer(pod, fabric.world.addresses[family], 1400);
+        expect(seenFrom).toBe(fabric.node(pod.node).addresses[family]);
+      }
+    }
+    for (const pod of pods) await fabric.routeTo(pod);
+    await fabric.setPools({ vxlanMode, natOutgoing: false });
+    for (const pod of pods) {
+      for (const family of FAMILIES) {
+        let seenFrom = '';
+        await until(
+          async () =>
+            ({ seenFrom } = await transfer(pod, fabric.world.addresses[family], 1400)).seenFrom ===
+            pod.addresses[family],
+          () => `${pod.name} is seen with its own address; it is seen as ${seenFrom}`,
+        );
+      }
+    }
+    expect(await pingAll(pods.map((to) => ({ from: fabric.world, to })))).toEqual([]);
+  });
+});

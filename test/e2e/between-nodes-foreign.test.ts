@@ -1,0 +1,125 @@
+// Other hands on the node: what is the agent's is repaired, what is not stays as it is.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Fabric, type FabricNode, type FabricPod, startFabric } from '../support/fabric.ts';
+import { receiveInside, pairsOf, pingAll, transfer, untilReached } from '../support/traffic.ts';
+import { until } from '../support/until.ts';
+
+const REPAIR_MS = 10_000;
+
+let fabric: Fabric;
+let n1: FabricNode;
+let pods: FabricPod[];
+let foreign: string;
+beforeAll(async () => {
+  fabric = await startFabric();
+  n1 = fabric.node('n1');
+  await makeForeign(n1);
+  foreign = await foreignOf(n1);
+  await fabric.setPools({ vxlanMode: 'Always', natOutgoing: true });
+  await fabric.startAgents();
+  pods = await fabric.podOnEach();
+  await untilReached(pairsOf(pods), () => fabric.logs());
+});
+afterAll(async () => fabric?.[Symbol.asyncDispose]());
+
+const routesText = async (): Promise<string> =>
+  JSON.stringify((await n1.routes()).map(({ dst, dev, gateway }) => `${dst} ${dev} ${gateway}`).toSorted());
+
+describe('the agent repairs within seconds', () => {
+  it.each<[string, readonly string[][]]>([
+    [
+      'routes that somebody deletes',
+      [4, 6].map((family) => ['ip', `-${String(family)}`, 'route', 'flush', 'proto', '118']),
+    ],
+    ['neighbours that somebody deletes', [['ip', 'neighbour', 'flush', 'nud', 'permanent', 'dev', 'vxlan.netplug']]],
+    [
+      'VXLAN devices that somebody deletes',
+      ['', '6'].map((family) => ['ip', 'link', 'delete', 'dev', `vxlan${family}.netplug`]),
+    ],
+    [
+      'VXLAN devices that somebody sets down',
+      ['', '6'].map((family) => ['ip', 'link', 'set', 'dev', `vxlan${family}.netplug`, 'down']),
+    ],
+    ['addresses that somebody deletes', [['ip', 'address', 'flush', 'dev', 'vxlan.netplug']]],
+  ])('%s', async (_, commands) => {
+    const before = await routesText();
+    for (const command of commands) await n1.machine.exec(...(command as [string, ...string[]]));
+    await until(
+      async () => (await routesText()) === before && (await pingAll(pairsOf([...pods, n1]))).length === 0,
+      () => `everything is as before; the agent says:\n${n1.agent().log().slice(-3000)}`,
+      REPAIR_MS,
+    );
+  });
+
+  it('forwarding that somebody switches off', async () => {
+    await n1.machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0');
+    await until(async () => (await pingAll(pairsOf(pods))).length === 0, 'pods reach each other', 90_000, 500);
+  });
+
+  it('translation that somebody deletes', async () => {
+    using _ = await receiveInside(fabric.world);
+    await n1.machine.exec('nft', 'delete', 'table', 'inet', 'netplug-nat');
+    await until(
+      async () =>
+        (await transfer(pods[0]!, fabric.world.addresses.ipv4, 1).catch(() => undefined))?.seenFrom ===
+        n1.addresses.ipv4,
+      'pods have the address of the node outside',
+      90_000,
+      500,
+    );
+  });
+});
+
+describe("what is not the agent's", () => {
+  it('is as it was, however the agent starts, changes modes and ends', async () => {
+    expect(await foreignOf(n1)).toBe(foreign);
+    for (const vxlanMode of ['CrossSubnet', 'Never', 'Always']) {
+      await fabric.setPools({ vxlanMode, natOutgoing: false });
+      await until(
+        async () => (await n1.wayTo(pods[1]!.addresses.ipv4)) === (vxlanMode === 'Always' ? 'vxlan.netplug' : 'eth0'),
+        vxlanMode,
+      );
+      expect(await foreignOf(n1)).toBe(foreign);
+    }
+    await n1.agent().stop();
+    expect(await foreignOf(n1)).toBe(foreign);
+  });
+});
+
+const FOREIGN = `
+ip link add name vxlan.other type vxlan id 77 dstport 4790 dev eth0 nolearning
+ip address add 10.99.7.1/24 dev vxlan.other
+ip link set dev vxlan.other up
+ip neighbour add 10.99.7.2 lladdr 02:00:00:00:00:02 dev vxlan.other nud permanent
+bridge fdb append 02:00:00:00:00:02 dev vxlan.other dst 192.0.2.12
+ip route add 10.99.0.0/24 via 192.0.2.12 proto static metric 4096
+ip route add 10.65.255.0/26 via 192.0.2.12 proto static
+ip route add blackhole 10.99.1.0/24 table 118
+ip -6 route add fd00:99::/64 via fd00:a::c proto static
+ip rule add from 10.99.0.0/16 lookup 118 priority 1180
+nft add table inet foreign
+nft add chain inet foreign postrouting '{ type nat hook postrouting priority srcnat; }'
+nft add rule inet foreign postrouting ip saddr 10.99.0.0/16 masquerade
+nft add table ip netplug-nat
+`;
+
+async function makeForeign({ machine }: FabricNode): Promise<void> {
+  await machine.exec('sh', '-ec', FOREIGN);
+}
+
+/** All of it, as text. */
+async function foreignOf({ machine }: FabricNode): Promise<string> {
+  const script = [
+    'ip -d link show dev vxlan.other | grep -v "link/"',
+    'ip address show dev vxlan.other | grep inet.*10.99',
+    'ip neighbour show nud permanent dev vxlan.other',
+    'bridge fdb show dev vxlan.other',
+    'ip route show table all proto static',
+    'ip -6 route show proto static',
+    'ip route show table 118',
+    'ip rule',
+    'nft list table inet foreign',
+    'nft list table ip netplug-nat',
+  ];
+  return machine.exec('sh', '-ec', script.join('\n'));
+}

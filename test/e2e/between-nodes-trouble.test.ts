@@ -1,0 +1,79 @@
+// What routes between nodes dies while pods talk.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Fabric, type FabricNode, startFabric } from '../support/fabric.ts';
+import { takeAwayEtcd } from '../support/node-etcd.ts';
+import { type Flow, startFlows, stopFlows } from '../support/traffic-flow.ts';
+import { type Pair, pairsOf, untilReached } from '../support/traffic.ts';
+import { until } from '../support/until.ts';
+
+/** For trouble to make itself felt: sessions break, watches end, agents try again. */
+const WHILE_MS = 4000;
+const AT_LEAST = WHILE_MS / 40;
+
+describe.each([
+  { name: 'VXLAN', vxlanMode: 'Always' },
+  { name: 'BGP', vxlanMode: 'Never' },
+])('packets of running pods, by $name, all arrive', ({ vxlanMode }) => {
+  let fabric: Fabric;
+  let pairs: readonly Pair[];
+  let flows: readonly Flow[];
+  beforeAll(async () => {
+    fabric = await startFabric();
+    await fabric.setPools({ vxlanMode, natOutgoing: true });
+    await fabric.startAgents();
+    const pods = await fabric.podOnEach();
+    if (vxlanMode === 'Never') for (const pod of pods) await fabric.routeTo(pod);
+    pairs = [...pairsOf(pods), { from: pods[0]!, to: fabric.world }];
+    await untilReached(pairs, () => fabric.logs());
+  });
+  afterAll(async () => fabric?.[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    flows = await startFlows(pairs);
+  });
+
+  it('while agents are killed, stay away and come back', async () => {
+    for (const node of fabric.nodes) await node.agent().stop('KILL');
+    await sleep(WHILE_MS);
+    await fabric.startAgents();
+    await sleep(WHILE_MS);
+    expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+  });
+
+  it('while agents end and are started again', async () => {
+    for (const node of fabric.nodes) await node.agent().stop();
+    await sleep(WHILE_MS);
+    await fabric.startAgents();
+    await sleep(WHILE_MS);
+    expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+  });
+
+  it('while the datastore is killed and comes back, also for agents started meanwhile', async () => {
+    await using absence = await takeAwayEtcd(fabric.store, 'is killed');
+    await sleep(WHILE_MS);
+    const n1 = fabric.node('n1');
+    await n1.agent().stop('KILL');
+    const agent = await n1.launchAgent();
+    await sleep(WHILE_MS);
+    await absence.end();
+    await agent.ready();
+    await sleep(WHILE_MS);
+    expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+  });
+
+  it.runIf(vxlanMode === 'Never')('while BIRD is killed and comes back', async () => {
+    for (const node of fabric.nodes) {
+      const pid = await birdOf(node);
+      expect(pid).toMatch(/^\d+$/);
+      await node.machine.exec('kill', '-KILL', pid);
+      await until(async () => /^\d+$/.test((await birdOf(node)).replace(pid, '')), 'another BIRD runs');
+      await sleep(WHILE_MS);
+    }
+    expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
+  });
+});
+
+/** Its process id as seen inside. */
+async function birdOf({ machine }: FabricNode): Promise<string> {
+  return (await machine.run(['pgrep', '-x', 'bird'])).stdout.trim();
+}
