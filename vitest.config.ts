@@ -7,6 +7,8 @@ const twoAtATime = { fileParallelism: true, maxWorkers: 2 } as const;
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods,sig-network}.test.ts'];
+/** Always with agents. */
+const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];
 
@@ -30,7 +32,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['**/agent*.test.ts', ...(isSoak ? [] : SLOW)],
+          exclude: ['**/agent*.test.ts', ...BETWEEN_NODES, ...(isSoak ? [] : SLOW)],
           ...alone,
         },
       },
@@ -38,7 +40,7 @@ export default defineConfig({
         test: {
           name: 'e2e-agent',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['**/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts', ...CLUSTERS],
+          exclude: ['**/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts', ...CLUSTERS, ...BETWEEN_NODES],
           env: inAgentMode,
           ...alone,
         },
@@ -52,6 +54,16 @@ export default defineConfig({
           // They wait for kubelets most of the time.
           ...twoAtATime,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        test: {
+          name: 'e2e-between-nodes',
+          include: BETWEEN_NODES,
+          ...alone,
+          // They wait for routes and let packets flow most of the time.
+          ...twoAtATime,
+          sequence: { groupOrder: 3 },
         },
       },
     ],
