@@ -11,6 +11,7 @@ import { measureRequestsOnKv } from './rows/requests-kv.ts';
 import { measureRequestsOnOrch } from './rows/requests-orch.ts';
 import { measureSandbox } from './rows/sandbox.ts';
 import { measureStatus } from './rows/status.ts';
+import { measureThroughput } from './rows/throughput.ts';
 
 export const ROWS: Readonly<Record<string, MeasureRow>> = {
   attach: measureAttach,
@@ -24,6 +25,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   sandbox: measureSandbox,
   status: measureStatus,
   footprint: measureFootprint,
+  throughput: measureThroughput,
 };
 
 /** ADD and DEL are measured together. */
