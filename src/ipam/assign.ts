@@ -3,6 +3,7 @@ import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
 import type { Allocation, ChosenBy } from '../model/ip-block.ts';
+import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
@@ -16,6 +17,8 @@ import { type AssignPlan, type Knowledge, type Lease, planAssign, type Want } fr
 export interface AssignRequest {
   readonly node: NodeName;
   readonly attachment: Attachment;
+  /** What for; a workload unless given. */
+  readonly use?: PoolUse;
   readonly pod: PodIdentity | undefined;
   readonly pools: Readonly<Record<Family, PoolChoice>>;
   /** Certain addresses, at most one per family, and who asks for them. */
@@ -139,7 +142,7 @@ async function planWithReads(
 }
 
 function wantsOf(
-  { pools: choices, requested, node }: AssignRequest,
+  { pools: choices, requested, node, use = 'Workload' }: AssignRequest,
   {
     view,
     pools,
@@ -160,7 +163,7 @@ function wantsOf(
       family,
       refs,
       nodeLabels,
-      use: 'Workload',
+      use,
       ...(askedBy === undefined ? {} : { askedBy }),
     } as const;
     const selection = choosePools(pools, question);

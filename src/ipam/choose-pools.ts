@@ -15,7 +15,7 @@ export interface Pool {
 }
 
 /** Why a pool may not be used; `eligible` when it may. */
-export type PoolVerdict = 'eligible' | 'not asked for' | 'disabled' | 'not for workloads' | 'does not select the node';
+export type PoolVerdict = 'eligible' | 'not asked for' | 'disabled' | 'not for this use' | 'does not select the node';
 
 export interface PoolSelection {
   readonly family: Family;
@@ -67,7 +67,7 @@ function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels,
   const { spec } = pool.stored.value;
   if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not asked for';
   if (spec.disabled) return 'disabled';
-  if (!spec.allowedUses.includes(use)) return 'not for workloads';
+  if (!spec.allowedUses.includes(use)) return 'not for this use';
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
 }
 
