@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts';
-import { NetplugError, toNetplugError } from '../base/errors.ts';
+import { NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { failureFacts } from '../cni/error-output.ts';
 import type { Log } from '../base/log.ts';
 import type { Random } from '../base/random.ts';
@@ -134,9 +134,7 @@ async function takeOver(
   }
   const asked = askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
     (cause: unknown) => {
-      log.warning('the other agent does not answer', {
-        reason: cause instanceof Error ? cause.message : String(cause),
-      });
+      log.warning('the other agent does not answer', { reason: reasonOf(cause) });
     },
   );
   await asked;
@@ -162,7 +160,7 @@ async function keepRegistered(
       pauseMs = 60_000;
     } catch (cause) {
       if (signal.aborted) return;
-      log.debug('node is not registered yet', { reason: cause instanceof Error ? cause.message : String(cause) });
+      log.debug('node is not registered yet', { reason: reasonOf(cause) });
     }
     await clock.sleep(pauseMs, signal).catch(() => undefined);
   }

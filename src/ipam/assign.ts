@@ -1,4 +1,4 @@
-import { NetplugError } from '../base/errors.ts';
+import { NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
@@ -102,7 +102,7 @@ async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft
       signal,
     );
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = reasonOf(cause);
     ports.log.warning('addresses may be held by a write of unknown outcome', { node, ...attachment, reason });
   }
 }

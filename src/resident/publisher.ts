@@ -1,5 +1,5 @@
 import { timeLimit } from '../base/clock.ts';
-import { isNetplugError, never } from '../base/errors.ts';
+import { isNetplugError, never, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, Outcome, Store } from '../datastore/store.ts';
@@ -388,8 +388,4 @@ function isShown({ node, blocks, endpoints }: NodeMemory, change: Change): boole
     default:
       return never(change);
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }
