@@ -1,6 +1,7 @@
 import { answerRequests, giveBack, type IpBlock, setAside } from '../model/ip-block.ts';
-import { addressAt, type Cidr, cidrContains, cidrsOverlap, compareCidrs, formatCidr } from '../net/cidr.ts';
-import type { Pool } from '../ipam/choose-pools.ts';
+import { type Cidr, cidrContains, compareCidrs, formatCidr } from '../net/cidr.ts';
+import { type Pool, poolAround } from '../ipam/choose-pools.ts';
+import { freeOrdinals, isReserved } from '../ipam/free-ordinals.ts';
 
 /** Addresses kept ready for a pool that pods have come from. */
 export const STOCK_FLOOR = 8;
@@ -44,7 +45,7 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   const inPool = (pool: Pool | undefined): IpBlock[] =>
     [...plan.blocks.values()]
       .filter(({ cidr }) =>
-        pool === undefined ? poolOf(plan.pools, cidr) === undefined : cidrContains(pool.cidr, cidr),
+        pool === undefined ? poolAround(plan.pools, cidr) === undefined : cidrContains(pool.cidr, cidr),
       )
       .map((block) => {
         // Most blocks of a node have none.
@@ -68,10 +69,6 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   return new Map([...changed].filter(([key, block]) => plan.blocks.get(key) !== block));
 }
 
-export function poolOf(pools: readonly Pool[], block: Cidr): Pool | undefined {
-  return pools.find(({ cidr }) => cidrContains(cidr, block));
-}
-
 function withoutReserved(block: IpBlock, { reserved, owns }: StockPlan): IpBlock {
   const ids = new Set(
     stockOf(block, { owns })
@@ -91,11 +88,10 @@ function grow(
     const key = formatCidr(block.cidr);
     const isWorth = isWritten(key) || stock * 2 < target;
     if (left <= 0 || !isWorth) return block;
-    const near = reserved.filter((range) => cidrsOverlap(range, block.cidr));
     const free: number[] = [];
-    for (const ordinal of block.queue) {
+    for (const ordinal of freeOrdinals(block, reserved)) {
       if (free.length === left) break;
-      if (!isReserved(block, ordinal, near) && !isSpokenFor(key, ordinal)) free.push(ordinal);
+      if (!isSpokenFor(key, ordinal)) free.push(ordinal);
     }
     left -= free.length;
     return free.length === 0 ? block : setAside(block, new Map(free.map((ordinal) => [ordinal, newId()])));
@@ -117,10 +113,6 @@ function shrink(blocks: readonly IpBlock[], surplus: number, { owns }: StockPlan
       return ids.size === 0 ? block : giveBack(block, (id) => ids.has(id));
     })
     .toReversed();
-}
-
-function isReserved({ cidr }: IpBlock, ordinal: number, reserved: readonly Cidr[]): boolean {
-  return reserved.some((range) => cidrContains(range, addressAt(cidr, ordinal)));
 }
 
 function stockOf({ stock }: IpBlock, { owns }: Pick<StockPlan, 'owns'>): number[] {
