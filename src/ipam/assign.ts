@@ -4,7 +4,7 @@ import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
 import type { Allocation, ChosenBy } from '../model/ip-block.ts';
 import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../netconf/netconf.ts';
@@ -216,8 +216,7 @@ function draftAllocations({ clock, random }: Patience, request: AssignRequest): 
 function endpointChanges(request: AssignRequest, view: NodeView, leases: readonly Lease[]): Change[] {
   const endpoint = request.endpoint?.(leases);
   if (endpoint === undefined) return [];
-  const isWritten =
-    view.endpoint !== undefined && JSON.stringify(view.endpoint.value.spec) === JSON.stringify(endpoint.spec);
+  const isWritten = view.endpoint !== undefined && isSameSpec(view.endpoint.value, endpoint);
   return isWritten ? [] : [{ kind: 'put-endpoint', endpoint }];
 }
 

@@ -4,9 +4,8 @@ import { type Pool, poolAround, readPools } from '../ipam/choose-pools.ts';
 import type { IpBlock } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import type { NodeName } from '../model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
-import { endpointKey } from './entry.ts';
 
 export type Settings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'problems'>;
 
