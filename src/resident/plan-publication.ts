@@ -5,6 +5,9 @@ import { formatCidr } from '../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import { changeSlot, insistOnSlot } from './slot-change.ts';
 
+/** As many entries as surely fit into one transaction of etcd. */
+export const ENTRIES_PER_WRITE = 32;
+
 /** What the datastore is known to hold. */
 export interface Published {
   readonly blocks: ReadonlyMap<string, Stored<IpBlock>>;

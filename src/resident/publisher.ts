@@ -12,13 +12,11 @@ import type { Journal, Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { Notifier } from './notifier.ts';
-import { type AdjustBlocks, planPublication } from './plan-publication.ts';
+import { type AdjustBlocks, ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
 import { takenBack } from './taken-back.ts';
 
 /** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
 const GATHER_MS = 20;
-/** As many entries as surely fit into one transaction of etcd. */
-const ENTRIES_PER_WRITE = 40;
 const WRITE_MS = 15_000;
 const LONGEST_PAUSE_MS = 2000;
 const LONGEST_LAG_MS = 64;

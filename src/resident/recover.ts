@@ -10,12 +10,10 @@ import type { Datastore } from '../netconf/connection.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
 import { type LeftJournal, listRuns, readJournal, takeJournal } from './left-journals.ts';
-import { planPublication } from './plan-publication.ts';
+import { ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
 import { isOfRun } from './own-stock.ts';
 import { takenBack } from './taken-back.ts';
 
-/** As many entries as surely fit into one transaction of etcd. */
-const ENTRIES_PER_WRITE = 32;
 /** How long another process may take that is about to finish the same work, or to end. */
 const LOCK_TRIES = 9;
 
