@@ -1,5 +1,5 @@
 import { NetplugError, reasonOf } from '../base/errors.ts';
-import { repeat } from '../base/clock.ts';
+import { repeat, timeLimit } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store, Stored } from '../datastore/store.ts';
@@ -154,11 +154,11 @@ export class ResidentNode {
   /** What only the datastore itself knows; when it is away, its answer is not waited for as long as the call could. */
   async ask<T>(read: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     if (!this.#isCutOff && !this.#isUnreachable) return read(signal);
-    const limit = AbortSignal.timeout(AWAY_MS);
+    using limit = timeLimit(AWAY_MS);
     try {
-      return await read(AbortSignal.any([signal, limit]));
+      return await read(AbortSignal.any([signal, limit.signal]));
     } catch (cause) {
-      throw limit.aborted && !signal.aborted ? this.#problem : cause;
+      throw limit.signal.aborted && !signal.aborted ? this.#problem : cause;
     }
   }
 
