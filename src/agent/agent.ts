@@ -1,8 +1,7 @@
 import type { Clock } from '../base/clock.ts';
-import { NetplugError, toNetplugError } from '../base/errors.ts';
+import { NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { failureFacts } from '../cni/error-output.ts';
 import type { Log } from '../base/log.ts';
-import type { Random } from '../base/random.ts';
 import type { Store } from '../datastore/store.ts';
 import type { HealthServer } from './health-server.ts';
 import type { NodeName } from '../model/names.ts';
@@ -26,7 +25,6 @@ const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.re
 
 export interface AgentPorts {
   readonly clock: Clock;
-  readonly random: Random;
   readonly log: Log;
   readonly nodes: ResidentNodes;
   readonly openStore: (datastore: Datastore) => Store;
@@ -69,7 +67,7 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
       log.info('another agent takes over');
-      void server.replaced(clock).then(() => ending.abort());
+      void server.replaced().then(() => ending.abort());
       return { status: 0, stdout: '', stderr: '' };
     },
   });
@@ -132,14 +130,11 @@ async function takeOver(
     await using proof = openStore(datastore);
     await proof.readNodeView(node, undefined, AbortSignal.any([signal, AbortSignal.timeout(PROOF_MS)]));
   }
-  const asked = askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
+  await askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
     (cause: unknown) => {
-      log.warning('the other agent does not answer', {
-        reason: cause instanceof Error ? cause.message : String(cause),
-      });
+      log.warning('the other agent does not answer', { reason: reasonOf(cause) });
     },
   );
-  await asked;
   await server.publish();
   const untilMs = clock.monotonic() + HANDOVER_MS;
   while (!tryBecomeOnly()) {
@@ -162,7 +157,7 @@ async function keepRegistered(
       pauseMs = 60_000;
     } catch (cause) {
       if (signal.aborted) return;
-      log.debug('node is not registered yet', { reason: cause instanceof Error ? cause.message : String(cause) });
+      log.debug('node is not registered yet', { reason: reasonOf(cause) });
     }
     await clock.sleep(pauseMs, signal).catch(() => undefined);
   }

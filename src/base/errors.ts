@@ -282,8 +282,7 @@ export function isNetplugError(cause: unknown, ...codes: readonly ErrorCode[]): 
 /** Turns anything thrown into a NetplugError; what is not one yet is a bug of ours and says so. */
 export function toNetplugError(cause: unknown): NetplugError {
   if (cause instanceof NetplugError) return cause;
-  const text = cause instanceof Error ? cause.message : String(cause);
-  return new NetplugError('internal/invariant', `Cannot finish the call: ${text}`, {
+  return new NetplugError('internal/invariant', `Cannot finish the call: ${reasonOf(cause)}`, {
     hint: 'Report this as a bug of netplug, with the log of the call',
     cause,
   });
@@ -306,4 +305,10 @@ export function never(value: never): never {
 /** The errno name (`ENOENT`, …) of a failed system call made through node:fs, node:net and the like. */
 export function errnoOf(cause: unknown): string | undefined {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+}
+
+/** What happened, in words; of the errors that one name with several addresses leads to, each once. */
+export function reasonOf(cause: unknown): string {
+  if (cause instanceof AggregateError) return [...new Set(cause.errors.map(reasonOf))].join(', ');
+  return cause instanceof Error ? cause.message : String(cause);
 }

@@ -25,7 +25,7 @@ import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './settle-leftovers.ts';
 
-export const DEFAULT_SOCKET = '/run/netplug/cni.sock';
+const DEFAULT_SOCKET = '/run/netplug/cni.sock';
 const LOG = { level: 'INFO', filePath: undefined, fileMaxSizeMb: 100, fileMaxAgeDays: 30, fileMaxCount: 10 } as const;
 
 /** Runs the agent of the node until it is told to end or another one takes over. */

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { isNetplugError, NetplugError } from '../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import { type CallsQuestion, readShownCalls, type ShownCall } from '../model/shown-call.ts';
 import type { Job } from './job.ts';
 import type { Context, Status } from './ports.ts';
@@ -23,7 +23,7 @@ async function askForCalls({ ports, signal }: Context, job: TraceJob): Promise<r
   const socket = job.socket ?? join(ports.machine.runDir, 'cni.sock');
   const answer = await ports.showCalls(socket, JSON.stringify(question), signal).catch((cause: unknown) => {
     if (isNetplugError(cause)) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = reasonOf(cause);
     throw new NetplugError('agent/unreachable', `Cannot ask the agent at "${socket}": ${reason}`, {
       hint: 'Run this as root on a node where netplug-agent runs, or name its socket with --socket',
       cause,

@@ -1,11 +1,11 @@
-import { NetplugError } from '../base/errors.ts';
+import { NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
 import type { Allocation, ChosenBy } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../netconf/netconf.ts';
@@ -105,7 +105,7 @@ async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft
       signal,
     );
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = reasonOf(cause);
     ports.log.warning('addresses may be held by a write of unknown outcome', { node, ...attachment, reason });
   }
 }
@@ -219,8 +219,7 @@ function draftAllocations({ clock, random }: Patience, request: AssignRequest): 
 function endpointChanges(request: AssignRequest, view: NodeView, leases: readonly Lease[]): Change[] {
   const endpoint = request.endpoint?.(leases);
   if (endpoint === undefined) return [];
-  const isWritten =
-    view.endpoint !== undefined && JSON.stringify(view.endpoint.value.spec) === JSON.stringify(endpoint.spec);
+  const isWritten = view.endpoint !== undefined && isSameSpec(view.endpoint.value, endpoint);
   return isWritten ? [] : [{ kind: 'put-endpoint', endpoint }];
 }
 

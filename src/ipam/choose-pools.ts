@@ -3,7 +3,7 @@ import type { Stored } from '../datastore/store.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { IpPool, PoolUse } from '../model/ip-pool.ts';
 import { matchesSelector } from '../model/selector.ts';
-import type { Family } from '../net/address.ts';
+import type { Address, Family } from '../net/address.ts';
 import { type Cidr, cidrContains, formatCidr, parseCidr, sameCidr } from '../net/cidr.ts';
 import type { PoolRef } from '../netconf/netconf.ts';
 
@@ -42,6 +42,11 @@ export function readPools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
     name: pool.value.metadata.name,
     cidr: parseCidr(pool.value.spec.cidr),
   }));
+}
+
+/** The pool in which the address or the block lies; undefined when there is none. */
+export function poolAround(pools: readonly Pool[], inner: Address | Cidr): Pool | undefined {
+  return pools.find(({ cidr }) => cidrContains(cidr, inner));
 }
 
 /**

@@ -69,3 +69,12 @@ export function parseEndpointName(
 export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
   return { node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name };
 }
+
+/** One text per endpoint, for maps. */
+export function endpointKey({ node, namespace, name }: EndpointId): string {
+  return JSON.stringify([node, namespace, name]);
+}
+
+export function isSameSpec(a: WorkloadEndpoint, b: WorkloadEndpoint): boolean {
+  return JSON.stringify(a.spec) === JSON.stringify(b.spec);
+}

@@ -1,7 +1,8 @@
 import { dirname, resolve } from 'node:path';
 import * as v from 'valibot';
+import { reasonOf } from '../base/errors.ts';
 import { exec, type ExecResult } from '../base/exec.ts';
-import { type AccessSurroundings, reasonOf } from './access.ts';
+import type { AccessSurroundings } from './access.ts';
 import { type ClusterEntry, type ExecEntry, wrong } from './parse-kubeconfig.ts';
 import type { Credential, TlsMaterial } from './session.ts';
 

@@ -1,24 +1,22 @@
 import { timeLimit } from '../base/clock.ts';
-import { isNetplugError, never } from '../base/errors.ts';
+import { isNetplugError, never, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, Outcome, Store } from '../datastore/store.ts';
-import { endpointIdOf } from '../model/workload-endpoint.ts';
+import { endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt, formatCidr } from '../net/cidr.ts';
-import { endpointKey, type Entry, idOf } from './entry.ts';
+import { type Entry, idOf } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
 import type { Journal, Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { Notifier } from './notifier.ts';
-import { type AdjustBlocks, planPublication } from './plan-publication.ts';
+import { type AdjustBlocks, ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
 import { takenBack } from './taken-back.ts';
 
 /** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
 const GATHER_MS = 20;
-/** As many entries as surely fit into one transaction of etcd. */
-const ENTRIES_PER_WRITE = 40;
 const WRITE_MS = 15_000;
 const LONGEST_PAUSE_MS = 2000;
 const LONGEST_LAG_MS = 64;
@@ -388,8 +386,4 @@ function isShown({ node, blocks, endpoints }: NodeMemory, change: Change): boole
     default:
       return never(change);
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

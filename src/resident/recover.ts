@@ -4,18 +4,16 @@ import { backOff, type Patience } from '../base/retry.ts';
 import type { Store } from '../datastore/store.ts';
 import { giveBack, type IpBlock } from '../model/ip-block.ts';
 import type { Handle, NodeName } from '../model/names.ts';
-import { endpointIdOf } from '../model/workload-endpoint.ts';
+import { endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { Datastore } from '../netconf/connection.ts';
-import { endpointKey, type EndpointChange, type Entry } from './entry.ts';
+import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
 import { type LeftJournal, listRuns, readJournal, takeJournal } from './left-journals.ts';
-import { planPublication } from './plan-publication.ts';
+import { ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
 import { isOfRun } from './own-stock.ts';
 import { takenBack } from './taken-back.ts';
 
-/** As many entries as surely fit into one transaction of etcd. */
-const ENTRIES_PER_WRITE = 32;
 /** How long another process may take that is about to finish the same work, or to end. */
 const LOCK_TRIES = 9;
 

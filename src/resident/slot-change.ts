@@ -39,10 +39,7 @@ export function insistOnSlot(block: IpBlock, change: SlotChange): IpBlock | unde
   return block.stock.has(ordinal) ? handOver(block, ordinal, allocation) : takeSlot(block, ordinal, allocation);
 }
 
-/**
- * What turns `before` into `after`, slot by slot; undefined when the two differ in more than their slots.
- * `isStock` of a slot's content in `before` does not matter here: `from` names it either way.
- */
+/** What turns `before` into `after`, slot by slot; undefined when the block goes to another node. */
 export function slotChanges(before: IpBlock, after: IpBlock): readonly SlotChange[] | undefined {
   if (before.node !== after.node) return undefined;
   const changes: SlotChange[] = [];

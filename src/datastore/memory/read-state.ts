@@ -3,12 +3,12 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { DEFAULT_IPAM_CONFIGURATION } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareText } from '../order.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../store.ts';
-import { endpointIdIn, endpointKey, type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
+import { endpointIdIn, type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
 
 export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId | undefined): NodeView {
   const settings = settingsIn(state, node);
