@@ -10,6 +10,8 @@ import { askAgent } from './ask-agent.ts';
 import { CallServer } from './call-server.ts';
 import type { ServeCall } from './conversation.ts';
 import { registerName, registerNode } from './register-node.ts';
+import type { ResidentNode } from '../resident/resident-node.ts';
+import type { NodeNetwork } from './network/node-network.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
 import type { CallAnswer } from './wire.ts';
 
@@ -35,6 +37,8 @@ export interface AgentPorts {
   readonly onCount: (inFlight: number) => void;
   /** Told how long it took, in milliseconds, to become the node's one agent. */
   readonly onLockWait: (ms: number) => void;
+  /** The node's side of the network between nodes; undefined where somebody else keeps that. */
+  readonly openNetwork: (node: ResidentNode) => NodeNetwork | undefined;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
   /** Makes this process the node's one agent; false while another is. */
@@ -59,12 +63,14 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
   const { node, datastore, socketPath } = settings;
   const ending = new AbortController();
   stop.addEventListener('abort', () => ending.abort(), { once: true });
+  let network: NodeNetwork | undefined;
   const server = new CallServer({
     clock,
     log,
     onCount: ports.onCount,
     serve: async (request, gone) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
+      if (request.kind === 'show-network') return showNetwork(network);
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
       log.info('another agent takes over');
       void server.replaced().then(() => ending.abort());
@@ -77,14 +83,21 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
     if (ports.tryBecomeOnly()) await server.publish();
     else await takeOver(ports, settings, { server, signal: ending.signal });
     ports.onLockWait(clock.monotonic() - startMs);
-    await registerName(settings.namePath, node);
-    await nodes.get(datastore).opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    const resident = nodes.get(datastore);
+    await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    network = ports.openNetwork(resident);
+    if (network === undefined) await registerName(settings.namePath, node);
     server.start();
     void endWhenDisplaced(server, { log, ending });
     await using _health = await startHealth(ports);
     log.info('agent serves', { node, socket: socketPath });
-    await Promise.all([ended(ending.signal), keepRegistered(ports, settings, ending.signal)]);
+    await Promise.all([
+      ended(ending.signal),
+      keepRegistered(ports, settings, ending.signal),
+      network?.run(ending.signal),
+    ]);
   } finally {
+    ending.abort();
     log.info('agent ends');
     await server.stop(CALLS_MS);
     await nodes.drain(AbortSignal.timeout(DRAIN_MS));
@@ -119,6 +132,11 @@ function showCalls(ports: AgentPorts, question: string): CallAnswer {
   } catch (cause) {
     return { status: 1, stdout: '', stderr: toNetplugError(cause).message };
   }
+}
+
+async function showNetwork(network: NodeNetwork | undefined): Promise<CallAnswer> {
+  if (network === undefined) return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
+  return { status: 0, stdout: JSON.stringify(await network.show()), stderr: '' };
 }
 
 async function takeOver(

@@ -87,6 +87,12 @@ export const ERRORS = {
     retry: true,
     about: 'What the agent has decided could not be written to its journal.',
   },
+  'agent/address-conflict': {
+    cni: 117,
+    exit: 78,
+    retry: false,
+    about: 'Another node is registered with an address of this node; the agent ends.',
+  },
   'agent/not-alone': {
     cni: 11,
     exit: 75,

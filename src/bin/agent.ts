@@ -19,7 +19,7 @@ import { attachedIn } from './attached.ts';
 import { interruptions } from './interruptions.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
-import { stateDir } from './registered-name.ts';
+import { stateDir } from './registration.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';

@@ -11,7 +11,7 @@ import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { interruptions } from './interruptions.ts';
 import { machineOf } from './machine.ts';
 import { openStoreIn } from './open-store.ts';
-import { readRegisteredName } from './registered-name.ts';
+import { readRegisteredName } from './registration.ts';
 
 /** Runs one command of the management tool with the real world around it. */
 export async function runCtl(): Promise<void> {

@@ -1,9 +1,10 @@
 import { reasonOf } from '../../base/errors.ts';
-import type { HostEvent, HostNetwork } from '../../dataplane/host-network.ts';
+import type { HostEvent, HostNetwork, HostRoute } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import type { ClusterChange, NodeFacts } from '../../datastore/store.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
 import { addressAt, type Cidr, parseCidr } from '../../net/cidr.ts';
@@ -44,6 +45,8 @@ export interface NetworkSettings {
   readonly blockSource: BlockSource;
 }
 
+type Part = 'addresses' | 'tunnels' | 'facts' | 'routes' | 'nat' | 'bgp' | 'endpoints';
+
 /**
  * The node's side of the network between nodes. It follows the cluster and the host, and keeps each part of the node as
  * it shall be; what it has made stays when it ends, so that pods go on without it.
@@ -59,8 +62,9 @@ export class NodeNetwork {
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   #detectionProblems: readonly string[] = [];
   #cutOff: string | undefined = 'the datastore is being read';
-  readonly #keepers: Readonly<Record<'addresses' | 'tunnels' | 'facts' | 'routes' | 'nat' | 'bgp' | 'endpoints', Keeper>>;
+  readonly #keepers: Readonly<Record<Part, Keeper>>;
   readonly #registration: Keeper;
+  #hasRegistered = false;
   /** Rejects when the node must not go on: its address is another node's. */
   readonly #fatal = Promise.withResolvers<never>();
 
@@ -104,6 +108,31 @@ export class NodeNetwork {
       problem === undefined ? [] : `${name}: ${problem}`,
     );
     return [...(this.#cutOff === undefined ? [] : [this.#cutOff]), ...this.#detectionProblems, ...parts];
+  }
+
+  async show(): Promise<ShownNetwork> {
+    const { node } = this.#settings;
+    return {
+      node,
+      addresses: [...this.#addresses.values()].map(({ address, prefixBits, device }) => ({
+        address: `${formatAddress(address)}/${String(prefixBits)}`,
+        device,
+      })),
+      tunnels: this.#tunnels.map(({ kind, address }) => ({
+        device: TUNNELS[kind].device,
+        ...(address === undefined ? {} : { address: formatAddress(address) }),
+      })),
+      routes: countRoutes([...this.#desired.routes.values()]),
+      peers: this.#desired.peers.size,
+      nodes: this.#state.nodes.length,
+      pools: this.#state.pools.map(({ pool, mode }) => ({
+        name: pool.metadata.name,
+        cidr: pool.spec.cidr,
+        mode: mode.kind === 'bgp' ? 'BGP' : `${mode.kind === 'vxlan' ? 'VXLAN' : 'IPIP'} ${mode.extent}`,
+      })),
+      bgp: await this.#ports.bgp.sessions().catch(() => undefined),
+      problems: [...this.problems()],
+    };
   }
 
   /** Pods have come or gone. */
@@ -282,10 +311,19 @@ export class NodeNetwork {
     this.#hasRegistered ||= report.isUp;
   }
 
-  #hasRegistered = false;
-
-  #poke(...names: (keyof NodeNetwork['#keepers'])[]): void {
+  #poke(...names: Part[]): void {
     if (!this.#state.isKnown) return;
     for (const name of names) this.#keepers[name].poke();
   }
+}
+
+function countRoutes(routes: readonly HostRoute[]): ShownNetwork['routes'] {
+  const tunnels = Object.values(TUNNELS).map(({ device }) => device);
+  const counts = { blackhole: 0, direct: 0, tunnelled: 0 };
+  for (const { hop } of routes) {
+    if (hop.kind === 'blackhole') counts.blackhole += 1;
+    else if (tunnels.includes(hop.device)) counts.tunnelled += 1;
+    else counts.direct += 1;
+  }
+  return counts;
 }

@@ -35,7 +35,8 @@ export async function findOwnAddresses(
     const reach = wanted.method === 'can-reach' ? await host.lookUp(wanted.address) : undefined;
     const found = detectAddress(family, wanted, { interfaces, internalIps, pools, reach });
     if (found === undefined) continue;
-    if ('problem' in found) problems.push(found.problem);
+    // Nobody misses an address of a family that no pool has.
+    if ('problem' in found) problems.push(...(pools.some(({ base }) => base.family === family) ? [found.problem] : []));
     else addresses.set(family, found);
   }
   return { addresses, problems };
