@@ -15,6 +15,7 @@ import { renderNat } from '../../routing/nat-table.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
 import { offeredMtu } from '../../routing/tunnel-mtu.ts';
 import { type TunnelKind, TUNNELS } from '../../routing/tunnels.ts';
+import type { NetworkStanding } from '../network-gauges.ts';
 import type { BgpSpeaker } from './keep-bgp.ts';
 import { keepBgp } from './keep-bgp.ts';
 import { RouteKeeper } from './keep-routes.ts';
@@ -132,6 +133,15 @@ export class NodeNetwork {
       })),
       bgp: await this.#ports.bgp.sessions().catch(() => undefined),
       problems: [...this.problems()],
+    };
+  }
+
+  standing(): NetworkStanding {
+    return {
+      routes: countRoutes([...this.#desired.routes.values()]),
+      peers: this.#desired.peers.size,
+      ...this.#routes.counts,
+      problems: this.problems().length,
     };
   }
 
