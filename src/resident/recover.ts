@@ -3,8 +3,8 @@ import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Store } from '../datastore/store.ts';
 import { giveBack, type IpBlock } from '../model/ip-block.ts';
-import type { Handle, NodeName } from '../model/names.ts';
-import { endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
+import { type Handle, interfaceKey, type NodeName } from '../model/names.ts';
+import { attachmentOf, endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import type { EndpointChange, Entry } from './entry.ts';
@@ -148,6 +148,5 @@ function neverEnded(entries: readonly Entry[], attached: ReadonlySet<string>): E
 /** An endpoint without an interface of ours belongs to another main plugin: there the kernel tells nothing. */
 function isUnlinked(change: EndpointChange, attached: ReadonlySet<string>): boolean {
   if (change.kind !== 'put') return false;
-  const { spec } = change.endpoint;
-  return spec.interfaceName !== '' && !attached.has(`${spec.containerID}/${spec.endpoint}`);
+  return change.endpoint.spec.interfaceName !== '' && !attached.has(interfaceKey(attachmentOf(change.endpoint)));
 }
