@@ -24,7 +24,10 @@ export function networkGauges(registers: Registry[]): (standing: NetworkStanding
   const peers = gauge('netplug_tunnel_peers', 'Other ends of the VXLAN devices of the node.');
   const changes = gauge('netplug_route_changes', 'Changes of routes and peers asked of the kernel since the start.');
   const comparisons = gauge('netplug_route_comparisons', 'How often all routes were compared with the kernel.');
-  const problems = gauge('netplug_network_problems', 'Parts of the network of the node that do not work as they shall.');
+  const problems = gauge(
+    'netplug_network_problems',
+    'Parts of the network of the node that do not work as they shall.',
+  );
   return (standing) => {
     if (standing === undefined) return;
     for (const [hop, count] of Object.entries(standing.routes)) routes.set({ hop }, count);

@@ -49,10 +49,14 @@ export function residentNetwork(
         host: linuxHostNetwork({ vxlanChecksums }),
         filter: nftPacketFilter(),
         bgp: keepBgpSpeaker(env),
-        listEndpoints: async (signal) => (await resident.listEndpoints(node, signal)).endpoints.map(({ value }) => value),
+        listEndpoints: async (signal) =>
+          (await resident.listEndpoints(node, signal)).endpoints.map(({ value }) => value),
         register: async ({ mtu }) => {
           mkdirSync(state, { recursive: true });
-          await writeFileAtomically(join(state, 'mtu'), { text: mtu === undefined ? '' : `${String(mtu)}\n`, mode: 0o644 });
+          await writeFileAtomically(join(state, 'mtu'), {
+            text: mtu === undefined ? '' : `${String(mtu)}\n`,
+            mode: 0o644,
+          });
           await registerName(join(state, 'nodename'), node);
         },
       },

@@ -11,6 +11,7 @@ import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
 import { type LeftJournal, listRuns, readJournal, takeJournal } from './left-journals.ts';
 import { ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
+import { handleIn } from './slot-change.ts';
 import { isOfRun } from './own-stock.ts';
 import { takenBack } from './taken-back.ts';
 
@@ -86,7 +87,7 @@ export async function recoverForCall(
   for (const run of listRuns(ports.place, datastore)) {
     if (await recoverRun(ports, { ...leftover, run, tries: 1 }, signal)) continue;
     const isMentioned = readJournal(ports.place.folder, datastore, run).some(({ slots }) =>
-      slots.some((slot) => slot.kind === 'take' && slot.allocation.handle === handle),
+      slots.some((slot) => handleIn(slot) === handle),
     );
     // It may be about to end, as on an upgrade.
     if (!isMentioned || (await recoverRun(ports, { ...leftover, run, tries: LOCK_TRIES }, signal))) continue;
