@@ -59,7 +59,10 @@ export function addAddress(index: number, address: Address, prefixBits: number =
   return { type: RTM_NEWADDR, flags, body: Buffer.concat([header, ...attributes]) };
 }
 
-export function deleteAddress(index: number, { address, prefixBits }: LinkAddress): Message {
+export function deleteAddress(
+  index: number,
+  { address, prefixBits }: Pick<LinkAddress, 'address' | 'prefixBits'>,
+): Message {
   const header = Buffer.alloc(IFADDR_BYTES);
   header.writeUInt8(AF_OF[address.family], 0);
   header.writeUInt8(prefixBits, 1);

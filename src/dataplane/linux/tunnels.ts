@@ -1,5 +1,5 @@
 import { NetplugError } from '../../base/errors.ts';
-import { FAMILIES, formatAddress } from '../../net/address.ts';
+import { type Address, FAMILIES, formatAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
 import type { Mac } from '../../net/mac.ts';
 import type { Tunnel } from '../host-network.ts';
@@ -144,18 +144,22 @@ async function correctAddresses(socket: RouteSocket, { name, addresses }: Tunnel
   const isWanted = (one: LinkAddress): boolean => addresses.some((address) => isWhole(one, address));
   const extra = found.filter((one) => one.isGlobal && one.deviceIndex === index && !isWanted(one));
   const missing = addresses.filter((address) => !found.some((one) => isWhole(one, address)));
-  for (const one of extra) {
-    const what = `take address ${formatAddress(one.address)} from tunnel "${name}"`;
-    await socket.requestOnWorker(what, deleteAddress(index, one));
-  }
+  const take = async ({ address, prefixBits }: LinkAddress): Promise<void> => {
+    const what = `take address ${formatCidr({ base: address, prefixBits })} from tunnel "${name}"`;
+    await socket.requestOnWorker(what, deleteAddress(index, { address, prefixBits }));
+  };
+  // IPv6 has an address on a device only once, with whatever prefix; a device that loses its last IPv4 address loses
+  // its routes and neighbours too.
+  for (const one of extra) if (one.address.family === 6) await take(one);
   for (const address of missing) {
     const what = `give tunnel "${name}" the address ${formatCidr(hostCidr(address))}`;
     await socket.requestOnWorker(what, addAddress(index, address));
   }
+  for (const one of extra) if (one.address.family === 4) await take(one);
   return extra.length + missing.length > 0;
 }
 
-function isWhole({ address, prefixBits }: LinkAddress, wanted: LinkAddress['address']): boolean {
+function isWhole({ address, prefixBits }: LinkAddress, wanted: Address): boolean {
   return sameCidr({ base: address, prefixBits }, hostCidr(wanted));
 }
 
