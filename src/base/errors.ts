@@ -149,6 +149,12 @@ export const ERRORS = {
     retry: false,
     about: 'The host already routes the address of the pod to something that is not netplug’s.',
   },
+  'kernel/module-missing': {
+    cni: 113,
+    exit: 69,
+    retry: false,
+    about: 'The kernel lacks the module for a kind of tunnel that an IP pool asks for.',
+  },
   'kernel/failed': {
     cni: 112,
     exit: 71,

@@ -36,6 +36,30 @@ describe('nftables', () => {
     expect(refusal).toMatchObject({ code: 'kernel/nft-missing', hint: expect.stringContaining('nftables') });
   });
 
+  it('takes out of a table what is of another kind, definition or owner', async () => {
+    await using host = await newNetns();
+    const inside = enterNetns(host);
+    try {
+      await new NftPacketFilter().replace(tableWith('192.0.2.1'), signal);
+      const wanted = await host.exec('nft', 'list', 'ruleset');
+      await host.exec('nft', 'flush', 'ruleset');
+      await host.exec(
+        'nft',
+        `table inet wanted {
+          map addresses { type ipv6_addr : verdict; elements = { 2001:db8::1 : jump foreign }; }
+          counter foreign { }
+          set foreign { type ipv4_addr; flags interval; elements = { 192.0.2.0/24 }; }
+          chain foreign { ip saddr @foreign counter name foreign; }
+          chain postrouting { type filter hook forward priority 7; ip6 saddr vmap @addresses; jump foreign; }
+        }`,
+      );
+      expect(await new NftPacketFilter().replace(tableWith('192.0.2.1'), signal)).toBe('changed');
+      expect(await host.exec('nft', 'list', 'ruleset')).toBe(wanted);
+    } finally {
+      inside.leave();
+    }
+  });
+
   it('keeps the table when it refuses another, and says why', async () => {
     await using host = await newNetns();
     const inside = enterNetns(host);

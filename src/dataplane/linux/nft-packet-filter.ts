@@ -5,7 +5,7 @@ import { NetplugError, errnoOf } from '../../base/errors.ts';
 import { type ExecResult, exec } from '../../base/exec.ts';
 import type { NftTable, PacketFilter } from '../packet-filter.ts';
 import { replacementBatch } from './nft-batch.ts';
-import { canonicalTable } from './nft-canonical.ts';
+import { type NftEntry, readListing } from './nft-listing.ts';
 
 export interface NftOptions {
   /** Found in PATH, or a path. */
@@ -14,9 +14,9 @@ export interface NftOptions {
   readonly folder?: string;
 }
 
-/** What a filter left behind: the batch it gave, and how the kernel showed the table right after. */
+/** What a filter left behind: what was wanted, and how the kernel showed the table right after. */
 interface Left {
-  readonly batch: string;
+  readonly wanted: string;
   readonly shown: string;
 }
 
@@ -32,27 +32,27 @@ export class NftPacketFilter implements PacketFilter {
   }
 
   async replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
-    const batch = replacementBatch(table);
-    if (await this.#isInPlace(table, batch, signal)) return 'unchanged';
-    this.#left.delete(table.name);
-    const applied = await this.#apply(batch, signal);
-    if (applied.status !== 0) throw nftFailure(`replace the nftables table "${table.name}"`, applied);
-    const shown = await this.#show(table.name, signal);
-    if (shown !== undefined) this.#left.set(table.name, { batch, shown });
+    const { name, objects } = table;
+    const listing = await this.#list(name, signal);
+    const wanted = JSON.stringify(objects);
+    if (objects.length === 0 ? listing === undefined : this.#isAsLeft(name, wanted, listing)) return 'unchanged';
+    this.#left.delete(name);
+    const applied = await this.#apply(replacementBatch(table, listing ?? []), signal);
+    if (applied.status !== 0) throw nftFailure(`replace the nftables table "${name}"`, applied);
+    const after = await this.#list(name, signal);
+    if (after !== undefined) this.#left.set(name, { wanted, shown: JSON.stringify(after) });
     return 'changed';
   }
 
-  async #isInPlace({ name, objects }: NftTable, batch: string, signal: AbortSignal): Promise<boolean> {
+  #isAsLeft(name: string, wanted: string, listing: readonly NftEntry[] | undefined): boolean {
     const left = this.#left.get(name);
-    if (objects.length > 0 && left?.batch !== batch) return false;
-    const shown = await this.#show(name, signal);
-    return objects.length === 0 ? shown === undefined : shown === left?.shown;
+    return left?.wanted === wanted && left.shown === JSON.stringify(listing);
   }
 
-  /** The table in canonical form; undefined when there is none. */
-  async #show(name: string, signal: AbortSignal): Promise<string | undefined> {
+  /** Undefined when there is no such table. */
+  async #list(name: string, signal: AbortSignal): Promise<readonly NftEntry[] | undefined> {
     const listed = await this.#run(['list', 'table', 'inet', name], signal);
-    if (listed.status === 0) return canonicalTable(listed.stdout);
+    if (listed.status === 0) return readListing(listed.stdout);
     if (listed.stderr.includes('No such file or directory')) return undefined;
     throw nftFailure(`read the nftables table "${name}"`, listed);
   }

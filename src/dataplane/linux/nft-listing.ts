@@ -1,9 +1,13 @@
 import type { NftJson } from '../packet-filter.ts';
 
-/** The output of `nft -j list table` as text that is equal exactly when the table means the same. */
-export function canonicalTable(listing: string): string {
-  // What nft prints with -j is described in libnftables-json(5).
-  return JSON.stringify(canonical(JSON.parse(listing) as NftJson));
+/** One object as nft shows it, under its kind, such as `{ "chain": { … } }`. */
+export type NftEntry = Readonly<Record<string, { readonly [key: string]: NftJson }>>;
+
+/** What `nft -j list table` prints, in a form that is equal exactly when the table means the same. */
+export function readListing(text: string): readonly NftEntry[] {
+  // What nft prints is described in libnftables-json(5).
+  const { nftables } = JSON.parse(text) as { nftables: NftJson };
+  return canonical(nftables) as readonly NftEntry[];
 }
 
 function canonical(value: NftJson): NftJson {
@@ -18,8 +22,7 @@ function canonical(value: NftJson): NftJson {
 
 /** A set has no order, and the kernel shows one that may change. */
 function inOrder(elements: readonly NftJson[]): NftJson {
-  const texts = elements.map((element) => JSON.stringify(canonical(element)));
-  return texts.toSorted();
+  return elements.map((element) => JSON.stringify(canonical(element))).toSorted();
 }
 
 function isList(value: NftJson): value is readonly NftJson[] {
