@@ -48,7 +48,8 @@ interface Item {
   readonly others: readonly Change[];
   /** Where the entry stands in the journal; undefined when a caller waits for it instead. */
   readonly segment: Segment | undefined;
-  readonly caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
+  /** Undefined for an entry that nobody waits for, and as soon as he was told. */
+  caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
   readonly sinceMs: number;
   hasLeft: boolean;
 }
@@ -251,8 +252,11 @@ export class Publisher {
     return this.#queue.slice(0, end === -1 ? undefined : end);
   }
 
-  #tell({ caller, hasLeft, entry, others }: Item): void {
+  /** From here on nobody may take it back, whatever becomes of a later write of the same. */
+  #tell(item: Item): void {
+    const { caller, hasLeft, entry, others } = item;
     if (hasLeft) void this.#takeBack(entry, others);
+    item.caller = undefined;
     caller?.resolve('committed');
   }
 
