@@ -59,7 +59,7 @@ describe('routes between nodes on a real host', () => {
   });
 
   it('lose events only with a word about it', async () => {
-    await using scene = await newHost();
+    await using _scene = await newHost();
     const host = linuxHostNetwork();
     const kinds = new Set<string>();
     using _watch = host.watch(({ kind }) => kinds.add(kind));
