@@ -25,7 +25,7 @@ const REFUSED_LOOKUPS: ReadonlyMap<number, number> = new Map([
   [113, 7],
   [13, 8],
 ]);
-/** Routes between nodes may be for a single address too. They stand behind those of pods, whose place they never take. */
+/** Routes between nodes may be for a single address too; they stand behind those of pods. */
 const BETWEEN_NODES: ReadonlySet<number> = new Set([ROUTE_PROTOCOL, RTPROT_BIRD]);
 const MOST_ROUTES_PER_ADDRESS = 16;
 
@@ -77,7 +77,7 @@ export function addHostRoute(host: RouteSocket, address: Address, link: { index:
   throw refusal(`route ${formatCidr(destination)} to interface "${link.name}" of the host`, reply);
 }
 
-/** What the host does with packets for the address: `refusedBy` is the type of a route for it or for a range around it. */
+/** Where packets for the address go: `refusedBy` is the type of a route for it or for a range around it. */
 function lookUp(
   host: RouteSocket,
   address: Address,
