@@ -108,8 +108,8 @@ export interface HostNetwork {
 
   /**
    * Makes the device as described or corrects it, replacing it only when the kernel cannot change it; says whether
-   * something had to be done. After `replaced` its peers and routes have to be put again; that is also said when the MAC
-   * changed, at which the kernel forgets neighbours.
+   * something had to be done. After `replaced` its peers and routes have to be put again; that is also said of a device
+   * that was down or gets another MAC, because the kernel forgot.
    * @throws kernel/failed when there is no such uplink, or a link of that name that is not the agent's;
    * kernel/module-missing
    */

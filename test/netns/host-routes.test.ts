@@ -59,7 +59,7 @@ describe('routes between nodes on a real host', () => {
   });
 
   it('lose events only with a word about it', async () => {
-    await using scene = await newHost();
+    await using _scene = await newHost();
     const host = linuxHostNetwork();
     const kinds = new Set<string>();
     using _watch = host.watch(({ kind }) => kinds.add(kind));
@@ -68,9 +68,31 @@ describe('routes between nodes on a real host', () => {
       return `route add blackhole 10.${String(a)}.${String(b)}.0/24 proto 118 metric 4096`;
     });
     // Synchronously: meanwhile nobody can hear.
-    execFileSync('nsenter', [`--net=${scene.netns.path}`, 'ip', '-batch', '-'], { input: batch.join('\n') });
+    execFileSync('ip', ['-batch', '-'], { input: batch.join('\n') });
     await until(() => kinds.has('unknown'), 'it is told that events were lost', 5000);
     expect(kinds).toContain('unknown');
+  });
+
+  it('are watched without hearing of pods that come and go', async () => {
+    await using scene = await newHost();
+    await using pod = await newNetns();
+    const host = linuxHostNetwork();
+    const kinds: string[] = [];
+    using _watch = host.watch(({ kind }) => kinds.push(kind));
+    const network = networkOf(pod.path);
+    await linuxKernel().apply(network, never);
+    await linuxKernel().remove(network.hostLinkName, network.owner);
+    await host.change([putRoute('10.65.0.0/26')], never);
+    await until(() => kinds.includes('route-put'), 'the route is told', 5000);
+    expect(kinds).toEqual(['route-put']);
+    expect(await scene.netns.ip('route', 'show', 'type', 'blackhole')).toHaveLength(1);
+  });
+
+  it('are watched without keeping the process alive', () => {
+    const module = new URL('../../src/dataplane/linux/host-network.ts', import.meta.url).href;
+    const program = `import { linuxHostNetwork } from '${module}'; linuxHostNetwork().watch(() => {}); console.log('over');`;
+    const args = ['--input-type=module', '-e', program];
+    expect(execFileSync(process.execPath, args, { encoding: 'utf8', timeout: 20_000 })).toBe('over\n');
   });
 
   it('carry what the host shows', async () => {

@@ -107,7 +107,6 @@ describe('tunnels on a real host', () => {
     const put = async (): Promise<string> => node.within(async () => linuxHostNetwork().putTunnel(vxlan()));
     await put();
     const changes: readonly [string, ...string[]][] = [
-      ['ip', 'link', 'set', 'dev', 'tun0', 'down'],
       ['ip', 'link', 'set', 'dev', 'tun0', 'mtu', '1300'],
       ['ip', 'link', 'set', 'dev', 'tun0', 'alias', ''],
       ['ip', 'address', 'add', '10.9.9.9/24', 'dev', 'tun0'],
@@ -115,6 +114,8 @@ describe('tunnels on a real host', () => {
       ['sysctl', '-w', 'net.ipv4.conf.tun0.rp_filter=1'],
       ['sysctl', '-w', 'net.ipv6.conf.tun0.accept_ra=1'],
     ];
+    await node.netns.exec('ip', 'link', 'set', 'dev', 'tun0', 'down');
+    expect([await put(), await put()]).toEqual(['replaced', 'unchanged']);
     for (const change of changes) {
       await node.netns.exec(...change);
       expect([change, await put(), await put()]).toEqual([change, 'changed', 'unchanged']);

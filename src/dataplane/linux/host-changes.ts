@@ -81,7 +81,7 @@ function messagesFor(change: HostChange, links: Links): readonly Message[] | und
   }
 }
 
-/** A forwarding entry goes when no neighbour is left that needs it: two gateways, one of each family, may share a MAC. */
+/** A forwarding entry goes with the last neighbour that needs it: gateways of both families may share a MAC. */
 async function planForwardingLeft(
   socket: RouteSocket,
   changes: readonly HostChange[],

@@ -25,20 +25,20 @@ const REFUSED_LOOKUPS: ReadonlyMap<number, number> = new Map([
   [113, 7],
   [13, 8],
 ]);
-/** Routes between nodes may be for a single address too. They stand behind those of pods, whose place they never take. */
+/** Routes between nodes may be for a single address too; they stand behind those of pods. */
 const BETWEEN_NODES: ReadonlySet<number> = new Set([ROUTE_PROTOCOL, RTPROT_BIRD]);
 const MOST_ROUTES_PER_ADDRESS = 16;
 
-/** The host's route for exactly this address, with the name of its device; undefined when there is none but between nodes. */
+/** A route of the host for exactly one address that is not between nodes, with the name of its device. */
 export interface HostRoute {
   readonly route: Route;
   readonly deviceName: string | undefined;
 }
 
+/** The one that packets for the address take; undefined also where the host refuses them. */
 export function findHostRoute(host: RouteSocket, address: Address): HostRoute | undefined {
-  const route = findExactRoute(host, address);
-  if (route === undefined) return undefined;
-  return { route, deviceName: route.deviceIndex === undefined ? undefined : nameOf(host, route.deviceIndex) };
+  const answer = lookUp(host, address);
+  return 'route' in answer ? answer : undefined;
 }
 
 /**
@@ -48,7 +48,12 @@ export function findHostRoute(host: RouteSocket, address: Address): HostRoute | 
  */
 export function clearHostRoute(host: RouteSocket, address: Address, mode: 'look' | 'delete'): void {
   for (let round = 0; round < MOST_ROUTES_PER_ADDRESS; round += 1) {
-    const found = findHostRoute(host, address);
+    const answer = lookUp(host, address);
+    // Looking through all routes takes milliseconds where there are thousands; what came after the look is refused when
+    // the route is added.
+    const refusing =
+      mode === 'look' && 'refusedBy' in answer ? findRefusingRoute(host, address, [answer.refusedBy]) : undefined;
+    const found = 'route' in answer ? answer : refusing;
     if (found === undefined) return;
     if (found.route.type !== 'unicast' || found.deviceName?.startsWith(HOST_LINK_PREFIX) !== true) {
       throw foreignRoute(address, found);
@@ -68,31 +73,36 @@ export function addHostRoute(host: RouteSocket, address: Address, link: { index:
   const reply = host.ask(addRoute({ destination, deviceIndex: link.index, gateway: undefined }));
   if (reply.errno === 0) return;
   const holder = reply.errno === EEXIST ? findRefusingRoute(host, address, REFUSING_TYPES) : undefined;
-  if (holder !== undefined) throw foreignRoute(address, { route: holder, deviceName: undefined });
+  if (holder !== undefined) throw foreignRoute(address, holder);
   throw refusal(`route ${formatCidr(destination)} to interface "${link.name}" of the host`, reply);
 }
 
-function findExactRoute(host: RouteSocket, address: Address): Route | undefined {
+/** Where packets for the address go: `refusedBy` is the type of a route for it or for a range around it. */
+function lookUp(
+  host: RouteSocket,
+  address: Address,
+): HostRoute | { readonly refusedBy: number } | { readonly other: true } {
   const reply = host.ask(lookUpRoute(address));
   const [body] = reply.bodies;
   if (reply.errno === 0 && body !== undefined) {
     const route = decodeRoute(body);
     const isExact = route.destination.prefixBits === bitsOf(address.family);
-    return isExact && !BETWEEN_NODES.has(route.protocol) ? route : undefined;
+    if (!isExact || BETWEEN_NODES.has(route.protocol)) return { other: true };
+    return { route, deviceName: route.deviceIndex === undefined ? undefined : nameOf(host, route.deviceIndex) };
   }
-  if (reply.errno === ENETUNREACH) return undefined;
-  const type = REFUSED_LOOKUPS.get(reply.errno);
-  if (type !== undefined) return findRefusingRoute(host, address, [type]);
+  if (reply.errno === ENETUNREACH) return { other: true };
+  const refusedBy = REFUSED_LOOKUPS.get(reply.errno);
+  if (refusedBy !== undefined) return { refusedBy };
   throw refusal(`look up the route of the host to ${formatAddress(address)}`, reply);
 }
 
-function findRefusingRoute(host: RouteSocket, address: Address, types: readonly number[]): Route | undefined {
+function findRefusingRoute(host: RouteSocket, address: Address, types: readonly number[]): HostRoute | undefined {
   for (const type of types) {
     const routes = host.list('list the routes of the host', listRoutes(address.family, { type })).map(decodeRoute);
     const exact = routes.find(
       ({ destination, protocol }) => sameCidr(destination, hostCidr(address)) && !BETWEEN_NODES.has(protocol),
     );
-    if (exact !== undefined) return exact;
+    if (exact !== undefined) return { route: exact, deviceName: undefined };
   }
   return undefined;
 }

@@ -29,7 +29,7 @@ export function readSysctl(path: string): string | undefined {
   }
 }
 
-/** Whether it has another value in the namespace the thread is in; one the kernel may lack and does is as it should be. */
+/** Whether it reads differently in the namespace the thread is in; an optional one that is missing does not. */
 export function isDifferent({ path, value, isOptional }: Sysctl): boolean {
   const found = readSysctl(path);
   return found !== value && !(found === undefined && isOptional);
