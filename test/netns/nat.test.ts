@@ -170,9 +170,13 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
       replacing.isOver = true;
     });
     const seen: string[] = [];
-    while (!replacing.isOver) seen.push(await conversation.echo('still there'), await askFrom(two, at.outside));
+    while (!replacing.isOver) {
+      seen.push(await conversation.echo('still there'), await askFrom(two, at.outside));
+      seen.push(await askFrom(outside, at.floating), await askFrom(one, at.floating));
+    }
     await replaced;
-    expect(new Set(seen)).toEqual(new Set(['still there', `outside ${at.node}`]));
+    const expected = ['still there', `outside ${at.node}`, `one ${at.outside}`, `one ${at.floating}`];
+    expect(new Set(seen)).toEqual(new Set(expected));
     expect(seen.length).toBeGreaterThan(100);
   });
 
