@@ -54,7 +54,7 @@ function holdersIn(entries: readonly Readonly<Record<string, object>>[]): readon
 
 function definitionOf(kind: string, part: object): string {
   const defining = Object.entries(part).filter(([key]) => !NOT_DEFINING.has(key));
-  return JSON.stringify([kind, ...defining.map(([key, value]) => [key, single(value)]).toSorted()]);
+  return [kind, ...defining.map(([key, value]) => JSON.stringify([key, single(value)])).toSorted()].join(' ');
 }
 
 /** nft may write a list of one as the one. */
