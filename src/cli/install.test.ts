@@ -45,7 +45,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
     },
     interrupted: never,
     openKernel: () => kernel,
-    showCalls: async () => Promise.reject(new Error('nobody listens')),
+    askAgent: async () => Promise.reject(new Error('nobody listens')),
     openStore: () => openMemoryStore(new MemoryDatabase()),
   };
   const io = {

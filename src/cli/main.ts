@@ -7,7 +7,9 @@ import { ipamCheck } from './ipam-check.ts';
 import { ipamShow } from './ipam-show.ts';
 import type { Job } from './job.ts';
 import { lint } from './lint.ts';
+import { nodeStatus } from './node-status.ts';
 import type { Context, CtlPorts, Env, Io, Status } from './ports.ts';
+import { removeNode } from './remove-node.ts';
 import { reportError } from './report-error.ts';
 import { trace } from './trace.ts';
 import { uninstall } from './uninstall.ts';
@@ -70,6 +72,10 @@ async function run(context: Context, job: Job): Promise<Status> {
       return install(context, job);
     case 'uninstall':
       return uninstall(context, job);
+    case 'node-status':
+      return nodeStatus(context, job);
+    case 'node-remove':
+      return removeNode(context, job);
     case 'trace':
       return trace(context, job);
     case 'version':
