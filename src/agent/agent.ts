@@ -135,7 +135,8 @@ function showCalls(ports: AgentPorts, question: string): CallAnswer {
 }
 
 async function showNetwork(network: NodeNetwork | undefined): Promise<CallAnswer> {
-  if (network === undefined) return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
+  if (network === undefined)
+    return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
   return { status: 0, stdout: JSON.stringify(await network.show()), stderr: '' };
 }
 

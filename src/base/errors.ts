@@ -149,11 +149,23 @@ export const ERRORS = {
     retry: false,
     about: 'The host already routes the address of the pod to something that is not netplug’s.',
   },
+  'kernel/module-missing': {
+    cni: 113,
+    exit: 69,
+    retry: false,
+    about: 'The kernel lacks the module for a kind of tunnel that an IP pool asks for.',
+  },
   'kernel/failed': {
     cni: 112,
     exit: 71,
     retry: true,
     about: 'The kernel refused a change of links, addresses or routes.',
+  },
+  'kernel/nft-missing': {
+    cni: 113,
+    exit: 72,
+    retry: false,
+    about: 'The program `nft` is not installed where the agent runs, so addresses cannot be translated.',
   },
   'check/mismatch': {
     cni: 120,
@@ -253,6 +265,12 @@ export const ERRORS = {
     exit: 69,
     retry: false,
     about: 'The address for health and metrics is malformed, or cannot be listened on.',
+  },
+  'agent/detection-invalid': {
+    cni: 174,
+    exit: 78,
+    retry: false,
+    about: 'The way to find an address of the node is not one that netplug knows, or is malformed.',
   },
   'internal/invariant': {
     cni: 999,

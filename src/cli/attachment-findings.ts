@@ -1,8 +1,8 @@
 import type { Stored } from '../datastore/store.ts';
 import { type Allocation, type HeldAddress, heldAddresses } from '../model/ip-block.ts';
-import { type Handle, handleOf } from '../model/names.ts';
+import { type Handle, handleOf, interfaceKey } from '../model/names.ts';
 import { isTunnelAddress } from '../model/tunnel-attachment.ts';
-import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { attachmentOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
 import { describeHolder } from './describe-holder.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';
@@ -32,7 +32,7 @@ interface Knowledge {
 function knowledgeOf({ endpoints }: IpamState): Knowledge {
   const own = endpoints.filter(({ value }) => value.spec.ipam === OWN_IPAM);
   return {
-    endpoints: new Map(own.map((endpoint) => [handleOfEndpoint(endpoint.value), endpoint])),
+    endpoints: new Map(own.map((endpoint) => [handleOf(attachmentOf(endpoint.value)), endpoint])),
     ownNetworks: new Set(own.map(({ value }) => networkOn(value.spec))),
   };
 }
@@ -98,7 +98,7 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
   }
   return endpoints.flatMap((before): Finding[] => {
     const { metadata, spec } = before.value;
-    const handle = handleOfEndpoint(before.value);
+    const handle = handleOf(attachmentOf(before.value));
     const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(handle) !== true);
     if (spec.ipam !== OWN_IPAM || lost.length === 0) return [];
     const subject = `${metadata.namespace ?? 'default'}/${metadata.name}`;
@@ -122,13 +122,13 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
 
 function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[]): Finding[] {
   const attached = new Set([
-    ...held.map(({ allocation }) => `${allocation.containerId}/${allocation.ifName}`),
-    ...endpoints.map(({ value }) => `${value.spec.containerID}/${value.spec.endpoint}`),
+    ...held.map(({ allocation }) => interfaceKey(allocation)),
+    ...endpoints.map(({ value }) => interfaceKey(attachmentOf(value))),
     ...(local?.inJournals ?? []),
   ]);
   return (local?.links ?? []).flatMap((link): Finding[] => {
     const { name, owner } = link;
-    if (owner === undefined || attached.has(`${owner.containerId}/${owner.ifName}`)) return [];
+    if (owner === undefined || attached.has(interfaceKey(owner))) return [];
     const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
     return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
   });
@@ -136,8 +136,4 @@ function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[
 
 function networkOn({ node, network }: { readonly node: string; readonly network: string }): string {
   return JSON.stringify([node, network]);
-}
-
-function handleOfEndpoint({ spec }: WorkloadEndpoint): Handle {
-  return handleOf({ network: spec.network, containerId: spec.containerID, ifName: spec.endpoint });
 }

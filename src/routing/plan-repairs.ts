@@ -25,8 +25,7 @@ export function planRepairs(desired: Tables, found: Tables): readonly HostChange
     const there = found.routes.get(key);
     if (there === undefined || !sameHop(there.hop, route.hop)) changes.push({ kind: 'put-route', route });
   }
-  for (const [key, route] of found.routes)
-    if (!desired.routes.has(key)) changes.push({ kind: 'delete-route', route });
+  for (const [key, route] of found.routes) if (!desired.routes.has(key)) changes.push({ kind: 'delete-route', route });
   for (const [key, peer] of found.peers) if (!desired.peers.has(key)) changes.push({ kind: 'delete-peer', peer });
   return changes;
 }

@@ -28,7 +28,10 @@ interface Past {
 
 /** The pools of the cluster, by name, with the modes that linger. Times are of the monotonic clock. */
 export class PoolModes {
-  readonly #pools = new Map<string, { readonly routed: Omit<RoutedPool, 'lingering'>; readonly past: readonly Past[] }>();
+  readonly #pools = new Map<
+    string,
+    { readonly routed: Omit<RoutedPool, 'lingering'>; readonly past: readonly Past[] }
+  >();
 
   put(pool: IpPool, nowMs: number): void {
     const { name } = pool.metadata;

@@ -41,7 +41,8 @@ export async function keepTunnels(
   const tunnels: OwnTunnel[] = [];
   for (const kind of TUNNEL_KINDS) {
     const own = addresses.get(TUNNELS[kind].family);
-    if (own !== undefined && isWanted(kind, state)) tunnels.push(await keepTunnel(ports, { ...question, kind, own }, signal));
+    if (own !== undefined && isWanted(kind, state))
+      tunnels.push(await keepTunnel(ports, { ...question, kind, own }, signal));
     else {
       await ports.host.removeTunnel(TUNNELS[kind].device);
       await addressOf(ports, { ...question, kind }, signal);

@@ -15,6 +15,7 @@ import { renderNat } from '../../routing/nat-table.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
 import { offeredMtu } from '../../routing/tunnel-mtu.ts';
 import { type TunnelKind, TUNNELS } from '../../routing/tunnels.ts';
+import type { NetworkStanding } from '../network-gauges.ts';
 import type { BgpSpeaker } from './keep-bgp.ts';
 import { keepBgp } from './keep-bgp.ts';
 import { RouteKeeper } from './keep-routes.ts';
@@ -88,7 +89,11 @@ export class NodeNetwork {
     this.#keepers = {
       addresses: keeper('addresses', async () => this.#keepAddresses(), COMPARE_MS),
       tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), COMPARE_MS),
-      facts: keeper('node facts', async (signal) => ports.store.publishNode(settings.node, this.#facts(), signal), COMPARE_MS),
+      facts: keeper(
+        'node facts',
+        async (signal) => ports.store.publishNode(settings.node, this.#facts(), signal),
+        COMPARE_MS,
+      ),
       routes: keeper('routes', async (signal) => this.#routes.work(signal), COMPARE_MS),
       endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), ENDPOINTS_MS),
       nat: keeper('nat', async (signal) => this.#keepNat(signal), COMPARE_MS),
@@ -135,6 +140,15 @@ export class NodeNetwork {
     };
   }
 
+  standing(): NetworkStanding {
+    return {
+      routes: countRoutes([...this.#desired.routes.values()]),
+      peers: this.#desired.peers.size,
+      ...this.#routes.counts,
+      problems: this.problems().length,
+    };
+  }
+
   /** Pods have come or gone. */
   noteCall(): void {
     if (this.#state.isKnown) this.#keepers.endpoints.poke();
@@ -168,13 +182,18 @@ export class NodeNetwork {
 
   #learn(change: ClusterChange): void {
     const touched = this.#state.learn(change, this.#ports.clock.monotonic());
-    if (change.kind === 'all') for (const problem of change.problems) this.#ports.log.warning('record skipped', { problem });
+    if (change.kind === 'all')
+      for (const problem of change.problems) this.#ports.log.warning('record skipped', { problem });
     this.#followTo(touched);
     if (change.kind === 'all') this.#poke('addresses', 'tunnels', 'endpoints', 'nat', 'bgp', 'facts');
     else if (change.kind === 'block') this.#poke('bgp');
     else if (change.which.kind === 'IPPool') this.#poke('addresses', 'tunnels', 'nat', 'bgp');
     else if (change.which.kind !== 'Node') this.#poke('bgp');
-    else this.#poke('bgp', ...(change.which.name === this.#settings.node ? (['addresses', 'tunnels', 'facts'] as const) : []));
+    else
+      this.#poke(
+        'bgp',
+        ...(change.which.name === this.#settings.node ? (['addresses', 'tunnels', 'facts'] as const) : []),
+      );
   }
 
   #followTo(touched: Touched): void {

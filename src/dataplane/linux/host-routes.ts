@@ -1,10 +1,12 @@
 import { NetplugError } from '../../base/errors.ts';
 import { type Address, bitsOf, formatAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
+import { ROUTE_PROTOCOL } from '../host-network.ts';
 import { HOST_LINK_PREFIX } from '../kernel.ts';
 import { decodeLink, getLinkByIndex } from './link-messages.ts';
 import {
   REFUSING_TYPES,
+  RTPROT_BIRD,
   type Route,
   addRoute,
   decodeRoute,
@@ -17,11 +19,17 @@ import { type RouteSocket, refusal } from './route-socket.ts';
 const ESRCH = 3;
 const EEXIST = 17;
 const ENETUNREACH = 101;
-/** How a lookup ends at a route that refuses, be it for exactly the address or for a whole range: EACCES, EINVAL, EHOSTUNREACH. */
-const REFUSED_LOOKUPS: ReadonlySet<number> = new Set([13, 22, 113]);
+/** Route type by the errno with which a lookup ends at it, be it for exactly the address or for a whole range. */
+const REFUSED_LOOKUPS: ReadonlyMap<number, number> = new Map([
+  [22, 6],
+  [113, 7],
+  [13, 8],
+]);
+/** Routes between nodes may be for a single address too. They stand behind those of pods, whose place they never take. */
+const BETWEEN_NODES: ReadonlySet<number> = new Set([ROUTE_PROTOCOL, RTPROT_BIRD]);
 const MOST_ROUTES_PER_ADDRESS = 16;
 
-/** The host's route for exactly this address, with the name of its device; undefined when there is none. */
+/** The host's route for exactly this address, with the name of its device; undefined when there is none but between nodes. */
 export interface HostRoute {
   readonly route: Route;
   readonly deviceName: string | undefined;
@@ -59,7 +67,7 @@ export function addHostRoute(host: RouteSocket, address: Address, link: { index:
   const destination = hostCidr(address);
   const reply = host.ask(addRoute({ destination, deviceIndex: link.index, gateway: undefined }));
   if (reply.errno === 0) return;
-  const holder = reply.errno === EEXIST ? findRefusingRoute(host, address) : undefined;
+  const holder = reply.errno === EEXIST ? findRefusingRoute(host, address, REFUSING_TYPES) : undefined;
   if (holder !== undefined) throw foreignRoute(address, { route: holder, deviceName: undefined });
   throw refusal(`route ${formatCidr(destination)} to interface "${link.name}" of the host`, reply);
 }
@@ -69,17 +77,21 @@ function findExactRoute(host: RouteSocket, address: Address): Route | undefined 
   const [body] = reply.bodies;
   if (reply.errno === 0 && body !== undefined) {
     const route = decodeRoute(body);
-    return route.destination.prefixBits === bitsOf(address.family) ? route : undefined;
+    const isExact = route.destination.prefixBits === bitsOf(address.family);
+    return isExact && !BETWEEN_NODES.has(route.protocol) ? route : undefined;
   }
   if (reply.errno === ENETUNREACH) return undefined;
-  if (REFUSED_LOOKUPS.has(reply.errno)) return findRefusingRoute(host, address);
+  const type = REFUSED_LOOKUPS.get(reply.errno);
+  if (type !== undefined) return findRefusingRoute(host, address, [type]);
   throw refusal(`look up the route of the host to ${formatAddress(address)}`, reply);
 }
 
-function findRefusingRoute(host: RouteSocket, address: Address): Route | undefined {
-  for (const type of REFUSING_TYPES) {
+function findRefusingRoute(host: RouteSocket, address: Address, types: readonly number[]): Route | undefined {
+  for (const type of types) {
     const routes = host.list('list the routes of the host', listRoutes(address.family, { type })).map(decodeRoute);
-    const exact = routes.find(({ destination }) => sameCidr(destination, hostCidr(address)));
+    const exact = routes.find(
+      ({ destination, protocol }) => sameCidr(destination, hostCidr(address)) && !BETWEEN_NODES.has(protocol),
+    );
     if (exact !== undefined) return exact;
   }
   return undefined;

@@ -29,6 +29,12 @@ export function readSysctl(path: string): string | undefined {
   }
 }
 
+/** Whether it has another value in the namespace the thread is in; one the kernel may lack and does is as it should be. */
+export function isDifferent({ path, value, isOptional }: Sysctl): boolean {
+  const found = readSysctl(path);
+  return found !== value && !(found === undefined && isOptional);
+}
+
 /** Writes in the namespace the thread is in. @throws kernel/failed, `where` says which namespace. */
 export function writeSysctl({ path, value, isOptional }: Sysctl, where: string): void {
   try {

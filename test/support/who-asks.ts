@@ -1,0 +1,77 @@
+// TCP between namespaces within one process: a socket stays in the namespace in which it was made.
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { type TestNetns, enterNetns } from './netns.ts';
+
+const PORT = 7007;
+const DEADLINE_MS = 2000;
+
+/** Answers whoever connects inside with `<name> <address of who asks>`, and echoes what comes then. */
+export async function answerInside(netns: TestNetns, name: string): Promise<Disposable> {
+  const server = createServer((socket) => {
+    socket.on('error', () => socket.destroy());
+    socket.write(`${name} ${(socket.remoteAddress ?? '').replace('::ffff:', '')}`);
+    socket.pipe(socket);
+  });
+  await within(netns, async () => {
+    server.listen(PORT, '::');
+    await once(server, 'listening');
+  });
+  return {
+    [Symbol.dispose]: () => {
+      server.close();
+    },
+  };
+}
+
+/** What is answered to who connects from inside; rejects when nobody answers in time. */
+export async function askFrom(netns: TestNetns, address: string, localAddress?: string): Promise<string> {
+  using conversation = await converseFrom(netns, address, localAddress);
+  return conversation.greeting;
+}
+
+export interface Conversation extends Disposable {
+  readonly greeting: string;
+  /** Sends the text and waits until it comes back. */
+  echo(text: string): Promise<string>;
+}
+
+/** A connection from inside that stays open. */
+export async function converseFrom(netns: TestNetns, address: string, localAddress?: string): Promise<Conversation> {
+  const signal = AbortSignal.timeout(DEADLINE_MS);
+  const socket = await within(netns, async () => {
+    const from = localAddress === undefined ? {} : { localAddress };
+    const opening = connect({ host: address, port: PORT, ...from });
+    try {
+      await once(opening, 'connect', { signal });
+      return opening;
+    } catch (cause) {
+      opening.destroy();
+      throw cause;
+    }
+  });
+  return {
+    greeting: await next(socket),
+    echo: async (text) => {
+      socket.write(text);
+      return next(socket);
+    },
+    [Symbol.dispose]: () => {
+      socket.destroy();
+    },
+  };
+}
+
+async function next(socket: Socket): Promise<string> {
+  const [chunk] = (await once(socket, 'data', { signal: AbortSignal.timeout(DEADLINE_MS) })) as [Buffer];
+  return chunk.toString();
+}
+
+async function within<T>(netns: TestNetns, action: () => Promise<T>): Promise<T> {
+  const inside = enterNetns(netns);
+  try {
+    return await action();
+  } finally {
+    inside.leave();
+  }
+}
