@@ -8,7 +8,9 @@ import { systemRandom } from '../base/random.ts';
 import { main } from '../cli/main.ts';
 import type { AgentQuestion } from '../cli/ports.ts';
 import type { Screen } from '../cli/screen.ts';
+import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { interruptions } from './interruptions.ts';
 import { machineOf } from './machine.ts';
 import { openStoreIn } from './open-store.ts';
@@ -28,6 +30,8 @@ export async function runCtl(): Promise<void> {
     openStore: openStoreIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
+    openHostNetwork: () => linuxHostNetwork(),
+    openPacketFilter: () => new NftPacketFilter(),
   };
   process.exitCode = await main(ports, {
     argv: process.argv.slice(2),

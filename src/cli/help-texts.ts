@@ -87,6 +87,15 @@ Examples:
   netplugctl node remove worker-3
 `;
 
+export const NODE_CLEAN_HELP = `
+Drain the node and stop netplug-agent first. Removes its routes (protocol 118), its tunnel devices and
+its nftables table, in the network namespace the tool runs in. BIRD and its routes stay: stop BIRD too.
+Interfaces of pods stay as well; "netplugctl uninstall --purge" removes those.
+
+Examples:
+  netplugctl node clean
+`;
+
 export const TRACE_HELP = `
 The agent remembers its last 256 calls. Each is a waterfall: a line per phase, over the time of the
 call; the newest call stands last. Colours only on a terminal, and never with NO_COLOR set.

@@ -20,6 +20,7 @@ export type Job =
   | ({ readonly verb: 'trace' } & TraceOptions)
   | ({ readonly verb: 'node-status' } & StatusOptions)
   | ({ readonly verb: 'node-remove' } & RemoveNodeOptions)
+  | { readonly verb: 'node-clean'; readonly socket: string | undefined }
   | { readonly verb: 'version'; readonly isClientOnly: boolean };
 
 export type Target =

@@ -1,4 +1,5 @@
 import { never, NetplugError } from '../base/errors.ts';
+import { cleanNode } from './clean-node.ts';
 import { remove, write } from './change-resources.ts';
 import { readCommandLine } from './command-line.ts';
 import { get } from './get.ts';
@@ -76,6 +77,8 @@ async function run(context: Context, job: Job): Promise<Status> {
       return nodeStatus(context, job);
     case 'node-remove':
       return removeNode(context, job);
+    case 'node-clean':
+      return cleanNode(context, job);
     case 'trace':
       return trace(context, job);
     case 'version':

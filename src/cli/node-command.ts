@@ -1,15 +1,15 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { NodeName } from '../model/names.ts';
-import { NODE_REMOVE_HELP, NODE_STATUS_HELP } from './help-texts.ts';
+import { NODE_CLEAN_HELP, NODE_REMOVE_HELP, NODE_STATUS_HELP } from './help-texts.ts';
 import { type Job, type Output, OUTPUTS } from './job.ts';
 
 /** Adds `node` with its commands. */
 export function addNode(program: Command, choose: (job: Job) => void): void {
-  const node = program.command('node').description('Shows the network of this node, and clears up after lost ones.');
+  const node = program.command('node').description('Shows the network of this node, and clears up after nodes.');
   node
     .command('status')
     .description('Shows addresses, tunnels, pools, routes and BGP sessions of this node.')
-    .option('--socket <path>', 'where the agent listens (default: /run/netplug/cni.sock)')
+    .addOption(socketOption())
     .addOption(new Option('-o, --output <format>', 'form of the answer').choices(OUTPUTS).default('table'))
     .addHelpText('after', NODE_STATUS_HELP)
     .action(({ socket, output }: { socket?: string; output: Output }) => {
@@ -30,6 +30,18 @@ export function addNode(program: Command, choose: (job: Job) => void): void {
         mode: dryRun === true ? 'rehearse' : 'carry-out',
       });
     });
+  node
+    .command('clean')
+    .description('Removes what a stopped agent left on this host for traffic between nodes.')
+    .addOption(socketOption())
+    .addHelpText('after', NODE_CLEAN_HELP)
+    .action(({ socket }: { socket?: string }) => {
+      choose({ verb: 'node-clean', socket });
+    });
+}
+
+function socketOption(): Option {
+  return new Option('--socket <path>', 'where the agent listens (default: /run/netplug/cni.sock)');
 }
 
 /** Also names that no resource may have: a host name under which pods got addresses without an agent. */

@@ -1,5 +1,7 @@
 import type { Patience } from '../base/retry.ts';
+import type { HostNetwork } from '../dataplane/host-network.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
+import type { PacketFilter } from '../dataplane/packet-filter.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import type { Screen } from './screen.ts';
@@ -8,6 +10,8 @@ import type { Screen } from './screen.ts';
 export interface CtlPorts extends Patience {
   readonly openStore: (datastore: Datastore) => Store;
   readonly openKernel: () => Kernel;
+  readonly openHostNetwork: () => HostNetwork;
+  readonly openPacketFilter: () => PacketFilter;
   readonly hostname: string;
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;

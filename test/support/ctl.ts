@@ -31,6 +31,8 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     askAgent: async () => Promise.reject(new Error('nobody listens')),
     openStore: missing,
     openKernel: missing,
+    openHostNetwork: missing,
+    openPacketFilter: missing,
     ...given,
   };
   const io = {
