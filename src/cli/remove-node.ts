@@ -26,7 +26,7 @@ export async function removeNode(
       mode === 'rehearse'
         ? await rehearseRetirement(store, node, signal)
         : await retireNode({ ...ports, store }, node, signal);
-    // The orchestrator keeps its own nodes, and peers are no use to a node that only it may delete.
+    // The orchestrator keeps its own nodes; what peers a node has there stays for the next of that name.
     const records = type === 'orch' ? [] : await recordsOf(store, node, signal);
     const gone = mode === 'rehearse' ? records : await deleteAll(store, records, signal);
     for (const problem of problems) io.stderr(`warning: ${problem}\n`);
