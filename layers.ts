@@ -19,5 +19,5 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   agent: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident', 'cni', 'orch-api'],
   routing: [...core, 'datastore', 'dataplane'],
   telemetry: ['base', 'cni'],
-  cli: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident'],
+  cli: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident', 'routing'],
 };

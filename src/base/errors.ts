@@ -216,7 +216,7 @@ export const ERRORS = {
     cni: 154,
     exit: 69,
     retry: false,
-    about: 'The resource still carries addresses that pods hold.',
+    about: 'Pods hold addresses of the resource, the orchestrator still has the node, or an agent runs on it.',
   },
   'resource/not-writable': {
     cni: 155,

@@ -1,26 +1,23 @@
 import type { Stored } from '../datastore/store.ts';
-import { type Allocation, heldAddresses } from '../model/ip-block.ts';
+import { type Allocation, type HeldAddress, heldAddresses } from '../model/ip-block.ts';
 import { type Handle, handleOf, interfaceKey } from '../model/names.ts';
+import { isTunnelAddress } from '../model/tunnel-attachment.ts';
 import { attachmentOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { type Address, formatAddress } from '../net/address.ts';
+import { formatAddress } from '../net/address.ts';
+import { describeHolder } from './describe-holder.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';
 
 const OWN_IPAM = 'netplug-ipam';
 
 /** Who holds addresses without being there, and who is there without holding any. */
 export function attachmentFindings(state: IpamState): Finding[] {
-  const held = state.blocks.flatMap((block) => heldAddresses(block));
+  const held = state.blocks.flatMap((block) => heldAddresses(block, (allocation) => !isTunnelAddress(allocation)));
   const known = knowledgeOf(state);
   return [
     ...held.flatMap(({ address, allocation }) => judge(state, known, { address, allocation })),
     ...endpointsWithoutAddress(state, held),
     ...strayLinks(state, held),
   ];
-}
-
-interface Held {
-  readonly address: Address;
-  readonly allocation: Allocation;
 }
 
 interface Knowledge {
@@ -40,11 +37,15 @@ function knowledgeOf({ endpoints }: IpamState): Knowledge {
   };
 }
 
-function judge(state: IpamState, { endpoints, ownNetworks }: Knowledge, { address, allocation }: Held): Finding[] {
+function judge(
+  state: IpamState,
+  { endpoints, ownNetworks }: Knowledge,
+  { address, allocation }: HeldAddress,
+): Finding[] {
   const endpoint = endpoints.get(allocation.handle)?.value;
   const isYoung = state.nowMs - Date.parse(allocation.at) < state.graceMs;
   const subject = formatAddress(address);
-  const who = `address ${subject} of ${describe(allocation)}`;
+  const who = `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}`;
   const leak = (why: string): Finding[] => [
     {
       kind: 'leaked-address',
@@ -89,7 +90,7 @@ function linkOf(
   return link?.name;
 }
 
-function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly Held[]): Finding[] {
+function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly HeldAddress[]): Finding[] {
   const holders = new Map<string, Set<string>>();
   for (const { address, allocation } of held) {
     const text = formatAddress(address);
@@ -119,7 +120,7 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
   });
 }
 
-function strayLinks({ local, endpoints }: IpamState, held: readonly Held[]): Finding[] {
+function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[]): Finding[] {
   const attached = new Set([
     ...held.map(({ allocation }) => interfaceKey(allocation)),
     ...endpoints.map(({ value }) => interfaceKey(attachmentOf(value))),
@@ -131,11 +132,6 @@ function strayLinks({ local, endpoints }: IpamState, held: readonly Held[]): Fin
     const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
     return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
   });
-}
-
-function describe({ namespace, pod, containerId, node }: Allocation): string {
-  const holder = pod === undefined ? `container "${containerId}"` : `pod "${namespace ?? 'default'}/${pod}"`;
-  return `${holder} on node ${node}`;
 }
 
 function networkOn({ node, network }: { readonly node: string; readonly network: string }): string {
