@@ -29,6 +29,9 @@ const LONGEST_PAUSE_MS = 2000;
 const LEARNT_MS = 100;
 /** Without a reason, one with a stack would be made each time. */
 const ANEW = new Error('the watch is begun anew');
+const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore any more: the agent ends', {
+  hint: 'Try again in a moment',
+});
 /** How long a call waits for a datastore that is away. */
 const AWAY_MS = 2000;
 /** Where others had to ask for stock, none is set aside for so long. */
@@ -244,7 +247,7 @@ export class ResidentNode {
         }
         if (this.#watch.signal.aborted) continue;
       } catch (cause) {
-        this.#problem = cause;
+        this.#problem = signal.aborted ? ENDING : cause;
         this.#isUntried = false;
         if (failures === 0) log.warning('datastore is away', { reason: reasonOf(cause) });
       }
