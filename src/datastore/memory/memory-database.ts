@@ -34,6 +34,12 @@ export const endpointIdIn = (key: string): EndpointId => {
 };
 export const resourceKey = (kind: ResourceKind, name: string): string => JSON.stringify([kind, name]);
 
+/** What `resourceKey` was made of. */
+export const resourceNameIn = (key: string): { readonly kind: ResourceKind; readonly name: string } => {
+  const [kind, name] = JSON.parse(key) as [ResourceKind, string];
+  return { kind, name };
+};
+
 /** How many past states a stale reader can be shown. */
 const HISTORY = 16;
 
