@@ -6,6 +6,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   model: ['base', 'net'],
   netconf: core,
   'orch-api': core,
+  bgp: core,
   datastore: core,
   'datastore/memory': [...core, 'datastore'],
   'datastore/kv': [...core, 'netconf', 'datastore'],

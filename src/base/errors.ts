@@ -272,6 +272,24 @@ export const ERRORS = {
     retry: false,
     about: 'The way to find an address of the node is not one that netplug knows, or is malformed.',
   },
+  'bgp/bird-missing': {
+    cni: 180,
+    exit: 72,
+    retry: false,
+    about: 'The routing daemon BIRD, which speaks BGP for the node, is not installed.',
+  },
+  'bgp/bird-failed': {
+    cni: 181,
+    exit: 70,
+    retry: true,
+    about: 'BIRD does not start, does not answer on its control socket or refuses its configuration.',
+  },
+  'bgp/peer-unusable': {
+    cni: 182,
+    exit: 78,
+    retry: false,
+    about: 'A session of BGP cannot be set up as configured, and is left out.',
+  },
   'internal/invariant': {
     cni: 999,
     exit: 70,
