@@ -70,7 +70,7 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
     onCount: ports.onCount,
     serve: async (request, gone) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
-      if (request.kind === 'show-network') return showNetwork(network);
+      if (request.kind === 'show-network') return showNetwork(network, gone);
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
       log.info('another agent takes over');
       void server.replaced().then(() => ending.abort());
@@ -134,10 +134,10 @@ function showCalls(ports: AgentPorts, question: string): CallAnswer {
   }
 }
 
-async function showNetwork(network: NodeNetwork | undefined): Promise<CallAnswer> {
+async function showNetwork(network: NodeNetwork | undefined, signal: AbortSignal): Promise<CallAnswer> {
   if (network === undefined)
     return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
-  return { status: 0, stdout: JSON.stringify(await network.show()), stderr: '' };
+  return { status: 0, stdout: JSON.stringify(await network.show(signal)), stderr: '' };
 }
 
 async function takeOver(

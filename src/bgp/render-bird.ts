@@ -28,7 +28,7 @@ export interface BirdConfig {
 }
 
 /** Of every route that BIRD writes: routes of others to the same place go before. */
-export const KERNEL_METRIC = 4096;
+export const KERNEL_METRIC = 8192;
 
 /** BIRD starts the log anew at this size, and keeps the one before. */
 const LOG_LIMIT_BYTES = 1_048_576;

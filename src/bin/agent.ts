@@ -67,7 +67,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     },
     { node, stockFloor },
   );
-  const network = residentNetwork(env, { ...base, node });
+  const network = residentNetwork(env, { ...base, node, datastore });
   const serveCall = serveCallIn({
     node,
     nodes,

@@ -1,17 +1,19 @@
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
 import { registerName } from '../agent/register-node.ts';
-import { keepBgpSpeaker } from './bgp-speaker.ts';
+import { Bird } from '../bgp/bird.ts';
+import { readSecretIn } from './read-secret.ts';
 import { NodeNetwork, type NetworkSettings } from '../agent/network/node-network.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Patience } from '../base/retry.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
-import { nftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import type { Datastore } from '../netconf/connection.ts';
 import type { NodeName } from '../model/names.ts';
 import type { ResidentNode } from '../resident/resident-node.ts';
-import { readDetection } from '../routing/detect-address.ts';
+import { readDetection } from '../routing/detect-address-method.ts';
 import { stateDir } from './registration.ts';
 
 export interface ResidentNetwork {
@@ -26,7 +28,11 @@ export interface ResidentNetwork {
  */
 export function residentNetwork(
   env: NodeJS.ProcessEnv,
-  { node, ...ports }: Patience & { readonly node: NodeName; readonly log: Log },
+  {
+    node,
+    datastore,
+    ...ports
+  }: Patience & { readonly node: NodeName; readonly datastore: Datastore; readonly log: Log },
 ): ResidentNetwork {
   if (wordIn(env, 'NETPLUG_NETWORKING', ['on', 'off']) === 'off')
     return { open: () => undefined, current: () => undefined };
@@ -40,6 +46,7 @@ export function residentNetwork(
   };
   const vxlanChecksums = wordIn(env, 'NETPLUG_VXLAN_CHECKSUMS', ['auto', 'software', 'offload']);
   const state = stateDir(env);
+  const birdFolder = join(env['NETPLUG_RUN_DIR'] ?? '/run/netplug', 'bird');
   let current: NodeNetwork | undefined;
   const open = (resident: ResidentNode): NodeNetwork =>
     new NodeNetwork(
@@ -47,8 +54,10 @@ export function residentNetwork(
         ...ports,
         store: resident.inner,
         host: linuxHostNetwork({ vxlanChecksums }),
-        filter: nftPacketFilter(),
-        bgp: keepBgpSpeaker(env),
+        filter: new NftPacketFilter(),
+        bird: new Bird({ places: { folder: birdFolder, program: ['bird'] }, clock: ports.clock }),
+        birdLog: join(birdFolder, 'bird.log'),
+        readSecret: readSecretIn(env, datastore),
         listEndpoints: async (signal) =>
           (await resident.listEndpoints(node, signal)).endpoints.map(({ value }) => value),
         register: async ({ mtu }) => {

@@ -1,11 +1,10 @@
 import type { IpPool } from '../model/ip-pool.ts';
 import { type Cidr, parseCidr } from '../net/cidr.ts';
-import type { Encapsulation } from './tunnels.ts';
 
 /** How packets for a pool's addresses travel between nodes. */
 export type PoolMode =
   | { readonly kind: 'bgp' }
-  | { readonly kind: Encapsulation; readonly extent: 'Always' | 'CrossSubnet' };
+  | { readonly kind: 'vxlan' | 'ipip'; readonly extent: 'Always' | 'CrossSubnet' };
 
 /** A pool with the mode it shall have, and those it had until a moment ago. */
 export interface RoutedPool {

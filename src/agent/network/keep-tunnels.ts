@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { reasonOf } from '../../base/errors.ts';
 import type { HostNetwork, Tunnel } from '../../dataplane/host-network.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
 import { keepTunnelAddress } from '../../ipam/tunnel-address.ts';
@@ -8,7 +9,7 @@ import { type Mac, macFromHash } from '../../net/mac.ts';
 import type { ClusterState } from '../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
 import { modesOf, type RoutedPool } from '../../routing/pool-modes.ts';
-import { TUNNEL_COSTS } from '../../routing/tunnel-mtu.ts';
+import { ENCAPSULATION_BYTES } from '../../routing/tunnel-mtu.ts';
 import { type TunnelKind, TUNNEL_KINDS, tunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../routing/tunnels.ts';
 
 export interface TunnelPorts extends IpamPorts {
@@ -69,22 +70,19 @@ async function keepTunnel(
   signal: AbortSignal,
 ): Promise<OwnTunnel> {
   const { kind, own, node } = task;
-  const { device, encapsulation, family } = TUNNELS[kind];
+  const { device, family } = TUNNELS[kind];
   const address = await addressOf(ports, task, signal).catch((cause: unknown) => {
     // The other nodes reach this one without it too; only what this node sends itself is masqueraded then.
-    ports.log.warning('no address for a tunnel', {
-      device,
-      reason: cause instanceof Error ? cause.message : String(cause),
-    });
+    ports.log.warning('no address for a tunnel', { device, reason: reasonOf(cause) });
     return undefined;
   });
   const mac = macFromHash(createHash('sha256').update(`${device} ${node}`).digest());
   const tunnel: Tunnel = {
     name: device,
-    mtu: own.mtu - TUNNEL_COSTS[kind],
+    mtu: own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation],
     addresses: address === undefined ? [] : [address],
     encapsulation:
-      encapsulation === 'ipip'
+      kind === 'ipip4'
         ? { kind: 'ipip', local: own.address }
         : { kind: 'vxlan', mac, vni: VXLAN_VNI, port: VXLAN_PORT, local: own.address, uplink: own.device },
   };

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import { reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 
 /** Pokes that come together are answered together. */
@@ -12,6 +13,8 @@ export interface KeeperOptions {
   readonly work: (signal: AbortSignal) => Promise<void>;
   /** How often the work is done although nothing was heard; never unless given. */
   readonly everyMs?: number;
+  /** Told after each try. */
+  readonly onTried?: () => void;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -53,6 +56,7 @@ export class Keeper {
       if (signal.aborted) return;
       this.#isPoked = false;
       failures = (await this.#try(signal)) ? 0 : failures + 1;
+      this.#options.onTried?.();
     }
   }
 
@@ -66,7 +70,7 @@ export class Keeper {
       return true;
     } catch (cause) {
       if (signal.aborted) return false;
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const reason = reasonOf(cause);
       if (reason !== this.#problem) log.warning('trouble', { part: name, reason });
       this.#problem = reason;
       return false;

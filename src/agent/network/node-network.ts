@@ -10,18 +10,18 @@ import { type Address, FAMILIES, type Family, formatAddress } from '../../net/ad
 import { addressAt, type Cidr, parseCidr } from '../../net/cidr.ts';
 import { type BlockSource, ClusterState, type Touched } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
-import type { Detection } from '../../routing/detect-address.ts';
+import type { Detection } from '../../routing/detect-address-method.ts';
 import { renderNat } from '../../routing/nat-table.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
-import { offeredMtu } from '../../routing/tunnel-mtu.ts';
+import { isByBgp } from '../../routing/pool-modes.ts';
 import { type TunnelKind, TUNNELS } from '../../routing/tunnels.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
-import type { BgpSpeaker } from './keep-bgp.ts';
-import { keepBgp } from './keep-bgp.ts';
+import { type BgpPorts, keepBgp } from './keep-bgp.ts';
 import { RouteKeeper } from './keep-routes.ts';
 import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
 import { Keeper } from './keeper.ts';
 import { localEndpoints, type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
+import { offeredMtu } from './offered-mtu.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
 
 const LONGEST_PAUSE_MS = 5000;
@@ -29,11 +29,12 @@ const LONGEST_PAUSE_MS = 5000;
 const COMPARE_MS = 60_000;
 const ENDPOINTS_MS = 5000;
 const EXPIRE_MS = 1000;
+/** Where there is no BIRD, it is looked for again after so long. */
+const BIRD_MS = 1000;
 
-export interface NetworkPorts extends IpamPorts {
+export interface NetworkPorts extends IpamPorts, BgpPorts {
   readonly host: HostNetwork;
   readonly filter: PacketFilter;
-  readonly bgp: BgpSpeaker;
   /** The endpoints of this node's pods. */
   readonly listEndpoints: (signal: AbortSignal) => Promise<readonly WorkloadEndpoint[]>;
   /** Writes what the plugin reads: the MTU for pods first, the node's name last. */
@@ -61,11 +62,13 @@ export class NodeNetwork {
   #addresses: ReadonlyMap<Family, OwnAddress> = new Map();
   #tunnels: readonly OwnTunnel[] = [];
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
-  #detectionProblems: readonly string[] = [];
+  /** Parts that are left out, a sentence each. */
+  readonly #leftOut: Partial<Record<Part, readonly string[]>> = {};
   #cutOff: string | undefined = 'the datastore is being read';
   readonly #keepers: Readonly<Record<Part, Keeper>>;
   readonly #registration: Keeper;
-  #hasRegistered = false;
+  /** What was registered last. */
+  #told: string | undefined;
   /** Rejects when the node must not go on: its address is another node's. */
   readonly #fatal = Promise.withResolvers<never>();
 
@@ -81,10 +84,8 @@ export class NodeNetwork {
         clock: ports.clock,
         log: ports.log,
         ...(everyMs === undefined ? {} : { everyMs }),
-        work: async (signal) => {
-          await work(signal);
-          this.#registration.poke();
-        },
+        work,
+        onTried: () => this.#registration.poke(),
       });
     this.#keepers = {
       addresses: keeper('addresses', async () => this.#keepAddresses(), COMPARE_MS),
@@ -112,10 +113,10 @@ export class NodeNetwork {
     const parts = Object.values(this.#keepers).flatMap(({ name, problem }) =>
       problem === undefined ? [] : `${name}: ${problem}`,
     );
-    return [...(this.#cutOff === undefined ? [] : [this.#cutOff]), ...this.#detectionProblems, ...parts];
+    return [...(this.#cutOff === undefined ? [] : [this.#cutOff]), ...Object.values(this.#leftOut).flat(), ...parts];
   }
 
-  async show(): Promise<ShownNetwork> {
+  async show(signal: AbortSignal): Promise<ShownNetwork> {
     const { node } = this.#settings;
     return {
       node,
@@ -135,7 +136,7 @@ export class NodeNetwork {
         cidr: pool.spec.cidr,
         mode: mode.kind === 'bgp' ? 'BGP' : `${mode.kind === 'vxlan' ? 'VXLAN' : 'IPIP'} ${mode.extent}`,
       })),
-      bgp: await this.#ports.bgp.sessions().catch(() => undefined),
+      bgp: await this.#sessions(signal),
       problems: [...this.problems()],
     };
   }
@@ -158,7 +159,12 @@ export class NodeNetwork {
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#notice(event));
     const keepers = [...Object.values(this.#keepers), this.#registration];
-    const work = [this.#follow(signal), this.#expire(signal), ...keepers.map(async (each) => each.run(signal))];
+    const work = [
+      this.#follow(signal),
+      this.#expire(signal),
+      this.#watchBird(signal),
+      ...keepers.map(async (each) => each.run(signal)),
+    ];
     await Promise.race([Promise.all(work), this.#fatal.promise]);
   }
 
@@ -229,7 +235,7 @@ export class NodeNetwork {
       this.#fatal.reject(cause);
       throw cause;
     }
-    this.#detectionProblems = problems;
+    this.#leftOut.addresses = problems;
     host.ensureForwarding(new Set(FAMILIES));
     this.#addresses = addresses;
     this.#settle();
@@ -303,7 +309,7 @@ export class NodeNetwork {
   }
 
   async #keepBgp(signal: AbortSignal): Promise<void> {
-    await keepBgp(
+    this.#leftOut.bgp = await keepBgp(
       this.#ports,
       {
         node: this.#settings.node,
@@ -315,19 +321,42 @@ export class NodeNetwork {
     );
   }
 
-  async #register(signal: AbortSignal): Promise<void> {
-    const { store } = this.#ports;
-    const problems = this.problems();
-    if (problems.length === 0) {
-      await this.#ports.register({ mtu: offeredMtu([...this.#addresses.values()], this.#state.pools) });
+  /** Undefined while BIRD does not run. */
+  async #sessions(signal: AbortSignal): Promise<ShownNetwork['bgp']> {
+    const sessions = await this.#ports.bird.status(signal);
+    return sessions?.map(({ peerAddress, kind, state, sinceMs, info }) => ({
+      peer: formatAddress(peerAddress),
+      kind,
+      state,
+      since: new Date(sinceMs).toISOString(),
+      info,
+    }));
+  }
+
+  /** A BIRD that ends is started again at once. */
+  async #watchBird(signal: AbortSignal): Promise<void> {
+    const { bird, clock } = this.#ports;
+    while (!signal.aborted) {
+      await bird.ended(signal).catch(() => undefined);
+      if (this.#state.pools.some(isByBgp)) this.#poke('bgp');
+      await clock.sleep(BIRD_MS, signal).catch(() => undefined);
     }
+  }
+
+  async #register(signal: AbortSignal): Promise<void> {
+    const { store, register } = this.#ports;
+    const problems = this.problems();
+    const mtu = offeredMtu(this.#addresses, this.#state.pools);
+    const told = JSON.stringify([mtu, problems]);
+    // Before it has worked once, nothing is known that would be worth a word.
+    if (told === this.#told || (this.#told === undefined && problems.length > 0)) return;
+    if (problems.length === 0) await register({ mtu });
     const report =
       problems.length === 0
         ? { isUp: true, reason: 'NetplugIsUp', message: 'netplug-agent routes between this node and the others' }
         : { isUp: false, reason: 'NetplugIsNotReady', message: problems.join('; ') };
-    // Before it has worked once, nothing is known that would be worth a word.
-    if (report.isUp || this.#hasRegistered) await store.reportNetwork(this.#settings.node, report, signal);
-    this.#hasRegistered ||= report.isUp;
+    await store.reportNetwork(this.#settings.node, report, signal);
+    this.#told = told;
   }
 
   #poke(...names: Part[]): void {

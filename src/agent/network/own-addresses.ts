@@ -3,7 +3,8 @@ import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { NodeName } from '../../model/names.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress, sameAddress } from '../../net/address.ts';
 import type { ClusterState } from '../../routing/cluster-state.ts';
-import { detectAddress, type Detection } from '../../routing/detect-address.ts';
+import { detectAddress } from '../../routing/detect-address.ts';
+import type { Detection } from '../../routing/detect-address-method.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
 
 export interface AddressQuestion {
@@ -32,12 +33,14 @@ export async function findOwnAddresses(
   const problems: string[] = [];
   for (const family of FAMILIES) {
     const wanted = detection[family];
-    const reach = wanted.method === 'can-reach' ? await host.lookUp(wanted.address) : undefined;
+    const reach = wanted.kind === 'can-reach' ? await host.lookUp(wanted.target) : undefined;
     const found = detectAddress(family, wanted, { interfaces, internalIps, pools, reach });
-    if (found === undefined) continue;
+    if (found.kind === 'found') {
+      const { address, prefixBits, interfaceName: device, mtu } = found;
+      addresses.set(family, { address, prefixBits, device, mtu });
+    }
     // Nobody misses an address of a family that no pool has.
-    if ('problem' in found) problems.push(...(pools.some(({ base }) => base.family === family) ? [found.problem] : []));
-    else addresses.set(family, found);
+    if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);
   }
   return { addresses, problems };
 }
