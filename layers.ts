@@ -6,6 +6,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   model: ['base', 'net'],
   netconf: core,
   'orch-api': core,
+  bgp: core,
   datastore: core,
   'datastore/memory': [...core, 'datastore'],
   'datastore/kv': [...core, 'netconf', 'datastore'],
@@ -16,7 +17,8 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   ipam: [...core, 'netconf', 'datastore'],
   resident: [...core, 'netconf', 'datastore', 'ipam'],
   cni: [...core, 'netconf', 'datastore', 'ipam', 'dataplane'],
-  agent: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident', 'cni', 'orch-api'],
+  agent: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident', 'cni', 'orch-api', 'routing', 'bgp'],
+  routing: [...core, 'datastore', 'dataplane'],
   telemetry: ['base', 'cni'],
-  cli: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident'],
+  cli: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident', 'routing'],
 };

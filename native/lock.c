@@ -1,8 +1,10 @@
 // The lock of a file for as long as the process lives or keeps it open, which Node does not offer: others can tell by it
-// whether the owner of a journal is still there. Part of the addon that netns.c registers.
+// whether the owner of a journal is still there. Part of the addon that addon.c registers.
 #include <errno.h>
 #include <node_api.h>
 #include <sys/file.h>
+
+#include "addon.h"
 
 // 0 when the lock is ours now, otherwise the negative errno: -EWOULDBLOCK when another process has it.
 napi_value js_try_lock(napi_env env, napi_callback_info info) {

@@ -13,6 +13,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "addon.h"
+
 enum { RECEIVE_BYTES = 64 * 1024, TIMEOUT_SECONDS = 10 };
 
 struct reply {
@@ -114,14 +116,14 @@ static int read_arguments(napi_env env, napi_callback_info info, int *fd, uint8_
   return 1;
 }
 
-static napi_value js_setns(napi_env env, napi_callback_info info) {
+napi_value js_setns(napi_env env, napi_callback_info info) {
   int fd;
   if (!read_arguments(env, info, &fd, NULL, NULL)) return NULL;
   return to_number(env, setns(fd, CLONE_NEWNET) == 0 ? 0 : -errno);
 }
 
 // The socket belongs for good to the network namespace the calling thread is in.
-static napi_value js_open_route_socket(napi_env env, napi_callback_info info) {
+napi_value js_open_route_socket(napi_env env, napi_callback_info info) {
   (void)info;
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
   if (fd < 0) return to_number(env, -errno);
@@ -134,13 +136,13 @@ static napi_value js_open_route_socket(napi_env env, napi_callback_info info) {
   return to_number(env, fd);
 }
 
-static napi_value js_close(napi_env env, napi_callback_info info) {
+napi_value js_close(napi_env env, napi_callback_info info) {
   int fd;
   if (!read_arguments(env, info, &fd, NULL, NULL)) return NULL;
   return to_number(env, close(fd) == 0 ? 0 : -errno);
 }
 
-static napi_value js_exchange(napi_env env, napi_callback_info info) {
+napi_value js_exchange(napi_env env, napi_callback_info info) {
   int fd;
   uint8_t *request;
   size_t length;
@@ -164,7 +166,7 @@ static void finish_job(napi_env env, napi_status status, void *data) {
   free(job);
 }
 
-static napi_value js_exchange_on_worker(napi_env env, napi_callback_info info) {
+napi_value js_exchange_on_worker(napi_env env, napi_callback_info info) {
   int fd;
   uint8_t *request;
   size_t length;
@@ -181,19 +183,4 @@ static napi_value js_exchange_on_worker(napi_env env, napi_callback_info info) {
   napi_create_async_work(env, NULL, name, run_job, finish_job, job, &job->work);
   napi_queue_async_work(env, job->work);
   return promise;
-}
-
-napi_value js_try_lock(napi_env env, napi_callback_info info);  // lock.c
-
-NAPI_MODULE_INIT() {
-  const napi_property_descriptor functions[] = {
-    {"setns", NULL, js_setns, NULL, NULL, NULL, napi_enumerable, NULL},
-    {"openRouteSocket", NULL, js_open_route_socket, NULL, NULL, NULL, napi_enumerable, NULL},
-    {"close", NULL, js_close, NULL, NULL, NULL, napi_enumerable, NULL},
-    {"tryLock", NULL, js_try_lock, NULL, NULL, NULL, napi_enumerable, NULL},
-    {"exchange", NULL, js_exchange, NULL, NULL, NULL, napi_enumerable, NULL},
-    {"exchangeOnWorker", NULL, js_exchange_on_worker, NULL, NULL, NULL, napi_enumerable, NULL},
-  };
-  napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
-  return exports;
 }

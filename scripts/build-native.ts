@@ -1,18 +1,19 @@
 // Compiles native/*.c into build/; what is newer than its sources and this script is left as it is.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, renameSync, statSync } from 'node:fs';
+import { globSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
 const WARNINGS = ['-Wall', '-Wextra', '-Wconversion', '-Wshadow', '-Wformat=2', '-Werror'];
 const HARDENING = ['-fstack-protector-strong', '-D_FORTIFY_SOURCE=2', '-Wl,-z,relro,-z,now'];
+const ADDON = ['addon.c', 'netns.c', 'lock.c', 'monitor.c', 'ethtool.c'];
 
 /** Returns the path of the compiled addon. */
 export function buildNative(): string {
   // The runtime's npm package ships no headers; those of the stable interface come on their own.
   const headers = join(dirname(createRequire(import.meta.url).resolve('node-api-headers/package.json')), 'include');
-  return compile(['netns.c', 'lock.c'], 'netns.node', ['-fPIC', '-shared', '-DNAPI_VERSION=8', '-isystem', headers]);
+  return compile(ADDON, 'netns.node', ['-fPIC', '-shared', '-DNAPI_VERSION=8', '-isystem', headers]);
 }
 
 /** Returns the path of the shim, which needs nothing on the machine it runs on. */
@@ -23,7 +24,8 @@ export function buildShim(): string {
 function compile(from: readonly string[], to: string, flags: readonly string[]): string {
   const sources = from.map((name) => join(root, 'native', name));
   const output = join(root, 'build', to);
-  const newest = Math.max(...[...sources, import.meta.filename].map(modifiedMs));
+  const headers = globSync(join(root, 'native/*.h'));
+  const newest = Math.max(...[...sources, ...headers, import.meta.filename].map(modifiedMs));
   if (modifiedMs(output) > newest) return output;
   mkdirSync(dirname(output), { recursive: true });
   // Renamed into place, so that a process which has the old one loaded or two builds at once are not disturbed.

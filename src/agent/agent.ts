@@ -1,8 +1,7 @@
 import type { Clock } from '../base/clock.ts';
-import { NetplugError, toNetplugError } from '../base/errors.ts';
+import { NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { failureFacts } from '../cni/error-output.ts';
 import type { Log } from '../base/log.ts';
-import type { Random } from '../base/random.ts';
 import type { Store } from '../datastore/store.ts';
 import type { HealthServer } from './health-server.ts';
 import type { NodeName } from '../model/names.ts';
@@ -11,6 +10,8 @@ import { askAgent } from './ask-agent.ts';
 import { CallServer } from './call-server.ts';
 import type { ServeCall } from './conversation.ts';
 import { registerName, registerNode } from './register-node.ts';
+import type { ResidentNode } from '../resident/resident-node.ts';
+import type { NodeNetwork } from './network/node-network.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
 import type { CallAnswer } from './wire.ts';
 
@@ -26,7 +27,6 @@ const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.re
 
 export interface AgentPorts {
   readonly clock: Clock;
-  readonly random: Random;
   readonly log: Log;
   readonly nodes: ResidentNodes;
   readonly openStore: (datastore: Datastore) => Store;
@@ -37,6 +37,8 @@ export interface AgentPorts {
   readonly onCount: (inFlight: number) => void;
   /** Told how long it took, in milliseconds, to become the node's one agent. */
   readonly onLockWait: (ms: number) => void;
+  /** The node's side of the network between nodes; undefined where somebody else keeps that. */
+  readonly openNetwork: (node: ResidentNode) => NodeNetwork | undefined;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
   /** Makes this process the node's one agent; false while another is. */
@@ -61,15 +63,17 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
   const { node, datastore, socketPath } = settings;
   const ending = new AbortController();
   stop.addEventListener('abort', () => ending.abort(), { once: true });
+  let network: NodeNetwork | undefined;
   const server = new CallServer({
     clock,
     log,
     onCount: ports.onCount,
     serve: async (request, gone) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
+      if (request.kind === 'show-network') return showNetwork(network, gone);
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
       log.info('another agent takes over');
-      void server.replaced(clock).then(() => ending.abort());
+      void server.replaced().then(() => ending.abort());
       return { status: 0, stdout: '', stderr: '' };
     },
   });
@@ -79,14 +83,21 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
     if (ports.tryBecomeOnly()) await server.publish();
     else await takeOver(ports, settings, { server, signal: ending.signal });
     ports.onLockWait(clock.monotonic() - startMs);
-    await registerName(settings.namePath, node);
-    await nodes.get(datastore).opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    const resident = nodes.get(datastore);
+    await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    network = ports.openNetwork(resident);
+    if (network === undefined) await registerName(settings.namePath, node);
     server.start();
     void endWhenDisplaced(server, { log, ending });
     await using _health = await startHealth(ports);
     log.info('agent serves', { node, socket: socketPath });
-    await Promise.all([ended(ending.signal), keepRegistered(ports, settings, ending.signal)]);
+    await Promise.all([
+      ended(ending.signal),
+      keepRegistered(ports, settings, ending.signal),
+      network?.run(ending.signal),
+    ]);
   } finally {
+    ending.abort();
     log.info('agent ends');
     await server.stop(CALLS_MS);
     await nodes.drain(AbortSignal.timeout(DRAIN_MS));
@@ -123,6 +134,12 @@ function showCalls(ports: AgentPorts, question: string): CallAnswer {
   }
 }
 
+async function showNetwork(network: NodeNetwork | undefined, signal: AbortSignal): Promise<CallAnswer> {
+  if (network === undefined)
+    return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
+  return { status: 0, stdout: JSON.stringify(await network.show(signal)), stderr: '' };
+}
+
 async function takeOver(
   { clock, log, openStore, tryBecomeOnly }: AgentPorts,
   { node, datastore, socketPath }: AgentSettings,
@@ -132,14 +149,11 @@ async function takeOver(
     await using proof = openStore(datastore);
     await proof.readNodeView(node, undefined, AbortSignal.any([signal, AbortSignal.timeout(PROOF_MS)]));
   }
-  const asked = askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
+  await askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
     (cause: unknown) => {
-      log.warning('the other agent does not answer', {
-        reason: cause instanceof Error ? cause.message : String(cause),
-      });
+      log.warning('the other agent does not answer', { reason: reasonOf(cause) });
     },
   );
-  await asked;
   await server.publish();
   const untilMs = clock.monotonic() + HANDOVER_MS;
   while (!tryBecomeOnly()) {
@@ -162,7 +176,7 @@ async function keepRegistered(
       pauseMs = 60_000;
     } catch (cause) {
       if (signal.aborted) return;
-      log.debug('node is not registered yet', { reason: cause instanceof Error ? cause.message : String(cause) });
+      log.debug('node is not registered yet', { reason: reasonOf(cause) });
     }
     await clock.sleep(pauseMs, signal).catch(() => undefined);
   }

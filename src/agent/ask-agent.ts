@@ -1,5 +1,5 @@
 import { createConnection } from 'node:net';
-import { isNetplugError, NetplugError } from '../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import { type CallAnswer, encodeRequest, HELLO, readAnswer, type RequestKind } from './wire.ts';
 
 /**
@@ -33,7 +33,7 @@ export async function askAgent(
   } catch (cause) {
     signal.throwIfAborted();
     if (isNetplugError(cause)) throw cause;
-    throw unreachable(path, cause instanceof Error ? cause.message : String(cause), cause);
+    throw unreachable(path, reasonOf(cause), cause);
   } finally {
     socket.destroy();
   }

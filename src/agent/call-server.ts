@@ -99,10 +99,10 @@ export class CallServer {
   }
 
   /** Resolves when another agent has put its socket at the path, or has had the time for it. */
-  async replaced(clock: Clock): Promise<void> {
+  async replaced(): Promise<void> {
     for (let waitedMs = 0; waitedMs < REPLACED_MS; waitedMs += REPLACED_PERIOD_MS) {
       if (!(await this.#isInPlace())) return;
-      await clock.sleep(REPLACED_PERIOD_MS, new AbortController().signal);
+      await this.#listener.clock.sleep(REPLACED_PERIOD_MS, new AbortController().signal);
     }
   }
 

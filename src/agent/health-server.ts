@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
-import { errnoOf, NetplugError } from '../base/errors.ts';
+import { errnoOf, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -70,7 +70,7 @@ export async function startHealthServer({ host, port }: HealthAddress, ports: He
 
 async function serve(ports: HealthPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const page = await pageFor(ports, request).catch((cause: unknown): Page => {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = reasonOf(cause);
     ports.log.warning('health endpoint troubled', { reason });
     return { status: 500, text: `${reason}\n` };
   });

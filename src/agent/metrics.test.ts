@@ -11,6 +11,13 @@ const STANDING: Standing = {
   },
   waiting: 7,
   isDatastoreUp: true,
+  network: {
+    routes: { blackhole: 2, direct: 3, tunnelled: 4 },
+    peers: 5,
+    changes: 6,
+    comparisons: 1,
+    problems: 0,
+  },
 };
 
 describe('the metrics', () => {
@@ -34,8 +41,9 @@ describe('the metrics', () => {
     const text = await metrics.render();
     expect(text).toContain('netplug_pool_addresses{pool="blue",state="free"} 60');
     expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="stock"} 1');
+    expect(text).toContain('netplug_routes{hop="tunnelled"} 4');
     expect(text).toMatch(/\nnetplug_publication_queue_depth 7\n[^]*\nnetplug_datastore_up 1\n/);
-    standing = { addresses: { pools: [], blocks: [] }, waiting: 0, isDatastoreUp: false };
+    standing = { addresses: { pools: [], blocks: [] }, waiting: 0, isDatastoreUp: false, network: undefined };
     const later = await metrics.render();
     expect(later).not.toContain('netplug_pool_addresses{');
     expect(later).toMatch(/\nnetplug_publication_queue_depth 0\n[^]*\nnetplug_datastore_up 0\n/);

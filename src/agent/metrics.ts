@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import { sumByName } from '../base/stopwatch.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import { addressGauges, type AddressUse } from './address-use.ts';
+import { networkGauges, type NetworkStanding } from './network-gauges.ts';
 import { eventLoopDelay } from './event-loop-delay.ts';
 
 /** What the agent counts and measures, for Prometheus. */
@@ -24,6 +25,8 @@ export interface Standing {
   /** Changes that wait to be published. */
   readonly waiting: number;
   readonly isDatastoreUp: boolean;
+  /** Undefined where somebody else keeps the network between nodes. */
+  readonly network: NetworkStanding | undefined;
 }
 
 const CALL_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -77,6 +80,7 @@ export function createMetrics(look: () => Standing): Metrics {
   });
   const loop = eventLoopDelay(registers);
   const setAddresses = addressGauges(registers);
+  const setNetwork = networkGauges(registers);
   return {
     observeCall: ({ command = 'unknown', totalMs, phases, failure }) => {
       calls.inc({ command, code: failure?.code ?? 'ok' });
@@ -96,8 +100,9 @@ export function createMetrics(look: () => Standing): Metrics {
       publicationSeconds.observe(ms / 1000);
     },
     render: async () => {
-      const { addresses, waiting, isDatastoreUp } = look();
+      const { addresses, waiting, isDatastoreUp, network } = look();
       setAddresses(addresses);
+      setNetwork(network);
       queueDepth.set(waiting);
       datastoreUp.set(isDatastoreUp ? 1 : 0);
       loop.report();

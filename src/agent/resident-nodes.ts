@@ -42,7 +42,7 @@ export class ResidentNodes implements AsyncDisposable {
   }
 
   /** All datastores together. */
-  standing(): Standing {
+  standing(): Omit<Standing, 'network'> {
     const states = this.#states();
     return {
       addresses: addressUse(states),

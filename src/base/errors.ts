@@ -87,6 +87,12 @@ export const ERRORS = {
     retry: true,
     about: 'What the agent has decided could not be written to its journal.',
   },
+  'agent/address-conflict': {
+    cni: 117,
+    exit: 78,
+    retry: false,
+    about: 'Another node is registered with an address of this node; the agent ends.',
+  },
   'agent/not-alone': {
     cni: 11,
     exit: 75,
@@ -143,11 +149,23 @@ export const ERRORS = {
     retry: false,
     about: 'The host already routes the address of the pod to something that is not netplug’s.',
   },
+  'kernel/module-missing': {
+    cni: 113,
+    exit: 69,
+    retry: false,
+    about: 'The kernel lacks the module for a kind of tunnel that an IP pool asks for.',
+  },
   'kernel/failed': {
     cni: 112,
     exit: 71,
     retry: true,
     about: 'The kernel refused a change of links, addresses or routes.',
+  },
+  'kernel/nft-missing': {
+    cni: 113,
+    exit: 72,
+    retry: false,
+    about: 'The program `nft` is not installed where the agent runs, so addresses cannot be translated.',
   },
   'check/mismatch': {
     cni: 120,
@@ -198,7 +216,7 @@ export const ERRORS = {
     cni: 154,
     exit: 69,
     retry: false,
-    about: 'The resource still carries addresses that pods hold.',
+    about: 'Pods hold addresses of the resource, the orchestrator still has the node, or an agent runs on it.',
   },
   'resource/not-writable': {
     cni: 155,
@@ -248,6 +266,30 @@ export const ERRORS = {
     retry: false,
     about: 'The address for health and metrics is malformed, or cannot be listened on.',
   },
+  'agent/detection-invalid': {
+    cni: 174,
+    exit: 78,
+    retry: false,
+    about: 'The way to find an address of the node is not one that netplug knows, or is malformed.',
+  },
+  'bgp/bird-missing': {
+    cni: 180,
+    exit: 72,
+    retry: false,
+    about: 'The routing daemon BIRD, which speaks BGP for the node, is not installed.',
+  },
+  'bgp/bird-failed': {
+    cni: 181,
+    exit: 70,
+    retry: true,
+    about: 'BIRD does not start, does not answer on its control socket or refuses its configuration.',
+  },
+  'bgp/peer-unusable': {
+    cni: 182,
+    exit: 78,
+    retry: false,
+    about: 'A session of BGP cannot be set up as configured, and is left out.',
+  },
   'internal/invariant': {
     cni: 999,
     exit: 70,
@@ -282,8 +324,7 @@ export function isNetplugError(cause: unknown, ...codes: readonly ErrorCode[]): 
 /** Turns anything thrown into a NetplugError; what is not one yet is a bug of ours and says so. */
 export function toNetplugError(cause: unknown): NetplugError {
   if (cause instanceof NetplugError) return cause;
-  const text = cause instanceof Error ? cause.message : String(cause);
-  return new NetplugError('internal/invariant', `Cannot finish the call: ${text}`, {
+  return new NetplugError('internal/invariant', `Cannot finish the call: ${reasonOf(cause)}`, {
     hint: 'Report this as a bug of netplug, with the log of the call',
     cause,
   });
@@ -306,4 +347,10 @@ export function never(value: never): never {
 /** The errno name (`ENOENT`, …) of a failed system call made through node:fs, node:net and the like. */
 export function errnoOf(cause: unknown): string | undefined {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+}
+
+/** What happened, in words; of the errors that one name with several addresses leads to, each once. */
+export function reasonOf(cause: unknown): string {
+  if (cause instanceof AggregateError) return [...new Set(cause.errors.map(reasonOf))].join(', ');
+  return cause instanceof Error ? cause.message : String(cause);
 }

@@ -19,13 +19,14 @@ import { attachedIn } from './attached.ts';
 import { interruptions } from './interruptions.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
-import { stateDir } from './registered-name.ts';
+import { stateDir } from './registration.ts';
+import { residentNetwork } from './resident-network.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './settle-leftovers.ts';
 
-export const DEFAULT_SOCKET = '/run/netplug/cni.sock';
+const DEFAULT_SOCKET = '/run/netplug/cni.sock';
 const LOG = { level: 'INFO', filePath: undefined, fileMaxSizeMb: 100, fileMaxAgeDays: 30, fileMaxCount: 10 } as const;
 
 /** Runs the agent of the node until it is told to end or another one takes over. */
@@ -52,7 +53,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const base = { clock: systemClock, random: systemRandom, log };
   const openStore = openStoreIn(env);
   const history = callHistory();
-  using metrics = createMetrics(() => nodes.standing());
+  using metrics = createMetrics(() => ({ ...nodes.standing(), network: network.current()?.standing() }));
   await using traces = residentTraces(env, log);
   await using orch = residentOrch(node, env, log);
   const nodes = new ResidentNodes(
@@ -66,6 +67,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     },
     { node, stockFloor },
   );
+  const network = residentNetwork(env, { ...base, node, datastore });
   const serveCall = serveCallIn({
     node,
     nodes,
@@ -76,6 +78,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       history.add(record);
       metrics.observeCall(record);
       traces.add(record);
+      network.current()?.noteCall();
     },
   });
   await serveNode(
@@ -87,11 +90,16 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       showCalls: history.answer,
       onCount: metrics.setCallsInFlight,
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
+      openNetwork: network.open,
       tryBecomeOnly: () => tryLockFile(lock),
       startHealth: async () =>
         address === undefined
           ? undefined
-          : startHealthServer(address, { notReady: () => nodes.problems(), metrics, log }),
+          : startHealthServer(address, {
+              notReady: () => [...nodes.problems(), ...(network.current()?.problems() ?? [])],
+              metrics,
+              log,
+            }),
     },
     {
       node,

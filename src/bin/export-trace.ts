@@ -1,4 +1,5 @@
 import { systemClock } from '../base/clock.ts';
+import { reasonOf } from '../base/errors.ts';
 import type { Served } from '../cni/run-plugin.ts';
 import { isTraced } from '../telemetry/is-traced.ts';
 
@@ -26,7 +27,7 @@ export async function exportTrace(
     () => 'sent' as const,
   );
   const outcome = await Promise.race([send(), overrun]).catch((cause: unknown) => {
-    onProblem(cause instanceof Error ? cause.message : String(cause));
+    onProblem(reasonOf(cause));
     return 'sent' as const;
   });
   limit.abort();

@@ -1,6 +1,6 @@
 import { isSea } from 'node:sea';
 import type { Machine } from '../cli/ports.ts';
-import { stateDir } from './registered-name.ts';
+import { stateDir } from './registration.ts';
 
 /** The files and folders of the machine this process runs on. */
 export function machineOf(env: NodeJS.ProcessEnv): Machine {

@@ -6,12 +6,15 @@ import { errnoOf } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { main } from '../cli/main.ts';
-import type { Screen } from '../cli/waterfall.ts';
+import type { AgentQuestion } from '../cli/ports.ts';
+import type { Screen } from '../cli/screen.ts';
+import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { interruptions } from './interruptions.ts';
 import { machineOf } from './machine.ts';
 import { openStoreIn } from './open-store.ts';
-import { readRegisteredName } from './registered-name.ts';
+import { readRegisteredName } from './registration.ts';
 
 /** Runs one command of the management tool with the real world around it. */
 export async function runCtl(): Promise<void> {
@@ -25,8 +28,10 @@ export async function runCtl(): Promise<void> {
     machine: machineOf(env),
     interrupted: interruptions(),
     openStore: openStoreIn(process.env),
-    showCalls,
+    askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
+    openHostNetwork: () => linuxHostNetwork(),
+    openPacketFilter: () => new NftPacketFilter(),
   };
   process.exitCode = await main(ports, {
     argv: process.argv.slice(2),
@@ -41,8 +46,8 @@ export async function runCtl(): Promise<void> {
   });
 }
 
-async function showCalls(socket: string, question: string, signal: AbortSignal): Promise<string> {
-  const { status, stdout, stderr } = await askAgent(socket, { kind: 'show-calls', stdin: question }, signal);
+async function askForText(socket: string, { kind, text: stdin }: AgentQuestion, signal: AbortSignal): Promise<string> {
+  const { status, stdout, stderr } = await askAgent(socket, { kind, stdin }, signal);
   if (status !== 0) throw new Error(stderr);
   return stdout;
 }

@@ -12,7 +12,7 @@ import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
-import { readRegisteredName } from './registered-name.ts';
+import { readOfferedMtu, readRegisteredName } from './registration.ts';
 import { settleLeftoversIn } from './settle-leftovers.ts';
 import { readStdin } from './read-stdin.ts';
 import { interruptions } from './interruptions.ts';
@@ -36,6 +36,7 @@ export async function runCni(program: Program): Promise<void> {
     readStdin,
     decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
     readRegisteredName: () => readRegisteredName(env),
+    readOfferedMtu: () => readOfferedMtu(env),
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),

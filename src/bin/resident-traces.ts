@@ -1,3 +1,4 @@
+import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import { isTraced } from '../telemetry/is-traced.ts';
@@ -14,7 +15,7 @@ export function residentTraces(env: NodeJS.ProcessEnv, log: Log): { add(record: 
     return opened;
   };
   const report = (cause: unknown): void => {
-    onProblem(cause instanceof Error ? cause.message : String(cause));
+    onProblem(reasonOf(cause));
   };
   // Loading it takes longer than any call may wait.
   if (env['NETPLUG_TRACE'] === '1') void open().catch(report);

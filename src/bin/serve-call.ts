@@ -19,6 +19,7 @@ import { callStore } from '../resident/call-store.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { isCutOff, openPluginStoreIn } from './open-store.ts';
+import { readOfferedMtu } from './registration.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 
 export interface ResidentWorld {
@@ -63,6 +64,7 @@ export function serveCallIn({ node, nodes, openOrch, onServed, onLockWait, env: 
       readStdin: async () => Promise.resolve(stdin),
       decodeNetconf: (raw, from) => netconfs.decode(raw, from),
       readRegisteredName: () => node,
+      readOfferedMtu: () => readOfferedMtu(own),
       openStore,
       openOrch,
       readPluginList: readPluginListIn(env),

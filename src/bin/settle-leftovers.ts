@@ -4,7 +4,7 @@ import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { handleOf } from '../model/names.ts';
 import { recoverForCall } from '../resident/recover.ts';
 import { attachedIn } from './attached.ts';
-import { stateDir } from './registered-name.ts';
+import { stateDir } from './registration.ts';
 
 /** Where journals of agents lie. */
 export function journalFolder(env: NodeJS.ProcessEnv): string {

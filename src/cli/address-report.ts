@@ -1,4 +1,5 @@
 import { type Allocation, holderOf } from '../model/ip-block.ts';
+import { isTunnelAddress } from '../model/tunnel-attachment.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { cidrContains, formatCidr, ordinalOf, parseCidr } from '../net/cidr.ts';
 import type { Stock } from './pool-usage.ts';
@@ -40,11 +41,7 @@ export function reportAddress({ pools, reservations, blocks }: Stock, address: A
 /** The report for people, one fact a line. */
 export function renderAddress({ address, state, pool, block, blockOwner, reservation, holder }: AddressReport): string {
   const facts: [string, string | undefined][] = [
-    ['pod', holder?.pod === undefined ? undefined : `${holder.namespace ?? 'default'}/${holder.pod}`],
-    ['pod uid', holder?.podUid],
-    ['container', holder?.containerId],
-    ['interface', holder?.ifName],
-    ['network', holder?.network],
+    ...(holder === undefined ? [] : holderFacts(holder)),
     ['node', holder?.node],
     ['since', holder?.at],
     ['pool', pool],
@@ -59,4 +56,16 @@ export function renderAddress({ address, state, pool, block, blockOwner, reserva
   ];
   const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${`${name}:`.padEnd(13)}${value}\n`]));
   return `${address} is ${state}\n${lines.join('')}`;
+}
+
+function holderFacts(holder: Allocation): [string, string | undefined][] {
+  const { namespace, pod, podUid, containerId, ifName, network } = holder;
+  if (isTunnelAddress(holder)) return [['tunnel', ifName]];
+  return [
+    ['pod', pod === undefined ? undefined : `${namespace ?? 'default'}/${pod}`],
+    ['pod uid', podUid],
+    ['container', containerId],
+    ['interface', ifName],
+    ['network', network],
+  ];
 }

@@ -58,6 +58,7 @@ const state = (more: Partial<IpamState>): IpamState => ({
   blocks: [],
   endpoints: [],
   pools: [pool],
+  nodes: [],
   unreadable: [],
   local: undefined,
   nowMs: NOW,

@@ -1,26 +1,23 @@
 import type { Stored } from '../datastore/store.ts';
-import { type Allocation, heldAddresses } from '../model/ip-block.ts';
-import { type Handle, handleOf } from '../model/names.ts';
-import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { type Address, formatAddress } from '../net/address.ts';
+import { type Allocation, type HeldAddress, heldAddresses } from '../model/ip-block.ts';
+import { type Handle, handleOf, interfaceKey } from '../model/names.ts';
+import { isTunnelAddress } from '../model/tunnel-attachment.ts';
+import { attachmentOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { formatAddress } from '../net/address.ts';
+import { describeHolder } from './describe-holder.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';
 
 const OWN_IPAM = 'netplug-ipam';
 
 /** Who holds addresses without being there, and who is there without holding any. */
 export function attachmentFindings(state: IpamState): Finding[] {
-  const held = state.blocks.flatMap((block) => heldAddresses(block));
+  const held = state.blocks.flatMap((block) => heldAddresses(block, (allocation) => !isTunnelAddress(allocation)));
   const known = knowledgeOf(state);
   return [
     ...held.flatMap(({ address, allocation }) => judge(state, known, { address, allocation })),
     ...endpointsWithoutAddress(state, held),
     ...strayLinks(state, held),
   ];
-}
-
-interface Held {
-  readonly address: Address;
-  readonly allocation: Allocation;
 }
 
 interface Knowledge {
@@ -35,16 +32,20 @@ interface Knowledge {
 function knowledgeOf({ endpoints }: IpamState): Knowledge {
   const own = endpoints.filter(({ value }) => value.spec.ipam === OWN_IPAM);
   return {
-    endpoints: new Map(own.map((endpoint) => [handleOfEndpoint(endpoint.value), endpoint])),
+    endpoints: new Map(own.map((endpoint) => [handleOf(attachmentOf(endpoint.value)), endpoint])),
     ownNetworks: new Set(own.map(({ value }) => networkOn(value.spec))),
   };
 }
 
-function judge(state: IpamState, { endpoints, ownNetworks }: Knowledge, { address, allocation }: Held): Finding[] {
+function judge(
+  state: IpamState,
+  { endpoints, ownNetworks }: Knowledge,
+  { address, allocation }: HeldAddress,
+): Finding[] {
   const endpoint = endpoints.get(allocation.handle)?.value;
   const isYoung = state.nowMs - Date.parse(allocation.at) < state.graceMs;
   const subject = formatAddress(address);
-  const who = `address ${subject} of ${describe(allocation)}`;
+  const who = `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}`;
   const leak = (why: string): Finding[] => [
     {
       kind: 'leaked-address',
@@ -89,7 +90,7 @@ function linkOf(
   return link?.name;
 }
 
-function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly Held[]): Finding[] {
+function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly HeldAddress[]): Finding[] {
   const holders = new Map<string, Set<string>>();
   for (const { address, allocation } of held) {
     const text = formatAddress(address);
@@ -97,7 +98,7 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
   }
   return endpoints.flatMap((before): Finding[] => {
     const { metadata, spec } = before.value;
-    const handle = handleOfEndpoint(before.value);
+    const handle = handleOf(attachmentOf(before.value));
     const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(handle) !== true);
     if (spec.ipam !== OWN_IPAM || lost.length === 0) return [];
     const subject = `${metadata.namespace ?? 'default'}/${metadata.name}`;
@@ -119,29 +120,20 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
   });
 }
 
-function strayLinks({ local, endpoints }: IpamState, held: readonly Held[]): Finding[] {
+function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[]): Finding[] {
   const attached = new Set([
-    ...held.map(({ allocation }) => `${allocation.containerId}/${allocation.ifName}`),
-    ...endpoints.map(({ value }) => `${value.spec.containerID}/${value.spec.endpoint}`),
+    ...held.map(({ allocation }) => interfaceKey(allocation)),
+    ...endpoints.map(({ value }) => interfaceKey(attachmentOf(value))),
     ...(local?.inJournals ?? []),
   ]);
   return (local?.links ?? []).flatMap((link): Finding[] => {
     const { name, owner } = link;
-    if (owner === undefined || attached.has(`${owner.containerId}/${owner.ifName}`)) return [];
+    if (owner === undefined || attached.has(interfaceKey(owner))) return [];
     const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
     return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
   });
 }
 
-function describe({ namespace, pod, containerId, node }: Allocation): string {
-  const holder = pod === undefined ? `container "${containerId}"` : `pod "${namespace ?? 'default'}/${pod}"`;
-  return `${holder} on node ${node}`;
-}
-
 function networkOn({ node, network }: { readonly node: string; readonly network: string }): string {
   return JSON.stringify([node, network]);
-}
-
-function handleOfEndpoint({ spec }: WorkloadEndpoint): Handle {
-  return handleOf({ network: spec.network, containerId: spec.containerID, ifName: spec.endpoint });
 }

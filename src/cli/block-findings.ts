@@ -2,6 +2,7 @@ import { blockFaults, heldAddresses, type IpBlock } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import { formatAddress } from '../net/address.ts';
 import { cidrContains, cidrsOverlap, compareCidrs, formatCidr, parseCidr } from '../net/cidr.ts';
+import { describeHolder } from './describe-holder.ts';
 import type { Finding } from './finding.ts';
 
 /** What is wrong with the blocks themselves, whoever holds their addresses. */
@@ -51,7 +52,7 @@ function heldInTwoBlocks(blocks: readonly IpBlock[]): Finding[] {
   for (const block of blocks) {
     for (const { address, allocation } of heldAddresses(block)) {
       const text = formatAddress(address);
-      const holder = `container "${allocation.containerId}" in block ${formatCidr(block.cidr)}`;
+      const holder = `${describeHolder(allocation)} in block ${formatCidr(block.cidr)}`;
       holders.set(text, [...(holders.get(text) ?? []), holder]);
     }
   }

@@ -1,6 +1,7 @@
 import { attachmentFindings } from './attachment-findings.ts';
 import { blockFindings } from './block-findings.ts';
 import type { Finding, IpamState } from './finding.ts';
+import { tunnelFindings } from './tunnel-findings.ts';
 
 /** Everything in the records, and on this node in the kernel, that does not fit together. Pure. */
 export function checkIpam(state: IpamState): Finding[] {
@@ -8,6 +9,7 @@ export function checkIpam(state: IpamState): Finding[] {
     ...state.unreadable.map((message): Finding => ({ kind: 'unreadable-record', subject: message, message })),
     ...blockFindings(state.blocks, state.pools),
     ...attachmentFindings(state),
+    ...tunnelFindings(state),
   ];
 }
 

@@ -1,7 +1,17 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { NetplugError } from '../base/errors.ts';
-import { CHECK_HELP, EXIT_HELP, FILE_HELP, GET_HELP, LINT_HELP, ROOT_HELP, SHOW_HELP } from './help-texts.ts';
+import {
+  CHECK_HELP,
+  DELETE_HELP,
+  EXIT_HELP,
+  FILE_HELP,
+  GET_HELP,
+  LINT_HELP,
+  ROOT_HELP,
+  SHOW_HELP,
+} from './help-texts.ts';
 import { addInstall } from './install-command.ts';
+import { addNode } from './node-command.ts';
 import { addTrace } from './trace-command.ts';
 import { type FileChoice, GET_OUTPUTS, type GetOutput, type Job, type Output, OUTPUTS, type Target } from './job.ts';
 
@@ -53,6 +63,7 @@ export function buildProgram(write: (text: string) => void, choose: (job: Job) =
   addChanges(program, choose);
   addGet(program, choose);
   addIpam(program, choose);
+  addNode(program, choose);
   program
     .command('lint')
     .description('Says what is wrong in network configurations and resource files.')
@@ -91,6 +102,7 @@ function addChanges(program: Command, choose: (job: Job) => void): void {
     .argument('[kind]', 'kind of resource, such as ippool')
     .argument('[name...]', 'names of resources')
     .option('--ignore-not-found', 'take what is not there for deleted')
+    .addHelpText('after', DELETE_HELP)
     .action((kind: string | undefined, names: string[], options: FileOptions & { ignoreNotFound?: true }) => {
       const target = targetOf(kind, names, options);
       if (target.by === 'name' && target.names.length === 0)

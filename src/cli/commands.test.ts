@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { virtualClock } from '../base/clock.ts';
-import { seededRandom } from '../base/random.ts';
+import { callCtl, type Ran } from '../../test/support/ctl.ts';
 import { MemoryKernel } from '../dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
@@ -13,7 +12,6 @@ import { emptyBlock, takeSlot } from '../model/ip-block.ts';
 import { handleOf, type NodeName } from '../model/names.ts';
 import { parseCidr } from '../net/cidr.ts';
 import type { Datastore } from '../netconf/connection.ts';
-import { main } from './main.ts';
 
 const never = new AbortController().signal;
 const node = 'node-a' as NodeName;
@@ -34,22 +32,14 @@ afterEach(async () => rm(folder, { recursive: true, force: true }));
 
 const ENV = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
 
-interface Ran {
-  readonly status: number;
-  readonly out: string;
-  readonly err: string;
-}
-
 async function run(
   argv: string,
-  more: { stdin?: string; env?: Record<string, string>; store?: Store } = {},
+  { store: given, env = ENV, ...more }: { stdin?: string; env?: Record<string, string>; store?: Store } = {},
 ): Promise<Ran> {
-  let [out, err] = ['', ''];
-  const ports = {
-    clock: virtualClock(Date.parse('2026-01-02T00:00:00Z')),
-    random: seededRandom(1),
+  return callCtl(argv.split(' '), {
+    ...more,
+    env,
     hostname: node,
-    readRegisteredName: () => undefined,
     machine: {
       executable: undefined,
       stateDir: join(folder, 'netplug-state'),
@@ -57,23 +47,12 @@ async function run(
       logDir: join(folder, 'netplug-log'),
       serviceAccountDir: join(folder, 'serviceaccount'),
     },
-    interrupted: never,
     openKernel: () => kernel,
-    showCalls: async () => Promise.reject(new Error('nobody listens')),
-    openStore: (datastore: Datastore) => {
+    openStore: (datastore) => {
       opened.push(datastore);
-      return more.store ?? openMemoryStore(database);
+      return given ?? openMemoryStore(database);
     },
-  };
-  const io = {
-    stdin: () => Promise.resolve(more.stdin ?? ''),
-    stdout: (text: string) => (out += text),
-    stderr: (text: string) => (err += text),
-    isTty: false,
-    screen: { columns: 100, mayColour: false },
-  };
-  const status = await main(ports, { argv: argv.split(' '), env: more.env ?? ENV, io });
-  return { status, out, err };
+  });
 }
 
 const poolYaml = (name: string, cidr: string, more = ''): string =>

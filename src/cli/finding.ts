@@ -2,6 +2,7 @@ import type { HostLink } from '../dataplane/kernel.ts';
 import type { Stored } from '../datastore/store.ts';
 import type { Allocation, IpBlock } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
+import type { Node } from '../model/node.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 
 /** What `ipam check` compares, read at nearly one moment. */
@@ -9,6 +10,8 @@ export interface IpamState {
   readonly blocks: readonly IpBlock[];
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
   readonly pools: readonly IpPool[];
+  /** Undefined when one of them cannot be read: nobody knows then which tunnel addresses it has. */
+  readonly nodes: readonly Node[] | undefined;
   /** Records that could not be read. */
   readonly unreadable: readonly string[];
   /** What this machine shows; undefined when its kernel is left out. */

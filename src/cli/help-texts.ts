@@ -20,6 +20,11 @@ Files hold YAML (one or more documents) or JSON. All of them are read before the
 written: one that is wrong changes nothing.
 `;
 
+export const DELETE_HELP = `
+Deleting a Node leaves its blocks and addresses as they are, because its agent may come back:
+"netplugctl node remove NAME" gives them back for a node that is gone for good.
+`;
+
 export const GET_HELP = `
 Examples:
   netplugctl get ippools
@@ -60,6 +65,35 @@ Examples:
   KV_ENDPOINTS=http://10.0.0.1:2379 netplugctl install
   netplugctl install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\
     --host-conf-dir /etc/cni/net.d
+`;
+
+export const NODE_STATUS_HELP = `
+The agent of this node answers; no datastore is asked. What is wrong stands at the end, and the exit
+status is then 1. Colours only on a terminal, and never with NO_COLOR set.
+
+Examples:
+  netplugctl node status
+`;
+
+export const NODE_REMOVE_HELP = `
+Make sure that the node never comes back: its pods would go on using addresses that others get.
+Frees all addresses of its pods and tunnels and deletes its endpoints and blocks; a block in which
+other nodes hold addresses stays, without an owner, until they are freed. The Node itself and its
+BGPPeers are deleted too, unless the orchestrator keeps the nodes: delete it there first. May be
+repeated.
+
+Examples:
+  netplugctl node remove worker-3 --dry-run
+  netplugctl node remove worker-3
+`;
+
+export const NODE_CLEAN_HELP = `
+Drain the node and stop netplug-agent first. Removes its routes (protocol 118), its tunnel devices and
+its nftables table, in the network namespace the tool runs in. BIRD and its routes stay: stop BIRD too.
+Interfaces of pods stay as well; "netplugctl uninstall --purge" removes those.
+
+Examples:
+  netplugctl node clean
 `;
 
 export const TRACE_HELP = `

@@ -2,12 +2,11 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, type Ran } from '../../test/support/ctl.ts';
 import { virtualClock } from '../base/clock.ts';
-import { seededRandom } from '../base/random.ts';
 import { MemoryKernel } from '../dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
-import { main } from './main.ts';
 
 const TOKEN = 'very-secret-token';
 const CA = '-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n';
@@ -23,19 +22,10 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
-interface Ran {
-  readonly status: number;
-  readonly out: string;
-  readonly err: string;
-}
-
 async function run(verb: string, flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Ran> {
-  let [out, err] = ['', ''];
-  const ports = {
+  const folders = ['--bin-dir', at('bin'), '--conf-dir', at('conf')];
+  const { status, out, err } = await callCtl([verb, ...folders, ...flags], {
     clock: virtualClock(Date.now()),
-    random: seededRandom(1),
-    hostname: 'node-a',
-    readRegisteredName: () => undefined,
     machine: {
       executable: undefined,
       stateDir: join(folder, 'state/netplug'),
@@ -43,21 +33,10 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
       logDir: join(folder, 'log/netplug'),
       serviceAccountDir: join(folder, 'serviceaccount'),
     },
-    interrupted: never,
     openKernel: () => kernel,
-    showCalls: async () => Promise.reject(new Error('nobody listens')),
     openStore: () => openMemoryStore(new MemoryDatabase()),
-  };
-  const io = {
-    stdin: () => Promise.resolve(''),
-    stdout: (text: string) => (out += text),
-    stderr: (text: string) => (err += text),
-    isTty: false,
-    screen: { columns: 100, mayColour: false },
-  };
-  const folders = ['--bin-dir', at('bin'), '--conf-dir', at('conf')];
-  const argv = [verb, ...folders, ...flags];
-  const status = await main(ports, { argv, env: { KV_ENDPOINTS: 'http://127.0.0.1:2379', ...env }, io });
+    env: { KV_ENDPOINTS: 'http://127.0.0.1:2379', ...env },
+  });
   return { status, out: out.replaceAll(folder, ''), err: err.replaceAll(folder, '') };
 }
 

@@ -64,7 +64,7 @@ async function settle(
   return outcomes;
 }
 
-/** Blocks are read before endpoints: an allocation without endpoint then had none when it was made. */
+/** Blocks are read before endpoints and nodes: an allocation that none of them names was in none when it was made. */
 async function readState(
   { ports, io, signal }: Context,
   store: Store,
@@ -73,6 +73,7 @@ async function readState(
   const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);
   const { endpoints, problems: unreadableEndpoints } = await store.listEndpoints(undefined, signal);
   const pools = await store.listResources('IPPool', signal);
+  const nodes = await store.listResources('Node', signal);
   const own = [ports.readRegisteredName(), ports.hostname].filter((name) => name !== undefined);
   const links = kernel?.listHostLinks();
   const isHere = options.node === undefined || isThisMachine(options.node, { links, endpoints });
@@ -80,14 +81,15 @@ async function readState(
     const why = `no interface of this machine belongs to node "${options.node}"`;
     io.stderr(`warning: ${why}: the kernel is not believed about its addresses\n`);
   }
-  const nodes = new Set([...own, ...(options.node !== undefined && isHere ? [options.node] : [])]);
+  const names = new Set([...own, ...(options.node !== undefined && isHere ? [options.node] : [])]);
   const inJournals = attachmentsInJournals(join(ports.machine.stateDir, 'journal'));
-  const local: LocalState | undefined = links === undefined ? undefined : { nodes, links, inJournals };
+  const local: LocalState | undefined = links === undefined ? undefined : { nodes: names, links, inJournals };
   return {
     blocks: blocks.map(({ value }) => value),
     endpoints,
     pools: pools.resources,
-    unreadable: [...unreadableBlocks, ...unreadableEndpoints, ...pools.problems],
+    nodes: nodes.problems.length === 0 ? nodes.resources : undefined,
+    unreadable: [...unreadableBlocks, ...unreadableEndpoints, ...pools.problems, ...nodes.problems],
     local,
     nowMs: ports.clock.now(),
     graceMs: options.graceSeconds * 1000,

@@ -1,3 +1,4 @@
+import type { NodeName } from '../model/names.ts';
 import type { CallsQuestion } from '../model/shown-call.ts';
 import type { InstallOptions, UninstallOptions } from './install-job.ts';
 
@@ -17,6 +18,9 @@ export type Job =
   | ({ readonly verb: 'install' } & InstallOptions & Answer)
   | ({ readonly verb: 'uninstall' } & UninstallOptions & Answer)
   | ({ readonly verb: 'trace' } & TraceOptions)
+  | ({ readonly verb: 'node-status' } & StatusOptions)
+  | ({ readonly verb: 'node-remove' } & RemoveNodeOptions)
+  | { readonly verb: 'node-clean'; readonly socket: string | undefined }
   | { readonly verb: 'version'; readonly isClientOnly: boolean };
 
 export type Target =
@@ -50,6 +54,18 @@ export interface CheckOptions {
 export interface TraceOptions extends CallsQuestion, Answer {
   /** Where the agent listens, if not where it always does. */
   readonly socket: string | undefined;
+}
+
+export interface StatusOptions extends Answer {
+  /** Where the agent listens, if not where it always does. */
+  readonly socket: string | undefined;
+}
+
+export interface RemoveNodeOptions {
+  readonly node: NodeName;
+  /** What if the orchestrator still has the node. */
+  readonly ifPresent: 'refuse' | 'remove';
+  readonly mode: 'rehearse' | 'carry-out';
 }
 
 export interface Answer {

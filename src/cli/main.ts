@@ -1,4 +1,5 @@
 import { never, NetplugError } from '../base/errors.ts';
+import { cleanNode } from './clean-node.ts';
 import { remove, write } from './change-resources.ts';
 import { readCommandLine } from './command-line.ts';
 import { get } from './get.ts';
@@ -7,7 +8,9 @@ import { ipamCheck } from './ipam-check.ts';
 import { ipamShow } from './ipam-show.ts';
 import type { Job } from './job.ts';
 import { lint } from './lint.ts';
+import { nodeStatus } from './node-status.ts';
 import type { Context, CtlPorts, Env, Io, Status } from './ports.ts';
+import { removeNode } from './remove-node.ts';
 import { reportError } from './report-error.ts';
 import { trace } from './trace.ts';
 import { uninstall } from './uninstall.ts';
@@ -70,6 +73,12 @@ async function run(context: Context, job: Job): Promise<Status> {
       return install(context, job);
     case 'uninstall':
       return uninstall(context, job);
+    case 'node-status':
+      return nodeStatus(context, job);
+    case 'node-remove':
+      return removeNode(context, job);
+    case 'node-clean':
+      return cleanNode(context, job);
     case 'trace':
       return trace(context, job);
     case 'version':

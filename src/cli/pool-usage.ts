@@ -1,6 +1,7 @@
+import { isReserved } from '../ipam/free-ordinals.ts';
 import { type IpBlock } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
-import type { IpReservation } from '../model/ip-reservation.ts';
+import { type IpReservation, reservedCidrs } from '../model/ip-reservation.ts';
 import {
   type Cidr,
   cidrContains,
@@ -47,7 +48,7 @@ export interface Stock {
 
 /** How full every pool is, ordered as the pools are; blocks outside every pool come last, as a group of their own. */
 export function poolUsage({ pools, reservations, blocks }: Stock): readonly PoolUsage[] {
-  const reserved = outermost(reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr)));
+  const reserved = outermost(reservedCidrs(reservations));
   const used = pools.map(({ metadata, spec }): PoolUsage => {
     const cidr = parseCidr(spec.cidr);
     const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
@@ -119,11 +120,8 @@ function reservedIn(pool: Cidr, reserved: readonly Cidr[]): bigint {
 
 function heldIn(blocks: readonly IpBlock[], reserved: readonly Cidr[]): bigint {
   let count = 0n;
-  for (const { cidr, slots } of blocks) {
-    for (const ordinal of slots.keys()) {
-      const address = { family: cidr.base.family, value: cidr.base.value + BigInt(ordinal) };
-      if (reserved.some((range) => cidrContains(range, address))) count += 1n;
-    }
+  for (const block of blocks) {
+    for (const ordinal of block.slots.keys()) if (isReserved(block, ordinal, reserved)) count += 1n;
   }
   return count;
 }

@@ -1,21 +1,31 @@
 import type { Patience } from '../base/retry.ts';
+import type { HostNetwork } from '../dataplane/host-network.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
+import type { PacketFilter } from '../dataplane/packet-filter.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
-import type { Screen } from './waterfall.ts';
+import type { Screen } from './screen.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
 export interface CtlPorts extends Patience {
   readonly openStore: (datastore: Datastore) => Store;
   readonly openKernel: () => Kernel;
+  readonly openHostNetwork: () => HostNetwork;
+  readonly openPacketFilter: () => PacketFilter;
   readonly hostname: string;
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;
   readonly machine: Machine;
-  /** Asks the agent that listens at the socket for calls it served; question and answer are JSON. */
-  readonly showCalls: (socket: string, question: string, signal: AbortSignal) => Promise<string>;
+  /** Asks the agent that listens at the socket; the answer is JSON. */
+  readonly askAgent: (socket: string, question: AgentQuestion, signal: AbortSignal) => Promise<string>;
   /** Aborted when somebody asks the tool to stop. */
   readonly interrupted: AbortSignal;
+}
+
+export interface AgentQuestion {
+  readonly kind: 'show-calls' | 'show-network';
+  /** JSON, or nothing where the kind says it all. */
+  readonly text: string;
 }
 
 /** What the tool finds on the machine it runs on. */

@@ -1,13 +1,9 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { virtualClock } from '../base/clock.ts';
-import { seededRandom } from '../base/random.ts';
+import { callCtl, type Ran } from '../../test/support/ctl.ts';
 import type { ShownCall } from '../model/shown-call.ts';
-import { main } from './main.ts';
-import type { CtlPorts } from './ports.ts';
 import { renderWaterfall } from './waterfall.ts';
 
-const never = new AbortController().signal;
 const phase = (name: string, startMs: number, durationMs: number, isFailed = false): ShownCall['phases'][number] => ({
   name,
   startMs,
@@ -83,14 +79,14 @@ describe('netplugctl trace', () => {
   it('passes on what is asked for', async () => {
     const { status, asked, out } = await run(['trace', '--last', '3', '--pod', 'shop/web', '--slow', '-o', 'json']);
     expect(status).toBe(0);
-    expect(asked).toEqual(['/run/netplug/cni.sock', { last: 3, pod: 'shop/web', order: 'slowest' }]);
+    expect(asked).toEqual(['/run/netplug/cni.sock', 'show-calls', { last: 3, pod: 'shop/web', order: 'slowest' }]);
     expect(JSON.parse(out)).toEqual({ calls: CALLS });
   });
 
   it('shows a waterfall unless JSON is wanted', async () => {
     const { out, asked } = await run(['trace', '--socket', '/tmp/a.sock']);
     expect(out).toContain('ADD  shop/web (c1/eth0)  20.0 ms  waited for the datastore');
-    expect(asked).toEqual(['/tmp/a.sock', { last: 10, order: 'newest' }]);
+    expect(asked).toEqual(['/tmp/a.sock', 'show-calls', { last: 10, order: 'newest' }]);
   });
 
   it('says so when the agent knows of no call', async () => {
@@ -122,33 +118,13 @@ describe('netplugctl trace', () => {
 async function run(
   argv: readonly string[],
   answer: () => Promise<string> = async () => Promise.resolve(JSON.stringify({ calls: CALLS })),
-): Promise<{ status: number; out: string; err: string; asked: readonly unknown[] }> {
-  let [out, err] = ['', ''];
+): Promise<Ran & { asked: readonly unknown[] }> {
   let asked: readonly unknown[] = [];
-  const unused = (): never => {
-    throw new Error('trace needs neither datastore nor kernel');
-  };
-  const ports: CtlPorts = {
-    clock: virtualClock(),
-    random: seededRandom(1),
-    hostname: 'node-a',
-    readRegisteredName: () => undefined,
-    machine: { executable: undefined, stateDir: '', runDir: '/run/netplug', logDir: '', serviceAccountDir: '' },
-    interrupted: never,
-    showCalls: async (socket, question) => {
-      asked = [socket, JSON.parse(question)];
+  const ran = await callCtl(argv, {
+    askAgent: async (socket, { kind, text }) => {
+      asked = [socket, kind, JSON.parse(text)];
       return answer();
     },
-    openStore: unused,
-    openKernel: unused,
-  };
-  const io = {
-    stdin: async () => Promise.resolve(''),
-    stdout: (text: string) => (out += text),
-    stderr: (text: string) => (err += text),
-    isTty: false,
-    screen: { columns: 100, mayColour: false },
-  };
-  const status = await main(ports, { argv, env: {}, io });
-  return { status, out, err, asked };
+  });
+  return { ...ran, asked };
 }

@@ -1,23 +1,14 @@
-import { styleText } from 'node:util';
 import type { ShownCall } from '../model/shown-call.ts';
-
-/** What the place that is written to can show. */
-export interface Screen {
-  /** Characters in a line. */
-  readonly columns: number;
-  readonly mayColour: boolean;
-}
+import { harmless, type Paint, painterFor, type Screen } from './screen.ts';
 
 type Phase = ShownCall['phases'][number];
-type Style = 'bold' | 'red' | 'cyan' | 'dim';
 
 const BAR_COLUMNS = { min: 10, max: 100 };
 const WAYS = { stock: 'from the stock', waited: 'waited for the datastore' };
 
 /** Calls as bars over their time: a line per phase, all stretches of a name in one. */
 export function renderWaterfall(calls: readonly ShownCall[], screen: Screen): string {
-  const paint = (style: Style, text: string): string =>
-    screen.mayColour ? styleText(style, text, { validateStream: false }) : text;
+  const paint = painterFor(screen);
   return calls
     .map((call) =>
       [paint('bold', headOf(call)), ...phaseLines(call, screen, paint), ...failureLines(call, paint)].join('\n'),
@@ -36,11 +27,7 @@ function headOf({ startedAt, program, command, pod, containerId, ifName, totalMs
     .join('  ');
 }
 
-function phaseLines(
-  { phases, totalMs }: ShownCall,
-  screen: Screen,
-  paint: (style: Style, text: string) => string,
-): string[] {
+function phaseLines({ phases, totalMs }: ShownCall, screen: Screen, paint: Paint): string[] {
   const rows = [...Map.groupBy(phases, ({ name }) => name)].map(([name, stretches]) => ({
     name,
     stretches,
@@ -75,13 +62,8 @@ function barOf(stretches: readonly Phase[], totalMs: number, columns: number): s
   return filled.map((share) => (share === 0 ? ' ' : share < 0.5 ? '▏' : '█')).join('');
 }
 
-function failureLines({ failure }: ShownCall, paint: (style: Style, text: string) => string): string[] {
+function failureLines({ failure }: ShownCall, paint: Paint): string[] {
   return failure === undefined ? [] : [paint('red', `  ${harmless(`${failure.code}: ${failure.message}`)}`)];
-}
-
-/** Callers choose these texts, and a terminal obeys control characters. */
-function harmless(text: string): string {
-  return text.replaceAll(/\p{Cc}+/gu, ' ');
 }
 
 function inMs(ms: number): string {

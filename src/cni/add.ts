@@ -52,7 +52,7 @@ export async function add(ports: CniPorts, source: AddressSource, told: Call): P
 }
 
 async function connect(
-  { kernel, log }: CniPorts,
+  { kernel, log, readOfferedMtu }: CniPorts,
   network: PodNetwork,
   signal: AbortSignal,
 ): Promise<{ mtu: number; isNew: boolean }> {
@@ -64,5 +64,6 @@ async function connect(
     log.warning('pod network broken, made anew', { difference });
     await kernel.remove(network.hostLinkName, network.owner);
   }
-  return { ...(await kernel.apply(network, signal)), isNew: true };
+  const { mtu } = await kernel.apply({ ...network, mtu: network.mtu ?? readOfferedMtu() }, signal);
+  return { mtu, isNew: true };
 }

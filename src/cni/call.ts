@@ -56,6 +56,8 @@ export interface CniPorts extends Patience {
   readonly orch: OrchReader;
   /** Plugin types of the installed network list with that name; undefined when there is none. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
+  /** The MTU, in bytes, that the node's agent offers; undefined leaves it to the kernel. */
+  readonly readOfferedMtu: () => number | undefined;
 }
 
 /** Flat facts that identify the call, in the log and elsewhere. */

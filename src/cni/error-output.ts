@@ -1,4 +1,4 @@
-import { ERRORS, type Facts, type NetplugError, toNetplugError } from '../base/errors.ts';
+import { ERRORS, type Facts, type NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { CNI_VERSIONS, type CniVersion } from '../netconf/netconf.ts';
 import type { Failure } from './call-record.ts';
 import { DelegateError } from './delegate.ts';
@@ -24,14 +24,14 @@ export function failureFacts(cause: unknown): Facts {
   const first = firstCause(cause);
   const others = cause === first ? [] : allCauses(cause).filter((other) => other !== first);
   if (first instanceof DelegateError)
-    return { message: first.message, code: first.cniCode, others: others.map(messageOf) };
+    return { message: first.message, code: first.cniCode, others: others.map(reasonOf) };
   const { code, message, hint, facts, stack } = toNetplugError(first);
   return {
     ...facts,
     code,
     message,
     hint,
-    ...(others.length === 0 ? {} : { others: others.map(messageOf) }),
+    ...(others.length === 0 ? {} : { others: others.map(reasonOf) }),
     ...(code === 'internal/invariant' ? { stack: first instanceof Error ? first.stack : stack } : {}),
   };
 }
@@ -48,10 +48,6 @@ function allCauses(cause: unknown): unknown[] {
   if (cause instanceof AggregateError) return cause.errors.flatMap(allCauses);
   if (cause instanceof SuppressedError) return [...allCauses(cause.suppressed), ...allCauses(cause.error)];
   return [cause];
-}
-
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }
 
 /** Of several failures the first is told and the rest are in the log. A failed cleanup stands behind what caused it. */

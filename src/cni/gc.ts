@@ -1,5 +1,6 @@
 import type { Kernel } from '../dataplane/kernel.ts';
 import { isLinkOf } from '../dataplane/link-alias.ts';
+import { interfaceKey } from '../model/names.ts';
 import type { AddressSource, Keeps } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
 
@@ -50,6 +51,6 @@ export function keepsOf({ log }: Pick<CniPorts, 'log'>, { config, attachment }: 
     log.warning('nothing collected: the runtime gave no list of valid attachments', { network: attachment.network });
     return undefined;
   }
-  const kept = new Set(valid.map(({ containerId, ifName }) => `${containerId}/${ifName}`));
-  return ({ containerId, ifName }) => kept.has(`${containerId}/${ifName}`);
+  const kept = new Set(valid.map(interfaceKey));
+  return (attachment) => kept.has(interfaceKey(attachment));
 }

@@ -40,6 +40,8 @@ export interface Surroundings {
   readonly decodeNetconf: (raw: unknown, from: { readonly as: ReadAs; readonly text: string }) => Netconf;
   /** The node name the agent registered, if it did. */
   readonly readRegisteredName: () => string | undefined;
+  /** The MTU, in bytes, for pods whose configuration names none; undefined leaves it to the kernel. */
+  readonly readOfferedMtu: () => number | undefined;
   /** `watch` is the call's. */
   readonly openStore: (datastore: Datastore, watch: Stopwatch) => Store;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
@@ -170,6 +172,7 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
     random: around.random,
     probeGate: around.probeGate,
     readPluginList: around.readPluginList,
+    readOfferedMtu: around.readOfferedMtu,
     execDelegateFor: around.execDelegateFor,
     execDelegate: around.execDelegateFor(undefined),
     kernel: around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) }),

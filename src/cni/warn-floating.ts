@@ -1,3 +1,4 @@
+import { reasonOf } from '../base/errors.ts';
 import type { PodFacts } from '../model/pod.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { cidrContains, parseCidr } from '../net/cidr.ts';
@@ -13,7 +14,7 @@ export async function warnAboutFloatingIps(ports: CniPorts, { orchPod, signal }:
   const { facts, wishes } = orchPod;
   const warn = async (): Promise<void> => warnAbout(ports, { facts, addresses: wishes.floatingIps }, signal);
   await ports.watch.time('orchestrator', warn).catch((cause: unknown) => {
-    ports.log.warning('event not recorded', { reason: cause instanceof Error ? cause.message : String(cause) });
+    ports.log.warning('event not recorded', { reason: reasonOf(cause) });
   });
 }
 

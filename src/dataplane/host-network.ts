@@ -106,18 +106,31 @@ export interface HostNetwork {
   /** Peers of a tunnel device as the kernel has them; halves (a neighbour without forwarding entry) are left out. */
   listPeers(device: string): Promise<readonly TunnelPeer[]>;
 
-  /** Makes the device as described or corrects it, replacing it only when the kernel cannot change it; says whether something had to be done. @throws kernel/failed, kernel/module-missing */
+  /**
+   * Makes the device as described or corrects it, replacing it only when the kernel cannot change it; says whether
+   * something had to be done. After `replaced` its peers and routes have to be put again; that is also said of a device
+   * that was down or gets another MAC, because the kernel forgot.
+   * @throws kernel/failed when there is no such uplink, or a link of that name that is not the agent's;
+   * kernel/module-missing
+   */
   putTunnel(tunnel: Tunnel): Promise<'unchanged' | 'changed' | 'replaced'>;
 
   /** @returns whether there was such a tunnel of the agent */
   removeTunnel(name: string): Promise<boolean>;
 
-  /** Carries the changes out in their order, many per system call, off the main thread; one refusal does not stop the others. */
+  /**
+   * Carries the changes out in their order, many per system call, off the main thread; one refusal does not stop the
+   * others, and deleting what is gone is none. A route is deleted wherever it leads. A peer is deleted by its gateway,
+   * and its forwarding entry with it unless another gateway has the same MAC.
+   */
   change(changes: readonly HostChange[], signal: AbortSignal): Promise<readonly Refused[]>;
 
   /** Sets what the host needs to forward for pods; says what had to be set. @throws kernel/failed */
   ensureForwarding(families: ReadonlySet<4 | 6>): readonly string[];
 
-  /** Tells what changes, soon after, until disposed. */
+  /**
+   * Tells what changes, soon after, until disposed; does not keep the process alive. IPv4 routes that go because their
+   * link went or was shut are told as `links` only.
+   */
   watch(onEvent: (event: HostEvent) => void): Disposable;
 }

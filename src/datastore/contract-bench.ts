@@ -4,6 +4,7 @@ import { type Allocation, emptyBlock, type IpBlock } from '../model/ip-block.ts'
 import type { IpPool } from '../model/ip-pool.ts';
 import type { ResourceKind } from '../model/kinds.ts';
 import { handleOf, type NodeName } from '../model/names.ts';
+import type { Node } from '../model/node.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Cidr, parseCidr } from '../net/cidr.ts';
@@ -37,6 +38,8 @@ export interface StoreFixture extends AsyncDisposable {
   putNode?(name: string): Promise<void>;
   /** Labels it there. */
   labelNode?(name: string, labels: Readonly<Record<string, string>>): Promise<void>;
+  /** Removes it there. */
+  removeNode?(name: string): Promise<void>;
   /** Makes the pod of an endpoint where there is none without; returns the endpoint as the store will tell it. */
   podOf?(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
 }
@@ -109,6 +112,10 @@ export interface Bench {
   ) => Promise<WorkloadEndpoint>;
   readonly block: (cidr: string) => Promise<Stored<IpBlock>>;
   readonly createdBlock: (cidr: string, node?: NodeName, from?: Stored<IpPool>) => Promise<Stored<IpBlock>>;
+  /** Makes a node, as whoever owns nodes would; the next two likewise. */
+  readonly makeNode: (name: NodeName) => Promise<void>;
+  readonly labelNode: (name: NodeName, labels: Readonly<Record<string, string>>) => Promise<void>;
+  readonly removeNode: (name: NodeName) => Promise<void>;
   readonly update: (before: Stored<IpBlock>, after: IpBlock) => Change;
 }
 
@@ -146,5 +153,26 @@ export function benchOf(parts: () => { store: Store; fixture: StoreFixture }, { 
     return block(cidr);
   };
   const update = (before: Stored<IpBlock>, after: IpBlock): Change => ({ kind: 'update-block', before, after });
-  return { nodes, storedPool, commit, endpoint, block, createdBlock, update };
+  const plainNode = (metadata: Node['metadata']): Node => ({
+    apiVersion: API_VERSION,
+    kind: 'Node',
+    metadata,
+    spec: {},
+  });
+  const makeNode = async (name: NodeName): Promise<void> => {
+    const { store, fixture } = parts();
+    if (fixture.putNode === undefined) await store.createResource(plainNode({ name }), never);
+    else await fixture.putNode(name);
+  };
+  const labelNode = async (name: NodeName, labels: Readonly<Record<string, string>>): Promise<void> => {
+    const { store, fixture } = parts();
+    if (fixture.labelNode === undefined) await store.updateResource(plainNode({ name, labels }), never);
+    else await fixture.labelNode(name, labels);
+  };
+  const removeNode = async (name: NodeName): Promise<void> => {
+    const { store, fixture } = parts();
+    if (fixture.removeNode === undefined) await store.deleteResource({ kind: 'Node', name }, never);
+    else await fixture.removeNode(name);
+  };
+  return { nodes, storedPool, commit, endpoint, block, createdBlock, makeNode, labelNode, removeNode, update };
 }

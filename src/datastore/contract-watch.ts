@@ -130,7 +130,7 @@ export function watchContract(
   });
 
   it('tells of pools, reservations, the configuration and the node', async () => {
-    const { store, fixture } = parts();
+    const { store } = parts();
     const follower = await follow();
     const made = { apiVersion: API_VERSION, metadata: { name: 'r' } } as const;
     const seen = async (): Promise<void> => follower.reaches(async () => follower.isTrue());
@@ -141,16 +141,9 @@ export function watchContract(
     const spec = { strictAffinity: true, maxBlocksPerNode: 7 };
     await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
     await seen();
-    if (fixture.putNode === undefined) {
-      const node = { ...made, kind: 'Node', spec: {} } as const;
-      await store.createResource({ ...node, metadata: { name: a } }, never);
-      await seen();
-      await store.updateResource({ ...node, metadata: { name: a, labels: { rack: '7' } } }, never);
-    } else {
-      await fixture.putNode(a);
-      await seen();
-      await fixture.labelNode?.(a, { rack: '7' });
-    }
+    await bench.makeNode(a);
+    await seen();
+    await bench.labelNode(a, { rack: '7' });
     await follower.reaches(async () => Promise.resolve(follower.settings.node?.metadata.labels?.['rack'] === '7'));
     await store.updateResource({ ...pool('blue'), spec: { ...pool('blue').spec, disabled: true } }, never);
     await seen();

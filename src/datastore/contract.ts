@@ -19,6 +19,8 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { publishContract } from './contract-publish.ts';
+import { watchClusterContract } from './contract-watch-cluster.ts';
 import { compareEndpointIds } from './order.ts';
 import type { Change, Store } from './store.ts';
 
@@ -475,6 +477,14 @@ export function storeContract(
 
     describe('a watch', () => {
       watchContract(() => ({ store, other, fixture }), { bench, traits });
+    });
+
+    describe('a watch of the cluster', () => {
+      watchClusterContract(() => ({ store, other, fixture }), { bench, traits });
+    });
+
+    describe('publishing a node', () => {
+      publishContract(() => ({ store, other }), { bench, traits });
     });
 
     it('answers a ping', async () => {

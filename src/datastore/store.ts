@@ -35,6 +35,9 @@ export interface NodeView {
 /** The part of a view that people write. */
 export type NodeSettings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'problems'>;
 
+/** Kinds that make the settings of a node. */
+export type SettingKind = 'IPPool' | 'IPReservation' | 'IPAMConfiguration' | 'Node';
+
 /** One thing a watcher of a node is told. Versions are as good for a commit as those that were read. */
 export type NodeChange =
   /** Everything there is: what was known before is forgotten. Always the first. */
@@ -59,7 +62,10 @@ export interface RoutedBlock {
   readonly borrowed: ReadonlyMap<NodeName, readonly Address[]>;
 }
 
-/** One thing a watcher of the whole cluster is told. */
+/**
+ * One thing a watcher of the whole cluster is told. Resources come without `metadata.resourceVersion`: a change of nothing
+ * else is not told.
+ */
 export type ClusterChange =
   /** Everything there is: what was known before is forgotten. Always the first. */
   | {
@@ -75,8 +81,16 @@ export type ClusterChange =
       readonly kind: 'resource';
       readonly which: { readonly kind: RoutingResource['kind']; readonly name: string };
       readonly resource: RoutingResource | undefined;
+      /** Why it cannot be read, or what of it was left out. */
+      readonly problem?: string;
     }
-  | { readonly kind: 'block'; readonly cidr: Cidr; readonly block: RoutedBlock | undefined };
+  | {
+      readonly kind: 'block';
+      readonly cidr: Cidr;
+      readonly block: RoutedBlock | undefined;
+      /** What of it could not be read and was left out. */
+      readonly problem?: string;
+    };
 
 export type RoutingResource = ResourceOf<'IPPool' | 'Node' | 'BGPConfiguration' | 'BGPPeer'>;
 

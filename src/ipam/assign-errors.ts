@@ -1,8 +1,9 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Allocation, IpBlock } from '../model/ip-block.ts';
+import { reservedCidrs } from '../model/ip-reservation.ts';
 import type { NodeName } from '../model/names.ts';
 import { type Address, formatAddress } from '../net/address.ts';
-import { cidrContains, cidrSize, formatCidr, parseCidr } from '../net/cidr.ts';
+import { cidrContains, cidrSize, cidrsOverlap, formatCidr } from '../net/cidr.ts';
 import type { Pool } from './choose-pools.ts';
 import type { Knowledge, Want } from './plan-assign.ts';
 
@@ -87,9 +88,7 @@ function whyFull(pool: Pool, { known, atLimit, node }: { known: Knowledge; atLim
     .filter(({ cidr }) => cidrContains(pool.cidr, cidr));
   const blocks = [...new Map(inside.map((block) => [formatCidr(block.cidr), block])).values()];
   const held = blocks.reduce((sum, { slots }) => sum + slots.size, 0);
-  const reserved = view.reservations
-    .flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr))
-    .filter((cidr) => cidrContains(pool.cidr, cidr) || cidrContains(cidr, pool.cidr));
+  const reserved = reservedCidrs(view.reservations).filter((cidr) => cidrsOverlap(pool.cidr, cidr));
   const parts = [`${String(held)} of ${String(cidrSize(pool.cidr))} addresses held`];
   if (reserved.length > 0) parts.push(`reserved: ${reserved.map(formatCidr).join(', ')}`);
   if (atLimit) parts.push(`the node owns ${String(view.owned.length)} blocks, its limit`);

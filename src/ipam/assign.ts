@@ -1,11 +1,12 @@
-import { NetplugError } from '../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
-import type { Allocation, ChosenBy } from '../model/ip-block.ts';
+import { type Allocation, type ChosenBy, heldAddresses } from '../model/ip-block.ts';
+import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
+import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Address, FAMILIES, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../netconf/netconf.ts';
 import { choosePools, type Pool, readPools } from './choose-pools.ts';
@@ -16,6 +17,8 @@ import { type AssignPlan, type Knowledge, type Lease, planAssign, type Want } fr
 export interface AssignRequest {
   readonly node: NodeName;
   readonly attachment: Attachment;
+  /** What for; a workload unless given. */
+  readonly use?: PoolUse;
   readonly pod: PodIdentity | undefined;
   readonly pools: Readonly<Record<Family, PoolChoice>>;
   /** Certain addresses, at most one per family, and who asks for them. */
@@ -63,10 +66,37 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
       continue;
     }
     const { leases, changes } = plan;
+    if (!(await isConfirmed(ports, { request, leases }, signal))) continue;
     const written = [...changes, ...endpointChanges(request, view, leases)];
     if (written.length === 0 || (await commit(ports, { request, written, allocations }, limits)) === 'committed')
       return leases;
     ports.log.debug('assignment lost a race', { node: request.node, attempt });
+  }
+}
+
+/**
+ * What memory shows as held may have been released by somebody else a moment ago: then the datastore itself is asked,
+ * as far as it answers. Nobody can have released anything while it does not.
+ */
+async function isConfirmed(
+  { store: { beneath }, log }: IpamPorts,
+  { request, leases }: { readonly request: AssignRequest; readonly leases: readonly Lease[] },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const held = leases.filter(({ isNew }) => !isNew);
+  if (beneath === undefined || held.length === 0) return true;
+  const { node, attachment } = request;
+  const handle = handleOf(attachment);
+  try {
+    const view = await beneath.readNodeView(node, undefined, signal);
+    const known = [...view.owned, ...view.borrowed].flatMap(({ value }) =>
+      heldAddresses(value, (allocation) => allocation.node === node && allocation.handle === handle),
+    );
+    return held.every((lease) => known.some(({ address }) => sameAddress(address, lease.address)));
+  } catch (cause) {
+    if (!isNetplugError(cause, 'store/unavailable')) throw cause;
+    log.debug('address held according to memory alone', { node, ...attachment });
+    return true;
   }
 }
 
@@ -102,7 +132,7 @@ async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft
       signal,
     );
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = reasonOf(cause);
     ports.log.warning('addresses may be held by a write of unknown outcome', { node, ...attachment, reason });
   }
 }
@@ -139,7 +169,7 @@ async function planWithReads(
 }
 
 function wantsOf(
-  { pools: choices, requested, node }: AssignRequest,
+  { pools: choices, requested, node, use = 'Workload' }: AssignRequest,
   {
     view,
     pools,
@@ -160,7 +190,7 @@ function wantsOf(
       family,
       refs,
       nodeLabels,
-      use: 'Workload',
+      use,
       ...(askedBy === undefined ? {} : { askedBy }),
     } as const;
     const selection = choosePools(pools, question);
@@ -216,8 +246,7 @@ function draftAllocations({ clock, random }: Patience, request: AssignRequest): 
 function endpointChanges(request: AssignRequest, view: NodeView, leases: readonly Lease[]): Change[] {
   const endpoint = request.endpoint?.(leases);
   if (endpoint === undefined) return [];
-  const isWritten =
-    view.endpoint !== undefined && JSON.stringify(view.endpoint.value.spec) === JSON.stringify(endpoint.spec);
+  const isWritten = view.endpoint !== undefined && isSameSpec(view.endpoint.value, endpoint);
   return isWritten ? [] : [{ kind: 'put-endpoint', endpoint }];
 }
 

@@ -3,7 +3,7 @@ import type { Stored } from '../datastore/store.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { IpPool, PoolUse } from '../model/ip-pool.ts';
 import { matchesSelector } from '../model/selector.ts';
-import type { Family } from '../net/address.ts';
+import type { Address, Family } from '../net/address.ts';
 import { type Cidr, cidrContains, formatCidr, parseCidr, sameCidr } from '../net/cidr.ts';
 import type { PoolRef } from '../netconf/netconf.ts';
 
@@ -15,7 +15,7 @@ export interface Pool {
 }
 
 /** Why a pool may not be used; `eligible` when it may. */
-export type PoolVerdict = 'eligible' | 'not asked for' | 'disabled' | 'not for workloads' | 'does not select the node';
+export type PoolVerdict = 'eligible' | 'not asked for' | 'disabled' | 'not for this use' | 'does not select the node';
 
 export interface PoolSelection {
   readonly family: Family;
@@ -44,6 +44,11 @@ export function readPools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
   }));
 }
 
+/** The pool in which the address or the block lies; undefined when there is none. */
+export function poolAround(pools: readonly Pool[], inner: Address | Cidr): Pool | undefined {
+  return pools.find(({ cidr }) => cidrContains(cidr, inner));
+}
+
 /**
  * Which pools may give the address (specification, "Precedence of address-assignment methods"): those asked for, in
  * the order asked for and whatever their selectors say; otherwise all that select the node, ordered by name.
@@ -67,7 +72,7 @@ function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels,
   const { spec } = pool.stored.value;
   if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not asked for';
   if (spec.disabled) return 'disabled';
-  if (!spec.allowedUses.includes(use)) return 'not for workloads';
+  if (!spec.allowedUses.includes(use)) return 'not for this use';
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
 }
 

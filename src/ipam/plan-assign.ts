@@ -1,21 +1,14 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Change, Claim, NodeView, Stored } from '../datastore/store.ts';
 import { type Allocation, emptyBlock, holderOf, type IpBlock, isIdle, takeSlot } from '../model/ip-block.ts';
+import { reservedCidrs } from '../model/ip-reservation.ts';
 import type { NodeName } from '../model/names.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
-import {
-  addressAt,
-  type Cidr,
-  cidrAround,
-  cidrContains,
-  compareCidrs,
-  formatCidr,
-  ordinalOf,
-  parseCidr,
-} from '../net/cidr.ts';
-import type { Pool, PoolSelection } from './choose-pools.ts';
+import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf } from '../net/cidr.ts';
+import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
 import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
 import { freeCidrs } from './free-cidrs.ts';
+import { freeOrdinals } from './free-ordinals.ts';
 
 /** One address somebody wants. */
 export interface Want {
@@ -78,7 +71,7 @@ export function planAssign(known: Knowledge, node: NodeName, wants: readonly Wan
   for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.others]) {
     drafts.set(formatCidr(stored.value.cidr), { stored, pool: undefined, block: stored.value });
   }
-  const desk: Desk = { known, node, drafts, reserved: reservedCidrs(known.view) };
+  const desk: Desk = { known, node, drafts, reserved: reservedCidrs(known.view.reservations) };
   const leases: Lease[] = [];
   for (const want of wants) {
     const step =
@@ -163,7 +156,7 @@ function planNext(desk: Desk, want: Want): Step {
   const own = [...drafts.values()].filter(({ block }) => block.node === node).sort(byCidr);
   for (const pool of eligible) {
     for (const draft of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
-      const ordinal = nextFree(draft.block, desk.reserved);
+      const [ordinal] = freeOrdinals(draft.block, desk.reserved);
       if (ordinal !== undefined) return take(draft, ordinal, { want, pool });
     }
   }
@@ -188,7 +181,7 @@ function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | 
   const claimed = [...claims.map(({ cidr }) => cidr), ...[...desk.drafts.values()].map(({ block }) => block.cidr)];
   for (const pool of want.selection.eligible) {
     for (const cidr of freeCidrs(pool, { claimed, reserved: desk.reserved, node: desk.node })) {
-      const ordinal = nextFree(emptyBlock(cidr, desk.node), desk.reserved);
+      const [ordinal] = freeOrdinals(emptyBlock(cidr, desk.node), desk.reserved);
       if (ordinal !== undefined) return take(newDraft(desk, cidr, pool), ordinal, { want, pool });
     }
   }
@@ -236,7 +229,7 @@ function roomElsewhere({ drafts, node, reserved }: Desk, pool: Pool): { draft: D
   return [...drafts.values()]
     .filter(({ block }) => block.node !== node && cidrContains(pool.cidr, block.cidr))
     .flatMap((draft) => {
-      const ordinal = nextFree(draft.block, reserved);
+      const [ordinal] = freeOrdinals(draft.block, reserved);
       return ordinal === undefined ? [] : [{ draft, pool, ordinal }];
     })
     .sort(({ draft: a }, { draft: b }) => {
@@ -258,23 +251,10 @@ function take(draft: Draft, ordinal: number, { want, pool }: { want: Want; pool:
   return { address, allocation, block: draft.block.cidr, pool: pool.name, isNew: true };
 }
 
-function nextFree(block: IpBlock, reserved: readonly Cidr[]): number | undefined {
-  const near = reserved.filter((cidr) => cidrContains(cidr, block.cidr) || cidrContains(block.cidr, cidr));
-  return block.queue.find((ordinal) => !near.some((cidr) => cidrContains(cidr, addressAt(block.cidr, ordinal))));
-}
-
 function changeOf({ stored, pool, block }: Draft): Change[] {
   if (stored !== undefined)
     return stored.value === block ? [] : [{ kind: 'update-block', before: stored, after: block }];
   return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored }];
-}
-
-function poolAround(pools: readonly Pool[], address: Address): Pool | undefined {
-  return pools.find(({ cidr }) => cidrContains(cidr, address));
-}
-
-function reservedCidrs({ reservations }: NodeView): Cidr[] {
-  return reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr));
 }
 
 function byCidr(a: Draft, b: Draft): number {

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { type Cidr, parseCidr } from '../net/cidr.ts';
 import type { Resource } from './resource.ts';
 import { CidrOrAddressText } from './spec-types.ts';
 
@@ -12,3 +13,8 @@ export const IP_RESERVATION_FIELDS = {
 /** Canonical CIDR texts. */
 export type IpReservationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof IP_RESERVATION_FIELDS, undefined>>>;
 export type IpReservation = Resource<'IPReservation', IpReservationSpec>;
+
+/** What automatic assignment skips. */
+export function reservedCidrs(reservations: readonly IpReservation[]): Cidr[] {
+  return reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr));
+}

@@ -12,7 +12,12 @@ export interface Attachment {
   readonly ifName: string;
 }
 
+/** One interface of one container, whatever network it is in: `<containerId>/<ifName>`. */
+export function interfaceKey({ containerId, ifName }: Pick<Attachment, 'containerId' | 'ifName'>): string {
+  return `${containerId}/${ifName}`;
+}
+
 /** Container ids and interface names hold no `/`; the network name, which may, comes last. */
-export function handleOf({ network, containerId, ifName }: Attachment): Handle {
-  return `${containerId}/${ifName}/${network}` as Handle; // made here and nowhere else
+export function handleOf(attachment: Attachment): Handle {
+  return `${interfaceKey(attachment)}/${attachment.network}` as Handle; // made here and nowhere else
 }

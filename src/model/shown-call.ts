@@ -43,7 +43,8 @@ export function readShownCalls(text: string): readonly ShownCall[] | undefined {
   return readJson(ANSWER, text)?.calls;
 }
 
-function readJson<T>(schema: v.GenericSchema<unknown, T>, text: string): T | undefined {
+/** Undefined when the text is not JSON or of another form. */
+export function readJson<T>(schema: v.GenericSchema<unknown, T>, text: string): T | undefined {
   try {
     const result = v.safeParse(schema, JSON.parse(text));
     return result.success ? result.output : undefined;

@@ -1,3 +1,4 @@
+import type { Attachment } from './names.ts';
 import type { PodPort } from './pod.ts';
 import type { Resource } from './resource.ts';
 
@@ -68,4 +69,18 @@ export function parseEndpointName(
 
 export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
   return { node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name };
+}
+
+/** The attachment that the endpoint describes. */
+export function attachmentOf({ spec }: WorkloadEndpoint): Attachment {
+  return { network: spec.network, containerId: spec.containerID, ifName: spec.endpoint };
+}
+
+/** One text per endpoint, for maps. */
+export function endpointKey({ node, namespace, name }: EndpointId): string {
+  return JSON.stringify([node, namespace, name]);
+}
+
+export function isSameSpec(a: WorkloadEndpoint, b: WorkloadEndpoint): boolean {
+  return JSON.stringify(a.spec) === JSON.stringify(b.spec);
 }

@@ -21,12 +21,6 @@ export function accessInvalid(what: string, hint: string, cause?: unknown): Netp
   return new NetplugError('store/config-invalid', `Cannot use the API of the orchestrator: ${what}`, { hint, cause });
 }
 
-/** In words, also of the errors that one name with several addresses leads to. */
-export function reasonOf(cause: unknown): string {
-  if (cause instanceof AggregateError) return [...new Set(cause.errors.map(reasonOf))].join(', ');
-  return cause instanceof Error ? cause.message : String(cause);
-}
-
 /** @throws store/config-invalid for what is no URL of a server */
 export function readServerUrl(text: string, field: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { reasonOf } from './access.ts';
 import { judgeAnswer } from './answers.ts';
 
 const judge = (status: number, body: unknown, headers = {}): ReturnType<typeof judgeAnswer> =>
@@ -31,12 +30,5 @@ describe('an answer of the API', () => {
   it('says how long to wait', () => {
     expect(judge(429, '', { 'retry-after': '2' })).toMatchObject({ waitMs: 2000 });
     expect(judge(503, '', { 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' })).toMatchObject({ waitMs: undefined });
-  });
-});
-
-describe('a reason in words', () => {
-  it('names every address that a name leads to', () => {
-    const errors = ['::1', '127.0.0.1'].map((host) => new Error(`connect ECONNREFUSED ${host}:1`));
-    expect(reasonOf(new AggregateError(errors))).toBe('connect ECONNREFUSED ::1:1, connect ECONNREFUSED 127.0.0.1:1');
   });
 });

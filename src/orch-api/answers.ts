@@ -1,4 +1,5 @@
 import { type ErrorCode, NetplugError } from '../base/errors.ts';
+import { tryParseJson } from '../base/try-parse-json.ts';
 import { readStatus } from './objects.ts';
 import { describeCredential, type Session } from './session.ts';
 import type { RawAnswer } from './transport.ts';
@@ -33,7 +34,7 @@ export type Verdict =
 
 /** The one place where answers of the API become ours. */
 export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
-  const body = parseJson(text);
+  const body = tryParseJson(text);
   const said = readStatus(body);
   const message = said?.message ?? (text.trim().split('\n')[0] ?? '').slice(0, 200);
   if (status >= 200 && status < 300) {
@@ -94,14 +95,4 @@ export function apiError(
     facts: { host, ...(code === 'store/refused' ? { credential } : {}) },
     cause,
   });
-}
-
-/** Undefined when the text is not JSON. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
-    throw cause;
-  }
 }

@@ -1,7 +1,9 @@
 import { dirname, resolve } from 'node:path';
 import * as v from 'valibot';
+import { reasonOf } from '../base/errors.ts';
 import { exec, type ExecResult } from '../base/exec.ts';
-import { type AccessSurroundings, reasonOf } from './access.ts';
+import { tryParseJson } from '../base/try-parse-json.ts';
+import type { AccessSurroundings } from './access.ts';
 import { type ClusterEntry, type ExecEntry, wrong } from './parse-kubeconfig.ts';
 import type { Credential, TlsMaterial } from './session.ts';
 
@@ -51,7 +53,7 @@ export async function runExecPlugin(
     const [line = ''] = result.stderr.trim().split('\n');
     throw fault(`ended with status ${String(result.status)}${line === '' ? '' : ` (${line.slice(0, 200)})`}`);
   }
-  const read = v.safeParse(ExecCredential, parseJson(result.stdout));
+  const read = v.safeParse(ExecCredential, tryParseJson(result.stdout));
   if (!read.success) throw fault('did not print an ExecCredential');
   if (read.output.apiVersion !== entry.apiVersion) {
     throw fault(`answered in "${read.output.apiVersion}" instead of "${entry.apiVersion}"`);
@@ -91,14 +93,4 @@ function environmentFor(
 
 function base64(text: string): string {
   return Buffer.from(text).toString('base64');
-}
-
-/** Undefined when the text is not JSON: no schema accepts that. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
-    throw cause;
-  }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts';
+import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { reasonOf } from './access.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi, WatchOptions } from './orch-api.ts';
 import type { Collection } from './paths.ts';

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
-import { accessInvalid, reasonOf } from './access.ts';
+import { reasonOf } from '../base/errors.ts';
+import { accessInvalid } from './access.ts';
 
 const text = v.string('a string');
 /** The orchestrator's tools write `null` for an empty list and for an empty field. */

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
-import { errnoOf } from '../base/errors.ts';
-import { accessInvalid, reasonOf } from './access.ts';
+import { errnoOf, reasonOf } from '../base/errors.ts';
+import { accessInvalid } from './access.ts';
 
 /** The text of a file that a field names. @throws store/config-invalid naming field, file and reason */
 export async function readNamedFile(path: string, field: string): Promise<string> {

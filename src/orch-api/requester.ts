@@ -1,9 +1,9 @@
 import { timeLimit } from '../base/clock.ts';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
+import { reasonOf } from '../base/errors.ts';
 import { outOfTime } from '../base/out-of-time.ts';
 import type { Random } from '../base/random.ts';
-import { reasonOf } from './access.ts';
 import { type Answer, apiError, judgeAnswer, type Verdict } from './answers.ts';
 import { credentialHeaders, describeCredential, type Session } from './session.ts';
 import type { SessionKeeper } from './session-keeper.ts';

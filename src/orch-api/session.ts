@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
-import { never } from '../base/errors.ts';
-import { accessInvalid, reasonOf } from './access.ts';
+import { never, reasonOf } from '../base/errors.ts';
+import { accessInvalid } from './access.ts';
 import { tokenExpiry } from './jwt.ts';
 
 /** Certificates and keys as PEM texts. */

@@ -10,6 +10,7 @@ export function callStore(resident: ResidentNode, time: TimePhase): Store {
     commit: async (changes, signal) => resident.commit(changes, { signal, time }),
     listEndpoints: async (node, signal) => resident.listEndpoints(node, signal),
     watchNode: (node, signal) => inner.watchNode(node, signal),
+    watchCluster: (signal) => inner.watchCluster(signal),
     listClaims: async (within, signal) => resident.ask(async (limit) => inner.listClaims(within, limit), signal),
     getBlocks: async (cidrs, signal) => resident.ask(async (limit) => inner.getBlocks(cidrs, limit), signal),
     listBlocks: async (signal) => inner.listBlocks(signal),
@@ -18,6 +19,8 @@ export function callStore(resident: ResidentNode, time: TimePhase): Store {
     createResource: async (resource, signal) => inner.createResource(resource, signal),
     updateResource: async (resource, signal) => inner.updateResource(resource, signal),
     deleteResource: async (which, signal) => inner.deleteResource(which, signal),
+    publishNode: async (node, facts, signal) => inner.publishNode(node, facts, signal),
+    reportNetwork: async (node, report, signal) => inner.reportNetwork(node, report, signal),
     ping: async (signal) => inner.ping(signal),
     [Symbol.asyncDispose]: async () => Promise.resolve(),
   };

@@ -2,8 +2,10 @@ import type { Pool } from '../ipam/choose-pools.ts';
 import type { IpBlock } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import { cidrContains } from '../net/cidr.ts';
-import { RATE_WINDOW_MS, stockTarget } from './stock.ts';
+import { stockTarget } from './stock.ts';
 
+/** Pod starts of so many milliseconds are expected to come again. */
+const RATE_WINDOW_MS = 5000;
 /** A pool from which nothing has come for so long, and of which the node holds nothing, gets its stock back. */
 const MEMORY_MS = 60_000;
 
@@ -17,13 +19,12 @@ export class Demand {
   }
 
   note(pool: string, nowMs: number): void {
-    const starts = (this.#starts.get(pool) ?? []).filter((at) => nowMs - at < RATE_WINDOW_MS);
-    this.#starts.set(pool, [...starts, nowMs]);
+    this.#starts.set(pool, [...this.#recentStarts(pool, nowMs), nowMs]);
   }
 
   /** How many pods have come from the pool lately. */
   recent(pool: string, nowMs: number): number {
-    return (this.#starts.get(pool) ?? []).filter((at) => nowMs - at < RATE_WINDOW_MS).length;
+    return this.#recentStarts(pool, nowMs).length;
   }
 
   /** Another text whenever the passing of time alone asks for another stock. */
@@ -47,8 +48,12 @@ export class Demand {
       const isUsed =
         starts.some((at) => nowMs - at < MEMORY_MS) ||
         own.some((block) => block.node === node && block.slots.size > 0 && cidrContains(cidr, block.cidr));
-      if (isUsed && !stored.value.spec.disabled) targets.set(name, stockTarget(starts, { nowMs, floor: this.#floor }));
+      if (isUsed && !stored.value.spec.disabled) targets.set(name, stockTarget(this.recent(name, nowMs), this.#floor));
     }
     return targets;
+  }
+
+  #recentStarts(pool: string, nowMs: number): number[] {
+    return (this.#starts.get(pool) ?? []).filter((at) => nowMs - at < RATE_WINDOW_MS);
   }
 }

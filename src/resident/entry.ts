@@ -17,11 +17,6 @@ export function idOf(change: EndpointChange): EndpointId {
   return change.kind === 'put' ? endpointIdOf(change.endpoint) : change.id;
 }
 
-/** The key under which one endpoint is remembered. */
-export function endpointKey({ node, namespace, name }: EndpointId): string {
-  return JSON.stringify([node, namespace, name]);
-}
-
 /** Whether the endpoint is the one that the change clears. */
 export function isCleared({ spec }: WorkloadEndpoint, change: Extract<EndpointChange, { kind: 'clear' }>): boolean {
   return spec.containerID === change.containerId && spec.network === change.network;

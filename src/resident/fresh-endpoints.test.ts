@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { nodeName } from '../../test/support/fixtures.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { endpointKey } from './entry.ts';
+import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { CATCH_UP_MS, FreshEndpoints } from './fresh-endpoints.ts';
 import { NodeMemory } from './node-memory.ts';
 

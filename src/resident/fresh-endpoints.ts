@@ -1,6 +1,5 @@
 import type { Change } from '../datastore/store.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { endpointKey } from './entry.ts';
+import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { NodeMemory } from './node-memory.ts';
 
 /** How long the watch may lag behind a write. */

@@ -12,7 +12,7 @@ import {
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { NetplugError, errnoOf } from '../base/errors.ts';
+import { NetplugError, errnoOf, reasonOf } from '../base/errors.ts';
 import type { Entry } from './entry.ts';
 import { encodeLine, type JournalHeader } from './entry-codec.ts';
 import { segmentName } from './segment-name.ts';
@@ -176,7 +176,7 @@ function syncFolder(folder: string): void {
 }
 
 function cannotWrite(path: string, cause: unknown): NetplugError {
-  const why = errnoOf(cause) ?? (cause instanceof Error ? cause.message : String(cause));
+  const why = errnoOf(cause) ?? reasonOf(cause);
   return new NetplugError('agent/journal-failed', `Cannot write the journal "${path}": ${why}`, {
     hint: 'Make room on the file system of the state folder, or mend it; until then every call waits for the datastore',
     cause,

@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
+import { interfaceKey } from '../model/names.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import type { Entry } from './entry.ts';
 import { decodeSegment, type JournalHeader } from './entry-codec.ts';
@@ -34,7 +35,7 @@ export function attachmentsInJournals(folder: string): ReadonlySet<string> {
     .filter((name) => name.endsWith('.jsonl'))
     .flatMap((name) => readSegment(join(folder, name)));
   const takes = entries.flatMap(({ slots }) => slots.filter((slot) => slot.kind === 'take'));
-  return new Set(takes.map(({ allocation }) => `${allocation.containerId}/${allocation.ifName}`));
+  return new Set(takes.map(({ allocation }) => interfaceKey(allocation)));
 }
 
 function readSegment(path: string): readonly Entry[] {

@@ -1,8 +1,8 @@
 import type { NodeView, Stored } from '../datastore/store.ts';
 import type { IpBlock } from '../model/ip-block.ts';
-import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
-import { type EndpointChange, endpointKey, type Entry, idOf, isCleared } from './entry.ts';
+import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
 import type { NodeMemory } from './node-memory.ts';
 import { insistOnSlot, type SlotChange } from './slot-change.ts';

@@ -1,12 +1,11 @@
 import type { NodeChange, NodeView, Stored } from '../datastore/store.ts';
 import { never } from '../base/errors.ts';
-import { type Pool, readPools } from '../ipam/choose-pools.ts';
+import { type Pool, poolAround, readPools } from '../ipam/choose-pools.ts';
 import type { IpBlock } from '../model/ip-block.ts';
+import { reservedCidrs } from '../model/ip-reservation.ts';
 import type { NodeName } from '../model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { type Cidr, formatCidr, parseCidr } from '../net/cidr.ts';
-import { endpointKey } from './entry.ts';
-import { poolOf } from './stock.ts';
+import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Cidr, formatCidr } from '../net/cidr.ts';
 
 export type Settings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'problems'>;
 
@@ -72,14 +71,14 @@ export class NodeMemory {
 
   /** The pool around the block; undefined when there is none any more. */
   poolOf(key: string, cidr: Cidr): Pool | undefined {
-    if (!this.#poolOfBlock.has(key)) this.#poolOfBlock.set(key, poolOf(this.#pools, cidr));
+    if (!this.#poolOfBlock.has(key)) this.#poolOfBlock.set(key, poolAround(this.#pools, cidr));
     return this.#poolOfBlock.get(key);
   }
 
   #settle({ pools, reservations, config, node, problems }: Settings): void {
     this.#settings = { pools, reservations, config, node, problems };
     this.#pools = readPools(pools);
-    this.#reserved = reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr));
+    this.#reserved = reservedCidrs(reservations);
     this.#poolOfBlock.clear();
   }
 }

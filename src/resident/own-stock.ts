@@ -18,8 +18,8 @@ export class OwnStock {
   readonly owns = (stockId: string): boolean => isOfRun(stockId, this.run) && !this.#returning.has(stockId);
 
   /** The ordinals of the block that may be handed out, in the order in which they were set aside. */
-  in({ stock }: IpBlock): number[] {
-    return [...stock].filter(([, id]) => this.owns(id)).map(([ordinal]) => ordinal);
+  in(block: IpBlock): number[] {
+    return stockOf(block, this.owns);
   }
 
   /** What the next write gives back is handed out no more, whatever becomes of that write. */
@@ -32,6 +32,11 @@ export class OwnStock {
     this.#returning = new Set(returning);
     this.version += 1;
   }
+}
+
+/** The ordinals of the block's stock that is owned, in the order in which they were set aside. */
+export function stockOf({ stock }: IpBlock, owns: (stockId: string) => boolean): number[] {
+  return [...stock].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
 }
 
 export function isOfRun(stockId: string, run: string): boolean {

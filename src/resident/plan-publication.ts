@@ -1,9 +1,12 @@
 import type { Change, Stored } from '../datastore/store.ts';
 import type { IpBlock } from '../model/ip-block.ts';
-import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
-import { endpointKey, type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
+import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import { changeSlot, insistOnSlot } from './slot-change.ts';
+
+/** As many entries as surely fit into one transaction of etcd. */
+export const ENTRIES_PER_WRITE = 32;
 
 /** What the datastore is known to hold. */
 export interface Published {
@@ -88,8 +91,4 @@ function endpointChanges(known: Published, endpoints: ReadonlyMap<string, Endpoi
     const isWritten = before !== undefined && isSameSpec(before.value, change.endpoint);
     return isWritten ? [] : [{ kind: 'put-endpoint', endpoint: change.endpoint }];
   });
-}
-
-function isSameSpec(a: WorkloadEndpoint, b: WorkloadEndpoint): boolean {
-  return JSON.stringify(a.spec) === JSON.stringify(b.spec);
 }

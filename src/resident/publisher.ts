@@ -1,24 +1,22 @@
 import { timeLimit } from '../base/clock.ts';
-import { isNetplugError, never } from '../base/errors.ts';
+import { isNetplugError, never, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, Outcome, Store } from '../datastore/store.ts';
-import { endpointIdOf } from '../model/workload-endpoint.ts';
+import { endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt, formatCidr } from '../net/cidr.ts';
-import { endpointKey, type Entry, idOf } from './entry.ts';
+import { type Entry, idOf } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
 import type { Journal, Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { Notifier } from './notifier.ts';
-import { type AdjustBlocks, planPublication } from './plan-publication.ts';
+import { type AdjustBlocks, ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
 import { takenBack } from './taken-back.ts';
 
 /** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
 const GATHER_MS = 20;
-/** As many entries as surely fit into one transaction of etcd. */
-const ENTRIES_PER_WRITE = 40;
 const WRITE_MS = 15_000;
 const LONGEST_PAUSE_MS = 2000;
 const LONGEST_LAG_MS = 64;
@@ -50,7 +48,8 @@ interface Item {
   readonly others: readonly Change[];
   /** Where the entry stands in the journal; undefined when a caller waits for it instead. */
   readonly segment: Segment | undefined;
-  readonly caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
+  /** Undefined for an entry that nobody waits for, and as soon as he was told. */
+  caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
   readonly sinceMs: number;
   hasLeft: boolean;
 }
@@ -253,8 +252,11 @@ export class Publisher {
     return this.#queue.slice(0, end === -1 ? undefined : end);
   }
 
-  #tell({ caller, hasLeft, entry, others }: Item): void {
+  /** From here on nobody may take it back, whatever becomes of a later write of the same. */
+  #tell(item: Item): void {
+    const { caller, hasLeft, entry, others } = item;
     if (hasLeft) void this.#takeBack(entry, others);
+    item.caller = undefined;
     caller?.resolve('committed');
   }
 
@@ -388,8 +390,4 @@ function isShown({ node, blocks, endpoints }: NodeMemory, change: Change): boole
     default:
       return never(change);
   }
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

@@ -3,19 +3,18 @@ import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Store } from '../datastore/store.ts';
 import { giveBack, type IpBlock } from '../model/ip-block.ts';
-import type { Handle, NodeName } from '../model/names.ts';
-import { endpointIdOf } from '../model/workload-endpoint.ts';
+import { type Handle, interfaceKey, type NodeName } from '../model/names.ts';
+import { attachmentOf, endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { Datastore } from '../netconf/connection.ts';
-import { endpointKey, type EndpointChange, type Entry } from './entry.ts';
+import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
 import { type LeftJournal, listRuns, readJournal, takeJournal } from './left-journals.ts';
-import { planPublication } from './plan-publication.ts';
+import { ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
+import { handleIn } from './slot-change.ts';
 import { isOfRun } from './own-stock.ts';
 import { takenBack } from './taken-back.ts';
 
-/** As many entries as surely fit into one transaction of etcd. */
-const ENTRIES_PER_WRITE = 32;
 /** How long another process may take that is about to finish the same work, or to end. */
 const LOCK_TRIES = 9;
 
@@ -88,7 +87,7 @@ export async function recoverForCall(
   for (const run of listRuns(ports.place, datastore)) {
     if (await recoverRun(ports, { ...leftover, run, tries: 1 }, signal)) continue;
     const isMentioned = readJournal(ports.place.folder, datastore, run).some(({ slots }) =>
-      slots.some((slot) => slot.kind === 'take' && slot.allocation.handle === handle),
+      slots.some((slot) => handleIn(slot) === handle),
     );
     // It may be about to end, as on an upgrade.
     if (!isMentioned || (await recoverRun(ports, { ...leftover, run, tries: LOCK_TRIES }, signal))) continue;
@@ -150,6 +149,5 @@ function neverEnded(entries: readonly Entry[], attached: ReadonlySet<string>): E
 /** An endpoint without an interface of ours belongs to another main plugin: there the kernel tells nothing. */
 function isUnlinked(change: EndpointChange, attached: ReadonlySet<string>): boolean {
   if (change.kind !== 'put') return false;
-  const { spec } = change.endpoint;
-  return spec.interfaceName !== '' && !attached.has(`${spec.containerID}/${spec.endpoint}`);
+  return change.endpoint.spec.interfaceName !== '' && !attached.has(interfaceKey(attachmentOf(change.endpoint)));
 }

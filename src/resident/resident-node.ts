@@ -1,5 +1,5 @@
-import { NetplugError } from '../base/errors.ts';
-import { repeat } from '../base/clock.ts';
+import { NetplugError, reasonOf } from '../base/errors.ts';
+import { repeat, timeLimit } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store, Stored } from '../datastore/store.ts';
@@ -29,6 +29,9 @@ const LONGEST_PAUSE_MS = 2000;
 const LEARNT_MS = 100;
 /** Without a reason, one with a stack would be made each time. */
 const ANEW = new Error('the watch is begun anew');
+const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore any more: the agent ends', {
+  hint: 'Try again in a moment',
+});
 /** How long a call waits for a datastore that is away. */
 const AWAY_MS = 2000;
 /** Where others had to ask for stock, none is set aside for so long. */
@@ -137,7 +140,7 @@ export class ResidentNode {
     }));
     return {
       isReady: this.#publisher !== undefined,
-      problem: this.#isCutOff || this.#isUnreachable ? textOf(this.#problem) : undefined,
+      problem: this.#isCutOff || this.#isUnreachable ? reasonOf(this.#problem) : undefined,
       waiting: this.#publisher?.depth ?? 0,
       blocks,
     };
@@ -154,11 +157,11 @@ export class ResidentNode {
   /** What only the datastore itself knows; when it is away, its answer is not waited for as long as the call could. */
   async ask<T>(read: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     if (!this.#isCutOff && !this.#isUnreachable) return read(signal);
-    const limit = AbortSignal.timeout(AWAY_MS);
+    using limit = timeLimit(AWAY_MS);
     try {
-      return await read(AbortSignal.any([signal, limit]));
+      return await read(AbortSignal.any([signal, limit.signal]));
     } catch (cause) {
-      throw limit.aborted && !signal.aborted ? this.#problem : cause;
+      throw limit.signal.aborted && !signal.aborted ? this.#problem : cause;
     }
   }
 
@@ -180,7 +183,7 @@ export class ResidentNode {
       return 'committed';
     } catch (cause) {
       this.#view.remove(entry);
-      this.#ports.log.error('journal failed, the datastore is waited for', { reason: textOf(cause) });
+      this.#ports.log.error('journal failed, the datastore is waited for', { reason: reasonOf(cause) });
       return await write();
     } finally {
       this.#ports.onJournalWait(this.#ports.clock.monotonic() - startMs);
@@ -200,7 +203,7 @@ export class ResidentNode {
   async drain(signal: AbortSignal): Promise<void> {
     this.#isClosing = true;
     await this.#publisher?.drained(signal).catch((cause: unknown) => {
-      this.#ports.log.warning('not everything is published', { reason: textOf(cause) });
+      this.#ports.log.warning('not everything is published', { reason: reasonOf(cause) });
     });
   }
 
@@ -244,9 +247,9 @@ export class ResidentNode {
         }
         if (this.#watch.signal.aborted) continue;
       } catch (cause) {
-        this.#problem = cause;
+        this.#problem = signal.aborted ? ENDING : cause;
         this.#isUntried = false;
-        if (failures === 0) log.warning('datastore is away', { reason: textOf(cause) });
+        if (failures === 0) log.warning('datastore is away', { reason: reasonOf(cause) });
       }
       this.#isCutOff = true;
       this.#learnt.notify();
@@ -386,13 +389,9 @@ export class ResidentNode {
       const create: Change = { kind: 'create-block', block: emptyBlock(cidr, node), pool: pool.stored };
       await this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal);
     } catch (cause) {
-      log.warning('no block claimed ahead', { pool: pool.name, reason: textOf(cause) });
+      log.warning('no block claimed ahead', { pool: pool.name, reason: reasonOf(cause) });
     } finally {
       this.#isClaiming = false;
     }
   }
-}
-
-function textOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

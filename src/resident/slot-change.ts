@@ -1,4 +1,5 @@
 import { type Allocation, freeSlots, handOver, type IpBlock, takeSlot } from '../model/ip-block.ts';
+import type { Handle } from '../model/names.ts';
 import type { Cidr } from '../net/cidr.ts';
 
 /**
@@ -14,7 +15,19 @@ export type SlotChange =
       readonly from: string | undefined;
       readonly allocation: Allocation;
     }
-  | { readonly kind: 'free'; readonly block: Cidr; readonly ordinal: number; readonly id: string };
+  | {
+      readonly kind: 'free';
+      readonly block: Cidr;
+      readonly ordinal: number;
+      readonly id: string;
+      /** Whose address it is until then. */
+      readonly handle: Handle;
+    };
+
+/** The attachment that the change concerns. */
+export function handleIn(change: SlotChange): Handle {
+  return change.kind === 'take' ? change.allocation.handle : change.handle;
+}
 
 /** The block with the change made, or as it is when it was made already; undefined when it cannot be made any more. */
 export function changeSlot(block: IpBlock, change: SlotChange): IpBlock | undefined {
@@ -39,15 +52,12 @@ export function insistOnSlot(block: IpBlock, change: SlotChange): IpBlock | unde
   return block.stock.has(ordinal) ? handOver(block, ordinal, allocation) : takeSlot(block, ordinal, allocation);
 }
 
-/**
- * What turns `before` into `after`, slot by slot; undefined when the two differ in more than their slots.
- * `isStock` of a slot's content in `before` does not matter here: `from` names it either way.
- */
+/** What turns `before` into `after`, slot by slot; undefined when the block goes to another node. */
 export function slotChanges(before: IpBlock, after: IpBlock): readonly SlotChange[] | undefined {
   if (before.node !== after.node) return undefined;
   const changes: SlotChange[] = [];
-  for (const [ordinal, { id }] of before.slots) {
-    if (!after.slots.has(ordinal)) changes.push({ kind: 'free', block: before.cidr, ordinal, id });
+  for (const [ordinal, { id, handle }] of before.slots) {
+    if (!after.slots.has(ordinal)) changes.push({ kind: 'free', block: before.cidr, ordinal, id, handle });
   }
   for (const [ordinal, allocation] of after.slots) {
     const old = before.slots.get(ordinal);

@@ -1,16 +1,15 @@
 import { answerRequests, giveBack, type IpBlock, setAside } from '../model/ip-block.ts';
-import { addressAt, type Cidr, cidrContains, cidrsOverlap, compareCidrs, formatCidr } from '../net/cidr.ts';
-import type { Pool } from '../ipam/choose-pools.ts';
+import { type Cidr, cidrContains, compareCidrs, formatCidr } from '../net/cidr.ts';
+import { type Pool, poolAround } from '../ipam/choose-pools.ts';
+import { freeOrdinals, isReserved } from '../ipam/free-ordinals.ts';
+import { stockOf } from './own-stock.ts';
 
 /** Addresses kept ready for a pool that pods have come from. */
 export const STOCK_FLOOR = 8;
 const STOCK_CEILING = 256;
-/** Pod starts of so many milliseconds are expected to come again. */
-export const RATE_WINDOW_MS = 5000;
 
-/** How many addresses shall be in stock, given when the last pods came. */
-export function stockTarget(starts: readonly number[], { nowMs, floor }: { nowMs: number; floor: number }): number {
-  const recent = starts.filter((at) => nowMs - at < RATE_WINDOW_MS).length;
+/** How many addresses shall be in stock when so many pods have come lately. */
+export function stockTarget(recent: number, floor: number): number {
   return Math.min(Math.max(STOCK_CEILING, floor), floor + recent);
 }
 
@@ -44,7 +43,7 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   const inPool = (pool: Pool | undefined): IpBlock[] =>
     [...plan.blocks.values()]
       .filter(({ cidr }) =>
-        pool === undefined ? poolOf(plan.pools, cidr) === undefined : cidrContains(pool.cidr, cidr),
+        pool === undefined ? poolAround(plan.pools, cidr) === undefined : cidrContains(pool.cidr, cidr),
       )
       .map((block) => {
         // Most blocks of a node have none.
@@ -55,7 +54,7 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   for (const pool of [...plan.pools, undefined]) {
     const blocks = inPool(pool);
     const target = pool === undefined ? 0 : (plan.targets.get(pool.name) ?? 0);
-    const stock = blocks.reduce((sum, block) => sum + stockOf(block, plan).length, 0);
+    const stock = blocks.reduce((sum, block) => sum + stockOf(block, plan.owns).length, 0);
     const mayGrow = pool !== undefined && !plan.yielding.has(pool.name);
     const result =
       stock > target * 2
@@ -68,13 +67,9 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   return new Map([...changed].filter(([key, block]) => plan.blocks.get(key) !== block));
 }
 
-export function poolOf(pools: readonly Pool[], block: Cidr): Pool | undefined {
-  return pools.find(({ cidr }) => cidrContains(cidr, block));
-}
-
 function withoutReserved(block: IpBlock, { reserved, owns }: StockPlan): IpBlock {
   const ids = new Set(
-    stockOf(block, { owns })
+    stockOf(block, owns)
       .filter((ordinal) => isReserved(block, ordinal, reserved))
       .map((ordinal) => block.stock.get(ordinal)),
   );
@@ -91,11 +86,10 @@ function grow(
     const key = formatCidr(block.cidr);
     const isWorth = isWritten(key) || stock * 2 < target;
     if (left <= 0 || !isWorth) return block;
-    const near = reserved.filter((range) => cidrsOverlap(range, block.cidr));
     const free: number[] = [];
-    for (const ordinal of block.queue) {
+    for (const ordinal of freeOrdinals(block, reserved)) {
       if (free.length === left) break;
-      if (!isReserved(block, ordinal, near) && !isSpokenFor(key, ordinal)) free.push(ordinal);
+      if (!isSpokenFor(key, ordinal)) free.push(ordinal);
     }
     left -= free.length;
     return free.length === 0 ? block : setAside(block, new Map(free.map((ordinal) => [ordinal, newId()])));
@@ -108,7 +102,7 @@ function shrink(blocks: readonly IpBlock[], surplus: number, { owns }: StockPlan
     .toReversed()
     .map((block) => {
       const ids = new Set(
-        stockOf(block, { owns })
+        stockOf(block, owns)
           .toReversed()
           .slice(0, Math.max(0, left))
           .map((at) => block.stock.get(at)),
@@ -117,12 +111,4 @@ function shrink(blocks: readonly IpBlock[], surplus: number, { owns }: StockPlan
       return ids.size === 0 ? block : giveBack(block, (id) => ids.has(id));
     })
     .toReversed();
-}
-
-function isReserved({ cidr }: IpBlock, ordinal: number, reserved: readonly Cidr[]): boolean {
-  return reserved.some((range) => cidrContains(range, addressAt(cidr, ordinal)));
-}
-
-function stockOf({ stock }: IpBlock, { owns }: Pick<StockPlan, 'owns'>): number[] {
-  return [...stock].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
 }

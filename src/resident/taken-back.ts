@@ -18,7 +18,9 @@ export function takenBack(entry: Entry, others: readonly Change[]): Entry {
 
 function freed(change: SlotChange): SlotChange[] {
   const { block, ordinal } = change;
-  return change.kind === 'take' ? [{ kind: 'free', block, ordinal, id: change.allocation.id }] : [];
+  if (change.kind === 'free') return [];
+  const { id, handle } = change.allocation;
+  return [{ kind: 'free', block, ordinal, id, handle }];
 }
 
 function takenIn(change: Change): SlotChange[] {
@@ -29,5 +31,5 @@ function takenIn(change: Change): SlotChange[] {
 function newSlots(before: IpBlock | undefined, after: IpBlock): SlotChange[] {
   return [...after.slots]
     .filter(([ordinal, { id }]) => before?.slots.get(ordinal)?.id !== id)
-    .map(([ordinal, { id }]) => ({ kind: 'free', block: after.cidr, ordinal, id }));
+    .map(([ordinal, { id, handle }]) => ({ kind: 'free', block: after.cidr, ordinal, id, handle }));
 }

@@ -61,6 +61,7 @@ export async function launchAgent(
       KV_ENDPOINTS: 'http://127.0.0.1:2379',
       NETPLUG_SOCKET: socket,
       NETPLUG_HEALTH_ADDRESS: HEALTH,
+      NETPLUG_NETWORKING: 'off',
       ...env,
     },
   });

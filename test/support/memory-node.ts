@@ -72,6 +72,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
           return stdin;
         },
         readRegisteredName: () => undefined,
+        readOfferedMtu: () => undefined,
         openStore: () => setUp(openMemoryStore(database, { pause })),
         openOrch: () => noOrchestrator,
         readPluginList: () => undefined,

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { getRawAsset, isSea } from 'node:sea';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
 
-/** What native/netns.c and native/lock.c offer. A number below zero is a negative errno. */
+/** What native/*.c offer. A number below zero is a negative errno. */
 export interface Addon {
   /** Moves the calling thread into the network namespace behind `fd`. */
   setns(fd: number): number;
@@ -15,18 +15,34 @@ export interface Addon {
   tryLock(fd: number): number;
   exchange(socket: number, request: Uint8Array): Buffer | number;
   exchangeOnWorker(socket: number, request: Uint8Array): Promise<Buffer | number>;
+  /**
+   * Hands what the groups (bit n-1 for group n) tell to the callback, or the negative errno of a failure, until the
+   * descriptor it answers is closed. Does not keep the process alive.
+   */
+  openMonitor(groups: number, onNote: (note: Buffer | number) => void): number;
+  /** 1 when the device leaves checksums of what it sends to the hardware, 0 when not. */
+  txChecksum(device: string): number;
+  setTxChecksum(device: string, value: 0 | 1): number;
 }
 
 const ASSET = 'netns.node';
 /** Missing from node:fs: a nameless file in a folder (Linux value, with O_DIRECTORY). */
 const O_TMPFILE = 0o20200000;
 
+const loaded = new Map<string | undefined, Addon>();
+
 /**
- * Loads the addon: from `path` when given, out of the executable itself when it is a single-executable application,
+ * Loads the addon, once per process: from `path` when given, out of the executable itself when it is a single-executable application,
  * otherwise from where `npm run build:native` puts it.
  * @throws kernel/failed naming every place that was tried
  */
 export function loadAddon(path?: string): Addon {
+  const addon = loaded.get(path) ?? loadFrom(path);
+  loaded.set(path, addon);
+  return addon;
+}
+
+function loadFrom(path: string | undefined): Addon {
   if (path === undefined && isSea()) return loadEmbedded(Buffer.from(getRawAsset(ASSET)));
   const file = path ?? fromSources();
   try {

@@ -1,28 +1,28 @@
 import { type Address, type Family, addressBytes, addressFromBytes, bitsOf } from '../../net/address.ts';
-import type { Mac } from '../../net/mac.ts';
-import { macBytes } from '../../net/mac.ts';
 import {
   type Message,
   NLM_F_ACK,
   NLM_F_CREATE,
   NLM_F_DUMP,
   NLM_F_EXCL,
-  NLM_F_REPLACE,
   attribute,
   decodeAttributes,
   u32Attribute,
+  u32Of,
 } from './netlink.ts';
 
-const RTM_NEWADDR = 20;
+export const RTM_NEWADDR = 20;
+export const RTM_DELADDR = 21;
 const RTM_GETADDR = 22;
-const RTM_NEWNEIGH = 28;
 const IFA_ADDRESS = 1;
 const IFA_LOCAL = 2;
 const IFA_FLAGS = 8;
 const IFA_F_NODAD = 0x02;
-const NDA_DST = 1;
-const NDA_LLADDR = 2;
-const NUD_PERMANENT = 0x80;
+const IFA_F_DADFAILED = 0x08;
+const IFA_F_DEPRECATED = 0x20;
+const IFA_F_TENTATIVE = 0x40;
+/** For IPv6; the same bit tells the second address of a subnet for IPv4. */
+const IFA_F_TEMPORARY = 0x01;
 const IFADDR_BYTES = 8;
 const SCOPE_GLOBAL = 0;
 const SCOPE_LINK = 253;
@@ -34,6 +34,9 @@ export interface LinkAddress {
   readonly address: Address;
   readonly prefixBits: number;
   readonly isGlobal: boolean;
+  readonly deviceIndex: number;
+  /** Whether others may be told of it: final, not about to go, not made for privacy. */
+  readonly isLasting: boolean;
 }
 
 /** Usable at once: nobody else can have an address that the address manager gave to this link alone. */
@@ -56,6 +59,19 @@ export function addAddress(index: number, address: Address, prefixBits: number =
   return { type: RTM_NEWADDR, flags, body: Buffer.concat([header, ...attributes]) };
 }
 
+export function deleteAddress(
+  index: number,
+  { address, prefixBits }: Pick<LinkAddress, 'address' | 'prefixBits'>,
+): Message {
+  const header = Buffer.alloc(IFADDR_BYTES);
+  header.writeUInt8(AF_OF[address.family], 0);
+  header.writeUInt8(prefixBits, 1);
+  header.writeUInt32LE(index, 4);
+  const body = Buffer.concat([header, attribute(IFA_LOCAL, addressBytes(address))]);
+  return { type: RTM_DELADDR, flags: NLM_F_ACK, body };
+}
+
+/** Of one device, or of all with index 0. */
 export function listAddresses(index: number, family: Family): Message {
   const body = Buffer.alloc(IFADDR_BYTES);
   body.writeUInt8(AF_OF[family], 0);
@@ -67,20 +83,13 @@ export function decodeAddress(body: Buffer): LinkAddress | undefined {
   const attributes = decodeAttributes(body.subarray(IFADDR_BYTES));
   const bytes = attributes.get(IFA_LOCAL) ?? attributes.get(IFA_ADDRESS);
   if (bytes === undefined) return undefined;
+  const flags = u32Of(attributes.get(IFA_FLAGS)) ?? body.readUInt8(2);
+  const temporary = bytes.length === 4 ? 0 : IFA_F_TEMPORARY;
   return {
     address: addressFromBytes(bytes),
     prefixBits: body.readUInt8(1),
     isGlobal: body.readUInt8(3) === SCOPE_GLOBAL,
+    deviceIndex: body.readUInt32LE(4),
+    isLasting: (flags & (IFA_F_DADFAILED | IFA_F_DEPRECATED | IFA_F_TENTATIVE | temporary)) === 0,
   };
-}
-
-/** A neighbour that never has to be asked for. */
-export function setPermanentNeighbour(index: number, address: Address, mac: Mac): Message {
-  const header = Buffer.alloc(12);
-  header.writeUInt8(AF_OF[address.family], 0);
-  header.writeInt32LE(index, 4);
-  header.writeUInt16LE(NUD_PERMANENT, 8);
-  const attributes = [attribute(NDA_DST, addressBytes(address)), attribute(NDA_LLADDR, macBytes(mac))];
-  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
-  return { type: RTM_NEWNEIGH, flags, body: Buffer.concat([header, ...attributes]) };
 }

@@ -1,17 +1,14 @@
-import { type Addon, loadAddon } from './addon.ts';
+import { loadAddon } from './addon.ts';
 import { kernelFailure } from './route-socket.ts';
 
 const EWOULDBLOCK = 11;
-
-let addon: Addon | undefined;
 
 /**
  * Locks an open file for this process until it is closed or the process ends; false when another process has the lock.
  * @throws kernel/failed
  */
 export function tryLockFile(fd: number): boolean {
-  addon ??= loadAddon();
-  const result = addon.tryLock(fd);
+  const result = loadAddon().tryLock(fd);
   if (result !== 0 && result !== -EWOULDBLOCK) throw kernelFailure('lock a file', -result);
   return result === 0;
 }

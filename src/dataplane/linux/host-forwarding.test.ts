@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ensureIpv6Forwarding } from './host-forwarding.ts';
+import { ensureIpv6Forwarding, switchOnIpv6Forwarding } from './host-forwarding.ts';
 
 /** A folder like /proc/sys/net/ipv6/conf, and a reader of its files. */
 function settings(files: Readonly<Record<string, string>>): Disposable & { conf: string; read(path: string): string } {
@@ -42,6 +42,13 @@ describe('IPv6 forwarding of the host', () => {
     using host = settings({ ...before617, 'npl1/force_forwarding': '1' });
     ensureIpv6Forwarding('npl1', host.conf);
     expect([host.read('all/forwarding'), host.read('uplink/accept_ra')]).toEqual(['0', '1']);
+  });
+
+  it('goes on for the whole host when that is asked for, and says so once', () => {
+    using host = settings({ ...before617, 'npl1/force_forwarding': '1' });
+    expect(switchOnIpv6Forwarding(undefined, host.conf)).toBe(true);
+    expect([host.read('all/forwarding'), host.read('uplink/accept_ra')]).toEqual(['1', '2']);
+    expect(switchOnIpv6Forwarding(undefined, host.conf)).toBe(false);
   });
 
   it('is left alone where it is on already', () => {

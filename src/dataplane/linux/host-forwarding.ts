@@ -6,19 +6,27 @@ const CONF = '/proc/sys/net/ipv6/conf';
 
 /**
  * Lets the host forward IPv6 from `hostLinkName`. A kernel that can switch on single links (6.17) needs nothing here.
- * Older ones know only the switch for the whole host, which also makes every interface a router that ignores router
- * advertisements; so interfaces that listened to them are first told to go on listening. Shared by all pods, hence
- * never taken back.
+ * Older ones know only the switch for the whole host.
  * @throws kernel/failed
  */
 export function ensureIpv6Forwarding(hostLinkName: string, conf: string = CONF): void {
-  if (existsSync(join(conf, hostLinkName, 'force_forwarding'))) return;
+  if (!existsSync(join(conf, hostLinkName, 'force_forwarding'))) switchOnIpv6Forwarding(hostLinkName, conf);
+}
+
+/**
+ * Lets the whole host forward IPv6; says whether it did not before. The switch also makes every interface a router that
+ * ignores router advertisements; so interfaces that listened to them are first told to go on listening, but for
+ * `exceptLink`. Shared by all pods, hence never taken back.
+ * @throws kernel/failed
+ */
+export function switchOnIpv6Forwarding(exceptLink?: string, conf: string = CONF): boolean {
   try {
     const everywhere = join(conf, 'all/forwarding');
-    if (read(everywhere) !== '0') return;
-    const others = readdirSync(conf).filter((name) => name !== 'all' && name !== hostLinkName);
+    if (read(everywhere) !== '0') return false;
+    const others = readdirSync(conf).filter((name) => name !== 'all' && name !== exceptLink);
     for (const name of others) keepListening(join(conf, name, 'accept_ra'));
     writeFileSync(everywhere, '1');
+    return true;
   } catch (cause) {
     const errno = errnoOf(cause) ?? String(cause);
     throw new NetplugError('kernel/failed', `Cannot let the host forward IPv6: the kernel says ${errno}`, {

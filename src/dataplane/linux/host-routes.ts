@@ -1,10 +1,12 @@
 import { NetplugError } from '../../base/errors.ts';
 import { type Address, bitsOf, formatAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
+import { ROUTE_PROTOCOL } from '../host-network.ts';
 import { HOST_LINK_PREFIX } from '../kernel.ts';
 import { decodeLink, getLinkByIndex } from './link-messages.ts';
 import {
   REFUSING_TYPES,
+  RTPROT_BIRD,
   type Route,
   addRoute,
   decodeRoute,
@@ -17,20 +19,26 @@ import { type RouteSocket, refusal } from './route-socket.ts';
 const ESRCH = 3;
 const EEXIST = 17;
 const ENETUNREACH = 101;
-/** How a lookup ends at a route that refuses, be it for exactly the address or for a whole range: EACCES, EINVAL, EHOSTUNREACH. */
-const REFUSED_LOOKUPS: ReadonlySet<number> = new Set([13, 22, 113]);
+/** Route type by the errno with which a lookup ends at it, be it for exactly the address or for a whole range. */
+const REFUSED_LOOKUPS: ReadonlyMap<number, number> = new Map([
+  [22, 6],
+  [113, 7],
+  [13, 8],
+]);
+/** Routes between nodes may be for a single address too; they stand behind those of pods. */
+const BETWEEN_NODES: ReadonlySet<number> = new Set([ROUTE_PROTOCOL, RTPROT_BIRD]);
 const MOST_ROUTES_PER_ADDRESS = 16;
 
-/** The host's route for exactly this address, with the name of its device; undefined when there is none. */
+/** A route of the host for exactly one address that is not between nodes, with the name of its device. */
 export interface HostRoute {
   readonly route: Route;
   readonly deviceName: string | undefined;
 }
 
+/** The one that packets for the address take; undefined also where the host refuses them. */
 export function findHostRoute(host: RouteSocket, address: Address): HostRoute | undefined {
-  const route = findExactRoute(host, address);
-  if (route === undefined) return undefined;
-  return { route, deviceName: route.deviceIndex === undefined ? undefined : nameOf(host, route.deviceIndex) };
+  const answer = lookUp(host, address);
+  return 'route' in answer ? answer : undefined;
 }
 
 /**
@@ -40,7 +48,12 @@ export function findHostRoute(host: RouteSocket, address: Address): HostRoute | 
  */
 export function clearHostRoute(host: RouteSocket, address: Address, mode: 'look' | 'delete'): void {
   for (let round = 0; round < MOST_ROUTES_PER_ADDRESS; round += 1) {
-    const found = findHostRoute(host, address);
+    const answer = lookUp(host, address);
+    // Looking through all routes takes milliseconds where there are thousands; what came after the look is refused when
+    // the route is added.
+    const refusing =
+      mode === 'look' && 'refusedBy' in answer ? findRefusingRoute(host, address, [answer.refusedBy]) : undefined;
+    const found = 'route' in answer ? answer : refusing;
     if (found === undefined) return;
     if (found.route.type !== 'unicast' || found.deviceName?.startsWith(HOST_LINK_PREFIX) !== true) {
       throw foreignRoute(address, found);
@@ -59,28 +72,37 @@ export function addHostRoute(host: RouteSocket, address: Address, link: { index:
   const destination = hostCidr(address);
   const reply = host.ask(addRoute({ destination, deviceIndex: link.index, gateway: undefined }));
   if (reply.errno === 0) return;
-  const holder = reply.errno === EEXIST ? findRefusingRoute(host, address) : undefined;
-  if (holder !== undefined) throw foreignRoute(address, { route: holder, deviceName: undefined });
+  const holder = reply.errno === EEXIST ? findRefusingRoute(host, address, REFUSING_TYPES) : undefined;
+  if (holder !== undefined) throw foreignRoute(address, holder);
   throw refusal(`route ${formatCidr(destination)} to interface "${link.name}" of the host`, reply);
 }
 
-function findExactRoute(host: RouteSocket, address: Address): Route | undefined {
+/** Where packets for the address go: `refusedBy` is the type of a route for it or for a range around it. */
+function lookUp(
+  host: RouteSocket,
+  address: Address,
+): HostRoute | { readonly refusedBy: number } | { readonly other: true } {
   const reply = host.ask(lookUpRoute(address));
   const [body] = reply.bodies;
   if (reply.errno === 0 && body !== undefined) {
     const route = decodeRoute(body);
-    return route.destination.prefixBits === bitsOf(address.family) ? route : undefined;
+    const isExact = route.destination.prefixBits === bitsOf(address.family);
+    if (!isExact || BETWEEN_NODES.has(route.protocol)) return { other: true };
+    return { route, deviceName: route.deviceIndex === undefined ? undefined : nameOf(host, route.deviceIndex) };
   }
-  if (reply.errno === ENETUNREACH) return undefined;
-  if (REFUSED_LOOKUPS.has(reply.errno)) return findRefusingRoute(host, address);
+  if (reply.errno === ENETUNREACH) return { other: true };
+  const refusedBy = REFUSED_LOOKUPS.get(reply.errno);
+  if (refusedBy !== undefined) return { refusedBy };
   throw refusal(`look up the route of the host to ${formatAddress(address)}`, reply);
 }
 
-function findRefusingRoute(host: RouteSocket, address: Address): Route | undefined {
-  for (const type of REFUSING_TYPES) {
+function findRefusingRoute(host: RouteSocket, address: Address, types: readonly number[]): HostRoute | undefined {
+  for (const type of types) {
     const routes = host.list('list the routes of the host', listRoutes(address.family, { type })).map(decodeRoute);
-    const exact = routes.find(({ destination }) => sameCidr(destination, hostCidr(address)));
-    if (exact !== undefined) return exact;
+    const exact = routes.find(
+      ({ destination, protocol }) => sameCidr(destination, hostCidr(address)) && !BETWEEN_NODES.has(protocol),
+    );
+    if (exact !== undefined) return { route: exact, deviceName: undefined };
   }
   return undefined;
 }

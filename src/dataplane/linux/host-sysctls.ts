@@ -1,5 +1,5 @@
 import type { Family } from '../../net/address.ts';
-import { type Sysctl, optionalSysctl, readSysctl, sysctl, sysctlName } from './sysctl.ts';
+import { type Sysctl, isDifferent, optionalSysctl, readSysctl, sysctl, sysctlName } from './sysctl.ts';
 
 /**
  * What the host side of a link needs. The host answers for the pod's gateway (proxy ARP, at once) and forwards what
@@ -33,9 +33,5 @@ export function hostSysctls(link: string, families: ReadonlySet<Family>): readon
 
 /** Those of `wanted` that read differently, as `name=value`. */
 export function differingSysctls(wanted: readonly Sysctl[]): readonly string[] {
-  return wanted.flatMap(({ path, value, isOptional }) => {
-    const found = readSysctl(path);
-    if (found === value || (found === undefined && isOptional)) return [];
-    return [`${sysctlName(path)}=${found ?? 'missing'}`];
-  });
+  return wanted.filter(isDifferent).map(({ path }) => `${sysctlName(path)}=${readSysctl(path) ?? 'missing'}`);
 }

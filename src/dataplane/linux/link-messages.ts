@@ -14,20 +14,21 @@ import {
   u32Of,
 } from './netlink.ts';
 
-const RTM_NEWLINK = 16;
-const RTM_DELLINK = 17;
+export const RTM_NEWLINK = 16;
+export const RTM_DELLINK = 17;
 const RTM_GETLINK = 18;
 const RTM_SETLINK = 19;
 const RTM_GETNSID = 90;
-const IFINFO_BYTES = 16;
+export const IFINFO_BYTES = 16;
 const IFF_UP = 0x1;
+const IFF_LOOPBACK = 0x8;
 
-const IFLA_ADDRESS = 1;
-const IFLA_IFNAME = 3;
-const IFLA_MTU = 4;
+export const IFLA_ADDRESS = 1;
+export const IFLA_IFNAME = 3;
+export const IFLA_MTU = 4;
 const IFLA_LINK = 5;
 const IFLA_OPERSTATE = 16;
-const IFLA_LINKINFO = 18;
+export const IFLA_LINKINFO = 18;
 const IFLA_IFALIAS = 20;
 const IFLA_GROUP = 27;
 const IFLA_NET_NS_FD = 28;
@@ -36,8 +37,8 @@ const IFLA_NUM_TX_QUEUES = 31;
 const IFLA_NUM_RX_QUEUES = 32;
 const IFLA_LINK_NETNSID = 37;
 const IF_OPER_UP = 6;
-const IFLA_INFO_KIND = 1;
-const IFLA_INFO_DATA = 2;
+export const IFLA_INFO_KIND = 1;
+export const IFLA_INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
 const RTEXT_FILTER_SKIP_STATS = 8;
 const NETNSA_NSID = 1;
@@ -54,6 +55,7 @@ export interface Link {
   readonly mac: Mac;
   readonly mtu: number;
   readonly isUp: boolean;
+  readonly isLoopback: boolean;
   /** Whether the kernel has noticed that both ends are up, from when on packets pass. */
   readonly carries: boolean;
   readonly alias: string;
@@ -102,6 +104,16 @@ export function createVethPair(pair: VethPair): Message {
 
 export function setLinkAlias(index: number, alias: string): Message {
   const body = Buffer.concat([ifInfo({ index }), attribute(IFLA_IFALIAS, Buffer.from(alias))]);
+  return { type: RTM_SETLINK, flags: NLM_F_ACK, body };
+}
+
+export function setLinkMtu(index: number, mtu: number): Message {
+  const body = Buffer.concat([ifInfo({ index }), u32Attribute(IFLA_MTU, mtu)]);
+  return { type: RTM_SETLINK, flags: NLM_F_ACK, body };
+}
+
+export function setLinkMac(index: number, mac: Mac): Message {
+  const body = Buffer.concat([ifInfo({ index }), attribute(IFLA_ADDRESS, macBytes(mac))]);
   return { type: RTM_SETLINK, flags: NLM_F_ACK, body };
 }
 
@@ -159,6 +171,7 @@ export function decodeLink(body: Buffer): Link {
     mac: macFromBytes(attributes.get(IFLA_ADDRESS) ?? Buffer.alloc(0)),
     mtu: u32Of(attributes.get(IFLA_MTU)) ?? 0,
     isUp: (body.readUInt32LE(8) & IFF_UP) !== 0,
+    isLoopback: (body.readUInt32LE(8) & IFF_LOOPBACK) !== 0,
     carries: attributes.get(IFLA_OPERSTATE)?.readUInt8(0) === IF_OPER_UP,
     alias: text(IFLA_IFALIAS),
     txQueues: u32Of(attributes.get(IFLA_NUM_TX_QUEUES)) ?? 1,
@@ -168,7 +181,7 @@ export function decodeLink(body: Buffer): Link {
   };
 }
 
-function ifInfo({ index = 0, isUp = false }: { readonly index?: number; readonly isUp?: boolean }): Buffer {
+export function ifInfo({ index = 0, isUp = false }: { readonly index?: number; readonly isUp?: boolean }): Buffer {
   const bytes = Buffer.alloc(IFINFO_BYTES);
   bytes.writeInt32LE(index, 4);
   if (isUp) {

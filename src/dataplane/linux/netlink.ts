@@ -48,28 +48,60 @@ export function encodeMessage({ type, flags, body }: Message, sequence: number):
   return Buffer.concat([header, body]);
 }
 
+/** A message of the kernel that answers nobody. */
+export interface Note {
+  readonly type: number;
+  readonly body: Buffer;
+}
+
+/** The messages in bytes that nobody asked for; a cut-off tail is ignored. */
+export function decodeNotes(bytes: Buffer): readonly Note[] {
+  return [...messagesIn(bytes)];
+}
+
 /** Reads what the kernel sent for the request of that sequence number; anything else in it is passed over. */
 export function decodeReply(bytes: Buffer, sequence: number): Reply {
+  return replyOf([...messagesIn(bytes)].filter((message) => message.sequence === sequence));
+}
+
+/** The same for `count` requests, numbered from `first`. */
+export function decodeReplies(bytes: Buffer, first: number, count: number): readonly Reply[] {
+  const bySequence = Map.groupBy(messagesIn(bytes), ({ sequence }) => sequence);
+  return Array.from({ length: count }, (_, index) => replyOf(bySequence.get(first + index) ?? []));
+}
+
+interface ReceivedMessage extends Note {
+  readonly flags: number;
+  readonly sequence: number;
+}
+
+function* messagesIn(bytes: Buffer): Generator<ReceivedMessage> {
+  for (let at = 0; at + HEADER_BYTES <= bytes.length;) {
+    const length = bytes.readUInt32LE(at);
+    if (length < HEADER_BYTES || at + length > bytes.length) break;
+    yield {
+      type: bytes.readUInt16LE(at + 4),
+      flags: bytes.readUInt16LE(at + 6),
+      sequence: bytes.readUInt32LE(at + 8),
+      body: bytes.subarray(at + HEADER_BYTES, at + length),
+    };
+    at += align(length);
+  }
+}
+
+function replyOf(messages: readonly ReceivedMessage[]): Reply {
   const bodies: Buffer[] = [];
   let errno = 0;
   let explanation: string | undefined;
   let isInterrupted = false;
-  for (let at = 0; at + HEADER_BYTES <= bytes.length;) {
-    const length = bytes.readUInt32LE(at);
-    if (length < HEADER_BYTES || at + length > bytes.length) break;
-    const type = bytes.readUInt16LE(at + 4);
-    const flags = bytes.readUInt16LE(at + 6);
-    const body = bytes.subarray(at + HEADER_BYTES, at + length);
-    if (bytes.readUInt32LE(at + 8) === sequence) {
-      isInterrupted ||= type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0;
-      if (type === NLMSG_ERROR || type === NLMSG_DONE) {
-        errno = body.length >= 4 ? Math.abs(body.readInt32LE(0)) : 0;
-        explanation = type === NLMSG_ERROR ? explanationIn(body, flags) : undefined;
-      } else {
-        bodies.push(body);
-      }
+  for (const { type, flags, body } of messages) {
+    isInterrupted ||= type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0;
+    if (type === NLMSG_ERROR || type === NLMSG_DONE) {
+      errno = body.length >= 4 ? Math.abs(body.readInt32LE(0)) : 0;
+      explanation = type === NLMSG_ERROR ? explanationIn(body, flags) : undefined;
+    } else {
+      bodies.push(body);
     }
-    at += align(length);
   }
   return { bodies, errno, explanation, isInterrupted };
 }

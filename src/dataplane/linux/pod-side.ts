@@ -2,8 +2,9 @@ import { type Address, type Family, formatAddress, parseAddress } from '../../ne
 import { formatCidr, hostCidr } from '../../net/cidr.ts';
 import { HOST_MAC } from '../../net/mac.ts';
 import { GATEWAYS, type PodNetwork } from '../kernel.ts';
-import { addAddress, setPermanentNeighbour } from './address-messages.ts';
+import { addAddress } from './address-messages.ts';
 import { LOOPBACK_INDEX, setLinkUp } from './link-messages.ts';
+import { setPermanentNeighbour } from './neighbour-messages.ts';
 import { addRoute, type NewRoute } from './route-messages.ts';
 import type { RouteSocket } from './route-socket.ts';
 import { type Sysctl, readSysctl, sysctl, writeSysctl } from './sysctl.ts';

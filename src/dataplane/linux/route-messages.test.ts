@@ -33,7 +33,8 @@ describe('address messages', () => {
       fc.property(address, (given) => {
         fc.pre(given.family === 4 || given.value >> 118n !== 0x3fan);
         const read = decodeAddress(addAddress(3, given).body);
-        expect(read).toEqual({ address: given, prefixBits: given.family === 4 ? 32 : 128, isGlobal: true });
+        const prefixBits = given.family === 4 ? 32 : 128;
+        expect(read).toEqual({ address: given, prefixBits, isGlobal: true, isLasting: true, deviceIndex: 3 });
       }),
     );
   });

@@ -1,5 +1,6 @@
 import { type Address, type Family, addressBytes, addressFromBytes, bitsOf } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
+import { ROUTE_METRIC, ROUTE_PROTOCOL } from '../host-network.ts';
 import { AF_OF } from './address-messages.ts';
 import {
   type Message,
@@ -7,23 +8,28 @@ import {
   NLM_F_CREATE,
   NLM_F_DUMP,
   NLM_F_EXCL,
+  NLM_F_REPLACE,
   attribute,
   decodeAttributes,
   u32Attribute,
   u32Of,
 } from './netlink.ts';
 
-const RTM_NEWROUTE = 24;
-const RTM_DELROUTE = 25;
+export const RTM_NEWROUTE = 24;
+export const RTM_DELROUTE = 25;
 const RTM_GETROUTE = 26;
 const RTA_DST = 1;
 const RTA_OIF = 4;
 const RTA_GATEWAY = 5;
 const RTA_PRIORITY = 6;
+const RTA_PREFSRC = 7;
 const RTA_TABLE = 15;
 const RTMSG_BYTES = 12;
-const RT_TABLE_MAIN = 254;
+export const RT_TABLE_MAIN = 254;
 const RTPROT_BOOT = 3;
+/** What the routing daemon BIRD puts on its routes. */
+export const RTPROT_BIRD = 12;
+const RTNH_F_ONLINK = 0x4;
 const RT_SCOPE_UNIVERSE = 0;
 const RT_SCOPE_LINK = 253;
 const RT_SCOPE_NOWHERE = 255;
@@ -44,6 +50,7 @@ const ROUTE_TYPES: Readonly<Record<number, string>> = {
 /** The route types that answer a lookup with an error instead of with themselves. */
 export const REFUSING_TYPES: readonly number[] = [6, 7, 8, 9];
 const RTN_UNICAST = 1;
+const RTN_BLACKHOLE = 6;
 
 /** One route as the kernel shows it. */
 export interface Route {
@@ -54,6 +61,11 @@ export interface Route {
   readonly gateway: Address | undefined;
   readonly table: number;
   readonly priority: number | undefined;
+  /** Who made it. */
+  readonly protocol: number;
+  readonly isOnLink: boolean;
+  /** The host's address that packets leave with, where the kernel says so. */
+  readonly source: Address | undefined;
 }
 
 export interface NewRoute {
@@ -78,6 +90,44 @@ export function addRoute({ destination, deviceIndex, gateway, priority }: NewRou
   return { type: RTM_NEWROUTE, flags, body: Buffer.concat([header, ...attributes]) };
 }
 
+/** A hop with the index of its device. */
+export type IndexedHop =
+  | { readonly kind: 'blackhole' }
+  | {
+      readonly kind: 'gateway';
+      readonly gateway: Address;
+      readonly deviceIndex: number;
+      readonly isOnLink: boolean;
+    };
+
+/** Adds the agent's route for the destination or replaces it; of another metric there may be one besides. */
+export function putAgentRoute(destination: Cidr, hop: IndexedHop): Message {
+  const isGateway = hop.kind === 'gateway';
+  const header = routeHeader({
+    destination,
+    table: RT_TABLE_MAIN,
+    scope: RT_SCOPE_UNIVERSE,
+    type: isGateway ? RTN_UNICAST : RTN_BLACKHOLE,
+    protocol: ROUTE_PROTOCOL,
+  });
+  if (isGateway && hop.isOnLink) header.writeUInt32LE(RTNH_F_ONLINK, 8);
+  const attributes = [
+    attribute(RTA_DST, addressBytes(destination.base)),
+    u32Attribute(RTA_PRIORITY, ROUTE_METRIC),
+    ...(isGateway ? [u32Attribute(RTA_OIF, hop.deviceIndex), attribute(RTA_GATEWAY, addressBytes(hop.gateway))] : []),
+  ];
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+  return { type: RTM_NEWROUTE, flags, body: Buffer.concat([header, ...attributes]) };
+}
+
+/** Deletes the agent's route for the destination, wherever it leads. */
+export function deleteAgentRoute(destination: Cidr): Message {
+  const scope = RT_SCOPE_NOWHERE;
+  const header = routeHeader({ destination, table: RT_TABLE_MAIN, scope, type: 0, protocol: ROUTE_PROTOCOL });
+  const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(destination.base))]);
+  return { type: RTM_DELROUTE, flags: NLM_F_ACK, body };
+}
+
 /** Deletes exactly the route that was read. */
 export function deleteRoute(route: Route): Message {
   const attributes = [
@@ -94,20 +144,30 @@ export function deleteRoute(route: Route): Message {
 
 /** Asks which entry of the routing tables decides about the address. */
 export function lookUpRoute(address: Address): Message {
+  return getRoute(address, RTM_F_FIB_MATCH);
+}
+
+/** Asks how a packet of the host to the address would leave. */
+export function lookUpHop(address: Address): Message {
+  return getRoute(address, 0);
+}
+
+function getRoute(address: Address, flags: number): Message {
   const destination = { base: address, prefixBits: bitsOf(address.family) };
   const header = routeHeader({ destination, table: 0, scope: 0, type: 0, protocol: 0 });
-  header.writeUInt32LE(RTM_F_FIB_MATCH, 8);
+  header.writeUInt32LE(flags, 8);
   const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(address))]);
   return { type: RTM_GETROUTE, flags: NLM_F_ACK, body };
 }
 
-/** Lists the routes of one kind: all of a device, or all of a type. */
+/** Lists the routes of one kind: all of a device, of a type, or of whoever made them. */
 export function listRoutes(
   family: Family,
-  only: { readonly deviceIndex: number } | { readonly type: number },
+  only: { readonly deviceIndex: number } | { readonly type: number } | { readonly protocol: number },
 ): Message {
   const header = Buffer.alloc(RTMSG_BYTES);
   header.writeUInt8(AF_OF[family], 0);
+  if ('protocol' in only) header.writeUInt8(only.protocol, 5);
   if ('type' in only) header.writeUInt8(only.type, 7);
   const filter = 'deviceIndex' in only ? [u32Attribute(RTA_OIF, only.deviceIndex)] : [];
   return { type: RTM_GETROUTE, flags: NLM_F_DUMP, body: Buffer.concat([header, ...filter]) };
@@ -118,6 +178,7 @@ export function decodeRoute(body: Buffer): Route {
   const attributes = decodeAttributes(body.subarray(RTMSG_BYTES));
   const destination = attributes.get(RTA_DST);
   const gateway = attributes.get(RTA_GATEWAY);
+  const source = attributes.get(RTA_PREFSRC);
   const type = body.readUInt8(7);
   return {
     destination: {
@@ -129,6 +190,9 @@ export function decodeRoute(body: Buffer): Route {
     gateway: gateway === undefined ? undefined : addressFromBytes(gateway),
     table: u32Of(attributes.get(RTA_TABLE)) ?? body.readUInt8(4),
     priority: u32Of(attributes.get(RTA_PRIORITY)),
+    protocol: body.readUInt8(5),
+    isOnLink: (body.readUInt32LE(8) & RTNH_F_ONLINK) !== 0,
+    source: source === undefined ? undefined : addressFromBytes(source),
   };
 }
 

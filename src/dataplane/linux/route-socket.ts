@@ -1,7 +1,7 @@
 import { getSystemErrorName } from 'node:util';
-import { NetplugError } from '../../base/errors.ts';
+import { NetplugError, invariant } from '../../base/errors.ts';
 import type { Addon } from './addon.ts';
-import { type Message, type Reply, decodeReply, encodeMessage } from './netlink.ts';
+import { type Message, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
 
 const ENODEV = 19;
 const LIST_ATTEMPTS = 5;
@@ -38,14 +38,24 @@ export class RouteSocket implements Disposable {
   /** Every entry of a table; asks again when it changed while it was read. */
   list(what: string, message: Message): readonly Buffer[] {
     for (let attempt = 1; ; attempt += 1) {
-      const reply = this.ask(message);
-      if (reply.errno !== 0) {
-        // The device that was asked about is gone, and everything on it.
-        if (reply.errno === ENODEV) return [];
-        throw refusal(what, reply);
-      }
-      if (!reply.isInterrupted || attempt === LIST_ATTEMPTS) return reply.bodies;
+      const bodies = listed(what, this.ask(message), attempt);
+      if (bodies !== undefined) return bodies;
     }
+  }
+
+  /** The same, off the main thread: for tables of thousands of entries. */
+  async listOnWorker(what: string, message: Message): Promise<readonly Buffer[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      const [reply] = await this.askOnWorker([message]);
+      const bodies = listed(what, reply, attempt);
+      if (bodies !== undefined) return bodies;
+    }
+  }
+
+  /** Has the message carried out off the main thread. @throws kernel/failed: `what` completes "Cannot …". */
+  async requestOnWorker(what: string, message: Message): Promise<void> {
+    const [reply] = await this.askOnWorker([message]);
+    if (reply.errno !== 0) throw refusal(what, reply);
   }
 
   /** Like `ask` for each message in turn, in one go and off the main thread: for what waits in the kernel. */
@@ -78,9 +88,18 @@ export class RouteSocket implements Disposable {
     answer: Buffer | number,
   ): readonly [Reply, ...Reply[]] {
     if (typeof answer === 'number') throw kernelFailure('talk to the kernel over netlink', -answer);
-    const rest = Array.from({ length: count - 1 }, (_, index) => decodeReply(answer, first + 1 + index));
-    return [decodeReply(answer, first), ...rest];
+    const [reply, ...rest] = decodeReplies(answer, first, count);
+    invariant(reply !== undefined, 'a request has no reply');
+    return [reply, ...rest];
   }
+}
+
+/** The entries of a table, or undefined when they are to be asked for again. */
+function listed(what: string, reply: Reply, attempt: number): readonly Buffer[] | undefined {
+  // The device that was asked about is gone, and everything on it.
+  if (reply.errno === ENODEV) return [];
+  if (reply.errno !== 0) throw refusal(what, reply);
+  return reply.isInterrupted && attempt < LIST_ATTEMPTS ? undefined : reply.bodies;
 }
 
 /** The refusal of one request as an error; `what` completes "Cannot …". */
@@ -90,9 +109,14 @@ export function refusal(what: string, reply: Pick<Reply, 'errno' | 'explanation'
 
 export function kernelFailure(what: string, errno: number, explanation?: string): NetplugError {
   const name = getSystemErrorName(-errno);
-  const more = explanation === undefined || explanation === '' ? '' : ` (${explanation})`;
-  return new NetplugError('kernel/failed', `Cannot ${what}: the kernel says ${name}${more}`, {
+  return new NetplugError('kernel/failed', `Cannot ${what}: ${verdictOf({ errno, explanation })}`, {
     facts: { errno: name },
     ...(name === 'EPERM' ? { hint: 'Run as root, with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN' } : {}),
   });
+}
+
+/** What the kernel said, for people. */
+export function verdictOf({ errno, explanation }: Pick<Reply, 'errno' | 'explanation'>): string {
+  const more = explanation === undefined || explanation === '' ? '' : ` (${explanation})`;
+  return `the kernel says ${getSystemErrorName(-errno)}${more}`;
 }

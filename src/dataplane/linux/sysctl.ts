@@ -29,6 +29,12 @@ export function readSysctl(path: string): string | undefined {
   }
 }
 
+/** Whether it reads differently in the namespace the thread is in; an optional one that is missing does not. */
+export function isDifferent({ path, value, isOptional }: Sysctl): boolean {
+  const found = readSysctl(path);
+  return found !== value && !(found === undefined && isOptional);
+}
+
 /** Writes in the namespace the thread is in. @throws kernel/failed, `where` says which namespace. */
 export function writeSysctl({ path, value, isOptional }: Sysctl, where: string): void {
   try {

@@ -5,11 +5,13 @@
  *   endpoints/<node>/<namespace>/<name>           a workload endpoint, as JSON
  *   ipam/blocks/<owner>/<family>/<cidr>           a block, as JSON: the truth about its addresses
  *   ipam/claims/<family>/<cidr>                   the owner: a block exists once in the cluster, and this says where
- *   ipam/borrowed/<node>/<family>/<cidr>          the owner, while <node> holds an address of a block it does not own
+ *   ipam/borrowed/<node>/<family>/<cidr>          which addresses <node> holds of a block it does not own, as JSON:
+ *                                                 `{"owner":"<owner>","ordinals":[0,7]}`
  *
- * `<owner>` is `-` for a block without one, and the owner's value is then empty. Claims and borrowed keys are written in
- * the transaction that writes the block, so they never say anything else than the block. `<cidr>` is the base address in
- * hexadecimal, `-`, and the prefix length: the order of keys is the order of CIDRs.
+ * `<owner>` is `-` for a block without one; a claim is then empty, and a borrowed key names no owner. Claims and borrowed
+ * keys are written in the transaction that writes the block, so they never say anything else than the block; as they are
+ * neighbours, one watch of both is told what one transaction did at once. `<cidr>` is the base address in hexadecimal,
+ * `-`, and the prefix length: the order of keys is the order of CIDRs.
  */
 import { invariant } from '../../base/errors.ts';
 import type { ResourceKind } from '../../model/kinds.ts';
@@ -99,6 +101,20 @@ export class Keys {
     return below(`${this.#prefix}/ipam/borrowed/${segment(node)}/`);
   }
 
+  /** Every claim and borrowed key, and nothing else: where each block is routed to. */
+  routing(): KeyRange {
+    const { to } = below(`${this.#prefix}/ipam/claims/`);
+    return { from: `${this.#prefix}/ipam/borrowed/`, to };
+  }
+
+  /** The node that a borrowed key is about; undefined for any other key. */
+  borrowerIn(key: string): NodeName | undefined {
+    const folder = `${this.#prefix}/ipam/borrowed/`;
+    if (!key.startsWith(folder)) return undefined;
+    // Only netplug writes these keys, and only with node names.
+    return decodeSegment(key.slice(folder.length).split('/')[0] ?? '') as NodeName | undefined;
+  }
+
   #resources(kind: ResourceKind): string {
     return `${this.#prefix}/resources/${PLURALS[kind]}/`;
   }
@@ -119,8 +135,12 @@ export function cidrOfKey(key: string): Cidr | undefined {
 
 /** The resource name, or the last part of any other key. */
 export function lastSegmentOf(key: string): string | undefined {
+  return decodeSegment(key.slice(key.lastIndexOf('/') + 1));
+}
+
+function decodeSegment(text: string): string | undefined {
   try {
-    return decodeURIComponent(key.slice(key.lastIndexOf('/') + 1));
+    return decodeURIComponent(text);
   } catch (cause) {
     // Somebody else wrote a key with a `%` that encodes nothing.
     if (cause instanceof URIError) return undefined;

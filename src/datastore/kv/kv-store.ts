@@ -8,7 +8,18 @@ import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
-import type { Change, Claim, NodeChange, NodeView, Outcome, Store, Stored } from '../store.ts';
+import { publishNode } from '../publish-node.ts';
+import type {
+  Change,
+  Claim,
+  ClusterChange,
+  NodeChange,
+  NodeFacts,
+  NodeView,
+  Outcome,
+  Store,
+  Stored,
+} from '../store.ts';
 import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
@@ -18,6 +29,7 @@ import { readNodeView } from './read-node.ts';
 import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
 import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
+import { watchCluster } from './watch-cluster.ts';
 import { watchNode } from './watch-node.ts';
 
 export interface KvStoreOptions {
@@ -66,6 +78,10 @@ class KvStore implements Store {
 
   async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
     yield* untilEnded(watchNode(this.#reach(signal), node), signal);
+  }
+
+  async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
+    yield* untilEnded(watchCluster(this.#reach(signal), this.#pageSize), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
@@ -144,6 +160,14 @@ class KvStore implements Store {
     signal: AbortSignal,
   ): Promise<void> {
     return this.#resources.delete(which, signal);
+  }
+
+  async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
+    return publishNode(this, { node, facts }, signal);
+  }
+
+  async reportNetwork(): Promise<void> {
+    await Promise.resolve();
   }
 
   async ping(signal: AbortSignal): Promise<void> {

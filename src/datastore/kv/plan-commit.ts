@@ -4,6 +4,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import { sameCidr } from '../../net/cidr.ts';
 import { borrowerChange } from '../borrowers.ts';
+import { encodeBorrowed } from './borrowed-records.ts';
 import { storedEndpoint } from '../stored-resource.ts';
 import type { Change } from '../store.ts';
 import type { TxnRequest } from './gen/etcd_pb.js';
@@ -86,7 +87,9 @@ function borrowedOps(keys: Keys, before: IpBlock | undefined, after: IpBlock | u
   if (block === undefined) return [];
   const { noted, forgotten } = borrowerChange(before, after);
   return [
-    ...noted.map((node) => put(keys.borrowed(node, block.cidr), after?.node ?? '')),
+    ...[...noted].map(([node, ordinals]) =>
+      put(keys.borrowed(node, block.cidr), encodeBorrowed({ owner: after?.node, ordinals })),
+    ),
     ...forgotten.map((node) => remove(keys.borrowed(node, block.cidr))),
   ];
 }

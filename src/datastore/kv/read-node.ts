@@ -1,14 +1,14 @@
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
-import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
 import { compareCidrs } from '../../net/cidr.ts';
 import { compareText } from '../order.ts';
-import type { NodeSettings, NodeView } from '../store.ts';
+import type { NodeSettings, NodeView, SettingKind } from '../store.ts';
+import { decodeBorrowed } from './borrowed-records.ts';
 import type { KeyValue } from './gen/etcd_pb.js';
 import { cidrOfKey } from './keys.ts';
 import { again, fetchBlocks, type Reach } from './read-blocks.ts';
-import { blockReader, endpointReader, ownerIn, resourceReader, sortOut } from './records.ts';
+import { blockReader, endpointReader, resourceReader, sortOut } from './records.ts';
 import { get, getRange, type Op, rangeOf, rangesIn, textOf, txn } from './requests.ts';
 
 /** One request; a second one for the blocks the node borrows from, when there are any, at the same moment. */
@@ -35,7 +35,7 @@ async function readNodeViewOnce(reach: Reach, node: NodeName, endpoint: Endpoint
 }
 
 /** The records that make the settings of a node. */
-export type SettingRecords = Readonly<Record<ResourceKind, readonly KeyValue[]>>;
+export type SettingRecords = Readonly<Record<SettingKind, readonly KeyValue[]>>;
 
 /** Everything about a node as it was at one revision. */
 export interface NodeRecords extends SettingRecords {
@@ -66,7 +66,8 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
   const revision = answer.header?.revision ?? 0n;
   const blocks = lent.flatMap((kv) => {
     const cidr = cidrOfKey(textOf(kv.key));
-    return cidr === undefined ? [] : [keys.block(cidr, ownerIn(kv))];
+    const record = decodeBorrowed(textOf(kv.value));
+    return cidr === undefined || record === undefined ? [] : [keys.block(cidr, record.owner)];
   });
   const borrowed = await fetchBlocks(reach, { blocks, revision });
   return {

@@ -87,11 +87,10 @@ export function resourceReader<K extends ResourceKind>(
 export function readClaim(kv: KeyValue): Claim | Unreadable {
   const key = textOf(kv.key);
   const cidr = cidrOfKey(key);
-  return cidr === undefined ? new Unreadable(key, 'its key names no CIDR') : { cidr, node: ownerIn(kv) };
+  return cidr === undefined ? new Unreadable(key, 'its key names no CIDR') : { cidr, node: claimOwner(kv) };
 }
 
-/** The owner a claim or a borrowed key names. */
-export function ownerIn(kv: KeyValue): NodeName | undefined {
+function claimOwner(kv: KeyValue): NodeName | undefined {
   const owner = textOf(kv.value);
   // Only netplug writes these keys, and only with node names.
   return owner === '' ? undefined : (owner as NodeName);

@@ -1,8 +1,7 @@
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
-import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { NodeFeed } from '../node-feed.ts';
-import type { NodeChange } from '../store.ts';
+import type { NodeChange, SettingKind } from '../store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { type BlockTopic, FollowedBlocks } from './followed-blocks.ts';
 import type { Event, KeyValue } from './gen/etcd_pb.js';
@@ -15,7 +14,7 @@ import { getRange, rangeOf, textOf } from './requests.ts';
 type Topic =
   | { readonly about: 'blocks'; readonly where: BlockTopic }
   | { readonly about: 'endpoints' }
-  | { readonly about: 'settings'; readonly kind: ResourceKind };
+  | { readonly about: 'settings'; readonly kind: SettingKind };
 
 /** One reading and one stream; a borrowed block or a moved one costs one more reading when it happens. */
 export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<NodeChange> {
@@ -66,7 +65,7 @@ function endpointChanges(feed: NodeFeed, keys: Keys, event: Event): NodeChange[]
 
 /** The records of settings, as few as people write. */
 class FollowedSettings {
-  readonly #records: Record<ResourceKind, Map<string, KeyValue>>;
+  readonly #records: Record<SettingKind, Map<string, KeyValue>>;
 
   constructor({ IPPool, IPReservation, IPAMConfiguration, Node }: SettingRecords) {
     const byKey = (kvs: readonly KeyValue[]): Map<string, KeyValue> => new Map(kvs.map((kv) => [textOf(kv.key), kv]));
@@ -78,7 +77,7 @@ class FollowedSettings {
     };
   }
 
-  apply(kind: ResourceKind, event: Event): void {
+  apply(kind: SettingKind, event: Event): void {
     const { kv } = event;
     if (kv === undefined) return;
     if (isPut(event)) this.#records[kind].set(textOf(kv.key), kv);

@@ -1,7 +1,7 @@
 import { never } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind } from '../../model/kinds.ts';
-import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type EndpointId, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { storedEndpoint } from '../stored-resource.ts';
 import type { Change, Outcome, Stored } from '../store.ts';
@@ -27,13 +27,18 @@ export type RecordName =
   | { readonly kind: ResourceKind; readonly name: string };
 
 export const blockId = (cidr: Cidr): string => formatCidr(cidr);
-export const endpointKey = ({ node, namespace, name }: EndpointId): string => JSON.stringify([node, namespace, name]);
 /** What `endpointKey` was made of. */
 export const endpointIdIn = (key: string): EndpointId => {
   const [node, namespace, name] = JSON.parse(key) as [string, string, string];
   return { node, namespace, name };
 };
 export const resourceKey = (kind: ResourceKind, name: string): string => JSON.stringify([kind, name]);
+
+/** What `resourceKey` was made of. */
+export const resourceNameIn = (key: string): { readonly kind: ResourceKind; readonly name: string } => {
+  const [kind, name] = JSON.parse(key) as [ResourceKind, string];
+  return { kind, name };
+};
 
 /** How many past states a stale reader can be shown. */
 const HISTORY = 16;

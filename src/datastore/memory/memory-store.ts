@@ -9,11 +9,24 @@ import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
+import { publishNode } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
-import type { Change, Claim, NodeChange, NodeView, Outcome, Store, Stored } from '../store.ts';
+import type {
+  Change,
+  Claim,
+  ClusterChange,
+  NodeChange,
+  NodeFacts,
+  NodeView,
+  Outcome,
+  Store,
+  Stored,
+} from '../store.ts';
+import { followStates } from './follow-states.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOn, problemWith, resourcesIn, viewOf } from './read-state.ts';
+import { watchCluster } from './watch-cluster.ts';
 import { watchState } from './watch-state.ts';
 
 /** The method that is being called. */
@@ -61,8 +74,11 @@ class MemoryStore implements Store {
   }
 
   async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
-    const look = async (state: MemoryState): Promise<MemoryState> => this.#act('watchNode', { signal }, () => state);
-    yield* untilEnded(watchState(this.#database, { node, look }, signal), signal);
+    yield* untilEnded(watchState(this.#states('watchNode', signal), node), signal);
+  }
+
+  async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
+    yield* untilEnded(watchCluster(this.#states('watchCluster', signal)), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
@@ -159,12 +175,24 @@ class MemoryStore implements Store {
     });
   }
 
+  async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
+    return publishNode(this, { node, facts }, signal);
+  }
+
+  async reportNetwork(): Promise<void> {
+    await Promise.resolve();
+  }
+
   async ping(signal: AbortSignal): Promise<void> {
     return this.#read('ping', signal, () => undefined);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.resolve();
+  }
+
+  #states(operation: Operation, signal: AbortSignal): ReturnType<typeof followStates> {
+    return followStates(this.#database, async (state) => this.#act(operation, { signal }, () => state), signal);
   }
 
   #put(resource: AnyResource): AnyResource {

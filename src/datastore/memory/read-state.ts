@@ -3,12 +3,12 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { DEFAULT_IPAM_CONFIGURATION } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareText } from '../order.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../store.ts';
-import { endpointIdIn, endpointKey, type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
+import { endpointIdIn, type MemoryRecord, type MemoryState, resourceNameIn, UNREADABLE } from './memory-database.ts';
 
 export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId | undefined): NodeView {
   const settings = settingsIn(state, node);
@@ -51,7 +51,7 @@ export function resourcesIn<K extends ResourceKind>(
   const resources: ResourceOf<K>[] = [];
   const problems: string[] = [];
   for (const [key, { value, version }] of state.resources) {
-    const [ofKind, named] = JSON.parse(key) as [string, string]; // made by resourceKey
+    const { kind: ofKind, name: named } = resourceNameIn(key);
     if (ofKind !== kind || (name !== undefined && named !== name)) continue;
     if (value === UNREADABLE) problems.push(problemWith(`${kind} "${named}"`));
     else if (isOfKind(value, kind)) resources.push(withResourceVersion(value, version));

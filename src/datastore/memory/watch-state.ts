@@ -1,34 +1,19 @@
-import { Channel } from '../../base/channel.ts';
 import type { NodeName } from '../../model/names.ts';
 import { type Found, NodeFeed } from '../node-feed.ts';
 import type { NodeChange } from '../store.ts';
-import { type MemoryDatabase, type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
+import { type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
 import { endpointsOn, problemWith, settingsIn } from './read-state.ts';
 
-/** What changes for the node with each new state. `look` lets it see one, or throws when the thread is lost. */
+/** What changes for the node with each new state. */
 export async function* watchState(
-  database: MemoryDatabase,
-  { node, look }: { readonly node: NodeName; readonly look: (state: MemoryState) => Promise<MemoryState> },
-  signal: AbortSignal,
+  states: AsyncIterable<{ readonly before: MemoryState | undefined; readonly state: MemoryState }>,
+  node: NodeName,
 ): AsyncGenerator<NodeChange> {
-  const states = new Channel<MemoryState>();
-  const end = (): void => states.close();
-  signal.addEventListener('abort', end, { once: true });
-  states.push(database.state());
-  const stop = database.listen((state) => states.push(state));
-  try {
-    const feed = new NodeFeed(node);
-    let before: MemoryState | undefined;
-    for await (const next of states) {
-      const state = await look(next);
-      const changes = feedState(feed, node, { before, state });
-      if (before === undefined) yield feed.all();
-      else yield* changes;
-      before = state;
-    }
-  } finally {
-    stop();
-    signal.removeEventListener('abort', end);
+  const feed = new NodeFeed(node);
+  for await (const { before, state } of states) {
+    const changes = feedState(feed, node, { before, state });
+    if (before === undefined) yield feed.all();
+    else yield* changes;
   }
 }
 

@@ -41,7 +41,7 @@ export interface BlockVersion {
 /** The object of a block: labels are an index that is written with it, the spec is the truth. */
 export function blockObject(block: IpBlock, version?: BlockVersion): BlockObject {
   const { node } = block;
-  const holders = [...borrowersOf(block), ...(node === undefined ? [] : [node])];
+  const holders = [...borrowersOf(block).keys(), ...(node === undefined ? [] : [node])];
   const value = node === undefined ? undefined : nodeLabelValue(node);
   return {
     apiVersion: API_VERSION,

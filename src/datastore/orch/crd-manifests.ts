@@ -35,7 +35,7 @@ const BLOCK_COLUMNS: readonly PrinterColumn[] = [
 
 /** The definitions of every custom resource of netplug, made from the declarations that netplug reads them by. */
 export function crdManifests(): readonly Manifest[] {
-  const kinds = ['IPAMConfiguration', 'IPPool', 'IPReservation'] as const;
+  const kinds = ['BGPConfiguration', 'BGPPeer', 'IPAMConfiguration', 'IPPool', 'IPReservation'] as const;
   return [
     crd({ kind: 'IPBlock', plural: 'ipblocks', shortNames: ['ipb'], schema: blockSchema(), columns: BLOCK_COLUMNS }),
     ...kinds.map((kind) => {

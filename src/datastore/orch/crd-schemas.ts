@@ -1,5 +1,7 @@
 import { type ConversionConfig, type JsonSchema, toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
+import { BGP_CONFIGURATION_FIELDS } from '../../model/bgp-configuration.ts';
+import { BGP_PEER_FIELDS } from '../../model/bgp-peer.ts';
 import { IP_POOL_FIELDS } from '../../model/ip-pool.ts';
 import { IP_RESERVATION_FIELDS } from '../../model/ip-reservation.ts';
 import { IPAM_CONFIGURATION_FIELDS, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
@@ -11,6 +13,8 @@ export type StructuralSchema = Readonly<Record<string, unknown>>;
 export type CustomKind = Exclude<ResourceKind, 'Node'>;
 
 const FIELDS: Readonly<Record<CustomKind, v.ObjectEntries>> = {
+  BGPConfiguration: BGP_CONFIGURATION_FIELDS,
+  BGPPeer: BGP_PEER_FIELDS,
   IPPool: IP_POOL_FIELDS,
   IPReservation: IP_RESERVATION_FIELDS,
   IPAMConfiguration: IPAM_CONFIGURATION_FIELDS,
@@ -20,6 +24,17 @@ const FIELDS: Readonly<Record<CustomKind, v.ObjectEntries>> = {
 const RULES: Readonly<
   Partial<Record<CustomKind, { spec?: StructuralSchema; properties?: Record<string, StructuralSchema> }>>
 > = {
+  BGPPeer: {
+    spec: {
+      allOf: [
+        { not: { required: ['node', 'nodeSelector'] } },
+        { not: { required: ['peerIP', 'peerSelector'] } },
+        { not: { allOf: [{ not: { required: ['peerIP'] } }, { not: { required: ['peerSelector'] } }] } },
+        { not: { required: ['peerIP'], not: { required: ['asNumber'] } } },
+        { not: { required: ['peerSelector', 'asNumber'] } },
+      ],
+    },
+  },
   IPPool: {
     spec: {
       not: {

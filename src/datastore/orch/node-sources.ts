@@ -1,9 +1,9 @@
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
-import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { ResourceOf } from '../../model/kinds.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
 import { PODS } from '../../orch-api/paths.ts';
 import type { NodeFeed } from '../node-feed.ts';
-import type { NodeChange } from '../store.ts';
+import type { NodeChange, SettingKind } from '../store.ts';
 import { BLOCKS, readBlock } from './block-objects.ts';
 import type { Source } from './followed-objects.ts';
 import { holderLabel } from './names.ts';
@@ -45,14 +45,14 @@ function podSource(feed: NodeFeed): Source {
 }
 
 function settingSources(feed: NodeFeed): Source[] {
-  const kept: { readonly [K in ResourceKind]: Map<string, ResourceOf<K> | Unreadable> } = {
+  const kept: { readonly [K in SettingKind]: Map<string, ResourceOf<K> | Unreadable> } = {
     IPPool: new Map(),
     IPReservation: new Map(),
     IPAMConfiguration: new Map(),
     Node: new Map(),
   };
   const settle = (): NodeChange[] => feed.settings(settingsOf(valuesOf(kept)));
-  const source = <K extends ResourceKind>(
+  const source = <K extends SettingKind>(
     kind: K,
     into: Map<string, ResourceOf<K> | Unreadable>,
     only?: string,
@@ -79,7 +79,7 @@ function settingSources(feed: NodeFeed): Source[] {
 }
 
 function valuesOf(kept: {
-  readonly [K in ResourceKind]: ReadonlyMap<string, SettingResources[K][number]>;
+  readonly [K in SettingKind]: ReadonlyMap<string, SettingResources[K][number]>;
 }): SettingResources {
   return {
     IPPool: [...kept.IPPool.values()],

@@ -1,5 +1,5 @@
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
-import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import type { ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import {
   type EndpointId,
@@ -12,7 +12,7 @@ import type { OrchApi } from '../../orch-api/orch-api.ts';
 import { isObjectName, PODS } from '../../orch-api/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareText } from '../order.ts';
-import type { NodeSettings, NodeView, Stored } from '../store.ts';
+import type { NodeSettings, NodeView, SettingKind, Stored } from '../store.ts';
 import { BLOCKS, readBlock } from './block-objects.ts';
 import { holderLabel } from './names.ts';
 import { readEndpoints } from './pod-endpoints.ts';
@@ -29,8 +29,8 @@ export async function readNodeView(
   { node, endpoint }: { readonly node: NodeName; readonly endpoint: EndpointId | undefined },
   signal: AbortSignal,
 ): Promise<NodeView> {
-  const list = async (kind: ResourceKind): Promise<readonly ApiObject[]> => api.list(collectionOf(kind), {}, signal);
-  const find = async (kind: ResourceKind, name: string): Promise<readonly ApiObject[]> =>
+  const list = async (kind: SettingKind): Promise<readonly ApiObject[]> => api.list(collectionOf(kind), {}, signal);
+  const find = async (kind: SettingKind, name: string): Promise<readonly ApiObject[]> =>
     isObjectName(name) ? found(await api.get(collectionOf(kind), name, signal)) : [];
   const [pools, reservations, configs, nodes, blocks, pods] = await Promise.all([
     list('IPPool'),
@@ -62,7 +62,7 @@ export async function readNodeView(
 }
 
 /** The resources that make the settings of a node, each as far as it could be read. */
-export type SettingResources = { readonly [K in ResourceKind]: readonly (ResourceOf<K> | Unreadable)[] };
+export type SettingResources = { readonly [K in SettingKind]: readonly (ResourceOf<K> | Unreadable)[] };
 
 export function settingsOf(resources: SettingResources): NodeSettings {
   const read = {

@@ -1,0 +1,18 @@
+// Registers what the other files offer: one addon for all, so that one file is loaded, once.
+#include "addon.h"
+
+NAPI_MODULE_INIT() {
+  const napi_property_descriptor functions[] = {
+    {"setns", NULL, js_setns, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"openRouteSocket", NULL, js_open_route_socket, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"close", NULL, js_close, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"tryLock", NULL, js_try_lock, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"exchange", NULL, js_exchange, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"exchangeOnWorker", NULL, js_exchange_on_worker, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"openMonitor", NULL, js_open_monitor, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"txChecksum", NULL, js_tx_checksum, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"setTxChecksum", NULL, js_set_tx_checksum, NULL, NULL, NULL, napi_enumerable, NULL},
+  };
+  napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
+  return exports;
+}

@@ -1,0 +1,155 @@
+// Hears what changes in the kernel's network without asking. Node can wait for no netlink socket, so a thread of its own
+// does, and hands what it read to the event loop; what has piled up by then goes together. The monitor does not keep the
+// process alive. It ends when the descriptor that openMonitor answers is closed.
+// Failures are told as negative errno: at once, or later to the callback; ENOBUFS says that the kernel dropped messages.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "addon.h"
+
+// A datagram of the kernel is far smaller than the room that is kept for it.
+enum { NOTE_BYTES = 64 * 1024, DATAGRAM_BYTES = 16 * 1024, WAITING_NOTES = 16, SOCKET_BYTES = 4 * 1024 * 1024 };
+
+struct monitor {
+  int socket;
+  int end;
+  napi_threadsafe_function tell;
+};
+
+struct note {
+  int error;
+  size_t length;
+  uint8_t bytes[NOTE_BYTES];
+};
+
+// On the event loop.
+static void tell_note(napi_env env, napi_value callback, void *context, void *data) {
+  (void)context;
+  struct note *note = data;
+  if (env != NULL) {
+    napi_value argument, receiver;
+    if (note->error != 0) napi_create_int32(env, -note->error, &argument);
+    else if (napi_create_buffer_copy(env, note->length, note->bytes, NULL, &argument) != napi_ok)
+      napi_create_int32(env, -ENOMEM, &argument);
+    napi_get_undefined(env, &receiver);
+    napi_call_function(env, receiver, callback, 1, &argument, NULL);
+  }
+  free(note);
+}
+
+// Everything that is there, as far as there is room.
+static void read_note(int socket, struct note *note) {
+  while (note->length + DATAGRAM_BYTES <= NOTE_BYTES) {
+    ssize_t got = recv(socket, note->bytes + note->length, DATAGRAM_BYTES, MSG_DONTWAIT | MSG_TRUNC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (got < 0 || got > DATAGRAM_BYTES) {
+      note->error = got < 0 ? errno : ENOBUFS;
+      return;
+    }
+    // Messages start at multiples of four.
+    note->length += NLMSG_ALIGN((size_t)got);
+  }
+}
+
+static void *watch(void *data) {
+  struct monitor *monitor = data;
+  for (;;) {
+    struct pollfd waiting[] = {{monitor->socket, POLLIN, 0}, {monitor->end, POLLIN, 0}};
+    if (poll(waiting, 2, -1) < 0 && errno == EINTR) continue;
+    if (waiting[1].revents != 0) break;
+    struct note *note = calloc(1, sizeof *note);
+    if (note == NULL) abort();
+    read_note(monitor->socket, note);
+    int is_over = note->error != 0 && note->error != ENOBUFS;
+    if (note->error == 0 && note->length == 0) {
+      free(note);
+      continue;
+    }
+    // Waits when many are waiting: from then on the kernel keeps what comes, and says so when it cannot.
+    if (napi_call_threadsafe_function(monitor->tell, note, napi_tsfn_blocking) != napi_ok) {
+      free(note);
+      break;
+    }
+    if (is_over) break;
+  }
+  napi_release_threadsafe_function(monitor->tell, napi_tsfn_release);
+  close(monitor->socket);
+  close(monitor->end);
+  free(monitor);
+  return NULL;
+}
+
+static int open_socket(uint32_t groups) {
+  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+  if (fd < 0) return -errno;
+  int bytes = SOCKET_BYTES;
+  struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
+  // Refused without the right to exceed the system's limit, which then stays.
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
+  if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
+  int error = errno;
+  close(fd);
+  return -error;
+}
+
+static int start_thread(struct monitor *monitor) {
+  pthread_t thread;
+  sigset_t all, before;
+  // Signals are the event loop's.
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&thread, NULL, watch, monitor);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error == 0) pthread_detach(thread);
+  return -error;
+}
+
+// (groups, callback): the socket belongs to the network namespace the calling thread is in.
+napi_value js_open_monitor(napi_env env, napi_callback_info info) {
+  napi_value arguments[2], name, result = NULL;
+  size_t count = 2;
+  uint32_t groups;
+  int ends[2];
+  struct monitor *monitor = calloc(1, sizeof *monitor);
+  if (monitor == NULL) abort();
+  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  napi_create_string_utf8(env, "netplug monitor", NAPI_AUTO_LENGTH, &name);
+  if (napi_get_value_uint32(env, arguments[0], &groups) != napi_ok ||
+      napi_create_threadsafe_function(env, arguments[1], NULL, name, WAITING_NOTES, 1, NULL, NULL, NULL, tell_note,
+                                      &monitor->tell) != napi_ok) {
+    free(monitor);
+    napi_throw_type_error(env, NULL, "wrong arguments");
+    return NULL;
+  }
+  napi_unref_threadsafe_function(env, monitor->tell);
+  int error = 0;
+  monitor->socket = open_socket(groups);
+  if (monitor->socket < 0) error = monitor->socket;
+  else if (pipe2(ends, O_CLOEXEC) != 0) error = -errno;
+  else {
+    monitor->end = ends[0];
+    error = start_thread(monitor);
+    if (error != 0) {
+      close(ends[0]);
+      close(ends[1]);
+    }
+  }
+  if (error != 0) {
+    if (monitor->socket >= 0) close(monitor->socket);
+    napi_release_threadsafe_function(monitor->tell, napi_tsfn_abort);
+    free(monitor);
+  }
+  napi_create_int32(env, error != 0 ? error : ends[1], &result);
+  return result;
+}

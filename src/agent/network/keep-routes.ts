@@ -1,0 +1,91 @@
+import { NetplugError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../dataplane/host-network.ts';
+import type { DesiredNetwork } from '../../routing/desired-network.ts';
+import { isForeignHand, planRepairs, tablesOf } from '../../routing/plan-repairs.ts';
+import { TUNNELS } from '../../routing/tunnels.ts';
+
+/** How many changes were asked of the kernel, and how often everything was compared. */
+export interface RouteCounts {
+  readonly changes: number;
+  readonly comparisons: number;
+}
+
+/**
+ * Makes the kernel's routes and tunnel peers the desired ones: change by change, and by comparing everything at the
+ * start, after a refusal and when somebody else had a hand in them.
+ */
+export class RouteKeeper {
+  readonly #host: HostNetwork;
+  readonly #log: Log;
+  readonly #desired: DesiredNetwork;
+  #pending: HostChange[] = [];
+  #isCompared = false;
+  #changes = 0;
+  #comparisons = 0;
+
+  constructor({ host, log }: { readonly host: HostNetwork; readonly log: Log }, desired: DesiredNetwork) {
+    this.#host = host;
+    this.#log = log;
+    this.#desired = desired;
+  }
+
+  get counts(): RouteCounts {
+    return { changes: this.#changes, comparisons: this.#comparisons };
+  }
+
+  add(changes: readonly HostChange[]): void {
+    if (this.#isCompared) this.#pending.push(...changes);
+  }
+
+  /** Compares everything next time. */
+  doubt(): void {
+    this.#isCompared = false;
+  }
+
+  /** Says whether the event calls for comparing everything. */
+  notice(event: HostEvent): boolean {
+    const isForeign = isForeignHand(event, this.#desired);
+    if (isForeign) this.doubt();
+    return isForeign;
+  }
+
+  /** @throws kernel/failed when the kernel refuses some of the changes; the others are made */
+  async work(signal: AbortSignal): Promise<void> {
+    const changes = this.#isCompared ? this.#pending : await this.#compare();
+    this.#pending = [];
+    if (changes.length === 0) return;
+    const refused = await this.#host.change(changes, signal);
+    this.#changes += changes.length;
+    this.#log.debug('routes changed', { changes: changes.length, refused: refused.length });
+    const [first] = refused;
+    if (first === undefined) return;
+    this.doubt();
+    throw refusal(first, refused.length);
+  }
+
+  /** What changes meanwhile is pending and comes later. */
+  async #compare(): Promise<readonly HostChange[]> {
+    this.#comparisons += 1;
+    this.#isCompared = true;
+    this.#pending = [];
+    try {
+      const devices = [TUNNELS.vxlan4.device, TUNNELS.vxlan6.device];
+      const peers = await Promise.all(devices.map(async (device) => this.#host.listPeers(device)));
+      const routes = await this.#host.listRoutes();
+      const changes = planRepairs(this.#desired, tablesOf(routes, peers.flat()));
+      this.#pending = [];
+      return changes;
+    } catch (cause) {
+      this.doubt();
+      throw cause;
+    }
+  }
+}
+
+function refusal({ change, reason }: Refused, count: number): NetplugError {
+  const more = count === 1 ? '' : ` (and ${String(count - 1)} more)`;
+  return new NetplugError('kernel/failed', `Cannot ${change.kind.replace('-', ' a ')}: ${reason}${more}`, {
+    facts: { refused: count },
+  });
+}

@@ -1,0 +1,113 @@
+import { createHash } from 'node:crypto';
+import { reasonOf } from '../../base/errors.ts';
+import type { HostNetwork, Tunnel } from '../../dataplane/host-network.ts';
+import type { IpamPorts } from '../../ipam/assign.ts';
+import { keepTunnelAddress } from '../../ipam/tunnel-address.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { Address, Family } from '../../net/address.ts';
+import { type Mac, macFromHash } from '../../net/mac.ts';
+import type { ClusterState } from '../../routing/cluster-state.ts';
+import type { OwnAddress } from '../../routing/plan-hops.ts';
+import { modesOf, type RoutedPool } from '../../routing/pool-modes.ts';
+import { ENCAPSULATION_BYTES } from '../../routing/tunnel-mtu.ts';
+import { type TunnelKind, TUNNEL_KINDS, tunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../routing/tunnels.ts';
+
+export interface TunnelPorts extends IpamPorts {
+  readonly host: Pick<HostNetwork, 'putTunnel' | 'removeTunnel'>;
+}
+
+/** A tunnel device of this node that is there. */
+export interface OwnTunnel {
+  readonly kind: TunnelKind;
+  readonly mac: Mac;
+  /** Undefined while no pool can give one. */
+  readonly address: Address | undefined;
+}
+
+export interface TunnelQuestion {
+  readonly node: NodeName;
+  readonly state: ClusterState;
+  readonly addresses: ReadonlyMap<Family, OwnAddress>;
+  /** Gives a tunnel its address where no address manager does. */
+  readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
+}
+
+/** Makes the tunnel devices that the pools ask for, and removes the others. @throws kernel/*, store/*, ipam/* */
+export async function keepTunnels(
+  ports: TunnelPorts,
+  question: TunnelQuestion,
+  signal: AbortSignal,
+): Promise<readonly OwnTunnel[]> {
+  const { state, addresses } = question;
+  const tunnels: OwnTunnel[] = [];
+  for (const kind of TUNNEL_KINDS) {
+    const own = addresses.get(TUNNELS[kind].family);
+    if (own !== undefined && isWanted(kind, state))
+      tunnels.push(await keepTunnel(ports, { ...question, kind, own }, signal));
+    else {
+      await ports.host.removeTunnel(TUNNELS[kind].device);
+      await addressOf(ports, { ...question, kind }, signal);
+    }
+  }
+  return tunnels;
+}
+
+function isWanted(kind: TunnelKind, { pools }: ClusterState): boolean {
+  return pools.some((pool) => usesTunnel(pool, kind));
+}
+
+function usesTunnel(pool: RoutedPool, kind: TunnelKind): boolean {
+  return modesOf(pool).some((mode) => mode.kind !== 'bgp' && tunnelKind(mode.kind, pool.cidr.base.family) === kind);
+}
+
+interface TunnelTask extends TunnelQuestion {
+  readonly kind: TunnelKind;
+}
+
+async function keepTunnel(
+  ports: TunnelPorts,
+  task: TunnelTask & { readonly own: OwnAddress },
+  signal: AbortSignal,
+): Promise<OwnTunnel> {
+  const { kind, own, node } = task;
+  const { device, family } = TUNNELS[kind];
+  const address = await addressOf(ports, task, signal).catch((cause: unknown) => {
+    // The other nodes reach this one without it too; only what this node sends itself is masqueraded then.
+    ports.log.warning('no address for a tunnel', { device, reason: reasonOf(cause) });
+    return undefined;
+  });
+  const mac = macFromHash(createHash('sha256').update(`${device} ${node}`).digest());
+  const tunnel: Tunnel = {
+    name: device,
+    mtu: own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation],
+    addresses: address === undefined ? [] : [address],
+    encapsulation:
+      kind === 'ipip4'
+        ? { kind: 'ipip', local: own.address }
+        : { kind: 'vxlan', mac, vni: VXLAN_VNI, port: VXLAN_PORT, local: own.address, uplink: own.device },
+  };
+  const outcome = await ports.host.putTunnel(tunnel);
+  if (outcome !== 'unchanged') ports.log.info('tunnel device set', { device, outcome, mtu: tunnel.mtu, family });
+  return { kind, mac, address };
+}
+
+/** Gives the address back when no pool asks for the tunnel any more. */
+async function addressOf(
+  ports: TunnelPorts,
+  { kind, node, state, fixedAddress }: TunnelTask,
+  signal: AbortSignal,
+): Promise<Address | undefined> {
+  if (fixedAddress !== undefined) return fixedAddress(kind);
+  const { device, family } = TUNNELS[kind];
+  return keepTunnelAddress(
+    ports,
+    {
+      node,
+      device,
+      family,
+      isWanted: ({ metadata }) =>
+        state.pools.some((pool) => pool.pool.metadata.name === metadata.name && usesTunnel(pool, kind)),
+    },
+    { signal, cleanupSignal: signal },
+  );
+}

@@ -1,0 +1,97 @@
+import type { Clock } from '../../base/clock.ts';
+import { reasonOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+
+/** Pokes that come together are answered together. */
+const SETTLE_MS = 20;
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 10_000;
+
+export interface KeeperOptions {
+  /** What is kept, as in "Cannot keep the <name>". */
+  readonly name: string;
+  readonly work: (signal: AbortSignal) => Promise<void>;
+  /** How often the work is done although nothing was heard; never unless given. */
+  readonly everyMs?: number;
+  /** Told after each try. */
+  readonly onTried?: () => void;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * One thing that is kept as it shall be: the work is done when somebody pokes it, again after it failed, and now and then.
+ * It begins with the first poke.
+ */
+export class Keeper {
+  readonly #options: KeeperOptions;
+  #isPoked = false;
+  #hasWorked = false;
+  #problem: string | undefined;
+  #wake: (() => void) | undefined;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+  }
+
+  get name(): string {
+    return this.#options.name;
+  }
+
+  /** Why it is not as it shall be; undefined when it is. */
+  get problem(): string | undefined {
+    return this.#problem ?? (this.#hasWorked ? undefined : 'nothing is known yet');
+  }
+
+  poke(): void {
+    this.#isPoked = true;
+    this.#wake?.();
+  }
+
+  /** Returns when the signal ends it. */
+  async run(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      await this.#poked(failures, signal);
+      if (signal.aborted) return;
+      this.#isPoked = false;
+      failures = (await this.#try(signal)) ? 0 : failures + 1;
+      this.#options.onTried?.();
+    }
+  }
+
+  async #try(signal: AbortSignal): Promise<boolean> {
+    const { name, work, log } = this.#options;
+    try {
+      await work(signal);
+      if (this.#problem !== undefined) log.info('trouble is over', { part: name });
+      this.#problem = undefined;
+      this.#hasWorked = true;
+      return true;
+    } catch (cause) {
+      if (signal.aborted) return false;
+      const reason = reasonOf(cause);
+      if (reason !== this.#problem) log.warning('trouble', { part: name, reason });
+      this.#problem = reason;
+      return false;
+    }
+  }
+
+  async #poked(failures: number, signal: AbortSignal): Promise<void> {
+    const { clock, everyMs } = this.#options;
+    if (failures > 0) {
+      const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1));
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
+      return;
+    }
+    if (!this.#isPoked) {
+      const over = new AbortController();
+      const either = AbortSignal.any([signal, over.signal]);
+      this.#wake = () => over.abort();
+      const waitMs = this.#hasWorked ? (everyMs ?? 2 ** 31 - 1) : 2 ** 31 - 1;
+      await clock.sleep(waitMs, either).catch(() => undefined);
+      this.#wake = undefined;
+    }
+    await clock.sleep(SETTLE_MS, signal).catch(() => undefined);
+  }
+}

@@ -1,0 +1,29 @@
+import { NetplugError } from '../../base/errors.ts';
+import { FAMILIES, type Family } from '../../net/address.ts';
+import type { OwnAddress } from '../../routing/plan-hops.ts';
+import { modesOf, type RoutedPool } from '../../routing/pool-modes.ts';
+import { podMtu } from '../../routing/tunnel-mtu.ts';
+import { tunnelKind, TUNNELS } from '../../routing/tunnels.ts';
+
+/**
+ * The MTU for pods, in bytes; undefined where no address of the node tells the uplink.
+ * @throws kernel/failed when too little is left of the uplink's
+ */
+export function offeredMtu(
+  addresses: ReadonlyMap<Family, OwnAddress>,
+  pools: readonly RoutedPool[],
+): number | undefined {
+  if (addresses.size === 0) return undefined;
+  const kinds = pools.flatMap((pool) =>
+    modesOf(pool).flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, pool.cidr.base.family))),
+  );
+  const offer = podMtu({
+    uplinkMtus: [...addresses.values()].map(({ mtu }) => mtu),
+    encapsulations: new Set(kinds.map((kind) => TUNNELS[kind].encapsulation)),
+    hasIpv6Pods: pools.some(({ cidr }) => cidr.base.family === FAMILIES[1]),
+  });
+  if (offer.kind === 'offered') return offer.mtu;
+  throw new NetplugError('kernel/failed', offer.problem, {
+    hint: 'Raise the MTU of the uplink, or use a pool without encapsulation',
+  });
+}

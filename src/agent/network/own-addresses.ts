@@ -1,0 +1,66 @@
+import { NetplugError } from '../../base/errors.ts';
+import type { HostNetwork } from '../../dataplane/host-network.ts';
+import type { NodeName } from '../../model/names.ts';
+import { FAMILIES, type Family, formatAddress, parseAddress, sameAddress } from '../../net/address.ts';
+import type { ClusterState } from '../../routing/cluster-state.ts';
+import { detectAddress } from '../../routing/detect-address.ts';
+import type { Detection } from '../../routing/detect-address-method.ts';
+import type { OwnAddress } from '../../routing/plan-hops.ts';
+
+export interface AddressQuestion {
+  readonly node: NodeName;
+  readonly detection: Readonly<Record<Family, Detection>>;
+}
+
+export interface OwnAddresses {
+  readonly addresses: ReadonlyMap<Family, OwnAddress>;
+  /** Why a family has none, a sentence each. */
+  readonly problems: readonly string[];
+}
+
+/** Finds the node's own addresses, one per family at most. */
+export async function findOwnAddresses(
+  host: Pick<HostNetwork, 'listInterfaces' | 'lookUp'>,
+  state: ClusterState,
+  { node, detection }: AddressQuestion,
+): Promise<OwnAddresses> {
+  const interfaces = await host.listInterfaces();
+  const internalIps = (state.findNode(node)?.spec.addresses ?? [])
+    .filter(({ type }) => type === 'InternalIP')
+    .map(({ address }) => parseAddress(address));
+  const pools = state.pools.map(({ cidr }) => cidr);
+  const addresses = new Map<Family, OwnAddress>();
+  const problems: string[] = [];
+  for (const family of FAMILIES) {
+    const wanted = detection[family];
+    const reach = wanted.kind === 'can-reach' ? await host.lookUp(wanted.target) : undefined;
+    const found = detectAddress(family, wanted, { interfaces, internalIps, pools, reach });
+    if (found.kind === 'found') {
+      const { address, prefixBits, interfaceName: device, mtu } = found;
+      addresses.set(family, { address, prefixBits, device, mtu });
+    }
+    // Nobody misses an address of a family that no pool has.
+    if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);
+  }
+  return { addresses, problems };
+}
+
+/** @throws agent/address-conflict when another node has one of the addresses */
+export function refuseConflict(node: NodeName, addresses: OwnAddresses['addresses'], state: ClusterState): void {
+  for (const [family, { address }] of addresses) {
+    const other = state.nodes.find(({ metadata }) => {
+      const theirs = state.endsOf(metadata.name as NodeName).addresses.get(family); // the name of a Node resource
+      return metadata.name !== node && theirs !== undefined && sameAddress(theirs, address);
+    });
+    if (other === undefined) continue;
+    const [text, theirs] = [formatAddress(address), other.metadata.name];
+    throw new NetplugError(
+      'agent/address-conflict',
+      `Cannot register node "${node}" with address ${text}: node "${theirs}" has it already`,
+      {
+        hint: `Give the nodes different addresses, choose another one with NETPLUG_IP${family === 6 ? '6' : ''}, or remove node "${theirs}" if it is gone for good`,
+        facts: { node, address: text, other: theirs },
+      },
+    );
+  }
+}

@@ -1,0 +1,40 @@
+import {
+  BGP_CONFIGURATION_NAME,
+  type BgpConfiguration,
+  type BgpConfigurationSpec,
+} from '../model/bgp-configuration.ts';
+import type { PasswordReference } from './session.ts';
+
+export type LogSeverity = NonNullable<BgpConfigurationSpec['logSeverityScreen']>;
+
+/** What holds for a node after every default. */
+export interface BgpSettings {
+  readonly isMeshEnabled: boolean;
+  /** Of nodes that have none of their own. */
+  readonly asNumber: number;
+  readonly listenPort: number;
+  readonly logSeverity: LogSeverity;
+  readonly meshPassword: PasswordReference | undefined;
+  readonly meshRestartTimeS: number;
+}
+
+export const DEFAULT_PORT = 179;
+export const DEFAULT_RESTART_TIME_S = 120;
+
+/** The node's own configuration counts for log and port, that of the cluster for everything. */
+export function bgpSettingsOf(nodeName: string, configurations: readonly BgpConfiguration[]): BgpSettings {
+  const cluster = clusterConfiguration(configurations);
+  const own = configurations.find(({ metadata }) => metadata.name === `node.${nodeName}`)?.spec;
+  return {
+    isMeshEnabled: cluster?.nodeToNodeMeshEnabled ?? true,
+    asNumber: cluster?.asNumber ?? 64_512,
+    listenPort: own?.listenPort ?? cluster?.listenPort ?? DEFAULT_PORT,
+    logSeverity: own?.logSeverityScreen ?? cluster?.logSeverityScreen ?? 'Info',
+    meshPassword: cluster?.nodeMeshPassword,
+    meshRestartTimeS: cluster?.nodeMeshMaxRestartTime ?? DEFAULT_RESTART_TIME_S,
+  };
+}
+
+export function clusterConfiguration(configurations: readonly BgpConfiguration[]): BgpConfigurationSpec | undefined {
+  return configurations.find(({ metadata }) => metadata.name === BGP_CONFIGURATION_NAME)?.spec;
+}

@@ -1,0 +1,134 @@
+import { mkdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { writeFileAtomically } from '../base/atomic-file.ts';
+import { type Clock, timeLimit } from '../base/clock.ts';
+import { errnoOf, NetplugError } from '../base/errors.ts';
+import { exec } from '../base/exec.ts';
+import { askBird, birdEnds, birdFailed, type Reply } from './control-socket.ts';
+import { readSessions, type SessionStatus } from './read-status.ts';
+
+export interface BirdPlaces {
+  /** Of this BIRD alone: configuration, socket, process id and log. */
+  readonly folder: string;
+  /** The program, and arguments before ours. */
+  readonly program: readonly [string, ...string[]];
+}
+
+export const BIRD_PLACES: BirdPlaces = { folder: '/run/netplug/bird', program: ['bird'] };
+
+export type Applied = 'unchanged' | 'reloaded' | 'started';
+
+const CONFIG_MODE = 0o600;
+const ANSWER_MS = 10_000;
+const REFUSED = 8000;
+/** Beginning of names of protocols that hold a session. */
+const SESSIONS = '"peer_*"';
+
+/**
+ * The one BIRD of a node. It runs by itself, outlives whoever started it and is found again by its control socket. The
+ * file `bird.conf` is what it has loaded; passwords are in there, so only its owner may read it.
+ */
+export class Bird {
+  readonly #clock: Clock;
+  readonly #program: readonly [string, ...string[]];
+  readonly #folder: string;
+  readonly #socket: string;
+  readonly #config: string;
+  readonly #pidFile: string;
+
+  constructor({ places, clock }: { readonly places: BirdPlaces; readonly clock: Clock }) {
+    this.#clock = clock;
+    this.#program = places.program;
+    this.#folder = places.folder;
+    this.#socket = join(places.folder, 'bird.ctl');
+    this.#config = join(places.folder, 'bird.conf');
+    this.#pidFile = join(places.folder, 'bird.pid');
+  }
+
+  /**
+   * Has BIRD run with the configuration, and does nothing when it does already. Sessions that are the same in the old
+   * and the new one stay up. Where it was killed, it starts as one that comes back: peers and kernel keep its routes.
+   * @throws bgp/bird-missing, bgp/bird-failed; a configuration that is refused leaves the one before in force
+   */
+  async apply(text: string, signal: AbortSignal): Promise<Applied> {
+    const isRunning = (await this.#ask('show status', signal)) !== undefined;
+    if (isRunning && (await readIfThere(this.#config)) === text) return 'unchanged';
+    await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+    const candidate = `${this.#config}.next`;
+    await writeFileAtomically(candidate, { text, mode: CONFIG_MODE });
+    const reply = isRunning ? await this.#ask(`configure "${candidate}"`, signal) : undefined;
+    if (reply === undefined) {
+      await rename(candidate, this.#config);
+      await this.#start(signal);
+      return 'started';
+    }
+    refuseRefusal(reply);
+    // Last, so that a crash before it makes the next call load the configuration again.
+    await rename(candidate, this.#config);
+    return 'reloaded';
+  }
+
+  /** The sessions, in the order of their names; undefined while BIRD does not run. */
+  async status(signal: AbortSignal): Promise<readonly SessionStatus[] | undefined> {
+    const reply = await this.#ask('show protocols all', signal);
+    return reply === undefined ? undefined : readSessions(reply);
+  }
+
+  /** Resolves when BIRD has ended, whatever ended it. */
+  async ended(signal: AbortSignal): Promise<void> {
+    await birdEnds(this.#socket, signal);
+  }
+
+  /** Ends sessions and BIRD for good, and takes its routes out of the kernel. */
+  async stop(signal: AbortSignal): Promise<void> {
+    await this.#ask(`disable ${SESSIONS}`, signal);
+    while (await this.#holdsRoutes(signal)) await this.#clock.sleep(20, signal);
+    await this.#ask('down', signal);
+    await this.ended(signal);
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  async #holdsRoutes(signal: AbortSignal): Promise<boolean> {
+    const reply = await this.#ask(`show protocols ${SESSIONS}`, signal);
+    return (reply ?? []).some(({ text }) => /^\S+\s+BGP\s+\S+\s+(?:up|start|stop|flush)\s/.test(text));
+  }
+
+  /** BIRD goes into the background by itself once it listens on its socket. */
+  async #start(signal: AbortSignal): Promise<void> {
+    // It removes the file with its process id when it ends in order.
+    const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
+    const [file, ...before] = this.#program;
+    const args = [...before, '-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
+    const { status, stdout, stderr } = await exec(file, args, { signal }).catch((cause: unknown) => {
+      throw errnoOf(cause) === 'ENOENT' ? birdMissing(file, cause) : cause;
+    });
+    if (status !== 0) throw birdFailed(`BIRD does not start: ${`${stderr}${stdout}`.trim()}`);
+  }
+
+  async #ask(command: string, signal: AbortSignal): Promise<Reply | undefined> {
+    using limit = timeLimit(ANSWER_MS, () => birdFailed(`BIRD gives no answer to "${command}"`));
+    return await askBird(this.#socket, command, AbortSignal.any([signal, limit.signal]));
+  }
+}
+
+/** @throws bgp/bird-failed for an answer that is a refusal */
+function refuseRefusal(reply: Reply): void {
+  const last = reply.at(-1);
+  if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses its configuration: ${last.text}`);
+}
+
+function birdMissing(file: string, cause: unknown): NetplugError {
+  return new NetplugError('bgp/bird-missing', `Cannot route by BGP: there is no program "${file}"`, {
+    hint: 'Install BIRD 2 (on Debian the package bird2)',
+    cause,
+  });
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT') return undefined;
+    throw cause;
+  }
+}

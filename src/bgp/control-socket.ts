@@ -1,0 +1,86 @@
+import { createConnection, type Socket } from 'node:net';
+import { errnoOf, NetplugError } from '../base/errors.ts';
+
+/** One line of what BIRD answers: a number that says what kind of line it is, and the text behind it. */
+export interface ReplyLine {
+  readonly code: number;
+  readonly text: string;
+}
+
+/** What BIRD answers to one command: at least one line; the last one's code is 8000 and more for a refusal. */
+export type Reply = readonly ReplyLine[];
+
+const REPLY_LIMIT_BYTES = 16 * 1024 * 1024;
+const NOBODY_THERE = ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
+
+/**
+ * Asks the BIRD that listens at the path; undefined when none does.
+ * @throws bgp/bird-failed for an answer without end, and the signal's reason
+ */
+export async function askBird(path: string, command: string, signal: AbortSignal): Promise<Reply | undefined> {
+  signal.throwIfAborted();
+  const socket = createConnection({ path, signal });
+  try {
+    return await converse(socket, command);
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (NOBODY_THERE.includes(errnoOf(cause) ?? '')) return undefined;
+    throw cause;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Resolves when the BIRD that listens at the path ends, at once when none does. */
+export async function birdEnds(path: string, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const socket = createConnection({ path, signal });
+  try {
+    // It greets, and then says nothing until it is asked.
+    for await (const _ of socket);
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (!NOBODY_THERE.includes(errnoOf(cause) ?? '')) throw cause;
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** Line by line: the greeting first, then the answer, whose last line has a space behind its number. */
+async function converse(socket: Socket, command: string): Promise<Reply | undefined> {
+  const lines: ReplyLine[] = [];
+  let isGreeted = false;
+  let rest = '';
+  let bytes = 0;
+  socket.setEncoding('utf8');
+  for await (const chunk of socket) {
+    const text = chunk as string; // with an encoding set, sockets yield strings
+    bytes += text.length;
+    if (bytes > REPLY_LIMIT_BYTES) throw birdFailed('its answer on the control socket has no end');
+    const whole = (rest + text).split('\n');
+    rest = whole.pop() ?? '';
+    for (const line of whole) {
+      if (!isGreeted) {
+        isGreeted = true;
+        socket.write(`${command}\n`);
+        continue;
+      }
+      lines.push(readLine(line, lines.at(-1)?.code ?? 0));
+      if (/^\d{4}( |$)/.test(line)) return lines;
+    }
+  }
+  return undefined;
+}
+
+/** `1002-text`, `0000 text`, or ` text`, which goes on with the code of the line before. */
+function readLine(line: string, codeBefore: number): ReplyLine {
+  const [, code, text] = /^(\d{4})[- ]?(.*)$/.exec(line) ?? [];
+  return code === undefined ? { code: codeBefore, text: line.slice(1) } : { code: Number(code), text: text ?? '' };
+}
+
+export function birdFailed(state: string, cause?: unknown): NetplugError {
+  return new NetplugError('bgp/bird-failed', `Cannot route by BGP: ${state}`, {
+    hint: 'See the log of BIRD beside its configuration',
+    cause,
+  });
+}

@@ -1,0 +1,71 @@
+import { type Address, tryParseAddress } from '../net/address.ts';
+import type { Reply } from './control-socket.ts';
+import { describedSession } from './render-session.ts';
+import type { SessionKind } from './session.ts';
+
+/** A session as BIRD has it. */
+export interface SessionStatus {
+  /** The name of its protocol, as planned. */
+  readonly name: string;
+  readonly kind: SessionKind;
+  readonly peerNode: string | undefined;
+  readonly peerAddress: Address;
+  readonly peerAs: number;
+  /** As RFC 4271 calls it: `Established`, `Active`, `Connect`, …; `Passive` for one that waits to be dialled. */
+  readonly state: string;
+  /** When it came into this state, in milliseconds since the epoch. */
+  readonly sinceMs: number;
+  /** What went wrong last; empty when nothing did. */
+  readonly info: string;
+  readonly routesImported: number;
+  readonly routesExported: number;
+}
+
+const ROW = /^(?<name>\S+)\s+BGP\s+\S+\s+\S+\s+(?<since>\S+)\s*(?<state>\S*)\s*(?<info>.*)$/;
+const ROW_CODE = 1002;
+const DETAIL_CODE = 1006;
+
+/** The sessions in an answer to `show protocols all`, in the order of the configuration. */
+export function readSessions(reply: Reply): SessionStatus[] {
+  const sessions: SessionStatus[] = [];
+  for (const [index, { code, text }] of reply.entries()) {
+    const row = code === ROW_CODE ? ROW.exec(text)?.groups : undefined;
+    if (row === undefined) continue;
+    const rest = reply.slice(index + 1);
+    const end = rest.findIndex((line) => line.code !== DETAIL_CODE);
+    const session = readSession(
+      row,
+      rest.slice(0, end === -1 ? undefined : end).map((line) => line.text),
+    );
+    if (session !== undefined) sessions.push(session);
+  }
+  return sessions;
+}
+
+function readSession(row: Readonly<Record<string, string>>, details: readonly string[]): SessionStatus | undefined {
+  const described = describedSession(detailOf(details, 'Description') ?? '');
+  const peerAddress = tryParseAddress(detailOf(details, 'Neighbor address') ?? '');
+  // A protocol that somebody else put there.
+  if (described === undefined || peerAddress === undefined) return undefined;
+  const routes = /^(\d+) imported, (?:\d+ filtered, )?(\d+) exported/.exec(detailOf(details, 'Routes') ?? '');
+  return {
+    name: row['name'] ?? '',
+    ...described,
+    peerAddress,
+    peerAs: Number(detailOf(details, 'Neighbor AS')),
+    state: row['state'] ?? '',
+    sinceMs: Date.parse(row['since'] ?? ''),
+    info: (row['info'] ?? '').trim(),
+    routesImported: Number(routes?.[1] ?? 0),
+    routesExported: Number(routes?.[2] ?? 0),
+  };
+}
+
+function detailOf(details: readonly string[], name: string): string | undefined {
+  const start = `${name}:`;
+  return details
+    .map((line) => line.trim())
+    .find((line) => line.startsWith(start))
+    ?.slice(start.length)
+    .trim();
+}

@@ -1,0 +1,111 @@
+import { invariant } from '../base/errors.ts';
+import type { Problem } from '../base/problem.ts';
+import { type Address, type Family, FAMILIES, formatAddress } from '../net/address.ts';
+import { type Cidr, compareCidrs, formatCidr } from '../net/cidr.ts';
+import type { LogSeverity } from './bgp-settings.ts';
+import type { Announcement } from './plan-announcements.ts';
+import { quoteText } from './quote-text.ts';
+import { renderFilters } from './render-filters.ts';
+import { renderSession } from './render-session.ts';
+import type { Community, ReadySession } from './session.ts';
+
+export interface BirdInput {
+  /** From `routerIdOf`. */
+  readonly routerId: Address;
+  readonly sessions: readonly ReadySession[];
+  readonly announcements: readonly Announcement[];
+  /** Routes inside these may come from other nodes, and be passed on. */
+  readonly pools: readonly Cidr[];
+  readonly log: { readonly severity: LogSeverity; readonly file: string };
+  /** What the names of pods' links start with: their addresses say nothing about the way to a peer. */
+  readonly podLinkPrefix: string;
+}
+
+export interface BirdConfig {
+  readonly text: string;
+  /** Why sessions are left out. */
+  readonly problems: readonly Problem[];
+}
+
+/** Of every route that BIRD writes: routes of others to the same place go before. */
+export const KERNEL_METRIC = 8192;
+
+/** BIRD starts the log anew at this size, and keeps the one before. */
+const LOG_LIMIT_BYTES = 1_048_576;
+/** How long a BIRD that comes back leaves the routes of the one before alone while it waits for its peers. */
+const RECOVERY_S = 60;
+
+const LOGGED: Readonly<Record<LogSeverity, string>> = {
+  Debug: 'all',
+  Info: '{ info, remote, warning, error, auth, fatal, bug }',
+  Warning: '{ warning, error, auth, fatal, bug }',
+  Error: '{ error, fatal, bug }',
+};
+
+/**
+ * The configuration of one BIRD for both families; the same input gives the same text. Static routes stand for what the
+ * node announces, and stay inside BIRD: the kernel's own ones are the agent's.
+ */
+export function renderBird({ routerId, sessions, announcements, pools, log, podLinkPrefix }: BirdInput): BirdConfig {
+  const rendered = sessions.map(renderSession);
+  const text = [
+    `log ${quoted(log.file)} ${String(LOG_LIMIT_BYTES)} ${quoted(`${log.file}.1`)} ${LOGGED[log.severity]};`,
+    `debug protocols ${log.severity === 'Debug' ? 'all' : 'off'};`,
+    'timeformat protocol "%FT%T.%3f%z";',
+    `router id ${formatAddress(routerId)};`,
+    `graceful restart wait ${String(RECOVERY_S)};`,
+    '',
+    'protocol device { scan time 10; }',
+    `protocol direct { ipv4; ipv6; interface -${quoted(`${podLinkPrefix}*`)}, "*"; }`,
+    '',
+    ...FAMILIES.flatMap((family) => [
+      ...renderFilters(family, pools.filter(isOf(family)).sort(compareCidrs)),
+      renderStatic(family, announcements),
+      renderKernel(family),
+      '',
+    ]),
+    ...rendered.flatMap((session) => ('text' in session ? [session.text] : [])),
+  ].join('\n');
+  return { text, problems: rendered.flatMap((session) => ('problem' in session ? [session.problem] : [])) };
+}
+
+function renderStatic(family: Family, announcements: readonly Announcement[]): string {
+  const routes = announcements
+    .filter(({ cidr }) => isOf(family)(cidr))
+    .toSorted((a, b) => compareCidrs(a.cidr, b.cidr))
+    .map(({ cidr, communities }) => `  route ${formatCidr(cidr)} blackhole${renderCommunities(communities)};`);
+  return [`protocol static announced${String(family)} {`, `  ipv${String(family)};`, ...routes, '}'].join('\n');
+}
+
+function renderCommunities(communities: readonly Community[]): string {
+  if (communities.length === 0) return '';
+  const added = communities.map((community) => {
+    const list = community.length === 2 ? 'bgp_community' : 'bgp_large_community';
+    return `${list}.add((${community.join(', ')}));`;
+  });
+  return ` { ${added.join(' ')} }`;
+}
+
+/** Learns the host's routes, by which the next hops of peers behind a router are found. */
+function renderKernel(family: Family): string {
+  return `protocol kernel kernel${String(family)} {
+  persist;
+  graceful restart;
+  learn;
+  scan time 20;
+  metric ${String(KERNEL_METRIC)};
+  merge paths;
+  ipv${String(family)} { import filter of_host${String(family)}; export filter to_kernel${String(family)}; };
+}`;
+}
+
+function isOf(family: Family): (cidr: Cidr) => boolean {
+  return ({ base }) => base.family === family;
+}
+
+/** For texts of our own, which never need what cannot be said. */
+function quoted(text: string): string {
+  const whole = quoteText(text);
+  invariant(whole !== undefined, `${JSON.stringify(text)} cannot be written into the configuration of BIRD`);
+  return whole;
+}

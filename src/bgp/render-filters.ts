@@ -1,0 +1,28 @@
+import type { Family } from '../net/address.ts';
+import { type Cidr, formatCidr } from '../net/cidr.ts';
+
+/** No route is good for these, whoever sends it. */
+const NOWHERE: Readonly<Record<Family, string>> = {
+  4: '127.0.0.0/8+, 169.254.0.0/16+, 224.0.0.0/4+',
+  6: '::1/128, fe80::/10+, ff00::/8+',
+};
+
+/**
+ * What may come from whom and go to whom, by family. No filter names the own routes: static ones are preferred to all
+ * others, so that what peers say about them neither reaches the kernel nor other peers, and a block more changes no
+ * filter, upon which every peer would have to send everything again.
+ */
+export function renderFilters(family: Family, pools: readonly Cidr[]): string[] {
+  const f = String(family);
+  const ranges = pools.map((cidr) => `${formatCidr(cidr)}+`).join(', ');
+  const inPools = ranges === '' ? 'false' : `net ~ [ ${ranges} ]`;
+  return [
+    `function in_pools${f}() { return ${inPools}; }`,
+    `filter from_node${f} { if in_pools${f}() then accept; reject; }`,
+    `filter from_outside${f} { if net ~ [ ${NOWHERE[family]} ] then reject; accept; }`,
+    `filter own${f} { if source = RTS_STATIC then accept; reject; }`,
+    `filter own_and_learned${f} { if source = RTS_STATIC || source = RTS_BGP && in_pools${f}() then accept; reject; }`,
+    `filter of_host${f} { if in_pools${f}() then reject; accept; }`,
+    `filter to_kernel${f} { if source = RTS_BGP then accept; reject; }`,
+  ];
+}

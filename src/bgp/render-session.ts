@@ -1,0 +1,78 @@
+import { at, type Problem } from '../base/problem.ts';
+import { formatAddress } from '../net/address.ts';
+import { quoteText } from './quote-text.ts';
+import type { ReadySession, SessionKind } from './session.ts';
+
+/** The kernel takes no longer one (TCP_MD5SIG_MAXKEYLEN). */
+const LONGEST_PASSWORD_BYTES = 80;
+
+/** The protocol of a session, or why there is none: a session that needs a password is never set up without. */
+export function renderSession(session: ReadySession): { readonly text: string } | { readonly problem: Problem } {
+  const password = session.password === undefined ? '' : passwordText(session.password);
+  if (password === undefined) return { problem: passwordProblem(session) };
+  const source = session.sourceAddress === undefined ? '' : ` ${formatAddress(session.sourceAddress)}`;
+  const { reflectorClusterId } = session;
+  const lines = [
+    `description ${quoteText(describeSession(session)) ?? `"${session.kind}"`};`,
+    `local${source} port ${String(session.listenPort)} as ${String(session.ownAs)};`,
+    `neighbor ${formatAddress(session.peerAddress)} port ${String(session.peerPort)} as ${String(session.peerAs)};`,
+    reachText(session),
+    ...(session.isPassive ? ['passive;'] : []),
+    ...(reflectorClusterId === undefined ? [] : ['rr client;', `rr cluster id ${formatAddress(reflectorClusterId)};`]),
+    ...(password === '' ? [] : [`password ${password};`]),
+    ...(session.allowedOwnAs === 0 ? [] : [`allow local as ${String(session.allowedOwnAs)};`]),
+    ...(session.ttlSecurityHops === undefined ? [] : ['ttl security;']),
+    'connect delay time 2;',
+    'connect retry time 5;',
+    'error wait time 5, 30;',
+    'graceful restart;',
+    `graceful restart time ${String(session.restartTimeS)};`,
+    `ipv${String(session.family)} {`,
+    ...channelLines(session).map((line) => `  ${line}`),
+    '};',
+  ];
+  return { text: [`protocol bgp ${session.name} {`, ...lines.map((line) => `  ${line}`), '}', ''].join('\n') };
+}
+
+/** What a session is, for `describedSession` to read. */
+function describeSession({ kind, peerNode }: ReadySession): string {
+  return peerNode === undefined ? kind : `${kind} ${peerNode}`;
+}
+
+/** What the description of a protocol says; undefined for one that is not ours. */
+export function describedSession(
+  description: string,
+): { readonly kind: SessionKind; readonly peerNode: string | undefined } | undefined {
+  const [kind, peerNode] = description.split(' ');
+  return kind === 'mesh' || kind === 'node' || kind === 'global' ? { kind, peerNode } : undefined;
+}
+
+function reachText({ reach, ttlSecurityHops }: ReadySession): string {
+  if (reach === 'direct' && (ttlSecurityHops ?? 1) === 1) return 'direct;';
+  return ttlSecurityHops === undefined ? 'multihop;' : `multihop ${String(ttlSecurityHops)};`;
+}
+
+function channelLines({ family, accepts, announces, nextHop, peerNode }: ReadySession): string[] {
+  const f = String(family);
+  return [
+    `import filter ${accepts === 'pools' ? 'from_node' : 'from_outside'}${f};`,
+    `export filter ${announces === 'own' ? 'own' : 'own_and_learned'}${f};`,
+    `next hop ${nextHop};`,
+    // What a reflector passes on may lie behind a router even when the reflector itself is near.
+    ...(peerNode === undefined ? [] : ['gateway recursive;']),
+  ];
+}
+
+function passwordText(password: string): string | undefined {
+  const size = new TextEncoder().encode(password).length;
+  return size === 0 || size > LONGEST_PASSWORD_BYTES ? undefined : quoteText(password);
+}
+
+function passwordProblem({ name, peerAddress }: ReadySession): Problem {
+  return {
+    path: at('session', name, 'password'),
+    message: `no session with ${formatAddress(peerAddress)}: its password cannot be used`,
+    hint: 'Choose one of 1 to 80 bytes, without double quotes, line breaks and other control characters',
+    code: 'bgp/peer-unusable',
+  };
+}

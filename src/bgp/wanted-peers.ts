@@ -1,0 +1,106 @@
+import type { BgpConfiguration } from '../model/bgp-configuration.ts';
+import { type BgpPeer, type BgpPeerSpec, readPeerIp } from '../model/bgp-peer.ts';
+import type { Node } from '../model/node.ts';
+import { matchesSelector } from '../model/selector.ts';
+import { type Address, FAMILIES, formatAddress, sameAddress } from '../net/address.ts';
+import { DEFAULT_PORT } from './bgp-settings.ts';
+import type { SessionKind } from './session.ts';
+import { type Speaker, speakersByAddress, speakersOf } from './speaker.ts';
+
+/** Every resource that has a say in who speaks BGP with whom. */
+export interface BgpResources {
+  readonly nodes: readonly Node[];
+  readonly configurations: readonly BgpConfiguration[];
+  readonly peers: readonly BgpPeer[];
+}
+
+/** The nodes that can be reached, and the peers in a fixed order. */
+export interface BgpWorld {
+  readonly speakers: ReadonlyMap<string, Speaker>;
+  readonly byAddress: ReadonlyMap<string, Speaker>;
+  /** Ordered by name. */
+  readonly peers: readonly BgpPeer[];
+  readonly isMeshEnabled: boolean;
+}
+
+/** One peer that a node shall have, and why. */
+export interface WantedPeer {
+  readonly kind: SessionKind;
+  readonly address: Address;
+  readonly port: number;
+  readonly asNumber: number;
+  /** The node that it is. */
+  readonly speaker: Speaker | undefined;
+  /** Undefined in the mesh. */
+  readonly resource: BgpPeer | undefined;
+}
+
+export function bgpWorldOf(resources: BgpResources, isMeshEnabled: boolean): BgpWorld {
+  const speakers = speakersOf(resources.nodes, resources.configurations);
+  const peers = resources.peers.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  return { speakers, byAddress: speakersByAddress(speakers.values()), peers, isMeshEnabled };
+}
+
+/**
+ * The peers of the node, one per address and port. Where several resources ask for the same one, a peer of some nodes
+ * goes before a peer of all, that before the mesh, and among equals the first name. Nodes chosen by `peerSelector` have
+ * the session as well, so that both ends of it know of it.
+ */
+export function wantedPeersOf(self: Speaker, world: BgpWorld): WantedPeer[] {
+  const asked = world.peers.flatMap((peer) => peersOfResource(self, peer, world));
+  const all = [
+    ...asked.filter(({ kind }) => kind === 'node'),
+    ...asked.filter(({ kind }) => kind === 'global'),
+    ...meshPeersOf(self, world),
+  ];
+  const byEndpoint = new Map<string, WantedPeer>();
+  for (const wanted of all) {
+    const endpoint = `${formatAddress(wanted.address)} ${String(wanted.port)}`;
+    const isSelf = Object.values(self.addresses).some(({ address }) => sameAddress(address, wanted.address));
+    if (!isSelf && !byEndpoint.has(endpoint)) byEndpoint.set(endpoint, wanted);
+  }
+  return [...byEndpoint.values()];
+}
+
+function meshPeersOf(self: Speaker, { speakers, isMeshEnabled }: BgpWorld): WantedPeer[] {
+  if (!isMeshEnabled || self.clusterId !== undefined) return [];
+  return [...speakers.values()]
+    .filter((other) => other.clusterId === undefined)
+    .flatMap((other) => nodePeers(self, other, { kind: 'mesh', resource: undefined }));
+}
+
+function peersOfResource(self: Speaker, resource: BgpPeer, { speakers, byAddress }: BgpWorld): WantedPeer[] {
+  const { spec } = resource;
+  const kind = spec.node === undefined && spec.nodeSelector === undefined ? 'global' : 'node';
+  const { peerSelector } = spec;
+  if (peerSelector !== undefined) {
+    const isChooser = isChosen(self, spec);
+    const isPeer = matchesSelector(peerSelector, self.labels);
+    return [...speakers.values()]
+      .filter(
+        (other) => (isChooser && matchesSelector(peerSelector, other.labels)) || (isPeer && isChosen(other, spec)),
+      )
+      .flatMap((other) => nodePeers(self, other, { kind, resource }));
+  }
+  const endpoint = spec.peerIP === undefined ? undefined : readPeerIp(spec.peerIP);
+  // Writers refuse a peer without address or AS number; a record that slipped through names nobody.
+  if (endpoint === undefined || spec.asNumber === undefined || !isChosen(self, spec)) return [];
+  const speaker = byAddress.get(formatAddress(endpoint.address));
+  const port = endpoint.port ?? speaker?.port ?? DEFAULT_PORT;
+  return [{ kind, address: endpoint.address, port, asNumber: spec.asNumber, speaker, resource }];
+}
+
+function isChosen(speaker: Speaker, { node, nodeSelector }: BgpPeerSpec): boolean {
+  if (node !== undefined) return node === speaker.name;
+  return nodeSelector === undefined || matchesSelector(nodeSelector, speaker.labels);
+}
+
+/** One peer for each family that both nodes have. */
+function nodePeers(self: Speaker, other: Speaker, why: Pick<WantedPeer, 'kind' | 'resource'>): WantedPeer[] {
+  if (other.name === self.name) return [];
+  return FAMILIES.flatMap((family) => {
+    const address = other.addresses[family]?.address;
+    if (address === undefined || self.addresses[family] === undefined) return [];
+    return [{ ...why, address, port: other.port, asNumber: other.asNumber, speaker: other }];
+  });
+}

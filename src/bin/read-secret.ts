@@ -1,0 +1,20 @@
+import * as v from 'valibot';
+import type { ReadSecret } from '../bgp/read-passwords.ts';
+import type { Datastore } from '../netconf/connection.ts';
+import { OrchApi } from '../orch-api/orch-api.ts';
+import { accessOf } from './open-orch.ts';
+
+const DEFAULT_NAMESPACE = 'netplug-system';
+const secret = v.looseObject({ data: v.optional(v.record(v.string(), v.string()), {}) });
+
+/** Reads Secrets of the namespace NETPLUG_NAMESPACE; without an orchestrator there are none. */
+export function readSecretIn(env: NodeJS.ProcessEnv, datastore: Datastore): ReadSecret {
+  if (datastore.type !== 'orch') return async () => Promise.resolve(undefined);
+  const namespace = env['NETPLUG_NAMESPACE'] ?? DEFAULT_NAMESPACE;
+  return async (name, key, signal) => {
+    await using api = new OrchApi(accessOf(datastore.orch, env), { env });
+    const answer = await api.get({ group: '', version: 'v1', plural: 'secrets', namespace }, name, signal);
+    const found = answer.outcome === 'ok' ? v.parse(secret, answer.value).data[key] : undefined;
+    return found === undefined ? undefined : Buffer.from(found, 'base64').toString('utf8');
+  };
+}

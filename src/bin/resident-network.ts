@@ -1,0 +1,85 @@
+import { join } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { registerName } from '../agent/register-node.ts';
+import { Bird } from '../bgp/bird.ts';
+import { readSecretIn } from './read-secret.ts';
+import { NodeNetwork, type NetworkSettings } from '../agent/network/node-network.ts';
+import { writeFileAtomically } from '../base/atomic-file.ts';
+import { NetplugError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { Patience } from '../base/retry.ts';
+import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
+import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import type { Datastore } from '../netconf/connection.ts';
+import type { NodeName } from '../model/names.ts';
+import type { ResidentNode } from '../resident/resident-node.ts';
+import { readDetection } from '../routing/detect-address-method.ts';
+import { stateDir } from './registration.ts';
+
+export interface ResidentNetwork {
+  readonly open: (resident: ResidentNode) => NodeNetwork | undefined;
+  /** What was opened. */
+  readonly current: () => NodeNetwork | undefined;
+}
+
+/**
+ * How the agent opens the node's side of the network between nodes; nothing when NETPLUG_NETWORKING is `off`. Reads the
+ * environment at once. @throws cni/env-invalid, agent/detection-invalid
+ */
+export function residentNetwork(
+  env: NodeJS.ProcessEnv,
+  {
+    node,
+    datastore,
+    ...ports
+  }: Patience & { readonly node: NodeName; readonly datastore: Datastore; readonly log: Log },
+): ResidentNetwork {
+  if (wordIn(env, 'NETPLUG_NETWORKING', ['on', 'off']) === 'off')
+    return { open: () => undefined, current: () => undefined };
+  const settings: NetworkSettings = {
+    node,
+    detection: {
+      4: readDetection(env['NETPLUG_IP'] ?? 'first-found'),
+      6: readDetection(env['NETPLUG_IP6'] ?? 'first-found'),
+    },
+    blockSource: wordIn(env, 'USE_POD_CIDR', ['false', 'true']) === 'true' ? 'pod-cidrs' : 'claims',
+  };
+  const vxlanChecksums = wordIn(env, 'NETPLUG_VXLAN_CHECKSUMS', ['auto', 'software', 'offload']);
+  const state = stateDir(env);
+  const birdFolder = join(env['NETPLUG_RUN_DIR'] ?? '/run/netplug', 'bird');
+  let current: NodeNetwork | undefined;
+  const open = (resident: ResidentNode): NodeNetwork =>
+    new NodeNetwork(
+      {
+        ...ports,
+        store: resident.inner,
+        host: linuxHostNetwork({ vxlanChecksums }),
+        filter: new NftPacketFilter(),
+        bird: new Bird({ places: { folder: birdFolder, program: ['bird'] }, clock: ports.clock }),
+        birdLog: join(birdFolder, 'bird.log'),
+        readSecret: readSecretIn(env, datastore),
+        listEndpoints: async (signal) =>
+          (await resident.listEndpoints(node, signal)).endpoints.map(({ value }) => value),
+        register: async ({ mtu }) => {
+          mkdirSync(state, { recursive: true });
+          await writeFileAtomically(join(state, 'mtu'), {
+            text: mtu === undefined ? '' : `${String(mtu)}\n`,
+            mode: 0o644,
+          });
+          await registerName(join(state, 'nodename'), node);
+        },
+      },
+      settings,
+    );
+  return { open: (resident) => (current = open(resident)), current: () => current };
+}
+
+/** One of the words; the first when the variable is not set. @throws cni/env-invalid */
+function wordIn<const W extends string>(env: NodeJS.ProcessEnv, name: string, words: readonly [W, ...W[]]): W {
+  const text = env[name] ?? words[0];
+  const word = words.find((each) => each === text);
+  if (word !== undefined) return word;
+  throw new NetplugError('cni/env-invalid', `Cannot keep the network of the node: ${name} is ${JSON.stringify(text)}`, {
+    hint: `Set it to ${words.map((each) => `"${each}"`).join(' or ')}, or leave it out`,
+  });
+}

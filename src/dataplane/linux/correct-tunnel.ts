@@ -1,0 +1,83 @@
+import { type Address, FAMILIES } from '../../net/address.ts';
+import { formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
+import type { Mac } from '../../net/mac.ts';
+import type { Tunnel } from '../host-network.ts';
+import { type LinkAddress, addAddress, decodeAddress, deleteAddress, listAddresses } from './address-messages.ts';
+import { type Link, setLinkAlias, setLinkMac, setLinkMtu, setLinkUp } from './link-messages.ts';
+import type { RouteSocket } from './route-socket.ts';
+import { type Sysctl, isDifferent, optionalSysctl, sysctl, writeSysctl } from './sysctl.ts';
+import { TUNNEL_ALIAS } from './tunnel-owner.ts';
+
+/** Says whether something had to be changed, like all that follow. @throws kernel/failed */
+export async function correctLink(socket: RouteSocket, tunnel: Tunnel, link: Link): Promise<boolean> {
+  const { index, name } = link;
+  const mac = macOf(tunnel, link);
+  if (link.alias !== TUNNEL_ALIAS) {
+    await socket.requestOnWorker(`mark tunnel "${name}" as netplug's`, setLinkAlias(index, TUNNEL_ALIAS));
+  }
+  if (link.mtu !== tunnel.mtu) {
+    const what = `give tunnel "${name}" the MTU ${String(tunnel.mtu)}`;
+    await socket.requestOnWorker(what, setLinkMtu(index, tunnel.mtu));
+  }
+  if (link.mac !== mac) await socket.requestOnWorker(`give tunnel "${name}" the MAC ${mac}`, setLinkMac(index, mac));
+  return link.alias !== TUNNEL_ALIAS || link.mtu !== tunnel.mtu || link.mac !== mac;
+}
+
+/** The MAC the device shall have; a kind without one keeps what it has. */
+export function macOf({ encapsulation }: Tunnel, link: Link): Mac {
+  return encapsulation.kind === 'vxlan' ? encapsulation.mac : link.mac;
+}
+
+/**
+ * Answers may come in by another link than the one that leads back; the device has no addresses but those it is given,
+ * and listens to no router behind it.
+ */
+export function ensureSysctls({ name, addresses }: Tunnel): boolean {
+  const hasV6 = addresses.some(({ family }) => family === 6);
+  const wanted: readonly Sysctl[] = [
+    sysctl(`ipv4/conf/${name}/rp_filter`, 2),
+    optionalSysctl(`ipv6/conf/${name}/addr_gen_mode`, 1),
+    optionalSysctl(`ipv6/conf/${name}/accept_ra`, 0),
+    ...(hasV6 ? [sysctl(`ipv6/conf/${name}/disable_ipv6`, 0)] : []),
+  ];
+  const wrong = wanted.filter(isDifferent);
+  for (const setting of wrong) writeSysctl(setting, 'on the host');
+  return wrong.length > 0;
+}
+
+export async function correctAddresses(
+  socket: RouteSocket,
+  { name, addresses }: Tunnel,
+  { index }: Link,
+): Promise<boolean> {
+  const found: LinkAddress[] = [];
+  for (const family of FAMILIES) {
+    const bodies = await socket.listOnWorker(`list the addresses of tunnel "${name}"`, listAddresses(index, family));
+    found.push(...bodies.map(decodeAddress).filter((one) => one !== undefined));
+  }
+  const isWanted = (one: LinkAddress): boolean => addresses.some((address) => isWhole(one, address));
+  const extra = found.filter((one) => one.isGlobal && one.deviceIndex === index && !isWanted(one));
+  const missing = addresses.filter((address) => !found.some((one) => isWhole(one, address)));
+  const take = async ({ address, prefixBits }: LinkAddress): Promise<void> => {
+    const what = `take address ${formatCidr({ base: address, prefixBits })} from tunnel "${name}"`;
+    await socket.requestOnWorker(what, deleteAddress(index, { address, prefixBits }));
+  };
+  // IPv6 has an address on a device only once, with whatever prefix; a device that loses its last IPv4 address loses
+  // its routes and neighbours too.
+  for (const one of extra) if (one.address.family === 6) await take(one);
+  for (const address of missing) {
+    const what = `give tunnel "${name}" the address ${formatCidr(hostCidr(address))}`;
+    await socket.requestOnWorker(what, addAddress(index, address));
+  }
+  for (const one of extra) if (one.address.family === 4) await take(one);
+  return extra.length + missing.length > 0;
+}
+
+function isWhole({ address, prefixBits }: LinkAddress, wanted: Address): boolean {
+  return sameCidr({ base: address, prefixBits }, hostCidr(wanted));
+}
+
+export async function bringUp(socket: RouteSocket, { index, name, isUp }: Link): Promise<boolean> {
+  if (!isUp) await socket.requestOnWorker(`bring up tunnel "${name}"`, setLinkUp(index));
+  return !isUp;
+}

@@ -1,0 +1,122 @@
+import { never } from '../../base/errors.ts';
+import type { HostChange, Refused } from '../host-network.ts';
+import { listRows } from './host-tables.ts';
+import type { Link } from './link-messages.ts';
+import { findLinkOnWorker } from './links.ts';
+import { deleteForwarding, deleteNeighbour, setForwarding, setPermanentNeighbour } from './neighbour-messages.ts';
+import type { Message } from './netlink.ts';
+import { deleteAgentRoute, putAgentRoute } from './route-messages.ts';
+import { type RouteSocket, verdictOf } from './route-socket.ts';
+
+/** So many acknowledgements fit the buffer of a socket at its smallest usual size. */
+const MESSAGES_PER_EXCHANGE = 150;
+/** ENOENT, ESRCH, ENODEV: what shall go is gone. */
+const GONE: ReadonlySet<number> = new Set([2, 3, 19]);
+
+type Links = ReadonlyMap<string, Link>;
+
+/** One message for a change; what it asks for may be the case already when it makes something go. */
+interface Step {
+  readonly change: HostChange;
+  readonly message: Message;
+}
+
+/** See HostNetwork.change. */
+export async function carryOut(
+  socket: RouteSocket,
+  changes: readonly HostChange[],
+  signal: AbortSignal,
+): Promise<readonly Refused[]> {
+  const links = await findDevices(socket, changes);
+  const refused: Refused[] = [];
+  const steps = changes.flatMap((change) => {
+    const messages = messagesFor(change, links);
+    if (messages === undefined) refused.push({ change, reason: `there is no interface "${deviceOf(change) ?? ''}"` });
+    return (messages ?? []).map((message) => ({ change, message }));
+  });
+  refused.push(...(await send(socket, steps, signal)));
+  const left = await planForwardingLeft(socket, changes, links);
+  return [...refused, ...(await send(socket, left, signal))];
+}
+
+async function send(socket: RouteSocket, steps: readonly Step[], signal: AbortSignal): Promise<readonly Refused[]> {
+  const refused = new Map<HostChange, Refused>();
+  for (let at = 0; at < steps.length; at += MESSAGES_PER_EXCHANGE) {
+    signal.throwIfAborted();
+    const batch = steps.slice(at, at + MESSAGES_PER_EXCHANGE);
+    const [first, ...rest] = batch.map(({ message }) => message);
+    if (first === undefined) break;
+    const replies = await socket.askOnWorker([first, ...rest]);
+    for (const [index, { change }] of batch.entries()) {
+      const reply = replies[index];
+      if (reply === undefined || reply.errno === 0 || (isDeletion(change) && GONE.has(reply.errno))) continue;
+      refused.set(change, { change, reason: verdictOf(reply) });
+    }
+  }
+  return [...refused.values()];
+}
+
+/** Undefined when the device is missing; nothing to do when it shall lose something. */
+function messagesFor(change: HostChange, links: Links): readonly Message[] | undefined {
+  const device = deviceOf(change);
+  const index = device === undefined ? undefined : links.get(device)?.index;
+  switch (change.kind) {
+    case 'put-route': {
+      const { destination, hop } = change.route;
+      if (hop.kind === 'blackhole') return [putAgentRoute(destination, hop)];
+      return index === undefined ? undefined : [putAgentRoute(destination, { ...hop, deviceIndex: index })];
+    }
+    case 'delete-route':
+      return [deleteAgentRoute(change.route.destination)];
+    case 'put-peer': {
+      const { gateway, mac, remote } = change.peer;
+      if (index === undefined) return undefined;
+      // In this order: nothing is sent to a MAC of which nobody knows where it is.
+      return [setForwarding(index, { mac, address: remote }), setPermanentNeighbour(index, gateway, mac)];
+    }
+    case 'delete-peer':
+      return index === undefined ? [] : [deleteNeighbour(index, change.peer.gateway)];
+    default:
+      return never(change);
+  }
+}
+
+/** A forwarding entry goes with the last neighbour that needs it: gateways of both families may share a MAC. */
+async function planForwardingLeft(
+  socket: RouteSocket,
+  changes: readonly HostChange[],
+  links: Links,
+): Promise<readonly Step[]> {
+  const steps: Step[] = [];
+  const deletions = changes.filter((change) => change.kind === 'delete-peer');
+  for (const [device, ofDevice] of Map.groupBy(deletions, ({ peer }) => peer.device)) {
+    const link = links.get(device);
+    if (link === undefined) continue;
+    const needed = new Set((await listRows(socket, link, 'neighbours')).map(({ mac }) => mac));
+    for (const change of ofDevice) {
+      const { mac, remote } = change.peer;
+      if (!needed.has(mac)) steps.push({ change, message: deleteForwarding(link.index, { mac, address: remote }) });
+    }
+  }
+  return steps;
+}
+
+async function findDevices(socket: RouteSocket, changes: readonly HostChange[]): Promise<Links> {
+  const links = new Map<string, Link>();
+  for (const name of new Set(changes.map(deviceOf))) {
+    const link = name === undefined ? undefined : await findLinkOnWorker(socket, name);
+    if (link !== undefined) links.set(link.name, link);
+  }
+  return links;
+}
+
+/** Of the device a change needs. */
+function deviceOf(change: HostChange): string | undefined {
+  if (change.kind === 'put-peer' || change.kind === 'delete-peer') return change.peer.device;
+  if (change.kind === 'delete-route' || change.route.hop.kind === 'blackhole') return undefined;
+  return change.route.hop.device;
+}
+
+function isDeletion({ kind }: HostChange): boolean {
+  return kind === 'delete-route' || kind === 'delete-peer';
+}

@@ -1,0 +1,100 @@
+import { type HostEvent, ROUTE_PROTOCOL } from '../host-network.ts';
+import { decodeAddress } from './address-messages.ts';
+import type { Addon } from './addon.ts';
+import { toHostRoute } from './host-tables.ts';
+import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink, listLinks } from './link-messages.ts';
+import { isHostSide } from './links.ts';
+import { RTM_DELNEIGH, RTM_NEWNEIGH, neighbourIndex } from './neighbour-messages.ts';
+import { decodeNotes, type Note } from './netlink.ts';
+import { RTM_DELROUTE, RTM_NEWROUTE, RT_TABLE_MAIN, decodeRoute } from './route-messages.ts';
+import { RouteSocket, kernelFailure } from './route-socket.ts';
+import { RTM_DELADDR, RTM_NEWADDR } from './address-messages.ts';
+import { isTunnel } from './tunnel-owner.ts';
+
+/** Links, neighbours, IPv4 addresses, IPv4 routes, IPv6 addresses, IPv6 routes. */
+const GROUPS: readonly number[] = [1, 3, 5, 7, 9, 11];
+const AF_UNSPEC = 0;
+
+/** See HostNetwork.watch. */
+export function watchHost(addon: Addon, onEvent: (event: HostEvent) => void): Disposable {
+  const reader = new EventReader(addon);
+  let isOver = false;
+  const monitor = addon.openMonitor(groupMask(), (note) => {
+    if (isOver) return;
+    for (const event of reader.read(note)) onEvent(event);
+  });
+  if (monitor < 0) throw kernelFailure('watch the network of the host', -monitor);
+  reader.learnLinks();
+  return {
+    [Symbol.dispose]: () => {
+      if (!isOver) addon.close(monitor);
+      isOver = true;
+    },
+  };
+}
+
+/** Turns what the kernel tells into events; remembers links, because most messages name them by index. */
+class EventReader {
+  readonly #addon: Addon;
+  readonly #links = new Map<number, Link>();
+
+  constructor(addon: Addon) {
+    this.#addon = addon;
+  }
+
+  /** Also after messages were lost. */
+  learnLinks(): void {
+    using socket = RouteSocket.open(this.#addon);
+    const bodies = socket.list('list the interfaces of the host', listLinks());
+    this.#links.clear();
+    for (const link of bodies.map(decodeLink)) this.#links.set(link.index, link);
+  }
+
+  read(note: Buffer | number): readonly HostEvent[] {
+    if (typeof note !== 'number') return decodeNotes(note).flatMap((one) => this.#eventOf(one) ?? []);
+    this.learnLinks();
+    return [{ kind: 'unknown' }];
+  }
+
+  #eventOf({ type, body }: Note): HostEvent | undefined {
+    switch (type) {
+      case RTM_NEWLINK:
+      case RTM_DELLINK:
+        return this.#eventOfLink(type, body);
+      case RTM_NEWADDR:
+      case RTM_DELADDR:
+        return decodeAddress(body)?.isGlobal === true ? { kind: 'links' } : undefined;
+      case RTM_NEWROUTE:
+        return this.#eventOfRoute('route-put', body);
+      case RTM_DELROUTE:
+        return this.#eventOfRoute('route-gone', body);
+      case RTM_NEWNEIGH:
+      case RTM_DELNEIGH: {
+        const link = this.#links.get(neighbourIndex(body));
+        return link !== undefined && isTunnel(link) ? { kind: 'peers', device: link.name } : undefined;
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  #eventOfLink(type: number, body: Buffer): HostEvent | undefined {
+    // Bridges tell of their ports in messages of their own family, of links that go on.
+    if (body.readUInt8(0) !== AF_UNSPEC) return undefined;
+    const link = decodeLink(body);
+    if (type === RTM_NEWLINK) this.#links.set(link.index, link);
+    else this.#links.delete(link.index);
+    return isHostSide(link) ? undefined : { kind: 'links' };
+  }
+
+  #eventOfRoute(kind: 'route-put' | 'route-gone', body: Buffer): HostEvent | undefined {
+    const route = decodeRoute(body);
+    if (route.protocol !== ROUTE_PROTOCOL || route.table !== RT_TABLE_MAIN) return undefined;
+    const hostRoute = toHostRoute(route, (index) => this.#links.get(index)?.name);
+    return hostRoute === undefined ? { kind: 'unknown' } : { kind, route: hostRoute };
+  }
+}
+
+function groupMask(): number {
+  return GROUPS.reduce((mask, group) => mask | (1 << (group - 1)), 0);
+}

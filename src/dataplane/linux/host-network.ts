@@ -1,0 +1,56 @@
+import { release } from 'node:os';
+import type { Family } from '../../net/address.ts';
+import type { HostNetwork } from '../host-network.ts';
+import { type Addon, loadAddon } from './addon.ts';
+import { carryOut } from './host-changes.ts';
+import { watchHost } from './host-events.ts';
+import { switchOnIpv6Forwarding } from './host-forwarding.ts';
+import { listInterfaces, listLearnedDestinations, listPeers, listRoutes, lookUp } from './host-tables.ts';
+import { RouteSocket } from './route-socket.ts';
+import { readSysctl, sysctl, writeSysctl } from './sysctl.ts';
+import { putTunnel, removeTunnel } from './tunnels.ts';
+import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
+
+export interface LinuxHostNetworkOptions {
+  /** `auto` unless given. */
+  readonly vxlanChecksums?: VxlanChecksums;
+  /** Where netns.node lies, for a bundle that does not carry it inside. */
+  readonly addonPath?: string;
+}
+
+/**
+ * The real host: the network namespace that the process's main thread is in at the time of each call. Nothing is opened
+ * before the first call, and between calls only what a watch needs.
+ */
+export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNetwork {
+  const addon = (): Addon => loadAddon(options.addonPath);
+  const checksums = wantedChecksums(options.vxlanChecksums ?? 'auto', release());
+  return {
+    listInterfaces: async () => withSocket(addon(), listInterfaces),
+    lookUp: async (address) => withSocket(addon(), async (socket) => lookUp(socket, address)),
+    listRoutes: async () => withSocket(addon(), listRoutes),
+    listLearnedDestinations: async () => withSocket(addon(), listLearnedDestinations),
+    listPeers: async (device) => withSocket(addon(), async (socket) => listPeers(socket, device)),
+    putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums }, tunnel),
+    removeTunnel: async (name) => removeTunnel(addon(), name),
+    change: async (changes, signal) => withSocket(addon(), async (socket) => carryOut(socket, changes, signal)),
+    ensureForwarding,
+    watch: (onEvent) => watchHost(addon(), onEvent),
+  };
+}
+
+async function withSocket<T>(addon: Addon, use: (socket: RouteSocket) => Promise<T>): Promise<T> {
+  using socket = RouteSocket.open(addon);
+  return await use(socket);
+}
+
+/** See HostNetwork.ensureForwarding. */
+function ensureForwarding(families: ReadonlySet<Family>): readonly string[] {
+  const wrong: string[] = [];
+  if (families.has(4) && readSysctl('ipv4/ip_forward') !== '1') {
+    writeSysctl(sysctl('ipv4/ip_forward', 1), 'on the host');
+    wrong.push('net.ipv4.ip_forward=0');
+  }
+  if (families.has(6) && switchOnIpv6Forwarding()) wrong.push('net.ipv6.conf.all.forwarding=0');
+  return wrong;
+}

@@ -1,0 +1,116 @@
+import { FAMILIES, type Address } from '../../net/address.ts';
+import type { Cidr } from '../../net/cidr.ts';
+import {
+  type HostNetwork,
+  type HostInterface,
+  type HostRoute,
+  ROUTE_PROTOCOL,
+  type TunnelPeer,
+} from '../host-network.ts';
+import { type LinkAddress, decodeAddress, listAddresses } from './address-messages.ts';
+import { type Link, decodeLink, getLinkByIndex, listLinks } from './link-messages.ts';
+import { findLinkOnWorker, isHostSide } from './links.ts';
+import { type MacOwner, type NeighbourTable, decodeNeighbour, listNeighbours } from './neighbour-messages.ts';
+import {
+  RTPROT_BIRD,
+  RT_TABLE_MAIN,
+  type Route,
+  decodeRoute,
+  listRoutes as listRoutesMessage,
+  lookUpHop,
+} from './route-messages.ts';
+import { type RouteSocket, refusal } from './route-socket.ts';
+import { isTunnel } from './tunnel-owner.ts';
+
+/** EACCES, EINVAL, ENETUNREACH, EHOSTUNREACH: nothing leads there, or a route that refuses. */
+const LEADS_NOWHERE: ReadonlySet<number> = new Set([13, 22, 101, 113]);
+
+/** See HostNetwork.listInterfaces. */
+export async function listInterfaces(socket: RouteSocket): Promise<readonly HostInterface[]> {
+  const links = await listLinksOnWorker(socket);
+  const addresses: LinkAddress[] = [];
+  for (const family of FAMILIES) {
+    const bodies = await socket.listOnWorker('list the addresses of the host', listAddresses(0, family));
+    addresses.push(...bodies.map(decodeAddress).filter((found) => found !== undefined));
+  }
+  const usable = Map.groupBy(
+    addresses.filter(({ isGlobal, isLasting }) => isGlobal && isLasting),
+    ({ deviceIndex }) => deviceIndex,
+  );
+  return links
+    .filter((link) => !isHostSide(link) && !isTunnel(link))
+    .map(({ index, name, mtu, isUp, isLoopback }) => ({
+      name,
+      mtu,
+      isUp,
+      isLoopback,
+      addresses: (usable.get(index) ?? []).map(({ address, prefixBits }) => ({ address, prefixBits })),
+    }));
+}
+
+/** See HostNetwork.lookUp. */
+export async function lookUp(socket: RouteSocket, address: Address): ReturnType<HostNetwork['lookUp']> {
+  const [reply] = await socket.askOnWorker([lookUpHop(address)]);
+  if (LEADS_NOWHERE.has(reply.errno)) return undefined;
+  const [body] = reply.bodies;
+  if (reply.errno !== 0 || body === undefined) throw refusal('look up a route of the host', reply);
+  const { deviceIndex, source } = decodeRoute(body);
+  if (deviceIndex === undefined) return undefined;
+  const [link] = await socket.askOnWorker([getLinkByIndex(deviceIndex)]);
+  const [linkBody] = link.bodies;
+  return linkBody === undefined ? undefined : { device: decodeLink(linkBody).name, source };
+}
+
+/** See HostNetwork.listRoutes. */
+export async function listRoutes(socket: RouteSocket): Promise<readonly HostRoute[]> {
+  const names = new Map((await listLinksOnWorker(socket)).map(({ index, name }) => [index, name]));
+  const routes = await listRoutesOf(socket, ROUTE_PROTOCOL);
+  return routes.map((route) => toHostRoute(route, (index) => names.get(index))).filter((route) => route !== undefined);
+}
+
+/** See HostNetwork.listLearnedDestinations. */
+export async function listLearnedDestinations(socket: RouteSocket): Promise<readonly Cidr[]> {
+  return (await listRoutesOf(socket, RTPROT_BIRD)).map(({ destination }) => destination);
+}
+
+/** See HostNetwork.listPeers. */
+export async function listPeers(socket: RouteSocket, device: string): Promise<readonly TunnelPeer[]> {
+  const link = await findLinkOnWorker(socket, device);
+  if (link === undefined) return [];
+  const neighbours = await listRows(socket, link, 'neighbours');
+  const forwarding = Map.groupBy(await listRows(socket, link, 'forwarding'), ({ mac }) => mac);
+  return neighbours.flatMap(({ address: gateway, mac }) =>
+    (forwarding.get(mac) ?? []).map(({ address: remote }) => ({ device, gateway, mac, remote })),
+  );
+}
+
+export async function listRows(socket: RouteSocket, link: Link, table: NeighbourTable): Promise<readonly MacOwner[]> {
+  const what = `list the ${table} of tunnel "${link.name}"`;
+  const bodies = await socket.listOnWorker(what, listNeighbours(link.index, table));
+  return bodies.map((body) => decodeNeighbour(body, link.index)).filter((row) => row !== undefined);
+}
+
+/** A route of the agent in the port's words; undefined for one that was not made by it. */
+export function toHostRoute(route: Route, nameOf: (index: number) => string | undefined): HostRoute | undefined {
+  const { destination, type, gateway, deviceIndex, isOnLink } = route;
+  if (type === 'blackhole') return { destination, hop: { kind: 'blackhole' } };
+  const device = deviceIndex === undefined ? undefined : nameOf(deviceIndex);
+  if (gateway === undefined || device === undefined) return undefined;
+  return { destination, hop: { kind: 'gateway', gateway, device, isOnLink } };
+}
+
+async function listLinksOnWorker(socket: RouteSocket): Promise<readonly Link[]> {
+  return (await socket.listOnWorker('list the interfaces of the host', listLinks())).map(decodeLink);
+}
+
+/** Of the main table. */
+async function listRoutesOf(socket: RouteSocket, protocol: number): Promise<readonly Route[]> {
+  const routes: Route[] = [];
+  for (const family of FAMILIES) {
+    const bodies = await socket.listOnWorker('list the routes of the host', listRoutesMessage(family, { protocol }));
+    // Kernels before 4.20 list everything.
+    for (const route of bodies.map(decodeRoute))
+      if (route.protocol === protocol && route.table === RT_TABLE_MAIN) routes.push(route);
+  }
+  return routes;
+}

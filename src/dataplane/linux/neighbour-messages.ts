@@ -1,0 +1,104 @@
+import { type Address, addressBytes, addressFromBytes } from '../../net/address.ts';
+import { type Mac, macBytes, macFromBytes } from '../../net/mac.ts';
+import { AF_OF } from './address-messages.ts';
+import {
+  type Message,
+  NLM_F_ACK,
+  NLM_F_CREATE,
+  NLM_F_DUMP,
+  NLM_F_REPLACE,
+  attribute,
+  decodeAttributes,
+  u32Attribute,
+} from './netlink.ts';
+
+export const RTM_NEWNEIGH = 28;
+export const RTM_DELNEIGH = 29;
+const RTM_GETNEIGH = 30;
+const NDA_DST = 1;
+const NDA_LLADDR = 2;
+const NDA_IFINDEX = 8;
+const NUD_NOARP = 0x40;
+const NUD_PERMANENT = 0x80;
+const NTF_SELF = 0x02;
+const NDMSG_BYTES = 12;
+/** Entries of this family say behind which node a hardware address is. */
+const AF_BRIDGE = 7;
+
+/** A row of either table: who has the MAC (a neighbour), or behind which node it is (a forwarding entry). */
+export interface MacOwner {
+  readonly mac: Mac;
+  readonly address: Address;
+}
+
+export type NeighbourTable = 'neighbours' | 'forwarding';
+
+/** A neighbour that never has to be asked for; replaces what is known of the address. */
+export function setPermanentNeighbour(index: number, address: Address, mac: Mac): Message {
+  const header = neighbourHeader({ family: AF_OF[address.family], index, state: NUD_PERMANENT, flags: 0 });
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+  return { type: RTM_NEWNEIGH, flags, body: Buffer.concat([header, ...rowOf({ mac, address })]) };
+}
+
+export function deleteNeighbour(index: number, address: Address): Message {
+  const header = neighbourHeader({ family: AF_OF[address.family], index, state: 0, flags: 0 });
+  const body = Buffer.concat([header, attribute(NDA_DST, addressBytes(address))]);
+  return { type: RTM_DELNEIGH, flags: NLM_F_ACK, body };
+}
+
+/** Has a VXLAN device send what is for the MAC to the address, and nowhere else. */
+export function setForwarding(index: number, row: MacOwner): Message {
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
+  return { type: RTM_NEWNEIGH, flags, body: forwardingBody(index, row) };
+}
+
+export function deleteForwarding(index: number, row: MacOwner): Message {
+  return { type: RTM_DELNEIGH, flags: NLM_F_ACK, body: forwardingBody(index, row) };
+}
+
+/** Lists a table of one device, for neighbours of both families. */
+export function listNeighbours(index: number, table: NeighbourTable): Message {
+  const family = table === 'forwarding' ? AF_BRIDGE : 0;
+  const header = neighbourHeader({ family, index: 0, state: 0, flags: 0 });
+  const body = Buffer.concat([header, u32Attribute(NDA_IFINDEX, index)]);
+  return { type: RTM_GETNEIGH, flags: NLM_F_DUMP, body };
+}
+
+/** A lasting row of a listed table; undefined for what comes and goes by itself, and for other devices. */
+export function decodeNeighbour(body: Buffer, index: number): MacOwner | undefined {
+  const attributes = decodeAttributes(body.subarray(NDMSG_BYTES));
+  const [address, mac] = [attributes.get(NDA_DST), attributes.get(NDA_LLADDR)];
+  const isPermanent = (body.readUInt16LE(8) & NUD_PERMANENT) !== 0;
+  if (!isPermanent || neighbourIndex(body) !== index || address === undefined || mac === undefined) return undefined;
+  return { address: addressFromBytes(address), mac: macFromBytes(mac) };
+}
+
+/** Index of the device whose table the row is in. */
+export function neighbourIndex(body: Buffer): number {
+  return body.readInt32LE(4);
+}
+
+function forwardingBody(index: number, row: MacOwner): Buffer {
+  const state = NUD_PERMANENT | NUD_NOARP;
+  return Buffer.concat([neighbourHeader({ family: AF_BRIDGE, index, state, flags: NTF_SELF }), ...rowOf(row)]);
+}
+
+function rowOf({ mac, address }: MacOwner): readonly Buffer[] {
+  return [attribute(NDA_DST, addressBytes(address)), attribute(NDA_LLADDR, macBytes(mac))];
+}
+
+interface NeighbourHeader {
+  readonly family: number;
+  readonly index: number;
+  readonly state: number;
+  readonly flags: number;
+}
+
+function neighbourHeader({ family, index, state, flags }: NeighbourHeader): Buffer {
+  const header = Buffer.alloc(NDMSG_BYTES);
+  header.writeUInt8(family, 0);
+  header.writeInt32LE(index, 4);
+  header.writeUInt16LE(state, 8);
+  header.writeUInt8(flags, 10);
+  return header;
+}

@@ -1,0 +1,109 @@
+import { mkdtempDisposable, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { NetplugError, errnoOf } from '../../base/errors.ts';
+import { type ExecResult, exec } from '../../base/exec.ts';
+import type { NftTable, PacketFilter } from '../packet-filter.ts';
+import { replacementBatch } from './nft-batch.ts';
+import { type NftEntry, readListing } from './nft-listing.ts';
+
+export interface NftOptions {
+  /** Found in PATH, or a path. */
+  readonly program?: string;
+  /** What nft is to read is written here for a moment. */
+  readonly folder?: string;
+}
+
+/** What a filter left behind: what was wanted, and how the kernel showed the table right after. */
+interface Left {
+  readonly wanted: string;
+  readonly shown: string;
+}
+
+/** nftables of the network namespace the process is in, by the program `nft`. */
+export class NftPacketFilter implements PacketFilter {
+  readonly #program: string;
+  readonly #folder: string;
+  readonly #left = new Map<string, Left>();
+
+  constructor({ program = 'nft', folder = tmpdir() }: NftOptions = {}) {
+    this.#program = program;
+    this.#folder = folder;
+  }
+
+  async replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
+    const { name, objects } = table;
+    const listing = await this.#list(name, signal);
+    const wanted = JSON.stringify(objects);
+    if (objects.length === 0 ? listing === undefined : this.#isAsLeft(name, wanted, listing)) return 'unchanged';
+    this.#left.delete(name);
+    const applied = await this.#apply(replacementBatch(table, listing ?? []), signal);
+    if (applied.status !== 0) throw nftFailure(`replace the nftables table "${name}"`, applied);
+    const after = await this.#list(name, signal);
+    if (after !== undefined) this.#left.set(name, { wanted, shown: JSON.stringify(after) });
+    return 'changed';
+  }
+
+  #isAsLeft(name: string, wanted: string, listing: readonly NftEntry[] | undefined): boolean {
+    const left = this.#left.get(name);
+    return left?.wanted === wanted && left.shown === JSON.stringify(listing);
+  }
+
+  /** Undefined when there is no such table. */
+  async #list(name: string, signal: AbortSignal): Promise<readonly NftEntry[] | undefined> {
+    const listed = await this.#run(['list', 'table', 'inet', name], signal);
+    if (listed.status === 0) return readListing(listed.stdout);
+    if (listed.stderr.includes('No such file or directory')) return undefined;
+    throw nftFailure(`read the nftables table "${name}"`, listed);
+  }
+
+  /** By a file: nft opens /dev/stdin by name, which the kernel refuses when it is a socket, as it is here. */
+  async #apply(batch: string, signal: AbortSignal): Promise<ExecResult> {
+    signal.throwIfAborted();
+    await using scope = new AsyncDisposableStack();
+    const path = await this.#write(batch, scope);
+    return await this.#run(['-f', path], signal);
+  }
+
+  /** The path of a file that goes with the scope. */
+  async #write(batch: string, scope: AsyncDisposableStack): Promise<string> {
+    try {
+      const folder = scope.use(await mkdtempDisposable(join(this.#folder, 'netplug-nft-')));
+      const path = join(folder.path, 'batch.json');
+      await writeFile(path, batch, { mode: 0o600 });
+      return path;
+    } catch (cause) {
+      const errno = errnoOf(cause) ?? String(cause);
+      throw new NetplugError(
+        'kernel/failed',
+        `Cannot tell nft what to do: writing in "${this.#folder}" says ${errno}`,
+        {
+          hint: 'Give the agent a folder for temporary files, by the environment variable TMPDIR',
+          facts: { errno },
+          cause,
+        },
+      );
+    }
+  }
+
+  async #run(args: readonly string[], signal: AbortSignal): Promise<ExecResult> {
+    try {
+      return await exec(this.#program, ['-j', ...args], { signal });
+    } catch (cause) {
+      if (errnoOf(cause) !== 'ENOENT') throw cause;
+      throw new NetplugError('kernel/nft-missing', `Cannot use nftables: there is no program "${this.#program}"`, {
+        hint: 'Install the package nftables, so that nft is in a folder of PATH',
+        cause,
+      });
+    }
+  }
+}
+
+function nftFailure(what: string, { status, stderr }: ExecResult): NetplugError {
+  // The first line may name the file only, and the reason follows.
+  const reason = stderr.split('\n').find((line) => line.includes('Error:')) ?? stderr;
+  return new NetplugError('kernel/failed', `Cannot ${what}: nft says "${reason.trim()}"`, {
+    hint: 'The kernel needs nf_tables with nft_nat, nft_masq and nft_fib, and the agent CAP_NET_ADMIN',
+    facts: { status },
+  });
+}

@@ -1,0 +1,288 @@
+import { NetplugError } from '../../base/errors.ts';
+import { type Address, type Family, formatAddress, sameAddress } from '../../net/address.ts';
+import { type Cidr, cidrAround, cidrContains, formatCidr, sameCidr } from '../../net/cidr.ts';
+import type {
+  HostChange,
+  HostEvent,
+  HostInterface,
+  HostNetwork,
+  HostRoute,
+  Refused,
+  Tunnel,
+  TunnelPeer,
+} from '../host-network.ts';
+
+interface ForeignRoute {
+  readonly destination: Cidr;
+  readonly madeBy: 'administrator' | 'routing-daemon';
+}
+
+const LOOPBACK: HostInterface = { name: 'lo', mtu: 65_536, isUp: true, isLoopback: true, addresses: [] };
+
+/** The host's side of the network in memory: the whole port, plus what tests need to set a scene, break it and count. */
+export class MemoryHostNetwork implements HostNetwork {
+  readonly #interfaces = new Map<string, HostInterface>([['lo', LOOPBACK]]);
+  readonly #ordinaryLinks = new Set<string>();
+  readonly #tunnels = new Map<string, Tunnel>();
+  readonly #routes = new Map<string, HostRoute>();
+  readonly #foreignRoutes: ForeignRoute[] = [];
+  /** By device, then gateway. */
+  readonly #neighbours = new Map<string, Map<string, TunnelPeer>>();
+  readonly #watchers = new Set<(event: HostEvent) => void>();
+  readonly #forwards: Record<Family, boolean> = { 4: false, 6: false };
+  readonly #refusals: { readonly isMeant: (change: HostChange) => boolean; readonly reason: string }[] = [];
+  readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
+  #changesMade = 0;
+
+  /** How many changes were asked for so far, refused ones included. */
+  get changesMade(): number {
+    return this.#changesMade;
+  }
+
+  /** The tunnels there are, ordered by name. */
+  get tunnels(): readonly Tunnel[] {
+    return [...this.#tunnels.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Adds a link, or replaces the one of that name. */
+  putInterface(link: HostInterface): void {
+    this.#interfaces.set(link.name, link);
+    this.#tell({ kind: 'links' });
+  }
+
+  /** Takes a link away, with the routes by it and the tunnels on it. */
+  removeInterface(name: string): void {
+    this.#interfaces.delete(name);
+    this.#forgetDevice(name);
+    for (const { name: tunnel, encapsulation } of this.tunnels) {
+      if (encapsulation.kind === 'vxlan' && encapsulation.uplink === name) this.#dropTunnel(tunnel);
+    }
+    this.#tell({ kind: 'links' });
+  }
+
+  /** Adds a link that is neither a tunnel nor of use. */
+  addOrdinaryLink(name: string): void {
+    this.#ordinaryLinks.add(name);
+  }
+
+  /** Takes a tunnel away behind the agent's back. */
+  dropTunnel(name: string): void {
+    this.#dropTunnel(name);
+  }
+
+  addForeignRoute(destination: Cidr, madeBy: ForeignRoute['madeBy']): void {
+    this.#foreignRoutes.push({ destination, madeBy });
+  }
+
+  /** Those for exactly the destination that are not the agent's. */
+  countForeignRoutes(destination: Cidr): number {
+    return this.#foreignRoutes.filter((route) => sameCidr(route.destination, destination)).length;
+  }
+
+  /** Changes routes and peers like the port, but behind the agent's back: neither counted nor refused. */
+  disturb(changes: readonly HostChange[]): void {
+    for (const change of changes) this.#make(change);
+  }
+
+  /** Has the host refuse the next change that is meant; several calls line up. */
+  refuseNext(isMeant: (change: HostChange) => boolean, reason = 'the kernel says ENOBUFS'): void {
+    this.#refusals.push({ isMeant, reason });
+  }
+
+  /** Has the host know no tunnels of that kind. */
+  removeModule(kind: Tunnel['encapsulation']['kind']): void {
+    this.#missingModules.add(kind);
+  }
+
+  /** Has watchers miss something. */
+  loseEvents(): void {
+    this.#tell({ kind: 'unknown' });
+  }
+
+  async listInterfaces(): Promise<readonly HostInterface[]> {
+    return [...this.#interfaces.values()];
+  }
+
+  async lookUp(address: Address): ReturnType<HostNetwork['lookUp']> {
+    const connected = [...this.#interfaces.values()]
+      .filter(({ isUp }) => isUp)
+      .flatMap(({ name, addresses }) =>
+        addresses.map(({ address: source, prefixBits }) => ({ device: name, source, prefixBits })),
+      );
+    if (connected.some(({ source }) => sameAddress(source, address))) return { device: 'lo', source: address };
+    const near = connected.find(({ source, prefixBits }) => cidrContains(cidrAround(source, prefixBits), address));
+    if (near !== undefined) return { device: near.device, source: near.source };
+    const [route] = [...this.#routes.values()]
+      .filter(({ destination }) => cidrContains(destination, address))
+      .sort((a, b) => b.destination.prefixBits - a.destination.prefixBits);
+    return route?.hop.kind === 'gateway' ? { device: route.hop.device, source: undefined } : undefined;
+  }
+
+  async listRoutes(): Promise<readonly HostRoute[]> {
+    return [...this.#routes.values()];
+  }
+
+  async listLearnedDestinations(): Promise<readonly Cidr[]> {
+    return this.#foreignRoutes
+      .filter(({ madeBy }) => madeBy === 'routing-daemon')
+      .map(({ destination }) => destination);
+  }
+
+  async listPeers(device: string): Promise<readonly TunnelPeer[]> {
+    return [...(this.#neighbours.get(device)?.values() ?? [])];
+  }
+
+  async putTunnel(tunnel: Tunnel): Promise<'unchanged' | 'changed' | 'replaced'> {
+    const { name, encapsulation } = tunnel;
+    if (this.#ordinaryLinks.has(name) || this.#interfaces.has(name)) throw refused(name, 'another link has that name');
+    if (encapsulation.kind === 'vxlan' && !this.#interfaces.has(encapsulation.uplink)) {
+      throw refused(name, `there is no interface "${encapsulation.uplink}"`);
+    }
+    const before = this.#tunnels.get(name);
+    if (before !== undefined && textOf(before) === textOf(tunnel)) return 'unchanged';
+    if (this.#missingModules.has(encapsulation.kind)) throw missingModule(name, encapsulation.kind);
+    const isReplaced = before !== undefined && fixedPartOf(before) !== fixedPartOf(tunnel);
+    if (isReplaced) this.#forgetDevice(name);
+    if (before !== undefined && macOf(before) !== macOf(tunnel)) this.#neighbours.delete(name);
+    this.#tunnels.set(name, tunnel);
+    this.#tell({ kind: 'links' });
+    return isReplaced || (before !== undefined && macOf(before) !== macOf(tunnel)) ? 'replaced' : 'changed';
+  }
+
+  async removeTunnel(name: string): Promise<boolean> {
+    return this.#dropTunnel(name);
+  }
+
+  async change(changes: readonly HostChange[], signal: AbortSignal): Promise<readonly Refused[]> {
+    const refusals: Refused[] = [];
+    // Those who call are answered later, as by the real host.
+    await Promise.resolve();
+    signal.throwIfAborted();
+    for (const change of changes) {
+      this.#changesMade += 1;
+      const reason = this.#refusalOf(change);
+      if (reason === undefined) this.#make(change);
+      else refusals.push({ change, reason });
+    }
+    return refusals;
+  }
+
+  ensureForwarding(families: ReadonlySet<Family>): readonly string[] {
+    const names = { 4: 'net.ipv4.ip_forward=0', 6: 'net.ipv6.conf.all.forwarding=0' } as const;
+    const wrong = [...families].filter((family) => !this.#forwards[family]);
+    for (const family of wrong) this.#forwards[family] = true;
+    return wrong.map((family) => names[family]);
+  }
+
+  watch(onEvent: (event: HostEvent) => void): Disposable {
+    // Each watch is one, though two may have the same callback.
+    const watcher = (event: HostEvent): void => {
+      onEvent(event);
+    };
+    this.#watchers.add(watcher);
+    return {
+      [Symbol.dispose]: () => {
+        this.#watchers.delete(watcher);
+      },
+    };
+  }
+
+  #refusalOf(change: HostChange): string | undefined {
+    const injected = this.#refusals.findIndex(({ isMeant }) => isMeant(change));
+    if (injected !== -1) return this.#refusals.splice(injected, 1)[0]?.reason;
+    if (change.kind === 'put-peer') {
+      const { device } = change.peer;
+      return this.#tunnels.has(device) ? undefined : `there is no interface "${device}"`;
+    }
+    if (change.kind !== 'put-route' || change.route.hop.kind === 'blackhole') return undefined;
+    const { device, gateway, isOnLink } = change.route.hop;
+    const link = this.#interfaces.get(device);
+    if (link === undefined && !this.#tunnels.has(device)) return `there is no interface "${device}"`;
+    const isNear = link?.addresses.some(({ address, prefixBits }) =>
+      cidrContains(cidrAround(address, prefixBits), gateway),
+    );
+    return isOnLink || isNear === true ? undefined : 'the kernel says ENETUNREACH';
+  }
+
+  #make(change: HostChange): void {
+    if (change.kind === 'put-peer' || change.kind === 'delete-peer') {
+      this.#makePeer(change.kind, change.peer);
+      return;
+    }
+    const key = formatCidr(change.route.destination);
+    const before = this.#routes.get(key);
+    if (change.kind === 'put-route') {
+      this.#routes.set(key, change.route);
+      this.#tell({ kind: 'route-put', route: change.route });
+    } else if (before !== undefined) {
+      this.#routes.delete(key);
+      this.#tell({ kind: 'route-gone', route: before });
+    }
+  }
+
+  #makePeer(kind: 'put-peer' | 'delete-peer', peer: TunnelPeer): void {
+    const { device, mac, remote } = peer;
+    const peers = this.#neighbours.get(device) ?? new Map<string, TunnelPeer>();
+    this.#neighbours.set(device, peers);
+    if (kind === 'delete-peer') {
+      if (!peers.delete(formatAddress(peer.gateway))) return;
+    } else {
+      peers.set(formatAddress(peer.gateway), peer);
+      // Where a MAC is, is known once for all its gateways.
+      for (const [gateway, other] of peers) if (other.mac === mac) peers.set(gateway, { ...other, remote });
+    }
+    this.#tell({ kind: 'peers', device });
+  }
+
+  #dropTunnel(name: string): boolean {
+    if (!this.#tunnels.delete(name)) return false;
+    this.#forgetDevice(name);
+    this.#tell({ kind: 'links' });
+    return true;
+  }
+
+  /** Routes by a device and its peers go with it. */
+  #forgetDevice(name: string): void {
+    this.#neighbours.delete(name);
+    for (const [key, route] of this.#routes) {
+      if (route.hop.kind !== 'gateway' || route.hop.device !== name) continue;
+      this.#routes.delete(key);
+      if (route.destination.base.family === 6) this.#tell({ kind: 'route-gone', route });
+    }
+  }
+
+  /** Soon, and never from within the call that changed something. */
+  #tell(event: HostEvent): void {
+    for (const watcher of this.#watchers) {
+      queueMicrotask(() => {
+        if (this.#watchers.has(watcher)) watcher(event);
+      });
+    }
+  }
+}
+
+/** What the kernel cannot change of a tunnel that is there. */
+function fixedPartOf({ encapsulation }: Tunnel): string {
+  if (encapsulation.kind === 'ipip') return `ipip ${formatAddress(encapsulation.local)}`;
+  const { vni, port, local, uplink } = encapsulation;
+  return ['vxlan', vni, port, formatAddress(local), uplink].join(' ');
+}
+
+function macOf({ encapsulation }: Tunnel): string | undefined {
+  return encapsulation.kind === 'vxlan' ? encapsulation.mac : undefined;
+}
+
+function textOf(tunnel: Tunnel): string {
+  const addresses = tunnel.addresses.map(formatAddress);
+  return [fixedPartOf(tunnel), macOf(tunnel) ?? '', tunnel.mtu, ...addresses.sort()].join(' ');
+}
+
+function refused(name: string, why: string): NetplugError {
+  return new NetplugError('kernel/failed', `Cannot make tunnel "${name}": ${why}`, { facts: { tunnel: name } });
+}
+
+function missingModule(name: string, module: string): NetplugError {
+  return new NetplugError('kernel/module-missing', `Cannot make tunnel "${name}": the kernel has no module ${module}`, {
+    facts: { tunnel: name, module },
+  });
+}

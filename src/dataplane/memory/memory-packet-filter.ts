@@ -1,0 +1,42 @@
+import { NetplugError } from '../../base/errors.ts';
+import type { NftObject, NftTable, PacketFilter } from '../packet-filter.ts';
+
+/** The tables of one host, which outlive the filters that write them. */
+export type MemoryTables = Map<string, readonly NftObject[]>;
+
+/** A packet filter that lives in memory: the whole port, and a fault to inject. */
+export class MemoryPacketFilter implements PacketFilter {
+  readonly #tables: MemoryTables;
+  /** What this filter put last, by table. */
+  readonly #left = new Map<string, readonly NftObject[]>();
+  #isFailing = false;
+
+  constructor(tables: MemoryTables = new Map()) {
+    this.#tables = tables;
+  }
+
+  /** Has the next replacement that changes something fail. */
+  failNext(): void {
+    this.#isFailing = true;
+  }
+
+  async replace({ name, objects }: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
+    signal.throwIfAborted();
+    if (this.#isInPlace(name, objects)) return 'unchanged';
+    if (this.#isFailing) {
+      this.#isFailing = false;
+      throw new NetplugError('kernel/failed', `Cannot replace the nftables table "${name}": a fault was injected`);
+    }
+    if (objects.length === 0) this.#tables.delete(name);
+    else this.#tables.set(name, objects);
+    this.#left.set(name, objects);
+    return 'changed';
+  }
+
+  #isInPlace(name: string, objects: readonly NftObject[]): boolean {
+    const shown = this.#tables.get(name);
+    if (objects.length === 0) return shown === undefined;
+    const left = this.#left.get(name);
+    return shown !== undefined && shown === left && JSON.stringify(left) === JSON.stringify(objects);
+  }
+}

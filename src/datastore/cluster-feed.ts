@@ -1,0 +1,53 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type Cidr, formatCidr } from '../net/cidr.ts';
+import type { ClusterChange, RoutedBlock, RoutingResource } from './store.ts';
+
+/** A record as it is now, as far as it can be read, and what is wrong with the rest; neither when it is gone. */
+export interface Seen<T> {
+  readonly value?: T | undefined;
+  readonly problem?: string | undefined;
+}
+
+type Which = Extract<ClusterChange, { readonly kind: 'resource' }>['which'];
+
+/** Turns records that a datastore finds into what a watcher of the cluster is told. It tells nothing twice. */
+export class ClusterFeed {
+  readonly #resources = new Map<string, Seen<RoutingResource>>();
+  readonly #blocks = new Map<string, Seen<RoutedBlock>>();
+
+  /** Everything found so far. */
+  all(): ClusterChange {
+    const [resources, blocks] = [[...this.#resources.values()], [...this.#blocks.values()]];
+    return {
+      kind: 'all',
+      resources: resources.flatMap(({ value }) => value ?? []),
+      blocks: blocks.flatMap(({ value }) => value ?? []),
+      problems: [...resources, ...blocks].flatMap(({ problem }) => problem ?? []),
+    };
+  }
+
+  resource(which: Which, { value, problem }: Seen<RoutingResource>): ClusterChange[] {
+    const seen = { value: value === undefined ? undefined : withoutVersion(value), problem };
+    if (!note(this.#resources, `${which.kind}/${which.name}`, seen)) return [];
+    return [{ kind: 'resource', which, resource: seen.value, ...(problem === undefined ? {} : { problem }) }];
+  }
+
+  block(cidr: Cidr, { value, problem }: Seen<RoutedBlock>): ClusterChange[] {
+    if (!note(this.#blocks, formatCidr(cidr), { value, problem })) return [];
+    return [{ kind: 'block', cidr, block: value, ...(problem === undefined ? {} : { problem }) }];
+  }
+}
+
+/** Whether that is new. */
+function note<T>(known: Map<string, Seen<T>>, name: string, seen: Seen<T>): boolean {
+  if (isDeepStrictEqual(known.get(name) ?? { value: undefined, problem: undefined }, seen)) return false;
+  if (seen.value === undefined && seen.problem === undefined) known.delete(name);
+  else known.set(name, seen);
+  return true;
+}
+
+/** Versions also change where nothing that is told does. */
+function withoutVersion<R extends RoutingResource>(resource: R): R {
+  const { resourceVersion: _, ...metadata } = resource.metadata;
+  return { ...resource, metadata };
+}

@@ -1,0 +1,43 @@
+import { isDeepStrictEqual } from 'node:util';
+import { isNetplugError, NetplugError } from '../base/errors.ts';
+import type { NodeName } from '../model/names.ts';
+import type { Node } from '../model/node.ts';
+import { API_VERSION } from '../model/resource.ts';
+import { withFacts } from './node-facts.ts';
+import type { NodeFacts, Store } from './store.ts';
+
+/** How often it is tried while others write the same node. */
+const PUBLISH_TRIES = 8;
+
+/** `Store.publishNode` of a datastore that keeps the nodes itself: each write names the version it was made from. */
+export async function publishNode(
+  store: Pick<Store, 'findResource' | 'createResource' | 'updateResource'>,
+  { node: name, facts }: { readonly node: NodeName; readonly facts: NodeFacts },
+  signal: AbortSignal,
+): Promise<void> {
+  for (let attempt = 0; attempt < PUBLISH_TRIES; attempt += 1) {
+    const before = await store.findResource('Node', name, signal);
+    const after = withFacts(before ?? newNode(name), facts);
+    if (isDeepStrictEqual(before, after)) return;
+    try {
+      if (before === undefined) await store.createResource(after, signal);
+      else await store.updateResource(after, signal);
+      return;
+    } catch (cause) {
+      if (!isOvertaken(cause)) throw cause;
+    }
+  }
+  throw new NetplugError('store/conflict', `Cannot publish node "${name}": others keep changing its resource`, {
+    hint: 'Find out who else writes it',
+    facts: { node: name },
+  });
+}
+
+function newNode(name: string): Node {
+  return { apiVersion: API_VERSION, kind: 'Node', metadata: { name }, spec: {} };
+}
+
+/** Somebody else made, changed or removed the node since it was read. */
+function isOvertaken(cause: unknown): boolean {
+  return isNetplugError(cause, 'resource/exists', 'resource/changed', 'resource/not-found');
+}

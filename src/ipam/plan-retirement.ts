@@ -1,0 +1,80 @@
+import type { Change, Stored } from '../datastore/store.ts';
+import { freeSlots, giveBack, type IpBlock } from '../model/ip-block.ts';
+import type { NodeName } from '../model/names.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { planRelease } from './plan-release.ts';
+
+/** What a datastore has of a node. */
+export interface Holdings {
+  readonly node: NodeName;
+  readonly owned: readonly Stored<IpBlock>[];
+  readonly borrowed: readonly Stored<IpBlock>[];
+  readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+}
+
+/** How much of a node went. */
+export interface Retired {
+  readonly addresses: number;
+  readonly endpoints: number;
+  /** Blocks that are no more. */
+  readonly returnedBlocks: number;
+  /** Blocks without an owner now, because other nodes hold addresses of them. */
+  readonly orphanedBlocks: number;
+}
+
+/** One commit, and what it does. */
+export interface RetireStep {
+  readonly changes: readonly Change[];
+  readonly retired: Retired;
+}
+
+export const NOTHING_RETIRED: Retired = { addresses: 0, endpoints: 0, returnedBlocks: 0, orphanedBlocks: 0 };
+
+/** So many deletions stay below the 128 operations that etcd takes in a transaction. */
+const ENDPOINTS_PER_STEP = 50;
+
+/**
+ * What takes a node's last trace from the address manager: endpoints first, because an address may be somebody else's
+ * once its block says that it is free. A block at a time, so that who writes one of them keeps none of the others.
+ */
+export function planRetirement({ node, owned, borrowed, endpoints }: Holdings): readonly RetireStep[] {
+  const steps: RetireStep[] = [];
+  for (let start = 0; start < endpoints.length; start += ENDPOINTS_PER_STEP) {
+    const some = endpoints.slice(start, start + ENDPOINTS_PER_STEP);
+    const changes = some.map((before): Change => ({ kind: 'delete-endpoint', before }));
+    steps.push({ changes, retired: { ...NOTHING_RETIRED, endpoints: some.length } });
+  }
+  for (const before of owned) steps.push(retireOwned(before, node));
+  for (const before of borrowed) {
+    const changes = planRelease([before], (allocation) => allocation.node === node);
+    const returnedBlocks = changes.filter(({ kind }) => kind === 'delete-block').length;
+    const addresses = idsOf(before.value, node).size;
+    if (changes.length > 0) steps.push({ changes, retired: { ...NOTHING_RETIRED, addresses, returnedBlocks } });
+  }
+  return steps;
+}
+
+export function addRetired(a: Retired, b: Retired): Retired {
+  return {
+    addresses: a.addresses + b.addresses,
+    endpoints: a.endpoints + b.endpoints,
+    returnedBlocks: a.returnedBlocks + b.returnedBlocks,
+    orphanedBlocks: a.orphanedBlocks + b.orphanedBlocks,
+  };
+}
+
+/** Stock and requests for it go with the agent that alone could hand it out. */
+function retireOwned(before: Stored<IpBlock>, node: NodeName): RetireStep {
+  const ids = idsOf(before.value, node);
+  const freed = giveBack(freeSlots(before.value, ids), () => true);
+  const retired = { ...NOTHING_RETIRED, addresses: ids.size };
+  if (freed.slots.size === 0) {
+    return { changes: [{ kind: 'delete-block', before }], retired: { ...retired, returnedBlocks: 1 } };
+  }
+  const after: IpBlock = { ...freed, node: undefined, wanted: new Set() };
+  return { changes: [{ kind: 'update-block', before, after }], retired: { ...retired, orphanedBlocks: 1 } };
+}
+
+function idsOf({ slots }: IpBlock, node: NodeName): ReadonlySet<string> {
+  return new Set([...slots.values()].filter((allocation) => allocation.node === node).map(({ id }) => id));
+}

@@ -1,0 +1,58 @@
+import { NetplugError } from '../base/errors.ts';
+import { backOff, type Patience } from '../base/retry.ts';
+import type { Store } from '../datastore/store.ts';
+import type { NodeName } from '../model/names.ts';
+import { addRetired, type Holdings, NOTHING_RETIRED, planRetirement, type Retired } from './plan-retirement.ts';
+
+export interface RetirePorts extends Patience {
+  readonly store: Store;
+}
+
+export interface Retirement {
+  readonly retired: Retired;
+  /** Records that could not be understood, of which nobody knows whether they are the node's. */
+  readonly problems: readonly string[];
+}
+
+/** How often is looked again; a node that still shows something new then is not gone. */
+const LOOKS = 40;
+
+/** What `retireNode` would do now. */
+export async function rehearseRetirement(store: Store, node: NodeName, signal: AbortSignal): Promise<Retirement> {
+  const { holdings, problems } = await readHoldings(store, node, signal);
+  const retired = planRetirement(holdings).reduce((sum, step) => addRetired(sum, step.retired), NOTHING_RETIRED);
+  return { retired, problems };
+}
+
+/**
+ * Gives back every address, block and endpoint of a node that is gone for good; none left is success. What others write
+ * meanwhile is kept. @throws store/conflict when the node goes on taking addresses
+ */
+export async function retireNode(ports: RetirePorts, node: NodeName, signal: AbortSignal): Promise<Retirement> {
+  const { store } = ports;
+  let retired = NOTHING_RETIRED;
+  for (let attempt = 0; attempt < LOOKS; attempt += 1) {
+    await backOff(ports, attempt, signal);
+    const { holdings, problems } = await readHoldings(store, node, signal);
+    const steps = planRetirement(holdings);
+    if (steps.length === 0) return { retired, problems };
+    for (const step of steps) {
+      if ((await store.commit(step.changes, signal)) === 'committed') retired = addRetired(retired, step.retired);
+    }
+  }
+  throw new NetplugError('store/conflict', `Cannot retire node "${node}": its blocks or endpoints keep being changed`, {
+    hint: 'Make sure that neither netplug-agent nor a runtime is alive on it, then repeat the command',
+    facts: { node },
+  });
+}
+
+async function readHoldings(
+  store: Store,
+  node: NodeName,
+  signal: AbortSignal,
+): Promise<{ readonly holdings: Holdings; readonly problems: readonly string[] }> {
+  const { endpoints, problems } = await store.listEndpoints(node, signal);
+  const view = await store.readNodeView(node, undefined, signal);
+  const { owned, borrowed } = view;
+  return { holdings: { node, owned, borrowed, endpoints }, problems: [...view.problems, ...problems] };
+}

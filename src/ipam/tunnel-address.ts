@@ -1,0 +1,69 @@
+import type { Stored } from '../datastore/store.ts';
+import { type Allocation, heldAddresses } from '../model/ip-block.ts';
+import type { IpPool } from '../model/ip-pool.ts';
+import { handleOf, type NodeName } from '../model/names.ts';
+import { matchesSelector } from '../model/selector.ts';
+import { tunnelAttachment } from '../model/tunnel-attachment.ts';
+import type { Address, Family } from '../net/address.ts';
+import { cidrContains, parseCidr } from '../net/cidr.ts';
+import { assign, type IpamPorts, type Limits } from './assign.ts';
+import { release } from './release.ts';
+
+export interface TunnelAddressRequest {
+  readonly node: NodeName;
+  readonly device: string;
+  readonly family: Family;
+  /** Whether the address may come from this pool, as far as its mode goes. */
+  readonly isWanted: (pool: IpPool) => boolean;
+}
+
+/**
+ * The address of a tunnel device of the node: the one it has while that lies in a wanted pool, otherwise another one.
+ * Undefined, with nothing held, when no pool may give one. @throws what `assign` throws
+ */
+export async function keepTunnelAddress(
+  ports: IpamPorts,
+  request: TunnelAddressRequest,
+  limits: Limits,
+): Promise<Address | undefined> {
+  const { node, device, family } = request;
+  const attachment = tunnelAttachment(device);
+  const handle = handleOf(attachment);
+  const isOwn = (allocation: Allocation): boolean => allocation.node === node && allocation.handle === handle;
+  const view = await ports.store.readNodeView(node, undefined, limits.signal);
+  const pools = wantedPools(view.pools, request, view.node?.metadata.labels ?? {});
+  const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));
+  const good = held.find(({ address }) => pools.some(({ spec }) => cidrContains(parseCidr(spec.cidr), address)));
+  const isKept = ({ id }: Allocation): boolean => id === good?.allocation.id;
+  if (held.some(({ allocation }) => !isKept(allocation))) {
+    await release(ports, { node, which: (each) => isOwn(each) && !isKept(each) }, limits.cleanupSignal);
+  }
+  if (good !== undefined || pools.length === 0) return good?.address;
+  const refs = pools.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
+  const none = { assign: false, pools: undefined };
+  const [lease] = await assign(
+    ports,
+    {
+      node,
+      attachment,
+      use: 'Tunnel',
+      pod: undefined,
+      pools: { 4: none, 6: none, [family]: { assign: true, pools: refs } },
+      requested: { addresses: [], rule: 'node-selector' },
+    },
+    limits,
+  );
+  return lease?.address;
+}
+
+function wantedPools(
+  pools: readonly Stored<IpPool>[],
+  { family, isWanted }: TunnelAddressRequest,
+  labels: Readonly<Record<string, string>>,
+): readonly IpPool[] {
+  return pools
+    .map(({ value }) => value)
+    .filter(({ spec }) => parseCidr(spec.cidr).base.family === family && !spec.disabled)
+    .filter(({ spec }) => spec.allowedUses.includes('Tunnel') && matchesSelector(spec.nodeSelector, labels))
+    .filter(isWanted);
+}

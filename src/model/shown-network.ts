@@ -1,0 +1,34 @@
+import * as v from 'valibot';
+import { readJson } from './shown-call.ts';
+
+const SESSION = v.object({
+  peer: v.string(),
+  /** `mesh`, `node` or `global`. */
+  kind: v.string(),
+  state: v.string(),
+  since: v.string(),
+  info: v.string(),
+});
+
+/** The network of a node as its agent shows it; fields of newer agents pass unread. */
+const SHOWN_NETWORK = v.object({
+  node: v.string(),
+  /** With the prefix length of their subnet. */
+  addresses: v.array(v.object({ address: v.string(), device: v.string() })),
+  tunnels: v.array(v.object({ device: v.string(), address: v.optional(v.string()) })),
+  /** How many of each there shall be. */
+  routes: v.object({ blackhole: v.number(), direct: v.number(), tunnelled: v.number() }),
+  peers: v.number(),
+  nodes: v.number(),
+  pools: v.array(v.object({ name: v.string(), cidr: v.string(), mode: v.string() })),
+  /** Undefined where BIRD is not needed. */
+  bgp: v.optional(v.array(SESSION)),
+  /** Why it does not work as it shall; empty when it does. */
+  problems: v.array(v.string()),
+});
+export type ShownNetwork = v.InferOutput<typeof SHOWN_NETWORK>;
+
+/** Undefined when the text is no such answer. */
+export function readShownNetwork(text: string): ShownNetwork | undefined {
+  return readJson(SHOWN_NETWORK, text);
+}

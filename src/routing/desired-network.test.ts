@@ -1,0 +1,291 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { HostChange } from '../dataplane/host-network.ts';
+import type { ClusterChange, RoutedBlock } from '../datastore/store.ts';
+import type { IpPool } from '../model/ip-pool.ts';
+import type { NodeName } from '../model/names.ts';
+import type { Node } from '../model/node.ts';
+import { API_VERSION } from '../model/resource.ts';
+import { FAMILIES, formatAddress, parseAddress } from '../net/address.ts';
+import { addressAt, cidrAround, formatCidr, parseCidr } from '../net/cidr.ts';
+import { ClusterState } from './cluster-state.ts';
+import { DesiredNetwork } from './desired-network.ts';
+import type { OwnNetwork } from './plan-hops.ts';
+import { LINGER_MS } from './pool-modes.ts';
+import { planRepairs, tablesOf } from './plan-repairs.ts';
+import { peerKey, routeKey } from './same-network.ts';
+import type { TunnelKind } from './tunnels.ts';
+
+const SELF = 'a' as NodeName;
+const NAMES = ['a', 'b', 'c', 'd'] as NodeName[];
+const POOLS = { v4: '10.65.0.0/24', v6: 'fd00:65::/116' };
+
+const ALL_TUNNELS: readonly TunnelKind[] = ['vxlan4', 'vxlan6', 'ipip4'];
+
+function own(tunnels: readonly TunnelKind[] = ALL_TUNNELS): OwnNetwork {
+  return {
+    addresses: new Map([
+      [4, { address: parseAddress('192.0.2.1'), prefixBits: 24, device: 'eth0', mtu: 1500 }],
+      [6, { address: parseAddress('fd00:a::1'), prefixBits: 64, device: 'eth0', mtu: 1500 }],
+    ]),
+    tunnels: new Set(tunnels),
+  };
+}
+
+/** Nodes `a` and `b` are in one subnet, the others elsewhere. */
+function node(name: NodeName, { isTunnelled = true } = {}): Node {
+  const ordinal = NAMES.indexOf(name) + 1;
+  const [lan4, lan6] = ordinal <= 2 ? ['192.0.2', 'fd00:a::'] : ['198.51.100', 'fd00:b::'];
+  const tunnel = {
+    ipv4VXLANTunnelAddr: `10.65.0.${String(ordinal * 64 - 1)}`,
+    vxlanTunnelMACAddr: `0a:00:00:00:00:0${String(ordinal)}`,
+    vxlanTunnelMACAddrV6: `0a:00:00:00:06:0${String(ordinal)}`,
+  };
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Node',
+    metadata: { name },
+    spec: {
+      bgp: { ipv4Address: `${lan4}.${String(ordinal)}/24`, ipv6Address: `${lan6}${String(ordinal)}/64` },
+      ...(isTunnelled ? tunnel : {}),
+    },
+  };
+}
+
+type Modes = Partial<Pick<IpPool['spec'], 'vxlanMode' | 'ipipMode'>>;
+
+function pool(family: 4 | 6, modes: Modes): IpPool {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'IPPool',
+    metadata: { name: `pool${String(family)}` },
+    spec: {
+      cidr: family === 4 ? POOLS.v4 : POOLS.v6,
+      ipipMode: 'Never',
+      vxlanMode: 'Never',
+      natOutgoing: false,
+      disabled: false,
+      disableBGPExport: false,
+      blockSize: family === 4 ? 26 : 122,
+      nodeSelector: 'all()',
+      allowedUses: ['Workload', 'Tunnel'],
+      ...modes,
+    },
+  };
+}
+
+function block(text: string, owner: NodeName | undefined, borrowed: RoutedBlock['borrowed'] = new Map()): RoutedBlock {
+  return { cidr: parseCidr(text), node: owner, borrowed };
+}
+
+function told(change: RoutedBlock): ClusterChange {
+  return { kind: 'block', cidr: change.cidr, block: change };
+}
+
+function toldOf(resource: IpPool | Node): ClusterChange {
+  const { kind, metadata } = resource;
+  return { kind: 'resource', which: { kind, name: metadata.name }, resource };
+}
+
+function networkOf(changes: readonly ClusterChange[], ownNetwork = own()): DesiredNetwork {
+  const state = new ClusterState('claims');
+  const desired = new DesiredNetwork(SELF, state);
+  desired.settle(ownNetwork);
+  for (const change of changes) desired.follow(state.learn(change, 0));
+  return desired;
+}
+
+function hops(network: DesiredNetwork): Record<string, string> {
+  return Object.fromEntries(
+    [...network.routes].map(([destination, { hop }]) => [
+      destination,
+      hop.kind === 'blackhole' ? 'blackhole' : `${formatAddress(hop.gateway)} ${hop.device}`,
+    ]),
+  );
+}
+
+const NODES = NAMES.map((name) => toldOf(node(name)));
+const BLOCKS = [
+  told(block('10.65.0.0/26', NAMES[0])),
+  told(block('10.65.0.64/26', NAMES[1])),
+  told(block('10.65.0.128/26', NAMES[2])),
+  told(block('fd00:65::40/122', NAMES[1])),
+];
+
+describe('the routes a node shall have', () => {
+  it('lead through the tunnel to every other node with vxlanMode Always, and nowhere for free addresses of its own', () => {
+    const network = networkOf([toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]);
+    expect(hops(network)).toEqual({
+      '10.65.0.0/26': 'blackhole',
+      '10.65.0.64/26': '10.65.0.127 vxlan.netplug',
+      '10.65.0.128/26': '10.65.0.191 vxlan.netplug',
+    });
+    expect([...network.peers.keys()]).toContain('vxlan.netplug 10.65.0.127');
+  });
+
+  it('lead straight to nodes of the same subnet with CrossSubnet, in both families', () => {
+    const pools = [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), toldOf(pool(6, { vxlanMode: 'CrossSubnet' }))];
+    expect(hops(networkOf([...pools, ...NODES, ...BLOCKS]))).toEqual({
+      '10.65.0.0/26': 'blackhole',
+      '10.65.0.64/26': '192.0.2.2 eth0',
+      '10.65.0.128/26': '10.65.0.191 vxlan.netplug',
+      'fd00:65::40/122': 'fd00:a::2 eth0',
+    });
+  });
+
+  it('lead to the node itself with IP-in-IP', () => {
+    const network = networkOf([toldOf(pool(4, { ipipMode: 'Always' })), ...NODES, ...BLOCKS]);
+    expect(hops(network)).toMatchObject({ '10.65.0.64/26': '192.0.2.2 ipip.netplug' });
+  });
+
+  it('are left to BGP otherwise', () => {
+    expect(hops(networkOf([toldOf(pool(4, {})), ...NODES, ...BLOCKS]))).toEqual({ '10.65.0.0/26': 'blackhole' });
+  });
+
+  it('lead to the holder of a single address, also in a block of the node itself or of nobody', () => {
+    const lent = new Map([[NAMES[2] ?? SELF, [parseAddress('10.65.0.5')]]]);
+    const orphan = new Map([[NAMES[1] ?? SELF, [parseAddress('10.65.0.200')]]]);
+    const network = networkOf([
+      toldOf(pool(4, { vxlanMode: 'Always' })),
+      ...NODES,
+      told(block('10.65.0.0/26', SELF, lent)),
+      told(block('10.65.0.192/26', undefined, orphan)),
+    ]);
+    expect(hops(network)).toEqual({
+      '10.65.0.0/26': 'blackhole',
+      '10.65.0.5/32': '10.65.0.191 vxlan.netplug',
+      '10.65.0.200/32': '10.65.0.127 vxlan.netplug',
+    });
+  });
+
+  it('wait for the tunnel of the other node', () => {
+    const bare = NAMES.map((name) => toldOf(node(name, { isTunnelled: false })));
+    expect(hops(networkOf([toldOf(pool(4, { vxlanMode: 'Always' })), ...bare, ...BLOCKS]))).toEqual({
+      '10.65.0.0/26': 'blackhole',
+    });
+  });
+
+  it('stay for a while as they were when a pool goes over to BGP', () => {
+    const state = new ClusterState('claims');
+    const desired = new DesiredNetwork(SELF, state);
+    desired.settle(own());
+    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.learn(change, 0);
+    desired.follow('all');
+    const before = hops(desired);
+    expect(desired.follow(state.learn(toldOf(pool(4, {})), 1000))).toEqual([]);
+    expect(hops(desired)).toEqual(before);
+    expect(state.expire(1000 + LINGER_MS - 1)).toBe(false);
+    expect(state.expire(1000 + LINGER_MS)).toBe(true);
+    desired.follow('all');
+    expect(hops(desired)).toEqual({ '10.65.0.0/26': 'blackhole' });
+  });
+
+  it('cost the peers and blocks of one node when one node changes', () => {
+    const state = new ClusterState('claims');
+    const desired = new DesiredNetwork(SELF, state);
+    desired.settle(own());
+    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES.slice(0, 3), ...BLOCKS])
+      state.learn(change, 0);
+    desired.follow('all');
+    state.learn(told(block('10.65.0.192/26', NAMES[3])), 0);
+    const changes = desired.follow(state.learn(toldOf(node(NAMES[3] ?? SELF)), 0));
+    expect(changes.map(({ kind }) => kind)).toEqual(['put-peer', 'put-peer', 'put-route']);
+  });
+});
+
+describe('following change by change', () => {
+  const anyNode = fc.constantFrom(...NAMES);
+  const anyAddress = (cidr: string): fc.Arbitrary<ReturnType<typeof parseAddress>> =>
+    fc.nat({ max: 63 }).map((ordinal) => addressAt(parseCidr(cidr), ordinal));
+  const anyBlock = fc
+    .constantFrom('10.65.0.0/26', '10.65.0.64/26', '10.65.0.128/26', 'fd00:65::/122', 'fd00:65::40/122')
+    .chain((cidr) =>
+      fc.record({
+        owner: fc.option(anyNode, { nil: undefined }),
+        borrowers: fc.uniqueArray(fc.tuple(anyNode, fc.array(anyAddress(cidr), { minLength: 1, maxLength: 2 })), {
+          maxLength: 2,
+          selector: ([name]) => name,
+        }),
+        isGone: fc.boolean(),
+        cidr: fc.constant(cidr),
+      }),
+    )
+    .map(({ owner, borrowers, isGone, cidr }): ClusterChange => {
+      const borrowed = new Map(borrowers.filter(([name]) => name !== owner));
+      return {
+        kind: 'block',
+        cidr: parseCidr(cidr),
+        block: isGone ? undefined : block(cidr, owner, disjoint(borrowed)),
+      };
+    });
+  const anyMode = fc.constantFrom<Modes>({}, { vxlanMode: 'Always' }, { vxlanMode: 'CrossSubnet' });
+  const anyChange: fc.Arbitrary<ClusterChange> = fc.oneof(
+    anyBlock,
+    anyBlock,
+    fc.tuple(anyNode, fc.boolean()).map(([name, isTunnelled]) => toldOf(node(name, { isTunnelled }))),
+    anyNode.map((name): ClusterChange => ({ kind: 'resource', which: { kind: 'Node', name }, resource: undefined })),
+    fc.tuple(fc.constantFrom<4 | 6>(...FAMILIES), anyMode).map(([family, modes]) => toldOf(pool(family, modes))),
+  );
+
+  it('comes to the same as planning everything anew, and its changes make the kernel the same', () => {
+    fc.assert(
+      fc.property(fc.array(anyChange, { maxLength: 30 }), fc.integer({ min: 0, max: 40_000 }), (changes, stepMs) => {
+        const state = new ClusterState('claims');
+        const desired = new DesiredNetwork(SELF, state);
+        const kernel = { routes: new Map(), peers: new Map() };
+        apply(kernel, desired.settle(own()));
+        for (const [index, change] of changes.entries()) {
+          const nowMs = index * stepMs;
+          apply(kernel, desired.follow(state.learn(change, nowMs)));
+          if (state.expire(nowMs)) apply(kernel, desired.follow('all'));
+          const anew = new DesiredNetwork(SELF, state);
+          anew.settle(own());
+          expect(hops(desired)).toEqual(hops(anew));
+          expect([...desired.peers.keys()].sort()).toEqual([...anew.peers.keys()].sort());
+          expect(planRepairs(desired, kernel)).toEqual([]);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('repairs any kernel', () => {
+    fc.assert(
+      fc.property(fc.array(anyChange, { maxLength: 20 }), fc.array(anyChange, { maxLength: 20 }), (wanted, other) => {
+        const [desired, found] = [networkOf(wanted), networkOf(other)];
+        const kernel = tablesOf([...found.routes.values()], [...found.peers.values()]);
+        const tables = { routes: new Map(kernel.routes), peers: new Map(kernel.peers) };
+        apply(tables, planRepairs(desired, tables));
+        expect(planRepairs(desired, tables)).toEqual([]);
+        expect(tables.routes.size).toBe(desired.routes.size);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+/** One address is held once. */
+function disjoint(borrowed: RoutedBlock['borrowed']): RoutedBlock['borrowed'] {
+  const seen = new Set<string>();
+  return new Map(
+    [...borrowed].map(([name, addresses]) => [
+      name,
+      addresses.filter((address) => {
+        const key = formatCidr(cidrAround(address, address.family === 4 ? 32 : 128));
+        return !seen.has(key) && seen.add(key);
+      }),
+    ]),
+  );
+}
+
+function apply(
+  kernel: { routes: Map<string, unknown>; peers: Map<string, unknown> },
+  changes: readonly HostChange[],
+): void {
+  for (const change of changes) {
+    if (change.kind === 'put-route') kernel.routes.set(routeKey(change.route), change.route);
+    else if (change.kind === 'delete-route') kernel.routes.delete(routeKey(change.route));
+    else if (change.kind === 'put-peer') kernel.peers.set(peerKey(change.peer), change.peer);
+    else kernel.peers.delete(peerKey(change.peer));
+  }
+}

@@ -1,0 +1,125 @@
+import { describe, expect, it } from 'vitest';
+import type { HostInterface } from '../dataplane/host-network.ts';
+import { type Family, formatAddress, parseAddress } from '../net/address.ts';
+import { parseCidr, tryReadCidr } from '../net/cidr.ts';
+import { readDetection } from './detect-address-method.ts';
+import { type HostFacts, detectAddress } from './detect-address.ts';
+
+const HOST: HostFacts = {
+  interfaces: [
+    { ...link('lo', '127.0.0.1/8', '::1/128', '192.0.2.7/32'), isLoopback: true, mtu: 65536 },
+    { ...link('eth9', '192.0.2.9/24'), isUp: false },
+    link('docker0', '172.17.0.1/16', 'fd00:17::1/64'),
+    link('vxlan.npl', '10.65.9.0/32'),
+    link('eth0', '169.254.7.7/16', '10.65.4.4/32', '198.51.100.1/24', 'fe80::1/64', '2001:db8::1/64'),
+    { ...link('eth1', '203.0.113.1/28', '2001:db8:1::1/56'), mtu: 9000 },
+  ],
+  pools: [parseCidr('10.65.0.0/16')],
+  reach: undefined,
+  internalIps: [],
+};
+
+describe('the address of the node', () => {
+  it.each<[string, Family, string]>([
+    ['', 4, '198.51.100.1/24 eth0 1500'],
+    ['first-found', 4, '198.51.100.1/24 eth0 1500'],
+    ['first-found', 6, '2001:db8::1/64 eth0 1500'],
+    ['skip-interface=eth0', 4, '203.0.113.1/28 eth1 9000'],
+    ['skip-interface=^eth0$, ^eno', 6, '2001:db8:1::1/56 eth1 9000'],
+    ['interface=eth1,eth0', 4, '203.0.113.1/28 eth1 9000'],
+    ['interface=eth.*', 4, '198.51.100.1/24 eth0 1500'],
+    ['interface=docker', 4, '172.17.0.1/16 docker0 1500'],
+    ['cidr=203.0.113.0/24,198.51.100.0/24', 4, '203.0.113.1/28 eth1 9000'],
+    ['cidr=203.0.113.0/24,2001:db8:1::/48', 6, '2001:db8:1::1/56 eth1 9000'],
+    ['203.0.113.1', 4, '203.0.113.1/28 eth1 9000'],
+    ['203.0.113.1/24', 4, '203.0.113.1/24 eth1 9000'],
+    ['192.0.2.7/32', 4, '192.0.2.7/32 lo 65536'],
+    ['192.0.2.9', 4, '192.0.2.9/24 eth9 1500'],
+  ])('by %j of IPv%i is %s', (method, family, expected) => {
+    expect(shown(method, family)).toBe(expected);
+  });
+
+  it.each<[string, Family, string]>([
+    ['interface=eth9', 4, 'no interface that is up and matches "eth9" has one'],
+    ['interface=vxlan', 4, 'no interface that is up and matches "vxlan" has one'],
+    ['interface=lo', 4, 'no interface that is up and matches "lo" has one'],
+    ['skip-interface=eth', 4, 'no interface that is up has one, other than "eth"'],
+    ['cidr=10.65.0.0/16', 4, 'no interface that is up has one in 10.65.0.0/16'],
+    ['198.51.100.99/24', 4, 'no interface has 198.51.100.99'],
+    ['198.51.100.99', 4, 'no interface has 198.51.100.99'],
+    ['198.51.100.1', 6, '198.51.100.1 is of the other family'],
+    ['can-reach=192.0.2.99', 4, 'the host has no route to 192.0.2.99'],
+    ['can-reach=192.0.2.99', 6, '192.0.2.99 is of the other family'],
+    ['orch-internal-ip', 4, 'the Node of the orchestrator has no InternalIP of this family'],
+  ])('by %j of IPv%i is not found: %s', (method, family, reason) => {
+    expect(shown(method, family)).toBe(`Cannot find an IPv${String(family)} address of the node: ${reason}`);
+  });
+
+  it('is not found on a host that has none, and not looked for by "none"', () => {
+    const bare = { ...HOST, interfaces: HOST.interfaces.slice(0, 4) };
+    expect(shown('first-found', 4, bare)).toMatch(/no interface that is up has one$/);
+    expect(detectAddress(4, readDetection('none'), HOST)).toEqual({ kind: 'none' });
+  });
+
+  it.each<[string, HostFacts['reach'], string]>([
+    ['the source of the route', { device: 'eth1', source: parseAddress('203.0.113.1') }, '203.0.113.1/28 eth1 9000'],
+    [
+      'on another device than the route',
+      { device: 'eth1', source: parseAddress('198.51.100.1') },
+      '198.51.100.1/24 eth0 1500',
+    ],
+    ['the first of the device', { device: 'eth0', source: undefined }, '198.51.100.1/24 eth0 1500'],
+    [
+      'not one of a pool',
+      { device: 'vxlan.npl', source: parseAddress('10.65.9.0') },
+      'Cannot find an IPv4 address of the node: interface "vxlan.npl", by which the host reaches 192.0.2.99, has none to use',
+    ],
+  ])('by "can-reach" is %s', (_what, reach, expected) => {
+    expect(shown('can-reach=192.0.2.99', 4, { ...HOST, reach })).toBe(expected);
+  });
+
+  it('by "orch-internal-ip" is the first of the family that the Node says', () => {
+    const internalIps = ['2001:db8:1::1', '203.0.113.1', '198.51.100.1'].map(parseAddress);
+    expect(shown('orch-internal-ip', 4, { ...HOST, internalIps })).toBe('203.0.113.1/28 eth1 9000');
+    expect(shown('orch-internal-ip', 6, { ...HOST, internalIps })).toBe('2001:db8:1::1/56 eth1 9000');
+  });
+});
+
+describe('a method of detection', () => {
+  it.each([
+    ['first-fund', 'it is neither an address nor a known method'],
+    ['firstfound=1', 'it is neither an address nor a known method'],
+    ['can-reach=', '"" is no IP address'],
+    ['can-reach=example.org', '"example.org" is no IP address'],
+    ['interface=', 'an item of the list is empty'],
+    ['interface=eth0,,eth1', 'an item of the list is empty'],
+    ['interface=eth[', '"eth[" is no regular expression'],
+    ['cidr=10.0.0.0', '"10.0.0.0" is no CIDR'],
+    ['10.0.0.0/8', 'it is a network; an address of the node is wanted'],
+    ['constructor', 'it is neither an address nor a known method'],
+  ])('%j is refused: %s', (method, reason) => {
+    expect(() => readDetection(method)).toThrow(
+      expect.objectContaining({
+        code: 'agent/detection-invalid',
+        message: `Cannot find an address of the node by "${method}": ${reason}`,
+        hint: expect.stringContaining('can-reach=<address>'),
+        facts: expect.objectContaining({ found: method }),
+      }),
+    );
+  });
+});
+
+function link(name: string, ...cidrs: string[]): HostInterface {
+  const addresses = cidrs.map((text) => {
+    const { address, cidr } = tryReadCidr(text)!;
+    return { address, prefixBits: cidr.prefixBits };
+  });
+  return { name, mtu: 1500, isUp: true, isLoopback: false, addresses };
+}
+
+function shown(method: string, family: Family, facts: HostFacts = HOST): string {
+  const outcome = detectAddress(family, readDetection(method), facts);
+  if (outcome.kind !== 'found') return outcome.kind === 'none' ? 'none' : outcome.problem;
+  const { address, prefixBits, interfaceName, mtu } = outcome;
+  return `${formatAddress(address)}/${String(prefixBits)} ${interfaceName} ${String(mtu)}`;
+}

@@ -1,0 +1,159 @@
+import { never } from '../base/errors.ts';
+import type { HostInterface } from '../dataplane/host-network.ts';
+import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
+import { type Cidr, cidrContains, formatCidr, parseCidr } from '../net/cidr.ts';
+import type { Detection } from './detect-address-method.ts';
+
+/** What is known of the host when its address is looked for. */
+export interface HostFacts {
+  /** In the kernel's order, which decides between equals. */
+  readonly interfaces: readonly HostInterface[];
+  /** Every pool: what lies in one belongs to pods or tunnels. */
+  readonly pools: readonly Cidr[];
+  /** For `can-reach`: how the host would send to the target; undefined when it has no route. */
+  readonly reach: { readonly device: string; readonly source: Address | undefined } | undefined;
+  /** For `orch-internal-ip`: the InternalIPs of the Node, in its order. */
+  readonly internalIps: readonly Address[];
+}
+
+/** An address of the node, and the interface that has it. */
+export interface Detected {
+  readonly kind: 'found';
+  readonly address: Address;
+  readonly prefixBits: number;
+  readonly interfaceName: string;
+  /** Bytes. */
+  readonly mtu: number;
+}
+
+export type DetectionOutcome =
+  | Detected
+  | { readonly kind: 'none' }
+  /** A sentence for people, which names the method. */
+  | { readonly kind: 'problem'; readonly problem: string };
+
+/** Names begin so where container runtimes, other networks and netplug itself make their links. */
+const NOT_OF_THE_NODE = [
+  'docker',
+  'cbr',
+  'dummy',
+  'podman',
+  'virbr',
+  'lxcbr',
+  'veth',
+  'br-',
+  'cali',
+  'tunl',
+  'flannel',
+  'kube-ipvs',
+  'cni',
+  'vxlan.',
+  'npl',
+  'wireguard',
+  'wg',
+  'nodelocaldns',
+] as const;
+
+/** Loopback and link-local networks: no other node can reach these. */
+const LOCAL: readonly Cidr[] = ['127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fe80::/10'].map(parseCidr);
+
+/** Finds the node's address of the family among those of its interfaces. */
+export function detectAddress(family: Family, detection: Detection, facts: HostFacts): DetectionOutcome {
+  const candidates = candidatesOf(family, facts);
+  switch (detection.kind) {
+    case 'none':
+      return { kind: 'none' };
+    case 'first-found':
+      return firstOr(candidates.filter(mayBeOfNode), family, 'no interface that is up has one');
+    case 'skip-interface': {
+      const left = candidates.filter((each) => mayBeOfNode(each) && !matchesAny(each, detection.patterns));
+      return firstOr(left, family, `no interface that is up has one, other than ${patternList(detection.patterns)}`);
+    }
+    case 'interface': {
+      const inOrder = detection.patterns.flatMap((pattern) => candidates.filter((each) => matchesAny(each, [pattern])));
+      return firstOr(inOrder, family, `no interface that is up and matches ${patternList(detection.patterns)} has one`);
+    }
+    case 'cidr': {
+      const inOrder = detection.cidrs.flatMap((cidr) =>
+        candidates.filter(({ address }) => cidrContains(cidr, address)),
+      );
+      return firstOr(
+        inOrder,
+        family,
+        `no interface that is up has one in ${detection.cidrs.map(formatCidr).join(', ')}`,
+      );
+    }
+    case 'can-reach':
+      return detectByRoute(family, detection.target, facts);
+    case 'orch-internal-ip': {
+      const internal = facts.internalIps.find((address) => address.family === family);
+      if (internal === undefined)
+        return problem(family, 'the Node of the orchestrator has no InternalIP of this family');
+      return ownerOf(family, internal, facts);
+    }
+    case 'literal': {
+      const owner = ownerOf(family, detection.address, facts);
+      if (owner.kind !== 'found' || detection.prefixBits === undefined) return owner;
+      return { ...owner, prefixBits: detection.prefixBits };
+    }
+    default:
+      return never(detection);
+  }
+}
+
+function detectByRoute(family: Family, target: Address, facts: HostFacts): DetectionOutcome {
+  const text = formatAddress(target);
+  if (target.family !== family) return problem(family, `${text} is of the other family`);
+  if (facts.reach === undefined) return problem(family, `the host has no route to ${text}`);
+  const { device, source } = facts.reach;
+  const [found] = candidatesOf(family, facts).filter(({ interfaceName, address }) =>
+    source === undefined ? interfaceName === device : sameAddress(address, source),
+  );
+  return found ?? problem(family, `interface "${device}", by which the host reaches ${text}, has none to use`);
+}
+
+/** The address as it stands on an interface, even on one that is down: it was asked for by name. */
+function ownerOf(family: Family, wanted: Address, { interfaces }: HostFacts): DetectionOutcome {
+  if (wanted.family !== family) return problem(family, `${formatAddress(wanted)} is of the other family`);
+  const found = interfaces.flatMap(addressesOf).find(({ address }) => sameAddress(address, wanted));
+  return found ?? problem(family, `no interface has ${formatAddress(wanted)}`);
+}
+
+/** What the node could be reached by, whatever the interface is called. */
+function candidatesOf(family: Family, { interfaces, pools }: HostFacts): readonly Detected[] {
+  const refused = [...LOCAL, ...pools];
+  return interfaces
+    .filter(({ isUp, isLoopback }) => isUp && !isLoopback)
+    .flatMap(addressesOf)
+    .filter(({ address }) => address.family === family && !refused.some((cidr) => cidrContains(cidr, address)));
+}
+
+function addressesOf({ name, mtu, addresses }: HostInterface): readonly Detected[] {
+  return addresses.map(({ address, prefixBits }) => ({
+    kind: 'found',
+    address,
+    prefixBits,
+    interfaceName: name,
+    mtu,
+  }));
+}
+
+function mayBeOfNode({ interfaceName }: Detected): boolean {
+  return !NOT_OF_THE_NODE.some((start) => interfaceName.startsWith(start));
+}
+
+function matchesAny({ interfaceName }: Detected, patterns: readonly RegExp[]): boolean {
+  return patterns.some((pattern) => pattern.test(interfaceName));
+}
+
+function patternList(patterns: readonly RegExp[]): string {
+  return patterns.map(({ source }) => `"${source}"`).join(', ');
+}
+
+function firstOr(candidates: readonly Detected[], family: Family, reason: string): DetectionOutcome {
+  return candidates[0] ?? problem(family, reason);
+}
+
+function problem(family: Family, reason: string): DetectionOutcome {
+  return { kind: 'problem', problem: `Cannot find an IPv${String(family)} address of the node: ${reason}` };
+}

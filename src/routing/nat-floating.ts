@@ -1,0 +1,67 @@
+import { type Address, type Family, formatAddress } from '../net/address.ts';
+import type { NftJson, NftMap, NftObject } from '../dataplane/packet-filter.ts';
+import { ADDRESS_TYPES, goesOutside, headerAddress, nameOf, rule, translate } from './nat-statements.ts';
+
+/** An address under which a pod of this node can be reached besides its own. */
+export interface FloatingAddress {
+  readonly external: Address;
+  /** The pod's own, of the same family. */
+  readonly internal: Address;
+}
+
+/**
+ * Maps and rules of the floating addresses of one family. Who asks for a floating address gets the pod; what the pod
+ * sends outside has its first floating address. A pod that asks for its own sees that address as the one who asks, or
+ * the answer would never pass the host.
+ */
+export function floatingObjects(family: Family, floating: readonly FloatingAddress[]): readonly NftObject[] {
+  const toPods = firstOfEach('external', floating);
+  const fromPods = firstOfEach('internal', toPods);
+  if (toPods.length === 0) return [];
+  const address = ADDRESS_TYPES[family];
+  const [source, destination] = [headerAddress(family, 'saddr'), headerAddress(family, 'daddr')];
+  const toPod = nameOf('floating-to-pod', family);
+  const toItself = nameOf('pod-to-itself', family);
+  const fromPod = nameOf('pod-to-floating', family);
+  const dnat = translate('dnat', family, { key: destination, map: toPod });
+  return [
+    mapOf(toPod, { type: address, map: address, elem: toPods.map((pair) => [external(pair), internal(pair)]) }),
+    mapOf(toItself, {
+      type: [address, address],
+      map: address,
+      elem: fromPods.map((pair) => [{ concat: [internal(pair), internal(pair)] }, external(pair)]),
+    }),
+    mapOf(fromPod, { type: address, map: address, elem: fromPods.map((pair) => [internal(pair), external(pair)]) }),
+    rule('prerouting', dnat),
+    rule('output', dnat),
+    rule('postrouting', translate('snat', family, { key: { concat: [source, destination] }, map: toItself })),
+    rule('postrouting', ...goesOutside(family), translate('snat', family, { key: source, map: fromPod })),
+  ];
+}
+
+/** Of those with the same address on that side, the first one. */
+function firstOfEach(side: 'external' | 'internal', floating: readonly FloatingAddress[]): readonly FloatingAddress[] {
+  const first = new Map<string, FloatingAddress>();
+  for (const pair of floating) {
+    const key = formatAddress(pair[side]);
+    if (!first.has(key)) first.set(key, pair);
+  }
+  return [...first.values()];
+}
+
+/** The order of the elements says nothing, so it is one that depends on them alone. */
+function mapOf(
+  name: string,
+  { elem, ...types }: Omit<NftMap, 'name'> & { readonly elem: readonly NftJson[] },
+): NftObject {
+  const inOrder = elem.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
+  return { map: { name, ...types, elem: inOrder } };
+}
+
+function external(pair: FloatingAddress): string {
+  return formatAddress(pair.external);
+}
+
+function internal(pair: FloatingAddress): string {
+  return formatAddress(pair.internal);
+}

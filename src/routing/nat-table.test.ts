@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { parseAddress } from '../net/address.ts';
+import { parseCidr } from '../net/cidr.ts';
+import { type NatInput, NAT_TABLE, renderNat } from './nat-table.ts';
+
+const NOTHING: NatInput = { natPools: [], allPools: [], floating: [], tunnels: [] };
+
+describe('the table of address translation', () => {
+  it('is as the golden file shows it', async () => {
+    const table = renderNat({
+      natPools: cidrs('10.65.0.0/16', 'fd00:65::/48'),
+      allPools: cidrs('10.65.0.0/16', 'fd00:65::/48', '10.66.0.0/16'),
+      floating: [floating('198.51.100.9', '10.65.0.1'), floating('2001:db8::9', 'fd00:65::1')],
+      tunnels: ['vxlan.npl', 'npl-tun'],
+    });
+    await expect(`${JSON.stringify(table, undefined, 2)}\n`).toMatchFileSnapshot('../../test/golden/nat-table.json');
+  });
+
+  it.each([
+    ['nothing at all', NOTHING],
+    ['pools alone', { ...NOTHING, allPools: cidrs('10.65.0.0/16') }],
+    ['floating addresses of two families', { ...NOTHING, floating: [floating('198.51.100.9', 'fd00::1')] }],
+  ])('has no objects for %s', (_what, input) => {
+    expect(renderNat(input)).toEqual({ name: NAT_TABLE, objects: [] });
+  });
+
+  it('does not depend on the order of pools and tunnels, and leaves out pools that lie in others', () => {
+    const [wide, narrow, apart] = cidrs('10.64.0.0/10', '10.65.0.0/16', '10.128.0.0/16') as [never, never, never];
+    const one = renderNat({ ...NOTHING, natPools: [narrow], allPools: [apart, narrow, wide], tunnels: ['b', 'a'] });
+    const other = renderNat({ ...NOTHING, natPools: [narrow], allPools: [wide, apart], tunnels: ['a', 'b'] });
+    expect(one).toEqual(other);
+    expect(elementsOf(one, 'pools-v4')).toEqual([
+      { prefix: { addr: '10.64.0.0', len: 10 } },
+      { prefix: { addr: '10.128.0.0', len: 16 } },
+    ]);
+  });
+
+  it('says nothing of a family without anything to translate', () => {
+    const table = renderNat({
+      ...NOTHING,
+      natPools: cidrs('10.65.0.0/16'),
+      allPools: cidrs('10.65.0.0/16', 'fd00::/48'),
+    });
+    expect(JSON.stringify(table)).not.toContain('v6');
+  });
+
+  it('leads several floating addresses to one pod, which sends with the first of them', () => {
+    const table = renderNat({
+      ...NOTHING,
+      floating: [floating('198.51.100.9', '10.65.0.1'), floating('198.51.100.8', '10.65.0.1')],
+    });
+    expect(elementsOf(table, 'floating-to-pod-v4')).toEqual([
+      ['198.51.100.8', '10.65.0.1'],
+      ['198.51.100.9', '10.65.0.1'],
+    ]);
+    expect(elementsOf(table, 'pod-to-floating-v4')).toEqual([['10.65.0.1', '198.51.100.9']]);
+    expect(elementsOf(table, 'pod-to-itself-v4')).toEqual([[{ concat: ['10.65.0.1', '10.65.0.1'] }, '198.51.100.9']]);
+  });
+
+  it('gives a floating address that two pods claim to the first, and the other none to send with', () => {
+    const table = renderNat({
+      ...NOTHING,
+      floating: [floating('198.51.100.9', '10.65.0.1'), floating('198.51.100.9', '10.65.0.2')],
+    });
+    expect(elementsOf(table, 'floating-to-pod-v4')).toEqual([['198.51.100.9', '10.65.0.1']]);
+    expect(elementsOf(table, 'pod-to-floating-v4')).toEqual([['10.65.0.1', '198.51.100.9']]);
+  });
+});
+
+function cidrs(...texts: string[]) {
+  return texts.map(parseCidr);
+}
+
+function floating(external: string, internal: string) {
+  return { external: parseAddress(external), internal: parseAddress(internal) };
+}
+
+function elementsOf({ objects }: ReturnType<typeof renderNat>, name: string): unknown {
+  const sets = objects.flatMap((object) => ('set' in object ? [object.set] : 'map' in object ? [object.map] : []));
+  return sets.find((set) => set.name === name)?.elem;
+}

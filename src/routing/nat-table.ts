@@ -1,0 +1,85 @@
+import { FAMILIES, type Family, formatAddress } from '../net/address.ts';
+import { type Cidr, cidrContains, compareCidrs } from '../net/cidr.ts';
+import type { NftChain, NftObject, NftTable } from '../dataplane/packet-filter.ts';
+import { type FloatingAddress, floatingObjects } from './nat-floating.ts';
+import {
+  ADDRESS_TYPES,
+  MASQUERADE,
+  addressType,
+  goesOutside,
+  headerAddress,
+  isIn,
+  isOfNoType,
+  isOfType,
+  leavesBy,
+  nameOf,
+  rule,
+} from './nat-statements.ts';
+
+export const NAT_TABLE = 'netplug-nat';
+
+/** What decides how this node translates addresses. */
+export interface NatInput {
+  /** Pools with `natOutgoing`. */
+  readonly natPools: readonly Cidr[];
+  /** Every pool, those with `natOutgoing` included. */
+  readonly allPools: readonly Cidr[];
+  /** Of pods of this node. Of one external address the first pod counts; a pod sends with its first external address. */
+  readonly floating: readonly FloatingAddress[];
+  /** Names of the tunnel devices. */
+  readonly tunnels: readonly string[];
+}
+
+const CHAINS: readonly NftChain[] = [
+  { name: 'prerouting', type: 'nat', hook: 'prerouting', prio: -100, policy: 'accept' },
+  { name: 'output', type: 'nat', hook: 'output', prio: -100, policy: 'accept' },
+  { name: 'postrouting', type: 'nat', hook: 'postrouting', prio: 100, policy: 'accept' },
+];
+
+/** The table of address translation of a node; without objects when there is nothing to translate. */
+export function renderNat(input: NatInput): NftTable {
+  const objects = [...FAMILIES.flatMap((family) => familyObjects(family, input)), ...tunnelRules(input.tunnels)];
+  const rules = objects.filter((object) => 'rule' in object);
+  if (rules.length === 0) return { name: NAT_TABLE, objects: [] };
+  const sets = objects.filter((object) => !('rule' in object));
+  return { name: NAT_TABLE, objects: [...sets, ...CHAINS.map((chain) => ({ chain })), ...rules] };
+}
+
+/** The first rule that translates the source decides, so a floating address goes before the node's. */
+function familyObjects(family: Family, input: NatInput): readonly NftObject[] {
+  const floating = input.floating.filter((pair) => pair.external.family === family && pair.internal.family === family);
+  const objects = [...floatingObjects(family, floating), ...outgoingObjects(family, input.natPools)];
+  return objects.length === 0 ? [] : [poolSet('pools', family, input.allPools), ...objects];
+}
+
+function outgoingObjects(family: Family, natPools: readonly Cidr[]): readonly NftObject[] {
+  if (!natPools.some(({ base }) => base.family === family)) return [];
+  const fromPool = isIn(headerAddress(family, 'saddr'), nameOf('nat-pools', family));
+  return [poolSet('nat-pools', family, natPools), rule('postrouting', fromPool, ...goesOutside(family), MASQUERADE)];
+}
+
+/** The host's own packets whose answers would come back outside the tunnel, or not at all. */
+function tunnelRules(tunnels: readonly string[]): readonly NftObject[] {
+  if (tunnels.length === 0) return [];
+  const isOwn = isOfType(addressType('saddr'), 'local');
+  const isOfAnotherDevice = isOfNoType(addressType('saddr', 'oif'), ['local']);
+  return [rule('postrouting', leavesBy(tunnels.toSorted()), isOwn, isOfAnotherDevice, MASQUERADE)];
+}
+
+function poolSet(name: string, family: Family, pools: readonly Cidr[]): NftObject {
+  const elem = outermost(pools.filter(({ base }) => base.family === family)).map(({ base, prefixBits }) => ({
+    prefix: { addr: formatAddress(base), len: prefixBits },
+  }));
+  const set = { name: nameOf(name, family), type: ADDRESS_TYPES[family], flags: ['interval'] };
+  return { set: elem.length === 0 ? set : { ...set, elem } };
+}
+
+/** The CIDRs that lie in no other: nftables refuses intervals that overlap. */
+function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
+  const kept: Cidr[] = [];
+  for (const cidr of cidrs.toSorted(compareCidrs)) {
+    const last = kept.at(-1);
+    if (last === undefined || !cidrContains(last, cidr)) kept.push(cidr);
+  }
+  return kept;
+}

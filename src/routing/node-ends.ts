@@ -1,0 +1,50 @@
+import type { Node } from '../model/node.ts';
+import { type Address, type Family, formatAddress, tryParseAddress } from '../net/address.ts';
+import { type Mac, tryParseMac } from '../net/mac.ts';
+
+/** Where a node is reached, as its agent published it. */
+export interface NodeEnds {
+  /** Its own addresses. */
+  readonly addresses: ReadonlyMap<Family, Address>;
+  /** The ends of its VXLAN devices. */
+  readonly vxlan: ReadonlyMap<Family, VxlanEnd>;
+}
+
+export interface VxlanEnd {
+  readonly mac: Mac;
+  /** What stands for the node inside the tunnel: its tunnel address, or its own when it has none. */
+  readonly gateway: Address;
+}
+
+export const NO_ENDS: NodeEnds = { addresses: new Map(), vxlan: new Map() };
+
+export function endsOf({ spec }: Node): NodeEnds {
+  const addresses = new Map<Family, Address>();
+  const vxlan = new Map<Family, VxlanEnd>();
+  const own = { 4: spec.bgp?.ipv4Address, 6: spec.bgp?.ipv6Address };
+  const macs = { 4: spec.vxlanTunnelMACAddr, 6: spec.vxlanTunnelMACAddrV6 };
+  const inside = { 4: spec.ipv4VXLANTunnelAddr, 6: spec.ipv6VXLANTunnelAddr };
+  for (const family of [4, 6] as const) {
+    const address = ofFamily(own[family]?.split('/')[0], family);
+    if (address === undefined) continue;
+    addresses.set(family, address);
+    const mac = tryParseMac(macs[family] ?? '');
+    if (mac !== undefined) vxlan.set(family, { mac, gateway: ofFamily(inside[family], family) ?? address });
+  }
+  return { addresses, vxlan };
+}
+
+/** Whether routes to the node would be the same. */
+export function sameEnds(a: NodeEnds, b: NodeEnds): boolean {
+  return describe(a) === describe(b);
+}
+
+function describe({ addresses, vxlan }: NodeEnds): string {
+  const ends = [...vxlan].map(([family, { mac, gateway }]) => `${String(family)} ${mac} ${formatAddress(gateway)}`);
+  return [...[...addresses.values()].map(formatAddress), ...ends].join(', ');
+}
+
+function ofFamily(text: string | undefined, family: Family): Address | undefined {
+  const address = tryParseAddress(text ?? '');
+  return address?.family === family ? address : undefined;
+}

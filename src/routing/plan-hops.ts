@@ -1,0 +1,90 @@
+import type { RoutedBlock } from '../datastore/store.ts';
+import type { Hop, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
+import type { NodeName } from '../model/names.ts';
+import type { Address, Family } from '../net/address.ts';
+import { type Cidr, cidrAround, cidrContains, hostCidr } from '../net/cidr.ts';
+import type { NodeEnds } from './node-ends.ts';
+import { type PoolMode, type RoutedPool, modesOf } from './pool-modes.ts';
+import { type TunnelKind, tunnelKind, TUNNELS } from './tunnels.ts';
+
+/** One address of this node, and the link it is on. */
+export interface OwnAddress {
+  readonly address: Address;
+  readonly prefixBits: number;
+  readonly device: string;
+  /** Of that link, in bytes. */
+  readonly mtu: number;
+}
+
+/** This node's own side. */
+export interface OwnNetwork {
+  readonly addresses: ReadonlyMap<Family, OwnAddress>;
+  /** Tunnel devices that are there. */
+  readonly tunnels: ReadonlySet<TunnelKind>;
+}
+
+export interface HopFacts {
+  readonly self: NodeName;
+  readonly own: OwnNetwork;
+  readonly endsOf: (node: NodeName) => NodeEnds;
+}
+
+/**
+ * The routes that one block asks of this node: to another node for a block it owns and for each address it has borrowed;
+ * a blackhole for the node's own block, so that addresses no pod has do not travel in circles.
+ */
+export function planBlockRoutes(
+  { cidr, node, borrowed }: RoutedBlock,
+  pool: RoutedPool | undefined,
+  facts: HopFacts,
+): readonly HostRoute[] {
+  const routes: HostRoute[] = [];
+  const towards = (destination: Cidr, owner: NodeName): void => {
+    const hop = pool === undefined ? undefined : hopTo(owner, { pool, family: cidr.base.family }, facts);
+    if (hop !== undefined) routes.push({ destination, hop });
+  };
+  if (node === facts.self) routes.push({ destination: cidr, hop: { kind: 'blackhole' } });
+  else if (node !== undefined) towards(cidr, node);
+  for (const [borrower, addresses] of borrowed) {
+    if (borrower !== facts.self) for (const address of addresses) towards(hostCidr(address), borrower);
+  }
+  return routes;
+}
+
+/** The peers by which the tunnels of this node reach another one. */
+export function planPeers(ends: NodeEnds, { tunnels }: OwnNetwork): readonly TunnelPeer[] {
+  return (['vxlan4', 'vxlan6'] as const).flatMap((kind) => {
+    const { device, family } = TUNNELS[kind];
+    const [end, remote] = [ends.vxlan.get(family), ends.addresses.get(family)];
+    if (!tunnels.has(kind) || end === undefined || remote === undefined) return [];
+    return [{ device, gateway: end.gateway, mac: end.mac, remote }];
+  });
+}
+
+/** By the first mode in effect that can be used already; undefined leaves the way to BGP, or there is none yet. */
+function hopTo(
+  node: NodeName,
+  { pool, family }: { readonly pool: RoutedPool; readonly family: Family },
+  { own, endsOf }: HopFacts,
+): Hop | undefined {
+  const ends = endsOf(node);
+  for (const mode of modesOf(pool)) {
+    const hop = hopBy(mode, { family, ends, own });
+    if (hop !== undefined) return hop;
+  }
+  return undefined;
+}
+
+function hopBy(
+  mode: PoolMode,
+  { family, ends, own }: { readonly family: Family; readonly ends: NodeEnds; readonly own: OwnNetwork },
+): Hop | undefined {
+  const [there, here] = [ends.addresses.get(family), own.addresses.get(family)];
+  if (mode.kind === 'bgp' || there === undefined || here === undefined) return undefined;
+  if (mode.extent === 'CrossSubnet' && cidrContains(cidrAround(here.address, here.prefixBits), there))
+    return { kind: 'gateway', gateway: there, device: here.device, isOnLink: false };
+  const kind = tunnelKind(mode.kind, family);
+  const gateway = mode.kind === 'vxlan' ? ends.vxlan.get(family)?.gateway : there;
+  if (!own.tunnels.has(kind) || gateway === undefined) return undefined;
+  return { kind: 'gateway', gateway, device: TUNNELS[kind].device, isOnLink: true };
+}

@@ -1,0 +1,45 @@
+import type { HostChange, HostEvent, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
+import { peerKey, routeKey, sameHop, samePeer } from './same-network.ts';
+
+/** Routes and peers, as they shall be or as the kernel has them. */
+export interface Tables {
+  readonly routes: ReadonlyMap<string, HostRoute>;
+  readonly peers: ReadonlyMap<string, TunnelPeer>;
+}
+
+export function tablesOf(routes: readonly HostRoute[], peers: readonly TunnelPeer[]): Tables {
+  return {
+    routes: new Map(routes.map((route) => [routeKey(route), route])),
+    peers: new Map(peers.map((peer) => [peerKey(peer), peer])),
+  };
+}
+
+/** What makes the kernel's tables the desired ones. Routes are replaced in place, so that no packet finds none. */
+export function planRepairs(desired: Tables, found: Tables): readonly HostChange[] {
+  const changes: HostChange[] = [];
+  for (const [key, peer] of desired.peers) {
+    const there = found.peers.get(key);
+    if (there === undefined || !samePeer(there, peer)) changes.push({ kind: 'put-peer', peer });
+  }
+  for (const [key, route] of desired.routes) {
+    const there = found.routes.get(key);
+    if (there === undefined || !sameHop(there.hop, route.hop)) changes.push({ kind: 'put-route', route });
+  }
+  for (const [key, route] of found.routes) if (!desired.routes.has(key)) changes.push({ kind: 'delete-route', route });
+  for (const [key, peer] of found.peers) if (!desired.peers.has(key)) changes.push({ kind: 'delete-peer', peer });
+  return changes;
+}
+
+/** Whether what happened on the host leaves it other than desired, as far as the event alone can tell. */
+export function isForeignHand(event: HostEvent, { routes }: Pick<Tables, 'routes'>): boolean {
+  switch (event.kind) {
+    case 'route-put': {
+      const wanted = routes.get(routeKey(event.route));
+      return wanted === undefined || !sameHop(wanted.hop, event.route.hop);
+    }
+    case 'route-gone':
+      return routes.has(routeKey(event.route));
+    default:
+      return true;
+  }
+}

@@ -1,0 +1,21 @@
+import type { Hop, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
+import { formatAddress, sameAddress } from '../net/address.ts';
+import { formatCidr } from '../net/cidr.ts';
+
+export function sameHop(a: Hop, b: Hop): boolean {
+  if (a.kind === 'blackhole' || b.kind === 'blackhole') return a.kind === b.kind;
+  return a.device === b.device && a.isOnLink === b.isOnLink && sameAddress(a.gateway, b.gateway);
+}
+
+export function routeKey({ destination }: HostRoute): string {
+  return formatCidr(destination);
+}
+
+/** There is at most one peer behind a gateway. */
+export function peerKey({ device, gateway }: TunnelPeer): string {
+  return `${device} ${formatAddress(gateway)}`;
+}
+
+export function samePeer(a: TunnelPeer, b: TunnelPeer): boolean {
+  return peerKey(a) === peerKey(b) && a.mac === b.mac && sameAddress(a.remote, b.remote);
+}

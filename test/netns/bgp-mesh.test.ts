@@ -1,0 +1,122 @@
+// The mesh of nodes, with a real BIRD in each.
+import { afterEach, describe, expect, it } from 'vitest';
+import { type BgpConfigurationSpec } from '../../src/model/bgp-configuration.ts';
+import { BgpNode, bgpConfigurationOf, bgpNodeOf, type BgpWorldOfTest } from '../support/bgp.ts';
+import { poolOf } from '../support/fixtures.ts';
+import { type Lan, newLan } from '../support/lan.ts';
+
+const BLOCK = '10.65.2.0/26';
+const BLOCK6 = 'fd00:65::40/122';
+const cleanups: AsyncDisposable[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup[Symbol.asyncDispose]();
+});
+
+async function start(count: number): Promise<BgpNode[]> {
+  const lan: Lan = await newLan();
+  cleanups.push(lan.netns);
+  const nodes: BgpNode[] = [];
+  for (let number = 2; number < count + 2; number += 1) {
+    const node = await BgpNode.create(lan, number);
+    nodes.push(node);
+    cleanups.push(node);
+  }
+  return nodes;
+}
+
+function worldOf(numbers: readonly number[], spec: BgpConfigurationSpec = {}): BgpWorldOfTest {
+  return {
+    nodes: numbers.map((number) => bgpNodeOf(number)),
+    configurations: [bgpConfigurationOf(spec)],
+    peers: [],
+    pools: [
+      poolOf('routed', '10.65.0.0/16'),
+      poolOf('routed6', 'fd00:65::/64'),
+      poolOf('hidden', '10.66.0.0/16', { disableBGPExport: true }),
+    ],
+    held: { 'node-2': ['10.65.1.0/26'], 'node-3': [BLOCK, BLOCK6, '10.65.1.7/32', '10.66.3.0/26', '10.67.3.0/26'] },
+  };
+}
+
+describe('the mesh', () => {
+  it('brings blocks and borrowed addresses of pools in BGP mode into the kernels of the others', async () => {
+    const [a, b] = (await start(2)) as [BgpNode, BgpNode];
+    const world = worldOf([2, 3]);
+    expect(await a.follow(world)).toBe('started');
+    expect(await b.follow(world)).toBe('started');
+    expect(await a.untilRoute(BLOCK)).toBe('172.31.0.3 metric 4096');
+    expect(await a.untilRoute(BLOCK6)).toMatch(/^fe80::.* metric 4096$/);
+    expect(await a.untilRoute('10.65.1.7')).toBe('172.31.0.3 metric 4096');
+    expect(await b.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 4096');
+    // The kernel has no route of the own block: blackholes are not for BIRD to make. Nor one of other pools.
+    expect(await a.netns.ip('route', 'show', 'proto', 'bird')).toHaveLength(2);
+    expect(await a.follow(world)).toBe('unchanged');
+    expect(await a.bird.status(new AbortController().signal)).toEqual([
+      expect.objectContaining({ kind: 'mesh', peerNode: 'node-3', state: 'Established', routesImported: 2 }),
+      expect.objectContaining({ kind: 'mesh', peerNode: 'node-3', routesImported: 1, routesExported: 0 }),
+    ]);
+  });
+
+  it('keeps sessions while nodes and blocks come and go', async () => {
+    const [a, b, c] = (await start(3)) as [BgpNode, BgpNode, BgpNode];
+    const two = worldOf([2, 3]);
+    await a.follow(two);
+    await b.follow(two);
+    await a.untilEstablished(3);
+    const before = await a.sessionWith(3);
+    const three = worldOf([2, 3, 4]);
+    for (const node of [a, b, c]) await node.follow(three);
+    await a.untilEstablished(4);
+    await c.untilRoute(BLOCK);
+    expect((await a.sessionWith(3))?.sinceMs).toBe(before?.sinceMs);
+    const moved = { ...three, held: { 'node-2': ['10.65.1.0/26'], 'node-4': [BLOCK] } };
+    for (const node of [b, c, a]) expect(await node.follow(moved)).toBe(node === a ? 'unchanged' : 'reloaded');
+    await expect.poll(async () => a.route(BLOCK), { timeout: 10_000 }).toBe('172.31.0.4 metric 4096');
+    expect((await a.sessionWith(3))?.sinceMs).toBe(before?.sinceMs);
+  });
+
+  it.each([
+    ['dials', 2, 3],
+    ['waits', 3, 2],
+  ])('loses no route when BIRD of a node that %s is killed, and takes it up again', async (_role, victim, witness) => {
+    const nodes = await start(2);
+    const [killed, other] = [nodes[victim - 2]!, nodes[witness - 2]!];
+    const world = { ...worldOf([2, 3]), held: { 'node-2': ['10.65.1.0/26'], 'node-3': ['10.65.2.0/26'] } };
+    for (const node of nodes) await node.follow(world);
+    const [lost, kept] = [`10.65.${String(victim - 1)}.0/26`, `10.65.${String(witness - 1)}.0/26`];
+    await other.untilRoute(lost);
+    await killed.untilRoute(kept);
+    const events = nodes.map((node) => node.netns.exec('timeout', '14', 'ip', 'monitor', 'route').catch(outputOf));
+    const since = (await other.sessionWith(victim))?.sinceMs ?? 0;
+    await killed.kill();
+    expect(await killed.follow(world)).toBe('started');
+    await expect
+      .poll(async () => (await other.sessionWith(victim))?.sinceMs ?? 0, { timeout: 15_000 })
+      .toBeGreaterThan(since);
+    await other.untilEstablished(victim);
+    await killed.untilEstablished(witness);
+    expect([await other.route(lost), await killed.route(kept)]).toEqual([
+      `172.31.0.${String(victim)} metric 4096`,
+      `172.31.0.${String(witness)} metric 4096`,
+    ]);
+    for (const seen of await Promise.all(events)) expect(seen).not.toContain('Deleted 10.65.');
+  });
+
+  it('is there with the same password on both sides only', async () => {
+    const [a, b] = (await start(2)) as [BgpNode, BgpNode];
+    const world = worldOf([2, 3], { nodeMeshPassword: { secretKeyRef: { name: 'mesh', key: 'password' } } });
+    await a.follow(world, { mesh: "it's \\ a secret\n" });
+    await b.follow(world, { mesh: 'another' });
+    await expect(a.untilEstablished(3)).rejects.toThrow('waited');
+    expect(await b.follow(world, { mesh: "it's \\ a secret" })).toBe('reloaded');
+    await a.untilEstablished(3);
+    expect(await b.follow(world)).toBe('reloaded');
+    expect(await b.sessionWith(2)).toBeUndefined();
+  });
+});
+
+/** What was printed until the time was over. */
+function outputOf(cause: unknown): string {
+  return (cause as { stdout: string }).stdout;
+}

@@ -1,0 +1,63 @@
+import { hostContract } from '../../src/dataplane/host-contract.ts';
+import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
+import { formatAddress } from '../../src/net/address.ts';
+import { formatCidr } from '../../src/net/cidr.ts';
+import { enterNetns, newNetns } from '../support/netns.ts';
+import { until } from '../support/until.ts';
+
+hostContract('linux', async () => {
+  const scope = new AsyncDisposableStack();
+  const netns = scope.use(await newNetns());
+  const inside = enterNetns(netns);
+  scope.defer(() => {
+    inside.leave();
+  });
+  return {
+    host: linuxHostNetwork(),
+    addInterface: async (name, addresses) => {
+      // A bridge without ports is up, yet has no carrier; the other end of the pair makes it carry.
+      await netns.exec(
+        'ip',
+        'link',
+        'add',
+        'name',
+        name,
+        'mtu',
+        '1500',
+        'type',
+        'veth',
+        'peer',
+        'name',
+        `${name}-peer`,
+      );
+      await netns.exec('ip', 'link', 'set', 'dev', `${name}-peer`, 'up');
+      await netns.exec('ip', 'link', 'set', 'dev', name, 'up');
+      for (const address of addresses) {
+        const noDetection = address.includes(':') ? ['nodad'] : [];
+        await netns.exec('ip', 'address', 'add', address, 'dev', name, ...noDetection);
+      }
+    },
+    addForeignRoute: async (destination, gateway) => {
+      const to = [formatCidr(destination), 'via', formatAddress(gateway)];
+      await netns.exec('ip', 'route', 'add', ...to, 'metric', '77', 'proto', 'static');
+    },
+    countForeignRoutes: async (destination) => {
+      const family = destination.base.family === 4 ? '-4' : '-6';
+      const routes = await netns.ip(family, 'route', 'show', 'exact', formatCidr(destination));
+      return routes.filter(({ protocol }) => protocol !== '118').length;
+    },
+    addLearnedRoute: async (destination, gateway) => {
+      const to = [formatCidr(destination), 'via', formatAddress(gateway)];
+      await netns.exec('ip', 'route', 'add', ...to, 'metric', '32', 'proto', 'bird');
+    },
+    deleteRoute: async ({ destination }) => {
+      const family = destination.base.family === 4 ? '-4' : '-6';
+      await netns.exec('ip', family, 'route', 'delete', formatCidr(destination), 'proto', '118');
+    },
+    addOrdinaryLink: async (name) => {
+      await netns.exec('ip', 'link', 'add', 'name', name, 'type', 'bridge');
+    },
+    until: async (isTrue, what) => until(isTrue, what, 5000, 5),
+    [Symbol.asyncDispose]: async () => scope.disposeAsync(),
+  };
+});

@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest';
+import { refusalOf } from '../../src/dataplane/contract.ts';
+import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
+import { packetFilterContract, tableWith } from '../../src/dataplane/packet-filter-contract.ts';
+import { enterNetns, newNetns } from '../support/netns.ts';
+
+const signal = new AbortController().signal;
+
+packetFilterContract('linux', async () => {
+  const scope = new AsyncDisposableStack();
+  const host = scope.use(await newNetns());
+  const inside = enterNetns(host);
+  scope.defer(() => {
+    inside.leave();
+  });
+  const show = async (): Promise<string> => host.exec('nft', 'list', 'ruleset');
+  return {
+    newFilter: () => new NftPacketFilter(),
+    hasTable: async (name) => (await show()).includes(`table inet ${name} `),
+    removeTable: async (name) => {
+      await host.exec('nft', 'delete', 'table', 'inet', name);
+    },
+    addForeignRule: async (table, chain) => {
+      await host.exec('nft', 'add', 'rule', 'inet', table, chain, 'counter', 'comment', '"foreign"');
+    },
+    hasForeignRule: async (table) => (await host.exec('nft', 'list', 'table', 'inet', table)).includes('foreign'),
+    [Symbol.asyncDispose]: async () => scope.disposeAsync(),
+  };
+});
+
+describe('nftables', () => {
+  it('that is not installed is named', async () => {
+    const refusal = await refusalOf(
+      new NftPacketFilter({ program: 'npl-no-such-nft' }).replace(tableWith('192.0.2.1'), signal),
+    );
+    expect(refusal).toMatchObject({ code: 'kernel/nft-missing', hint: expect.stringContaining('nftables') });
+  });
+
+  it('takes out of a table what is of another kind, definition or owner', async () => {
+    await using host = await newNetns();
+    const inside = enterNetns(host);
+    try {
+      await new NftPacketFilter().replace(tableWith('192.0.2.1'), signal);
+      const wanted = await host.exec('nft', 'list', 'ruleset');
+      await host.exec('nft', 'flush', 'ruleset');
+      await host.exec(
+        'nft',
+        `table inet wanted {
+          map addresses { type ipv6_addr : verdict; elements = { 2001:db8::1 : jump foreign }; }
+          counter foreign { }
+          set foreign { type ipv4_addr; flags interval; elements = { 192.0.2.0/24 }; }
+          chain foreign { ip saddr @foreign counter name foreign; }
+          chain postrouting { type filter hook forward priority 7; ip6 saddr vmap @addresses; jump foreign; }
+        }`,
+      );
+      expect(await new NftPacketFilter().replace(tableWith('192.0.2.1'), signal)).toBe('changed');
+      expect(await host.exec('nft', 'list', 'ruleset')).toBe(wanted);
+    } finally {
+      inside.leave();
+    }
+  });
+
+  it('keeps the table when it refuses another, and says why', async () => {
+    await using host = await newNetns();
+    const inside = enterNetns(host);
+    try {
+      const filter = new NftPacketFilter();
+      await filter.replace(tableWith('192.0.2.1'), signal);
+      const before = await host.exec('nft', 'list', 'ruleset');
+      const wrong = { name: 'wanted', objects: [{ rule: { chain: 'nowhere', expr: [{ masquerade: {} }] } }] };
+      const refusal = await refusalOf(filter.replace(wrong, signal));
+      expect(refusal.code).toBe('kernel/failed');
+      expect(refusal.message).toMatch(/Cannot replace the nftables table "wanted": nft says ".*No such file/);
+      expect(await host.exec('nft', 'list', 'ruleset')).toBe(before);
+      expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('changed');
+    } finally {
+      inside.leave();
+    }
+  });
+});

@@ -1,0 +1,150 @@
+// Nodes of BGP in namespaces: each with a BIRD of its own, configured as the agent would.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { systemClock } from '../../src/base/clock.ts';
+import { Bird, type Applied } from '../../src/bgp/bird.ts';
+import { bgpPoolCidrs, planAnnouncements } from '../../src/bgp/plan-announcements.ts';
+import { planSessions } from '../../src/bgp/plan-sessions.ts';
+import { readPasswords } from '../../src/bgp/read-passwords.ts';
+import type { SessionStatus } from '../../src/bgp/read-status.ts';
+import { renderBird } from '../../src/bgp/render-bird.ts';
+import { routerIdOf } from '../../src/bgp/router-id.ts';
+import type { BgpResources } from '../../src/bgp/wanted-peers.ts';
+import type { BgpConfiguration, BgpConfigurationSpec } from '../../src/model/bgp-configuration.ts';
+import type { BgpPeer, BgpPeerSpec } from '../../src/model/bgp-peer.ts';
+import type { IpPool } from '../../src/model/ip-pool.ts';
+import type { Node } from '../../src/model/node.ts';
+import { parseAddress } from '../../src/net/address.ts';
+import { parseCidr } from '../../src/net/cidr.ts';
+import { removeAtEnd } from './janitor.ts';
+import { addressesOf, type Lan } from './lan.ts';
+import { newNetns, type TestNetns } from './netns.ts';
+import { until } from './until.ts';
+
+const apiVersion = 'netplug.io/v3';
+
+export interface BgpWorldOfTest extends BgpResources {
+  readonly pools: readonly IpPool[];
+  /** What each node holds, by its name. */
+  readonly held: Readonly<Record<string, readonly string[]>>;
+}
+
+export function bgpNodeOf(number: number, bgp: Partial<Node['spec']['bgp']> = {}, labels = {}): Node {
+  const { ipv4, ipv6 } = addressesOf(number);
+  const spec = { bgp: { ipv4Address: `${ipv4}/24`, ipv6Address: `${ipv6}/64`, ...bgp } };
+  return { apiVersion, kind: 'Node', metadata: { name: nameOf(number), labels }, spec };
+}
+
+export function bgpConfigurationOf(spec: BgpConfigurationSpec, name = 'default'): BgpConfiguration {
+  return { apiVersion, kind: 'BGPConfiguration', metadata: { name }, spec };
+}
+
+export function bgpPeerOf(name: string, spec: Partial<BgpPeerSpec>): BgpPeer {
+  const whole = { keepOriginalNextHop: false, sourceAddress: 'UseNodeIP' as const, ...spec };
+  return { apiVersion, kind: 'BGPPeer', metadata: { name }, spec: whole };
+}
+
+function nameOf(number: number): string {
+  return `node-${String(number)}`;
+}
+
+const signal = new AbortController().signal;
+
+/** A namespace on a segment and the BIRD inside it. */
+export class BgpNode implements AsyncDisposable {
+  readonly netns: TestNetns;
+  readonly bird: Bird;
+  readonly #number: number;
+  readonly #folder: string;
+
+  private constructor(number: number, netns: TestNetns, folder: string) {
+    this.#number = number;
+    this.netns = netns;
+    this.#folder = folder;
+    const program = ['nsenter', `--net=${netns.path}`, 'bird'] as const;
+    this.bird = new Bird({ places: { folder: join(folder, 'bird'), program: [...program] }, clock: systemClock });
+  }
+
+  static async create(lan: Lan, number: number): Promise<BgpNode> {
+    const netns = await newNetns();
+    const folder = await mkdtemp(join(tmpdir(), 'npl-bgp-'));
+    removeAtEnd('folder', folder);
+    await lan.plugIn(netns, number);
+    return new BgpNode(number, netns, folder);
+  }
+
+  /** Has BIRD run with what the resources say for this node. */
+  async follow(world: BgpWorldOfTest, secrets: Readonly<Record<string, string>> = {}): Promise<Applied> {
+    return this.bird.apply(await this.render(world, secrets), signal);
+  }
+
+  async render(world: BgpWorldOfTest, secrets: Readonly<Record<string, string>> = {}): Promise<string> {
+    const nodeName = nameOf(this.#number);
+    const plan = planSessions({ nodeName, ...world });
+    const { sessions } = await readPasswords(plan.sessions, async (name) => Promise.resolve(secrets[name]), signal);
+    const held = (world.held[nodeName] ?? []).map(parseCidr);
+    const { text } = renderBird({
+      routerId: routerIdOf(nodeName, parseAddress(addressesOf(this.#number).ipv4)),
+      sessions,
+      announcements: planAnnouncements({ ...world, held }).announcements,
+      pools: bgpPoolCidrs(world.pools),
+      log: { severity: 'Debug', file: join(this.#folder, 'bird', 'bird.log') },
+      podLinkPrefix: 'npl',
+    });
+    return text;
+  }
+
+  /** The session with the node of that number, over IPv4. */
+  async sessionWith(number: number): Promise<SessionStatus | undefined> {
+    const name = `peer_${addressesOf(number).ipv4.replaceAll('.', '_')}_179`;
+    return (await this.bird.status(signal))?.find((session) => session.name === name);
+  }
+
+  async untilEstablished(...numbers: number[]): Promise<void> {
+    for (const number of numbers) {
+      const isUp = async (): Promise<boolean> => (await this.sessionWith(number))?.state === 'Established';
+      await until(isUp, `node ${String(this.#number)} has a session with ${String(number)}`);
+    }
+  }
+
+  /** Waits for a route in the kernel, and gives where it leads and its metric. */
+  async untilRoute(cidr: string): Promise<string> {
+    let found: string | undefined;
+    const isThere = async (): Promise<boolean> => (found = await this.route(cidr)) !== undefined;
+    await until(isThere, `node ${String(this.#number)} has a route to ${cidr}`);
+    return found ?? '';
+  }
+
+  async untilNoRoute(cidr: string): Promise<void> {
+    const isGone = async (): Promise<boolean> => (await this.route(cidr)) === undefined;
+    await until(isGone, `node ${String(this.#number)} has no route to ${cidr}`);
+  }
+
+  /** Such as `172.31.0.3 metric 4096`. */
+  async route(cidr: string): Promise<string | undefined> {
+    const routes = await this.netns.ip(cidr.includes(':') ? '-6' : '-4', 'route', 'show', cidr, 'proto', 'bird');
+    const [route] = routes;
+    return route === undefined ? undefined : `${String(route['gateway'])} metric ${String(route['metric'])}`;
+  }
+
+  async pid(): Promise<number> {
+    return Number(await readFile(join(this.#folder, 'bird', 'bird.pid'), 'utf8'));
+  }
+
+  async kill(): Promise<void> {
+    process.kill(await this.pid(), 'SIGKILL');
+    await this.bird.ended(signal);
+  }
+
+  async log(): Promise<string> {
+    return readFile(join(this.#folder, 'bird', 'bird.log'), 'utf8');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.bird.stop(signal);
+    await rm(this.#folder, { recursive: true, force: true });
+    await this.netns[Symbol.asyncDispose]();
+  }
+}
