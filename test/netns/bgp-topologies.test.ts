@@ -75,27 +75,38 @@ describe('a router of the site', () => {
   });
 });
 
-describe('a route reflector', () => {
+describe('two route reflectors', () => {
+  const inCluster = { routeReflectorClusterID: '224.0.0.1' };
   const world: BgpWorldOfTest = {
-    nodes: [bgpNodeOf(2), bgpNodeOf(3), bgpNodeOf(4, { routeReflectorClusterID: '224.0.0.1' }, { reflector: 'yes' })],
+    nodes: [bgpNodeOf(2), bgpNodeOf(3), ...[4, 5].map((number) => bgpNodeOf(number, inCluster, { reflector: 'yes' }))],
     configurations: [bgpConfigurationOf(noMesh)],
     peers: [bgpPeerOf('reflectors', { peerSelector: 'reflector == "yes"' })],
     pools,
     held: { 'node-2': ['10.65.1.0/26'], 'node-3': ['10.65.2.0/26'] },
   };
 
-  it('brings routes from node to node without a mesh, each with the next hop of its origin', async () => {
-    await using lab = await newBgpNodes(3);
+  it('bring routes from node to node without a mesh, each with the next hop of its origin', async () => {
+    await using lab = await newBgpNodes(4);
     const [a, b, reflector] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
     for (const node of lab.nodes) await node.follow(world);
     expect(await a.untilRoute('10.65.2.0/26')).toBe('172.31.0.3 metric 4096');
     expect(await b.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 4096');
     expect(await reflector.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 4096');
-    expect((await a.bird.status(signal))?.map(({ peerNode }) => peerNode)).toEqual(['node-4', 'node-4']);
+    expect((await a.bird.status(signal))?.map(({ peerNode }) => peerNode)).toEqual([
+      'node-4',
+      'node-5',
+      'node-4',
+      'node-5',
+    ]);
+    // Once, however many reflectors tell of it, and also where one of them is away.
+    await a.untilEstablished(4, 5);
+    await reflector.bird.stop(signal);
+    await expect.poll(async () => (await a.sessionWith(4))?.state, { timeout: 10_000 }).not.toBe('Established');
+    expect(await a.route('10.65.2.0/26')).toBe('172.31.0.3 metric 4096');
   });
 
-  it('takes the routes of a node away with the node, and its own with itself when it is stopped', async () => {
-    await using lab = await newBgpNodes(3);
+  it('take the routes of a node away with the node, whose own routes go when it is stopped', async () => {
+    await using lab = await newBgpNodes(4);
     const [a, b, reflector] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
     for (const node of lab.nodes) await node.follow(world);
     await a.untilRoute('10.65.2.0/26');
