@@ -1,6 +1,6 @@
 // Nodes of BGP in namespaces: each with a BIRD of its own, configured as the agent would.
-import { mkdtemp, rm } from 'node:fs/promises';
-import { readFile } from 'node:fs/promises';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/clock.ts';
@@ -19,7 +19,7 @@ import type { Node } from '../../src/model/node.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { removeAtEnd } from './janitor.ts';
-import { addressesOf, type Lan } from './lan.ts';
+import { addressesOf, type Lan, newLan } from './lan.ts';
 import { newNetns, type TestNetns } from './netns.ts';
 import { until } from './until.ts';
 
@@ -51,6 +51,63 @@ function nameOf(number: number): string {
 }
 
 const signal = new AbortController().signal;
+
+/** Nodes `node-2`, `node-3` and so on upon one segment. */
+export async function newBgpNodes(count: number): Promise<BgpNodes> {
+  await using made = new AsyncDisposableStack();
+  const lan = made.use(await newLan());
+  const nodes: BgpNode[] = [];
+  for (let number = 2; number < count + 2; number += 1) nodes.push(made.use(await BgpNode.create(lan, number)));
+  const kept = made.move();
+  return { lan, nodes, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}
+
+interface BgpNodes extends AsyncDisposable {
+  readonly lan: Lan;
+  readonly nodes: readonly BgpNode[];
+}
+
+/** Collects what happens to routes of a namespace. */
+export class RouteMonitor implements Disposable {
+  readonly #netns: TestNetns;
+  readonly #child: ChildProcess;
+  #seen = '';
+  #marks = 0;
+
+  private constructor(netns: TestNetns) {
+    this.#netns = netns;
+    const command = [`--net=${netns.path}`, 'ip', 'monitor', 'route'];
+    const child = spawn('nsenter', command, { stdio: ['ignore', 'pipe', 'inherit'] });
+    child.stdout.setEncoding('utf8').on('data', (chunk: string) => (this.#seen += chunk));
+    this.#child = child;
+  }
+
+  static async start(netns: TestNetns): Promise<RouteMonitor> {
+    const monitor = new RouteMonitor(netns);
+    await monitor.events();
+    return monitor;
+  }
+
+  /** All that has happened so far: the kernel tells in order, so once a route made now is seen, everything before it is. */
+  async events(): Promise<string> {
+    const made: string[] = [];
+    await until(async () => {
+      const mark = markOf((this.#marks += 1));
+      made.push(` ${mark} `);
+      await this.#netns.exec('ip', 'route', 'add', 'blackhole', mark);
+      return made.some((text) => this.#seen.includes(text));
+    }, 'the monitor of routes is at work');
+    return this.#seen;
+  }
+
+  [Symbol.dispose](): void {
+    this.#child.kill();
+  }
+}
+
+function markOf(number: number): string {
+  return `198.18.${String(number >> 8)}.${String(number & 255)}`;
+}
 
 /** A namespace on a segment and the BIRD inside it. */
 export class BgpNode implements AsyncDisposable {
@@ -138,8 +195,15 @@ export class BgpNode implements AsyncDisposable {
     await this.bird.ended(signal);
   }
 
-  async log(): Promise<string> {
-    return readFile(join(this.#folder, 'bird', 'bird.log'), 'utf8');
+  /** Runs BIRD with a configuration that is none of ours, as a router of the site would. */
+  async beRouter(text: string): Promise<void> {
+    await this.bird.apply(text, signal);
+  }
+
+  /** What BIRD knows about a route. */
+  async describeRoute(cidr: string): Promise<string> {
+    const socket = join(this.#folder, 'bird', 'bird.ctl');
+    return this.netns.exec('birdc', '-s', socket, 'show', 'route', 'for', cidr, 'all');
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

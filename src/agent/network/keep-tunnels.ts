@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { reasonOf } from '../../base/errors.ts';
+import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { HostNetwork, Tunnel } from '../../dataplane/host-network.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
 import { keepTunnelAddress } from '../../ipam/tunnel-address.ts';
@@ -32,24 +32,36 @@ export interface TunnelQuestion {
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
 
-/** Makes the tunnel devices that the pools ask for, and removes the others. @throws kernel/*, store/*, ipam/* */
+export interface KeptTunnels {
+  readonly tunnels: readonly OwnTunnel[];
+  /** Why tunnels that pools ask for are left out, a sentence each. */
+  readonly problems: readonly string[];
+}
+
+/** Makes the tunnel devices that the pools ask for, and removes the others. @throws kernel/failed, store/* */
 export async function keepTunnels(
   ports: TunnelPorts,
   question: TunnelQuestion,
   signal: AbortSignal,
-): Promise<readonly OwnTunnel[]> {
+): Promise<KeptTunnels> {
   const { state, addresses } = question;
   const tunnels: OwnTunnel[] = [];
+  const problems: string[] = [];
   for (const kind of TUNNEL_KINDS) {
     const own = addresses.get(TUNNELS[kind].family);
-    if (own !== undefined && isWanted(kind, state))
-      tunnels.push(await keepTunnel(ports, { ...question, kind, own }, signal));
-    else {
+    if (own === undefined || !isWanted(kind, state)) {
       await ports.host.removeTunnel(TUNNELS[kind].device);
       await addressOf(ports, { ...question, kind }, signal);
+      continue;
+    }
+    try {
+      tunnels.push(await keepTunnel(ports, { ...question, kind, own }, signal));
+    } catch (cause) {
+      if (!isNetplugError(cause, 'kernel/module-missing')) throw cause;
+      problems.push(cause.message);
     }
   }
-  return tunnels;
+  return { tunnels, problems };
 }
 
 function isWanted(kind: TunnelKind, { pools }: ClusterState): boolean {
@@ -72,6 +84,7 @@ async function keepTunnel(
   const { kind, own, node } = task;
   const { device, family } = TUNNELS[kind];
   const address = await addressOf(ports, task, signal).catch((cause: unknown) => {
+    if (!isNetplugError(cause, 'ipam/exhausted', 'ipam/strict-affinity')) throw cause;
     // The other nodes reach this one without it too; only what this node sends itself is masqueraded then.
     ports.log.warning('no address for a tunnel', { device, reason: reasonOf(cause) });
     return undefined;

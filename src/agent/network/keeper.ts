@@ -43,6 +43,11 @@ export class Keeper {
     return this.#problem ?? (this.#hasWorked ? undefined : 'nothing is known yet');
   }
 
+  /** Whether it was as it shall be at least once. */
+  get hasWorked(): boolean {
+    return this.#hasWorked;
+  }
+
   poke(): void {
     this.#isPoked = true;
     this.#wake?.();

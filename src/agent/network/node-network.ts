@@ -27,6 +27,8 @@ import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
 const LONGEST_PAUSE_MS = 5000;
 /** Everything on the host is looked at so often although nothing was heard. */
 const COMPARE_MS = 60_000;
+/** What nobody tells of: forwarding, and translation. */
+const LOOK_MS = 10_000;
 const ENDPOINTS_MS = 5000;
 const EXPIRE_MS = 1000;
 /** Where there is no BIRD, it is looked for again after so long. */
@@ -48,6 +50,18 @@ export interface NetworkSettings {
 }
 
 type Part = 'addresses' | 'tunnels' | 'facts' | 'routes' | 'nat' | 'bgp' | 'endpoints';
+
+/** What must have worked once before: an agent that begins must not take down what it does not know yet. */
+const NEEDS: Readonly<Record<Part, readonly Part[]>> = {
+  addresses: [],
+  endpoints: [],
+  tunnels: ['addresses'],
+  facts: ['tunnels'],
+  routes: ['tunnels'],
+  nat: ['tunnels', 'endpoints'],
+  bgp: ['tunnels', 'endpoints'],
+};
+const PARTS: readonly Part[] = ['addresses', 'endpoints', 'tunnels', 'facts', 'routes', 'nat', 'bgp'];
 
 /**
  * The node's side of the network between nodes. It follows the cluster and the host, and keeps each part of the node as
@@ -85,10 +99,13 @@ export class NodeNetwork {
         log: ports.log,
         ...(everyMs === undefined ? {} : { everyMs }),
         work,
-        onTried: () => this.#registration.poke(),
+        onTried: () => {
+          this.#registration.poke();
+          this.#poke(...PARTS.filter((part) => !this.#keepers[part].hasWorked));
+        },
       });
     this.#keepers = {
-      addresses: keeper('addresses', async () => this.#keepAddresses(), COMPARE_MS),
+      addresses: keeper('addresses', async () => this.#keepAddresses(), LOOK_MS),
       tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), COMPARE_MS),
       facts: keeper(
         'node facts',
@@ -97,7 +114,7 @@ export class NodeNetwork {
       ),
       routes: keeper('routes', async (signal) => this.#routes.work(signal), COMPARE_MS),
       endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), ENDPOINTS_MS),
-      nat: keeper('nat', async (signal) => this.#keepNat(signal), COMPARE_MS),
+      nat: keeper('nat', async (signal) => this.#keepNat(signal), LOOK_MS),
       bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), COMPARE_MS),
     };
     this.#registration = new Keeper({
@@ -191,7 +208,7 @@ export class NodeNetwork {
     if (change.kind === 'all')
       for (const problem of change.problems) this.#ports.log.warning('record skipped', { problem });
     this.#followTo(touched);
-    if (change.kind === 'all') this.#poke('addresses', 'tunnels', 'endpoints', 'nat', 'bgp', 'facts');
+    if (change.kind === 'all') this.#poke(...PARTS);
     else if (change.kind === 'block') this.#poke('bgp');
     else if (change.which.kind === 'IPPool') this.#poke('addresses', 'tunnels', 'nat', 'bgp');
     else if (change.which.kind !== 'Node') this.#poke('bgp');
@@ -245,11 +262,13 @@ export class NodeNetwork {
   async #keepTunnels(signal: AbortSignal): Promise<void> {
     const question = { node: this.#settings.node, state: this.#state, addresses: this.#addresses };
     const byPodCidr = { fixedAddress: (kind: TunnelKind) => this.#podCidrAddress(kind) };
-    this.#tunnels = await keepTunnels(
+    const { tunnels, problems } = await keepTunnels(
       this.#ports,
       this.#settings.blockSource === 'claims' ? question : { ...question, ...byPodCidr },
       signal,
     );
+    this.#tunnels = tunnels;
+    this.#leftOut.tunnels = problems;
     this.#settle();
     this.#poke('facts', 'nat');
   }
@@ -361,7 +380,8 @@ export class NodeNetwork {
 
   #poke(...names: Part[]): void {
     if (!this.#state.isKnown) return;
-    for (const name of names) this.#keepers[name].poke();
+    const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
+    for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
   }
 }
 

@@ -1,0 +1,56 @@
+import { expect, it } from 'vitest';
+import { parseAddress } from '../net/address.ts';
+import type { Reply } from './control-socket.ts';
+import { readSessions } from './read-status.ts';
+
+const ANSWER = `2002 Name       Proto      Table      State  Since         Info
+1002 device1    Device     ---        up     2026-11-21T13:04:01.070+0000
+1002 peer_172_31_0_3_179 BGP        ---        up     2026-11-21T13:04:01.070+0000  Established
+1006 Description:    mesh node-3
+1006   BGP state:          Established
+1006     Neighbor address: 172.31.0.3
+1006     Neighbor AS:      64512
+1006   Channel ipv4
+1006     Routes:         2 imported, 1 filtered, 3 exported, 1 preferred
+1002 peer_172_31_0_9_179 BGP        ---        start  2026-11-21T13:04:01.070+0000  Active        Socket: Connection refused
+1006 Description:    global
+1006   BGP state:          Active
+1006     Neighbor address: 172.31.0.9
+1006     Neighbor AS:      65001
+1006   Channel ipv4
+1006     State:          DOWN
+1002 somebodys  BGP        ---        start  2026-11-21T13:04:01.070+0000  Idle
+1006     Neighbor address: 172.31.0.10
+0000 `;
+
+const reply: Reply = ANSWER.split('\n').map((line) => ({ code: Number(line.slice(0, 4)), text: line.slice(5) }));
+
+it('sessions are read with kind, state, time, trouble and routes, and those of others passed over', () => {
+  const sinceMs = Date.UTC(2026, 10, 21, 13, 4, 1, 70);
+  expect(readSessions(reply)).toEqual([
+    {
+      name: 'peer_172_31_0_3_179',
+      kind: 'mesh',
+      peerNode: 'node-3',
+      peerAddress: parseAddress('172.31.0.3'),
+      peerAs: 64_512,
+      state: 'Established',
+      sinceMs,
+      info: '',
+      routesImported: 2,
+      routesExported: 3,
+    },
+    {
+      name: 'peer_172_31_0_9_179',
+      kind: 'global',
+      peerNode: undefined,
+      peerAddress: parseAddress('172.31.0.9'),
+      peerAs: 65_001,
+      state: 'Active',
+      sinceMs,
+      info: 'Socket: Connection refused',
+      routesImported: 0,
+      routesExported: 0,
+    },
+  ]);
+});

@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { bgpConfigurationOf, bgpNodeOf, bgpPeerOf } from '../../test/support/bgp.ts';
+import { parseAddress } from '../net/address.ts';
+import { parseCidr } from '../net/cidr.ts';
+import { planSessions } from './plan-sessions.ts';
+import { type BirdConfig, renderBird } from './render-bird.ts';
+import { routerIdOf } from './router-id.ts';
+
+function render(password: string): BirdConfig {
+  const { sessions } = planSessions({
+    nodeName: 'node-3',
+    nodes: [bgpNodeOf(2), bgpNodeOf(3, { routeReflectorClusterID: '224.0.0.1' }), bgpNodeOf(4)],
+    configurations: [bgpConfigurationOf({ nodeToNodeMeshEnabled: false })],
+    peers: [
+      bgpPeerOf('nodes', { node: 'node-3', peerSelector: 'all()' }),
+      bgpPeerOf('router', {
+        peerIP: '192.0.2.1:1790',
+        asNumber: 65_001,
+        ttlSecurity: 2,
+        numAllowedLocalASNumbers: 1,
+        password: { file: '/etc/netplug/router' },
+      }),
+    ],
+  });
+  return renderBird({
+    routerId: routerIdOf('node-3', undefined),
+    sessions: sessions.map(({ passwordReference, ...session }) => ({
+      ...session,
+      password: passwordReference === undefined ? undefined : password,
+    })),
+    announcements: [
+      { cidr: parseCidr('fd00:65::40/122'), communities: [] },
+      {
+        cidr: parseCidr('10.65.2.0/26'),
+        communities: [
+          [65_000, 1],
+          [65_000, 1, 2],
+        ],
+      },
+    ],
+    pools: [parseCidr('10.66.0.0/16'), parseCidr('10.65.0.0/16')],
+    log: { severity: 'Info', file: '/run/netplug/bird/bird.log' },
+    podLinkPrefix: 'npl',
+  });
+}
+
+describe('the configuration of BIRD', () => {
+  it('has all of it', async () => {
+    const { text, problems } = render("it's a \\ secret");
+    expect(problems).toEqual([]);
+    await expect(text).toMatchFileSnapshot('../../test/golden/bird.conf');
+  });
+
+  it.each([
+    ['a quote', 'a"; } protocol static { #'],
+    ['a line break', 'a\nb'],
+    ['NUL', 'a\0b'],
+    ['nothing', ''],
+    ['81 bytes', 'ä'.repeat(40) + 'a'],
+  ])('leaves out a session whose password is or holds %s, and says so', (_what, password) => {
+    const { text, problems } = render(password);
+    expect(problems).toMatchObject([{ path: 'session.peer_192_0_2_1_1790.password', code: 'bgp/peer-unusable' }]);
+    expect(text).not.toContain('192.0.2.1');
+    expect(text.match(/protocol bgp/g)).toHaveLength(4);
+  });
+
+  it('takes passwords as long as the kernel does', () => {
+    expect(render('ä'.repeat(40)).problems).toEqual([]);
+  });
+});
+
+describe('the id of a router', () => {
+  it('is the IPv4 address, or else comes from the name', () => {
+    expect(routerIdOf('node-3', parseAddress('192.0.2.3'))).toEqual(parseAddress('192.0.2.3'));
+    const derived = new Set(['node-1', 'node-2', 'node-11', ''].map((name) => routerIdOf(name, undefined).value));
+    expect(derived.size).toBe(4);
+    expect(routerIdOf('node-1', parseAddress('fd00::1'))).toEqual(routerIdOf('node-1', undefined));
+  });
+});

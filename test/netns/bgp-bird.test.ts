@@ -1,0 +1,105 @@
+// BIRD as a program: what it reads, how it is found again, what it refuses.
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import * as fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { Bird } from '../../src/bgp/bird.ts';
+import { renderBird } from '../../src/bgp/render-bird.ts';
+import { birdInputs } from '../support/bird-inputs.ts';
+import { newNetns, type TestNetns } from '../support/netns.ts';
+
+const signal = new AbortController().signal;
+const NOTHING = 'router id 192.0.2.1;\nprotocol device {}\n';
+let folder: string;
+let netns: TestNetns;
+let bird: Bird;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'npl-bird-'));
+  netns = await newNetns();
+  const program = ['nsenter', `--net=${netns.path}`, 'bird'] as const;
+  bird = new Bird({ places: { folder: join(folder, 'bird'), program: [...program] }, clock: systemClock });
+});
+
+afterAll(async () => {
+  await netns[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
+
+describe('a configuration', () => {
+  it('is one that BIRD accepts, whatever is in it', async () => {
+    const path = join(folder, 'candidate.conf');
+    await fc.assert(
+      fc.asyncProperty(birdInputs, async (input) => {
+        const { text, problems } = renderBird(input);
+        writeFileSync(path, text);
+        await promisify(execFile)('bird', ['-p', '-c', path]);
+        const said = text.match(/^protocol bgp /gm)?.length ?? 0;
+        expect(said + problems.length).toBe(input.sessions.length);
+        expect(text.match(/^ {2}password /gm)?.length ?? 0).toBe(
+          input.sessions.filter(({ password }) => password !== undefined).length - problems.length,
+        );
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe('BIRD', () => {
+  it('is started, found again, reloaded, started again when it was killed, and ended', async () => {
+    expect(await bird.status(signal)).toBeUndefined();
+    expect(await bird.apply(NOTHING, signal)).toBe('started');
+    const heir = new Bird({ places: { folder: join(folder, 'bird'), program: ['/none'] }, clock: systemClock });
+    expect(await heir.apply(NOTHING, signal)).toBe('unchanged');
+    expect(await heir.apply(`${NOTHING}# more\n`, signal)).toBe('reloaded');
+    expect(statSync(join(folder, 'bird', 'bird.conf')).mode & 0o777).toBe(0o600);
+    const ended = bird.ended(signal);
+    const pid = await pidOf();
+    process.kill(pid, 'SIGKILL');
+    await ended;
+    expect(await bird.apply(NOTHING, signal)).toBe('started');
+    expect(await pidOf()).not.toBe(pid);
+    await bird.stop(signal);
+    expect(await bird.status(signal)).toBeUndefined();
+    expect(() => statSync(join(folder, 'bird'))).toThrow('ENOENT');
+    await bird.stop(signal);
+  });
+
+  it('goes on as before when it refuses a configuration, and is offered it again', async () => {
+    await bird.apply(NOTHING, signal);
+    for (const _ of ['first', 'again']) {
+      await expect(bird.apply('nonsense', signal)).rejects.toMatchObject({
+        code: 'bgp/bird-failed',
+        message: expect.stringMatching(/^Cannot route by BGP: BIRD refuses its configuration: .*bird\.conf\.next:1:/),
+      });
+    }
+    expect(await bird.apply(NOTHING, signal)).toBe('unchanged');
+    await bird.stop(signal);
+  });
+
+  it('does not start with a configuration it refuses, and says why', async () => {
+    await expect(bird.apply('nonsense', signal)).rejects.toMatchObject({
+      code: 'bgp/bird-failed',
+      message: expect.stringMatching(/^Cannot route by BGP: BIRD does not start: .*bird\.conf:1:/),
+    });
+    expect(await bird.apply(NOTHING, signal)).toBe('started');
+    await bird.stop(signal);
+  });
+
+  it('is asked for by its package where it is missing', async () => {
+    const missing = new Bird({ places: { folder: join(folder, 'none'), program: ['/none/bird'] }, clock: systemClock });
+    await expect(missing.apply(NOTHING, signal)).rejects.toMatchObject({
+      code: 'bgp/bird-missing',
+      hint: 'Install BIRD 2 (on Debian the package bird2)',
+    });
+  });
+});
+
+async function pidOf(): Promise<number> {
+  return Number(await readFile(join(folder, 'bird', 'bird.pid'), 'utf8'));
+}
