@@ -64,7 +64,13 @@ export async function startFabricNode(options: FabricNodeOptions): Promise<Fabri
   const places = { NETPLUG_SOCKET: machine.socket, NETPLUG_STATE_DIR: stateDir };
   const agentOptions = (env: Readonly<Record<string, string>>): AgentOptions => ({
     socket: machine.socket,
-    env: { ...places, KV_ENDPOINTS: etcdUrl, NETPLUG_RUN_DIR: join(machine.dir, 'run'), ...env },
+    env: {
+      ...places,
+      NETPLUG_NETWORKING: 'on',
+      KV_ENDPOINTS: etcdUrl,
+      NETPLUG_RUN_DIR: join(machine.dir, 'run'),
+      ...env,
+    },
   });
   let agent: Agent | undefined;
   const kept = scope.move();
