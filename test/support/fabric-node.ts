@@ -66,8 +66,8 @@ export async function startFabricNode(options: FabricNodeOptions): Promise<Fabri
     socket: machine.socket,
     env: {
       ...places,
-      NETPLUG_NETWORKING: 'on',
       KV_ENDPOINTS: etcdUrl,
+      NETPLUG_NETWORKING: 'on',
       NETPLUG_RUN_DIR: join(machine.dir, 'run'),
       ...env,
     },
