@@ -18,6 +18,7 @@ const DEADLINE_MS = 10_000;
 const REACH_MS = 30_000;
 const REACH_PERIOD_MS = 250;
 const AT_ONCE = 8;
+const SHOWN = 6;
 
 /** Every ordered pair of two different ones. */
 export function pairsOf(peers: readonly Peer[]): readonly Pair[] {
@@ -47,7 +48,7 @@ export async function untilReached(pairs: readonly Pair[], tell: () => string = 
   let lost: readonly string[] = [];
   await until(
     async () => (lost = await pingAll(pairs)).length === 0,
-    () => `they reach each other; they do not:\n${lost.join('\n')}\n${tell()}`,
+    () => `they reach each other; they do not:\n${lost.slice(0, SHOWN).join('\n')}\n${tell()}`,
     REACH_MS,
     REACH_PERIOD_MS,
   );
@@ -62,7 +63,11 @@ export async function pingOnce(netns: TestNetns, address: string, bytes?: number
     return undefined;
   } catch (cause) {
     const { stdout = '', stderr = '' } = cause as { stdout?: string; stderr?: string };
-    return `${stdout}${stderr}`.trim().split('\n').slice(1).join('; ');
+    return `${stdout}${stderr}`
+      .split('\n')
+      .slice(1)
+      .filter((line) => /^[^-]/.test(line))
+      .join('; ');
   }
 }
 
