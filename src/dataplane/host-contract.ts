@@ -271,7 +271,14 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       await fixture.host.putTunnel(vxlan());
       await fixture.until(() => hasEvent(events, { kind: 'links' }), 'the tunnel is told');
       await fixture.host.change([putPeer(peer())], never);
-      await fixture.until(() => hasEvent(events, { kind: 'peers', device: 'tun0' }), 'the peer is told');
+      const { device, mac, gateway, remote } = peer();
+      const isTold = async (event: HostEvent): Promise<void> =>
+        fixture.until(() => hasEvent(events, event), `${event.kind} is told`);
+      await isTold({ kind: 'neighbour-put', device, gateway, mac });
+      await isTold({ kind: 'forwarding-put', device, mac, remote });
+      await fixture.host.change([{ kind: 'delete-peer', peer: peer() }], never);
+      await isTold({ kind: 'neighbour-gone', device, gateway });
+      await isTold({ kind: 'forwarding-gone', device, mac, remote });
       watch[Symbol.dispose]();
       await fixture.host.change([putRoute('10.65.0.0/26')], never);
       await fixture.host.listRoutes();

@@ -84,8 +84,16 @@ export type HostEvent =
   | { readonly kind: 'route-gone'; readonly route: HostRoute }
   /** A link or an address came, went or changed: interfaces and tunnels are to be looked at anew. */
   | { readonly kind: 'links' }
-  /** Neighbours or forwarding entries of a tunnel changed. */
-  | { readonly kind: 'peers'; readonly device: string }
+  /** Half of a peer of a tunnel: who has the address inside … */
+  | { readonly kind: 'neighbour-put'; readonly device: string; readonly gateway: Address; readonly mac: Mac }
+  | { readonly kind: 'neighbour-gone'; readonly device: string; readonly gateway: Address }
+  /** … and on which node that is. */
+  | {
+      readonly kind: 'forwarding-put' | 'forwarding-gone';
+      readonly device: string;
+      readonly mac: Mac;
+      readonly remote: Address;
+    }
   /** Some events were lost: everything is to be looked at anew. */
   | { readonly kind: 'unknown' };
 

@@ -1,4 +1,6 @@
 import type { HostChange, HostEvent, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
+import { never } from '../base/errors.ts';
+import { sameAddress } from '../net/address.ts';
 import { peerKey, routeKey, sameHop, samePeer } from './same-network.ts';
 
 /** Routes and peers, as they shall be or as the kernel has them. */
@@ -31,7 +33,7 @@ export function planRepairs(desired: Tables, found: Tables): readonly HostChange
 }
 
 /** Whether what happened on the host leaves it other than desired, as far as the event alone can tell. */
-export function isForeignHand(event: HostEvent, { routes }: Pick<Tables, 'routes'>): boolean {
+export function isForeignHand(event: HostEvent, { routes, peers }: Tables): boolean {
   switch (event.kind) {
     case 'route-put': {
       const wanted = routes.get(routeKey(event.route));
@@ -39,7 +41,27 @@ export function isForeignHand(event: HostEvent, { routes }: Pick<Tables, 'routes
     }
     case 'route-gone':
       return routes.has(routeKey(event.route));
-    default:
+    case 'neighbour-put':
+      return peers.get(peerKey(event))?.mac !== event.mac;
+    case 'neighbour-gone':
+      return peers.has(peerKey(event));
+    case 'forwarding-put':
+      return !isWantedForwarding(event, peers);
+    case 'forwarding-gone':
+      return isWantedForwarding(event, peers);
+    case 'links':
+    case 'unknown':
       return true;
+    default:
+      return never(event);
   }
+}
+
+function isWantedForwarding(
+  { device, mac, remote }: Pick<TunnelPeer, 'device' | 'mac' | 'remote'>,
+  peers: Tables['peers'],
+): boolean {
+  return [...peers.values()].some(
+    (peer) => peer.device === device && peer.mac === mac && sameAddress(peer.remote, remote),
+  );
 }

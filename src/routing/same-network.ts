@@ -12,7 +12,7 @@ export function routeKey({ destination }: HostRoute): string {
 }
 
 /** There is at most one peer behind a gateway. */
-export function peerKey({ device, gateway }: TunnelPeer): string {
+export function peerKey({ device, gateway }: Pick<TunnelPeer, 'device' | 'gateway'>): string {
   return `${device} ${formatAddress(gateway)}`;
 }
 

@@ -4,7 +4,7 @@ import type { Addon } from './addon.ts';
 import { toHostRoute } from './host-tables.ts';
 import { type Link, RTM_DELLINK, RTM_NEWLINK, decodeLink, listLinks } from './link-messages.ts';
 import { isHostSide } from './links.ts';
-import { RTM_DELNEIGH, RTM_NEWNEIGH, neighbourIndex } from './neighbour-messages.ts';
+import { RTM_DELNEIGH, RTM_NEWNEIGH, decodeNote, neighbourIndex } from './neighbour-messages.ts';
 import { decodeNotes, type Note } from './netlink.ts';
 import { RTM_DELROUTE, RTM_NEWROUTE, RT_TABLE_MAIN, decodeRoute } from './route-messages.ts';
 import { RouteSocket, kernelFailure } from './route-socket.ts';
@@ -69,10 +69,9 @@ class EventReader {
       case RTM_DELROUTE:
         return this.#eventOfRoute('route-gone', body);
       case RTM_NEWNEIGH:
-      case RTM_DELNEIGH: {
-        const link = this.#links.get(neighbourIndex(body));
-        return link !== undefined && isTunnel(link) ? { kind: 'peers', device: link.name } : undefined;
-      }
+        return this.#eventOfPeer('put', body);
+      case RTM_DELNEIGH:
+        return this.#eventOfPeer('gone', body);
       default:
         return undefined;
     }
@@ -85,6 +84,20 @@ class EventReader {
     if (type === RTM_NEWLINK) this.#links.set(link.index, link);
     else this.#links.delete(link.index);
     return isHostSide(link) ? undefined : { kind: 'links' };
+  }
+
+  #eventOfPeer(change: 'put' | 'gone', body: Buffer): HostEvent | undefined {
+    const link = this.#links.get(neighbourIndex(body));
+    const { table, address, mac, isPermanent } = decodeNote(body);
+    if (link === undefined || !isTunnel(link) || address === undefined) return undefined;
+    const device = link.name;
+    if (table === 'forwarding')
+      return mac === undefined ? undefined : { kind: `forwarding-${change}`, device, mac, remote: address };
+    // What the kernel finds out by itself is not what the agent has set.
+    const isPut = change === 'put' && isPermanent && mac !== undefined;
+    return isPut
+      ? { kind: 'neighbour-put', device, gateway: address, mac }
+      : { kind: 'neighbour-gone', device, gateway: address };
   }
 
   #eventOfRoute(kind: 'route-put' | 'route-gone', body: Buffer): HostEvent | undefined {

@@ -66,11 +66,26 @@ export function listNeighbours(index: number, table: NeighbourTable): Message {
 
 /** A lasting row of a listed table; undefined for what comes and goes by itself, and for other devices. */
 export function decodeNeighbour(body: Buffer, index: number): MacOwner | undefined {
+  const { address, mac, isPermanent } = decodeNote(body);
+  if (!isPermanent || neighbourIndex(body) !== index || address === undefined || mac === undefined) return undefined;
+  return { address, mac };
+}
+
+/** A row that was told of: in which table, and what is left of it; the kernel leaves the MAC out of one that ends. */
+export function decodeNote(body: Buffer): {
+  readonly table: NeighbourTable;
+  readonly address: Address | undefined;
+  readonly mac: Mac | undefined;
+  readonly isPermanent: boolean;
+} {
   const attributes = decodeAttributes(body.subarray(NDMSG_BYTES));
   const [address, mac] = [attributes.get(NDA_DST), attributes.get(NDA_LLADDR)];
-  const isPermanent = (body.readUInt16LE(8) & NUD_PERMANENT) !== 0;
-  if (!isPermanent || neighbourIndex(body) !== index || address === undefined || mac === undefined) return undefined;
-  return { address: addressFromBytes(address), mac: macFromBytes(mac) };
+  return {
+    table: body.readUInt8(0) === AF_BRIDGE ? 'forwarding' : 'neighbours',
+    address: address === undefined ? undefined : addressFromBytes(address),
+    mac: mac === undefined ? undefined : macFromBytes(mac),
+    isPermanent: (body.readUInt16LE(8) & NUD_PERMANENT) !== 0,
+  };
 }
 
 /** Index of the device whose table the row is in. */

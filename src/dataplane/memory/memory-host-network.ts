@@ -231,7 +231,10 @@ export class MemoryHostNetwork implements HostNetwork {
       // Where a MAC is, is known once for all its gateways.
       for (const [gateway, other] of peers) if (other.mac === mac) peers.set(gateway, { ...other, remote });
     }
-    this.#tell({ kind: 'peers', device });
+    const isPut = kind === 'put-peer';
+    this.#tell({ kind: isPut ? 'forwarding-put' : 'forwarding-gone', device, mac, remote });
+    const { gateway } = peer;
+    this.#tell(isPut ? { kind: 'neighbour-put', device, gateway, mac } : { kind: 'neighbour-gone', device, gateway });
   }
 
   #dropTunnel(name: string): boolean {
