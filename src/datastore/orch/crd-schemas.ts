@@ -125,6 +125,9 @@ export function blockSchema(): StructuralSchema {
           free: { ...text, description: 'Places that are free, next to be handed out first.' },
         },
         ...KEEPS_UNKNOWN,
+        // Written whole: otherwise the API notes in the metadata who wrote which field of which slot, and tells it to
+        // every watcher of metadata.
+        'x-kubernetes-map-type': 'atomic',
       },
     },
   };
