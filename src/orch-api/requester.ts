@@ -128,7 +128,11 @@ export class Requester {
           if (this.#parts.clock.monotonic() + leastMs >= endsAt) {
             const isUnknown = mayBeOurs && request.method !== 'GET';
             const unknown = isUnknown ? '; it is not known whether the change was made' : '';
-            throw apiError('store/unavailable', { ...about, reason: `${verdict.message}${unknown}` });
+            throw apiError('store/unavailable', {
+              ...about,
+              reason: `${verdict.message}${unknown}`,
+              status: verdict.status,
+            });
           }
           await this.#wait(waitMs, signal, verdict.message);
           session = await this.#parts.keeper.current(signal);
@@ -174,7 +178,10 @@ export class Requester {
       const message = limit.signal.aborted
         ? `no answer within ${String(this.#parts.limits.answerMs)} ms`
         : reasonOf(cause);
-      return { verdict: { kind: 'transient', message, waitMs: undefined, isUnsent: isUnsent(cause) }, cause };
+      return {
+        verdict: { kind: 'transient', message, waitMs: undefined, isUnsent: isUnsent(cause), status: undefined },
+        cause,
+      };
     }
   }
 

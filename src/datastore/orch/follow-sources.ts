@@ -1,6 +1,7 @@
 import { Channel } from '../../base/channel.ts';
 import { repeat } from '../../base/clock.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
+import { isBusy } from '../../orch-api/answers.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
 import type { WatchEvent } from '../../orch-api/watch.ts';
 import { FollowedObjects, type Source } from './followed-objects.ts';
@@ -34,7 +35,10 @@ export async function* followSources<C>(
   });
   repeat(
     () => {
-      probe(api, either).catch((cause: unknown) => events.fail(cause));
+      probe(api, either).catch((cause: unknown) => {
+        // Watches of an API that is busy go on; beginning them anew would only give it more to do.
+        if (!isBusy(cause)) events.fail(cause);
+      });
     },
     PROBE_EVERY_MS,
     either,
