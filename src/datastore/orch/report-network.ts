@@ -33,7 +33,7 @@ export async function reportNetwork(
 }
 
 /** Undefined when nothing differs. The time of the transition is that of the last change of the status. */
-export function conditionOf(
+function conditionOf(
   { isUp, reason, message }: NetworkReport,
   before: Condition | undefined,
   now: string,
