@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { never } from '../base/errors.ts';
 import { formatAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { ClusterChange, RoutedBlock, RoutingResource, Store } from './store.ts';
 
-const never = new AbortController().signal;
+const endless = new AbortController().signal;
 const PATIENCE_MS = 10_000;
 
 /** Does what a watcher of the cluster does: keeps what it was told. */
@@ -16,7 +17,7 @@ export class ClusterFollower {
   readonly #resources = new Map<string, RoutingResource>();
   readonly #blocks = new Map<string, RoutedBlock>();
 
-  constructor(store: Store, signal: AbortSignal = never) {
+  constructor(store: Store, signal: AbortSignal = endless) {
     this.#store = store;
     this.ended = this.#run(AbortSignal.any([signal, this.#over.signal]));
     // Who cares asks.
@@ -108,6 +109,8 @@ function lineOf(change: ClusterChange): string {
       return `${change.which.kind}/${change.which.name}${change.resource === undefined ? ' gone' : ''}`;
     case 'block':
       return `block ${change.block === undefined ? `${formatCidr(change.cidr)} gone` : formOf(change.block)}`;
+    default:
+      return never(change);
   }
 }
 

@@ -30,7 +30,8 @@ export function withFacts(node: Node, facts: NodeFacts): Node {
   return { ...node, spec };
 }
 
-function given<T extends object>(fields: T): Partial<T> {
+/** The fields that have a value. */
+export function given<T extends object>(fields: T): Partial<T> {
   // Only entries go, no name and no type of one changes.
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 }

@@ -197,7 +197,8 @@ export interface Store extends AsyncDisposable {
 
   /**
    * Tells the orchestrator whether the node's network works, as its condition NetworkUnavailable; without an
-   * orchestrator there is nobody to tell.
+   * orchestrator there is nobody to tell. Writes nothing when the condition says so already.
+   * @throws resource/not-found when the orchestrator has no node of that name
    */
   reportNetwork(
     node: NodeName,

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import type { Resource } from './resource.ts';
-import { AddressText, AddressWithPrefixText, AsNumber, CidrText, MacText } from './spec-types.ts';
+import { AddressText, addressText, addressWithPrefixText, AsNumber, CidrText, MacText } from './spec-types.ts';
 
 const AddressEntry = v.pipe(
   v.looseObject(
@@ -13,13 +13,14 @@ const AddressEntry = v.pipe(
   v.readonly(),
 );
 
+export const NODE_BGP_FIELDS = {
+  ipv4Address: v.optional(addressWithPrefixText(4)),
+  ipv6Address: v.optional(addressWithPrefixText(6)),
+  asNumber: v.optional(AsNumber),
+  routeReflectorClusterID: v.optional(addressText(4)),
+};
 const Bgp = v.looseObject(
-  {
-    ipv4Address: v.optional(AddressWithPrefixText),
-    ipv6Address: v.optional(AddressWithPrefixText),
-    asNumber: v.optional(AsNumber),
-    routeReflectorClusterID: v.optional(AddressText),
-  },
+  NODE_BGP_FIELDS,
   'an object with ipv4Address, ipv6Address, asNumber or routeReflectorClusterID',
 );
 
@@ -41,11 +42,13 @@ export const NODE_FIELDS = {
       ),
     ),
   ),
-  ipv4VXLANTunnelAddr: v.optional(v.pipe(AddressText, v.description("The node's IPv4 address inside the VXLAN."))),
+  ipv4VXLANTunnelAddr: v.optional(v.pipe(addressText(4), v.description("The node's IPv4 address inside the VXLAN."))),
   vxlanTunnelMACAddr: v.optional(v.pipe(MacText, v.description('MAC address of its VXLAN device for IPv4.'))),
-  ipv6VXLANTunnelAddr: v.optional(v.pipe(AddressText, v.description("The node's IPv6 address inside the VXLAN."))),
+  ipv6VXLANTunnelAddr: v.optional(v.pipe(addressText(6), v.description("The node's IPv6 address inside the VXLAN."))),
   vxlanTunnelMACAddrV6: v.optional(v.pipe(MacText, v.description('MAC address of its VXLAN device for IPv6.'))),
-  ipv4IPIPTunnelAddr: v.optional(v.pipe(AddressText, v.description("The node's address inside the IP-in-IP tunnel."))),
+  ipv4IPIPTunnelAddr: v.optional(
+    v.pipe(addressText(4), v.description("The node's address inside the IP-in-IP tunnel.")),
+  ),
   podCIDRs: v.optional(
     v.pipe(
       v.array(CidrText, 'an array of CIDRs'),

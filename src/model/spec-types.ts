@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { tryParseAddress } from '../net/address.ts';
+import { type Family, tryParseAddress } from '../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
 import { tryParseMac } from '../net/mac.ts';
 import { parseSelector } from './selector-parser.ts';
@@ -49,11 +49,25 @@ export const AddressText = v.pipe(
   v.check((text) => tryParseAddress(text) !== undefined, 'an IP address'),
 );
 
-/** An address with the prefix length of the subnet it is in, such as `192.0.2.7/24`. */
-export const AddressWithPrefixText = v.pipe(
-  v.string('an IP address with a prefix length'),
-  v.check((text) => text.includes('/') && tryReadCidr(text) !== undefined, 'an IP address with a prefix length'),
-);
+type CheckedText = v.SchemaWithPipe<readonly [v.StringSchema<string>, v.CheckAction<string, string>]>;
+
+/** An address of the family. */
+export function addressText(family: Family): CheckedText {
+  const text = `an IPv${String(family)} address`;
+  return v.pipe(
+    v.string(text),
+    v.check((found) => tryParseAddress(found)?.family === family, text),
+  );
+}
+
+/** An address of the family with the prefix length of the subnet it is in, such as `192.0.2.7/24`. */
+export function addressWithPrefixText(family: Family): CheckedText {
+  const text = `an IPv${String(family)} address with a prefix length`;
+  return v.pipe(
+    v.string(text),
+    v.check((found) => tryReadCidr(found)?.address.family === family, text),
+  );
+}
 
 export const MacText = v.pipe(
   v.string('a MAC address'),

@@ -1,4 +1,4 @@
-import { type ErrorCode, NetplugError } from '../base/errors.ts';
+import { type ErrorCode, isNetplugError, NetplugError } from '../base/errors.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import { readStatus } from './objects.ts';
 import { describeCredential, type Session } from './session.ts';
@@ -29,8 +29,13 @@ export type Verdict =
       readonly message: string;
       readonly waitMs: number | undefined;
       readonly isUnsent: boolean;
+      /** Of HTTP, when there was an answer. */
+      readonly status: number | undefined;
     }
   | { readonly kind: 'foreign'; readonly message: string };
+
+/** The HTTP status of an API that turns a request away because it has too many. */
+const BUSY = 429;
 
 /** The one place where answers of the API become ours. */
 export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
@@ -60,7 +65,7 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
     case 422:
       return { kind: 'refusal', outcome: 'invalid', message };
   }
-  if (status !== 429 && status < 500) {
+  if (status !== BUSY && status < 500) {
     return { kind: 'foreign', message: `it answers with HTTP status ${String(status)} (${message})` };
   }
   const seconds = Number(headers['retry-after']);
@@ -69,7 +74,8 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
     message: `HTTP status ${String(status)}${message === '' ? '' : ` (${message})`}`,
     waitMs: Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined,
     // Turned away at the door: not even looked at.
-    isUnsent: status === 429,
+    isUnsent: status === BUSY,
+    status,
   };
 }
 
@@ -81,8 +87,9 @@ export function apiError(
     hint,
     session,
     now,
+    status,
     cause,
-  }: { reason: string; hint?: string; session: Session; now: number; cause?: unknown },
+  }: { reason: string; hint?: string; session: Session; now: number; status?: number | undefined; cause?: unknown },
 ): NetplugError {
   const { host } = session.server;
   const credential = describeCredential(session.credential, now);
@@ -92,7 +99,12 @@ export function apiError(
       (code === 'store/refused'
         ? `Look at ${credential}, and at the rights its user has (manifests/rbac.yaml)`
         : 'Look at the health of the API server and the way to it, then try again'),
-    facts: { host, ...(code === 'store/refused' ? { credential } : {}) },
+    facts: { host, ...(code === 'store/refused' ? { credential } : {}), ...(status === undefined ? {} : { status }) },
     cause,
   });
+}
+
+/** Whether the API was there and only had too much to do. */
+export function isBusy(cause: unknown): boolean {
+  return isNetplugError(cause, 'store/unavailable') && cause.facts['status'] === BUSY;
 }

@@ -33,10 +33,16 @@ export interface WatchOptions extends ListOptions {
   readonly onStream?: (state: StreamState) => void;
 }
 
-/** `merge` is RFC 7396, `json` RFC 6902. */
+/** `merge` is RFC 7396, `json` RFC 6902; `strategic` is the orchestrator's own, which joins lists of its own kinds by key. */
 export type Patch =
-  | { readonly kind: 'merge'; readonly body: unknown }
+  | { readonly kind: 'merge' | 'strategic'; readonly body: unknown }
   | { readonly kind: 'json'; readonly body: readonly unknown[] };
+
+const PATCH_TYPES: Readonly<Record<Patch['kind'], string>> = {
+  merge: 'application/merge-patch+json',
+  json: 'application/json-patch+json',
+  strategic: 'application/strategic-merge-patch+json',
+};
 
 /** Only the object that was read is deleted. */
 export interface Preconditions {
@@ -91,14 +97,15 @@ export class OrchApi implements AsyncDisposable {
     const headers = only === undefined ? {} : { headers: { accept: namesOnly('PartialObjectMetadata') } };
     const path = `${collectionPath(collection)}?${selectorsOf(selectors).toString()}`;
     while (!signal.aborted) {
-      const { items, version } = await this.#listing(collection, options, signal);
+      const { items, version } = await this.#listing(collection, { ...options, restsWith: 'watches' }, signal);
       yield { kind: 'all', objects: items };
       const request = { ...call('watch', collection), ...headers, path, version, onStream };
       yield* followChanges(this.#requester, request, signal);
+      if (!signal.aborted) await this.#requester.rest(signal);
     }
   }
 
-  async #listing(collection: Collection, options: ListOptions, signal: AbortSignal): Promise<Listing> {
+  async #listing(collection: Collection, options: Listed, signal: AbortSignal): Promise<Listing> {
     for (let attempt = 1; ; attempt += 1) {
       // The API forgets where a long listing was after some minutes; the last try takes all in one answer.
       const limit = attempt < 3 ? this.#pageSize : undefined;
@@ -125,18 +132,19 @@ export class OrchApi implements AsyncDisposable {
   }
 
   async patch(
-    which: { readonly collection: Collection; readonly name: string },
+    which: { readonly collection: Collection; readonly name: string; readonly subresource?: 'status' },
     patch: Patch,
     signal: AbortSignal,
   ): Promise<Answer<ApiObject>> {
-    const type = patch.kind === 'merge' ? 'application/merge-patch+json' : 'application/json-patch+json';
+    const { collection, name, subresource } = which;
+    const path = objectPath(collection, name);
     return this.#object(
       {
-        ...call('patch', which.collection),
+        ...call('patch', collection),
         method: 'PATCH',
-        path: objectPath(which.collection, which.name),
+        path: subresource === undefined ? path : `${path}/${subresource}`,
         body: JSON.stringify(patch.body),
-        headers: { 'content-type': type },
+        headers: { 'content-type': PATCH_TYPES[patch.kind] },
       },
       signal,
     );
@@ -161,7 +169,7 @@ export class OrchApi implements AsyncDisposable {
   /** Undefined when the API has forgotten where the listing was. */
   async #listOnce(
     collection: Collection,
-    { limit, ...options }: ListOptions & { readonly limit: number | undefined },
+    { limit, restsWith, ...options }: Listed & { readonly limit: number | undefined },
     signal: AbortSignal,
   ): Promise<Listing | undefined> {
     const items: ApiObject[] = [];
@@ -177,6 +185,7 @@ export class OrchApi implements AsyncDisposable {
           ...call('list', collection),
           path: `${collectionPath(collection)}?${query.toString()}`,
           ...(options.only === undefined ? {} : { headers: { accept } }),
+          ...(restsWith === undefined ? {} : { restsWith }),
         },
         signal,
       );
@@ -202,6 +211,8 @@ export class OrchApi implements AsyncDisposable {
     throw await this.#requester.unusable(reason, signal);
   }
 }
+
+type Listed = ListOptions & Pick<Call, 'restsWith'>;
 
 interface Listing {
   readonly items: readonly ApiObject[];

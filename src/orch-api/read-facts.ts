@@ -48,8 +48,12 @@ export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'nam
 
 /** The pod CIDRs of a node, in the orchestrator's order. @throws orch/not-found, store/* */
 export async function readPodCidrs(api: OrchApi, node: string, signal: AbortSignal): Promise<readonly Cidr[]> {
-  const object = await insist(api.get(NODES, node, signal), `node "${node}"`);
-  const spec = v.parse(nodeSpec, object['spec'] ?? {});
+  return podCidrsOf(await insist(api.get(NODES, node, signal), `node "${node}"`));
+}
+
+/** The same of a node that was read. */
+export function podCidrsOf(node: ApiObject): readonly Cidr[] {
+  const spec = v.parse(nodeSpec, node['spec'] ?? {});
   const texts = spec.podCIDRs ?? (spec.podCIDR === undefined ? [] : [spec.podCIDR]);
   return texts.flatMap((text) => tryReadCidr(text)?.cidr ?? []);
 }

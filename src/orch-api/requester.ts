@@ -7,6 +7,7 @@ import type { Random } from '../base/random.ts';
 import { type Answer, apiError, judgeAnswer, type Verdict } from './answers.ts';
 import { credentialHeaders, describeCredential, type Session } from './session.ts';
 import type { SessionKeeper } from './session-keeper.ts';
+import { SharedBackOff } from './shared-back-off.ts';
 import { isTlsRefusal, isUnsent, type RawRequest, readAnswer, type Transport } from './transport.ts';
 
 export interface OrchApiLimits {
@@ -33,6 +34,8 @@ export interface Call extends Omit<RawRequest, 'headers'> {
   readonly headers?: Readonly<Record<string, string>>;
   /** Whether to go on trying while the API does not serve. */
   readonly isPatient: boolean;
+  /** Requests of watches leave an API alone together that does not serve one of them. */
+  readonly restsWith?: 'watches';
   /** The answer goes on for as long as the caller listens; it is given up after that much silence. */
   readonly streamQuietMs?: number;
 }
@@ -47,6 +50,7 @@ export class Requester {
     readonly limits: OrchApiLimits;
     readonly onRequest: (what: string) => void;
   };
+  readonly #watches: SharedBackOff;
 
   constructor(parts: {
     keeper: SessionKeeper;
@@ -57,6 +61,7 @@ export class Requester {
     onRequest: (what: string) => void;
   }) {
     this.#parts = parts;
+    this.#watches = new SharedBackOff(parts);
   }
 
   /** The answer as a stream, for a call with `streamQuietMs`. */
@@ -90,11 +95,14 @@ export class Requester {
     let session = await this.#parts.keeper.current(signal);
     let mayBeOurs = false;
     let isRenewed = false;
+    const shared = request.restsWith === 'watches' ? this.#watches : undefined;
     for (let attempt = 0; ; attempt += 1) {
+      await this.#during(async () => shared?.wait(signal), { signal, why: 'all watches rest' });
       const { verdict, cause } = await this.#try(session, request, { signal, mayBeOurs });
       const about = { session, now: this.#parts.clock.now(), cause };
       switch (verdict.kind) {
         case 'ok':
+          shared?.served();
           return { outcome: 'ok', value: verdict.body };
         case 'refusal':
           return { outcome: verdict.outcome, message: verdict.message, mayBeOurs };
@@ -112,11 +120,19 @@ export class Requester {
           break;
         case 'transient': {
           mayBeOurs ||= !verdict.isUnsent;
-          const waitMs = verdict.waitMs ?? 50 * 2 ** Math.min(attempt, 5) + this.#parts.random.int(50);
-          if (this.#parts.clock.monotonic() + waitMs >= endsAt) {
+          shared?.refused(verdict.waitMs);
+          const backOffMs = 50 * 2 ** Math.min(attempt, 5) + this.#parts.random.int(50);
+          // What the API asked for, watches rest all together.
+          const waitMs = shared === undefined ? (verdict.waitMs ?? backOffMs) : backOffMs;
+          const leastMs = Math.max(waitMs, shared?.restMs ?? 0);
+          if (this.#parts.clock.monotonic() + leastMs >= endsAt) {
             const isUnknown = mayBeOurs && request.method !== 'GET';
             const unknown = isUnknown ? '; it is not known whether the change was made' : '';
-            throw apiError('store/unavailable', { ...about, reason: `${verdict.message}${unknown}` });
+            throw apiError('store/unavailable', {
+              ...about,
+              reason: `${verdict.message}${unknown}`,
+              status: verdict.status,
+            });
           }
           await this.#wait(waitMs, signal, verdict.message);
           session = await this.#parts.keeper.current(signal);
@@ -162,13 +178,23 @@ export class Requester {
       const message = limit.signal.aborted
         ? `no answer within ${String(this.#parts.limits.answerMs)} ms`
         : reasonOf(cause);
-      return { verdict: { kind: 'transient', message, waitMs: undefined, isUnsent: isUnsent(cause) }, cause };
+      return {
+        verdict: { kind: 'transient', message, waitMs: undefined, isUnsent: isUnsent(cause), status: undefined },
+        cause,
+      };
     }
   }
 
   async #wait(ms: number, signal: AbortSignal, why: string): Promise<void> {
+    await this.#during(async () => this.#parts.clock.sleep(ms, signal), { signal, why });
+  }
+
+  async #during(
+    rest: () => Promise<void>,
+    { signal, why }: { readonly signal: AbortSignal; readonly why: string },
+  ): Promise<void> {
     try {
-      await this.#parts.clock.sleep(ms, signal);
+      await rest();
     } catch (cause) {
       if (!signal.aborted) throw cause;
       throw outOfTime(signal, `waiting for the API of the orchestrator to serve again (${why})`);

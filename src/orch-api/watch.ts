@@ -36,7 +36,7 @@ export async function* followChanges(
   while (!signal.aborted) {
     const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(WATCH_S) });
     const url = `${path}${path.endsWith('?') ? '' : '&'}${query.toString()}&resourceVersion=${encodeURIComponent(version)}`;
-    const answer = await requester.open({ ...call, path: url, streamQuietMs: QUIET_MS }, signal);
+    const answer = await requester.open({ ...call, path: url, streamQuietMs: QUIET_MS, restsWith: 'watches' }, signal);
     if (answer.outcome !== 'ok') return;
     onStream('opened');
     try {

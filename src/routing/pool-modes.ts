@@ -11,7 +11,10 @@ export interface RoutedPool {
   readonly pool: IpPool;
   readonly cidr: Cidr;
   readonly mode: PoolMode;
+  /** Modes that this node still sends by where the new one is not open yet. */
   readonly lingering: readonly PoolMode[];
+  /** Modes that other nodes may still send by: what receives them stays. */
+  readonly open: readonly PoolMode[];
 }
 
 /**
@@ -19,17 +22,21 @@ export interface RoutedPool {
  * BGP needs time to spread routes: until then both ways must be open, or packets are lost.
  */
 export const LINGER_MS = 30_000;
+/** Nodes do not stop sending at the same moment: what receives stays for so long after this one has stopped. */
+export const OPEN_MS = 10_000;
 
 interface Past {
   readonly mode: PoolMode;
+  /** Until when this node sends by it. */
   readonly untilMs: number;
+  readonly hasStopped: boolean;
 }
 
 /** The pools of the cluster, by name, with the modes that linger. Times are of the monotonic clock. */
 export class PoolModes {
   readonly #pools = new Map<
     string,
-    { readonly routed: Omit<RoutedPool, 'lingering'>; readonly past: readonly Past[] }
+    { readonly routed: Omit<RoutedPool, 'lingering' | 'open'>; readonly past: readonly Past[] }
   >();
 
   put(pool: IpPool, nowMs: number): void {
@@ -37,7 +44,7 @@ export class PoolModes {
     const before = this.#pools.get(name);
     const mode = modeOf(pool);
     const isChanged = before !== undefined && !sameMode(before.routed.mode, mode);
-    const left = isChanged ? [{ mode: before.routed.mode, untilMs: nowMs + LINGER_MS }] : [];
+    const left = isChanged ? [{ mode: before.routed.mode, untilMs: nowMs + LINGER_MS, hasStopped: false }] : [];
     const past = [...left, ...(before?.past ?? [])].filter((each) => !sameMode(each.mode, mode));
     this.#pools.set(name, { routed: { pool, cidr: parseCidr(pool.spec.cidr), mode }, past });
   }
@@ -50,12 +57,15 @@ export class PoolModes {
     return [...this.#pools.keys()];
   }
 
-  /** Forgets what has lingered for long enough; says whether there was any. */
+  /** Ends what has lingered, or stayed open, for long enough; says whether there was any. */
   expire(nowMs: number): boolean {
     let isAny = false;
     for (const [name, { routed, past }] of this.#pools) {
-      const left = past.filter(({ untilMs }) => untilMs > nowMs);
-      if (left.length === past.length) continue;
+      const left = past
+        .filter(({ untilMs }) => nowMs < untilMs + OPEN_MS)
+        .map((each) => (nowMs < each.untilMs ? each : { ...each, hasStopped: true }));
+      const isSame = left.length === past.length && left.every((each, at) => each.hasStopped === past[at]?.hasStopped);
+      if (isSame) continue;
       this.#pools.set(name, { routed, past: left });
       isAny = true;
     }
@@ -65,7 +75,8 @@ export class PoolModes {
   list(): readonly RoutedPool[] {
     return [...this.#pools.values()].map(({ routed, past }) => ({
       ...routed,
-      lingering: past.map(({ mode }) => mode),
+      lingering: past.filter(({ hasStopped }) => !hasStopped).map(({ mode }) => mode),
+      open: [routed.mode, ...past.map(({ mode }) => mode)],
     }));
   }
 }
@@ -76,14 +87,14 @@ export function modeOf({ spec }: IpPool): PoolMode {
   return { kind: 'bgp' };
 }
 
-/** Modes in effect, the one that shall be first. */
+/** Modes to send by, the one that shall be first. */
 export function modesOf({ mode, lingering }: RoutedPool): readonly PoolMode[] {
   return [mode, ...lingering];
 }
 
 /** Addresses of the pool are reachable by BGP: specification, "Pod and namespace annotations", rule 7. */
 export function isByBgp(pool: RoutedPool): boolean {
-  return modesOf(pool).some(({ kind }) => kind === 'bgp');
+  return pool.open.some(({ kind }) => kind === 'bgp');
 }
 
 function sameMode(a: PoolMode, b: PoolMode): boolean {

@@ -45,13 +45,23 @@ describe('the custom resources of netplug', () => {
       pool({ natOutgoing: true }),
       object('IPAMConfiguration', 'default', {}),
       block({ node: 'n1' }),
+      object('BGPPeer', 'p', { peerIP: '192.0.2.1:1790', asNumber: 64_513 }),
+      object('BGPPeer', 'rr', { nodeSelector: '!has(rr)', peerSelector: 'has(rr)' }),
+      object('BGPConfiguration', 'default', { nodeToNodeMeshEnabled: false }),
     ]);
     expect(await server.kubectl('get', 'ipp')).toMatch(/NAME +CIDR +SELECTOR +AGE\na +10\.0\.0\.0\/16 +all\(\) /);
     expect(await server.kubectl('get', 'pools', '-o', 'wide')).toMatch(/NAT .*BLOCKSIZE.*USES[^]*true .*Workload/);
     expect(await server.kubectl('get', 'ipamconfig')).toMatch(/STRICTAFFINITY +MAXBLOCKSPERNODE[^]*false +0 /);
     expect(await server.kubectl('get', 'ipb')).toMatch(/CIDR +NODE +AGE[^]*10\.0\.0\.0\/30 +n1 /);
+    expect(await server.kubectl('get', 'bgppeers')).toMatch(/PEERIP +NODE +ASN +AGE\np +192\.0\.2\.1:1790 +64513 /);
+    expect(await server.kubectl('get', 'bgpconfig')).toMatch(
+      /LOGSEVERITY +MESHENABLED +ASNUMBER +AGE[^]*default +false /,
+    );
     const all = await server.kubectl('get', 'netplug', '-o', 'name');
     expect(all.trim().split('\n').sort()).toEqual([
+      'bgpconfiguration.netplug.io/default',
+      'bgppeer.netplug.io/p',
+      'bgppeer.netplug.io/rr',
       'ipamconfiguration.netplug.io/default',
       'ipblock.netplug.io/10-0-0-0-30',
       'ippool.netplug.io/a',
@@ -74,6 +84,20 @@ describe('the custom resources of netplug', () => {
       object('IPReservation', 'a', { reservedCIDRs: '10.0.0.1' }),
       'spec.reservedCIDRs',
     ],
+    ['a peer that is neither an address nor nodes', object('BGPPeer', 'a', {}), 'spec'],
+    [
+      'a peer that is both',
+      object('BGPPeer', 'a', { peerIP: '192.0.2.1', asNumber: 1, peerSelector: 'all()' }),
+      'spec',
+    ],
+    ['a peer without its AS number', object('BGPPeer', 'a', { peerIP: '192.0.2.1' }), 'spec'],
+    ['nodes as peers with an AS number', object('BGPPeer', 'a', { peerSelector: 'all()', asNumber: 1 }), 'spec'],
+    [
+      'a peer of one node and of many',
+      object('BGPPeer', 'a', { node: 'n1', nodeSelector: 'all()', peerSelector: 'all()' }),
+      'spec',
+    ],
+    ['an AS number that is none', object('BGPConfiguration', 'default', { asNumber: 0 }), 'spec.asNumber'],
     ['a block without its form', block({ format: undefined }), 'spec.format'],
     ['a slot without a holder', block({ slots: { 0: {} } }), 'spec.slots'],
   ])('refuse %s, whoever writes it [orch-datastore]', async (_, written, field) => {
@@ -138,6 +162,8 @@ describe('the custom resources of netplug', () => {
     const inOrder = (verbs: string): string => `[${verbs.split(' ').sort().join(' ')}]`;
     const rights = resources.map((line) => line.replace(/( *\[\])+ */, ' ').trim());
     expect(rights.map((line) => line.replace(/\[(.*)\]/, (_, verbs: string) => inOrder(verbs))).sort()).toEqual([
+      'bgpconfigurations.netplug.io [list watch]',
+      'bgppeers.netplug.io [list watch]',
       'events [create]',
       'ipamconfigurations.netplug.io [get list watch]',
       'ipblocks.netplug.io [create delete get list update watch]',
@@ -145,6 +171,7 @@ describe('the custom resources of netplug', () => {
       'ipreservations.netplug.io [get list watch]',
       'namespaces [get list watch]',
       'nodes [get list watch]',
+      'nodes/status [patch]',
       'pods [get list patch watch]',
     ]);
   });

@@ -2,6 +2,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { ClusterFollower } from '../../src/datastore/contract-cluster-follower.ts';
 import { Follower } from '../../src/datastore/contract-follower.ts';
 import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Change, Store } from '../../src/datastore/store.ts';
@@ -108,6 +109,55 @@ describe('a watch of the kv datastore', () => {
     await writer.commit([{ kind: 'update-block', before: before!, after: before!.value }], never);
     await follower.sees('block', 2);
     expect(asked).toEqual(['Txn', 'Watch']);
+    await follower.end();
+  });
+
+  it('of the cluster is lost when etcd has forgotten the revision to begin at', async () => {
+    await using etcd = await startEtcd();
+    await using store = open(etcd.port);
+    const watch = store.watchCluster(never)[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({ kind: 'all' });
+    for (const cidr of ['10.0.0.0/26', '10.0.0.64/26']) await store.commit([await creation(store, cidr)], never);
+    const etcdctl = (...args: string[]): string =>
+      execFileSync('etcdctl', [`--endpoints=${etcd.url}`, ...args], {
+        env: { ...process.env, ETCDCTL_API: '3' },
+        encoding: 'utf8',
+      });
+    const { header } = JSON.parse(etcdctl('get', 'x', '--write-out=json'));
+    etcdctl('compact', String(header.revision));
+    await expect(watch.next()).rejects.toMatchObject(lost(/compacted/));
+    const follower = new ClusterFollower(store);
+    await follower.started();
+    expect(follower.told()).toHaveLength(4);
+    await follower.end();
+  });
+
+  it('of the cluster is lost when etcd goes away', async () => {
+    await using etcd = await startEtcd();
+    await using store = open(etcd.port);
+    const follower = new ClusterFollower(store);
+    await follower.started();
+    await etcd[Symbol.asyncDispose]();
+    await expect(follower.ended).rejects.toMatchObject(lost(/Cannot use the kv datastore at http/));
+  });
+
+  it('of the cluster costs one stream, whatever is in the blocks', async () => {
+    await using etcd = await startEtcd();
+    await using writer = open(etcd.port);
+    const asked: string[] = [];
+    await using store = open(etcd.port, { onRequest: (method) => asked.push(method) });
+    expect(await writer.commit([await creation(writer, '10.0.0.0/26')], never)).toBe('committed');
+    const follower = new ClusterFollower(store);
+    await follower.started();
+    for (let change = 0; change < 20; change += 1) {
+      const [before] = await writer.getBlocks([parseCidr('10.0.0.0/26')], never);
+      const queue = [...before!.value.queue.slice(1), before!.value.queue[0]!];
+      await writer.commit([{ kind: 'update-block', before: before!, after: { ...before!.value, queue } }], never);
+    }
+    const [before] = await writer.getBlocks([parseCidr('10.0.0.0/26')], never);
+    await writer.commit([{ kind: 'delete-block', before: before! }], never);
+    expect(await follower.sees(1)).toEqual(['block 10.0.0.0/26 gone']);
+    expect(asked).toEqual([...Array.from({ length: 5 }, () => 'Range'), 'Watch']);
     await follower.end();
   });
 

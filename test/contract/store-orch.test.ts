@@ -50,6 +50,7 @@ function sharedWork(plugin: Store, tool: Store): Store {
   return {
     readNodeView: async (...args) => plugin.readNodeView(...args),
     watchNode: (...args) => plugin.watchNode(...args),
+    watchCluster: (...args) => plugin.watchCluster(...args),
     listClaims: async (...args) => plugin.listClaims(...args),
     getBlocks: async (...args) => plugin.getBlocks(...args),
     listBlocks: async (...args) => plugin.listBlocks(...args),
@@ -61,6 +62,8 @@ function sharedWork(plugin: Store, tool: Store): Store {
     createResource: async (...args) => tool.createResource(...args),
     updateResource: async (...args) => tool.updateResource(...args),
     deleteResource: async (...args) => tool.deleteResource(...args),
+    publishNode: async (...args) => plugin.publishNode(...args),
+    reportNetwork: async (...args) => plugin.reportNetwork(...args),
     ping: async (...args) => plugin.ping(...args),
     [Symbol.asyncDispose]: async () => {
       await plugin[Symbol.asyncDispose]();
@@ -75,6 +78,7 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
     reset: async () => server.empty(),
     putNode: async (name) => server.putNode(name),
     labelNode: async (name, labels) => server.labelNode(name, labels),
+    removeNode: async (name) => void (await server.call('DELETE', `/api/v1/nodes/${name}`)),
     podOf: async (endpoint) => server.podOf(endpoint),
     // What somebody with kubectl could do: the schema lets it pass, netplug cannot use it.
     damage: async (which) => {

@@ -1,14 +1,14 @@
 // The mode of the pools changes while pods talk.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LINGER_MS } from '../../src/routing/pool-modes.ts';
+import { LINGER_MS, OPEN_MS } from '../../src/routing/pool-modes.ts';
 import { type Fabric, type FabricPod, startFabric } from '../support/fabric.ts';
 import { startFlows, stopFlows } from '../support/traffic-flow.ts';
 import { pairsOf, untilReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
 /** Until what was replaced is surely gone. */
-const OVER_MS = LINGER_MS + 4000;
+const OVER_MS = LINGER_MS + OPEN_MS + 4000;
 
 let fabric: Fabric;
 let pods: FabricPod[];
@@ -41,5 +41,5 @@ describe('packets of running pods', () => {
     await sleep(OVER_MS);
     expect(await waysFromN1()).toEqual(['vxlan.netplug', 'vxlan.netplug']);
     expect(await stopFlows(flows, { atLeast: 1000 })).toEqual([]);
-  }, 150_000);
+  }, 180_000);
 });

@@ -75,7 +75,14 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     call,
     putPod,
     empty: async () => {
-      for (const plural of ['ippools', 'ipreservations', 'ipamconfigurations', 'ipblocks']) {
+      for (const plural of [
+        'ippools',
+        'ipreservations',
+        'ipamconfigurations',
+        'bgpconfigurations',
+        'bgppeers',
+        'ipblocks',
+      ]) {
         await call('DELETE', `/apis/netplug.io/v3/${plural}`);
       }
       await call('DELETE', '/api/v1/nodes');

@@ -19,6 +19,10 @@ export interface Proxy extends AsyncDisposable {
   readonly url: string;
   /** Method and path of what came in, without the query. */
   readonly seen: readonly string[];
+  /** How many bytes have been answered, by path. */
+  readonly bytes: ReadonlyMap<string, number>;
+  /** Ends every connection, also those of watches. */
+  cut(): void;
   /** Decides about every request from now on; it may take its time. */
   fate: (method: string, url: URL) => Promise<Fate> | Fate;
 }
@@ -27,6 +31,7 @@ export interface Proxy extends AsyncDisposable {
 export async function startProxy(server: ApiServer): Promise<Proxy> {
   const ca = readFileSync(server.caFile, 'utf8');
   const seen: string[] = [];
+  const bytes = new Map<string, number>();
   let fate: Proxy['fate'] = () => 'pass';
   const forward = async (from: IncomingMessage): Promise<IncomingMessage> => {
     const parts: Buffer[] = [];
@@ -54,6 +59,7 @@ export async function startProxy(server: ApiServer): Promise<Proxy> {
     const answer = await forward(from);
     to.once('close', () => answer.destroy());
     if (what === 'lose the answer') return void from.socket.destroy();
+    answer.on('data', (part: Buffer) => bytes.set(url.pathname, (bytes.get(url.pathname) ?? 0) + part.length));
     to.writeHead(answer.statusCode ?? 0, { 'content-type': answer.headers['content-type'] ?? '' });
     // A watch has much to wait for before there is anything in its answer.
     to.flushHeaders();
@@ -69,6 +75,8 @@ export async function startProxy(server: ApiServer): Promise<Proxy> {
   return {
     url: `http://127.0.0.1:${String(address.port)}`,
     seen,
+    bytes,
+    cut: () => proxy.closeAllConnections(),
     get fate() {
       return fate;
     },

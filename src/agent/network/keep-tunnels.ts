@@ -8,7 +8,7 @@ import type { Address, Family } from '../../net/address.ts';
 import { type Mac, macFromHash } from '../../net/mac.ts';
 import type { ClusterState } from '../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
-import { modesOf, type RoutedPool } from '../../routing/pool-modes.ts';
+import type { RoutedPool } from '../../routing/pool-modes.ts';
 import { ENCAPSULATION_BYTES } from '../../routing/tunnel-mtu.ts';
 import { type TunnelKind, TUNNEL_KINDS, tunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../routing/tunnels.ts';
 
@@ -69,7 +69,7 @@ function isWanted(kind: TunnelKind, { pools }: ClusterState): boolean {
 }
 
 function usesTunnel(pool: RoutedPool, kind: TunnelKind): boolean {
-  return modesOf(pool).some((mode) => mode.kind !== 'bgp' && tunnelKind(mode.kind, pool.cidr.base.family) === kind);
+  return pool.open.some((mode) => mode.kind !== 'bgp' && tunnelKind(mode.kind, pool.cidr.base.family) === kind);
 }
 
 interface TunnelTask extends TunnelQuestion {

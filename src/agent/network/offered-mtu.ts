@@ -1,7 +1,7 @@
 import { NetplugError } from '../../base/errors.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
-import { modesOf, type RoutedPool } from '../../routing/pool-modes.ts';
+import type { RoutedPool } from '../../routing/pool-modes.ts';
 import { podMtu } from '../../routing/tunnel-mtu.ts';
 import { tunnelKind, TUNNELS } from '../../routing/tunnels.ts';
 
@@ -15,7 +15,7 @@ export function offeredMtu(
 ): number | undefined {
   if (addresses.size === 0) return undefined;
   const kinds = pools.flatMap((pool) =>
-    modesOf(pool).flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, pool.cidr.base.family))),
+    pool.open.flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, pool.cidr.base.family))),
   );
   const offer = podMtu({
     uplinkMtus: [...addresses.values()].map(({ mtu }) => mtu),

@@ -51,6 +51,18 @@ describe('keys', () => {
     );
   });
 
+  it('of claims and borrowed blocks are watched as one, and no block among them', () => {
+    fc.assert(
+      fc.property(cidr, name, (at, owner) => {
+        const borrowed = keys.borrowed(node(owner), at);
+        expect([keys.claim(at), borrowed].map((key) => isIn(key, keys.routing()))).toEqual([true, true]);
+        expect([keys.borrowerIn(borrowed), keys.borrowerIn(keys.claim(at))]).toEqual([owner, undefined]);
+        const others = [keys.block(at, node(owner)), keys.block(at, undefined), keys.resource('Node', owner)];
+        expect(others.filter((key) => isIn(key, keys.routing()))).toEqual([]);
+      }),
+    );
+  });
+
   it('of overlapping claims are all found', () => {
     fc.assert(
       fc.property(cidr, fc.nat(128), (inner, shorter) => {

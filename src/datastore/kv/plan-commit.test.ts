@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { emptyBlock, type IpBlock } from '../../model/ip-block.ts';
-import type { NodeName } from '../../model/names.ts';
+import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from '../../model/ip-block.ts';
+import { handleOf, type NodeName } from '../../model/names.ts';
 import { cidrAround, parseCidr } from '../../net/cidr.ts';
 import type { Change } from '../store.ts';
 import { Keys } from './keys.ts';
@@ -30,6 +30,27 @@ describe('the transaction of a commit', () => {
       'delete /p/ipam/blocks/n1/4/0a000000-030',
       'put /p/ipam/blocks/-/4/0a000000-030',
     ]);
+  });
+
+  it('notes which addresses a borrower holds, whenever they are others', () => {
+    const attachment = { network: 'net', containerId: 'c', ifName: 'eth0' };
+    const holder = (id: string, node: string): Allocation => ({
+      id,
+      node: node as NodeName,
+      ...attachment,
+      handle: handleOf(attachment),
+      at: '2026-01-01T00:00:00Z',
+      chosenBy: 'request',
+    });
+    const values = (before: IpBlock, after: IpBlock): string[] =>
+      planCommit(keys, [{ kind: 'update-block', before: { value: before, version: '7' }, after }])
+        .success.slice(1)
+        .map(({ request }) => (request.case === 'requestPut' ? textOf(request.value.value) : 'delete'));
+    const lent = takeSlot(block, 2, holder('x', 'n2'));
+    expect(values(block, lent)).toEqual(['{"owner":"n1","ordinals":[2]}']);
+    expect(values(lent, takeSlot(lent, 0, holder('y', 'n2')))).toEqual(['{"owner":"n1","ordinals":[0,2]}']);
+    expect(values(lent, takeSlot(lent, 0, holder('y', 'n1')))).toEqual([]);
+    expect(values(lent, freeSlots(lent, new Set(['x'])))).toEqual(['delete']);
   });
 
   it('refuses to give a block another CIDR', () => {

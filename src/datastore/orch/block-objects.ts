@@ -1,12 +1,15 @@
+import * as v from 'valibot';
 import { decodeBlock, encodeBlock, type BlockRecord } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
-import { borrowersOf } from '../borrowers.ts';
-import type { Claim, Stored } from '../store.ts';
+import { addressesOf, borrowersOf } from '../borrowers.ts';
+import type { Seen } from '../cluster-feed.ts';
+import type { Claim, RoutedBlock, Stored } from '../store.ts';
 import {
   blockObjectName,
+  BORROWED_ANNOTATION,
   cidrOfBlockName,
   holderLabel,
   NODE_ANNOTATION,
@@ -41,7 +44,8 @@ export interface BlockVersion {
 /** The object of a block: labels are an index that is written with it, the spec is the truth. */
 export function blockObject(block: IpBlock, version?: BlockVersion): BlockObject {
   const { node } = block;
-  const holders = [...borrowersOf(block).keys(), ...(node === undefined ? [] : [node])];
+  const borrowed = borrowersOf(block);
+  const holders = [...borrowed.keys(), ...(node === undefined ? [] : [node])];
   const value = node === undefined ? undefined : nodeLabelValue(node);
   return {
     apiVersion: API_VERSION,
@@ -52,7 +56,10 @@ export function blockObject(block: IpBlock, version?: BlockVersion): BlockObject
         ...(value === undefined ? {} : { [NODE_LABEL]: value }),
         ...Object.fromEntries(holders.map((holder) => [holderLabel(holder), ''])),
       },
-      annotations: node === undefined || value === node ? {} : { [NODE_ANNOTATION]: node },
+      annotations: {
+        ...(node === undefined || value === node ? {} : { [NODE_ANNOTATION]: node }),
+        ...(borrowed.size === 0 ? {} : { [BORROWED_ANNOTATION]: JSON.stringify(Object.fromEntries(borrowed)) }),
+      },
       ...version,
     },
     spec: encodeBlock(block),
@@ -76,6 +83,26 @@ export function readClaim({ metadata }: ApiObject): Claim | undefined {
   const node = metadata.annotations?.[NODE_ANNOTATION] ?? metadata.labels?.[NODE_LABEL];
   // Only netplug writes these, and only with node names.
   return { cidr, node: node as NodeName | undefined };
+}
+
+const borrowedOrdinals = v.pipe(
+  v.string(),
+  v.parseJson(),
+  v.record(v.string(), v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)))),
+);
+
+/** What name, labels and annotations say for routes; without a good word about borrowers, only who owns the block. */
+export function readRouting(object: ApiObject): Seen<RoutedBlock> {
+  const claim = readClaim(object);
+  const { name, annotations } = object.metadata;
+  if (claim === undefined) return { problem: new Unreadable('IPBlock', name, 'its name stands for no CIDR').problem };
+  const read = v.safeParse(borrowedOrdinals, annotations?.[BORROWED_ANNOTATION] ?? '{}');
+  // Only netplug writes these, and only with node names.
+  const ordinals = new Map(Object.entries(read.success ? read.output : {}) as [NodeName, number[]][]);
+  const value = { ...claim, borrowed: addressesOf(claim.cidr, ordinals) };
+  if (read.success) return { value };
+  const why = `annotation "${BORROWED_ANNOTATION}" does not say who borrows what`;
+  return { value, problem: new Unreadable('IPBlock', name, why).problem };
 }
 
 export function versionOf({ metadata }: ApiObject): BlockVersion {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { type ConversionConfig, type JsonSchema, toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { BGP_CONFIGURATION_FIELDS } from '../../model/bgp-configuration.ts';
@@ -19,6 +20,9 @@ const FIELDS: Readonly<Record<CustomKind, v.ObjectEntries>> = {
   IPReservation: IP_RESERVATION_FIELDS,
   IPAMConfiguration: IPAM_CONFIGURATION_FIELDS,
 };
+
+/** What a newer release wrote survives the older one. */
+const KEEPS_UNKNOWN = { 'x-kubernetes-preserve-unknown-fields': true } as const;
 
 /** What the API can check beyond types. Rules that it cannot are netplug's: such objects are reported and skipped. */
 const RULES: Readonly<
@@ -67,8 +71,7 @@ export function resourceSchema(kind: CustomKind): StructuralSchema {
       apiVersion: { type: 'string' },
       kind: { type: 'string' },
       metadata: kind === 'IPAMConfiguration' ? onlyName(IPAM_CONFIGURATION_NAME) : { type: 'object' },
-      // What a newer release wrote survives the older one.
-      spec: { ...spec, properties, ...specRules, 'x-kubernetes-preserve-unknown-fields': true },
+      spec: { ...spec, properties, ...specRules, ...KEEPS_UNKNOWN },
     },
   };
 }
@@ -88,7 +91,7 @@ export function blockSchema(): StructuralSchema {
         ]),
       ),
     },
-    'x-kubernetes-preserve-unknown-fields': true,
+    ...KEEPS_UNKNOWN,
   };
   return {
     type: 'object',
@@ -121,7 +124,10 @@ export function blockSchema(): StructuralSchema {
           },
           free: { ...text, description: 'Places that are free, next to be handed out first.' },
         },
-        'x-kubernetes-preserve-unknown-fields': true,
+        ...KEEPS_UNKNOWN,
+        // Written whole: otherwise the API notes in the metadata who wrote which field of which slot, and tells it to
+        // every watcher of metadata.
+        'x-kubernetes-map-type': 'atomic',
       },
     },
   };
@@ -132,6 +138,8 @@ const CONVERSION: ConversionConfig = { typeMode: 'input', errorMode: 'ignore' };
 
 /** The conversion stops at the first transformation and misses what is said after it. */
 function saidOf(field: v.ObjectEntries[string] | undefined): StructuralSchema {
+  // A field that may be left out may say it inside.
+  if (field !== undefined && 'wrapped' in field) return saidOf(field['wrapped']);
   if (field === undefined || !('pipe' in field)) return {};
   // Metadata is whatever a declaration says; the compiler knows none of it here.
   const { format }: Readonly<Record<string, unknown>> = v.getMetadata(field);
@@ -152,11 +160,15 @@ function structural({ properties = {}, required = [] }: JsonSchema): SpecSchema 
   const clean = (part: unknown): unknown => {
     if (typeof part !== 'object' || part === null) return part;
     if (Array.isArray(part)) return part.map(clean);
-    return Object.fromEntries(
-      Object.entries(part)
-        .filter(([key]) => key !== 'additionalProperties')
-        .map(([key, value]) => [key, clean(value)]),
+    const entries = Object.entries(part).filter(
+      // An empty list is one that the API drops, and then everything seems changed.
+      ([key, value]) => key !== 'additionalProperties' && !(key === 'required' && isDeepStrictEqual(value, [])),
     );
+    const isObject = entries.some(([key, value]) => key === 'type' && value === 'object');
+    return {
+      ...Object.fromEntries(entries.map(([key, value]) => [key, clean(value)])),
+      ...(isObject ? KEEPS_UNKNOWN : {}),
+    };
   };
   // An object in, an object out; the compiler does not follow the recursion.
   const cleaned = clean(properties) as Record<string, StructuralSchema>;

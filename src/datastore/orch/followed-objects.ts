@@ -2,26 +2,25 @@ import type { ApiObject } from '../../orch-api/objects.ts';
 import type { ListOptions } from '../../orch-api/orch-api.ts';
 import type { Collection } from '../../orch-api/paths.ts';
 import type { WatchEvent } from '../../orch-api/watch.ts';
-import type { NodeChange } from '../store.ts';
 
 /** One watch, and what its objects mean. An object may hold several records, each with a name of its own, or none. */
-export interface Source {
+export interface Source<C> {
   readonly collection: Collection;
   readonly options: ListOptions;
   readonly namesIn: (object: ApiObject) => readonly string[];
   /** Takes what one record of an object says now; without an object, the record is gone. */
-  readonly take: (name: string, object: ApiObject | undefined) => readonly NodeChange[];
+  readonly take: (name: string, object: ApiObject | undefined) => readonly C[];
   /** What follows from one event as a whole. */
-  readonly settle?: () => readonly NodeChange[];
+  readonly settle?: () => readonly C[];
 }
 
 /** The names of what one watch has told, so that what is missing from its next beginning is gone. */
-export class FollowedObjects {
-  readonly source: Source;
+export class FollowedObjects<C> {
+  readonly source: Source<C>;
   #names = new Map<string, readonly string[]>();
   #isComplete = false;
 
-  constructor(source: Source) {
+  constructor(source: Source<C>) {
     this.source = source;
   }
 
@@ -29,8 +28,8 @@ export class FollowedObjects {
     return this.#isComplete;
   }
 
-  apply(event: WatchEvent): NodeChange[] {
-    const changes: NodeChange[] = [];
+  apply(event: WatchEvent): C[] {
+    const changes: C[] = [];
     if (event.kind === 'all') {
       const there = new Set(event.objects.map(keyOf));
       for (const key of [...this.#names.keys()].filter((known) => !there.has(known)))
@@ -43,13 +42,13 @@ export class FollowedObjects {
     return [...changes, ...(this.source.settle?.() ?? [])];
   }
 
-  #put(object: ApiObject): NodeChange[] {
+  #put(object: ApiObject): C[] {
     const names = this.source.namesIn(object);
     return [...this.#set(keyOf(object), names), ...names.flatMap((name) => this.source.take(name, object))];
   }
 
   /** Notes the records of an object; those it had before and has no more are gone. */
-  #set(key: string, names: readonly string[]): NodeChange[] {
+  #set(key: string, names: readonly string[]): C[] {
     const gone = (this.#names.get(key) ?? []).filter((name) => !names.includes(name));
     if (names.length === 0) this.#names.delete(key);
     else this.#names.set(key, names);

@@ -8,6 +8,8 @@ import { type Cidr, cidrAround, sameCidr } from '../../net/cidr.ts';
 export const NODE_LABEL = 'netplug/node';
 /** The owner in full, where a label cannot hold it. */
 export const NODE_ANNOTATION = 'netplug/node-name';
+/** Which addresses of the block others than its owner hold: their ordinals by node, as JSON. */
+export const BORROWED_ANNOTATION = 'netplug/borrowed';
 const HOLDER_LABEL = 'netplug/holder.';
 
 /** `10.0.0.0/26` is `10-0-0-0-26`; IPv6 has all its groups, so that one CIDR has one name. */

@@ -13,12 +13,12 @@ import { collectionOf, resourceReader } from './resource-objects.ts';
 import type { Unreadable } from './unreadable.ts';
 
 /** The six watches that tell everything about a node. */
-export function nodeSources(feed: NodeFeed): readonly Source[] {
+export function nodeSources(feed: NodeFeed): readonly Source<NodeChange>[] {
   return [...settingSources(feed), blockSource(feed), podSource(feed)];
 }
 
 /** The label is an index: a block that loses it concerns the node no more, and the API tells it as gone. */
-function blockSource(feed: NodeFeed): Source {
+function blockSource(feed: NodeFeed): Source<NodeChange> {
   return {
     collection: BLOCKS,
     options: { labelSelector: holderLabel(feed.node) },
@@ -28,7 +28,7 @@ function blockSource(feed: NodeFeed): Source {
 }
 
 /** Pods change often, and seldom in what netplug wrote on them. */
-function podSource(feed: NodeFeed): Source {
+function podSource(feed: NodeFeed): Source<NodeChange> {
   const nameOf = ({ metadata }: ApiObject, key: string): string =>
     `${metadata.namespace ?? ''}/${metadata.name} ${key}`;
   return {
@@ -44,7 +44,7 @@ function podSource(feed: NodeFeed): Source {
   };
 }
 
-function settingSources(feed: NodeFeed): Source[] {
+function settingSources(feed: NodeFeed): Source<NodeChange>[] {
   const kept: { readonly [K in SettingKind]: Map<string, ResourceOf<K> | Unreadable> } = {
     IPPool: new Map(),
     IPReservation: new Map(),
@@ -56,7 +56,7 @@ function settingSources(feed: NodeFeed): Source[] {
     kind: K,
     into: Map<string, ResourceOf<K> | Unreadable>,
     only?: string,
-  ): Source => {
+  ): Source<NodeChange> => {
     const read = resourceReader(kind);
     return {
       collection: collectionOf(kind),

@@ -7,6 +7,7 @@ import type { OrchApi } from '../../orch-api/orch-api.ts';
 import { isObjectName } from '../../orch-api/paths.ts';
 import { compareText } from '../order.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
+import { nodeProblems } from './node-objects.ts';
 import { collectionOf, refuseNodeWrite, resourceReader } from './resource-objects.ts';
 import { insist, sortOut } from './unreadable.ts';
 
@@ -23,8 +24,10 @@ export async function listResources<K extends ResourceKind>(
   kind: K,
   signal: AbortSignal,
 ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
-  const { good, problems } = sortOut(await api.list(collectionOf(kind), {}, signal), resourceReader(kind));
-  return { resources: good.sort((a, b) => compareText(a.metadata.name, b.metadata.name)), problems };
+  const objects = await api.list(collectionOf(kind), {}, signal);
+  const { good, problems } = sortOut(objects, resourceReader(kind));
+  const resources = good.sort((a, b) => compareText(a.metadata.name, b.metadata.name));
+  return { resources, problems: [...problems, ...(kind === 'Node' ? objects.flatMap(nodeProblems) : [])] };
 }
 
 export async function findResource<K extends ResourceKind>(

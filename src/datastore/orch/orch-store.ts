@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from '../../base/clock.ts';
 import { systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
@@ -9,13 +10,26 @@ import type { OrchAccess } from '../../orch-api/access.ts';
 import { OrchApi, type OrchApiOptions } from '../../orch-api/orch-api.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
-import type { Change, Claim, NodeChange, NodeView, Outcome, Store, Stored } from '../store.ts';
+import type {
+  Change,
+  Claim,
+  ClusterChange,
+  NodeChange,
+  NodeFacts,
+  NodeView,
+  Outcome,
+  Store,
+  Stored,
+} from '../store.ts';
 import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
+import { publishNode } from './publish-node.ts';
 import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { podEndpoints, readNodeView } from './read-node.ts';
+import { type NetworkReport, reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
 import { sortOut } from './unreadable.ts';
+import { watchCluster } from './watch-cluster.ts';
 import { watchNode } from './watch-node.ts';
 
 export type OrchStoreOptions = OrchApiOptions;
@@ -30,10 +44,12 @@ export function openOrchStore(access: OrchAccess, options: OrchStoreOptions = {}
 
 class OrchStore implements Store {
   readonly #api: OrchApi;
+  readonly #clock: Clock;
   readonly #newId: () => string;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
-    const { random = systemRandom } = options;
+    const { random = systemRandom, clock = systemClock } = options;
+    this.#clock = clock;
     this.#api = new OrchApi(access, options);
     this.#newId = (): string => random.id();
   }
@@ -44,6 +60,10 @@ class OrchStore implements Store {
 
   async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
     yield* untilEnded(watchNode(this.#api, node, signal), signal);
+  }
+
+  async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
+    yield* untilEnded(watchCluster(this.#api, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
@@ -99,6 +119,14 @@ class OrchStore implements Store {
     signal: AbortSignal,
   ): Promise<void> {
     return deleteResource(this.#api, which, signal);
+  }
+
+  async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
+    return publishNode(this.#api, { node, facts }, signal);
+  }
+
+  async reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void> {
+    return reportNetwork({ api: this.#api, clock: this.#clock }, { node, report }, signal);
   }
 
   async ping(signal: AbortSignal): Promise<void> {

@@ -1,10 +1,10 @@
-import * as v from 'valibot';
 import { NetplugError } from '../../base/errors.ts';
 import { KINDS, type ResourceKind, type ResourceOf } from '../../model/kinds.ts';
-import { API_VERSION, type Metadata } from '../../model/resource.ts';
+import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../orch-api/objects.ts';
 import { type Collection, NODES } from '../../orch-api/paths.ts';
 import { decodeResource } from '../stored-resource.ts';
+import { netplugNode } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Where the API keeps a kind: nodes are the orchestrator's own. */
@@ -15,7 +15,8 @@ export function collectionOf(kind: ResourceKind): Collection {
 export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObject) => ResourceOf<K> | Unreadable {
   return (object) => {
     const { name } = object.metadata;
-    const raw = kind === 'Node' ? netplugNode(object) : { ...object, metadata: metadataOf(object.metadata) };
+    const metadata = metadataOf(object.metadata);
+    const raw = kind === 'Node' ? netplugNode(object, metadata) : { ...object, metadata };
     const decoded = decodeResource({ kind, name }, raw);
     return typeof decoded === 'string' ? new Unreadable(kind, name, decoded) : decoded;
   };
@@ -28,25 +29,6 @@ export function refuseNodeWrite(kind: ResourceKind, name: string): void {
     hint: `Change its labels with kubectl label node ${name} …`,
     facts: { kind, name },
   });
-}
-
-const nodeStatus = v.looseObject({
-  addresses: v.nullish(v.array(v.looseObject({ type: v.string(), address: v.string() }))),
-});
-
-/** The node as netplug sees it: name, labels and the addresses that others reach it at. */
-function netplugNode(object: ApiObject): unknown {
-  const read = v.safeParse(nodeStatus, object['status'] ?? {});
-  const addresses = (read.success ? (read.output.addresses ?? []) : [])
-    .filter(({ type }) => type === 'InternalIP' || type === 'ExternalIP')
-    .map(({ type, address }) => ({ address, type }));
-  const { annotations: _, ...metadata } = metadataOf(object.metadata);
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Node',
-    metadata,
-    spec: addresses.length === 0 ? {} : { addresses },
-  };
 }
 
 /** What netplug shows of metadata; the rest stays with the API, which keeps it through an update. */

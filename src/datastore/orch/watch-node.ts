@@ -1,59 +1,12 @@
-import { Channel } from '../../base/channel.ts';
-import { repeat } from '../../base/clock.ts';
-import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
-import type { WatchEvent } from '../../orch-api/watch.ts';
 import { NodeFeed } from '../node-feed.ts';
 import type { NodeChange } from '../store.ts';
-import { FollowedObjects } from './followed-objects.ts';
+import { followSources } from './follow-sources.ts';
 import { nodeSources } from './node-sources.ts';
-import { collectionOf } from './resource-objects.ts';
 
-/** A watch is silent for minutes while all is well: whether the API still serves is asked beside it. */
-const PROBE_EVERY_MS = 9000;
-const PROBE_MS = 4000;
-
-/** Six watches. Each goes on by itself after an interruption that is shorter than the time between two probes. */
+/** Six watches. */
 export async function* watchNode(api: OrchApi, node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
-  const over = new AbortController();
-  const either = AbortSignal.any([signal, over.signal]);
-  const events = new Channel<{ readonly from: FollowedObjects; readonly event: WatchEvent }>();
-  either.addEventListener('abort', () => events.close(), { once: true });
   const feed = new NodeFeed(node);
-  const followed = nodeSources(feed).map((source) => new FollowedObjects(source));
-  const pumps = followed.map(async (from) => {
-    const { collection, options } = from.source;
-    try {
-      for await (const event of api.watch(collection, options, either)) events.push({ from, event });
-    } catch (cause) {
-      events.fail(cause);
-    }
-  });
-  repeat(
-    () => {
-      probe(api, either).catch((cause: unknown) => events.fail(cause));
-    },
-    PROBE_EVERY_MS,
-    either,
-  );
-  try {
-    let isFirst = true;
-    for await (const { from, event } of events) {
-      const changes = from.apply(event);
-      if (!isFirst) yield* changes;
-      else if (followed.every(({ isComplete }) => isComplete)) {
-        isFirst = false;
-        yield feed.all();
-      }
-    }
-  } finally {
-    over.abort();
-    await Promise.all(pumps);
-  }
-}
-
-async function probe(api: OrchApi, signal: AbortSignal): Promise<void> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
-  await api.probe(collectionOf('IPAMConfiguration'), IPAM_CONFIGURATION_NAME, limit);
+  yield* followSources(api, { sources: nodeSources(feed), all: () => feed.all() }, signal);
 }

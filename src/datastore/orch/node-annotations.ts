@@ -1,0 +1,80 @@
+import * as v from 'valibot';
+import { type Problem, problemLine } from '../../base/problem.ts';
+import { NODE_BGP_FIELDS, NODE_FIELDS, type NodeSpec } from '../../model/node.ts';
+import { readEntries } from '../../model/read-schema.ts';
+import { AsNumber } from '../../model/spec-types.ts';
+import { given } from '../node-facts.ts';
+import type { NodeFacts } from '../store.ts';
+
+type Annotations = Readonly<Record<string, string>>;
+
+/** Where each fact stands on the orchestrator's own Node. */
+const FACTS = {
+  ipv4Address: 'netplug/IPv4Address',
+  ipv6Address: 'netplug/IPv6Address',
+  ipv4VXLANTunnelAddr: 'netplug/IPv4VXLANTunnelAddr',
+  vxlanTunnelMACAddr: 'netplug/VXLANTunnelMACAddr',
+  ipv6VXLANTunnelAddr: 'netplug/IPv6VXLANTunnelAddr',
+  vxlanTunnelMACAddrV6: 'netplug/VXLANTunnelMACAddrV6',
+  ipv4IPIPTunnelAddr: 'netplug/IPv4IPIPTunnelAddr',
+} as const satisfies Readonly<Record<keyof NodeFacts, string>>;
+/** Written by people. */
+const AS_NUMBER = 'netplug/ASNumber';
+const CLUSTER_ID = 'netplug/RouteReflectorClusterID';
+
+const AsNumberText = v.pipe(
+  v.string(AsNumber.pipe[0].message),
+  v.regex(/^\d{1,10}$/, AsNumber.pipe[0].message),
+  v.transform(Number),
+  AsNumber,
+);
+
+const ENTRIES = {
+  [FACTS.ipv4Address]: NODE_BGP_FIELDS.ipv4Address,
+  [FACTS.ipv6Address]: NODE_BGP_FIELDS.ipv6Address,
+  [AS_NUMBER]: v.optional(AsNumberText),
+  [CLUSTER_ID]: NODE_BGP_FIELDS.routeReflectorClusterID,
+  [FACTS.ipv4VXLANTunnelAddr]: NODE_FIELDS.ipv4VXLANTunnelAddr,
+  [FACTS.vxlanTunnelMACAddr]: NODE_FIELDS.vxlanTunnelMACAddr,
+  [FACTS.ipv6VXLANTunnelAddr]: NODE_FIELDS.ipv6VXLANTunnelAddr,
+  [FACTS.vxlanTunnelMACAddrV6]: NODE_FIELDS.vxlanTunnelMACAddrV6,
+  [FACTS.ipv4IPIPTunnelAddr]: NODE_FIELDS.ipv4IPIPTunnelAddr,
+};
+
+/** What the annotations say of the node. Nonsense is left out and named in `problems`, so that it hides nothing else. */
+export function readNodeAnnotations(annotations: Annotations): {
+  readonly spec: NodeSpec;
+  readonly problems: readonly string[];
+} {
+  const problems: Problem[] = [];
+  const place = { path: 'metadata.annotations', code: 'resource/invalid', problems } as const;
+  const { values } = readEntries(ENTRIES, annotations, place);
+  const bgp = given({
+    ipv4Address: values[FACTS.ipv4Address],
+    ipv6Address: values[FACTS.ipv6Address],
+    asNumber: values[AS_NUMBER],
+    routeReflectorClusterID: values[CLUSTER_ID],
+  });
+  const tunnels = given({
+    ipv4VXLANTunnelAddr: values[FACTS.ipv4VXLANTunnelAddr],
+    vxlanTunnelMACAddr: values[FACTS.vxlanTunnelMACAddr],
+    ipv6VXLANTunnelAddr: values[FACTS.ipv6VXLANTunnelAddr],
+    vxlanTunnelMACAddrV6: values[FACTS.vxlanTunnelMACAddrV6],
+    ipv4IPIPTunnelAddr: values[FACTS.ipv4IPIPTunnelAddr],
+  });
+  return {
+    spec: { ...tunnels, ...(Object.keys(bgp).length === 0 ? {} : { bgp }) },
+    problems: problems.map(problemLine),
+  };
+}
+
+/** What of the annotations must change so that they say these facts; null removes one. */
+export function annotationChanges(facts: NodeFacts, annotations: Annotations): Readonly<Record<string, string | null>> {
+  const changes: Record<string, string | null> = {};
+  const wanted: Readonly<Record<string, string | undefined>> = facts;
+  for (const [fact, key] of Object.entries(FACTS)) {
+    const text = wanted[fact];
+    if (annotations[key] !== text) changes[key] = text ?? null;
+  }
+  return changes;
+}

@@ -1,0 +1,51 @@
+import * as v from 'valibot';
+import type { Clock } from '../../base/clock.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { OrchApi } from '../../orch-api/orch-api.ts';
+import type { Store } from '../store.ts';
+import { getNode, patchNode } from './publish-node.ts';
+
+export type NetworkReport = Parameters<Store['reportNetwork']>[1];
+
+const TYPE = 'NetworkUnavailable';
+
+const condition = v.looseObject({
+  type: v.string(),
+  status: v.string(),
+  reason: v.nullish(v.string()),
+  message: v.nullish(v.string()),
+  lastTransitionTime: v.nullish(v.string()),
+});
+type Condition = v.InferOutput<typeof condition>;
+const nodeStatus = v.looseObject({ conditions: v.nullish(v.array(condition)) });
+
+/** Sets the condition, and leaves those of others alone; nothing is sent when it says so already. */
+export async function reportNetwork(
+  { api, clock }: { readonly api: OrchApi; readonly clock: Clock },
+  { node, report }: { readonly node: NodeName; readonly report: NetworkReport },
+  signal: AbortSignal,
+): Promise<void> {
+  const read = v.safeParse(nodeStatus, (await getNode(api, node, signal))['status'] ?? {});
+  const before = (read.success ? (read.output.conditions ?? []) : []).find(({ type }) => type === TYPE);
+  const after = conditionOf(report, before, apiTime(clock.now()));
+  if (after === undefined) return;
+  await patchNode(api, { node, patch: { kind: 'strategic', body: { status: { conditions: [after] } } } }, signal);
+}
+
+/** Undefined when nothing differs. The time of the transition is that of the last change of the status. */
+function conditionOf(
+  { isUp, reason, message }: NetworkReport,
+  before: Condition | undefined,
+  now: string,
+): Readonly<Record<string, string>> | undefined {
+  const status = isUp ? 'False' : 'True';
+  const isSame = before?.status === status;
+  if (isSame && before.reason === reason && before.message === message) return undefined;
+  const lastTransitionTime = (isSame ? before.lastTransitionTime : undefined) ?? now;
+  return { type: TYPE, status, reason, message, lastHeartbeatTime: now, lastTransitionTime };
+}
+
+/** RFC 3339 in whole seconds, as the API writes times. */
+function apiTime(now: number): string {
+  return new Date(now).toISOString().replace(/\.\d+Z$/, 'Z');
+}

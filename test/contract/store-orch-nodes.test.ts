@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { nodeName } from '../support/fixtures.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+
+const never = new AbortController().signal;
+const merge = 'application/merge-patch+json';
+const n1 = nodeName('n1');
+
+describe("the orchestrator's own nodes", () => {
+  let server: OrchApiServer;
+  let store: Store;
+  let now = Date.parse('2026-01-01T00:00:00Z');
+  const requests: string[] = [];
+
+  beforeAll(async () => {
+    server = await startOrchApiServer();
+    // With the rights that the agent has.
+    const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni'));
+    const clock = { ...systemClock, now: () => now };
+    store = openOrchStore({ from: 'file', path }, { clock, onRequest: (what) => requests.push(what) });
+  });
+  beforeEach(async () => {
+    await server.empty();
+    await server.putNode('n1');
+    requests.length = 0;
+  });
+  afterAll(async () => {
+    await store?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  const conditions = async (): Promise<unknown> => (await server.call('GET', '/api/v1/nodes/n1')).status.conditions;
+
+  it('carry the facts as annotations beside those of others', async () => {
+    const annotations = { 'netplug/ASNumber': '64513', 'example.org/other': 'x' };
+    await server.call('PATCH', '/api/v1/nodes/n1', { type: merge, body: { metadata: { annotations } } });
+    await store.publishNode(n1, { ipv4Address: '192.0.2.7/24', ipv4IPIPTunnelAddr: '10.0.0.2' }, never);
+    expect((await server.call('GET', '/api/v1/nodes/n1')).metadata.annotations).toEqual({
+      ...annotations,
+      'netplug/IPv4Address': '192.0.2.7/24',
+      'netplug/IPv4IPIPTunnelAddr': '10.0.0.2',
+    });
+    await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);
+    expect((await store.findResource('Node', n1, never))?.spec).toEqual({
+      bgp: { asNumber: 64_513, ipv4Address: '192.0.2.7/24' },
+    });
+    await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);
+    const published = ['get nodes', 'patch nodes'];
+    expect(requests).toEqual([...published, ...published, 'get nodes', 'get nodes']);
+  });
+
+  it('say whether their network works, and since when', async () => {
+    const ready = { type: 'Ready', status: 'True' };
+    await server.call('PATCH', '/api/v1/nodes/n1/status', { type: merge, body: { status: { conditions: [ready] } } });
+    const report = async (isUp: boolean, reason: string): Promise<void> =>
+      store.reportNetwork(n1, { isUp, reason, message: `${reason} it is` }, never);
+    await report(false, 'Starting');
+    now += 60_000;
+    await report(false, 'Waiting');
+    const down = {
+      type: 'NetworkUnavailable',
+      status: 'True',
+      reason: 'Waiting',
+      message: 'Waiting it is',
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+      lastHeartbeatTime: '2026-01-01T00:01:00Z',
+    };
+    expect(await conditions()).toEqual(expect.arrayContaining([expect.objectContaining(ready), down]));
+    now += 60_000;
+    requests.length = 0;
+    await report(false, 'Waiting');
+    expect(requests).toEqual(['get nodes']);
+    await report(true, 'Working');
+    const time = '2026-01-01T00:02:00Z';
+    const up = { ...down, status: 'False', reason: 'Working', message: 'Working it is' };
+    expect(await conditions()).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining(ready),
+        { ...up, lastTransitionTime: time, lastHeartbeatTime: time },
+      ]),
+    );
+  });
+});

@@ -1,0 +1,171 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ClusterFollower } from '../../src/datastore/contract-cluster-follower.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { handleOf } from '../../src/model/names.ts';
+import { parseCidr } from '../../src/net/cidr.ts';
+import { nodeName, poolOf } from '../support/fixtures.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+import { type Proxy, startProxy } from '../support/orch-proxy.ts';
+
+const never = new AbortController().signal;
+const BLOCKS = '/apis/netplug.io/v3/ipblocks';
+const merge = 'application/merge-patch+json';
+const [a, b] = [nodeName('n1'), nodeName('n2')];
+
+const holder = (id: string, node = a): Allocation => {
+  const attachment = { network: 'net', containerId: id.padEnd(64, '0'), ifName: 'eth0' };
+  return { id, node, ...attachment, handle: handleOf(attachment), at: '2026-01-01T00:00:00Z', chosenBy: 'netconf' };
+};
+
+describe('a watch of the cluster in the API of the orchestrator', () => {
+  let server: OrchApiServer;
+  let proxy: Proxy;
+  /** Straight to the API server, and through the proxy. */
+  let straight: Store;
+  let store: Store;
+  const followers: ClusterFollower[] = [];
+
+  beforeAll(async () => {
+    server = await startOrchApiServer();
+    proxy = await startProxy(server);
+    straight = openOrchStore({ from: 'file', path: server.kubeconfig });
+    store = openOrchStore({ from: 'api-root', url: proxy.url }, { pageSize: 2 });
+  });
+  beforeEach(async () => server.empty());
+  afterEach(async () => {
+    for (const follower of followers.splice(0)) await follower.end();
+    proxy.fate = () => 'pass';
+  });
+  afterAll(async () => {
+    for (const part of [straight, store, proxy, server]) await part?.[Symbol.asyncDispose]();
+  });
+
+  const follow = async (): Promise<ClusterFollower> => {
+    const follower = new ClusterFollower(store);
+    followers.push(follower);
+    await follower.started();
+    return follower;
+  };
+  const write = async (change: (before: IpBlock) => IpBlock): Promise<void> => {
+    const [before] = await straight.getBlocks([parseCidr('10.0.0.0/26')], never);
+    const after = change(before!.value);
+    expect(await straight.commit([{ kind: 'update-block', before: before!, after }], never)).toBe('committed');
+  };
+  const create = async (): Promise<void> => {
+    await straight.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    const { pools } = await straight.readNodeView(a, undefined, never);
+    const block = emptyBlock(parseCidr('10.0.0.0/26'), a);
+    expect(await straight.commit([{ kind: 'create-block', block, pool: pools[0]! }], never)).toBe('committed');
+  };
+
+  it('is told a few hundred bytes for each pod that starts', async () => {
+    await create();
+    for (let ordinal = 0; ordinal < 40; ordinal += 1) {
+      await write((block) => takeSlot(block, ordinal, holder(`first-${String(ordinal)}`)));
+    }
+    const follower = await follow();
+    const before = proxy.bytes.get(BLOCKS) ?? 0;
+    for (let ordinal = 40; ordinal < 60; ordinal += 1) {
+      await write((block) => takeSlot(block, ordinal, holder(`then-${String(ordinal)}`)));
+    }
+    await write((block) => takeSlot(block, 60, holder('borrowed', b)));
+    expect(await follower.sees(1)).toEqual(['block 10.0.0.0/26 of n1, n2 has 10.0.0.60']);
+    const whole = JSON.stringify(await server.call('GET', `${BLOCKS}/10-0-0-0-26`)).length;
+    const each = ((proxy.bytes.get(BLOCKS) ?? 0) - before) / 21;
+    expect(whole).toBeGreaterThan(10_000);
+    expect(each).toBeLessThan(1000);
+  });
+
+  it('is told after a 410 exactly what differs, and lists in pages', async () => {
+    await create();
+    for (const name of ['gone', 'same', 'other']) await straight.createResource(poolOf(name, '10.1.0.0/24'), never);
+    for (const name of ['n1', 'n2']) await server.putNode(name);
+    const follower = await follow();
+    let go = (): void => undefined;
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    const refused = new Set<string>();
+    const continued: string[] = [];
+    proxy.fate = async (_, url) => {
+      if (url.searchParams.has('continue')) continued.push(url.pathname);
+      if (!url.searchParams.has('watch') || refused.has(url.pathname)) return 'pass';
+      await gate;
+      refused.add(url.pathname);
+      return { status: 410 };
+    };
+    proxy.cut();
+    await straight.deleteResource({ kind: 'IPPool', name: 'gone' }, never);
+    await straight.createResource(poolOf('new', '10.2.0.0/24'), never);
+    await straight.updateResource(poolOf('other', '10.3.0.0/24'), never);
+    await server.call('DELETE', '/api/v1/nodes/n2');
+    await write((block) => takeSlot(block, 0, holder('mine')));
+    await write((block) => ({ ...block, node: b }));
+    go();
+    await follower.sees(5);
+    // What was refused and listed again is watched again.
+    await follower.reaches(() => refused.size === 5);
+    await straight.updateResource(poolOf('same', '10.4.0.0/24'), never);
+    await follower.sees(6);
+    expect(follower.lines.slice(0, 5).sort()).toEqual([
+      'IPPool/gone gone',
+      'IPPool/new',
+      'IPPool/other',
+      'Node/n2 gone',
+      'block 10.0.0.0/26 of n2, n1 has 10.0.0.0',
+    ]);
+    expect(follower.lines.slice(5)).toEqual(['IPPool/same']);
+    expect(continued).toContain('/apis/netplug.io/v3/ippools');
+  });
+
+  it('asks an API that does not serve less and less, all kinds together, and goes on when it serves', async () => {
+    const follower = await follow();
+    let refusals = 0;
+    proxy.fate = () => {
+      refusals += 1;
+      return { status: 429 };
+    };
+    proxy.cut();
+    await sleep(12_000);
+    // Five watches at first, one more after each of 100, 200, 400, 800, 1600, 3200 and 5000 ms, and a probe or two; each by
+    // itself they would ask 60 times.
+    expect(refusals).toBeGreaterThan(5);
+    expect(refusals).toBeLessThan(20);
+    proxy.fate = () => 'pass';
+    await straight.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    expect(await follower.sees(1)).toEqual(['IPPool/blue']);
+  });
+
+  it('is not told of heartbeats of a node', async () => {
+    await server.putNode('n1');
+    const follower = await follow();
+    const ready = { type: 'Ready', status: 'True', lastHeartbeatTime: '2026-01-01T00:00:00Z' };
+    await server.call('PATCH', '/api/v1/nodes/n1/status', { type: merge, body: { status: { conditions: [ready] } } });
+    await server.call('PATCH', '/api/v1/nodes/n1', { type: merge, body: { spec: { podCIDRs: ['10.5.0.0/24'] } } });
+    expect(await follower.sees(1)).toEqual(['Node/n1']);
+    expect(follower.find('Node', 'n1')?.spec.podCIDRs).toEqual(['10.5.0.0/24']);
+  });
+
+  it('leaves out what nobody understands, and says so', async () => {
+    await create();
+    await server.putNode('n1');
+    const follower = await follow();
+    const annotations = { 'netplug/ASNumber': 'many', 'netplug/IPv4Address': '192.0.2.7/24' };
+    await server.call('PATCH', '/api/v1/nodes/n1', { type: merge, body: { metadata: { annotations } } });
+    await follower.sees(1);
+    expect(follower.changes[1]).toMatchObject({
+      resource: { spec: { bgp: { ipv4Address: '192.0.2.7/24' } } },
+      problem: expect.stringMatching(/^Cannot understand Node "n1": .*netplug\/ASNumber.*found "many"/) as string,
+    });
+    const { resources, problems } = await straight.listResources('Node', never);
+    expect([resources.length, problems.length]).toEqual([1, 1]);
+    const body = { metadata: { annotations: { 'netplug/borrowed': '{"n2":"all"}' } } };
+    await server.call('PATCH', `${BLOCKS}/10-0-0-0-26`, { type: merge, body });
+    await follower.sees(2);
+    expect(follower.changes[2]).toMatchObject({
+      block: { node: 'n1' },
+      problem: expect.stringContaining('annotation "netplug/borrowed"') as string,
+    });
+  });
+});
