@@ -68,7 +68,7 @@ describe('packets of running pods, by BGP', () => {
       const pid = await birdOf(node);
       expect(pid).toMatch(/^\d+$/);
       await node.machine.exec('kill', '-KILL', pid);
-      await until(async () => /^\d+$/.test((await birdOf(node)).replace(pid, '')), 'another BIRD runs', BIRD_MS);
+      await until(async () => /^\d+$/.test((await birdOf(node)).replace(pid, '').trim()), 'another BIRD runs', BIRD_MS);
       await sleep(WHILE_MS);
     }
     expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
