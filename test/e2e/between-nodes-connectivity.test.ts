@@ -66,6 +66,13 @@ describe.each([
     expect(links.map(({ ifname }) => String(ifname)).toSorted()).toEqual(isFarInside ? VXLAN : []);
   });
 
+  it('have a network that netplugctl tells of', async () => {
+    const status = await fabric.node('n1').nodeStatus();
+    expect(status).toContain(fabric.node('n1').addresses.ipv4);
+    const sessions = status.split('\n').filter((line) => line.includes('Established'));
+    expect(sessions).toHaveLength(isFarInside ? 0 : 4);
+  });
+
   it('meet the world with the address of their node, and with their own when the pool says so', async () => {
     using _ = await receiveInside(fabric.world);
     for (const pod of pods) {

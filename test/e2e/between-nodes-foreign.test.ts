@@ -54,20 +54,24 @@ describe('the agent repairs within seconds', () => {
     await untilReached(pairsOf([...pods, n1]));
     expect(await routesText()).toBe(before);
   });
+});
 
-  it('forwarding that somebody switches off', async () => {
-    await n1.machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0');
-    await until(async () => (await pingAll(pairsOf(pods))).length === 0, 'pods reach each other', LOOK_MS, 500);
-    expect(await n1.machine.exec('sysctl', '-n', 'net.ipv4.ip_forward')).toBe('1\n');
-  }, 120_000);
-
-  it('translation that somebody deletes', async () => {
+describe('what nothing tells the agent of, it repairs when it looks next', () => {
+  it('forwarding and translation that somebody takes away', async () => {
     using _ = await receiveInside(fabric.world);
     const seenFrom = async (): Promise<string> =>
       (await transfer(pods[0]!, fabric.world.addresses.ipv4, 1).catch(() => ({ seenFrom: 'nowhere' }))).seenFrom;
     expect(await seenFrom()).toBe(n1.addresses.ipv4);
+    await n1.machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0');
     await n1.machine.exec('nft', 'delete', 'table', 'inet', 'netplug-nat');
-    await until(async () => (await seenFrom()) === n1.addresses.ipv4, 'pods have the address of the node', LOOK_MS);
+    await until(
+      async () => (await seenFrom()) === n1.addresses.ipv4,
+      'pods have the address of the node',
+      LOOK_MS,
+      500,
+    );
+    await until(async () => (await pingAll(pairsOf(pods))).length === 0, 'pods reach each other', LOOK_MS, 500);
+    expect(await n1.machine.exec('sysctl', '-n', 'net.ipv4.ip_forward')).toBe('1\n');
   }, 120_000);
 });
 

@@ -85,7 +85,7 @@ async function startPods(fabric: Fabric, vxlanMode: string): Promise<readonly Pa
   return [...pairsOf(pods), { from: pods[0]!, to: fabric.world }];
 }
 
-/** Its process id as seen inside. */
+/** The process id, as seen inside, of the one that runs; a killed one may not be buried yet. */
 async function birdOf({ machine }: FabricNode): Promise<string> {
-  return (await machine.run(['pgrep', '-x', 'bird'])).stdout.trim();
+  return (await machine.run(['pgrep', '-x', '--runstates', 'R,S,D', 'bird'])).stdout.trim();
 }

@@ -6,7 +6,7 @@ import { type Agent, type AgentOptions, launchAgent, startAgent } from './agent.
 import type { Segment, Segments } from './fabric-segments.ts';
 import type { LanAddresses } from './lan.ts';
 import type { TestNetns } from './netns.ts';
-import { type Json, type RunResult, startNode, type TestNode } from './node.ts';
+import { type Json, startNode, type TestNode } from './node.ts';
 
 /** Something with addresses that packets can be sent from and to. */
 export interface Peer {
@@ -31,8 +31,8 @@ export interface FabricNode extends Peer, AsyncDisposable {
   agent(): Agent;
   /** Makes a pod with an address of either family; `ipam` adds to the network configuration's. */
   pod(ipam?: object): Promise<FabricPod>;
-  /** Runs netplugctl there, with the socket of its agent. */
-  netplugctl(...args: string[]): Promise<RunResult>;
+  /** What `netplugctl node status` prints there. */
+  nodeStatus(): Promise<string>;
   /** Routes of the agent, of both families. */
   routes(): Promise<readonly Json[]>;
   /** The name of the link by which it would send to the address. */
@@ -103,8 +103,7 @@ export async function startFabricNode(options: FabricNodeOptions): Promise<Fabri
         },
       };
     },
-    netplugctl: async (...args) =>
-      machine.run([PROGRAM, ...args], { env: { ...places, DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: etcdUrl } }),
+    nodeStatus: async () => machine.exec(PROGRAM, 'node', 'status', '--socket', machine.socket),
     routes: async () => {
       const families = ['-4', '-6'].map(async (family) => machine.host.ip(family, 'route', 'show', 'proto', PROTOCOL));
       return (await Promise.all(families)).flat();

@@ -15,6 +15,11 @@ const PREFIXES: Readonly<Record<Segment, LanAddresses>> = {
   b: { ipv4: '198.51.100.', ipv6: 'fd00:b::' },
   world: { ipv4: '203.0.113.', ipv6: 'fd00:c::' },
 };
+const MACS: Readonly<Record<Segment, string>> = {
+  a: '02:00:00:00:0a:01',
+  b: '02:00:00:00:0b:01',
+  world: '02:00:00:00:0c:01',
+};
 const ROUTER = 1;
 
 export interface Segments extends AsyncDisposable {
@@ -34,7 +39,9 @@ export async function newSegments(mtu: number): Promise<Segments> {
   const sysctls = ['net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1', 'net.ipv4.icmp_ratelimit=0'];
   await router.exec('sysctl', '-q', '-w', ...sysctls, 'net.ipv6.icmp.ratelimit=0');
   for (const segment of Object.keys(PREFIXES) as Segment[]) {
-    await router.exec('ip', 'link', 'add', 'name', segment, 'mtu', String(mtu), 'type', 'bridge');
+    // With a MAC address of its own: otherwise it is one of its ports', another one whenever they come and go.
+    const own = ['address', MACS[segment], 'mtu', String(mtu)];
+    await router.exec('ip', 'link', 'add', 'name', segment, ...own, 'type', 'bridge');
     await configure(router, segment, addressesOn(segment, ROUTER));
   }
   for (const family of ['-4', '-6']) await router.exec('ip', family, 'route', 'add', 'unreachable', 'default');
