@@ -28,11 +28,11 @@ describe('the mesh', () => {
     const world = worldOf([2, 3]);
     expect(await a.follow(world)).toBe('started');
     expect(await b.follow(world)).toBe('started');
-    expect(await a.untilRoute(BLOCK)).toBe('172.31.0.3 metric 4096');
+    expect(await a.untilRoute(BLOCK)).toBe('172.31.0.3 metric 8192');
     // BIRD names the link-local address of a neighbour where that is known in time.
-    expect(await a.untilRoute(BLOCK6)).toMatch(/^(fe80::.*|fd00:172:31::3) metric 4096$/);
-    expect(await a.untilRoute('10.65.1.7')).toBe('172.31.0.3 metric 4096');
-    expect(await b.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 4096');
+    expect(await a.untilRoute(BLOCK6)).toMatch(/^(fe80::.*|fd00:172:31::3) metric 8192$/);
+    expect(await a.untilRoute('10.65.1.7')).toBe('172.31.0.3 metric 8192');
+    expect(await b.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 8192');
     // The kernel has no route of the own block: blackholes are not for BIRD to make. Nor one of other pools.
     expect(await a.netns.ip('route', 'show', 'proto', 'bird')).toHaveLength(2);
     expect(await a.follow(world)).toBe('unchanged');
@@ -57,7 +57,7 @@ describe('the mesh', () => {
     expect((await a.sessionWith(3))?.sinceMs).toBe(before?.sinceMs);
     const moved = { ...three, held: { 'node-2': ['10.65.1.0/26'], 'node-4': [BLOCK] } };
     for (const node of [b, c, a]) expect(await node.follow(moved)).toBe(node === a ? 'unchanged' : 'reloaded');
-    await expect.poll(async () => a.route(BLOCK), { timeout: 10_000 }).toBe('172.31.0.4 metric 4096');
+    await expect.poll(async () => a.route(BLOCK), { timeout: 10_000 }).toBe('172.31.0.4 metric 8192');
     expect((await a.sessionWith(3))?.sinceMs).toBe(before?.sinceMs);
   });
 
@@ -84,8 +84,8 @@ describe('the mesh', () => {
     await other.untilEstablished(victim);
     await killed.untilEstablished(witness);
     expect([await other.route(lost), await killed.route(kept)]).toEqual([
-      `172.31.0.${String(victim)} metric 4096`,
-      `172.31.0.${String(witness)} metric 4096`,
+      `172.31.0.${String(victim)} metric 8192`,
+      `172.31.0.${String(witness)} metric 8192`,
     ]);
     for (const each of [monitor, ownMonitor]) expect(await each.events()).not.toContain('Deleted 10.65.');
     await killed.bird.stop(new AbortController().signal);
@@ -102,7 +102,7 @@ describe('the mesh', () => {
     await a.kill();
     const moved = { ...world, held: { 'node-3': ['10.65.5.0/26'] } };
     await b.follow(moved);
-    expect(await a.route(BLOCK)).toBe('172.31.0.3 metric 4096');
+    expect(await a.route(BLOCK)).toBe('172.31.0.3 metric 8192');
     await a.follow(moved);
     await a.untilRoute('10.65.5.0/26');
     await a.untilNoRoute(BLOCK);

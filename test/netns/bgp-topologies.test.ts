@@ -59,9 +59,9 @@ describe('a router of the site', () => {
     // What node 3 holds goes through node 2, the only one the router knows.
     await expect.poll(async () => router.describeRoute('10.65.2.0/26')).toContain('BGP.next_hop: 172.31.0.2');
     expect(await router.describeRoute('10.66.1.0/26')).not.toContain('10.66');
-    expect(await node.untilRoute('default')).toBe('172.31.0.4 metric 4096');
-    expect(await node.untilRoute('198.51.100.0/24')).toBe('172.31.0.4 metric 4096');
-    expect(await node.untilRoute('10.65.9.0/26')).toBe('172.31.0.4 metric 4096');
+    expect(await node.untilRoute('default')).toBe('172.31.0.4 metric 8192');
+    expect(await node.untilRoute('198.51.100.0/24')).toBe('172.31.0.4 metric 8192');
+    expect(await node.untilRoute('10.65.9.0/26')).toBe('172.31.0.4 metric 8192');
     // From node to node only what is in pools, and that only from its origin.
     expect(await other.netns.ip('route', 'show', 'proto', 'bird')).toEqual([
       expect.objectContaining({ dst: '10.65.1.0/26', gateway: '172.31.0.2' }),
@@ -89,9 +89,9 @@ describe('two route reflectors', () => {
     await using lab = await newBgpNodes(4);
     const [a, b, reflector] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
     for (const node of lab.nodes) await node.follow(world);
-    expect(await a.untilRoute('10.65.2.0/26')).toBe('172.31.0.3 metric 4096');
-    expect(await b.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 4096');
-    expect(await reflector.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 4096');
+    expect(await a.untilRoute('10.65.2.0/26')).toBe('172.31.0.3 metric 8192');
+    expect(await b.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 8192');
+    expect(await reflector.untilRoute('10.65.1.0/26')).toBe('172.31.0.2 metric 8192');
     expect((await a.bird.status(signal))?.map(({ peerNode }) => peerNode)).toEqual([
       'node-4',
       'node-5',
@@ -102,7 +102,7 @@ describe('two route reflectors', () => {
     await a.untilEstablished(4, 5);
     await reflector.bird.stop(signal);
     await expect.poll(async () => (await a.sessionWith(4))?.state, { timeout: 10_000 }).not.toBe('Established');
-    expect(await a.route('10.65.2.0/26')).toBe('172.31.0.3 metric 4096');
+    expect(await a.route('10.65.2.0/26')).toBe('172.31.0.3 metric 8192');
   });
 
   it('take the routes of a node away with the node, whose own routes go when it is stopped', async () => {
@@ -114,7 +114,7 @@ describe('two route reflectors', () => {
     await b.bird.stop(signal);
     expect(await b.netns.ip('route', 'show', 'proto', 'bird')).toEqual([]);
     await a.untilNoRoute('10.65.2.0/26');
-    expect(await reflector.route('10.65.1.0/26')).toBe('172.31.0.2 metric 4096');
+    expect(await reflector.route('10.65.1.0/26')).toBe('172.31.0.2 metric 8192');
   });
 });
 
@@ -141,7 +141,7 @@ describe('a node in another subnet', () => {
     using monitor = await RouteMonitor.start(near.netns);
     await near.follow(world);
     await far.follow(world);
-    expect(await near.untilRoute('10.65.2.0/26')).toBe('172.31.0.1 metric 4096');
+    expect(await near.untilRoute('10.65.2.0/26')).toBe('172.31.0.1 metric 8192');
     expect(await monitor.events()).not.toContain('unreachable');
   });
 });

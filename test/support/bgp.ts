@@ -179,7 +179,7 @@ export class BgpNode implements AsyncDisposable {
     await until(isGone, `node ${String(this.#number)} has no route to ${cidr}`);
   }
 
-  /** Such as `172.31.0.3 metric 4096`. */
+  /** Such as `172.31.0.3 metric 8192`. */
   async route(cidr: string): Promise<string | undefined> {
     const routes = await this.netns.ip(cidr.includes(':') ? '-6' : '-4', 'route', 'show', cidr, 'proto', 'bird');
     const [route] = routes;
