@@ -1,13 +1,13 @@
-import { reasonOf } from '../../base/errors.ts';
+import { never, reasonOf } from '../../base/errors.ts';
 import type { HostEvent, HostNetwork, HostRoute } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
-import type { ClusterChange, NodeFacts } from '../../datastore/store.ts';
+import type { ClusterChange, NodeFacts, RoutedBlock } from '../../datastore/store.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
-import { addressAt, type Cidr, parseCidr } from '../../net/cidr.ts';
+import { addressAt, type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import { type BlockSource, ClusterState, type Touched } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
 import type { Detection } from '../../routing/detect-address-method.ts';
@@ -204,19 +204,35 @@ export class NodeNetwork {
   }
 
   #learn(change: ClusterChange): void {
+    const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
     const touched = this.#state.learn(change, this.#ports.clock.monotonic());
-    if (change.kind === 'all')
-      for (const problem of change.problems) this.#ports.log.warning('record skipped', { problem });
+    for (const problem of problemsIn(change)) this.#ports.log.warning('record skipped', { problem });
     this.#followTo(touched);
-    if (change.kind === 'all') this.#poke(...PARTS);
-    else if (change.kind === 'block') this.#poke('bgp');
-    else if (change.which.kind === 'IPPool') this.#poke('addresses', 'tunnels', 'nat', 'bgp');
-    else if (change.which.kind !== 'Node') this.#poke('bgp');
-    else
-      this.#poke(
-        'bgp',
-        ...(change.which.name === this.#settings.node ? (['addresses', 'tunnels', 'facts'] as const) : []),
-      );
+    this.#poke(...this.#partsFor(change, before));
+  }
+
+  /** What may have to be another, besides routes. */
+  #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly Part[] {
+    switch (change.kind) {
+      case 'all':
+        return PARTS;
+      case 'block':
+        return this.#isOwn(before) || this.#isOwn(change.block) ? ['bgp'] : [];
+      case 'resource': {
+        const { kind, name } = change.which;
+        if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
+        const isSelf = kind === 'Node' && name === this.#settings.node;
+        return isSelf ? ['addresses', 'tunnels', 'facts', 'bgp'] : ['bgp'];
+      }
+      default:
+        return never(change);
+    }
+  }
+
+  /** Whether the node has addresses of the block, which BGP is then told of. */
+  #isOwn(block: RoutedBlock | undefined): boolean {
+    const { node } = this.#settings;
+    return block !== undefined && (block.node === node || block.borrowed.has(node));
   }
 
   #followTo(touched: Touched): void {
@@ -384,6 +400,11 @@ export class NodeNetwork {
     const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
     for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
   }
+}
+
+function problemsIn(change: ClusterChange): readonly string[] {
+  if (change.kind === 'all') return change.problems;
+  return change.problem === undefined ? [] : [change.problem];
 }
 
 function countRoutes(routes: readonly HostRoute[]): ShownNetwork['routes'] {
