@@ -1,12 +1,12 @@
 import { never, reasonOf } from '../../base/errors.ts';
-import type { HostEvent, HostNetwork, HostRoute } from '../../dataplane/host-network.ts';
+import type { HostEvent, HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
-import type { ClusterChange, NodeFacts, RoutedBlock } from '../../datastore/store.ts';
+import type { ClusterChange, RoutedBlock } from '../../datastore/store.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import { type Address, FAMILIES, type Family, formatAddress } from '../../net/address.ts';
+import { type Address, FAMILIES, type Family } from '../../net/address.ts';
 import { addressAt, type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import { type BlockSource, ClusterState, type Touched } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
@@ -22,6 +22,8 @@ import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
 import { Keeper } from './keeper.ts';
 import { localEndpoints, type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
 import { offeredMtu } from './offered-mtu.ts';
+import { factsOf } from './own-facts.ts';
+import { countRoutes, shownNetwork } from './shown-network.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
 
 const LONGEST_PAUSE_MS = 5000;
@@ -109,7 +111,7 @@ export class NodeNetwork {
       tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), COMPARE_MS),
       facts: keeper(
         'node facts',
-        async (signal) => ports.store.publishNode(settings.node, this.#facts(), signal),
+        async (signal) => ports.store.publishNode(settings.node, factsOf(this.#addresses, this.#tunnels), signal),
         COMPARE_MS,
       ),
       routes: keeper('routes', async (signal) => this.#routes.work(signal), COMPARE_MS),
@@ -134,33 +136,20 @@ export class NodeNetwork {
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
-    const { node } = this.#settings;
-    return {
-      node,
-      addresses: [...this.#addresses.values()].map(({ address, prefixBits, device }) => ({
-        address: `${formatAddress(address)}/${String(prefixBits)}`,
-        device,
-      })),
-      tunnels: this.#tunnels.map(({ kind, address }) => ({
-        device: TUNNELS[kind].device,
-        ...(address === undefined ? {} : { address: formatAddress(address) }),
-      })),
-      routes: countRoutes([...this.#desired.routes.values()]),
-      peers: this.#desired.peers.size,
-      nodes: this.#state.nodes.length,
-      pools: this.#state.pools.map(({ pool, mode }) => ({
-        name: pool.metadata.name,
-        cidr: pool.spec.cidr,
-        mode: mode.kind === 'bgp' ? 'BGP' : `${mode.kind === 'vxlan' ? 'VXLAN' : 'IPIP'} ${mode.extent}`,
-      })),
-      bgp: await this.#sessions(signal),
-      problems: [...this.problems()],
-    };
+    return shownNetwork({
+      node: this.#settings.node,
+      state: this.#state,
+      desired: this.#desired,
+      addresses: this.#addresses,
+      tunnels: this.#tunnels,
+      sessions: await this.#ports.bird.status(signal),
+      problems: this.problems(),
+    });
   }
 
   standing(): NetworkStanding {
     return {
-      routes: countRoutes([...this.#desired.routes.values()]),
+      routes: countRoutes(this.#desired.routes.values()),
       peers: this.#desired.peers.size,
       ...this.#routes.counts,
       problems: this.problems().length,
@@ -303,26 +292,6 @@ export class NodeNetwork {
     return own === undefined ? undefined : addressAt(own, 1);
   }
 
-  #facts(): NodeFacts {
-    const tunnel = new Map(this.#tunnels.map((each) => [each.kind, each]));
-    const text = (address: Address | undefined): string | undefined =>
-      address === undefined ? undefined : formatAddress(address);
-    const own = (family: Family): string | undefined => {
-      const found = this.#addresses.get(family);
-      return found === undefined ? undefined : `${formatAddress(found.address)}/${String(found.prefixBits)}`;
-    };
-    const facts = {
-      ipv4Address: own(4),
-      ipv6Address: own(6),
-      ipv4VXLANTunnelAddr: text(tunnel.get('vxlan4')?.address),
-      vxlanTunnelMACAddr: tunnel.get('vxlan4')?.mac,
-      ipv6VXLANTunnelAddr: text(tunnel.get('vxlan6')?.address),
-      vxlanTunnelMACAddrV6: tunnel.get('vxlan6')?.mac,
-      ipv4IPIPTunnelAddr: text(tunnel.get('ipip4')?.address),
-    };
-    return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined));
-  }
-
   async #readEndpoints(signal: AbortSignal): Promise<void> {
     const now = localEndpoints(await this.#ports.listEndpoints(signal));
     const isSame = now.text === this.#endpoints.text;
@@ -355,18 +324,6 @@ export class NodeNetwork {
       },
       signal,
     );
-  }
-
-  /** Undefined while BIRD does not run. */
-  async #sessions(signal: AbortSignal): Promise<ShownNetwork['bgp']> {
-    const sessions = await this.#ports.bird.status(signal);
-    return sessions?.map(({ peerAddress, kind, state, sinceMs, info }) => ({
-      peer: formatAddress(peerAddress),
-      kind,
-      state,
-      since: new Date(sinceMs).toISOString(),
-      info,
-    }));
   }
 
   /** A BIRD that ends is started again at once. */
@@ -405,15 +362,4 @@ export class NodeNetwork {
 function problemsIn(change: ClusterChange): readonly string[] {
   if (change.kind === 'all') return change.problems;
   return change.problem === undefined ? [] : [change.problem];
-}
-
-function countRoutes(routes: readonly HostRoute[]): ShownNetwork['routes'] {
-  const tunnels = Object.values(TUNNELS).map(({ device }) => device);
-  const counts = { blackhole: 0, direct: 0, tunnelled: 0 };
-  for (const { hop } of routes) {
-    if (hop.kind === 'blackhole') counts.blackhole += 1;
-    else if (tunnels.includes(hop.device)) counts.tunnelled += 1;
-    else counts.direct += 1;
-  }
-  return counts;
 }
