@@ -14,8 +14,6 @@ export interface BirdPlaces {
   readonly program: readonly [string, ...string[]];
 }
 
-export const BIRD_PLACES: BirdPlaces = { folder: '/run/netplug/bird', program: ['bird'] };
-
 export type Applied = 'unchanged' | 'reloaded' | 'started';
 
 const CONFIG_MODE = 0o600;

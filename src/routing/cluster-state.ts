@@ -86,7 +86,7 @@ export class ClusterState {
       case 'all':
         this.#forgetMissing(change.resources);
         for (const resource of change.resources) this.#put(resource, nowMs);
-        for (const key of [...this.#blocks.keys()]) if (this.#source === 'claims') this.#setBlock(key, undefined);
+        for (const key of this.#blocks.keys()) if (this.#source === 'claims') this.#setBlock(key, undefined);
         for (const block of change.blocks) this.#learnBlock(block.cidr, block);
         this.#isKnown = true;
         return 'all';
@@ -110,7 +110,7 @@ export class ClusterState {
   #forgetMissing(resources: readonly RoutingResource[]): void {
     const there = new Set(resources.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
     const gone = (kind: RoutingResource['kind'], names: Iterable<string>): void => {
-      for (const name of [...names]) if (!there.has(`${kind}/${name}`)) this.#delete({ kind, name });
+      for (const name of names) if (!there.has(`${kind}/${name}`)) this.#delete({ kind, name });
     };
     gone('IPPool', this.#pools.names());
     gone('Node', this.#nodes.keys());

@@ -272,7 +272,9 @@ function disjoint(borrowed: RoutedBlock['borrowed']): RoutedBlock['borrowed'] {
       name,
       addresses.filter((address) => {
         const key = formatCidr(cidrAround(address, address.family === 4 ? 32 : 128));
-        return !seen.has(key) && seen.add(key);
+        if (seen.has(key)) return false;
+        seen.add(key);
+        return true;
       }),
     ]),
   );

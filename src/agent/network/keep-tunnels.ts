@@ -18,6 +18,8 @@ export interface TunnelPorts extends IpamPorts {
 
 /** A tunnel device of this node that is there. */
 export interface OwnTunnel {
+  /** Whether it was made just now: what was on one of its name before is gone. */
+  readonly isNew: boolean;
   readonly kind: TunnelKind;
   readonly mac: Mac;
   /** Undefined while no pool can give one. */
@@ -101,7 +103,7 @@ async function keepTunnel(
   };
   const outcome = await ports.host.putTunnel(tunnel);
   if (outcome !== 'unchanged') ports.log.info('tunnel device set', { device, outcome, mtu: tunnel.mtu, family });
-  return { kind, mac, address };
+  return { kind, mac, address, isNew: outcome === 'replaced' };
 }
 
 /** Gives the address back when no pool asks for the tunnel any more. */

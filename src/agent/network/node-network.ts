@@ -268,6 +268,7 @@ export class NodeNetwork {
       signal,
     );
     this.#tunnels = tunnels;
+    if (tunnels.some(({ isNew }) => isNew)) this.#routes.doubt();
     this.#leftOut.tunnels = problems;
     this.#settle();
     this.#poke('facts', 'nat');

@@ -1,0 +1,272 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { nodeName, nodeOf, poolOf } from '../../../test/support/fixtures.ts';
+import { until } from '../../../test/support/until.ts';
+import { systemClock } from '../../base/clock.ts';
+import { silentLog } from '../../base/log.ts';
+import { systemRandom } from '../../base/random.ts';
+import { MemoryHostNetwork } from '../../dataplane/memory/memory-host-network.ts';
+import { MemoryPacketFilter } from '../../dataplane/memory/memory-packet-filter.ts';
+import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
+import { type Fault, openMemoryStore } from '../../datastore/memory/memory-store.ts';
+import type { Store } from '../../datastore/store.ts';
+import { assign } from '../../ipam/assign.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import { formatAddress, parseAddress } from '../../net/address.ts';
+import { formatCidr, parseCidr } from '../../net/cidr.ts';
+import { requestOf } from '../../../test/support/ipam-bench.ts';
+import { NodeNetwork } from './node-network.ts';
+
+const never = new AbortController().signal;
+const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
+
+interface RunningNode {
+  readonly network: NodeNetwork;
+  readonly host: MemoryHostNetwork;
+  readonly ended: Promise<void>;
+  /** What the plugin would read. */
+  readonly registered: (number | undefined)[];
+  stop(): Promise<void>;
+}
+
+const running: RunningNode[] = [];
+afterEach(async () => {
+  await Promise.all(running.splice(0).map(async (node) => node.stop()));
+});
+
+function hostAt(address: string, mtu = 1500): MemoryHostNetwork {
+  const host = new MemoryHostNetwork();
+  const [text = '', prefix = ''] = address.split('/');
+  const addresses = [{ address: parseAddress(text), prefixBits: Number(prefix) }];
+  host.putInterface({ name: 'eth0', mtu, isUp: true, isLoopback: false, addresses });
+  return host;
+}
+
+function start(name: string, { store, host }: { store: Store; host: MemoryHostNetwork }): RunningNode {
+  const stop = new AbortController();
+  const registered: (number | undefined)[] = [];
+  const network = new NodeNetwork(
+    {
+      store,
+      host,
+      filter: new MemoryPacketFilter(),
+      clock: systemClock,
+      random: systemRandom,
+      log: silentLog,
+      // A host on which BIRD does not run, and is not needed.
+      bird: {
+        status: async () => Promise.resolve(undefined),
+        apply: async () => Promise.reject(new Error('there is no BIRD')),
+        ended: async () => Promise.resolve(),
+      },
+      birdLog: '/dev/null',
+      readSecret: async () => Promise.resolve(undefined),
+      listEndpoints: async () => Promise.resolve([]),
+      register: async ({ mtu }) => {
+        registered.push(mtu);
+        return Promise.resolve();
+      },
+    },
+    {
+      node: nodeName(name),
+      detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } },
+      blockSource: 'claims',
+    },
+  );
+  const ended = network.run(stop.signal);
+  ended.catch(() => undefined);
+  const node: RunningNode = {
+    network,
+    host,
+    ended,
+    registered,
+    stop: async () => {
+      stop.abort();
+      await ended.catch(() => undefined);
+    },
+  };
+  running.push(node);
+  return node;
+}
+
+async function worldWith(...pools: IpPool[]): Promise<{ readonly database: MemoryDatabase; readonly store: Store }> {
+  const database = new MemoryDatabase();
+  const store = openMemoryStore(database);
+  for (const pool of pools) await store.createResource(pool, never);
+  return { database, store };
+}
+
+async function podOn(store: Store, node: string): Promise<string> {
+  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
+  const limits = { signal: never, cleanupSignal: never };
+  const [lease] = await assign(ports, requestOf(`pod-${node}`, { node }), limits);
+  return formatCidr(lease!.block);
+}
+
+async function routesOf({ host }: RunningNode): Promise<Record<string, string>> {
+  const routes = await host.listRoutes();
+  return Object.fromEntries(
+    routes.map(({ destination, hop }) => [
+      formatCidr(destination),
+      hop.kind === 'blackhole' ? 'blackhole' : `${formatAddress(hop.gateway)} ${hop.device}`,
+    ]),
+  );
+}
+
+async function works(...nodes: RunningNode[]): Promise<void> {
+  for (const { network, registered } of nodes) {
+    await until(
+      () => network.problems().length === 0 && registered.length > 0,
+      () => network.problems().join('\n'),
+    );
+  }
+}
+
+describe('the network of a node', () => {
+  it('leads to the blocks of the others, is offered to pods, and is registered when it works', async () => {
+    const { store } = await worldWith(VXLAN);
+    const [a, b] = [
+      start('a', { store, host: hostAt('192.0.2.1/24') }),
+      start('b', { store, host: hostAt('192.0.2.2/24') }),
+    ];
+    const block = await podOn(store, 'b');
+    await works(a, b);
+    const tunnel = (await store.findResource('Node', 'b', never))?.spec.ipv4VXLANTunnelAddr;
+    await until(async () => (await routesOf(a))[block] === `${tunnel!} vxlan.netplug`, 'a routes to the block of b');
+    expect((await routesOf(b))[block]).toBe('blackhole');
+    expect(a.registered).toEqual([1450]);
+    expect(a.host.tunnels.map(({ mtu }) => mtu)).toEqual([1450]);
+    expect((await a.host.listPeers('vxlan.netplug')).map(({ remote }) => formatAddress(remote))).toEqual(['192.0.2.2']);
+  });
+
+  it('is taken over without a change by the next agent', async () => {
+    const { store } = await worldWith(VXLAN);
+    const host = hostAt('192.0.2.1/24');
+    const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
+    const block = await podOn(store, 'b');
+    await works(a, b);
+    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    await a.stop();
+    const [changes, before] = [host.changesMade, await store.findResource('Node', 'a', never)];
+    const events: string[] = [];
+    using _watch = host.watch(({ kind }) => events.push(kind));
+    await works(start('a', { store, host }));
+    expect(host.changesMade).toBe(changes);
+    expect(events).toEqual([]);
+    expect(await store.findResource('Node', 'a', never)).toEqual(before);
+  });
+
+  it('stays as it is while the datastore is away, also for an agent that begins then', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    const host = hostAt('192.0.2.1/24');
+    const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
+    const block = await podOn(store, 'b');
+    await works(a, b);
+    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    await a.stop();
+    const [routes, tunnels, changes] = [await routesOf(a), host.tunnels, host.changesMade];
+    let isAway = true;
+    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
+    const next = start('a', { store: openMemoryStore(database, { fault }), host });
+    await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
+    expect([await routesOf(next), host.tunnels, host.changesMade]).toEqual([routes, tunnels, changes]);
+    isAway = false;
+    await works(next);
+    expect([await routesOf(next), host.changesMade]).toEqual([routes, changes]);
+  });
+
+  it('is refused with the address of another node, and both are named', async () => {
+    const { store } = await worldWith(VXLAN);
+    await works(start('a', { store, host: hostAt('192.0.2.1/24') }));
+    const twin = start('twin', { store, host: hostAt('192.0.2.1/24') });
+    await expect(twin.ended).rejects.toMatchObject({
+      code: 'agent/address-conflict',
+      message: 'Cannot register node "twin" with address 192.0.2.1: node "a" has it already',
+    });
+    expect(twin.host.tunnels).toEqual([]);
+  });
+
+  it('is repaired when somebody else has a hand in it', async () => {
+    const { store } = await worldWith(VXLAN);
+    const [a, b] = [
+      start('a', { store, host: hostAt('192.0.2.1/24') }),
+      start('b', { store, host: hostAt('192.0.2.2/24') }),
+    ];
+    const block = await podOn(store, 'b');
+    await works(a, b);
+    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    const [routes, peers] = [await a.host.listRoutes(), await a.host.listPeers('vxlan.netplug')];
+    const odd = { destination: parseCidr('10.66.0.0/26'), hop: { kind: 'blackhole' } } as const;
+    a.host.disturb([
+      ...routes.map((route) => ({ kind: 'delete-route', route }) as const),
+      ...peers.map((peer) => ({ kind: 'delete-peer', peer }) as const),
+      { kind: 'put-route', route: odd },
+    ]);
+    await until(async () => (await a.host.listRoutes()).length === routes.length, 'routes are back');
+    expect(await a.host.listRoutes()).toEqual(routes);
+    expect(await a.host.listPeers('vxlan.netplug')).toEqual(peers);
+    a.host.dropTunnel('vxlan.netplug');
+    await until(async () => (await a.host.listPeers('vxlan.netplug')).length === peers.length, 'the tunnel is back');
+    await until(async () => (await a.host.listRoutes()).length === routes.length, 'and the routes over it');
+  });
+
+  it('says what the kernel refuses, does the rest, and tries again', async () => {
+    const { store } = await worldWith(VXLAN);
+    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    await works(a);
+    a.host.refuseNext((change) => change.kind === 'put-route', 'the kernel says ENOBUFS');
+    const block = await podOn(store, 'b');
+    start('b', { store, host: hostAt('192.0.2.2/24') });
+    await until(() => a.network.problems().some((text) => text.includes('ENOBUFS')), 'it says so');
+    expect(await a.host.listPeers('vxlan.netplug')).toHaveLength(1);
+    await until(async () => (await routesOf(a))[block] !== undefined, 'it is tried again');
+    await works(a);
+  });
+
+  it('does without IP-in-IP where the kernel has none, and says so', async () => {
+    const { store } = await worldWith(VXLAN, poolOf('ipip', '10.70.0.0/16', { ipipMode: 'Always' }));
+    const host = hostAt('192.0.2.1/24');
+    host.removeModule('ipip');
+    const a = start('a', { store, host });
+    await until(() => host.tunnels.length === 1, 'VXLAN is there');
+    await until(
+      () => a.network.problems().length === 1,
+      () => a.network.problems().join('\n'),
+    );
+    expect(a.network.problems()[0]).toMatch(/ipip/);
+    expect(a.registered).toEqual([]);
+  });
+
+  it('gives the address of its tunnel back when no pool asks for it any more', async () => {
+    const { store } = await worldWith(VXLAN);
+    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    await works(a);
+    const held = async (): Promise<number> =>
+      (await store.listBlocks(never)).blocks.reduce((sum, { value }) => sum + value.slots.size, 0);
+    expect(await held()).toBe(1);
+    await store.deleteResource({ kind: 'IPPool', name: 'v4' }, never);
+    await until(async () => (await held()) === 0 && a.host.tunnels.length === 0, 'address and tunnel are gone');
+    const published = async (): Promise<unknown> =>
+      (await store.findResource('Node', 'a', never))?.spec.ipv4VXLANTunnelAddr;
+    await until(async () => (await published()) === undefined, 'nobody is told of it any more');
+  });
+
+  it('follows the address of its node', async () => {
+    const { store } = await worldWith(VXLAN);
+    await store.createResource(nodeOf('a', { zone: 'x' }), never);
+    const [a, b] = [
+      start('a', { store, host: hostAt('192.0.2.1/24') }),
+      start('b', { store, host: hostAt('192.0.2.2/24') }),
+    ];
+    await works(a, b);
+    const addresses = [{ address: parseAddress('192.0.2.77'), prefixBits: 24 }];
+    a.host.putInterface({ name: 'eth0', mtu: 1400, isUp: true, isLoopback: false, addresses });
+    await until(
+      async () =>
+        (await b.host.listPeers('vxlan.netplug')).some(({ remote }) => formatAddress(remote) === '192.0.2.77'),
+      'b reaches it there',
+    );
+    const node = await store.findResource('Node', 'a', never);
+    expect([node?.metadata.labels, node?.spec.bgp?.ipv4Address]).toEqual([{ zone: 'x' }, '192.0.2.77/24']);
+    await until(() => a.registered.at(-1) === 1350, 'pods are offered what is left');
+  });
+});
