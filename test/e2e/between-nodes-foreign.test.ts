@@ -5,8 +5,8 @@ import { receiveInside, pairsOf, pingAll, transfer, untilReached } from '../supp
 import { until } from '../support/until.ts';
 
 const REPAIR_MS = 10_000;
-/** For what nothing tells the agent of: it looks once a minute. */
-const LOOK_MS = 75_000;
+/** For what nothing tells the agent of: it looks every ten seconds. */
+const LOOK_MS = 30_000;
 
 let fabric: Fabric;
 let n1: FabricNode;
