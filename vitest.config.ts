@@ -2,13 +2,18 @@ import { defineConfig } from 'vitest/config';
 
 const alone = { pool: 'forks', fileParallelism: false, testTimeout: 120_000, hookTimeout: 120_000 } as const;
 
-const twoAtATime = { fileParallelism: true, maxWorkers: 2 } as const;
+/** They have servers and namespaces of their own, and wait for them most of the time. After the others, all together. */
+const twoAtATime = { ...alone, fileParallelism: true, maxWorkers: 2, sequence: { groupOrder: 1 } } as const;
 
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods,sig-network}.test.ts'];
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
+/** They measure, or take a whole machine's time for a storm. */
+const TIMED = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients,many-at-once,agent-trouble}.test.ts'];
+const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
+const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts'];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];
 
@@ -17,55 +22,31 @@ export default defineConfig({
     projects: [
       { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000 } },
       { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000 } },
-      // Servers of their own, most of the time waited for.
-      {
-        test: {
-          name: 'contract',
-          include: ['test/contract/**/*.test.ts'],
-          ...alone,
-          ...twoAtATime,
-          sequence: { groupOrder: 1 },
-        },
-      },
       { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], ...alone } },
+      { test: { name: 'e2e-timed', include: TIMED, exclude: ONLY_AGENT, ...alone } },
+      {
+        test: { name: 'e2e-agent-timed', include: TIMED, exclude: ONLY_ONCE, env: inAgentMode, ...alone },
+      },
+      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...twoAtATime } },
       {
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['**/agent*.test.ts', ...BETWEEN_NODES, ...(isSoak ? [] : SLOW)],
-          ...alone,
+          exclude: [...ONLY_AGENT, ...TIMED, ...BETWEEN_NODES, ...(isSoak ? [] : SLOW)],
+          ...twoAtATime,
         },
       },
       {
         test: {
           name: 'e2e-agent',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['**/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts', ...CLUSTERS, ...BETWEEN_NODES],
+          exclude: [...TIMED, ...CLUSTERS, ...BETWEEN_NODES],
           env: inAgentMode,
-          ...alone,
-        },
-      },
-      {
-        test: {
-          name: 'e2e-agent-clusters',
-          include: CLUSTERS,
-          env: inAgentMode,
-          ...alone,
-          // They wait for kubelets most of the time.
           ...twoAtATime,
-          sequence: { groupOrder: 2 },
         },
       },
-      {
-        test: {
-          name: 'e2e-between-nodes',
-          include: BETWEEN_NODES,
-          ...alone,
-          // They wait for routes and let packets flow most of the time.
-          ...twoAtATime,
-          sequence: { groupOrder: 3 },
-        },
-      },
+      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, env: inAgentMode, ...twoAtATime } },
+      { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...twoAtATime } },
     ],
   },
 });
