@@ -57,7 +57,7 @@ export async function showTwoNodes(fabric: Fabric): Promise<void> {
 }
 
 async function showWorld(fabric: Fabric, pod: FabricPod): Promise<void> {
-  heading('To the world pods go with the address of their node (natOutgoing)');
+  heading('Meanwhile: to the world, pods go with the address of their node (natOutgoing)');
   using _receiver = await receiveInside(fabric.world);
   const { ipv4, ipv6 } = fabric.world.addresses;
   for (const address of [ipv4, ipv6]) {
@@ -97,8 +97,8 @@ async function run({ name, netns }: FabricNode, command: string): Promise<void> 
   typed(`${command}    # on ${name}`, await netns.exec(file, ...args));
 }
 
-async function showStatus({ name, machine, netplugctl }: FabricNode): Promise<void> {
-  const { status, stdout, stderr } = await netplugctl('node', 'status', '--socket', machine.socket);
-  typed(`netplugctl node status    # on ${name}`, stdout + stderr);
+async function showStatus(node: FabricNode): Promise<void> {
+  const { status, stdout, stderr } = await node.netplugctl('node', 'status', '--socket', node.machine.socket);
+  typed(`netplugctl node status    # on ${node.name}`, stdout + stderr);
   if (status !== 0) throw new Error(`netplugctl ended with ${String(status)}`);
 }
