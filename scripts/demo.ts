@@ -20,10 +20,11 @@ try {
 } catch (cause) {
   if (!stop.signal.aborted) throw cause;
   say('stopped', 'everything is removed');
-  process.exitCode = 130;
+  // What was being shown would go on, and fail, without what it was shown on.
+  process.exit(130);
 }
 
-/** Everything made goes with the bed, and what is still being shown ends for want of it. */
+/** Everything made goes with the bed. */
 async function show<Bed extends AsyncDisposable>(
   makeBed: () => Promise<Bed>,
   part: (bed: Bed) => Promise<void>,
