@@ -18,7 +18,7 @@ function plan(held: readonly string[], spec: BgpConfigurationSpec = {}): ReturnT
 }
 
 describe('announcements', () => {
-  it('are what the node holds of pools without encapsulation that may be exported, each once', () => {
+  it('are what the node holds of pools without encapsulation that may be exported, each once [ann-routes]', () => {
     const inPools = ['fd00:65::40/122', '10.65.2.0/26', '10.65.1.7/32', '10.65.2.0/26'];
     const { announcements } = plan([...inPools, '10.66.1.0/26', '10.67.1.0/26', '10.68.1.0/26', '192.0.2.1/32']);
     expect(announcements.map(({ cidr }) => formatCidr(cidr))).toEqual([

@@ -133,7 +133,7 @@ describe('the routes a node shall have', () => {
     });
   });
 
-  it('lead to the node itself with IP-in-IP', () => {
+  it('lead to the node itself with IP-in-IP [net-ipip]', () => {
     const network = networkOf([toldOf(pool(4, { ipipMode: 'Always' })), ...NODES, ...BLOCKS]);
     expect(hops(network)).toMatchObject({ '10.65.0.64/26': '192.0.2.2 ipip.netplug' });
   });

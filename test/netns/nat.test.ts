@@ -108,7 +108,7 @@ afterEach(async () => {
 afterAll(async () => scope.disposeAsync());
 
 describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
-  it('has the address of the node outside when the pool has natOutgoing', async () => {
+  it('has the address of the node outside when the pool has natOutgoing [net-nat]', async () => {
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.node}`);
   });
 
@@ -124,7 +124,7 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     expect(await askFrom(one, at.node)).toBe(`node ${at.one}`);
   });
 
-  it('leads from outside, another pod and the node to the pod of a floating address, which sees who asks', async () => {
+  it('leads from outside, another pod and the node to the pod of a floating address, which sees who asks [net-floating]', async () => {
     for (const floating of [at.floating, at.alsoFloating]) {
       expect(await askFrom(outside, floating)).toBe(`one ${at.outside}`);
       expect(await askFrom(two, floating)).toBe(`one ${at.two}`);

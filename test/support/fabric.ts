@@ -42,6 +42,8 @@ export interface Fabric extends AsyncDisposable {
 export interface FabricOptions {
   /** Bytes, on every link; 1500 unless given. */
   readonly mtu?: number;
+  /** By name, in the order of their numbers; n1 and n2 in `a` and n3 in `b` unless given. */
+  readonly nodes?: Readonly<Record<string, Segment>>;
 }
 
 export const POOLS: LanAddresses = { ipv4: '10.65.0.0/16', ipv6: 'fd00:65::/64' };
@@ -51,10 +53,10 @@ const STORE = 2;
 const WORLD = 10;
 const FIRST_NODE = 11;
 const SHOWN = 2000;
-const NODES = { n1: 'a', n2: 'a', n3: 'b' } as const satisfies Readonly<Record<string, Segment>>;
+const NODES: Readonly<Record<string, Segment>> = { n1: 'a', n2: 'a', n3: 'b' };
 
-/** Starts three nodes without agents and pools. */
-export async function startFabric({ mtu = 1500 }: FabricOptions = {}): Promise<Fabric> {
+/** Starts nodes without agents and pools. */
+export async function startFabric({ mtu = 1500, nodes: wanted = NODES }: FabricOptions = {}): Promise<Fabric> {
   await using scope = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'netplug-fabric-'));
   removeAtEnd('folder', dir);
@@ -78,7 +80,7 @@ export async function startFabric({ mtu = 1500 }: FabricOptions = {}): Promise<F
     nodes.set(name, node);
     return node;
   };
-  for (const [name, segment] of Object.entries(NODES)) await addNode(name, segment);
+  for (const [name, segment] of Object.entries(wanted)) await addNode(name, segment);
 
   const node: Fabric['node'] = (name) => {
     const found = nodes.get(name);

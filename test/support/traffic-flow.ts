@@ -63,20 +63,32 @@ export async function stopFlows(
 }
 
 function reportOf(name: string, lines: readonly string[], periodMs: number): FlowReport {
+  const { longestRow, ...counted } = countAnswers(lines);
+  const complaints = lines.filter((line) => line !== '' && !isAnswer(line));
+  return { name, ...counted, longestGapMs: longestRow * periodMs, complaints: complaints.slice(0, SHOWN) };
+}
+
+/** Reads what `ping -O` has printed; a packet still on its way is not counted. */
+export function countAnswers(
+  lines: readonly string[],
+): Pick<FlowReport, 'sent' | 'lost'> & { readonly longestRow: number } {
   const answered = new Set<number>();
-  const complaints: string[] = [];
   let sent = 0;
   for (const line of lines) {
     const [, text] = /icmp_seq=(\d+)/.exec(line) ?? [];
-    if (text !== undefined) sent = Math.max(sent, Number(text));
-    if (text !== undefined && line.includes('bytes from')) answered.add(Number(text));
-    else if (line !== '') complaints.push(line);
+    if (text === undefined) continue;
+    sent = Math.max(sent, Number(text));
+    if (isAnswer(line)) answered.add(Number(text));
   }
-  let [lost, row, longest] = [0, 0, 0];
+  let [lost, row, longestRow] = [0, 0, 0];
   for (let sequence = 1; sequence <= sent; sequence += 1) {
     row = answered.has(sequence) ? 0 : row + 1;
     if (row > 0) lost += 1;
-    longest = Math.max(longest, row);
+    longestRow = Math.max(longestRow, row);
   }
-  return { name, sent, lost, longestGapMs: longest * periodMs, complaints: complaints.slice(0, SHOWN) };
+  return { sent, lost, longestRow };
+}
+
+function isAnswer(line: string): boolean {
+  return /bytes from.*icmp_seq=/.test(line);
 }

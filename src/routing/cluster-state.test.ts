@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import type { NodeName } from '../model/names.ts';
+import type { Node } from '../model/node.ts';
+import { API_VERSION } from '../model/resource.ts';
+import { formatCidr, parseCidr } from '../net/cidr.ts';
+import { ClusterState } from './cluster-state.ts';
+
+const NAME = 'b' as NodeName;
+
+function learnNode(state: ClusterState, podCIDRs: readonly string[]): readonly string[] {
+  const resource: Node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: NAME }, spec: { podCIDRs } };
+  const touched = state.learn({ kind: 'resource', which: { kind: 'Node', name: NAME }, resource }, 0);
+  return touched === 'all' ? ['all'] : touched.blocks.toSorted();
+}
+
+function blocksOf(state: ClusterState): readonly string[] {
+  return state.blocksOf(NAME).map(({ cidr }) => formatCidr(cidr));
+}
+
+describe('with USE_POD_CIDR', () => {
+  it('the pod CIDRs of a node are its blocks, and follow it [auth-podcidr]', () => {
+    const state = new ClusterState('pod-cidrs');
+    expect(learnNode(state, ['10.65.1.0/24', 'fd00:65:1::/64'])).toEqual(['10.65.1.0/24', 'fd00:65:1::/64']);
+    expect(blocksOf(state)).toEqual(['10.65.1.0/24', 'fd00:65:1::/64']);
+    expect(learnNode(state, ['10.65.2.0/24'])).toEqual(['10.65.1.0/24', '10.65.2.0/24', 'fd00:65:1::/64']);
+    expect(blocksOf(state)).toEqual(['10.65.2.0/24']);
+  });
+
+  it('blocks of the address manager count for nothing [auth-podcidr]', () => {
+    const state = new ClusterState('pod-cidrs');
+    const cidr = parseCidr('10.65.3.0/26');
+    expect(state.learn({ kind: 'block', cidr, block: { cidr, node: NAME, borrowed: new Map() } }, 0)).toEqual({
+      blocks: [],
+      nodes: [],
+    });
+    expect(blocksOf(state)).toEqual([]);
+  });
+});
+
+describe('without it', () => {
+  it('pod CIDRs count for nothing', () => {
+    const state = new ClusterState('claims');
+    expect(learnNode(state, ['10.65.1.0/24'])).toEqual([]);
+    expect(blocksOf(state)).toEqual([]);
+  });
+});
