@@ -98,7 +98,5 @@ async function run({ name, netns }: FabricNode, command: string): Promise<void> 
 }
 
 async function showStatus(node: FabricNode): Promise<void> {
-  const { status, stdout, stderr } = await node.netplugctl('node', 'status', '--socket', node.machine.socket);
-  typed(`netplugctl node status    # on ${node.name}`, stdout + stderr);
-  if (status !== 0) throw new Error(`netplugctl ended with ${String(status)}`);
+  typed(`netplugctl node status    # on ${node.name}`, await node.nodeStatus());
 }

@@ -1,5 +1,6 @@
 import type { Node } from '../model/node.ts';
 import { type Address, type Family, formatAddress, tryParseAddress } from '../net/address.ts';
+import { linkLocalOf } from '../net/link-local.ts';
 import { type Mac, tryParseMac } from '../net/mac.ts';
 
 /** Where a node is reached, as its agent published it. */
@@ -12,7 +13,10 @@ export interface NodeEnds {
 
 export interface VxlanEnd {
   readonly mac: Mac;
-  /** What stands for the node inside the tunnel: its tunnel address, or its own when it has none. */
+  /**
+   * What stands for the node inside the tunnel. IPv4: its tunnel address, or its own when it has none. IPv6: the
+   * link-local address of the MAC, because the kernel refuses a gateway to which another route leads, such as BIRD's.
+   */
   readonly gateway: Address;
 }
 
@@ -23,13 +27,14 @@ export function endsOf({ spec }: Node): NodeEnds {
   const vxlan = new Map<Family, VxlanEnd>();
   const own = { 4: spec.bgp?.ipv4Address, 6: spec.bgp?.ipv6Address };
   const macs = { 4: spec.vxlanTunnelMACAddr, 6: spec.vxlanTunnelMACAddrV6 };
-  const inside = { 4: spec.ipv4VXLANTunnelAddr, 6: spec.ipv6VXLANTunnelAddr };
   for (const family of [4, 6] as const) {
     const address = ofFamily(own[family]?.split('/')[0], family);
     if (address === undefined) continue;
     addresses.set(family, address);
     const mac = tryParseMac(macs[family] ?? '');
-    if (mac !== undefined) vxlan.set(family, { mac, gateway: ofFamily(inside[family], family) ?? address });
+    if (mac === undefined) continue;
+    const inside = family === 4 ? (ofFamily(spec.ipv4VXLANTunnelAddr, 4) ?? address) : linkLocalOf(mac);
+    vxlan.set(family, { mac, gateway: inside });
   }
   return { addresses, vxlan };
 }

@@ -6,7 +6,7 @@ import type { IpamPorts } from '../../ipam/assign.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import { type Address, FAMILIES, type Family } from '../../net/address.ts';
+import type { Address, Family } from '../../net/address.ts';
 import { addressAt, type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
 import { type BlockSource, ClusterState, type Touched } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
@@ -258,7 +258,7 @@ export class NodeNetwork {
       throw cause;
     }
     this.#leftOut.addresses = problems;
-    host.ensureForwarding(new Set(FAMILIES));
+    host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
     this.#addresses = addresses;
     this.#settle();
     this.#poke('tunnels', 'facts', 'bgp');
