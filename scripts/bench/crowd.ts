@@ -7,6 +7,8 @@ import { formatAddress } from '../../src/net/address.ts';
 import { addressAt, type Cidr, cidrAround, cidrSize, parseCidr } from '../../src/net/cidr.ts';
 import { nodeName, nodeOf, poolOf } from '../../test/support/fixtures.ts';
 
+/** So many nodes are there in the measurements. */
+export const CROWD_SIZES = [10, 100, 300, 1000];
 export const BLOCKS_PER_NODE = 20;
 /** Of the nodes themselves; the first ones are for those that are more than records. */
 export const UNDERLAY = parseCidr('10.32.0.0/16');
@@ -22,6 +24,8 @@ const DEADLINE_MS = 60_000;
 export interface Crowd {
   /** How many there are. */
   readonly size: number;
+  /** How many blocks they have together. */
+  readonly blocks: number;
   /** Adds what is missing: first the blocks, then the nodes. */
   growTo(size: number): Promise<void>;
   /** One of them claims one more block. */
@@ -41,6 +45,9 @@ export async function openCrowd(store: Store): Promise<Crowd> {
   return {
     get size() {
       return size;
+    },
+    get blocks() {
+      return size * BLOCKS_PER_NODE + singles;
     },
     growTo: async (wanted) => {
       const members = Array.from({ length: wanted - size }, (_, index) => size + index);
