@@ -16,17 +16,21 @@ const LEAST_SAMPLES = 50;
 const ADDED_NODES = 10;
 const ARRIVAL_MS = 10_000;
 
-/** Routes as the kernel tells of them. */
-interface RouteWatch extends Disposable {
-  /** Settles when a route to the destination is put. */
+/** What the kernel tells of routes and peers. */
+interface KernelWatch extends Disposable {
+  /** Settles when a route to the destination is put; says when. */
   arrival(destination: string): Promise<number>;
+  /** How many times it has told of a route, a neighbour or a forwarding entry. */
+  notices(): number;
 }
 
 interface Level {
   readonly size: number;
   readonly latency: LatencyRow;
-  /** Changes of the kernel for each node that was added, as a share of its routes and peers. */
+  /** Changes that an added node made the agent ask for / its routes and peers. */
   readonly changesShare: number;
+  /** What the kernel told of an added node / its routes, neighbours and forwarding entries. */
+  readonly noticesShare: number;
   readonly comparisons: number;
 }
 
@@ -37,22 +41,25 @@ export const measureConvergenceOfBlocks: MeasureRow = async ({ samples }) => {
   await crowd.growTo(CROWD_SIZES[0] ?? 0);
   const { agent } = await crowded.startAgent();
   await using _agent = agent;
-  using watch = await inside(node, async () => Promise.resolve(watchRoutes()));
+  using watch = await inside(node, async () => Promise.resolve(watchKernel()));
   const levels: Level[] = [];
   for (const size of CROWD_SIZES) {
     await crowd.growTo(size);
     await untilRouted(crowded, agent);
     const latency = await measureClaims(crowded, { agent, watch, samples: Math.max(samples, LEAST_SAMPLES) });
-    levels.push({ size, latency, ...(await measureAddedNodes(crowded, agent)) });
+    levels.push({ size, latency, ...(await measureAddedNodes(crowded, { agent, watch })) });
   }
   return findingOf(levels);
 };
 
 /** In the namespace that the caller is in. */
-function watchRoutes(): RouteWatch {
+function watchKernel(): KernelWatch {
   const waiting = new Map<string, (atMs: number) => void>();
+  let notices = 0;
   const host = linuxHostNetwork({ addonPath: buildNative() });
   const watch = host.watch((event) => {
+    if (event.kind === 'unknown') throw new Error('the kernel has told more than could be heard');
+    if (event.kind !== 'links') notices += 1;
     if (event.kind !== 'route-put') return;
     const destination = formatCidr(event.route.destination);
     waiting.get(destination)?.(performance.now());
@@ -65,6 +72,7 @@ function watchRoutes(): RouteWatch {
       const late = setTimeout(() => reject(new Error(`no route to ${destination}`)), ARRIVAL_MS);
       return promise.finally(() => clearTimeout(late));
     },
+    notices: () => notices,
     [Symbol.dispose]: () => watch[Symbol.dispose](),
   };
 }
@@ -72,7 +80,7 @@ function watchRoutes(): RouteWatch {
 /** One block after the other, from before it is claimed until the kernel tells of the route. */
 async function measureClaims(
   { node, crowd }: CrowdedNode,
-  { agent, watch, samples }: { readonly agent: Agent; readonly watch: RouteWatch; readonly samples: number },
+  { agent, watch, samples }: { readonly agent: Agent; readonly watch: KernelWatch; readonly samples: number },
 ): Promise<LatencyRow> {
   const times: number[] = [];
   const cpuBeforeMs = await cpuMsOf(node, agent.pid);
@@ -92,14 +100,16 @@ async function measureClaims(
 
 async function measureAddedNodes(
   crowded: CrowdedNode,
-  agent: Agent,
-): Promise<Pick<Level, 'changesShare' | 'comparisons'>> {
+  { agent, watch }: { readonly agent: Agent; readonly watch: KernelWatch },
+): Promise<Pick<Level, 'changesShare' | 'noticesShare' | 'comparisons'>> {
   const before = await routeWorkOf(agent);
+  const noticesBefore = watch.notices();
   await crowded.crowd.growTo(crowded.crowd.size + ADDED_NODES);
   await untilRouted(crowded, agent);
   const after = await routeWorkOf(agent);
   return {
     changesShare: (after.changes - before.changes) / (ADDED_NODES * (BLOCKS_PER_NODE + 1)),
+    noticesShare: (watch.notices() - noticesBefore) / (ADDED_NODES * (BLOCKS_PER_NODE + 2)),
     comparisons: after.comparisons - before.comparisons,
   };
 }
@@ -133,6 +143,12 @@ function findingOf(levels: readonly Level[]): Finding {
       id: 'convergence.node.changes',
       what: 'changes of the kernel per added node / its routes and peers',
       value: Math.max(...levels.map(({ changesShare }) => changesShare)),
+      unit: '',
+    },
+    {
+      id: 'convergence.node.notices',
+      what: 'notices of the kernel per added node / its routes, neighbours and forwarding entries',
+      value: Math.max(...levels.map(({ noticesShare }) => noticesShare)),
       unit: '',
     },
     {
