@@ -169,7 +169,7 @@ function plotOf(levels: readonly Level[]): Plot {
   return {
     name: 'convergence-block',
     title: 'A new block to its route on another node',
-    x: { label: `nodes with ${String(BLOCKS_PER_NODE)} blocks each`, scale: 'log' },
+    x: { label: `nodes with ${String(BLOCKS_PER_NODE)} blocks each`, scale: 'doubling' },
     y: { label: 'ms', scale: 'linear' },
     curves: [curve('p50', ({ p50Ms }) => p50Ms), curve('p99', ({ p99Ms }) => p99Ms)],
   };

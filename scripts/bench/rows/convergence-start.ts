@@ -84,7 +84,7 @@ function plotsOf(boots: readonly Start[], restarts: readonly Start[]): readonly 
       name,
       points: starts.map((start) => ({ x: start.size, y: valueOf(start) })),
     }));
-  const x = { label: `nodes with ${String(BLOCKS_PER_NODE)} blocks each`, scale: 'log' } as const;
+  const x = { label: `nodes with ${String(BLOCKS_PER_NODE)} blocks each`, scale: 'doubling' } as const;
   return [
     {
       name: 'convergence-start',
