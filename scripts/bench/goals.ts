@@ -62,6 +62,12 @@ export const GOALS: readonly Goal[] = [
     unit: '% of a core',
     missed: 'reading and collecting 10 000 addresses is still in the first half minute; a node with few pods is below',
   },
+  { figure: 'convergence.block', text: 'new block to its route, 1000 nodes / 10', limit: { atMost: 1.5 } },
+  { figure: 'convergence.node.changes', text: 'changes per added node / its routes and peers', limit: { atMost: 1 } },
+  { figure: 'convergence.node.notices', text: 'notices of the kernel per added node', limit: { atMost: 1 } },
+  { figure: 'convergence.node.comparisons', text: 'comparisons of everything for added nodes', limit: { atMost: 0 } },
+  { figure: 'convergence.restart.changes', text: 'changes of the kernel by a restart', limit: { atMost: 0 } },
+  { figure: 'convergence.start.growth', text: 'CPU of the start per node, 1000 / 300', limit: { atMost: 1.5 } },
 ];
 
 export function judge(goals: readonly Goal[], figures: readonly Figure[]): Judged[] {

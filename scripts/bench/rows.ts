@@ -4,6 +4,8 @@ import { measureAttach } from './rows/attach.ts';
 import { measureBurst } from './rows/burst.ts';
 import { measureClaims } from './rows/claims.ts';
 import { measureConcurrency } from './rows/concurrency.ts';
+import { measureConvergenceOfBlocks } from './rows/convergence-block.ts';
+import { measureConvergenceAtStart } from './rows/convergence-start.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
 import { measureFootprint } from './rows/footprint.ts';
 import { measureOccupancy } from './rows/occupancy.ts';
@@ -26,6 +28,8 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   status: measureStatus,
   footprint: measureFootprint,
   throughput: measureThroughput,
+  'convergence-start': measureConvergenceAtStart,
+  'convergence-block': measureConvergenceOfBlocks,
 };
 
 /** ADD and DEL are measured together. */

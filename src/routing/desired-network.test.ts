@@ -10,7 +10,7 @@ import { FAMILIES, formatAddress, parseAddress } from '../net/address.ts';
 import { addressAt, cidrAround, formatCidr, parseCidr } from '../net/cidr.ts';
 import { ClusterState } from './cluster-state.ts';
 import { DesiredNetwork } from './desired-network.ts';
-import type { OwnNetwork } from './plan-hops.ts';
+import type { OwnAddress, OwnNetwork } from './plan-hops.ts';
 import { LINGER_MS } from './pool-modes.ts';
 import { planRepairs, tablesOf } from './plan-repairs.ts';
 import { peerKey, routeKey } from './same-network.ts';
@@ -30,6 +30,13 @@ function own(tunnels: readonly TunnelKind[] = ALL_TUNNELS): OwnNetwork {
     ]),
     tunnels: new Set(tunnels),
   };
+}
+
+/** With another IPv4 address. */
+function moved(part: Partial<OwnAddress>): OwnNetwork {
+  const { addresses, tunnels } = own();
+  const before = { address: parseAddress('192.0.2.1'), prefixBits: 24, device: 'eth0', mtu: 1500 };
+  return { addresses: new Map([...addresses, [4, { ...before, ...part }]]), tunnels };
 }
 
 /** Nodes `a` and `b` are in one subnet, the others elsewhere. */
@@ -190,6 +197,30 @@ describe('the routes a node shall have', () => {
     state.learn(told(block('10.65.0.192/26', NAMES[3])), 0);
     const changes = desired.follow(state.learn(toldOf(node(NAMES[3] ?? SELF)), 0));
     expect(changes.map(({ kind }) => kind)).toEqual(['put-peer', 'put-peer', 'put-route']);
+  });
+
+  it('are planned anew only when the own side is another', () => {
+    const state = new ClusterState('claims');
+    const desired = new DesiredNetwork(SELF, state);
+    desired.settle(own());
+    // Nobody follows these, so that planning anew would find them.
+    for (const change of [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), ...NODES, ...BLOCKS]) state.learn(change, 0);
+    expect(desired.settle(own())).toEqual([]);
+    const others = [
+      own(['vxlan4']),
+      moved({ address: parseAddress('192.0.2.9') }),
+      moved({ prefixBits: 16 }),
+      moved({ device: 'eth1' }),
+      { ...own(), addresses: new Map() },
+    ];
+    for (const other of others) {
+      const fresh = new DesiredNetwork(SELF, state);
+      fresh.settle(own());
+      fresh.settle(other);
+      const anew = new DesiredNetwork(SELF, state);
+      anew.settle(other);
+      expect(hops(fresh)).toEqual(hops(anew));
+    }
   });
 });
 

@@ -3,7 +3,7 @@ import type { NodeName } from '../model/names.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { ClusterState, Touched } from './cluster-state.ts';
 import { type OwnNetwork, planBlockRoutes, planPeers } from './plan-hops.ts';
-import { peerKey, sameHop, samePeer } from './same-network.ts';
+import { peerKey, sameHop, sameOwnNetwork, samePeer } from './same-network.ts';
 
 /**
  * The routes and tunnel peers this node shall have, kept up change by change: what one change of the cluster does not
@@ -33,23 +33,23 @@ export class DesiredNetwork {
     return this.#peers;
   }
 
-  /** Takes in that this node's own side is another; returns what must change in the kernel. */
+  /** Takes in what this node's own side is, which may be as before; returns what must change in the kernel. */
   settle(own: OwnNetwork): readonly HostChange[] {
+    if (sameOwnNetwork(this.#own, own)) return [];
     this.#own = own;
     return this.follow('all');
   }
 
   /** Takes in what the cluster's state says now; returns what must change in the kernel, peers before the routes over them. */
   follow(touched: Touched): readonly HostChange[] {
-    const { blocks, nodes } = touched === 'all' ? this.#everything() : touched;
+    const { blocks, nodes } = touched === 'all' ? this.#everything() : this.#withBlocksOf(touched);
     const peers = nodes.flatMap((node) => this.#replanPeers(node));
-    const keys = new Set([...blocks, ...nodes.flatMap((node) => this.#keysOf(node))]);
-    const routes = this.#replanRoutes([...keys]);
+    const routes = this.#replanRoutes(blocks);
     const isPut = ({ kind }: HostChange): boolean => kind === 'put-peer';
     return [...peers.filter(isPut), ...routes, ...peers.filter((change) => !isPut(change))];
   }
 
-  #everything(): { readonly blocks: readonly string[]; readonly nodes: readonly NodeName[] } {
+  #everything(): Exclude<Touched, 'all'> {
     const names = this.#state.nodes.map(({ metadata }) => metadata.name as NodeName); // the name of a Node resource
     return {
       blocks: [...new Set([...this.#routesOf.keys(), ...this.#state.blocks.keys()])],
@@ -57,8 +57,9 @@ export class DesiredNetwork {
     };
   }
 
-  #keysOf(node: NodeName): readonly string[] {
-    return this.#state.blocksOf(node).map(({ cidr }) => formatCidr(cidr));
+  #withBlocksOf({ blocks, nodes }: Exclude<Touched, 'all'>): Exclude<Touched, 'all'> {
+    const theirs = nodes.flatMap((node) => this.#state.blocksOf(node).map(({ cidr }) => formatCidr(cidr)));
+    return { blocks: [...new Set([...blocks, ...theirs])], nodes };
   }
 
   /** A destination may pass from one block to another in the same step, so what goes is told apart only at the end. */

@@ -1,6 +1,7 @@
 import type { Hop, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
 import { formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
+import type { OwnAddress, OwnNetwork } from './plan-hops.ts';
 
 export function sameHop(a: Hop, b: Hop): boolean {
   if (a.kind === 'blackhole' || b.kind === 'blackhole') return a.kind === b.kind;
@@ -18,4 +19,17 @@ export function peerKey({ device, gateway }: Pick<TunnelPeer, 'device' | 'gatewa
 
 export function samePeer(a: TunnelPeer, b: TunnelPeer): boolean {
   return peerKey(a) === peerKey(b) && a.mac === b.mac && sameAddress(a.remote, b.remote);
+}
+
+export function sameOwnNetwork(a: OwnNetwork, b: OwnNetwork): boolean {
+  const isSameAddress = (one: OwnAddress, other: OwnAddress | undefined): boolean =>
+    other !== undefined &&
+    sameAddress(one.address, other.address) &&
+    one.prefixBits === other.prefixBits &&
+    one.device === other.device;
+  return (
+    a.addresses.size === b.addresses.size &&
+    [...a.addresses].every(([family, one]) => isSameAddress(one, b.addresses.get(family))) &&
+    a.tunnels.symmetricDifference(b.tunnels).size === 0
+  );
 }

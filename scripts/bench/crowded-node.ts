@@ -1,0 +1,71 @@
+// One node with an agent that routes to a crowd of others.
+import { join } from 'node:path';
+import { formatAddress } from '../../src/net/address.ts';
+import { addressAt } from '../../src/net/cidr.ts';
+import { type Agent, launchAgent } from '../../test/support/agent.ts';
+import { poolOf } from '../../test/support/fixtures.ts';
+import { startNode, type TestNode } from '../../test/support/node.ts';
+import { until } from '../../test/support/until.ts';
+import { type Crowd, openCrowd, UNDERLAY } from './crowd.ts';
+import { ETCD, inside, openStoreOn } from './inside.ts';
+import { isNetworkUp, PROTOCOL, TUNNEL } from './route-work.ts';
+
+export interface CrowdedNode extends AsyncDisposable {
+  readonly node: TestNode;
+  readonly crowd: Crowd;
+  /** Starts the agent and waits until the network works; says how long that took. */
+  startAgent(): Promise<{ readonly agent: Agent; readonly ms: number }>;
+  /** Takes from the kernel what the agent has put there, as a reboot does. */
+  forget(): Promise<void>;
+}
+
+/** Of this node in the subnet of all. */
+const NUMBER = 1;
+/** Gives the tunnel its address. */
+const OWN_POOL = poolOf('own', '10.48.0.0/16', { vxlanMode: 'Always' });
+const DEADLINE_MS = 120_000;
+
+/** Its uplink leads nowhere: nothing is sent. */
+export async function openCrowdedNode(): Promise<CrowdedNode> {
+  await using scope = new AsyncDisposableStack();
+  const node = scope.use(await startNode({ mode: 'standalone' }));
+  const address = `${formatAddress(addressAt(UNDERLAY, NUMBER))}/${String(UNDERLAY.prefixBits)}`;
+  await node.host.exec('ip', 'link', 'add', 'name', 'eth0', 'type', 'veth', 'peer', 'name', 'nowhere');
+  await node.host.exec('ip', 'address', 'add', address, 'dev', 'eth0');
+  for (const link of ['eth0', 'nowhere']) await node.host.exec('ip', 'link', 'set', 'dev', link, 'up');
+  const crowd = await inside(node, async () => {
+    const store = scope.use(openStoreOn(ETCD));
+    await store.createResource(OWN_POOL, AbortSignal.timeout(DEADLINE_MS));
+    return openCrowd(store);
+  });
+  const env = {
+    NETPLUG_NETWORKING: 'on',
+    NETPLUG_STATE_DIR: join(node.dir, 'agent/state'),
+    NETPLUG_RUN_DIR: join(node.dir, 'agent/run'),
+  };
+  const kept = scope.move();
+  return {
+    node,
+    crowd,
+    startAgent: async () => {
+      const startMs = performance.now();
+      const agent = await launchAgent(node, { env });
+      await untilWorking(agent);
+      const ms = performance.now() - startMs;
+      return { agent, ms };
+    },
+    forget: async () => {
+      await node.host.exec('ip', 'link', 'delete', 'dev', TUNNEL);
+      await node.host.exec('ip', 'route', 'flush', 'proto', PROTOCOL);
+    },
+    [Symbol.asyncDispose]: async () => kept.disposeAsync(),
+  };
+}
+
+async function untilWorking(agent: Agent): Promise<void> {
+  await until(
+    async () => isNetworkUp(agent),
+    () => `the network works; the agent says:\n${agent.log()}`,
+    DEADLINE_MS,
+  );
+}
