@@ -61,7 +61,5 @@ function isWantedForwarding(
   { device, mac, remote }: Pick<TunnelPeer, 'device' | 'mac' | 'remote'>,
   peers: Tables['peers'],
 ): boolean {
-  return [...peers.values()].some(
-    (peer) => peer.device === device && peer.mac === mac && sameAddress(peer.remote, remote),
-  );
+  return peers.values().some((peer) => peer.device === device && peer.mac === mac && sameAddress(peer.remote, remote));
 }

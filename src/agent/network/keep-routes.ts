@@ -35,7 +35,7 @@ export class RouteKeeper {
   }
 
   add(changes: readonly HostChange[]): void {
-    if (this.#isCompared) this.#pending.push(...changes);
+    if (this.#isCompared) this.#pending = [...this.#pending, ...changes];
   }
 
   /** Compares everything next time. */

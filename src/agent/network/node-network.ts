@@ -330,8 +330,10 @@ export class NodeNetwork {
   async #watchBird(signal: AbortSignal): Promise<void> {
     const { bird, clock } = this.#ports;
     while (!signal.aborted) {
-      await bird.ended(signal).catch(() => undefined);
-      if (this.#state.pools.some(isByBgp)) this.#poke('bgp');
+      if (this.#state.pools.some(isByBgp)) {
+        await bird.ended(signal).catch(() => undefined);
+        this.#poke('bgp');
+      }
       await clock.sleep(BIRD_MS, signal).catch(() => undefined);
     }
   }
