@@ -61,5 +61,7 @@ function isWantedForwarding(
   { device, mac, remote }: Pick<TunnelPeer, 'device' | 'mac' | 'remote'>,
   peers: Tables['peers'],
 ): boolean {
-  return peers.values().some((peer) => peer.device === device && peer.mac === mac && sameAddress(peer.remote, remote));
+  for (const peer of peers.values())
+    if (peer.device === device && peer.mac === mac && sameAddress(peer.remote, remote)) return true;
+  return false;
 }

@@ -30,12 +30,16 @@ export interface TunnelQuestion {
   readonly node: NodeName;
   readonly state: ClusterState;
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
+  /** As the last time left them. */
+  readonly idle: ReadonlySet<TunnelKind>;
   /** Gives a tunnel its address where no address manager does. */
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
 
 export interface KeptTunnels {
   readonly tunnels: readonly OwnTunnel[];
+  /** Tunnels that no pool asks for, and that hold nothing. */
+  readonly idle: ReadonlySet<TunnelKind>;
   /** Why tunnels that pools ask for are left out, a sentence each. */
   readonly problems: readonly string[];
 }
@@ -47,13 +51,15 @@ export async function keepTunnels(
   signal: AbortSignal,
 ): Promise<KeptTunnels> {
   const { state, addresses } = question;
+  const idle = new Set<TunnelKind>();
   const tunnels: OwnTunnel[] = [];
   const problems: string[] = [];
   for (const kind of TUNNEL_KINDS) {
     const own = addresses.get(TUNNELS[kind].family);
     if (own === undefined || !isWanted(kind, state)) {
       await ports.host.removeTunnel(TUNNELS[kind].device);
-      await addressOf(ports, { ...question, kind }, signal);
+      if (!question.idle.has(kind)) await addressOf(ports, { ...question, kind }, signal);
+      idle.add(kind);
       continue;
     }
     try {
@@ -63,7 +69,7 @@ export async function keepTunnels(
       problems.push(cause.message);
     }
   }
-  return { tunnels, problems };
+  return { tunnels, idle, problems };
 }
 
 function isWanted(kind: TunnelKind, { pools }: ClusterState): boolean {

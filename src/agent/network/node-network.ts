@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../base/errors.ts';
 import type { HostEvent, HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
@@ -77,6 +78,7 @@ export class NodeNetwork {
   readonly #routes: RouteKeeper;
   #addresses: ReadonlyMap<Family, OwnAddress> = new Map();
   #tunnels: readonly OwnTunnel[] = [];
+  #idleTunnels: ReadonlySet<TunnelKind> = new Set();
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   /** Parts that are left out, a sentence each. */
   readonly #leftOut: Partial<Record<Part, readonly string[]>> = {};
@@ -259,22 +261,32 @@ export class NodeNetwork {
     }
     this.#leftOut.addresses = problems;
     host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
+    const isSame = isDeepStrictEqual(addresses, this.#addresses);
     this.#addresses = addresses;
+    if (isSame) return;
     this.#settle();
     this.#poke('tunnels', 'facts', 'bgp');
   }
 
   async #keepTunnels(signal: AbortSignal): Promise<void> {
-    const question = { node: this.#settings.node, state: this.#state, addresses: this.#addresses };
+    const question = {
+      node: this.#settings.node,
+      state: this.#state,
+      addresses: this.#addresses,
+      idle: this.#idleTunnels,
+    };
     const byPodCidr = { fixedAddress: (kind: TunnelKind) => this.#podCidrAddress(kind) };
-    const { tunnels, problems } = await keepTunnels(
+    const { tunnels, idle, problems } = await keepTunnels(
       this.#ports,
       this.#settings.blockSource === 'claims' ? question : { ...question, ...byPodCidr },
       signal,
     );
+    const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
     this.#tunnels = tunnels;
+    this.#idleTunnels = idle;
     if (tunnels.some(({ isNew }) => isNew)) this.#routes.doubt();
     this.#leftOut.tunnels = problems;
+    if (isSame) return;
     this.#settle();
     this.#poke('facts', 'nat');
   }
