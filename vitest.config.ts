@@ -6,7 +6,9 @@ const twoAtATime = { fileParallelism: true, maxWorkers: 2 } as const;
 
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
-const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods,sig-network}.test.ts'];
+/** With agents that keep the network, and so always with agents. */
+const ROUTED_CLUSTERS = ['test/e2e/{cluster-networking,sig-network}.test.ts'];
+const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
@@ -32,7 +34,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['**/agent*.test.ts', ...BETWEEN_NODES, ...(isSoak ? [] : SLOW)],
+          exclude: ['**/agent*.test.ts', ...BETWEEN_NODES, ...ROUTED_CLUSTERS, ...(isSoak ? [] : SLOW)],
           ...alone,
         },
       },
