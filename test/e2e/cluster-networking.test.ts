@@ -66,7 +66,7 @@ async function fetchIn(cluster: Cluster, pod: string, address: string, port = PO
 }
 
 /** The same for what can be asked only after somebody has heard of it. */
-async function untilAnswers(ask: () => Promise<string>, answer: string): Promise<void> {
+async function expectAnswer(ask: () => Promise<string>, answer: string): Promise<void> {
   let last = '';
   await until(
     async () => (last = await ask().catch(String)) === `${answer}\n`,
@@ -74,6 +74,7 @@ async function untilAnswers(ask: () => Promise<string>, answer: string): Promise
     30_000,
     500,
   );
+  expect(last).toBe(`${answer}\n`);
 }
 
 function urlOf(address: string, port: number): string {
@@ -132,12 +133,12 @@ describe('a cluster with agents that keep the network', () => {
 
   it('lets pods of both nodes reach each other in both families, and nodes the pods of the other', async () => {
     for (const ip of ipsOf(pods.b)) {
-      await untilAnswers(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
-      await untilAnswers(async () => curlOn(0, ip), 'web-b');
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
+      await expectAnswer(async () => curlOn(0, ip), 'web-b');
     }
     for (const ip of ipsOf(pods.a)) {
-      await untilAnswers(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
-      await untilAnswers(async () => curlOn(1, ip), 'web-a');
+      await expectAnswer(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
+      await expectAnswer(async () => curlOn(1, ip), 'web-a');
     }
   });
 
@@ -145,26 +146,26 @@ describe('a cluster with agents that keep the network', () => {
     'leads from pods and nodes to the pod of service %s on the other node',
     async (name) => {
       const { spec } = await cluster.get('service', name);
-      await untilAnswers(async () => fetchIn(cluster, 'web-a', spec.clusterIP), 'web-b');
-      await untilAnswers(async () => curlOn(0, spec.clusterIP), 'web-b');
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', spec.clusterIP), 'web-b');
+      await expectAnswer(async () => curlOn(0, spec.clusterIP), 'web-b');
       // From the pod behind it to itself.
-      await untilAnswers(async () => fetchIn(cluster, 'web-b', spec.clusterIP), 'web-b');
+      await expectAnswer(async () => fetchIn(cluster, 'web-b', spec.clusterIP), 'web-b');
     },
   );
 
   it('leads from a NodePort of either node to the pod, from outside and from pods', async () => {
     const { nodePort } = service.spec.ports[0];
     for (const { addresses } of cluster.nodes) {
-      await untilAnswers(async () => curlOutside(addresses.ipv4, nodePort), 'web-b');
-      await untilAnswers(async () => fetchIn(cluster, 'web-a', addresses.ipv4, nodePort), 'web-b');
+      await expectAnswer(async () => curlOutside(addresses.ipv4, nodePort), 'web-b');
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', addresses.ipv4, nodePort), 'web-b');
     }
   });
 
   it('leads from a host port to its pod, from outside, from the other node and from its pods', async () => {
     const { ipv4 } = cluster.node(1).addresses;
-    await untilAnswers(async () => curlOutside(ipv4, HOST_PORT), 'web-b');
-    await untilAnswers(async () => curlOn(0, ipv4, HOST_PORT), 'web-b');
-    await untilAnswers(async () => fetchIn(cluster, 'web-a', ipv4, HOST_PORT), 'web-b');
+    await expectAnswer(async () => curlOutside(ipv4, HOST_PORT), 'web-b');
+    await expectAnswer(async () => curlOn(0, ipv4, HOST_PORT), 'web-b');
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', ipv4, HOST_PORT), 'web-b');
   });
 
   it('lets pods ask the API server, which knows of no pod', async () => {
@@ -183,9 +184,9 @@ describe('a cluster with agents that keep the network', () => {
       [FLOATING, 'floating'],
       [UNMANAGED, 'unmanaged'],
     ] as const) {
-      await untilAnswers(async () => fetchIn(cluster, 'web-b', address), name);
-      await untilAnswers(async () => fetchIn(cluster, 'web-a', address), name);
-      await untilAnswers(async () => curlOn(0, address), name);
+      await expectAnswer(async () => fetchIn(cluster, 'web-b', address), name);
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', address), name);
+      await expectAnswer(async () => curlOn(0, address), name);
     }
   });
 
@@ -248,7 +249,7 @@ describe('a cluster with agents that route pod CIDRs', () => {
       start(cluster, { name: 'web-a', on: 0 }),
       start(cluster, { name: 'web-b', on: 1 }),
     ]);
-    for (const ip of ipsOf(b)) await untilAnswers(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
-    for (const ip of ipsOf(a)) await untilAnswers(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
+    for (const ip of ipsOf(b)) await expectAnswer(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
+    for (const ip of ipsOf(a)) await expectAnswer(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
   }, 240_000);
 });
