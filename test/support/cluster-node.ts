@@ -117,6 +117,9 @@ function kubeletConfiguration(api: ApiServer): object {
     authentication: { anonymous: { enabled: false }, x509: { clientCAFile: api.caFile } },
     authorization: { mode: 'AlwaysAllow' },
     cgroupDriver: 'cgroupfs',
+    // Whether somebody serves names there or not.
+    clusterDNS: [new URL(api.url).hostname],
+    clusterDomain: 'cluster.local',
     cgroupsPerQOS: false,
     enforceNodeAllocatable: [],
     failSwapOn: false,

@@ -138,8 +138,8 @@ async function startParts(
   const api = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs }));
   for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr, poolSpec);
   // What busybox has itself to ask over HTTP crashes where it is linked statically.
-  const programs = { '/bin/curl': '/usr/bin/curl' };
-  const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] }, programs });
+  const client = { '/bin/curl': '/usr/bin/curl' };
+  const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] }, files: client });
 
   const awaited: string[] = [];
   for (const [index, name] of nodeNames.entries()) {
