@@ -1,7 +1,9 @@
 // Pods of two nodes of a real Kubernetes reach each other, services and the world, with agents that keep the network.
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Cluster } from '../support/cluster.ts';
+import { parseAddress } from '../../src/net/address.ts';
+import { cidrContains, parseCidr } from '../../src/net/cidr.ts';
+import { type Cluster, startCluster } from '../support/cluster.ts';
 import { type Json, until } from '../support/node.ts';
 import { startRoutedCluster } from '../support/routed-cluster.ts';
 
@@ -75,6 +77,17 @@ async function expectAnswer(ask: () => Promise<string>, answer: string): Promise
     500,
   );
   expect(last).toBe(`${answer}\n`);
+}
+
+/** Starts a pod on each of two nodes, and returns their addresses. */
+async function expectMutualAnswers(cluster: Cluster): Promise<string[]> {
+  const [a, b] = await Promise.all([
+    start(cluster, { name: 'web-a', on: 0 }),
+    start(cluster, { name: 'web-b', on: 1 }),
+  ]);
+  for (const ip of ipsOf(b)) await expectAnswer(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
+  for (const ip of ipsOf(a)) await expectAnswer(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
+  return [...ipsOf(a), ...ipsOf(b)];
 }
 
 function urlOf(address: string, port: number): string {
@@ -235,6 +248,15 @@ describe('a cluster with agents that keep the network', () => {
   });
 });
 
+describe('a cluster with agents that keep the network by records in etcd', () => {
+  it('lets pods of both nodes reach each other, and the API server', async () => {
+    await using cluster = await startCluster({ networking: {}, poolSpec: VXLAN });
+    await expectMutualAnswers(cluster);
+    const ask = [...CURL, '--insecure', 'https://10.96.0.1/version'];
+    expect(await cluster.kubectl('exec', 'web-b', '--', ...ask)).toContain('"gitVersion": "v1.20.2"');
+  }, 240_000);
+});
+
 describe('a cluster with agents that route pod CIDRs', () => {
   it('lets pods of both nodes reach each other that host-local gave addresses [hl-podcidr-lookup]', async () => {
     await using cluster = await startRoutedCluster({
@@ -245,11 +267,10 @@ describe('a cluster with agents that route pod CIDRs', () => {
       },
       ipam: { type: 'host-local', ranges: [[{ subnet: 'usePodCidr' }], [{ subnet: 'usePodCidrIPv6' }]] },
     });
-    const [a, b] = await Promise.all([
-      start(cluster, { name: 'web-a', on: 0 }),
-      start(cluster, { name: 'web-b', on: 1 }),
-    ]);
-    for (const ip of ipsOf(b)) await expectAnswer(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
-    for (const ip of ipsOf(a)) await expectAnswer(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
+    const ips = await expectMutualAnswers(cluster);
+    const { items } = await cluster.get('nodes');
+    const cidrs: readonly string[] = items.flatMap(({ spec }: Json) => spec.podCIDRs);
+    const isInRange = (ip: string): boolean => cidrs.some((cidr) => cidrContains(parseCidr(cidr), parseAddress(ip)));
+    expect(ips.filter((ip) => !isInRange(ip))).toEqual([]);
   }, 240_000);
 });

@@ -68,8 +68,9 @@ describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so onl
 });
 
 /** The control plane runs no pods and so has no agent; a node forwards for it. */
-async function leadToPods({ control, node }: Cluster): Promise<void> {
-  const { ipv4, ipv6 } = node(0).addresses;
+async function leadToPods(cluster: Cluster): Promise<void> {
+  const { control } = cluster;
+  const { ipv4, ipv6 } = cluster.node(0).addresses;
   await control.exec('ip', 'route', 'add', POOLS.ipv4, 'via', ipv4);
   await control.exec('ip', '-6', 'route', 'add', POOLS.ipv6, 'via', ipv6);
 }
@@ -106,7 +107,7 @@ async function runGroups(cluster: Cluster, groups: readonly Group[]): Promise<Ru
 async function makeAgnhost(folder: string): Promise<string> {
   using tls = makeTlsFolder();
   const { certFile, keyFile } = tls.authority('agnhost').issue('localhost', ['localhost']);
-  return makeImage(folder, {
+  return await makeImage(folder, {
     names: AGNHOST,
     config: { Entrypoint: ['/agnhost'], Cmd: ['pause'], Env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'] },
     files: {
