@@ -7,7 +7,9 @@ const twoAtATime = { ...alone, fileParallelism: true, maxWorkers: 2, sequence: {
 
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
-const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods,sig-network}.test.ts'];
+/** With agents that keep the network, and so always with agents. */
+const ROUTED_CLUSTERS = ['test/e2e/{cluster-networking,sig-network}.test.ts'];
+const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
 /** They measure, or take a whole machine's time for a storm. */
@@ -32,7 +34,7 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [...ONLY_AGENT, ...TIMED, ...BETWEEN_NODES, ...(isSoak ? [] : SLOW)],
+          exclude: [...ONLY_AGENT, ...TIMED, ...BETWEEN_NODES, ...ROUTED_CLUSTERS, ...(isSoak ? [] : SLOW)],
           ...twoAtATime,
         },
       },

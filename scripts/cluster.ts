@@ -110,6 +110,8 @@ async function serve(): Promise<void> {
     nodes: Number(values.nodes),
     names: [LINK.control],
     logs: realpathSync(LOGS),
+    networking: {},
+    poolSpec: { vxlanMode: 'Always', natOutgoing: true },
     onProgress: (text) => process.stdout.write(`cluster: ${text}\n`),
   });
   linkTo(cluster);

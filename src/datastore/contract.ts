@@ -67,6 +67,20 @@ export function storeContract(
         expect((await view(b)).owned).toEqual([]);
       });
 
+      it('are read and written with no address left', async () => {
+        const created = await createdBlock('10.0.0.0/30');
+        const full = [0, 1, 2, 3].reduce(
+          (taken, slot) => takeSlot(taken, slot, holder(String(slot), a)),
+          created.value,
+        );
+        await commit(update(created, full));
+        const stored = await block('10.0.0.0/30');
+        expect(stored.value).toEqual(full);
+        const freed = freeSlots(full, new Set(['2']));
+        await commit(update(stored, freed));
+        expect((await block('10.0.0.0/30')).value).toEqual(freed);
+      });
+
       it('are created once, however many try', async () => {
         const from = await storedPool();
         const outcomes = await Promise.all(

@@ -21,9 +21,9 @@ export interface ClusterNode {
   /** Kills the kubelet; pods go on. */
   stopKubelet(): Promise<void>;
   startKubelet(): Promise<void>;
-  /** Starts the agent anew, in agent mode; without waiting, for it may lack access to its datastore yet. */
+  /** Starts the agent anew, if there is to be one; without waiting, for it may lack access to its datastore yet. */
   startAgent(): Promise<void>;
-  /** Who serves the calls of the runtime; undefined in standalone mode, and without a network. */
+  /** Who serves the calls of the runtime; undefined where nobody keeps a network in standalone mode, and without one. */
   agent(): Agent | undefined;
 }
 
@@ -33,6 +33,8 @@ export interface ClusterNodeOptions {
   readonly api: ApiServer;
   /** None for a network that is installed later. */
   readonly conflist: Conflist | undefined;
+  /** Environment of an agent that keeps the network between nodes; none for one that does not. */
+  readonly networking: Readonly<Record<string, string>> | undefined;
   /** Text of files by path. */
   readonly files: Readonly<Record<string, string>>;
   /** Archives of images. */
@@ -41,7 +43,7 @@ export interface ClusterNodeOptions {
 }
 
 export async function startClusterNode(options: ClusterNodeOptions): Promise<ClusterNode & AsyncDisposable> {
-  const { machine, addresses, api, conflist, files, images, logs } = options;
+  const { machine, addresses, api, conflist, networking, files, images, logs } = options;
   const { name } = machine;
   await using scope = new AsyncDisposableStack();
   await machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
@@ -52,8 +54,9 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   if (conflist !== undefined) await installNetwork(machine, conflist);
   let agent: Agent | undefined;
   const startAgent = async (): Promise<void> => {
-    if (MODE === 'standalone' || conflist === undefined) return;
-    const options = { socket: '/run/netplug/cni.sock', env: datastoreOf(conflist) };
+    if (conflist === undefined || (networking === undefined && MODE === 'standalone')) return;
+    const between = networking === undefined ? {} : { NETPLUG_NETWORKING: 'on', ...networking };
+    const options = { socket: '/run/netplug/cni.sock', env: { ...datastoreOf(conflist), ...between } };
     agent = await launchAgent({ ...logged(machine, logs, `${name}-agent`), name }, options);
   };
   await startAgent();
@@ -114,6 +117,9 @@ function kubeletConfiguration(api: ApiServer): object {
     authentication: { anonymous: { enabled: false }, x509: { clientCAFile: api.caFile } },
     authorization: { mode: 'AlwaysAllow' },
     cgroupDriver: 'cgroupfs',
+    // Whether somebody serves names there or not.
+    clusterDNS: [new URL(api.url).hostname],
+    clusterDomain: 'cluster.local',
     cgroupsPerQOS: false,
     enforceNodeAllocatable: [],
     failSwapOn: false,

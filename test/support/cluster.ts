@@ -22,6 +22,13 @@ export interface ClusterOptions {
   readonly conflist?: (node: ConflistNode) => Conflist | undefined;
   /** IP pools by name; one for each family unless given. */
   readonly pools?: Readonly<Record<string, string>>;
+  /** Adds to the spec of each of these pools. */
+  readonly poolSpec?: object;
+  /**
+   * Lets agents keep the network between the nodes, in whichever mode the tests run, with this added to their
+   * environment. Unless given, a pod reaches those of its own node.
+   */
+  readonly networking?: Readonly<Record<string, string>>;
   /** Text of files on every node, by path. */
   readonly files?: Readonly<Record<string, string>>;
   /** Archives of further images on every node. */
@@ -111,9 +118,11 @@ interface Making {
 }
 
 async function startParts(
-  { nodes: count = 2, conflist = defaultConflist, pools = POOLS, files = {}, images = [], names = [] }: ClusterOptions,
+  options: ClusterOptions,
   { scope, dir, logs, onProgress }: Making,
 ): Promise<Omit<Cluster, 'logs' | typeof Symbol.asyncDispose>> {
+  const { nodes: count = 2, conflist = defaultConflist, files = {}, images = [], names = [] } = options;
+  const { pools = POOLS, poolSpec = {}, networking } = options;
   onProgress('making the control plane');
   const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
   const lan = scope.use(await newLan());
@@ -127,8 +136,10 @@ async function startParts(
   const addresses = await lan.plugIn(control.host, CONTROL);
   const etcdUrl = `http://${addresses.ipv4}:2379`;
   const api = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs }));
-  for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr);
-  const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] } });
+  for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr, poolSpec);
+  // What busybox has itself to ask over HTTP crashes where it is linked statically.
+  const client = { '/bin/curl': '/usr/bin/curl' };
+  const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] }, files: client });
 
   const awaited: string[] = [];
   for (const [index, name] of nodeNames.entries()) {
@@ -137,7 +148,7 @@ async function startParts(
     const netconf = (more = {}): Json => machine.netconf({ kv_endpoints: etcdUrl, ...more });
     const list = conflist({ name, netconf });
     if (list !== undefined) awaited.push(name);
-    const common = { machine, api, files, logs, images: [busybox, ...images], conflist: list };
+    const common = { machine, api, files, logs, images: [busybox, ...images], conflist: list, networking };
     const ownAddresses = await lan.plugIn(machine.host, FIRST_NODE + index);
     nodes.push(scope.use(await startClusterNode({ ...common, addresses: ownAddresses })));
   }

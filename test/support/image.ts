@@ -12,20 +12,20 @@ export interface ImageOptions {
   readonly names: readonly string[];
   /** How it is run: Entrypoint, Cmd, Env … */
   readonly config: object;
-  /** Further programs of this machine by their paths in the image; the libraries they need come with them. */
-  readonly programs?: Readonly<Record<string, string>>;
+  /** Further files of this machine by their paths in the image; the libraries that programs need come with them. */
+  readonly files?: Readonly<Record<string, string>>;
 }
 
 /** Makes an archive, in a folder to be made, of an image with every program of busybox; returns its path. */
-export async function makeImage(folder: string, { names, config, programs = {} }: ImageOptions): Promise<string> {
+export async function makeImage(folder: string, { names, config, files = {} }: ImageOptions): Promise<string> {
   const { stdout: applets } = await run('busybox', ['--list']);
   const root = await makeRootfs(
     join(folder, 'root'),
     applets.split('\n').filter((applet) => applet !== '' && applet !== 'busybox'),
   );
-  for (const [path, program] of Object.entries(programs)) {
-    await copyTo(root, path, program);
-    for (const library of await librariesOf(program)) await copyTo(root, library, library);
+  for (const [path, file] of Object.entries(files)) {
+    await copyTo(root, path, file);
+    for (const library of await librariesOf(file)) await copyTo(root, library, library);
   }
   await run('tar', ['-C', root, '-cf', join(folder, 'layer.tar'), '.']);
   const digest = createHash('sha256').update(await readFile(join(folder, 'layer.tar')));

@@ -122,7 +122,12 @@ export function blockSchema(): StructuralSchema {
             items: { type: 'integer' },
             description: 'Places in stock that another node needs.',
           },
-          free: { ...text, description: 'Places that are free, next to be handed out first.' },
+          free: {
+            ...text,
+            // Otherwise API servers of Kubernetes 1.20 that were built with a newer Go take the empty text for null.
+            nullable: true,
+            description: 'Places that are free, next to be handed out first.',
+          },
         },
         ...KEEPS_UNKNOWN,
         // Written whole: otherwise the API notes in the metadata who wrote which field of which slot, and tells it to

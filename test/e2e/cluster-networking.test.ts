@@ -1,0 +1,276 @@
+// Pods of two nodes of a real Kubernetes reach each other, services and the world, with agents that keep the network.
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseAddress } from '../../src/net/address.ts';
+import { cidrContains, parseCidr } from '../../src/net/cidr.ts';
+import { type Cluster, startCluster } from '../support/cluster.ts';
+import { type Json, until } from '../support/node.ts';
+import { startRoutedCluster } from '../support/routed-cluster.ts';
+
+const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const VXLAN = { vxlanMode: 'Always', natOutgoing: true };
+const CURL = ['curl', '--silent', '--show-error', '--max-time', '3'] as const;
+const PORT = 8080;
+const HOST_PORT = 31_080;
+const FLOATING = '10.84.0.200';
+const UNMANAGED = '10.84.0.210';
+
+interface PodOptions {
+  readonly name: string;
+  /** Index of its node. */
+  readonly on: number;
+  readonly command?: readonly string[];
+  readonly hostPort?: number;
+  /** Without the prefix. */
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** A pod that says its name to everybody who asks over HTTP, unless it has something else to do. */
+function podOf(cluster: Cluster, { name, on, command, hostPort, annotations = {} }: PodOptions): object {
+  const serve = `echo ${name} > /tmp/index.html; exec httpd -f -p ${String(PORT)} -h /tmp`;
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name,
+      labels: { app: name },
+      annotations: Object.fromEntries(Object.entries(annotations).map(([key, text]) => [`cni.netplug/${key}`, text])),
+    },
+    spec: {
+      nodeName: cluster.node(on).name,
+      restartPolicy: 'Never',
+      terminationGracePeriodSeconds: 0,
+      containers: [
+        {
+          name: 'main',
+          image: 'busybox:1.35',
+          command: command ?? ['sh', '-c', serve],
+          ports: [{ containerPort: PORT, ...(hostPort === undefined ? {} : { hostPort }) }],
+        },
+      ],
+    },
+  };
+}
+
+async function start(cluster: Cluster, options: PodOptions): Promise<Json> {
+  await cluster.apply([podOf(cluster, options)]);
+  const [pod] = await cluster.waitForPodsReady({ selector: `app=${options.name}`, count: 1 });
+  return pod;
+}
+
+function ipsOf({ status }: Json): string[] {
+  return status.podIPs.map(({ ip }: Json) => ip);
+}
+
+/** What answers at the address and port, asked for inside the pod. */
+async function fetchIn(cluster: Cluster, pod: string, address: string, port = PORT): Promise<string> {
+  return cluster.kubectl('exec', pod, '--', ...CURL, urlOf(address, port));
+}
+
+/** The same for what can be asked only after somebody has heard of it. */
+async function expectAnswer(ask: () => Promise<string>, answer: string): Promise<void> {
+  let last = '';
+  await until(
+    async () => (last = await ask().catch(String)) === `${answer}\n`,
+    () => `${answer} answers: ${last}`,
+    30_000,
+    500,
+  );
+  expect(last).toBe(`${answer}\n`);
+}
+
+/** Starts a pod on each of two nodes, and returns their addresses. */
+async function expectMutualAnswers(cluster: Cluster): Promise<string[]> {
+  const [a, b] = await Promise.all([
+    start(cluster, { name: 'web-a', on: 0 }),
+    start(cluster, { name: 'web-b', on: 1 }),
+  ]);
+  for (const ip of ipsOf(b)) await expectAnswer(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
+  for (const ip of ipsOf(a)) await expectAnswer(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
+  return [...ipsOf(a), ...ipsOf(b)];
+}
+
+function urlOf(address: string, port: number): string {
+  return `http://${address.includes(':') ? `[${address}]` : address}:${String(port)}/`;
+}
+
+describe('a cluster with agents that keep the network', () => {
+  let cluster: Cluster;
+  let pods: Readonly<Record<'a' | 'b', Json>>;
+  let service: Json;
+  beforeAll(async () => {
+    cluster = await startRoutedCluster({
+      pools: {
+        'default-ipv4': { cidr: '10.83.0.0/16', ...VXLAN },
+        'default-ipv6': { cidr: 'fd00:83::/64', ...VXLAN },
+        outside: { cidr: '10.84.0.0/24', nodeSelector: '!all()' },
+      },
+    });
+    const [a, b] = await Promise.all([
+      start(cluster, { name: 'web-a', on: 0 }),
+      start(cluster, { name: 'web-b', on: 1, hostPort: HOST_PORT }),
+    ]);
+    pods = { a, b };
+    await cluster.apply(
+      ['IPv4', 'IPv6'].map((family) => ({
+        apiVersion: 'v1',
+        kind: 'Service',
+        metadata: { name: `web-${family.toLowerCase()}` },
+        spec: { type: 'NodePort', ipFamilies: [family], selector: { app: 'web-b' }, ports: [{ port: PORT }] },
+      })),
+    );
+    service = await cluster.get('service', 'web-ipv4');
+  }, 240_000);
+  afterAll(async () => cluster?.[Symbol.asyncDispose]());
+
+  const curlOn = async (node: number, address: string, port = PORT): Promise<string> =>
+    cluster.node(node).machine.exec(...CURL, urlOf(address, port));
+  const curlOutside = async (address: string, port: number): Promise<string> =>
+    cluster.lan.netns.exec(...CURL, urlOf(address, port));
+
+  it('tells of every node that its network works, and where others reach it', async () => {
+    for (const { name, addresses } of cluster.nodes) {
+      const { metadata, status } = await cluster.get('node', name);
+      expect(status.conditions).toContainEqual(
+        expect.objectContaining({ type: 'NetworkUnavailable', status: 'False', reason: 'NetplugIsUp' }),
+      );
+      expect(metadata.annotations).toMatchObject({
+        'netplug/IPv4Address': `${addresses.ipv4}/24`,
+        'netplug/IPv6Address': `${addresses.ipv6}/64`,
+        'netplug/IPv4VXLANTunnelAddr': expect.stringMatching(/^10\.83\./),
+        'netplug/IPv6VXLANTunnelAddr': expect.stringMatching(/^fd00:83::/),
+        'netplug/VXLANTunnelMACAddr': expect.any(String),
+      });
+    }
+  });
+
+  it('lets pods of both nodes reach each other in both families, and nodes the pods of the other', async () => {
+    for (const ip of ipsOf(pods.b)) {
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
+      await expectAnswer(async () => curlOn(0, ip), 'web-b');
+    }
+    for (const ip of ipsOf(pods.a)) {
+      await expectAnswer(async () => fetchIn(cluster, 'web-b', ip), 'web-a');
+      await expectAnswer(async () => curlOn(1, ip), 'web-a');
+    }
+  });
+
+  it.each(['web-ipv4', 'web-ipv6'])(
+    'leads from pods and nodes to the pod of service %s on the other node',
+    async (name) => {
+      const { spec } = await cluster.get('service', name);
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', spec.clusterIP), 'web-b');
+      await expectAnswer(async () => curlOn(0, spec.clusterIP), 'web-b');
+      // From the pod behind it to itself.
+      await expectAnswer(async () => fetchIn(cluster, 'web-b', spec.clusterIP), 'web-b');
+    },
+  );
+
+  it('leads from a NodePort of either node to the pod, from outside and from pods', async () => {
+    const { nodePort } = service.spec.ports[0];
+    for (const { addresses } of cluster.nodes) {
+      await expectAnswer(async () => curlOutside(addresses.ipv4, nodePort), 'web-b');
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', addresses.ipv4, nodePort), 'web-b');
+    }
+  });
+
+  it('leads from a host port to its pod, from outside, from the other node and from its pods', async () => {
+    const { ipv4 } = cluster.node(1).addresses;
+    await expectAnswer(async () => curlOutside(ipv4, HOST_PORT), 'web-b');
+    await expectAnswer(async () => curlOn(0, ipv4, HOST_PORT), 'web-b');
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', ipv4, HOST_PORT), 'web-b');
+  });
+
+  it('lets pods ask the API server, which knows of no pod', async () => {
+    for (const pod of ['web-a', 'web-b']) {
+      const ask = [...CURL, '--insecure', 'https://10.96.0.1/version'];
+      expect(await cluster.kubectl('exec', pod, '--', ...ask)).toContain('"gitVersion": "v1.20.2"');
+    }
+  });
+
+  it('announces floating IPs and addresses past the address manager in a pool in BGP mode [ann-floating] [ann-addresses]', async () => {
+    await Promise.all([
+      start(cluster, { name: 'floating', on: 1, annotations: { floatingIPs: JSON.stringify([FLOATING]) } }),
+      start(cluster, { name: 'unmanaged', on: 1, annotations: { ipAddrsNoIpam: JSON.stringify([UNMANAGED]) } }),
+    ]);
+    for (const [address, name] of [
+      [FLOATING, 'floating'],
+      [UNMANAGED, 'unmanaged'],
+    ] as const) {
+      await expectAnswer(async () => fetchIn(cluster, 'web-b', address), name);
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', address), name);
+      await expectAnswer(async () => curlOn(0, address), name);
+    }
+  });
+
+  it('shows it all in netplugctl node status', async () => {
+    const env = { NETPLUG_SOCKET: '/run/netplug/cni.sock' };
+    const { machine, addresses } = cluster.node(0);
+    const { status, stdout } = await machine.run([NETPLUGCTL, 'node', 'status', '-o', 'json'], { env });
+    expect(JSON.parse(stdout)).toMatchObject({
+      node: 'node-a',
+      nodes: 2,
+      addresses: [
+        { address: `${addresses.ipv4}/24`, device: 'eth0' },
+        { address: `${addresses.ipv6}/64`, device: 'eth0' },
+      ],
+      pools: [
+        { name: 'default-ipv4', mode: 'VXLAN Always' },
+        { name: 'default-ipv6', mode: 'VXLAN Always' },
+        { name: 'outside', mode: 'BGP' },
+      ],
+      problems: [],
+    });
+    expect(JSON.parse(stdout).bgp).toContainEqual(
+      expect.objectContaining({ peer: cluster.node(1).addresses.ipv4, kind: 'mesh', state: 'Established' }),
+    );
+    expect(status).toBe(0);
+  });
+
+  it('loses no packet between pods while the API server is killed and comes back', async () => {
+    const [ipv4 = '', ipv6 = ''] = ipsOf(pods.b);
+    for (const [name, ip] of [
+      ['pinger-4', ipv4],
+      ['pinger-6', ipv6],
+    ] as const) {
+      await start(cluster, { name, on: 0, command: ['ping', '-i', '0.1', ip] });
+    }
+    await cluster.api.restart();
+    for (const pod of ['pinger-4', 'pinger-6']) {
+      await cluster.kubectl('exec', pod, '--', 'kill', '-INT', '1');
+      await until(async () => (await cluster.get('pod', pod)).status.phase === 'Succeeded', `${pod} has ended`);
+      const log = await cluster.kubectl('logs', pod);
+      // The last may have been on its way.
+      const answered = [...log.matchAll(/ seq=(\d+) /g)].map(([, sequence]) => Number(sequence));
+      expect(answered).toEqual(answered.map((_, index) => index));
+      expect(answered.length).toBeGreaterThan(20);
+    }
+  });
+});
+
+describe('a cluster with agents that keep the network by records in etcd', () => {
+  it('lets pods of both nodes reach each other, and the API server', async () => {
+    await using cluster = await startCluster({ networking: {}, poolSpec: VXLAN });
+    await expectMutualAnswers(cluster);
+    const ask = [...CURL, '--insecure', 'https://10.96.0.1/version'];
+    expect(await cluster.kubectl('exec', 'web-b', '--', ...ask)).toContain('"gitVersion": "v1.20.2"');
+  }, 240_000);
+});
+
+describe('a cluster with agents that route pod CIDRs', () => {
+  it('lets pods of both nodes reach each other that host-local gave addresses [hl-podcidr-lookup]', async () => {
+    await using cluster = await startRoutedCluster({
+      networking: { USE_POD_CIDR: 'true' },
+      pools: {
+        'pods-ipv4': { cidr: '10.244.0.0/16', ...VXLAN },
+        'pods-ipv6': { cidr: 'fd00:10:244::/48', ...VXLAN },
+      },
+      ipam: { type: 'host-local', ranges: [[{ subnet: 'usePodCidr' }], [{ subnet: 'usePodCidrIPv6' }]] },
+    });
+    const ips = await expectMutualAnswers(cluster);
+    const { items } = await cluster.get('nodes');
+    const cidrs: readonly string[] = items.flatMap(({ spec }: Json) => spec.podCIDRs);
+    const isInRange = (ip: string): boolean => cidrs.some((cidr) => cidrContains(parseCidr(cidr), parseAddress(ip)));
+    expect(ips.filter((ip) => !isInRange(ip))).toEqual([]);
+  }, 240_000);
+});
