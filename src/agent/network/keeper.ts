@@ -38,6 +38,11 @@ export class Keeper {
     return this.#options.name;
   }
 
+  /** Why the last try failed; undefined when it did not, or there was none. */
+  get failure(): string | undefined {
+    return this.#problem;
+  }
+
   /** Why it is not as it shall be; undefined when it is. */
   get problem(): string | undefined {
     return this.#problem ?? (this.#hasWorked ? undefined : 'nothing is known yet');

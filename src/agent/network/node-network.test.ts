@@ -269,4 +269,14 @@ describe('the network of a node', () => {
     expect([node?.metadata.labels, node?.spec.bgp?.ipv4Address]).toEqual([{ zone: 'x' }, '192.0.2.77/24']);
     await until(() => a.registered.at(-1) === 1350, 'pods are offered what is left');
   });
+
+  it('is not registered while too little of the uplink is left for IPv6, and says so', async () => {
+    const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64'));
+    const a = start('a', { store, host: hostAt('192.0.2.1/24', 1300) });
+    await until(
+      () => a.network.problems().some((text) => text.startsWith('registration: Cannot offer an MTU to pods: 1250 of')),
+      () => a.network.problems().join('\n'),
+    );
+    expect(a.registered).toEqual([]);
+  });
 });

@@ -131,10 +131,8 @@ export class NodeNetwork {
 
   /** Why the network does not work as it shall, a sentence each. */
   problems(): readonly string[] {
-    const parts = Object.values(this.#keepers).flatMap(({ name, problem }) =>
-      problem === undefined ? [] : `${name}: ${problem}`,
-    );
-    return [...(this.#cutOff === undefined ? [] : [this.#cutOff]), ...Object.values(this.#leftOut).flat(), ...parts];
+    const { failure } = this.#registration;
+    return [...this.#partProblems(), ...(failure === undefined ? [] : [`registration: ${failure}`])];
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
@@ -350,9 +348,16 @@ export class NodeNetwork {
     }
   }
 
+  #partProblems(): readonly string[] {
+    const parts = Object.values(this.#keepers).flatMap(({ name, problem }) =>
+      problem === undefined ? [] : `${name}: ${problem}`,
+    );
+    return [...(this.#cutOff === undefined ? [] : [this.#cutOff]), ...Object.values(this.#leftOut).flat(), ...parts];
+  }
+
   async #register(signal: AbortSignal): Promise<void> {
     const { store, register } = this.#ports;
-    const problems = this.problems();
+    const problems = this.#partProblems();
     const mtu = offeredMtu(this.#addresses, this.#state.pools);
     const told = JSON.stringify([mtu, problems]);
     // Before it has worked once, nothing is known that would be worth a word.
