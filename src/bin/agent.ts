@@ -96,7 +96,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
         address === undefined
           ? undefined
           : startHealthServer(address, {
-              notReady: () => [...nodes.problems(), ...(network.current()?.problems() ?? [])],
+              notReady: () => [...nodes.problems(), ...(network.current()?.failures() ?? [])],
               metrics,
               log,
             }),

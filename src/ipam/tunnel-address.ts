@@ -38,8 +38,9 @@ export async function keepTunnelAddress(
   if (held.some(({ allocation }) => !isKept(allocation))) {
     await release(ports, { node, which: (each) => isOwn(each) && !isKept(each) }, limits.cleanupSignal);
   }
-  if (good !== undefined || pools.length === 0) return good?.address;
-  const refs = pools.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
+  const open = pools.filter(({ spec }) => !spec.disabled);
+  if (good !== undefined || open.length === 0) return good?.address;
+  const refs = open.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
   const none = { assign: false, pools: undefined };
   const [lease] = await assign(
     ports,
@@ -63,7 +64,7 @@ function wantedPools(
 ): readonly IpPool[] {
   return pools
     .map(({ value }) => value)
-    .filter(({ spec }) => parseCidr(spec.cidr).base.family === family && !spec.disabled)
+    .filter(({ spec }) => parseCidr(spec.cidr).base.family === family)
     .filter(({ spec }) => spec.allowedUses.includes('Tunnel') && matchesSelector(spec.nodeSelector, labels))
     .filter(isWanted);
 }

@@ -84,7 +84,8 @@ export class ClusterState {
   learn(change: ClusterChange, nowMs: number): Touched {
     switch (change.kind) {
       case 'all':
-        this.#forgetMissing(change.resources);
+        // What cannot be read stays as it was: nobody has said that it is gone.
+        if (change.problems.length === 0) this.#forgetMissing(change.resources);
         for (const resource of change.resources) this.#put(resource, nowMs);
         for (const key of this.#blocks.keys()) if (this.#source === 'claims') this.#setBlock(key, undefined);
         for (const block of change.blocks) this.#learnBlock(block.cidr, block);
@@ -92,9 +93,9 @@ export class ClusterState {
         return 'all';
       case 'resource':
         if (change.resource !== undefined) return this.#put(change.resource, nowMs);
-        return this.#delete(change.which);
+        return change.problem === undefined ? this.#delete(change.which) : NOTHING;
       case 'block':
-        return this.#learnBlock(change.cidr, change.block);
+        return change.problem === undefined ? this.#learnBlock(change.cidr, change.block) : NOTHING;
       default:
         return never(change);
     }

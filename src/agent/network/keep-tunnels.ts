@@ -32,7 +32,7 @@ export interface TunnelQuestion {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
   /** As the last time left them. */
   readonly idle: ReadonlySet<TunnelKind>;
-  /** Gives a tunnel its address where no address manager does. */
+  /** Gives a tunnel its address without asking the address manager. */
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
 
@@ -58,7 +58,7 @@ export async function keepTunnels(
     const own = addresses.get(TUNNELS[kind].family);
     if (own === undefined || !isWanted(kind, state)) {
       await ports.host.removeTunnel(TUNNELS[kind].device);
-      if (!question.idle.has(kind)) await addressOf(ports, { ...question, kind }, signal);
+      if (!question.idle.has(kind)) await addressFor(ports, { ...question, kind, pools: [] }, signal);
       idle.add(kind);
       continue;
     }
@@ -91,7 +91,8 @@ async function keepTunnel(
 ): Promise<OwnTunnel> {
   const { kind, own, node } = task;
   const { device, family } = TUNNELS[kind];
-  const address = await addressOf(ports, task, signal).catch((cause: unknown) => {
+  const pools = task.state.pools.filter((pool) => usesTunnel(pool, kind));
+  const address = await addressFor(ports, { ...task, pools }, signal).catch((cause: unknown) => {
     if (!isNetplugError(cause, 'ipam/exhausted', 'ipam/strict-affinity')) throw cause;
     // The other nodes reach this one without it too; only what this node sends itself is masqueraded then.
     ports.log.warning('no address for a tunnel', { device, reason: reasonOf(cause) });
@@ -112,23 +113,18 @@ async function keepTunnel(
   return { kind, mac, address, isNew: outcome === 'replaced' };
 }
 
-/** Gives the address back when no pool asks for the tunnel any more. */
-async function addressOf(
+/** Out of one of the pools; without any, an address that is held goes back. */
+async function addressFor(
   ports: TunnelPorts,
-  { kind, node, state, fixedAddress }: TunnelTask,
+  { kind, node, pools, fixedAddress }: TunnelTask & { readonly pools: readonly RoutedPool[] },
   signal: AbortSignal,
 ): Promise<Address | undefined> {
   if (fixedAddress !== undefined) return fixedAddress(kind);
   const { device, family } = TUNNELS[kind];
+  const names = new Set(pools.map(({ pool }) => pool.metadata.name));
   return keepTunnelAddress(
     ports,
-    {
-      node,
-      device,
-      family,
-      isWanted: ({ metadata }) =>
-        state.pools.some((pool) => pool.pool.metadata.name === metadata.name && usesTunnel(pool, kind)),
-    },
+    { node, device, family, isWanted: ({ metadata }) => names.has(metadata.name) },
     { signal, cleanupSignal: signal },
   );
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../base/errors.ts';
 import type { HostEvent, HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
-import type { ClusterChange, RoutedBlock } from '../../datastore/store.ts';
+import type { ClusterChange, RoutedBlock, Store } from '../../datastore/store.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
@@ -23,6 +23,8 @@ import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
 import { Keeper } from './keeper.ts';
 import { localEndpoints, type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
 import { offeredMtu } from './offered-mtu.ts';
+import { HeldAddresses } from './held-addresses.ts';
+import { Registration, type RegistrationPorts } from './registration.ts';
 import { factsOf } from './own-facts.ts';
 import { countRoutes, shownNetwork } from './shown-network.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
@@ -37,13 +39,12 @@ const EXPIRE_MS = 1000;
 /** Where there is no BIRD, it is looked for again after so long. */
 const BIRD_MS = 1000;
 
-export interface NetworkPorts extends IpamPorts, BgpPorts {
+export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts {
+  readonly store: Store;
   readonly host: HostNetwork;
   readonly filter: PacketFilter;
   /** The endpoints of this node's pods. */
   readonly listEndpoints: (signal: AbortSignal) => Promise<readonly WorkloadEndpoint[]>;
-  /** Writes what the plugin reads: the MTU for pods first, the node's name last. */
-  readonly register: (offer: { readonly mtu: number | undefined }) => Promise<void>;
 }
 
 export interface NetworkSettings {
@@ -76,17 +77,17 @@ export class NodeNetwork {
   readonly #state: ClusterState;
   readonly #desired: DesiredNetwork;
   readonly #routes: RouteKeeper;
-  #addresses: ReadonlyMap<Family, OwnAddress> = new Map();
+  readonly #own = new HeldAddresses();
   #tunnels: readonly OwnTunnel[] = [];
   #idleTunnels: ReadonlySet<TunnelKind> = new Set();
+  /** Whether something may have come about that the addresses of tunnels depend on. */
+  #isManagerDue = true;
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   /** Parts that are left out, a sentence each. */
   readonly #leftOut: Partial<Record<Part, readonly string[]>> = {};
   #cutOff: string | undefined = 'the datastore is being read';
   readonly #keepers: Readonly<Record<Part, Keeper>>;
   readonly #registration: Keeper;
-  /** What was registered last. */
-  #told: string | undefined;
   /** Rejects when the node must not go on: its address is another node's. */
   readonly #fatal = Promise.withResolvers<never>();
 
@@ -113,7 +114,7 @@ export class NodeNetwork {
       tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), COMPARE_MS),
       facts: keeper(
         'node facts',
-        async (signal) => ports.store.publishNode(settings.node, factsOf(this.#addresses, this.#tunnels), signal),
+        async (signal) => ports.store.publishNode(settings.node, factsOf(this.#own.addresses, this.#tunnels), signal),
         COMPARE_MS,
       ),
       routes: keeper('routes', async (signal) => this.#routes.work(signal), COMPARE_MS),
@@ -121,18 +122,29 @@ export class NodeNetwork {
       nat: keeper('nat', async (signal) => this.#keepNat(signal), LOOK_MS),
       bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), COMPARE_MS),
     };
+    const registration = new Registration(ports, settings.node);
     this.#registration = new Keeper({
       name: 'registration',
       clock: ports.clock,
       log: ports.log,
-      work: async (signal) => this.#register(signal),
+      work: async (signal) => {
+        const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
+        await registration.tell({ failing: this.#failingParts(), mtu }, signal);
+      },
+      everyMs: LOOK_MS,
     });
   }
 
-  /** Why the network does not work as it shall, a sentence each. */
-  problems(): readonly string[] {
+  /** Why pods may be without network, a sentence each. */
+  failures(): readonly string[] {
     const { failure } = this.#registration;
-    return [...this.#partProblems(), ...(failure === undefined ? [] : [`registration: ${failure}`])];
+    return [...this.#failingParts(), ...(failure === undefined ? [] : [`registration: ${failure}`])];
+  }
+
+  /** The same, and what is left out of a network that works. */
+  problems(): readonly string[] {
+    const cutOff = this.#cutOff === undefined ? [] : [this.#cutOff];
+    return [...cutOff, ...this.failures(), ...Object.values(this.#leftOut).flat()];
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
@@ -140,9 +152,10 @@ export class NodeNetwork {
       node: this.#settings.node,
       state: this.#state,
       desired: this.#desired,
-      addresses: this.#addresses,
+      addresses: this.#own.addresses,
       tunnels: this.#tunnels,
-      sessions: await this.#ports.bird.status(signal),
+      // What is the matter with BIRD stands among the problems.
+      sessions: await this.#ports.bird.status(signal).catch(() => undefined),
       problems: this.problems(),
     });
   }
@@ -204,13 +217,15 @@ export class NodeNetwork {
   #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly Part[] {
     switch (change.kind) {
       case 'all':
+        this.#isManagerDue = true;
         return PARTS;
       case 'block':
         return this.#isOwn(before) || this.#isOwn(change.block) ? ['bgp'] : [];
       case 'resource': {
         const { kind, name } = change.which;
-        if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
         const isSelf = kind === 'Node' && name === this.#settings.node;
+        this.#isManagerDue ||= isSelf || kind === 'IPPool';
+        if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
         return isSelf ? ['addresses', 'tunnels', 'facts', 'bgp'] : ['bgp'];
       }
       default:
@@ -242,43 +257,58 @@ export class NodeNetwork {
     while (!signal.aborted) {
       await clock.sleep(EXPIRE_MS, signal).catch(() => undefined);
       if (!this.#state.expire(clock.monotonic())) continue;
+      this.#isManagerDue = true;
       this.#followTo('all');
       this.#poke('tunnels', 'nat', 'bgp');
     }
   }
 
   async #keepAddresses(): Promise<void> {
-    const { host } = this.#ports;
+    const { host, log, clock } = this.#ports;
     const { node } = this.#settings;
-    const { addresses, problems } = await findOwnAddresses(host, this.#state, this.#settings);
-    try {
-      refuseConflict(node, addresses, this.#state);
-    } catch (cause) {
-      this.#fatal.reject(cause);
-      throw cause;
-    }
-    this.#leftOut.addresses = problems;
-    host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
-    const isSame = isDeepStrictEqual(addresses, this.#addresses);
-    this.#addresses = addresses;
+    const question = { ...this.#settings, known: this.#own.addresses };
+    const { addresses: found, problems } = await findOwnAddresses(host, this.#state, question);
+    const addresses = this.#own.with(found, clock.monotonic());
+    const isSame = isDeepStrictEqual(addresses, this.#own.addresses);
+    this.#leftOut.addresses = [...problems, ...this.#conflicts(addresses, isSame)];
+    const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
+    if (set.length > 0) log.info('forwarding switched on', { node, set });
+    this.#own.set(addresses);
     if (isSame) return;
+    this.#isManagerDue = true;
     this.#settle();
     this.#poke('tunnels', 'facts', 'bgp');
+  }
+
+  /** An agent that begins ends with the conflict; one that runs keeps what it has. @throws agent/address-conflict */
+  #conflicts(addresses: ReadonlyMap<Family, OwnAddress>, isSame: boolean): readonly string[] {
+    try {
+      refuseConflict(this.#settings.node, addresses, this.#state);
+      return [];
+    } catch (cause) {
+      if (!this.#keepers.addresses.hasWorked) this.#fatal.reject(cause);
+      if (!isSame) throw cause;
+      return [reasonOf(cause)];
+    }
   }
 
   async #keepTunnels(signal: AbortSignal): Promise<void> {
     const question = {
       node: this.#settings.node,
       state: this.#state,
-      addresses: this.#addresses,
+      addresses: this.#own.addresses,
       idle: this.#idleTunnels,
     };
-    const byPodCidr = { fixedAddress: (kind: TunnelKind) => this.#podCidrAddress(kind) };
+    const known = (kind: TunnelKind): Address | undefined => this.#tunnels.find((each) => each.kind === kind)?.address;
+    const byPodCidr = (kind: TunnelKind): Address | undefined => this.#podCidrAddress(kind);
+    const fixedAddress = this.#settings.blockSource === 'pod-cidrs' ? byPodCidr : known;
+    const isManaged = this.#settings.blockSource === 'claims' && this.#isManagerDue;
     const { tunnels, idle, problems } = await keepTunnels(
       this.#ports,
-      this.#settings.blockSource === 'claims' ? question : { ...question, ...byPodCidr },
+      isManaged ? question : { ...question, fixedAddress },
       signal,
     );
+    this.#isManagerDue = tunnels.some(({ address }) => address === undefined);
     const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
     this.#tunnels = tunnels;
     this.#idleTunnels = idle;
@@ -291,7 +321,7 @@ export class NodeNetwork {
 
   #settle(): void {
     const tunnels = new Set(this.#tunnels.map(({ kind }) => kind));
-    this.#routes.add(this.#desired.settle({ addresses: this.#addresses, tunnels }));
+    this.#routes.add(this.#desired.settle({ addresses: this.#own.addresses, tunnels }));
     this.#poke('routes');
   }
 
@@ -329,7 +359,7 @@ export class NodeNetwork {
       {
         node: this.#settings.node,
         state: this.#state,
-        addresses: this.#addresses,
+        addresses: this.#own.addresses,
         localAddresses: this.#endpoints.announced,
       },
       signal,
@@ -348,27 +378,12 @@ export class NodeNetwork {
     }
   }
 
-  #partProblems(): readonly string[] {
+  #failingParts(): readonly string[] {
     const parts = Object.values(this.#keepers).flatMap(({ name, problem }) =>
       problem === undefined ? [] : `${name}: ${problem}`,
     );
-    return [...(this.#cutOff === undefined ? [] : [this.#cutOff]), ...Object.values(this.#leftOut).flat(), ...parts];
-  }
-
-  async #register(signal: AbortSignal): Promise<void> {
-    const { store, register } = this.#ports;
-    const problems = this.#partProblems();
-    const mtu = offeredMtu(this.#addresses, this.#state.pools);
-    const told = JSON.stringify([mtu, problems]);
-    // Before it has worked once, nothing is known that would be worth a word.
-    if (told === this.#told || (this.#told === undefined && problems.length > 0)) return;
-    if (problems.length === 0) await register({ mtu });
-    const report =
-      problems.length === 0
-        ? { isUp: true, reason: 'NetplugIsUp', message: 'netplug-agent routes between this node and the others' }
-        : { isUp: false, reason: 'NetplugIsNotReady', message: problems.join('; ') };
-    await store.reportNetwork(this.#settings.node, report, signal);
-    this.#told = told;
+    const isNowhere = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
+    return isNowhere ? ['addresses: no address of the node is known'] : parts;
   }
 
   #poke(...names: Part[]): void {

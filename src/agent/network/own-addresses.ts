@@ -1,5 +1,5 @@
 import { NetplugError } from '../../base/errors.ts';
-import type { HostNetwork } from '../../dataplane/host-network.ts';
+import type { HostInterface, HostNetwork } from '../../dataplane/host-network.ts';
 import type { NodeName } from '../../model/names.ts';
 import { FAMILIES, type Family, formatAddress, parseAddress, sameAddress } from '../../net/address.ts';
 import type { ClusterState } from '../../routing/cluster-state.ts';
@@ -9,6 +9,8 @@ import type { OwnAddress } from '../../routing/plan-hops.ts';
 
 export interface AddressQuestion {
   readonly node: NodeName;
+  /** What it was the last time: one that a link still has stays, whatever has come about around it. */
+  readonly known: ReadonlyMap<Family, OwnAddress>;
   readonly detection: Readonly<Record<Family, Detection>>;
 }
 
@@ -22,7 +24,7 @@ export interface OwnAddresses {
 export async function findOwnAddresses(
   host: Pick<HostNetwork, 'listInterfaces' | 'lookUp'>,
   state: ClusterState,
-  { node, detection }: AddressQuestion,
+  { node, known, detection }: AddressQuestion,
 ): Promise<OwnAddresses> {
   const interfaces = await host.listInterfaces();
   const internalIps = (state.findNode(node)?.spec.addresses ?? [])
@@ -39,10 +41,17 @@ export async function findOwnAddresses(
       const { address, prefixBits, interfaceName: device, mtu } = found;
       addresses.set(family, { address, prefixBits, device, mtu });
     }
+    const before = known.get(family);
+    if (found.kind === 'problem' && before !== undefined && isOnLink(before, interfaces)) addresses.set(family, before);
     // Nobody misses an address of a family that no pool has.
     if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);
   }
   return { addresses, problems };
+}
+
+function isOnLink({ address, device }: OwnAddress, interfaces: readonly HostInterface[]): boolean {
+  const link = interfaces.find(({ name }) => name === device);
+  return link?.addresses.some((each) => sameAddress(each.address, address)) ?? false;
 }
 
 /** @throws agent/address-conflict when another node has one of the addresses */
