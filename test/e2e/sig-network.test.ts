@@ -96,18 +96,20 @@ async function standInForTheWorld({ control }: Cluster): Promise<void> {
 
 /**
  * Groups beside each other, for the time that they wait for their pods; tests of a group one after the other, because
- * some want no other of their kind.
+ * some want no other of their kind. Groups with tests that Kubernetes calls serial come after that, each alone.
  */
 async function runGroups(cluster: Cluster, groups: readonly Group[]): Promise<RunResult[]> {
   const results: RunResult[] = [];
-  const queue = [...groups.entries()];
-  const next = async (): Promise<void> => {
+  const runAll = async (queue: [number, Group][]): Promise<void> => {
     for (let entry = queue.shift(); entry !== undefined; entry = queue.shift()) {
       const [index, { tests }] = entry;
       results[index] = await e2eTest(cluster, focusOn(tests));
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, next));
+  const isSerial = ([, { tests }]: [number, Group]): boolean => tests.some((name) => name.includes('[Serial]'));
+  const beside = [...groups.entries()].filter((entry) => !isSerial(entry));
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => runAll(beside)));
+  await runAll([...groups.entries()].filter(isSerial));
   return results;
 }
 
