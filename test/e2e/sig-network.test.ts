@@ -22,7 +22,11 @@ interface Group {
 
 /** It can do what is asked of the other one, too: wait. */
 const AGNHOST = ['k8s.gcr.io/e2e-test-images/agnhost:2.21', 'k8s.gcr.io/pause:3.2'];
-const POOLS = { ipv4: '10.83.0.0/16', ipv6: 'fd00:83::/64' };
+/** Each node has pools of its own, so that who has no agent can have routes, too. */
+const POOLS = [
+  { ipv4: '10.83.0.0/17', ipv6: 'fd00:83::/65' },
+  { ipv4: '10.83.128.0/17', ipv6: 'fd00:83:0:0:8000::/65' },
+];
 /** Groups that run beside each other. */
 const AT_ONCE = 5;
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
@@ -35,11 +39,7 @@ describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so onl
     dir = await mkdtemp(join(tmpdir(), 'netplug-sig-network-'));
     removeAtEnd('folder', dir);
     groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
-    const mode = { vxlanMode: 'Always', natOutgoing: true };
-    cluster = await startRoutedCluster({
-      images: [await makeAgnhost(join(dir, 'agnhost'))],
-      pools: { ipv4: { cidr: POOLS.ipv4, ...mode }, ipv6: { cidr: POOLS.ipv6, ...mode } },
-    });
+    cluster = await startRoutedCluster({ images: [await makeAgnhost(join(dir, 'agnhost'))], pools: poolsByName() });
     await leadToPods(cluster);
     await standInForTheWorld(cluster);
     await serveNames(cluster);
@@ -67,12 +67,23 @@ describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so onl
   }, 1_800_000);
 });
 
-/** The control plane runs no pods and so has no agent; a node forwards for it. */
-async function leadToPods(cluster: Cluster): Promise<void> {
-  const { control } = cluster;
-  const { ipv4, ipv6 } = cluster.node(0).addresses;
-  await control.exec('ip', 'route', 'add', POOLS.ipv4, 'via', ipv4);
-  await control.exec('ip', '-6', 'route', 'add', POOLS.ipv6, 'via', ipv6);
+function poolsByName(): Readonly<Record<string, object>> {
+  const pools = POOLS.flatMap((ranges, index) => {
+    const node = `node-${'ab'.charAt(index)}`;
+    const nodeSelector = `kubernetes.io/hostname == '${node}'`;
+    const spec = { vxlanMode: 'Always', natOutgoing: true, nodeSelector };
+    return Object.entries(ranges).map(([family, cidr]) => [`${node}-${family}`, { cidr, ...spec }] as const);
+  });
+  return Object.fromEntries(pools);
+}
+
+/** The control plane runs no pods and so has no agent. A way by another node would be one way only: rules refuse it. */
+async function leadToPods({ control, nodes }: Cluster): Promise<void> {
+  for (const [index, { ipv4, ipv6 }] of POOLS.entries()) {
+    const { addresses } = nodes[index]!;
+    await control.exec('ip', 'route', 'add', ipv4, 'via', addresses.ipv4);
+    await control.exec('ip', '-6', 'route', 'add', ipv6, 'via', addresses.ipv6);
+  }
 }
 
 /** Before many tests of services, somebody must answer beside the API server under a name of the world. */
@@ -85,18 +96,20 @@ async function standInForTheWorld({ control }: Cluster): Promise<void> {
 
 /**
  * Groups beside each other, for the time that they wait for their pods; tests of a group one after the other, because
- * some want no other of their kind.
+ * some want no other of their kind. Groups with tests that Kubernetes calls serial come after that, each alone.
  */
 async function runGroups(cluster: Cluster, groups: readonly Group[]): Promise<RunResult[]> {
   const results: RunResult[] = [];
-  const queue = [...groups.entries()];
-  const next = async (): Promise<void> => {
+  const runAll = async (queue: [number, Group][]): Promise<void> => {
     for (let entry = queue.shift(); entry !== undefined; entry = queue.shift()) {
       const [index, { tests }] = entry;
       results[index] = await e2eTest(cluster, focusOn(tests));
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, next));
+  const isSerial = ([, { tests }]: [number, Group]): boolean => tests.some((name) => name.includes('[Serial]'));
+  const beside = [...groups.entries()].filter((entry) => !isSerial(entry));
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => runAll(beside)));
+  await runAll([...groups.entries()].filter(isSerial));
   return results;
 }
 
