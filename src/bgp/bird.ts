@@ -77,13 +77,14 @@ export class Bird {
     await birdEnds(this.#socket, signal);
   }
 
-  /** Ends sessions and BIRD for good, and takes its routes out of the kernel. */
-  async stop(signal: AbortSignal): Promise<void> {
-    await this.#ask(`disable ${SESSIONS}`, signal);
+  /** Ends sessions and BIRD for good, and takes its routes out of the kernel; false when it does not run. */
+  async stop(signal: AbortSignal): Promise<boolean> {
+    if ((await this.#ask(`disable ${SESSIONS}`, signal)) === undefined) return false;
     while (await this.#holdsRoutes(signal)) await this.#clock.sleep(20, signal);
     await this.#ask('down', signal);
     await this.ended(signal);
     await rm(this.#folder, { recursive: true, force: true });
+    return true;
   }
 
   async #holdsRoutes(signal: AbortSignal): Promise<boolean> {
@@ -97,7 +98,9 @@ export class Bird {
     const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
     const [file, ...before] = this.#program;
     const args = [...before, '-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
-    const { status, stdout, stderr } = await exec(file, args, { signal }).catch((cause: unknown) => {
+    using limit = timeLimit(ANSWER_MS, () => birdFailed('BIRD does not come up'));
+    const either = AbortSignal.any([signal, limit.signal]);
+    const { status, stdout, stderr } = await exec(file, args, { signal: either }).catch((cause: unknown) => {
       throw errnoOf(cause) === 'ENOENT' ? birdMissing(file, cause) : cause;
     });
     if (status !== 0) throw birdFailed(`BIRD does not start: ${`${stderr}${stdout}`.trim()}`);

@@ -12,6 +12,7 @@ import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { interruptions } from './interruptions.ts';
+import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
 import { openStoreIn } from './open-store.ts';
 import { readRegisteredName } from './registration.ts';
@@ -32,6 +33,7 @@ export async function runCtl(): Promise<void> {
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork(),
     openPacketFilter: () => new NftPacketFilter(),
+    stopBird: async (signal: AbortSignal) => birdIn(env).stop(signal),
   };
   process.exitCode = await main(ports, {
     argv: process.argv.slice(2),

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
 import { registerName } from '../agent/register-node.ts';
-import { Bird } from '../bgp/bird.ts';
+import { birdFolder, birdIn } from './bird-in.ts';
 import { readSecretIn } from './read-secret.ts';
 import { NodeNetwork, type NetworkSettings } from '../agent/network/node-network.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -46,7 +46,6 @@ export function residentNetwork(
   };
   const vxlanChecksums = wordIn(env, 'NETPLUG_VXLAN_CHECKSUMS', ['auto', 'software', 'offload']);
   const state = stateDir(env);
-  const birdFolder = join(env['NETPLUG_RUN_DIR'] ?? '/run/netplug', 'bird');
   let current: NodeNetwork | undefined;
   const open = (resident: ResidentNode): NodeNetwork =>
     new NodeNetwork(
@@ -55,8 +54,8 @@ export function residentNetwork(
         store: resident.inner,
         host: linuxHostNetwork({ vxlanChecksums }),
         filter: new NftPacketFilter(),
-        bird: new Bird({ places: { folder: birdFolder, program: ['bird'] }, clock: ports.clock }),
-        birdLog: join(birdFolder, 'bird.log'),
+        bird: birdIn(env),
+        birdLog: join(birdFolder(env), 'bird.log'),
         readSecret: readSecretIn(env, datastore),
         listEndpoints: async (signal) =>
           (await resident.listEndpoints(node, signal)).endpoints.map(({ value }) => value),

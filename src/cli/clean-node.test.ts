@@ -32,6 +32,7 @@ async function clean(more: CtlWorld = {}): Promise<Ran> {
   return callCtl(['node', 'clean'], {
     openHostNetwork: () => host,
     openPacketFilter: () => new MemoryPacketFilter(tables),
+    stopBird: async () => Promise.resolve(false),
     ...more,
   });
 }

@@ -21,10 +21,12 @@ export async function cleanNode(context: Context, { socket }: Extract<Job, { ver
   const routes = await removeRoutes(context, host);
   const tunnels = await removeTunnels(host);
   const hadTable = await removeNat(context, ports.openPacketFilter());
+  const hadBird = await ports.stopBird(context.signal);
   const removed = [
     routes.removed === 0 ? [] : counted(routes.removed, 'route'),
     tunnels.map((device) => `tunnel device ${device}`),
     hadTable ? `nftables table inet ${NAT_TABLE}` : [],
+    hadBird ? 'BIRD with its routes' : [],
   ].flat();
   io.stdout(removed.length === 0 ? 'nothing of netplug-agent was found\n' : `removed ${removed.join(', ')}\n`);
   return routes.left === 0 ? 0 : 1;

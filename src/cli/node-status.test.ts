@@ -32,8 +32,8 @@ const NETWORK: ShownNetwork = {
     { name: 'green', cidr: '10.1.0.0/16', mode: 'BGP' },
   ],
   bgp: [
-    session('192.0.2.2', 'mesh', 'up', 'Established'),
-    session('198.51.100.1', 'global', 'start', 'Connect Socket: No route to host'),
+    session('192.0.2.2', 'mesh', 'Established', ''),
+    session('198.51.100.1', 'global', 'Connect', 'Socket: No route to host'),
   ],
   problems: [],
 };

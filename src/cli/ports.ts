@@ -12,6 +12,8 @@ export interface CtlPorts extends Patience {
   readonly openKernel: () => Kernel;
   readonly openHostNetwork: () => HostNetwork;
   readonly openPacketFilter: () => PacketFilter;
+  /** Ends the BIRD that the agent of this host has started, with its routes; false when none runs. */
+  readonly stopBird: (signal: AbortSignal) => Promise<boolean>;
   readonly hostname: string;
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;

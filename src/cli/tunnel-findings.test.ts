@@ -63,8 +63,9 @@ describe('a check of tunnel addresses', () => {
 describe('the address of a tunnel device', () => {
   const env = { KV_ENDPOINTS: 'http://127.0.0.1:2379' };
   const benchWithTunnel = async (): Promise<{ ipam: IpamBench; run: (argv: string) => Promise<Ran> }> => {
-    const ipam = await IpamBench.with(poolOf('blue', '10.0.0.0/26'));
-    const wanted = { node: nodeName('n1'), device: 'vxlan.netplug', family: 4, isWanted: () => true } as const;
+    const blue = poolOf('blue', '10.0.0.0/26');
+    const ipam = await IpamBench.with(blue);
+    const wanted = { node: nodeName('n1'), device: 'vxlan.netplug', family: 4, pools: [blue] } as const;
     const ports = { ...ipam.ports(), clock: virtualClock(Date.parse(DAY_AGO)) };
     await keepTunnelAddress(ports, wanted, { signal: ipam.signal, cleanupSignal: ipam.signal });
     const openStore = (): Store => openMemoryStore(ipam.database);

@@ -114,8 +114,9 @@ describe('a node that is gone for good', () => {
   });
 
   it('gives back the addresses of its tunnels', async () => {
-    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', SMALL));
-    const request = { node: gone, device: 'vxlan.netplug', family: 4, isWanted: () => true } as const;
+    const pool = poolOf('v4', '10.0.0.0/30', SMALL);
+    const ipam = await IpamBench.with(pool);
+    const request = { node: gone, device: 'vxlan.netplug', family: 4, pools: [pool] } as const;
     await keepTunnelAddress(ipam.ports(), request, { signal: ipam.signal, cleanupSignal: ipam.signal });
     expect((await retire(ipam)).retired).toMatchObject({ addresses: 1, returnedBlocks: 1 });
   });

@@ -1,4 +1,3 @@
-import type { Stored } from '../datastore/store.ts';
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import { handleOf, type NodeName } from '../model/names.ts';
@@ -13,8 +12,8 @@ export interface TunnelAddressRequest {
   readonly node: NodeName;
   readonly device: string;
   readonly family: Family;
-  /** Whether the address may come from this pool, as far as its mode goes. */
-  readonly isWanted: (pool: IpPool) => boolean;
+  /** Those that ask for the tunnel, as they were when they could be read last. */
+  readonly pools: readonly IpPool[];
 }
 
 /**
@@ -31,14 +30,15 @@ export async function keepTunnelAddress(
   const handle = handleOf(attachment);
   const isOwn = (allocation: Allocation): boolean => allocation.node === node && allocation.handle === handle;
   const view = await ports.store.readNodeView(node, undefined, limits.signal);
-  const pools = wantedPools(view.pools, request, view.node?.metadata.labels ?? {});
+  const pools = usablePools(request, view.node?.metadata.labels ?? {});
   const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));
   const good = held.find(({ address }) => pools.some(({ spec }) => cidrContains(parseCidr(spec.cidr), address)));
   const isKept = ({ id }: Allocation): boolean => id === good?.allocation.id;
   if (held.some(({ allocation }) => !isKept(allocation))) {
     await release(ports, { node, which: (each) => isOwn(each) && !isKept(each) }, limits.cleanupSignal);
   }
-  const open = pools.filter(({ spec }) => !spec.disabled);
+  const isThere = (name: string): boolean => view.pools.some(({ value }) => value.metadata.name === name);
+  const open = pools.filter(({ spec, metadata }) => !spec.disabled && isThere(metadata.name));
   if (good !== undefined || open.length === 0) return good?.address;
   const refs = open.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
   const none = { assign: false, pools: undefined };
@@ -57,14 +57,11 @@ export async function keepTunnelAddress(
   return lease?.address;
 }
 
-function wantedPools(
-  pools: readonly Stored<IpPool>[],
-  { family, isWanted }: TunnelAddressRequest,
+function usablePools(
+  { pools, family }: TunnelAddressRequest,
   labels: Readonly<Record<string, string>>,
 ): readonly IpPool[] {
   return pools
-    .map(({ value }) => value)
     .filter(({ spec }) => parseCidr(spec.cidr).base.family === family)
-    .filter(({ spec }) => spec.allowedUses.includes('Tunnel') && matchesSelector(spec.nodeSelector, labels))
-    .filter(isWanted);
+    .filter(({ spec }) => spec.allowedUses.includes('Tunnel') && matchesSelector(spec.nodeSelector, labels));
 }

@@ -33,6 +33,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     openKernel: missing,
     openHostNetwork: missing,
     openPacketFilter: missing,
+    stopBird: missing,
     ...given,
   };
   const io = {

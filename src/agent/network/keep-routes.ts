@@ -1,9 +1,19 @@
+import type { Clock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../dataplane/host-network.ts';
 import type { DesiredNetwork } from '../../routing/desired-network.ts';
 import { isForeignHand, planRepairs, tablesOf } from '../../routing/plan-repairs.ts';
 import { TUNNELS } from '../../routing/tunnels.ts';
+
+/** Everything is compared so often although nobody had a hand in it, as far as was heard. */
+const COMPARE_MS = 600_000;
+
+interface RoutePorts {
+  readonly host: HostNetwork;
+  readonly log: Log;
+  readonly clock: Clock;
+}
 
 /** How many changes were asked of the kernel, and how often everything was compared. */
 export interface RouteCounts {
@@ -18,15 +28,18 @@ export interface RouteCounts {
 export class RouteKeeper {
   readonly #host: HostNetwork;
   readonly #log: Log;
+  readonly #clock: Clock;
   readonly #desired: DesiredNetwork;
   #pending: HostChange[] = [];
   #isCompared = false;
   #changes = 0;
   #comparisons = 0;
+  #comparedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ host, log }: { readonly host: HostNetwork; readonly log: Log }, desired: DesiredNetwork) {
+  constructor({ host, log, clock }: RoutePorts, desired: DesiredNetwork) {
     this.#host = host;
     this.#log = log;
+    this.#clock = clock;
     this.#desired = desired;
   }
 
@@ -52,6 +65,7 @@ export class RouteKeeper {
 
   /** @throws kernel/failed when the kernel refuses some of the changes; the others are made */
   async work(signal: AbortSignal): Promise<void> {
+    if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.doubt();
     const changes = this.#isCompared ? this.#pending : await this.#compare();
     this.#pending = [];
     if (changes.length === 0) return;
@@ -67,6 +81,7 @@ export class RouteKeeper {
   /** What changes meanwhile is pending and comes later. */
   async #compare(): Promise<readonly HostChange[]> {
     this.#comparisons += 1;
+    this.#comparedAtMs = this.#clock.monotonic();
     this.#isCompared = true;
     this.#pending = [];
     try {

@@ -121,10 +121,9 @@ async function addressFor(
 ): Promise<Address | undefined> {
   if (fixedAddress !== undefined) return fixedAddress(kind);
   const { device, family } = TUNNELS[kind];
-  const names = new Set(pools.map(({ pool }) => pool.metadata.name));
   return keepTunnelAddress(
     ports,
-    { node, device, family, isWanted: ({ metadata }) => names.has(metadata.name) },
+    { node, device, family, pools: pools.map(({ pool }) => pool) },
     { signal, cleanupSignal: signal },
   );
 }

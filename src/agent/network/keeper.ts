@@ -13,6 +13,8 @@ export interface KeeperOptions {
   readonly work: (signal: AbortSignal) => Promise<void>;
   /** How often the work is done although nothing was heard; never unless given. */
   readonly everyMs?: number;
+  /** How long it rests after each try, however often it is poked; not at all unless given. */
+  readonly restMs?: number;
   /** Told after each try. */
   readonly onTried?: () => void;
   readonly clock: Clock;
@@ -67,6 +69,8 @@ export class Keeper {
       this.#isPoked = false;
       failures = (await this.#try(signal)) ? 0 : failures + 1;
       this.#options.onTried?.();
+      if (this.#options.restMs !== undefined)
+        await this.#options.clock.sleep(this.#options.restMs, signal).catch(() => undefined);
     }
   }
 

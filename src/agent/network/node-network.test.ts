@@ -279,4 +279,83 @@ describe('the network of a node', () => {
     );
     expect(a.registered).toEqual([]);
   });
+
+  it('stays when a pool cannot be read, and when it is disabled', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    const [a, b] = [
+      start('a', { store, host: hostAt('192.0.2.1/24') }),
+      start('b', { store, host: hostAt('192.0.2.2/24') }),
+    ];
+    const block = await podOn(store, 'b');
+    await works(a, b);
+    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    const before = [await routesOf(a), a.host.tunnels];
+    await store.updateResource({ ...VXLAN, spec: { ...VXLAN.spec, disabled: true } }, never);
+    await settled();
+    expect([await routesOf(a), a.host.tunnels]).toEqual(before);
+    database.damage({ kind: 'IPPool', name: 'v4' });
+    await settled();
+    expect([await routesOf(a), a.host.tunnels]).toEqual(before);
+  });
+
+  it('stays while its link is down for a moment, and when a pool comes about around its address', async () => {
+    const { store } = await worldWith(VXLAN);
+    const [host, link] = [hostAt('192.0.2.1/24'), (await hostAt('192.0.2.1/24').listInterfaces())[1]!];
+    const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
+    await podOn(store, 'b');
+    await works(a, b);
+    const before = [await routesOf(a), host.tunnels, await store.findResource('Node', 'a', never)];
+    await store.createResource(poolOf('around', '192.0.2.0/24'), never);
+    await settled();
+    await store.deleteResource({ kind: 'IPPool', name: 'around' }, never);
+    host.putInterface({ ...link, isUp: false, addresses: [] });
+    await settled();
+    host.putInterface(link);
+    await settled();
+    expect([await routesOf(a), host.tunnels, await store.findResource('Node', 'a', never)]).toEqual(before);
+  });
+
+  it('needs no address of a family that it has not, and holds none', async () => {
+    const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64', { vxlanMode: 'Always' }));
+    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    await until(
+      () => a.registered.length > 0,
+      () => a.network.failures().join(', '),
+    );
+    expect(a.network.failures()).toEqual([]);
+    expect(a.network.problems()).toEqual([expect.stringContaining('IPv6')]);
+    const { blocks } = await store.listBlocks(never);
+    expect(blocks.map(({ value }) => value.cidr.base.family)).toEqual([4]);
+  });
+
+  it('gets its tunnel back while the datastore is away', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    let isAway = false;
+    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
+    const host = hostAt('192.0.2.1/24');
+    const a = start('a', { store: openMemoryStore(database, { fault }), host });
+    await works(a, start('b', { store, host: hostAt('192.0.2.2/24') }));
+    const before = host.tunnels;
+    isAway = true;
+    host.dropTunnel('vxlan.netplug');
+    await until(() => host.tunnels.length > 0, 'the tunnel is back');
+    expect(host.tunnels).toEqual(before);
+  });
+
+  it('goes on when another node comes with its address later', async () => {
+    const { store } = await worldWith(VXLAN);
+    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    await works(a);
+    const stray = nodeOf('stray');
+    await store.createResource({ ...stray, spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }, never);
+    a.host.putInterface((await a.host.listInterfaces())[1]!);
+    await until(() => a.network.problems().some((text) => text.includes('"stray"')), 'it says so');
+    expect(a.network.failures()).toEqual([]);
+    expect(a.host.tunnels).toHaveLength(1);
+  });
 });
+
+/** For what was told to have its effects. */
+async function settled(): Promise<void> {
+  await systemClock.sleep(300, never);
+}

@@ -8,7 +8,7 @@ import type { NodeName } from '../../model/names.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Address, Family } from '../../net/address.ts';
-import { addressAt, type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
+import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { type BlockSource, ClusterState, type Touched } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
 import type { Detection } from '../../routing/detect-address-method.ts';
@@ -20,9 +20,10 @@ import type { NetworkStanding } from '../network-gauges.ts';
 import { type BgpPorts, keepBgp } from './keep-bgp.ts';
 import { RouteKeeper } from './keep-routes.ts';
 import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
-import { Keeper } from './keeper.ts';
+import { Keeper, type KeeperOptions } from './keeper.ts';
 import { localEndpoints, type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
 import { offeredMtu } from './offered-mtu.ts';
+import { podCidrAddress, podCidrProblems } from './pod-cidrs.ts';
 import { HeldAddresses } from './held-addresses.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { factsOf } from './own-facts.ts';
@@ -36,6 +37,7 @@ const COMPARE_MS = 60_000;
 const LOOK_MS = 10_000;
 const ENDPOINTS_MS = 5000;
 const EXPIRE_MS = 1000;
+const FACTS_REST_MS = 1000;
 /** Where there is no BIRD, it is looked for again after so long. */
 const BIRD_MS = 1000;
 
@@ -97,12 +99,16 @@ export class NodeNetwork {
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
     this.#routes = new RouteKeeper(ports, this.#desired);
-    const keeper = (name: string, work: (signal: AbortSignal) => Promise<void>, everyMs?: number): Keeper =>
+    const keeper = (
+      name: string,
+      work: (signal: AbortSignal) => Promise<void>,
+      rhythm: Pick<KeeperOptions, 'everyMs' | 'restMs'>,
+    ): Keeper =>
       new Keeper({
         name,
         clock: ports.clock,
         log: ports.log,
-        ...(everyMs === undefined ? {} : { everyMs }),
+        ...rhythm,
         work,
         onTried: () => {
           this.#registration.poke();
@@ -110,17 +116,18 @@ export class NodeNetwork {
         },
       });
     this.#keepers = {
-      addresses: keeper('addresses', async () => this.#keepAddresses(), LOOK_MS),
-      tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), COMPARE_MS),
+      addresses: keeper('addresses', async () => this.#keepAddresses(), { everyMs: LOOK_MS }),
+      tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), { everyMs: COMPARE_MS }),
       facts: keeper(
         'node facts',
         async (signal) => ports.store.publishNode(settings.node, factsOf(this.#own.addresses, this.#tunnels), signal),
-        COMPARE_MS,
+        // Another machine under the same name would answer at once, and so on.
+        { everyMs: COMPARE_MS, restMs: FACTS_REST_MS },
       ),
-      routes: keeper('routes', async (signal) => this.#routes.work(signal), COMPARE_MS),
-      endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), ENDPOINTS_MS),
-      nat: keeper('nat', async (signal) => this.#keepNat(signal), LOOK_MS),
-      bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), COMPARE_MS),
+      routes: keeper('routes', async (signal) => this.#routes.work(signal), { everyMs: COMPARE_MS }),
+      endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), { everyMs: ENDPOINTS_MS }),
+      nat: keeper('nat', async (signal) => this.#keepNat(signal), { everyMs: LOOK_MS }),
+      bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), { everyMs: COMPARE_MS }),
     };
     const registration = new Registration(ports, settings.node);
     this.#registration = new Keeper({
@@ -293,16 +300,17 @@ export class NodeNetwork {
   }
 
   async #keepTunnels(signal: AbortSignal): Promise<void> {
+    const { node, blockSource } = this.#settings;
     const question = {
-      node: this.#settings.node,
+      node,
       state: this.#state,
       addresses: this.#own.addresses,
       idle: this.#idleTunnels,
     };
     const known = (kind: TunnelKind): Address | undefined => this.#tunnels.find((each) => each.kind === kind)?.address;
-    const byPodCidr = (kind: TunnelKind): Address | undefined => this.#podCidrAddress(kind);
-    const fixedAddress = this.#settings.blockSource === 'pod-cidrs' ? byPodCidr : known;
-    const isManaged = this.#settings.blockSource === 'claims' && this.#isManagerDue;
+    const byPodCidr = (kind: TunnelKind): Address | undefined => podCidrAddress(this.#state, node, kind);
+    const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
+    const isManaged = blockSource === 'claims' && this.#isManagerDue;
     const { tunnels, idle, problems } = await keepTunnels(
       this.#ports,
       isManaged ? question : { ...question, fixedAddress },
@@ -313,7 +321,7 @@ export class NodeNetwork {
     this.#tunnels = tunnels;
     this.#idleTunnels = idle;
     if (tunnels.some(({ isNew }) => isNew)) this.#routes.doubt();
-    this.#leftOut.tunnels = problems;
+    this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
     if (isSame) return;
     this.#settle();
     this.#poke('facts', 'nat');
@@ -323,13 +331,6 @@ export class NodeNetwork {
     const tunnels = new Set(this.#tunnels.map(({ kind }) => kind));
     this.#routes.add(this.#desired.settle({ addresses: this.#own.addresses, tunnels }));
     this.#poke('routes');
-  }
-
-  /** host-local never gives a pod the first address of its range: it is the gateway's. */
-  #podCidrAddress(kind: TunnelKind): Address | undefined {
-    const texts = this.#state.findNode(this.#settings.node)?.spec.podCIDRs ?? [];
-    const own = texts.map(parseCidr).find(({ base }) => base.family === TUNNELS[kind].family);
-    return own === undefined ? undefined : addressAt(own, 1);
   }
 
   async #readEndpoints(signal: AbortSignal): Promise<void> {

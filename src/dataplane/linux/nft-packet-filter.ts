@@ -1,6 +1,7 @@
 import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { timeLimit } from '../../base/clock.ts';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
 import { type ExecResult, exec } from '../../base/exec.ts';
 import type { NftTable, PacketFilter } from '../packet-filter.ts';
@@ -13,6 +14,9 @@ export interface NftOptions {
   /** What nft is to read is written here for a moment. */
   readonly folder?: string;
 }
+
+/** A program that takes longer hangs. */
+const RUN_MS = 20_000;
 
 /** What a filter left behind: what was wanted, and how the kernel showed the table right after. */
 interface Left {
@@ -88,7 +92,8 @@ export class NftPacketFilter implements PacketFilter {
 
   async #run(args: readonly string[], signal: AbortSignal): Promise<ExecResult> {
     try {
-      return await exec(this.#program, ['-j', ...args], { signal });
+      using limit = timeLimit(RUN_MS);
+      return await exec(this.#program, ['-j', ...args], { signal: AbortSignal.any([signal, limit.signal]) });
     } catch (cause) {
       if (errnoOf(cause) !== 'ENOENT') throw cause;
       throw new NetplugError('kernel/nft-missing', `Cannot use nftables: there is no program "${this.#program}"`, {
