@@ -311,12 +311,13 @@ export class NodeNetwork {
     const byPodCidr = (kind: TunnelKind): Address | undefined => podCidrAddress(this.#state, node, kind);
     const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
     const isManaged = blockSource === 'claims' && this.#isManagerDue;
-    const { tunnels, idle, problems } = await keepTunnels(
-      this.#ports,
-      isManaged ? question : { ...question, fixedAddress },
-      signal,
-    );
-    this.#isManagerDue = tunnels.some(({ address }) => address === undefined);
+    this.#isManagerDue = false;
+    const kept = keepTunnels(this.#ports, isManaged ? question : { ...question, fixedAddress }, signal);
+    const { tunnels, idle, problems } = await kept.catch((cause: unknown) => {
+      this.#isManagerDue = true;
+      throw cause;
+    });
+    this.#isManagerDue ||= tunnels.some(({ address }) => address === undefined);
     const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
     this.#tunnels = tunnels;
     this.#idleTunnels = idle;
