@@ -14,6 +14,8 @@ const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', .
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
 /** They measure, or take a whole machine's time for a storm. */
 const TIMED = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients,many-at-once,agent-trouble}.test.ts'];
+/** They want the first packet through, whatever else the machine does. */
+const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts'];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
@@ -24,7 +26,8 @@ export default defineConfig({
     projects: [
       { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000 } },
       { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000 } },
-      { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], ...alone } },
+      { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
+      { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...twoAtATime } },
       { test: { name: 'e2e-timed', include: TIMED, exclude: ONLY_AGENT, ...alone } },
       {
         test: { name: 'e2e-agent-timed', include: TIMED, exclude: ONLY_ONCE, env: inAgentMode, ...alone },

@@ -111,6 +111,7 @@ describe('two route reflectors', () => {
     for (const node of lab.nodes) await node.follow(world);
     await a.untilRoute('10.65.2.0/26');
     await b.untilRoute('10.65.1.0/26');
+    await reflector.untilRoute('10.65.1.0/26');
     await b.bird.stop(signal);
     expect(await b.netns.ip('route', 'show', 'proto', 'bird')).toEqual([]);
     await a.untilNoRoute('10.65.2.0/26');
