@@ -199,3 +199,9 @@ function concerned(block: RoutedBlock | undefined): readonly NodeName[] {
   if (block === undefined) return [];
   return [...(block.node === undefined ? [] : [block.node]), ...block.borrowed.keys()];
 }
+
+/** Records that the change leaves out because they could not be understood, a sentence each. */
+export function problemsIn(change: ClusterChange): readonly string[] {
+  if (change.kind === 'all') return change.problems;
+  return change.problem === undefined ? [] : [change.problem];
+}

@@ -9,7 +9,7 @@ import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Address, Family } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
-import { type BlockSource, ClusterState, type Touched } from '../../routing/cluster-state.ts';
+import { type BlockSource, ClusterState, problemsIn, type Touched } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
 import type { Detection } from '../../routing/detect-address-method.ts';
 import { renderNat } from '../../routing/nat-table.ts';
@@ -393,9 +393,4 @@ export class NodeNetwork {
     const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
     for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
   }
-}
-
-function problemsIn(change: ClusterChange): readonly string[] {
-  if (change.kind === 'all') return change.problems;
-  return change.problem === undefined ? [] : [change.problem];
 }
