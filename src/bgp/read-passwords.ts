@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { reasonOf } from '../base/errors.ts';
 import { at, type Problem } from '../base/problem.ts';
 import { formatAddress } from '../net/address.ts';
 import type { PasswordReference, PlannedSession, ReadySession } from './session.ts';
@@ -48,7 +49,7 @@ async function readPassword(
     return text?.replace(/\r?\n$/, '') ?? { reason: 'does not exist' };
   } catch (cause) {
     signal.throwIfAborted();
-    return { reason: `cannot be read (${cause instanceof Error ? cause.message : String(cause)})` };
+    return { reason: `cannot be read (${reasonOf(cause)})` };
   }
 }
 

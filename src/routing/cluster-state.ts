@@ -52,6 +52,10 @@ export class ClusterState {
     return [...this.#nodes.values()].map(({ node }) => node);
   }
 
+  get nodeNames(): readonly NodeName[] {
+    return [...this.#nodes.keys()];
+  }
+
   get bgpConfigurations(): readonly BgpConfiguration[] {
     return [...this.#configurations.values()];
   }

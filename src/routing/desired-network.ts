@@ -50,10 +50,9 @@ export class DesiredNetwork {
   }
 
   #everything(): Exclude<Touched, 'all'> {
-    const names = this.#state.nodes.map(({ metadata }) => metadata.name as NodeName); // the name of a Node resource
     return {
       blocks: [...new Set([...this.#routesOf.keys(), ...this.#state.blocks.keys()])],
-      nodes: [...new Set([...this.#peersOf.keys(), ...names])],
+      nodes: [...new Set([...this.#peersOf.keys(), ...this.#state.nodeNames])],
     };
   }
 

@@ -1,5 +1,6 @@
 import type { IpPool } from '../model/ip-pool.ts';
 import { type Cidr, parseCidr } from '../net/cidr.ts';
+import { type TunnelKind, tunnelKind } from './tunnels.ts';
 
 /** How packets for a pool's addresses travel between nodes. */
 export type PoolMode =
@@ -90,6 +91,11 @@ export function modeOf({ spec }: IpPool): PoolMode {
 /** Modes to send by, the one that shall be first. */
 export function modesOf({ mode, lingering }: RoutedPool): readonly PoolMode[] {
   return [mode, ...lingering];
+}
+
+/** The tunnels by which packets for the pool's addresses may come. */
+export function openTunnels({ open, cidr }: RoutedPool): readonly TunnelKind[] {
+  return open.flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, cidr.base.family)));
 }
 
 /** Addresses of the pool are reachable by BGP: specification, "Pod and namespace annotations", rule 7. */

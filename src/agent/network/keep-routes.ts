@@ -48,7 +48,7 @@ export class RouteKeeper {
   }
 
   add(changes: readonly HostChange[]): void {
-    if (this.#isCompared) this.#pending = [...this.#pending, ...changes];
+    if (this.#isCompared) for (const change of changes) this.#pending.push(change);
   }
 
   /** Compares everything next time. */

@@ -8,9 +8,9 @@ import type { Address, Family } from '../../net/address.ts';
 import { type Mac, macFromHash } from '../../net/mac.ts';
 import type { ClusterState } from '../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
-import type { RoutedPool } from '../../routing/pool-modes.ts';
+import { openTunnels, type RoutedPool } from '../../routing/pool-modes.ts';
 import { ENCAPSULATION_BYTES } from '../../routing/tunnel-mtu.ts';
-import { type TunnelKind, TUNNEL_KINDS, tunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../routing/tunnels.ts';
+import { type TunnelKind, TUNNEL_KINDS, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../routing/tunnels.ts';
 
 export interface TunnelPorts extends IpamPorts {
   readonly host: Pick<HostNetwork, 'putTunnel' | 'removeTunnel'>;
@@ -56,14 +56,15 @@ export async function keepTunnels(
   const problems: string[] = [];
   for (const kind of TUNNEL_KINDS) {
     const own = addresses.get(TUNNELS[kind].family);
-    if (own === undefined || !isWanted(kind, state)) {
+    const pools = state.pools.filter((pool) => openTunnels(pool).includes(kind));
+    if (own === undefined || pools.length === 0) {
       await ports.host.removeTunnel(TUNNELS[kind].device);
       if (!question.idle.has(kind)) await addressFor(ports, { ...question, kind, pools: [] }, signal);
       idle.add(kind);
       continue;
     }
     try {
-      tunnels.push(await keepTunnel(ports, { ...question, kind, own }, signal));
+      tunnels.push(await keepTunnel(ports, { ...question, kind, pools, own }, signal));
     } catch (cause) {
       if (!isNetplugError(cause, 'kernel/module-missing')) throw cause;
       problems.push(cause.message);
@@ -72,16 +73,10 @@ export async function keepTunnels(
   return { tunnels, idle, problems };
 }
 
-function isWanted(kind: TunnelKind, { pools }: ClusterState): boolean {
-  return pools.some((pool) => usesTunnel(pool, kind));
-}
-
-function usesTunnel(pool: RoutedPool, kind: TunnelKind): boolean {
-  return pool.open.some((mode) => mode.kind !== 'bgp' && tunnelKind(mode.kind, pool.cidr.base.family) === kind);
-}
-
 interface TunnelTask extends TunnelQuestion {
   readonly kind: TunnelKind;
+  /** Those that ask for the tunnel. */
+  readonly pools: readonly RoutedPool[];
 }
 
 async function keepTunnel(
@@ -91,8 +86,7 @@ async function keepTunnel(
 ): Promise<OwnTunnel> {
   const { kind, own, node } = task;
   const { device, family } = TUNNELS[kind];
-  const pools = task.state.pools.filter((pool) => usesTunnel(pool, kind));
-  const address = await addressFor(ports, { ...task, pools }, signal).catch((cause: unknown) => {
+  const address = await addressFor(ports, task, signal).catch((cause: unknown) => {
     if (!isNetplugError(cause, 'ipam/exhausted', 'ipam/strict-affinity')) throw cause;
     // The other nodes reach this one without it too; only what this node sends itself is masqueraded then.
     ports.log.warning('no address for a tunnel', { device, reason: reasonOf(cause) });
@@ -116,7 +110,7 @@ async function keepTunnel(
 /** Out of one of the pools; without any, an address that is held goes back. */
 async function addressFor(
   ports: TunnelPorts,
-  { kind, node, pools, fixedAddress }: TunnelTask & { readonly pools: readonly RoutedPool[] },
+  { kind, node, pools, fixedAddress }: TunnelTask,
   signal: AbortSignal,
 ): Promise<Address | undefined> {
   if (fixedAddress !== undefined) return fixedAddress(kind);

@@ -1,9 +1,9 @@
 import { NetplugError } from '../../base/errors.ts';
-import { FAMILIES, type Family } from '../../net/address.ts';
+import type { Family } from '../../net/address.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
-import type { RoutedPool } from '../../routing/pool-modes.ts';
+import { openTunnels, type RoutedPool } from '../../routing/pool-modes.ts';
 import { podMtu } from '../../routing/tunnel-mtu.ts';
-import { tunnelKind, TUNNELS } from '../../routing/tunnels.ts';
+import { TUNNELS } from '../../routing/tunnels.ts';
 
 /**
  * The MTU for pods, in bytes; undefined where no address of the node tells the uplink.
@@ -14,13 +14,10 @@ export function offeredMtu(
   pools: readonly RoutedPool[],
 ): number | undefined {
   if (addresses.size === 0) return undefined;
-  const kinds = pools.flatMap((pool) =>
-    pool.open.flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, pool.cidr.base.family))),
-  );
   const offer = podMtu({
     uplinkMtus: [...addresses.values()].map(({ mtu }) => mtu),
-    encapsulations: new Set(kinds.map((kind) => TUNNELS[kind].encapsulation)),
-    hasIpv6Pods: pools.some(({ cidr }) => cidr.base.family === FAMILIES[1]),
+    encapsulations: new Set(pools.flatMap(openTunnels).map((kind) => TUNNELS[kind].encapsulation)),
+    hasIpv6Pods: pools.some(({ cidr }) => cidr.base.family === 6),
   });
   if (offer.kind === 'offered') return offer.mtu;
   throw new NetplugError('kernel/failed', offer.problem, {

@@ -57,18 +57,18 @@ function isOnLink({ address, device }: OwnAddress, interfaces: readonly HostInte
 /** @throws agent/address-conflict when another node has one of the addresses */
 export function refuseConflict(node: NodeName, addresses: OwnAddresses['addresses'], state: ClusterState): void {
   for (const [family, { address }] of addresses) {
-    const other = state.nodes.find(({ metadata }) => {
-      const theirs = state.endsOf(metadata.name as NodeName).addresses.get(family); // the name of a Node resource
-      return metadata.name !== node && theirs !== undefined && sameAddress(theirs, address);
+    const other = state.nodeNames.find((name) => {
+      const theirs = state.endsOf(name).addresses.get(family);
+      return name !== node && theirs !== undefined && sameAddress(theirs, address);
     });
     if (other === undefined) continue;
-    const [text, theirs] = [formatAddress(address), other.metadata.name];
+    const text = formatAddress(address);
     throw new NetplugError(
       'agent/address-conflict',
-      `Cannot register node "${node}" with address ${text}: node "${theirs}" has it already`,
+      `Cannot register node "${node}" with address ${text}: node "${other}" has it already`,
       {
-        hint: `Give the nodes different addresses, choose another one with NETPLUG_IP${family === 6 ? '6' : ''}, or remove node "${theirs}" if it is gone for good`,
-        facts: { node, address: text, other: theirs },
+        hint: `Give the nodes different addresses, choose another one with NETPLUG_IP${family === 6 ? '6' : ''}, or remove node "${other}" if it is gone for good`,
+        facts: { node, address: text, other },
       },
     );
   }

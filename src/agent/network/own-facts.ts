@@ -1,3 +1,4 @@
+import { given } from '../../datastore/node-facts.ts';
 import type { NodeFacts } from '../../datastore/store.ts';
 import { type Address, type Family, formatAddress } from '../../net/address.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
@@ -6,7 +7,7 @@ import type { OwnTunnel } from './keep-tunnels.ts';
 /** What the node tells the others: where it is reached, and by which tunnels. */
 export function factsOf(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {
   const tunnel = new Map(tunnels.map((each) => [each.kind, each]));
-  const facts = {
+  return given({
     ipv4Address: subnetAddress(addresses.get(4)),
     ipv6Address: subnetAddress(addresses.get(6)),
     ipv4VXLANTunnelAddr: textOf(tunnel.get('vxlan4')?.address),
@@ -14,8 +15,7 @@ export function factsOf(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: rea
     ipv6VXLANTunnelAddr: textOf(tunnel.get('vxlan6')?.address),
     vxlanTunnelMACAddrV6: tunnel.get('vxlan6')?.mac,
     ipv4IPIPTunnelAddr: textOf(tunnel.get('ipip4')?.address),
-  };
-  return Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined));
+  });
 }
 
 /** With the prefix length of its subnet, such as `192.0.2.7/24`. */
