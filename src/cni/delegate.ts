@@ -1,3 +1,4 @@
+import { tryParseJson } from '../base/try-parse-json.ts';
 import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf, NetplugError } from '../base/errors.ts';
@@ -62,7 +63,7 @@ async function callOnce(exec: ExecDelegate, request: Parameters<typeof callDeleg
   const { plugin, command, conf, signal } = request;
   const file = findPlugin(plugin, request.path);
   const { status, stdout, stderr } = await exec(file, { command, stdin: JSON.stringify(conf), signal });
-  const answer = tryParse(stdout);
+  const answer = tryParseJson(stdout);
   if (status === 0) return answer;
   if (isRecord(answer) && typeof answer['code'] === 'number') {
     const { code, msg, details } = answer;
@@ -100,13 +101,4 @@ function findPlugin(plugin: string, path: readonly string[]): string {
     hint: 'Install the plugin into the CNI bin directory, or correct ipam.type',
     facts: { plugin },
   });
-}
-
-function tryParse(text: string): unknown {
-  try {
-    return text.trim() === '' ? undefined : JSON.parse(text);
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
-    throw cause;
-  }
 }

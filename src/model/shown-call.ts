@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { tryParseJson } from '../base/try-parse-json.ts';
 
 /** Which calls of a node are asked for. */
 const QUESTION = v.object({
@@ -45,11 +46,6 @@ export function readShownCalls(text: string): readonly ShownCall[] | undefined {
 
 /** Undefined when the text is not JSON or of another form. */
 export function readJson<T>(schema: v.GenericSchema<unknown, T>, text: string): T | undefined {
-  try {
-    const result = v.safeParse(schema, JSON.parse(text));
-    return result.success ? result.output : undefined;
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
-    throw cause;
-  }
+  const result = v.safeParse(schema, tryParseJson(text));
+  return result.success ? result.output : undefined;
 }

@@ -1,3 +1,4 @@
+import { tryParseJson } from '../../base/try-parse-json.ts';
 import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { decodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
@@ -102,12 +103,7 @@ export function versionOf(kv: KeyValue): string {
 
 /** Undefined when the value is not JSON: no decoder accepts that. */
 export function jsonOf(kv: KeyValue): unknown {
-  try {
-    return JSON.parse(textOf(kv.value));
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
-    throw cause;
-  }
+  return tryParseJson(textOf(kv.value));
 }
 
 /** A damaged record may hold a name that no key can hold. */

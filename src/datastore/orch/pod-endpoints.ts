@@ -1,3 +1,4 @@
+import { tryParseJson } from '../../base/try-parse-json.ts';
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
 import { isLabelValue } from '../../model/metadata.ts';
@@ -60,7 +61,7 @@ export function endpointTexts({ metadata }: ApiObject): [key: string, text: stri
 
 export function readEndpoint(pod: ApiObject, key: string, text: string): Stored<WorkloadEndpoint> | Unreadable {
   const { name, namespace = 'default' } = pod.metadata;
-  const read = v.safeParse(packed, parseJson(text));
+  const read = v.safeParse(packed, tryParseJson(text));
   if (!read.success) return unreadable(pod, key, read.issues[0].message);
   if (endpointKey(read.output.endpoint) !== key) return unreadable(pod, key, 'it is of another interface');
   const spec = v.safeParse(podSpec, pod['spec']);
@@ -99,14 +100,4 @@ function endpointOf(
 
 function unreadable({ metadata }: ApiObject, key: string, why: string): Unreadable {
   return new Unreadable(`annotation "${key}" of pod`, `${metadata.namespace ?? ''}/${metadata.name}`, why);
-}
-
-/** Undefined when the text is not JSON: no schema accepts that. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    if (cause instanceof SyntaxError) return undefined;
-    throw cause;
-  }
 }
