@@ -1,12 +1,9 @@
 import * as v from 'valibot';
 import type { Resource } from './resource.ts';
-import { AsNumber, CidrText, PasswordSource } from './spec-types.ts';
+import { AsNumber, CidrText, PasswordSource, wholeNumber } from './spec-types.ts';
 
 const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
 const CommunityName = v.string('the name or value of a community');
-
-const port = 'a whole number from 1 to 65535';
-const seconds = 'a whole number of seconds from 1 to 4095';
 
 /** `default` holds for the whole cluster; `node.<name>` for one node, which then differs in `logSeverityScreen` and `listenPort` only. */
 export const BGP_CONFIGURATION_FIELDS = {
@@ -19,15 +16,7 @@ export const BGP_CONFIGURATION_FIELDS = {
   asNumber: v.optional(
     v.pipe(AsNumber, v.description('AS number of every node that has none of its own; 64512 unless set.')),
   ),
-  listenPort: v.optional(
-    v.pipe(
-      v.number(port),
-      v.integer(port),
-      v.minValue(1, port),
-      v.maxValue(65_535, port),
-      v.description('TCP port of BGP; 179 unless set.'),
-    ),
-  ),
+  listenPort: v.optional(v.pipe(wholeNumber(1, 65_535), v.description('TCP port of BGP; 179 unless set.'))),
   logSeverityScreen: v.optional(
     v.pipe(
       v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"'),
@@ -71,10 +60,7 @@ export const BGP_CONFIGURATION_FIELDS = {
   ),
   nodeMeshMaxRestartTime: v.optional(
     v.pipe(
-      v.number(seconds),
-      v.integer(seconds),
-      v.minValue(1, seconds),
-      v.maxValue(4095, seconds),
+      wholeNumber(1, 4095, 'seconds'),
       v.description('How long routes of a node whose BIRD restarts are kept; 120 s unless set.'),
     ),
   ),

@@ -3,13 +3,12 @@ import type { Problem } from '../base/problem.ts';
 import { type Address, type Family, tryParseAddress } from '../net/address.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
-import { AsNumber, flag, PasswordSource, SelectorText } from './spec-types.ts';
+import { AsNumber, flag, PasswordSource, SelectorText, wholeNumber } from './spec-types.ts';
 
 const PeerIp = v.pipe(
   v.string('an IP address, with a port behind it if need be'),
   v.check((text) => readPeerIp(text) !== undefined, 'an IP address, with a port behind it if need be'),
 );
-const seconds = 'a whole number of seconds from 1 to 4095';
 
 /** `checkBgpPeer` has the rules that join fields. */
 export const BGP_PEER_FIELDS = {
@@ -30,28 +29,19 @@ export const BGP_PEER_FIELDS = {
   ),
   maxRestartTime: v.optional(
     v.pipe(
-      v.number(seconds),
-      v.integer(seconds),
-      v.minValue(1, seconds),
-      v.maxValue(4095, seconds),
+      wholeNumber(1, 4095, 'seconds'),
       v.description('How long routes of a peer that restarts are kept; 120 s unless set.'),
     ),
   ),
   numAllowedLocalASNumbers: v.optional(
     v.pipe(
-      v.number('a whole number from 0 to 10'),
-      v.integer('a whole number from 0 to 10'),
-      v.minValue(0, 'a whole number from 0 to 10'),
-      v.maxValue(10, 'a whole number from 0 to 10'),
+      wholeNumber(0, 10),
       v.description("How often the node's own AS number may be in the path of a route it accepts; 0 unless set."),
     ),
   ),
   ttlSecurity: v.optional(
     v.pipe(
-      v.number('a whole number of hops from 1 to 255'),
-      v.integer('a whole number of hops from 1 to 255'),
-      v.minValue(1, 'a whole number of hops from 1 to 255'),
-      v.maxValue(255, 'a whole number of hops from 1 to 255'),
+      wholeNumber(1, 255, 'hops'),
       v.description('How many hops away the peer is at most, checked by TTL (RFC 5082).'),
     ),
   ),

@@ -9,6 +9,22 @@ export function flag(byDefault: boolean): v.OptionalSchema<v.BooleanSchema<strin
   return v.optional(v.boolean('true or false, without quotes'), byDefault);
 }
 
+type WholeNumber = v.SchemaWithPipe<
+  readonly [
+    v.NumberSchema<string>,
+    v.IntegerAction<number, string>,
+    v.MinValueAction<number, number, string>,
+    v.MaxValueAction<number, number, string>,
+  ]
+>;
+
+/** `unit` in the plural, such as `seconds`. */
+export function wholeNumber(least: number, most: number, unit?: string): WholeNumber {
+  const what = unit === undefined ? 'a whole number' : `a whole number of ${unit}`;
+  const text = `${what} from ${String(least)} to ${String(most)}`;
+  return v.pipe(v.number(text), v.integer(text), v.minValue(least, text), v.maxValue(most, text));
+}
+
 /** A CIDR in canonical text, host bits clear. */
 export const CidrText = v.pipe(
   v.string('a CIDR, as a string'),
@@ -75,12 +91,7 @@ export const MacText = v.pipe(
 );
 
 /** An AS number as a number, 4 bytes wide. */
-export const AsNumber = v.pipe(
-  v.number('a whole number from 1 to 4294967295'),
-  v.integer('a whole number from 1 to 4294967295'),
-  v.minValue(1, 'a whole number from 1 to 4294967295'),
-  v.maxValue(4_294_967_295, 'a whole number from 1 to 4294967295'),
-);
+export const AsNumber = wholeNumber(1, 4_294_967_295);
 
 /** A part of a Secret in the orchestrator, or of a file on the node. */
 export const PasswordSource = v.pipe(
