@@ -2,7 +2,7 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { getRawAsset, isSea } from 'node:sea';
-import { NetplugError, errnoOf } from '../../base/errors.ts';
+import { NetplugError, errnoOf, reasonOf } from '../../base/errors.ts';
 
 /** What native/*.c offer. A number below zero is a negative errno. */
 export interface Addon {
@@ -48,7 +48,7 @@ function loadFrom(path: string | undefined): Addon {
   try {
     return open(file);
   } catch (cause) {
-    throw cannotLoad(`${quoted(file)}: ${messageOf(cause)}`, cause);
+    throw cannotLoad(`${quoted(file)}: ${reasonOf(cause)}`, cause);
   }
 }
 
@@ -69,7 +69,7 @@ function loadEmbedded(image: Buffer): Addon {
     try {
       return openNameless(folder, image);
     } catch (cause) {
-      refusals.push(`${quoted(folder)}: ${errnoOf(cause) ?? messageOf(cause)}`);
+      refusals.push(`${quoted(folder)}: ${errnoOf(cause) ?? reasonOf(cause)}`);
     }
   }
   throw cannotLoad(refusals.join(', '), undefined);
@@ -101,8 +101,4 @@ function cannotLoad(why: string, cause: unknown): NetplugError {
 
 function quoted(text: string): string {
   return JSON.stringify(text);
-}
-
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }

@@ -1,5 +1,5 @@
 import { systemClock } from '../../base/clock.ts';
-import { NetplugError } from '../../base/errors.ts';
+import { NetplugError, reasonOf } from '../../base/errors.ts';
 import { Undo } from '../../base/undo.ts';
 import type { PodNetwork } from '../kernel.ts';
 import { addAddress } from './address-messages.ts';
@@ -188,10 +188,13 @@ async function takenBack(undo: Undo, { hostLinkName }: PodNetwork, cause: unknow
     await undo[Symbol.asyncDispose]();
     return cause;
   } catch (second) {
-    const first = cause instanceof Error ? cause.message : String(cause);
-    return new NetplugError('kernel/failed', `Cannot take back interface "${hostLinkName}" after a failure: ${first}`, {
-      hint: `Delete it with "ip link delete dev ${hostLinkName}"`,
-      cause: new AggregateError([cause, second]),
-    });
+    return new NetplugError(
+      'kernel/failed',
+      `Cannot take back interface "${hostLinkName}" after a failure: ${reasonOf(cause)}`,
+      {
+        hint: `Delete it with "ip link delete dev ${hostLinkName}"`,
+        cause: new AggregateError([cause, second]),
+      },
+    );
   }
 }

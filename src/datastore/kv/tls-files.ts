@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
-import { NetplugError } from '../../base/errors.ts';
+import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
 
 /** What node:tls needs to identify the plugin and to trust the server. */
@@ -32,7 +32,7 @@ export async function readTlsFiles({ keyFile, certFile, caCertFile }: KvConnecti
   } catch (cause) {
     const pair = `kv_key_file "${keyFile ?? ''}" and kv_cert_file "${certFile ?? ''}"`;
     throw invalid(
-      `${pair} do not work together (${messageOf(cause)})`,
+      `${pair} do not work together (${reasonOf(cause)})`,
       'Give the key the certificate was made for',
       cause,
     );
@@ -51,7 +51,7 @@ async function readPem(
     if (parse(text).length === 0) throw new Error('it holds no certificate in PEM form');
     return text;
   } catch (cause) {
-    throw invalid(`${option} "${path}" is unusable (${messageOf(cause)})`, `Correct ${option}, or the file`, cause);
+    throw invalid(`${option} "${path}" is unusable (${reasonOf(cause)})`, `Correct ${option}, or the file`, cause);
   }
 }
 
@@ -64,8 +64,4 @@ function certificatesIn(text: string): string[] {
 
 function invalid(what: string, hint: string, cause?: unknown): NetplugError {
   return new NetplugError('store/config-invalid', `Cannot connect to the kv datastore: ${what}`, { hint, cause });
-}
-
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }
