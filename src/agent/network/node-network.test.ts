@@ -121,6 +121,15 @@ async function works(...nodes: RunningNode[]): Promise<void> {
   }
 }
 
+/** Node `a`, which routes to the block of a pod on its neighbour `b`. */
+async function neighbours(store: Store, host = hostAt('192.0.2.1/24')): Promise<RunningNode> {
+  const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
+  const block = await podOn(store, 'b');
+  await works(a, b);
+  await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+  return a;
+}
+
 describe('the network of a node', () => {
   it('leads to the blocks of the others, is offered to pods, and is registered when it works', async () => {
     const { store } = await worldWith(VXLAN);
@@ -141,10 +150,7 @@ describe('the network of a node', () => {
   it('is taken over without a change by the next agent', async () => {
     const { store } = await worldWith(VXLAN);
     const host = hostAt('192.0.2.1/24');
-    const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
-    const block = await podOn(store, 'b');
-    await works(a, b);
-    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    const a = await neighbours(store, host);
     await a.stop();
     const [changes, before] = [host.changesMade, await store.findResource('Node', 'a', never)];
     const events: string[] = [];
@@ -158,10 +164,7 @@ describe('the network of a node', () => {
   it('stays as it is while the datastore is away, also for an agent that begins then', async () => {
     const { database, store } = await worldWith(VXLAN);
     const host = hostAt('192.0.2.1/24');
-    const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
-    const block = await podOn(store, 'b');
-    await works(a, b);
-    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    const a = await neighbours(store, host);
     await a.stop();
     const [routes, tunnels, changes] = [await routesOf(a), host.tunnels, host.changesMade];
     let isAway = true;
@@ -187,13 +190,7 @@ describe('the network of a node', () => {
 
   it('is repaired when somebody else has a hand in it', async () => {
     const { store } = await worldWith(VXLAN);
-    const [a, b] = [
-      start('a', { store, host: hostAt('192.0.2.1/24') }),
-      start('b', { store, host: hostAt('192.0.2.2/24') }),
-    ];
-    const block = await podOn(store, 'b');
-    await works(a, b);
-    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    const a = await neighbours(store);
     const [routes, peers] = [await a.host.listRoutes(), await a.host.listPeers('vxlan.netplug')];
     const odd = { destination: parseCidr('10.66.0.0/26'), hop: { kind: 'blackhole' } } as const;
     a.host.disturb([
@@ -282,13 +279,7 @@ describe('the network of a node', () => {
 
   it('stays when a pool cannot be read, and when it is disabled', async () => {
     const { database, store } = await worldWith(VXLAN);
-    const [a, b] = [
-      start('a', { store, host: hostAt('192.0.2.1/24') }),
-      start('b', { store, host: hostAt('192.0.2.2/24') }),
-    ];
-    const block = await podOn(store, 'b');
-    await works(a, b);
-    await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+    const a = await neighbours(store);
     const before = [await routesOf(a), a.host.tunnels];
     await store.updateResource({ ...VXLAN, spec: { ...VXLAN.spec, disabled: true } }, never);
     await settled();
