@@ -1,13 +1,29 @@
 import type { Change, Stored } from '../datastore/store.ts';
 import { type Allocation, freeSlots, type IpBlock, isIdle } from '../model/ip-block.ts';
 
+export interface ReleasePlan {
+  readonly changes: Change[];
+  readonly freed: readonly Allocation[];
+}
+
 /** Frees every allocation that passes `which`; a block without owner that empties goes altogether. */
-export function planRelease(blocks: readonly Stored<IpBlock>[], which: (allocation: Allocation) => boolean): Change[] {
-  return blocks.flatMap((before): Change[] => {
-    const ids = new Set([...before.value.slots.values()].filter(which).map(({ id }) => id));
-    if (ids.size === 0) return [];
+export function planRelease(
+  blocks: readonly Stored<IpBlock>[],
+  which: (allocation: Allocation) => boolean,
+): ReleasePlan {
+  const changes: Change[] = [];
+  const freed: Allocation[] = [];
+  for (const before of blocks) {
+    const ids = new Set<string>();
+    for (const allocation of before.value.slots.values()) {
+      if (!which(allocation)) continue;
+      ids.add(allocation.id);
+      freed.push(allocation);
+    }
+    if (ids.size === 0) continue;
     const after = freeSlots(before.value, ids);
     const isLeft = after.node === undefined && isIdle(after);
-    return [isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, after }];
-  });
+    changes.push(isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, after });
+  }
+  return { changes, freed };
 }

@@ -46,7 +46,7 @@ export function planRetirement({ node, owned, borrowed, endpoints }: Holdings): 
   }
   for (const before of owned) steps.push(retireOwned(before, node));
   for (const before of borrowed) {
-    const changes = planRelease([before], (allocation) => allocation.node === node);
+    const { changes } = planRelease([before], (allocation) => allocation.node === node);
     const returnedBlocks = changes.filter(({ kind }) => kind === 'delete-block').length;
     const addresses = idsOf(before.value, node).size;
     if (changes.length > 0) steps.push({ changes, retired: { ...NOTHING_RETIRED, addresses, returnedBlocks } });

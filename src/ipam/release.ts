@@ -1,11 +1,11 @@
 import { isNetplugError } from '../base/errors.ts';
 import { backOff } from '../base/retry.ts';
-import type { Change, NodeView } from '../datastore/store.ts';
+import type { NodeView } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
-import { planRelease } from './plan-release.ts';
+import { planRelease, type ReleasePlan } from './plan-release.ts';
 
 export interface ReleasedEndpoint {
   readonly id: EndpointId;
@@ -62,12 +62,7 @@ export async function releaseForGood(
   }
 }
 
-interface Released {
-  readonly changes: readonly Change[];
-  readonly freed: readonly Allocation[];
-}
-
-async function releaseFrom(ports: IpamPorts, request: ReleaseRequest, signal: AbortSignal): Promise<Released> {
+async function releaseFrom(ports: IpamPorts, request: ReleaseRequest, signal: AbortSignal): Promise<ReleasePlan> {
   const { node, endpoint } = request;
   for (let attempt = 0; ; attempt += 1) {
     await backOff(ports, attempt, signal);
@@ -78,12 +73,11 @@ async function releaseFrom(ports: IpamPorts, request: ReleaseRequest, signal: Ab
   }
 }
 
-function planChanges({ node, which, endpoint }: ReleaseRequest, view: NodeView): Released {
+function planChanges({ node, which, endpoint }: ReleaseRequest, view: NodeView): ReleasePlan {
   const blocks = [...view.owned, ...view.borrowed];
-  const isFreed = (allocation: Allocation): boolean => allocation.node === node && which(allocation);
-  const changes: Change[] = planRelease(blocks, isFreed);
+  const plan = planRelease(blocks, (allocation) => allocation.node === node && which(allocation));
   if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {
-    changes.push({ kind: 'delete-endpoint', before: view.endpoint });
+    plan.changes.push({ kind: 'delete-endpoint', before: view.endpoint });
   }
-  return { changes, freed: blocks.flatMap(({ value }) => [...value.slots.values()]).filter(isFreed) };
+  return plan;
 }

@@ -1,4 +1,5 @@
 import { randomInt } from 'node:crypto';
+import { Turns } from '../../base/turns.ts';
 import type { Addon } from './addon.ts';
 import { deleteLink, deleteLinkGroup, setLinkGroup } from './link-messages.ts';
 import { RouteSocket, refusal } from './route-socket.ts';
@@ -16,11 +17,12 @@ interface Waiting {
 
 /**
  * Deletes links off the main thread. The kernel sleeps for tens of milliseconds per deletion, one after the other, but
- * only once for a group of links; so whatever is asked for while a deletion runs goes together in the next one.
- * A link that is gone already counts as deleted.
+ * only once for a group of links; so whatever is asked for while a deletion runs goes together in the next one, and
+ * those who waited for it go on one after the other. A link that is gone already counts as deleted.
  */
 export class LinkDeleter {
   readonly #addon: Addon;
+  readonly #turns = new Turns();
   #waiting: Waiting[] = [];
   #isRunning = false;
 
@@ -30,10 +32,11 @@ export class LinkDeleter {
 
   /** @throws kernel/failed */
   async delete({ index, name }: { readonly index: number; readonly name: string }): Promise<void> {
-    return new Promise((resolve, reject) => {
+    await new Promise<void>((resolve, reject) => {
       this.#waiting.push({ index, name, resolve, reject });
       if (!this.#isRunning) void this.#run();
     });
+    await this.#turns.next();
   }
 
   /** Never rejects: every failure goes to those who wait for it. */
