@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
-import { Turns } from './turns.ts';
+import { ownTurn } from './turns.ts';
 
 it('lets one go on per turn of the event loop, in their order', async () => {
-  const turns = new Turns();
   const seen: string[] = [];
   const turn = (count: number): void => {
     seen.push('turn');
@@ -11,7 +10,7 @@ it('lets one go on per turn of the event loop, in their order', async () => {
   setImmediate(turn, 4);
   await Promise.all(
     ['a', 'b', 'c'].map(async (name) => {
-      await turns.next();
+      await ownTurn();
       seen.push(name);
     }),
   );

@@ -1,19 +1,17 @@
+const waiting: (() => void)[] = [];
+
 /**
- * Lets those who wait go on one after the other, each in a turn of the event loop of its own: when many are told the
- * same at once, whatever else wants to be heard does not wait for all of them.
+ * Lets the caller go on in a turn of the event loop that nobody has who waits here too. When many are told the same at
+ * once, whatever else wants to be heard does not wait for all of them; and large pieces of work do not meet in a turn.
  */
-export class Turns {
-  readonly #waiting: (() => void)[] = [];
+export async function ownTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    waiting.push(resolve);
+    if (waiting.length === 1) setImmediate(letNextGo);
+  });
+}
 
-  async next(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-      if (this.#waiting.length === 1) setImmediate(this.#go);
-    });
-  }
-
-  readonly #go = (): void => {
-    this.#waiting.shift()?.();
-    if (this.#waiting.length > 0) setImmediate(this.#go);
-  };
+function letNextGo(): void {
+  waiting.shift()?.();
+  if (waiting.length > 0) setImmediate(letNextGo);
 }

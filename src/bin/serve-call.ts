@@ -6,7 +6,7 @@ import type { ResidentNodes } from '../agent/resident-nodes.ts';
 import { StderrLines } from '../agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
-import { Turns } from '../base/turns.ts';
+import { ownTurn } from '../base/turns.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import { probeHttp } from '../cni/probe-http.ts';
@@ -38,21 +38,20 @@ export function serveCallIn({ node, nodes, openOrch, onServed, onLockWait, env: 
   const kernels = { own: linuxKernel({ allowOwnNetns: true }), others: linuxKernel() };
   const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
     allowOwnNetns ? kernels.own : kernels.others;
-  // One sync of the journal, or one write, lets many calls go on at once.
-  const turns = new Turns();
   const openStore: Surroundings['openStore'] = (datastore, watch) =>
     isCutOff(datastore)
       ? openPluginStoreIn(own)(datastore)
       : callStore(nodes.get(datastore), async (phase, work) =>
           watch.time(phase, async () => {
             const done = await work();
-            await turns.next();
+            // One sync of the journal, or one write, lets many calls go on at once.
+            await ownTurn();
             return done;
           }),
         );
   const netconfs = new DecodedNetconfs();
   const serve: ServeCall = async ({ kind, env, stdin }, gone) => {
-    await turns.next();
+    await ownTurn();
     const stderr = new StderrLines();
     const { stdout, status, record } = await runPlugin(kind === 'netplug-ipam' ? 'netplug-ipam' : 'netplug', {
       env,

@@ -2,6 +2,7 @@ import { timeLimit } from '../base/clock.ts';
 import { isNetplugError, never, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
+import { ownTurn } from '../base/turns.ts';
 import type { Change, Outcome, Store } from '../datastore/store.ts';
 import { endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
@@ -190,6 +191,7 @@ export class Publisher {
       await this.#ports.reread(AbortSignal.timeout(WRITE_MS));
       this.#isStale = false;
     }
+    await ownTurn();
     const batch = this.#nextBatch();
     await this.#untilShown(batch);
     const { changes, lost } = planPublication(

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { Turns } from '../../base/turns.ts';
+import { ownTurn } from '../../base/turns.ts';
 import type { Addon } from './addon.ts';
 import { deleteLink, deleteLinkGroup, setLinkGroup } from './link-messages.ts';
 import { RouteSocket, refusal } from './route-socket.ts';
@@ -22,7 +22,6 @@ interface Waiting {
  */
 export class LinkDeleter {
   readonly #addon: Addon;
-  readonly #turns = new Turns();
   #waiting: Waiting[] = [];
   #isRunning = false;
 
@@ -36,7 +35,7 @@ export class LinkDeleter {
       this.#waiting.push({ index, name, resolve, reject });
       if (!this.#isRunning) void this.#run();
     });
-    await this.#turns.next();
+    await ownTurn();
   }
 
   /** Never rejects: every failure goes to those who wait for it. */
