@@ -63,14 +63,21 @@ export class LocalView {
     for (const change of endpoints) this.#endpointChanges.set(endpointKey(idOf(change)), change);
   }
 
-  /** The datastore knows the entry now, or it is taken back. */
-  remove({ slots, endpoints }: Entry): void {
-    for (const change of slots) this.#slotChanges.get(formatCidr(change.block))?.delete(change);
-    for (const change of endpoints) {
-      const key = endpointKey(idOf(change));
-      if (this.#endpointChanges.get(key) === change) this.#endpointChanges.delete(key);
+  /** The datastore knows the entries now, or they are taken back. */
+  remove(entries: readonly Entry[]): void {
+    const touched = new Set<string>();
+    for (const { slots, endpoints } of entries) {
+      for (const change of slots) {
+        const key = formatCidr(change.block);
+        this.#slotChanges.get(key)?.delete(change);
+        touched.add(key);
+      }
+      for (const change of endpoints) {
+        const key = endpointKey(idOf(change));
+        if (this.#endpointChanges.get(key) === change) this.#endpointChanges.delete(key);
+      }
     }
-    this.refresh(slots.map(({ block }) => formatCidr(block)));
+    this.refresh([...touched]);
   }
 
   /**

@@ -96,7 +96,7 @@ export class Publisher {
       const leave = (): void => {
         item.hasLeft = true;
         // What is being written is taken back when that is known to have happened.
-        if (!this.#writing.has(item)) this.#remove(item);
+        if (!this.#writing.has(item)) this.#remove([item]);
         reject(signal.reason);
       };
       const caller = {
@@ -237,9 +237,11 @@ export class Publisher {
     await this.#caughtUp(all);
     // Other blocks are in no view before the memory has them.
     for (const item of written.filter(({ others }) => others.length > 0)) this.#tell(item);
-    for (const item of written) {
-      this.#done(item, lost.has(item.entry));
-      this.#ports.onPublished(this.#now() - item.sinceMs);
+    this.#remove(written);
+    for (const { segment, entry, sinceMs } of written) {
+      if (segment !== undefined) this.#ports.journal.settle(segment);
+      if (lost.has(entry)) this.#sayLost(entry);
+      this.#ports.onPublished(this.#now() - sinceMs);
     }
     if (this.#oneByOne > 0) this.#oneByOne -= 1;
     if (this.#queue.length > 0 || batch.some(({ others }) => others.length > 0)) this.#isUrgent = true;
@@ -262,15 +264,9 @@ export class Publisher {
     caller?.resolve('committed');
   }
 
-  #done(item: Item, isLost: boolean): void {
-    this.#remove(item);
-    if (item.segment !== undefined) this.#ports.journal.settle(item.segment);
-    if (isLost) this.#sayLost(item);
-  }
-
   /** Two have the same address, and people must know. */
-  #sayLost({ entry }: Item): void {
-    const addresses = entry.slots.map(({ block, ordinal }) => formatAddress(addressAt(block, ordinal)));
+  #sayLost({ slots }: Entry): void {
+    const addresses = slots.map(({ block, ordinal }) => formatAddress(addressAt(block, ordinal)));
     this.#ports.log.error('address handed out is held by somebody else', { addresses });
   }
 
@@ -287,10 +283,8 @@ export class Publisher {
   /** They were planned on what is no more; their callers plan anew. */
   #refuse(items: readonly Item[]): void {
     if (items.length === 0) return;
-    for (const item of items) {
-      this.#remove(item);
-      item.caller?.resolve('conflict');
-    }
+    this.#remove(items);
+    for (const { caller } of items) caller?.resolve('conflict');
     this.#isUrgent = true;
   }
 
@@ -299,7 +293,7 @@ export class Publisher {
     this.#isStale = true;
     for (const item of batch) {
       if (item.caller === undefined) continue;
-      this.#remove(item);
+      this.#remove([item]);
       void this.#takeBack(item.entry, item.others);
       item.caller.reject(cause);
     }
@@ -314,7 +308,7 @@ export class Publisher {
     const { log } = this.#ports;
     const endpoints = item.entry.endpoints.map((change) => endpointKey(idOf(change)));
     log.error('endpoint cannot be published and is left out', { endpoints, reason: reasonOf(cause) });
-    this.#remove(item);
+    this.#remove([item]);
     this.#putFirst({ ...item, entry: { ...item.entry, endpoints: [] } });
   }
 
@@ -341,9 +335,9 @@ export class Publisher {
     return this.#ports.clock.monotonic();
   }
 
-  #remove(item: Item): void {
-    this.#queue = this.#queue.filter((other) => other !== item);
-    this.#ports.view.remove(item.entry);
+  #remove(items: readonly Item[]): void {
+    this.#queue = this.#queue.filter((item) => !items.includes(item));
+    this.#ports.view.remove(items.map(({ entry }) => entry));
   }
 
   /** An endpoint can be cleared only when the memory knows its version. */

@@ -182,7 +182,7 @@ export class ResidentNode {
       publisher.publish(entry, await time('journal', async () => this.#journal?.add(entry)));
       return 'committed';
     } catch (cause) {
-      this.#view.remove(entry);
+      this.#view.remove([entry]);
       this.#ports.log.error('journal failed, the datastore is waited for', { reason: reasonOf(cause) });
       return await write();
     } finally {

@@ -99,7 +99,9 @@ describe('two route reflectors', () => {
       'node-5',
     ]);
     // Once, however many reflectors tell of it, and also where one of them is away.
-    await a.untilEstablished(4, 5);
+    for (const number of [4, 5]) {
+      await expect.poll(async () => (await a.sessionWith(number))?.routesImported, { timeout: 10_000 }).toBe(1);
+    }
     await reflector.bird.stop(signal);
     await expect.poll(async () => (await a.sessionWith(4))?.state, { timeout: 10_000 }).not.toBe('Established');
     expect(await a.route('10.65.2.0/26')).toBe('172.31.0.3 metric 8192');
