@@ -10,9 +10,9 @@ import {
   ROOT_HELP,
   SHOW_HELP,
 } from './help-texts.ts';
-import { addInstall } from './install-command.ts';
-import { addNode } from './node-command.ts';
-import { addTrace } from './trace-command.ts';
+import { addInstall } from './install/install-command.ts';
+import { addNode } from './node/node-command.ts';
+import { addTrace } from './node/trace-command.ts';
 import { type FileChoice, GET_OUTPUTS, type GetOutput, type Job, type Output, OUTPUTS, type Target } from './job.ts';
 
 export interface CommandLine {

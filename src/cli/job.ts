@@ -1,6 +1,6 @@
 import type { NodeName } from '../model/names.ts';
 import type { CallsQuestion } from '../model/shown-call.ts';
-import type { InstallOptions, UninstallOptions } from './install-job.ts';
+import type { InstallOptions, UninstallOptions } from './install/install-job.ts';
 
 /** What a command line asks for. */
 export type Job =

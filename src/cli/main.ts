@@ -1,19 +1,19 @@
 import { never, NetplugError } from '../base/errors.ts';
-import { cleanNode } from './clean-node.ts';
-import { remove, write } from './change-resources.ts';
+import { cleanNode } from './node/clean-node.ts';
+import { remove, write } from './resources/change-resources.ts';
 import { readCommandLine } from './command-line.ts';
-import { get } from './get.ts';
-import { install } from './install.ts';
-import { ipamCheck } from './ipam-check.ts';
-import { ipamShow } from './ipam-show.ts';
+import { get } from './resources/get.ts';
+import { install } from './install/install.ts';
+import { ipamCheck } from './ipam/ipam-check.ts';
+import { ipamShow } from './ipam/ipam-show.ts';
 import type { Job } from './job.ts';
-import { lint } from './lint.ts';
-import { nodeStatus } from './node-status.ts';
+import { lint } from './lint/lint.ts';
+import { nodeStatus } from './node/node-status.ts';
 import type { Context, CtlPorts, Env, Io, Status } from './ports.ts';
-import { removeNode } from './remove-node.ts';
+import { removeNode } from './node/remove-node.ts';
 import { reportError } from './report-error.ts';
-import { trace } from './trace.ts';
-import { uninstall } from './uninstall.ts';
+import { trace } from './node/trace.ts';
+import { uninstall } from './install/uninstall.ts';
 import { version } from './version.ts';
 
 /** Where a command line comes from and where its answers go. */

@@ -1,0 +1,32 @@
+import type { Output } from '../job.ts';
+import type { Io } from '../ports.ts';
+
+/** One thing that was done, or found done already. */
+export interface Step {
+  readonly kind: 'executable' | 'kubeconfig' | 'conflist' | 'record' | 'interface' | 'folder';
+  /** Path, or the name of an interface. */
+  readonly subject: string;
+  readonly done: string;
+}
+
+export interface Report extends Disposable {
+  step(step: Step): void;
+  warn(text: string): void;
+}
+
+/** A line for each step when it is done; as JSON one document at the end, also when the rest failed. */
+export function openReport(io: Io, output: Output): Report {
+  const steps: Step[] = [];
+  return {
+    step: (step) => {
+      steps.push(step);
+      if (output === 'table') io.stdout(`${step.kind} "${step.subject}" ${step.done}\n`);
+    },
+    warn: (text) => {
+      io.stderr(`warning: ${text}\n`);
+    },
+    [Symbol.dispose]: () => {
+      if (output === 'json') io.stdout(`${JSON.stringify({ steps }, undefined, 2)}\n`);
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { inspectNetconf } from '../../netconf/decode.ts';
+import { lintSource } from './lint.ts';
+
+const lines = (text: string, name = 'x.conflist'): string[] =>
+  lintSource({ name, text }).map(({ severity, problem }) => `${problem.place} ${severity} ${problem.path}`);
+
+const MAIN = '{"type": "netplug", "kv_endpoints": "http://a:1", "ipam": {"type": "netplug-ipam"}}';
+const list = (entries: string, head = '"name": "n", "cniVersion": "1.0.0"'): string =>
+  `{${head}, "plugins": [\n${entries}\n]}`;
+
+describe('lint of a list', () => {
+  it('takes portmap and bandwidth as the specification has them [lint-chain]', () => {
+    const chained =
+      '{"type": "portmap", "snat": true, "capabilities": {"portMappings": true}},\n{"type": "bandwidth", "capabilities": {"bandwidth": true}}';
+    expect(lines(list(`${MAIN},\n${chained}`))).toEqual([]);
+  });
+
+  it('finds wrong fields of chained plugins, and plugins that are not supported [lint-chain]', () => {
+    const chained = [
+      '{"type": "portmap", "snat": "true", "capabilities": {"portMapping": true}}',
+      '{"type": "bandwidth", "capabilities": {"bandwidth": 1}}',
+      '{"type": "tuning"}',
+    ].join(',\n');
+    expect(lines(list(`${MAIN},\n${chained}`))).toEqual([
+      'x.conflist:3:21 error plugins[1].snat',
+      'x.conflist:3:54 error plugins[1].capabilities.portMapping',
+      'x.conflist:4:40 error plugins[2].capabilities.bandwidth',
+      'x.conflist:5:1 warning plugins[3]',
+    ]);
+  });
+
+  it('needs CNI 0.3.0 for a chain, and netplug in front [lint-chain]', () => {
+    expect(lines(list(MAIN, '"name": "n", "cniVersion": "0.2.0"'))).toEqual(['x.conflist:1:15 error cniVersion']);
+    const behind = list(`{"type": "portmap", "capabilities": {"portMappings": true}}, ${MAIN}`);
+    expect(lines(behind)).toEqual([expect.stringMatching(/error plugins\[1\]\.type$/)]);
+  });
+
+  it('places problems of the list itself', () => {
+    expect(lines(list(MAIN, '"nam": "n", "cniVersion": "1.0.0"'))).toEqual([
+      'x.conflist:1:2 error nam',
+      'x.conflist:1:1 error name',
+    ]);
+    expect(lines('{"name": "n", "cniVersion": "1.0.0", "plugins": []}')).toEqual(['x.conflist:1:38 error plugins']);
+  });
+});
+
+describe('lint of a netconf', () => {
+  it('says what ADD would say', () => {
+    const text =
+      '{"name": "n", "cniVersion": "1.0.0", "type": "netplug", "mtu": 5, "ipam": {"type": "netplug-ipam", "assign_ipv4": true}}';
+    const { problems, warnings } = inspectNetconf(JSON.parse(text), 'network');
+    const said = lintSource({ name: 'x.conf', text });
+    expect(said.map(({ problem }) => problem.message)).toEqual([
+      ...problems.map(({ message }) => message),
+      ...warnings,
+    ]);
+  });
+
+  it('places broken JSON', () => {
+    expect(lines('{"name": "x",\n "type" "netplug"}')).toEqual(['x.conflist:2:9 error ']);
+    expect(lines('')).toEqual(['x.conflist:1:1 error ']);
+  });
+
+  it('names what needs the orchestrator', () => {
+    const text = list(MAIN.replace('"ipam"', '"policy": {"type": "orch"}, "ipam"'));
+    expect(lines(text)).toEqual([expect.stringMatching(/error plugins\[0\]\.policy\.type$/)]);
+  });
+});
+
+describe('lint of resources', () => {
+  it('places problems in the document and the item', () => {
+    const text =
+      'kind: IPPoolList\napiVersion: netplug.io/v3\nitems:\n- apiVersion: netplug.io/v3\n  kind: IPPool\n  metadata: {name: a}\n  spec: {cidr: 10.0.0.1/8}\n';
+    expect(lines(text, 'x.yaml')).toEqual(['x.yaml:7:10 error items[0].spec.cidr']);
+  });
+});

@@ -1,0 +1,92 @@
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import type { Store } from '../../datastore/store.ts';
+import type { Retired } from '../../ipam/plan-retirement.ts';
+import { rehearseRetirement, retireNode } from '../../ipam/retire-node.ts';
+import type { ResourceKind } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import { withStore } from '../connection.ts';
+import type { Job } from '../job.ts';
+import type { Context, Status } from '../ports.ts';
+import { counted } from '../table.ts';
+
+interface Which {
+  readonly kind: ResourceKind;
+  readonly name: string;
+}
+
+/** Gives back what a node that is gone for good has left. @throws resource/in-use while the orchestrator has the node */
+export async function removeNode(
+  context: Context,
+  { node, ifPresent, mode }: Extract<Job, { verb: 'node-remove' }>,
+): Promise<Status> {
+  const { ports, io, signal } = context;
+  return withStore(context, async (store, { type }) => {
+    if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);
+    const { retired, problems } =
+      mode === 'rehearse'
+        ? await rehearseRetirement(store, node, signal)
+        : await retireNode({ ...ports, store }, node, signal);
+    // The orchestrator keeps its own nodes; what peers a node has there stays for the next of that name.
+    const records = type === 'orch' ? [] : await recordsOf(store, node, signal);
+    const gone = mode === 'rehearse' ? records : await deleteAll(store, records, signal);
+    for (const problem of problems) io.stderr(`warning: ${problem}\n`);
+    io.stdout(`${summary({ node, retired, gone, mode })}\n`);
+    return 0;
+  });
+}
+
+async function assertGone(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
+  if ((await store.findResource('Node', node, signal)) === undefined) return;
+  throw new NetplugError('resource/in-use', `Cannot remove node "${node}": the orchestrator still has it`, {
+    hint: `Run "kubectl delete node ${node}" first, or use --force if its pods are gone for good`,
+    facts: { node },
+  });
+}
+
+/** The node last, so that a command that is cut short is seen to be unfinished. */
+async function recordsOf(store: Store, node: NodeName, signal: AbortSignal): Promise<readonly Which[]> {
+  const { resources: peers } = await store.listResources('BGPPeer', signal);
+  const nodes = await store.listResources('Node', signal);
+  return [
+    ...peers.filter(({ spec }) => spec.node === node),
+    ...nodes.resources.filter(({ metadata }) => metadata.name === node),
+  ].map(({ kind, metadata: { name } }) => ({ kind, name }));
+}
+
+async function deleteAll(store: Store, records: readonly Which[], signal: AbortSignal): Promise<readonly Which[]> {
+  const gone: Which[] = [];
+  for (const record of records) {
+    try {
+      await store.deleteResource(record, signal);
+      gone.push(record);
+    } catch (cause) {
+      if (!isNetplugError(cause, 'resource/not-found')) throw cause;
+    }
+  }
+  return gone;
+}
+
+function summary({
+  node,
+  retired,
+  gone,
+  mode,
+}: {
+  readonly node: NodeName;
+  readonly retired: Retired;
+  readonly gone: readonly Which[];
+  readonly mode: 'rehearse' | 'carry-out';
+}): string {
+  const { addresses, endpoints, returnedBlocks, orphanedBlocks } = retired;
+  const peers = gone.filter(({ kind }) => kind === 'BGPPeer').length;
+  const parts = [
+    addresses === 0 ? [] : `released ${counted(addresses, 'address', 'addresses')}`,
+    endpoints === 0 ? [] : `deleted ${counted(endpoints, 'endpoint')}`,
+    returnedBlocks === 0 ? [] : `gave back ${counted(returnedBlocks, 'block')}`,
+    orphanedBlocks === 0 ? [] : `left ${counted(orphanedBlocks, 'block')} to other nodes that hold addresses there`,
+    peers === 0 ? [] : `deleted ${counted(peers, 'BGPPeer')}`,
+    gone.some(({ kind }) => kind === 'Node') ? `removed node ${node}` : [],
+  ].flat();
+  if (parts.length === 0) return `node ${node} has left nothing behind`;
+  return `${mode === 'rehearse' ? 'nothing is changed yet: ' : ''}${parts.join(', ')}`;
+}

@@ -1,0 +1,144 @@
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import { backOff } from '../../base/retry.ts';
+import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
+import type { Change, Stored } from '../../datastore/store.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { IpPool } from '../../model/ip-pool.ts';
+import { cidrContains, formatCidr, parseCidr } from '../../net/cidr.ts';
+import { counted } from '../table.ts';
+import type { Writing } from './write-resource.ts';
+
+/** Blocks deleted in one commit: two keys each stay below the 128 operations etcd takes in a transaction. */
+const BLOCKS_PER_COMMIT = 50;
+const TRIES = 5;
+const CLEANUP_MS = 5000;
+/** An agent that lives gives its stock back in milliseconds. */
+const STOCK_MS = 5000;
+const STOCK_PERIOD_MS = 50;
+
+interface Which {
+  readonly name: string;
+  readonly resourceVersion?: string | undefined;
+}
+
+/**
+ * Deletes a pool nobody holds an address of, together with its empty blocks. The pool is disabled first: that gives it
+ * a new version, so that no node can claim another block of it between the look and the deletion.
+ * @throws resource/not-found, resource/changed, resource/in-use, store/conflict
+ */
+export async function deletePool(writing: Writing, which: Which): Promise<void> {
+  const { store, signal } = writing;
+  const { name, resourceVersion } = which;
+  const before = await findPool(writing, name);
+  if (resourceVersion !== undefined && resourceVersion !== before.metadata.resourceVersion) {
+    throw resourceChanged({ kind: 'IPPool', name });
+  }
+  await assertUnused(writing, before);
+  if (before.spec.disabled) return deleteDisabled(writing, name);
+  const disabled = await store.updateResource({ ...before, spec: { ...before.spec, disabled: true } }, signal);
+  try {
+    await deleteDisabled(writing, name);
+  } catch (cause) {
+    // Somebody got an address in between: the pool shall serve again as if nobody had tried.
+    await enableAgain(writing, { ...before, metadata: disabled.metadata }, cause);
+    throw cause;
+  }
+}
+
+async function deleteDisabled(writing: Writing, name: string): Promise<void> {
+  const { store, signal } = writing;
+  for (let attempt = 0; attempt < TRIES; attempt += 1) {
+    await backOff(writing, attempt, signal);
+    const pool = await findPool(writing, name);
+    const blocks = await withoutStock(writing, pool);
+    const deletions = blocks.map((before): Change => ({ kind: 'delete-block', before }));
+    const stored: Stored<IpPool> = { value: pool, version: pool.metadata.resourceVersion ?? '' };
+    let outcome = 'committed';
+    while (deletions.length > BLOCKS_PER_COMMIT && outcome === 'committed') {
+      outcome = await store.commit(deletions.splice(0, BLOCKS_PER_COMMIT), signal);
+    }
+    if (outcome !== 'committed') continue;
+    outcome = await store.commit([...deletions, { kind: 'delete-pool', before: stored }], signal);
+    if (outcome === 'committed') return;
+  }
+  throw new NetplugError('store/conflict', `Cannot delete IPPool "${name}": its blocks keep being changed`, {
+    hint: 'Find out which pods are being started from the pool, then try again',
+    facts: { pool: name },
+  });
+}
+
+async function findPool({ store, signal }: Writing, name: string): Promise<IpPool> {
+  const pool = await store.findResource('IPPool', name, signal);
+  if (pool === undefined) throw resourceNotFound({ kind: 'IPPool', name });
+  return pool;
+}
+
+/** The same once agents have given back what they had set aside, as they do when a pool is disabled. */
+async function withoutStock(writing: Writing, pool: IpPool): Promise<readonly Stored<IpBlock>[]> {
+  const { clock, signal } = writing;
+  for (const untilMs = clock.monotonic() + STOCK_MS; ;) {
+    const blocks = await assertUnused(writing, pool);
+    const [left] = blocks.filter(({ value }) => value.stock.size > 0);
+    if (left === undefined) return blocks;
+    if (clock.monotonic() > untilMs) throw stockLeft(pool, left.value);
+    await clock.sleep(STOCK_PERIOD_MS, signal);
+  }
+}
+
+function stockLeft({ metadata }: IpPool, { stock, node }: IpBlock): NetplugError {
+  const { name } = metadata;
+  const what = counted(stock.size, 'address', 'addresses');
+  return new NetplugError(
+    'resource/in-use',
+    `Cannot delete IPPool "${name}": the agent of node "${node ?? ''}" has ${what} of it set aside and does not give them back`,
+    {
+      hint: 'Start netplug-agent on that node again, or any pod: whoever serves it there gives them back',
+      facts: { pool: name },
+    },
+  );
+}
+
+/** The blocks of the pool, all of them empty. @throws resource/in-use, store/corrupt */
+async function assertUnused({ store, signal }: Writing, pool: IpPool): Promise<readonly Stored<IpBlock>[]> {
+  const { name } = pool.metadata;
+  const cidr = parseCidr(pool.spec.cidr);
+  const claims = (await store.listClaims([cidr], signal)).filter((claim) => cidrContains(cidr, claim.cidr));
+  // Throws for a block that cannot be read: nobody could say whether addresses of it are held.
+  const blocks = await store.getBlocks(
+    claims.map((claim) => claim.cidr),
+    signal,
+  );
+  const held = blocks.reduce((sum, { value }) => sum + value.slots.size, 0);
+  if (held === 0) return blocks;
+  const busy = blocks.filter(({ value }) => value.slots.size > 0);
+  const nodes = [...new Set(busy.flatMap(({ value }) => [...value.slots.values()].map(({ node }) => node)))].sort();
+  const some = nodes.slice(0, 3).join(', ') + (nodes.length > 3 ? ', …' : '');
+  const where = `${counted(nodes.length, 'node')} (${some})`;
+  throw new NetplugError(
+    'resource/in-use',
+    `Cannot delete IPPool "${name}": ${counted(held, 'address', 'addresses')} of it held on ${where}`,
+    {
+      hint: `Set "disabled: true" and recreate the pods; "netplugctl ipam show --blocks" tells where they are`,
+      facts: { pool: name, cidr: formatCidr(cidr), held },
+    },
+  );
+}
+
+/** Has time of its own, because the command may have failed for lack of time. */
+async function enableAgain({ store }: Writing, pool: IpPool, reason: unknown): Promise<void> {
+  try {
+    await store.updateResource(pool, AbortSignal.timeout(CLEANUP_MS));
+  } catch (cause) {
+    // Then the deletion happened after all, or somebody else has decided about the pool.
+    if (isNetplugError(cause, 'resource/not-found', 'resource/changed')) return;
+    const left = new NetplugError(
+      'store/unavailable',
+      `Cannot enable IPPool "${pool.metadata.name}" again: it stays disabled`,
+      {
+        hint: 'Set "disabled: false" on it, or repeat the deletion',
+        cause,
+      },
+    );
+    throw new AggregateError([reason, left], 'Cannot delete the pool, nor take back what was begun', { cause });
+  }
+}

@@ -1,0 +1,55 @@
+import { NetplugError } from '../../base/errors.ts';
+import { didYouMean, nearMiss } from '../../base/near-miss.ts';
+import { type Column, findKind, type KindInfo, KINDS, type ResourceKind } from '../../model/kinds.ts';
+import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+
+/** Kinds that can be looked at; endpoints are written by netplug alone. */
+export type VisibleKind = ResourceKind | 'WorkloadEndpoint';
+
+export const ENDPOINT_INFO: KindInfo<WorkloadEndpoint> = {
+  plural: 'workloadendpoints',
+  shortNames: ['wep', 'weps', 'endpoint', 'endpoints'],
+  scope: 'namespace',
+  columns: [
+    column('NAMESPACE', ({ metadata }) => metadata.namespace ?? 'default'),
+    column('WORKLOAD', ({ spec }) => spec.pod ?? spec.containerID),
+    column('NODE', ({ spec }) => spec.node),
+    column('NETWORKS', ({ spec }) => spec.ipNetworks.join(',')),
+    column('INTERFACE', ({ spec }) => spec.interfaceName),
+    { ...column('NAME', ({ metadata }) => metadata.name), isWide: true },
+    { ...column('PROFILES', ({ spec }) => spec.profiles.join(',')), isWide: true },
+  ],
+};
+
+/** The kind somebody means: singular, plural or short, in any letter case. @throws cli/usage */
+export function visibleKind(word: string): VisibleKind {
+  const kind = findKind(word);
+  if (kind !== undefined) return kind;
+  const lower = word.toLowerCase();
+  if (['workloadendpoint', ENDPOINT_INFO.plural, ...ENDPOINT_INFO.shortNames].includes(lower))
+    return 'WorkloadEndpoint';
+  const all = [...Object.values(KINDS), ENDPOINT_INFO];
+  const words = [
+    ...Object.keys(KINDS),
+    'WorkloadEndpoint',
+    ...all.flatMap(({ plural, shortNames }) => [plural, ...shortNames]),
+  ];
+  const meant = nearMiss(word, words);
+  const plurals = all.map(({ plural }) => plural).join(', ');
+  throw new NetplugError('cli/usage', `Cannot tell the kind "${word}": the kinds are ${plurals}`, {
+    hint: meant === undefined ? 'Blocks are shown by "netplugctl ipam show --blocks"' : didYouMean(meant),
+  });
+}
+
+/** A kind people may write. @throws cli/usage */
+export function writableKind(word: string): ResourceKind {
+  const kind = visibleKind(word);
+  if (kind !== 'WorkloadEndpoint') return kind;
+  throw new NetplugError('cli/usage', 'Cannot change a WorkloadEndpoint: netplug itself writes them', {
+    hint: 'Delete the pod instead, or let "netplugctl ipam check --release" clear up what was left behind',
+  });
+}
+
+function column(title: string, show: (endpoint: WorkloadEndpoint) => string): Column<WorkloadEndpoint> {
+  return { title, isWide: false, path: undefined, show };
+}
