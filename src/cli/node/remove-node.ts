@@ -36,7 +36,7 @@ export async function removeNode(
 }
 
 async function assertGone(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
-  if ((await store.findResource('Node', node, signal)) === undefined) return;
+  if ((await store.findResource({ kind: 'Node', name: node }, signal)) === undefined) return;
   throw new NetplugError('resource/in-use', `Cannot remove node "${node}": the orchestrator still has it`, {
     hint: `Run "kubectl delete node ${node}" first, or use --force if its pods are gone for good`,
     facts: { node },
