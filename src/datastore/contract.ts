@@ -19,6 +19,7 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
 import { compareEndpointIds } from './order.ts';
@@ -469,6 +470,10 @@ export function storeContract(
         await store.deleteResource({ kind: 'IPPool', name: 'c' }, never);
         expect((await store.listResources('IPPool', never)).problems).toEqual([]);
       });
+    });
+
+    describe('names of resources', () => {
+      resourceNamesContract(() => ({ store, other, fixture }), traits);
     });
 
     describe('a signal', () => {
