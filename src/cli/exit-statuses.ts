@@ -8,6 +8,7 @@ export const EXIT_STATUSES: ReadonlyMap<number, string> = new Map([
   [69, 'the resource is in use, the orchestrator is needed, or no agent answers'],
   [70, 'a bug of netplug'],
   [71, 'the kernel refused'],
+  [72, 'a program that is needed is not there'],
   [73, 'the resource exists already'],
   [74, 'a file or folder of the node cannot be written'],
   [75, 'the datastore does not answer, or others keep changing the same record'],
