@@ -22,6 +22,7 @@ import { watchContract } from './contract-watch.ts';
 import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
+import { watchResourcesContract } from './contract-watch-resources.ts';
 import { compareEndpointIds } from './order.ts';
 import type { Change, Store } from './store.ts';
 
@@ -500,6 +501,10 @@ export function storeContract(
 
     describe('a watch of the cluster', () => {
       watchClusterContract(() => ({ store, other, fixture }), { bench, traits });
+    });
+
+    describe('a watch of resources', () => {
+      watchResourcesContract(() => ({ store, other, fixture }), bench);
     });
 
     describe('publishing a node', () => {

@@ -55,6 +55,7 @@ function sharedWork(plugin: Store, tool: Store): Store {
     readNodeView: async (...args) => plugin.readNodeView(...args),
     watchNode: (...args) => plugin.watchNode(...args),
     watchCluster: (...args) => plugin.watchCluster(...args),
+    watchResources: (...args) => tool.watchResources(...args),
     listClaims: async (...args) => plugin.listClaims(...args),
     getBlocks: async (...args) => plugin.getBlocks(...args),
     listBlocks: async (...args) => plugin.listBlocks(...args),
