@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { KIND_NAMES, KINDS, type ResourceKind } from './kinds.ts';
 import type { KindDeclaration } from './kind-info.ts';
 import { API_VERSION } from './resource.ts';
-import { entriesOf, itemOf } from './schema-parts.ts';
+import { descriptionOf, type Schema, shapeOf, unwrapped } from './schema-shape.ts';
 
 // Only tools import this file: the library behind it is not for the per-pod path.
 
@@ -18,12 +18,10 @@ export function specSchema(kind: ResourceKind): JsonSchema {
   const schema = v.looseObject(fields);
   // Checks in code have no form in a schema; netplug makes them when it reads.
   const converted = withWords(schema, toJsonSchema(schema, { typeMode: 'input', errorMode: 'ignore' }));
-  const properties = Object.fromEntries(
-    Object.entries(converted.properties ?? {}).map(([field, part]) => [
-      field,
-      typeof part === 'boolean' ? part : { ...part, ...schemaRules.properties?.[field] },
-    ]),
-  );
+  const properties = mapProperties(converted.properties ?? {}, (part, field) => ({
+    ...part,
+    ...schemaRules.properties?.[field],
+  }));
   const { type = 'object', required = [] } = converted;
   return { type, properties, ...(required.length === 0 ? {} : { required }), ...schemaRules.spec };
 }
@@ -76,40 +74,30 @@ export function anyResourceJsonSchema(): JsonSchema {
 }
 
 /** The conversion stops at the first transformation and misses what is said after it. */
-function withWords(schema: v.ObjectEntries[string], json: JsonSchema): JsonSchema {
-  const entries = entriesOf(schema);
-  const item = itemOf(schema);
-  const { properties, items } = json;
-  return {
-    ...json,
-    ...saidOf(schema),
-    ...(entries === undefined || properties === undefined
-      ? {}
-      : {
-          properties: Object.fromEntries(
-            Object.entries(properties).map(([key, part]) => {
-              const field = entries[key];
-              return [key, field === undefined || typeof part === 'boolean' ? part : withWords(field, part)];
-            }),
-          ),
-        }),
-    ...(item === undefined || typeof items !== 'object' || Array.isArray(items)
-      ? {}
-      : { items: withWords(item, items) }),
-  };
+function withWords(schema: Schema, json: JsonSchema): JsonSchema {
+  const shape = shapeOf(schema);
+  const { properties = {}, items } = json;
+  const said = { ...json, ...formatOf(schema), ...descriptionIn(schema) };
+  if (shape.kind === 'object') {
+    const within = mapProperties(properties, (part, key) => {
+      const field = shape.entries[key];
+      return field === undefined ? part : withWords(field, part);
+    });
+    return { ...said, ...(Object.keys(within).length === 0 ? {} : { properties: within }) };
+  }
+  if (shape.kind === 'value' || typeof items !== 'object' || Array.isArray(items)) return said;
+  return { ...said, items: withWords(shape.item, items) };
 }
 
-function saidOf(field: v.ObjectEntries[string]): { readonly description?: string; readonly format?: string } {
-  // A field that may be left out may say it inside.
-  if ('wrapped' in field) return saidOf(field['wrapped']);
-  if (!('pipe' in field)) return {};
+function descriptionIn(schema: Schema): { readonly description?: string } {
+  const description = descriptionOf(schema);
+  return description === undefined ? {} : { description };
+}
+
+function formatOf(schema: Schema): { readonly format?: string } {
   // Metadata is whatever a declaration says; the compiler knows none of it here.
-  const { format }: Readonly<Record<string, unknown>> = v.getMetadata(field);
-  const description = v.getDescription(field);
-  return {
-    ...(description === undefined ? {} : { description }),
-    ...(typeof format === 'string' ? { format } : {}),
-  };
+  const { format }: Readonly<Record<string, unknown>> = v.getMetadata(unwrapped(schema));
+  return typeof format === 'string' ? { format } : {};
 }
 
 /** Fields that a declaration does not name are wrong, at any depth. */
@@ -117,14 +105,16 @@ function closed(json: JsonSchema): JsonSchema {
   const { properties, items } = json;
   return {
     ...json,
-    ...(properties === undefined
-      ? {}
-      : {
-          properties: Object.fromEntries(
-            Object.entries(properties).map(([key, part]) => [key, typeof part === 'boolean' ? part : closed(part)]),
-          ),
-          additionalProperties: false,
-        }),
+    ...(properties === undefined ? {} : { properties: mapProperties(properties, closed), additionalProperties: false }),
     ...(typeof items === 'object' && !Array.isArray(items) ? { items: closed(items) } : {}),
   };
+}
+
+function mapProperties(
+  properties: NonNullable<JsonSchema['properties']>,
+  change: (part: JsonSchema, key: string) => JsonSchema,
+): NonNullable<JsonSchema['properties']> {
+  return Object.fromEntries(
+    Object.entries(properties).map(([key, part]) => [key, typeof part === 'boolean' ? part : change(part, key)]),
+  );
 }

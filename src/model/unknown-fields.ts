@@ -1,11 +1,10 @@
-import type * as v from 'valibot';
 import { didYouMean, nearMiss } from '../base/near-miss.ts';
 import { at, type Problem } from '../base/problem.ts';
 import { isRecord } from './read-schema.ts';
-import { entriesOf, itemOf } from './schema-parts.ts';
+import { type Schema, shapeOf } from './schema-shape.ts';
 
 /** A problem for each field that is not known, however deep it stands: what is not understood must not be left out. */
-export function unknownFields(entries: v.ObjectEntries, raw: unknown, path: string): Problem[] {
+export function unknownFields(entries: Readonly<Record<string, Schema>>, raw: unknown, path: string): Problem[] {
   if (!isRecord(raw)) return [];
   const known = Object.keys(entries);
   return Object.entries(raw).flatMap(([key, value]) => {
@@ -22,10 +21,9 @@ export function unknownField(path: string, { key, known }: { key: string; known:
   return { path, message: 'is not a known field', code: 'resource/invalid', ...hint };
 }
 
-function unknownWithin(schema: v.ObjectEntries[string], value: unknown, path: string): Problem[] {
-  const entries = entriesOf(schema);
-  if (entries !== undefined) return unknownFields(entries, value, path);
-  const item = itemOf(schema);
-  if (item === undefined || !Array.isArray(value)) return [];
-  return value.flatMap((each: unknown, index) => unknownWithin(item, each, at(path, index)));
+function unknownWithin(schema: Schema, value: unknown, path: string): Problem[] {
+  const shape = shapeOf(schema);
+  if (shape.kind === 'object') return unknownFields(shape.entries, value, path);
+  if (shape.kind === 'value' || !Array.isArray(value)) return [];
+  return value.flatMap((each: unknown, index) => unknownWithin(shape.item, each, at(path, index)));
 }
