@@ -23,10 +23,11 @@ const BGP_CONFIGURATION_FIELDS = {
       v.array(
         v.looseObject(
           {
-            name: v.string('a string'),
+            name: v.pipe(v.string('a string'), v.description('What advertisements call it.')),
             value: v.pipe(
               v.string('aa:nn or aa:nn:mm, as a string'),
               v.regex(COMMUNITY, 'aa:nn or aa:nn:mm, as a string'),
+              v.description('Its value.'),
             ),
           },
           'an object with name and value',
@@ -41,7 +42,13 @@ const BGP_CONFIGURATION_FIELDS = {
     v.pipe(
       v.array(
         v.looseObject(
-          { cidr: CidrText, communities: v.array(CommunityName, 'an array of strings') },
+          {
+            cidr: v.pipe(CidrText, v.description('Routes to this range, and to parts of it.')),
+            communities: v.pipe(
+              v.array(CommunityName, 'an array of strings'),
+              v.description('Names or values of communities.'),
+            ),
+          },
           'an object with cidr and communities',
         ),
         'an array of objects with cidr and communities',
