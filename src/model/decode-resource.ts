@@ -3,14 +3,12 @@ import { at, problemLine, type Problem, showFound, sortProblems } from '../base/
 import { type AnyResource, KIND_NAMES } from './kinds.ts';
 import { DROPPED_METADATA, METADATA_FIELDS } from './metadata.ts';
 import { isRecord, readEntries } from './read-schema.ts';
+import { DEFAULT_NAMESPACE } from './resource-id.ts';
 import { API_VERSION, type Metadata } from './resource.ts';
 import { findSpecReader, type SpecReader } from './spec-readers.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'resource/invalid';
-
-/** Where a resource goes that could be in any namespace. */
-export const DEFAULT_NAMESPACE = 'default';
 
 /**
  * Reads a resource as somebody wrote it: every rule holds, every default is filled in, nothing unknown is let by. What
