@@ -1,0 +1,60 @@
+import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
+import type { AnyResource } from '../../model/kinds.ts';
+import { resourceIdOf, showResourceId } from '../../model/resource-id.ts';
+import { withStore } from '../connection.ts';
+import { type FileChoice, readInputs } from '../inputs.ts';
+import type { Context, Status } from '../ports.ts';
+import { reportError } from '../report-error.ts';
+import { type Paint, painterFor } from '../screen.ts';
+import { mergeResource, sameResource } from './merge-resource.ts';
+import { renderYaml } from './output/render.ts';
+import { readResources } from './resource-files.ts';
+
+/** Shows what `apply` would change, as a unified diff. The status is 1 when there is something. */
+export async function diff(
+  context: Context,
+  { files, namespace }: { readonly files: FileChoice; readonly namespace: string | undefined },
+): Promise<Status> {
+  const { io, signal } = context;
+  const paint = painterFor(io.screen);
+  const written = readResources(await readInputs(context, files), namespace);
+  return withStore(context, async (store) => {
+    const statuses: Status[] = [];
+    for (const { resource: wanted } of written) {
+      const which = resourceIdOf(wanted);
+      try {
+        const stored: AnyResource | undefined = await store.findResource(which, signal);
+        const next = stored === undefined ? wanted : mergeResource(stored, wanted, 'keeps-labels');
+        if (stored !== undefined && sameResource(stored, next)) continue;
+        io.stdout(paintDiff(unifiedDiff(showResourceId(which), stored, next), paint));
+        statuses.push(1);
+      } catch (cause) {
+        statuses.push(reportError(io, cause));
+      }
+    }
+    // A failure counts more than a difference.
+    return Math.max(0, ...statuses);
+  });
+}
+
+function unifiedDiff(what: string, stored: AnyResource | undefined, next: AnyResource): string {
+  const [before, after] = [stored === undefined ? '' : comparable(stored), comparable(next)];
+  const old = stored === undefined ? 'nothing' : `${what} as it is`;
+  return createTwoFilesPatch(old, `${what} as it would be`, before, after, undefined, undefined, {
+    headerOptions: FILE_HEADERS_ONLY,
+  });
+}
+
+/** What the datastore adds by itself is left out. */
+function comparable({ metadata, ...rest }: AnyResource): string {
+  const { uid: _uid, creationTimestamp: _created, resourceVersion: _version, ...shown } = metadata;
+  return renderYaml({ ...rest, metadata: shown }, 'sorted');
+}
+
+function paintDiff(text: string, paint: Paint): string {
+  return text.replaceAll(/^.*$/gm, (line) => {
+    if (/^(---|\+\+\+) /.test(line)) return paint('bold', line);
+    if (line.startsWith('@@')) return paint('dim', line);
+    return line.startsWith('-') ? paint('red', line) : line.startsWith('+') ? paint('cyan', line) : line;
+  });
+}
