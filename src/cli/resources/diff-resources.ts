@@ -1,6 +1,6 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
 import type { AnyResource } from '../../model/kinds.ts';
-import { resourceIdOf, showResourceId } from '../../model/resource-id.ts';
+import { resourceIdOf } from '../../model/resource-id.ts';
 import { withStore } from '../connection.ts';
 import { type FileChoice, readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
@@ -26,7 +26,7 @@ export async function diff(
         const stored: AnyResource | undefined = await store.findResource(which, signal);
         const next = stored === undefined ? wanted : mergeResource(stored, wanted, 'keeps-labels');
         if (stored !== undefined && sameResource(stored, next)) continue;
-        io.stdout(paintDiff(unifiedDiff(showResourceId(which), stored, next), paint));
+        io.stdout(paintDiff(unifiedDiff(stored, next), paint));
         statuses.push(1);
       } catch (cause) {
         statuses.push(reportError(io, cause));
@@ -37,10 +37,12 @@ export async function diff(
   });
 }
 
-function unifiedDiff(what: string, stored: AnyResource | undefined, next: AnyResource): string {
+function unifiedDiff(stored: AnyResource | undefined, next: AnyResource): string {
+  const { namespace, name } = resourceIdOf(next);
+  const path = [next.kind.toLowerCase(), namespace, name].filter((part) => part !== undefined).join('/');
   const [before, after] = [stored === undefined ? '' : comparable(stored), comparable(next)];
-  const old = stored === undefined ? 'nothing' : `${what} as it is`;
-  return createTwoFilesPatch(old, `${what} as it would be`, before, after, undefined, undefined, {
+  const old = stored === undefined ? '/dev/null' : `stored/${path}`;
+  return createTwoFilesPatch(old, `applied/${path}`, before, after, undefined, undefined, {
     headerOptions: FILE_HEADERS_ONLY,
   });
 }

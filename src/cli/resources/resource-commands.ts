@@ -3,7 +3,7 @@ import { fileChoice, FILES } from '../common-options.ts';
 import { write } from './change-resources.ts';
 import { remove } from './delete-resources.ts';
 import { diff } from './diff-resources.ts';
-import { label, LABELLED } from './label-resources.ts';
+import { label, type LABELLED } from './label-resources.ts';
 import { patch, PATCH_TYPES } from './patch-resources.ts';
 import { DRY_RUN, KIND, MAYBE_KIND, modeOf, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
 import { SHOW_COMMANDS } from './show-commands.ts';

@@ -15,10 +15,7 @@ const NOTHING = '<none>';
 
 const LABELS: ShownColumn = {
   title: 'LABELS',
-  show: ({ metadata }) =>
-    Object.entries(metadata.labels ?? {})
-      .map(([key, value]) => `${key}=${value}`)
-      .join(',') || NOTHING,
+  show: ({ metadata }) => joined(Object.entries(metadata.labels ?? {}).map(([key, value]) => `${key}=${value}`)),
 };
 
 /** The columns of a table of the kind in that form. @throws cli/usage for a title it has not */
@@ -37,7 +34,7 @@ function customColumn(kind: VisibleKind, column: CustomColumn): ShownColumn {
   const { title } = column;
   if (column.by === 'path') {
     const { path } = column;
-    return { title, show: (resource) => valuesAt(path, resource).map(showValue).join(',') || NOTHING };
+    return { title, show: (resource) => joined(valuesAt(path, resource).map(showValue)) };
   }
   const all = infoOf(kind).columns;
   const own = all.find((each) => each.title === title);
@@ -47,4 +44,8 @@ function customColumn(kind: VisibleKind, column: CustomColumn): ShownColumn {
   throw new NetplugError('cli/usage', `Cannot show column "${title}": ${kind} has ${titles.join(', ')}`, {
     hint: meant === undefined ? `Say where it stands, such as ${title}:.metadata.name` : didYouMean(meant),
   });
+}
+
+function joined(texts: readonly string[]): string {
+  return texts.length === 0 ? NOTHING : texts.join(',');
 }
