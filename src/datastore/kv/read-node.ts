@@ -1,3 +1,4 @@
+import { CLUSTER_INFORMATION_NAME, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
@@ -55,6 +56,7 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
         getRange(rangeOf(keys.resources('IPReservation'))),
         get(keys.resource('IPAMConfiguration', IPAM_CONFIGURATION_NAME)),
         get(keys.resource('Node', node)),
+        get(keys.resource('ClusterInformation', CLUSTER_INFORMATION_NAME)),
         getRange(rangeOf(keys.blocksOf(node))),
         getRange(rangeOf(keys.borrowedBy(node))),
         ...endpoints,
@@ -62,7 +64,8 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
     }),
     signal,
   );
-  const [pools = [], reservations = [], config = [], nodes = [], owned = [], lent = [], ...rest] = rangesIn(answer);
+  const [pools = [], reservations = [], config = [], nodes = [], cluster = [], owned = [], lent = [], ...rest] =
+    rangesIn(answer);
   const revision = answer.header?.revision ?? 0n;
   const blocks = lent.flatMap((kv) => {
     const cidr = cidrOfKey(textOf(kv.key));
@@ -75,6 +78,7 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
     IPReservation: reservations,
     IPAMConfiguration: config,
     Node: nodes,
+    ClusterInformation: cluster,
     owned,
     borrowed,
     endpoints: rest.flat(),
@@ -88,6 +92,7 @@ export function settingsOf(records: SettingRecords): NodeSettings {
     reservations: sortOut(records.IPReservation, resourceReader('IPReservation')),
     config: sortOut(records.IPAMConfiguration, resourceReader('IPAMConfiguration')),
     nodes: sortOut(records.Node, resourceReader('Node')),
+    clusters: sortOut(records.ClusterInformation, resourceReader('ClusterInformation')),
   };
   return {
     pools: read.pools.good
@@ -98,6 +103,7 @@ export function settingsOf(records: SettingRecords): NodeSettings {
       .sort((a, b) => compareText(a.metadata.name, b.metadata.name)),
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...read.config.good[0]?.resource.spec },
     node: read.nodes.good[0]?.resource,
+    isLocked: isLocked(read.clusters.good[0]?.resource),
     problems: Object.values(read).flatMap(({ problems }) => problems),
   };
 }

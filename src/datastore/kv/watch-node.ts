@@ -1,3 +1,4 @@
+import { CLUSTER_INFORMATION_NAME } from '../../model/cluster-information.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import { NodeFeed } from '../node-feed.ts';
@@ -44,6 +45,8 @@ export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<N
   const config = 'IPAMConfiguration';
   watch.follow({ about: 'settings', kind: config }, keys.resource(config, IPAM_CONFIGURATION_NAME), revision);
   watch.follow({ about: 'settings', kind: 'Node' }, keys.resource('Node', node), revision);
+  const cluster = 'ClusterInformation';
+  watch.follow({ about: 'settings', kind: cluster }, keys.resource(cluster, CLUSTER_INFORMATION_NAME), revision);
   for await (const { topic, events } of watch.batches(signal)) {
     if (topic.about === 'settings') {
       for (const event of events) settings.apply(topic.kind, event);
@@ -67,13 +70,14 @@ function endpointChanges(feed: NodeFeed, keys: Keys, event: Event): NodeChange[]
 class FollowedSettings {
   readonly #records: Record<SettingKind, Map<string, KeyValue>>;
 
-  constructor({ IPPool, IPReservation, IPAMConfiguration, Node }: SettingRecords) {
+  constructor({ IPPool, IPReservation, IPAMConfiguration, Node, ClusterInformation }: SettingRecords) {
     const byKey = (kvs: readonly KeyValue[]): Map<string, KeyValue> => new Map(kvs.map((kv) => [textOf(kv.key), kv]));
     this.#records = {
       IPPool: byKey(IPPool),
       IPReservation: byKey(IPReservation),
       IPAMConfiguration: byKey(IPAMConfiguration),
       Node: byKey(Node),
+      ClusterInformation: byKey(ClusterInformation),
     };
   }
 
@@ -85,12 +89,13 @@ class FollowedSettings {
   }
 
   now(): ReturnType<typeof settingsOf> {
-    const { IPPool, IPReservation, IPAMConfiguration, Node } = this.#records;
+    const { IPPool, IPReservation, IPAMConfiguration, Node, ClusterInformation } = this.#records;
     return settingsOf({
       IPPool: [...IPPool.values()],
       IPReservation: [...IPReservation.values()],
       IPAMConfiguration: [...IPAMConfiguration.values()],
       Node: [...Node.values()],
+      ClusterInformation: [...ClusterInformation.values()],
     });
   }
 }
