@@ -73,6 +73,10 @@ export function readSpec(
   return spec === undefined || complete === undefined ? spec : complete(spec);
 }
 
+export function namespaceColumn(): Column<{ readonly metadata: Metadata }> {
+  return column('NAMESPACE', undefined, ({ metadata }) => metadata.namespace ?? '');
+}
+
 export function nameColumn(): Column<{ readonly metadata: Metadata }> {
   return column('NAME', undefined, ({ metadata }) => metadata.name);
 }

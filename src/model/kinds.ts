@@ -5,6 +5,7 @@ import { IP_POOL, type IpPool } from './ip-pool.ts';
 import { IP_RESERVATION, type IpReservation } from './ip-reservation.ts';
 import { IPAM_CONFIGURATION, type IpamConfiguration } from './ipam-configuration.ts';
 import type { KindDeclaration } from './kind-info.ts';
+import { GLOBAL_NETWORK_SET, type GlobalNetworkSet, NETWORK_SET, type NetworkSet } from './network-set.ts';
 import { NODE, type Node } from './node.ts';
 
 /** Kinds that have an envelope and a spec; endpoints and blocks are written by netplug alone and have their own methods. */
@@ -15,7 +16,9 @@ export type AnyResource =
   | Node
   | BgpConfiguration
   | BgpPeer
-  | ClusterInformation;
+  | ClusterInformation
+  | NetworkSet
+  | GlobalNetworkSet;
 export type ResourceKind = AnyResource['kind'];
 export type ResourceOf<K extends ResourceKind> = Extract<AnyResource, { kind: K }>;
 
@@ -27,6 +30,8 @@ export const KINDS: { readonly [K in ResourceKind]: KindDeclaration<ResourceOf<K
   BGPConfiguration: BGP_CONFIGURATION,
   BGPPeer: BGP_PEER,
   ClusterInformation: CLUSTER_INFORMATION,
+  NetworkSet: NETWORK_SET,
+  GlobalNetworkSet: GLOBAL_NETWORK_SET,
 };
 
 // The keys of the table are the kinds; the compiler widens them to strings.
