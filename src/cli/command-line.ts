@@ -3,6 +3,7 @@ import { NetplugError } from '../base/errors.ts';
 import {
   type Argument,
   type Command,
+  flag,
   type Given,
   notAllowed,
   type Option,
@@ -10,6 +11,7 @@ import {
   value,
   valueOr,
 } from './command.ts';
+import type { Allowances } from './admit.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
 
@@ -18,6 +20,7 @@ export interface CommandLine {
   readonly asked: Asked | undefined;
   readonly config: string | undefined;
   readonly timeoutSeconds: number;
+  readonly allow: Allowances;
 }
 
 export interface Asked {
@@ -29,6 +32,8 @@ export interface Asked {
 export const GLOBAL_OPTIONS = {
   config: value('file', 'read the connection from a file instead of the environment', { completes: 'file' }),
   timeout: valueOr('seconds', 'time for the whole command', { byDefault: 30, read: positiveNumber }),
+  allowVersionMismatch: flag('write although the cluster is of another version'),
+  allowLocked: flag('write although the datastore is locked'),
 };
 
 export const TOOL = {
@@ -44,6 +49,13 @@ KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE, ORCHCONFIG. With --config, from that
   ],
 } as const;
 
+interface GlobalOptions {
+  readonly config?: string;
+  readonly timeout: number;
+  readonly allowVersionMismatch?: true;
+  readonly allowLocked?: true;
+}
+
 /** Reads the words after the program's name. @throws cli/usage */
 export function readCommandLine(argv: readonly string[], write: (text: string) => void): CommandLine {
   const chosen: { asked: Asked | undefined } = { asked: undefined };
@@ -56,8 +68,14 @@ export function readCommandLine(argv: readonly string[], write: (text: string) =
     if (!(cause instanceof CommanderError)) throw cause;
     if (cause.exitCode !== 0) throw usageError(cause);
   }
-  const { config, timeout } = parser.opts<{ config?: string; timeout: number }>();
-  return { asked: chosen.asked, config, timeoutSeconds: timeout };
+  const { config, timeout, ...allowed } = parser.opts<GlobalOptions>();
+  const isGiven = parser.getOptionValueSource('timeout') === 'cli';
+  return {
+    asked: chosen.asked,
+    config,
+    timeoutSeconds: isGiven ? timeout : (chosen.asked?.command.timeoutSeconds ?? timeout),
+    allow: { versionMismatch: allowed.allowVersionMismatch === true, locked: allowed.allowLocked === true },
+  };
 }
 
 /** The parser itself: what it accepts is what its help says. */

@@ -14,10 +14,10 @@ export interface Call {
 /** Runs one command and gives the exit status; never throws. */
 export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<Status> {
   try {
-    const { asked, config, timeoutSeconds } = readCommandLine(argv, io.stdout);
+    const { asked, config, timeoutSeconds, allow } = readCommandLine(argv, io.stdout);
     if (asked === undefined) return 0;
     const signal = limitTo(timeoutSeconds, ports.interrupted);
-    return await asked.command.run({ ports, env, io, config, signal }, asked.given);
+    return await asked.command.run({ ports, env, io, config, allow, signal }, asked.given);
   } catch (cause) {
     return reportError(io, cause);
   }

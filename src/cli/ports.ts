@@ -4,6 +4,7 @@ import type { Kernel } from '../dataplane/kernel.ts';
 import type { PacketFilter } from '../dataplane/packet-filter.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
+import type { Allowances } from './admit.ts';
 import type { Screen } from './screen.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
@@ -61,6 +62,7 @@ export interface Context {
   readonly io: Io;
   /** File of `--config`. */
   readonly config: string | undefined;
+  readonly allow: Allowances;
   readonly signal: AbortSignal;
 }
 

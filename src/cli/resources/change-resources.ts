@@ -13,7 +13,7 @@ import { writeResource, type WriteVerb, type Writing } from './write-resource.ts
 /** `apply`, `create` and `replace`: every document is read before the first is written. */
 export async function write(context: Context, verb: WriteVerb, files: FileChoice): Promise<Status> {
   const resources = readResources(await readInputs(context, files));
-  return withStore(context, async (store) => {
+  return withStore(context, 'write', async (store) => {
     const writing = { ...context.ports, store, signal: context.signal };
     const items = resources.map((resource) => ({
       kind: resource.kind,
@@ -32,7 +32,7 @@ export interface DeleteOptions {
 /** `delete`, by name or by file. */
 export async function remove(context: Context, { target, ifMissing }: DeleteOptions): Promise<Status> {
   const doomed = await doomedOf(context, target);
-  return withStore(context, async (store) => {
+  return withStore(context, 'write', async (store) => {
     const writing = { ...context.ports, store, signal: context.signal };
     const items = doomed.map((which) => ({ ...which, run: async () => removeOne(writing, which, ifMissing) }));
     return runBatch(context, items);

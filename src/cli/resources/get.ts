@@ -22,7 +22,7 @@ export interface GetOptions {
 export async function get(context: Context, options: GetOptions): Promise<Status> {
   const wanted = await wantedOf(context, options.target);
   const { io, signal } = context;
-  return withStore(context, async (store) => {
+  return withStore(context, 'read', async (store) => {
     let status: Status = 0;
     const listings: Listing[] = [];
     for (const { kind, names } of wanted) {
