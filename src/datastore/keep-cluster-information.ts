@@ -15,27 +15,36 @@ export interface ClusterNote {
 /** How often it is tried while others write the same. */
 const TRIES = 8;
 
+type ClusterPorts = Patience & {
+  readonly store: Pick<Store, 'findResource' | 'createResource' | 'updateResource'>;
+};
+
 /**
  * Notes that a program of this version runs in the cluster, and gives the cluster its id when it has none. The version
  * only ever rises, and does so with the first program of a new release: it does not say that all are of it.
  * @throws store/*, resource/changed when others keep writing
  */
-export async function keepClusterInformation(
-  { store, ...patience }: Patience & { readonly store: Pick<Store, 'findResource' | 'createResource' | 'updateResource'> },
-  note: ClusterNote,
+export async function keepClusterInformation(ports: ClusterPorts, note: ClusterNote, signal: AbortSignal): Promise<void> {
+  const guid = newGuid(ports);
+  await changeClusterInformation(ports, (before) => withNote(before, note, guid), signal);
+}
+
+/** Writes what `plan` makes of it, if anything, and plans again when somebody else was quicker. Returns what it was. */
+export async function changeClusterInformation(
+  { store, ...patience }: ClusterPorts,
+  plan: (before: ClusterInformation | undefined) => ClusterInformation | undefined,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<ClusterInformation | undefined> {
   for (let attempt = 0; ; attempt += 1) {
     await backOff(patience, attempt, signal);
     const before = await store.findResource('ClusterInformation', CLUSTER_INFORMATION_NAME, signal);
-    const after = withNote(before, note, newGuid(patience));
-    if (after === undefined) return;
+    const after = plan(before);
+    if (after === undefined) return before;
     try {
       if (before === undefined) await store.createResource(after, signal);
       else await store.updateResource(after, signal);
-      return;
+      return before;
     } catch (cause) {
-      // Somebody else was quicker: of two who find no id, one gives it.
       const isOvertaken = isNetplugError(cause, 'resource/exists', 'resource/changed', 'resource/not-found');
       if (!isOvertaken || attempt === TRIES) throw cause;
     }
@@ -69,6 +78,6 @@ export function newCluster(): ClusterInformation {
   return { apiVersion: API_VERSION, kind: 'ClusterInformation', metadata, spec: { datastoreReady: true } };
 }
 
-function newGuid({ random }: Pick<Patience, 'random'>): string {
+export function newGuid({ random }: Pick<Patience, 'random'>): string {
   return random.id().replaceAll('-', '');
 }
