@@ -2,7 +2,7 @@ import { isNetplugError, NetplugError } from '../base/errors.ts';
 import { plainVersion } from '../base/compare-versions.ts';
 import { VERSION } from '../base/version.ts';
 import type { Store } from '../datastore/store.ts';
-import { CLUSTER_INFORMATION_NAME, type ClusterInformation, isLocked } from '../model/cluster-information.ts';
+import { CLUSTER_INFORMATION_ID, type ClusterInformation, isLocked } from '../model/cluster-information.ts';
 import type { Context } from './ports.ts';
 
 /** What a command does to the datastore; `write-locked` is for those that deal with the lock, `ask-version` for none. */
@@ -34,7 +34,7 @@ export async function admit({ io, allow, signal }: Context, store: Store, access
 }
 
 export async function findCluster(store: Store, signal: AbortSignal): Promise<ClusterInformation | undefined> {
-  return store.findResource('ClusterInformation', CLUSTER_INFORMATION_NAME, signal);
+  return store.findResource(CLUSTER_INFORMATION_ID, signal);
 }
 
 /** The version of the cluster when it is known and not that of this tool. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { virtualClock } from '../base/clock.ts';
 import { seededRandom } from '../base/random.ts';
-import type { ClusterInformation } from '../model/cluster-information.ts';
+import { CLUSTER_INFORMATION_ID, type ClusterInformation } from '../model/cluster-information.ts';
 import { keepClusterInformation, newCluster, withNote } from './keep-cluster-information.ts';
 import { MemoryDatabase } from './memory/memory-database.ts';
 import { openMemoryStore } from './memory/memory-store.ts';
@@ -59,7 +59,7 @@ describe('the note of a program', () => {
         keepClusterInformation(node, { version: `v3.27.${String(index % 7)}`, types: [types[index % 3]!] }, never),
       ),
     );
-    const found = await nodes[0]!.store.findResource('ClusterInformation', 'default', never);
+    const found = await nodes[0]!.store.findResource(CLUSTER_INFORMATION_ID, never);
     expect(found?.spec).toMatchObject({ netplugVersion: 'v3.27.6', datastoreReady: true });
     expect(found?.spec.clusterType?.split(',').sort()).toEqual([...types].sort());
     expect(ids.size).toBe(1);

@@ -1,7 +1,7 @@
 import { isNetplugError } from '../base/errors.ts';
 import { isNewerVersion } from '../base/compare-versions.ts';
 import { backOff, type Patience } from '../base/retry.ts';
-import { CLUSTER_INFORMATION_NAME, type ClusterInformation } from '../model/cluster-information.ts';
+import { CLUSTER_INFORMATION_ID, CLUSTER_INFORMATION_NAME, type ClusterInformation } from '../model/cluster-information.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { Store } from './store.ts';
 
@@ -37,7 +37,7 @@ export async function changeClusterInformation(
 ): Promise<ClusterInformation | undefined> {
   for (let attempt = 0; ; attempt += 1) {
     await backOff(patience, attempt, signal);
-    const before = await store.findResource('ClusterInformation', CLUSTER_INFORMATION_NAME, signal);
+    const before = await store.findResource(CLUSTER_INFORMATION_ID, signal);
     const after = plan(before);
     if (after === undefined) return before;
     try {

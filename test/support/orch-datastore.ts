@@ -76,8 +76,8 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     call,
     putPod,
     empty: async () => {
-      const { Node: _, ...kinds } = KINDS;
-      for (const plural of [...Object.values(kinds).map((kind) => kind.plural), 'ipblocks']) {
+      const ours = Object.entries(KINDS).filter(([kind]) => kind !== 'Node');
+      for (const plural of [...ours.map(([, each]) => each.plural), 'ipblocks']) {
         await call('DELETE', `/apis/netplug.io/v3/${plural}`);
       }
       await call('DELETE', '/api/v1/nodes');

@@ -4,6 +4,7 @@ import type { NodeFacts } from '../../datastore/store.ts';
 import { encodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
+import { resourceIdOf, showResourceId } from '../../model/resource-id.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { PlainResource } from './contents.ts';
@@ -20,7 +21,7 @@ export type Item =
 export function nameOf(item: Item): string {
   switch (item.kind) {
     case 'resource':
-      return resourceName(item.resource);
+      return showResourceId(resourceIdOf(item.resource));
     case 'facts':
       return `facts of node "${item.node}"`;
     case 'block':
@@ -32,10 +33,6 @@ export function nameOf(item: Item): string {
     default:
       return never(item);
   }
-}
-
-export function resourceName({ kind, metadata: { namespace, name } }: PlainResource): string {
-  return `${kind} "${namespace === undefined ? '' : `${namespace}/`}${name}"`;
 }
 
 /** Whether both say the same; identity and version are each datastore's own, labels of an endpoint the pod's. */

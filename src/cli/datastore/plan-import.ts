@@ -4,11 +4,12 @@ import { heldAddresses, type IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { Node } from '../../model/node.ts';
 import { poolProblems } from '../../model/pool-conflicts.ts';
+import { resourceIdOf, showResourceId } from '../../model/resource-id.ts';
 import { cidrsOverlap, formatCidr } from '../../net/cidr.ts';
 import { counted } from '../table.ts';
 import type { Contents, PlainResource } from './contents.ts';
 import { type Exported, withoutStock } from './export-file.ts';
-import { isSame, type Item, nameOf, resourceName } from './items.ts';
+import { isSame, type Item, nameOf } from './items.ts';
 
 export interface Target {
   readonly type: 'kvv3' | 'orch';
@@ -127,7 +128,7 @@ function strangers(blocks: readonly IpBlock[], nodes: ReadonlyMap<string, Node>)
 function oddNames({ resources }: Exported): string[] {
   return resources
     .filter((resource) => !isNode(resource) && !isDnsSubdomain(resource.metadata.name))
-    .map((resource) => `${resourceName(resource)} cannot have that name in the orchestrator`);
+    .map((resource) => `${showResourceId(resourceIdOf(resource))} cannot have that name in the orchestrator`);
 }
 
 /** What would share addresses with something that is there and not in the file. */

@@ -31,7 +31,9 @@ function planChange(keys: Keys, change: Change): Part {
     case 'create-block': {
       const { block, pool } = change;
       const asRead =
-        pool === undefined ? [] : [unchanged(keys.resource('IPPool', pool.value.metadata.name), pool.version)];
+        pool === undefined
+          ? []
+          : [unchanged(keys.resource({ kind: 'IPPool', name: pool.value.metadata.name }), pool.version)];
       return {
         compare: [absent(keys.claim(block.cidr)), ...asRead],
         ops: [put(keys.claim(block.cidr), block.node ?? ''), ...blockOps(keys, undefined, block)],
@@ -66,7 +68,10 @@ function planChange(keys: Keys, change: Change): Part {
     case 'delete-endpoint':
       return deletion(keys.endpoint(endpointIdOf(change.before.value)), change.before.version);
     case 'delete-pool':
-      return deletion(keys.resource('IPPool', change.before.value.metadata.name), change.before.version);
+      return deletion(
+        keys.resource({ kind: 'IPPool', name: change.before.value.metadata.name }),
+        change.before.version,
+      );
     default:
       return never(change);
   }

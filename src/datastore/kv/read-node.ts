@@ -1,4 +1,4 @@
-import { CLUSTER_INFORMATION_NAME, isLocked } from '../../model/cluster-information.ts';
+import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
@@ -7,7 +7,7 @@ import { compareText } from '../order.ts';
 import type { NodeSettings, NodeView, SettingKind } from '../store.ts';
 import { decodeBorrowed } from './borrowed-records.ts';
 import type { KeyValue } from './gen/etcd_pb.js';
-import { cidrOfKey } from './keys.ts';
+import { cidrOfKey, type Keys } from './keys.ts';
 import { again, fetchBlocks, type Reach } from './read-blocks.ts';
 import { blockReader, endpointReader, resourceReader, sortOut } from './records.ts';
 import { get, getRange, type Op, rangeOf, rangesIn, textOf, txn } from './requests.ts';
@@ -20,7 +20,7 @@ export async function readNodeView(reach: Reach, node: NodeName, endpoint: Endpo
 async function readNodeViewOnce(reach: Reach, node: NodeName, endpoint: EndpointId | undefined): Promise<NodeView> {
   const asked = endpoint === undefined ? [] : [get(reach.keys.endpoint(endpoint))];
   const records = await readNodeRecords(reach, node, asked);
-  const settings = settingsOf(records);
+  const settings = settingsOf(reach.keys, records);
   const read = {
     owned: sortOut(records.owned, blockReader(reach.keys)),
     borrowed: sortOut(records.borrowed, blockReader(reach.keys)),
@@ -54,9 +54,9 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
       success: [
         getRange(rangeOf(keys.resources('IPPool'))),
         getRange(rangeOf(keys.resources('IPReservation'))),
-        get(keys.resource('IPAMConfiguration', IPAM_CONFIGURATION_NAME)),
-        get(keys.resource('Node', node)),
-        get(keys.resource('ClusterInformation', CLUSTER_INFORMATION_NAME)),
+        get(keys.resource({ kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME })),
+        get(keys.resource({ kind: 'Node', name: node })),
+        get(keys.resource(CLUSTER_INFORMATION_ID)),
         getRange(rangeOf(keys.blocksOf(node))),
         getRange(rangeOf(keys.borrowedBy(node))),
         ...endpoints,
@@ -86,13 +86,13 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
   };
 }
 
-export function settingsOf(records: SettingRecords): NodeSettings {
+export function settingsOf(keys: Keys, records: SettingRecords): NodeSettings {
   const read = {
-    pools: sortOut(records.IPPool, resourceReader('IPPool')),
-    reservations: sortOut(records.IPReservation, resourceReader('IPReservation')),
-    config: sortOut(records.IPAMConfiguration, resourceReader('IPAMConfiguration')),
-    nodes: sortOut(records.Node, resourceReader('Node')),
-    clusters: sortOut(records.ClusterInformation, resourceReader('ClusterInformation')),
+    pools: sortOut(records.IPPool, resourceReader(keys, 'IPPool')),
+    reservations: sortOut(records.IPReservation, resourceReader(keys, 'IPReservation')),
+    config: sortOut(records.IPAMConfiguration, resourceReader(keys, 'IPAMConfiguration')),
+    nodes: sortOut(records.Node, resourceReader(keys, 'Node')),
+    clusters: sortOut(records.ClusterInformation, resourceReader(keys, 'ClusterInformation')),
   };
   return {
     pools: read.pools.good
