@@ -50,6 +50,8 @@ export interface Io {
   readonly stderr: (text: string) => void;
   /** Whether standard input is a terminal, where somebody has to type. */
   readonly isTty: boolean;
+  /** Whether standard error is one, where a line can be written over. */
+  readonly isErrTty: boolean;
   readonly screen: Screen;
 }
 

@@ -80,7 +80,16 @@ export class Follower {
   told(): unknown {
     const { pools, reservations, config, node, isLocked, problems } = this.settings;
     const blocks = this.blocks.map(plain);
-    return { pools, reservations, config, node, isLocked, problems: problems.length, blocks, endpoints: this.endpoints };
+    return {
+      pools,
+      reservations,
+      config,
+      node,
+      isLocked,
+      problems: problems.length,
+      blocks,
+      endpoints: this.endpoints,
+    };
   }
 
   /** What a reader finds now. */

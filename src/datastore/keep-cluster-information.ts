@@ -1,7 +1,11 @@
 import { isNetplugError } from '../base/errors.ts';
 import { isNewerVersion } from '../base/compare-versions.ts';
 import { backOff, type Patience } from '../base/retry.ts';
-import { CLUSTER_INFORMATION_ID, CLUSTER_INFORMATION_NAME, type ClusterInformation } from '../model/cluster-information.ts';
+import {
+  CLUSTER_INFORMATION_ID,
+  CLUSTER_INFORMATION_NAME,
+  type ClusterInformation,
+} from '../model/cluster-information.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { Store } from './store.ts';
 
@@ -24,7 +28,11 @@ type ClusterPorts = Patience & {
  * only ever rises, and does so with the first program of a new release: it does not say that all are of it.
  * @throws store/*, resource/changed when others keep writing
  */
-export async function keepClusterInformation(ports: ClusterPorts, note: ClusterNote, signal: AbortSignal): Promise<void> {
+export async function keepClusterInformation(
+  ports: ClusterPorts,
+  note: ClusterNote,
+  signal: AbortSignal,
+): Promise<void> {
   const guid = newGuid(ports);
   await changeClusterInformation(ports, (before) => withNote(before, note, guid), signal);
 }

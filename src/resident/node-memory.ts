@@ -7,7 +7,6 @@ import type { NodeName } from '../model/names.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
 
-
 /** What the datastore said last of one node: its blocks, those it borrows from, its endpoints, and what decides about pools. */
 export class NodeMemory {
   readonly node: NodeName;

@@ -4,6 +4,7 @@ import type { ClusterInformation } from '../../model/cluster-information.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { type AnyResource, KIND_NAMES } from '../../model/kinds.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { Datastore } from '../../netconf/connection.ts';
 import { findCluster } from '../admit.ts';
 
 /** Resources that people or agents write, all but what is noted about the cluster itself. */
@@ -15,6 +16,11 @@ export interface Contents {
   readonly resources: readonly PlainResource[];
   readonly blocks: readonly Stored<IpBlock>[];
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+}
+
+/** The word for a datastore in the type of a cluster. */
+export function typeOf({ type }: Datastore): 'kv' | 'orch' {
+  return type === 'orch' ? 'orch' : 'kv';
 }
 
 /** @throws store/corrupt when a record cannot be understood: what is moved is everything or nothing */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { sha256Of } from '../../base/atomic-file.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
@@ -6,6 +7,7 @@ import type { ClusterInformation } from '../../model/cluster-information.ts';
 import { decodeStoredResource } from '../../model/decode-resource.ts';
 import { decodeBlock, encodeBlock } from '../../model/ip-block-codec.ts';
 import { giveBack, type IpBlock } from '../../model/ip-block.ts';
+import type { Resource } from '../../model/resource.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Contents, isPlain, type PlainResource } from './contents.ts';
@@ -83,7 +85,7 @@ export function readExport({ name, text }: { readonly name: string; readonly tex
   if (!isParts(contents)) throw unusable(name, 'a part of its contents is missing');
   if (checksum !== checksumOf(contents)) throw unusable(name, 'its contents are not those its checksum was made of');
   const counts = countsOf(contents);
-  if (!sameCounts(counts, raw['counts'])) throw unusable(name, 'its counts are not those of its contents');
+  if (!isDeepStrictEqual(raw['counts'], counts)) throw unusable(name, 'its counts are not those of its contents');
   const problems: string[] = [];
   const keep = <T>(value: T | string, what: string): T[] => {
     if (typeof value !== 'string') return [value];
@@ -91,13 +93,17 @@ export function readExport({ name, text }: { readonly name: string; readonly tex
     return [];
   };
   const [cluster] = keep(decodeStoredResource(contents.cluster), 'cluster');
-  const resources = contents.resources.flatMap((each, index) => keep(decodeStoredResource(each), `resources[${String(index)}]`));
+  const resources = contents.resources.flatMap((each, index) =>
+    keep(decodeStoredResource(each), `resources[${String(index)}]`),
+  );
   const blocks = contents.blocks.flatMap((each, index) => keep(readBlock(each), `blocks[${String(index)}]`));
-  const endpoints = contents.endpoints.flatMap((each, index) => keep(decodeEndpoint(each), `endpoints[${String(index)}]`));
+  const endpoints = contents.endpoints.flatMap((each, index) =>
+    keep(decodeEndpoint(each), `endpoints[${String(index)}]`),
+  );
   const [problem] = problems;
   if (problem !== undefined) throw unusable(name, `this release does not understand ${problem}`);
   if (cluster?.kind !== 'ClusterInformation') throw unusable(name, 'it says nothing about the cluster');
-  return { checksum: String(checksum), counts, cluster, resources: resources.filter(isPlain), blocks, endpoints };
+  return { checksum, counts, cluster, resources: resources.filter(isPlain), blocks, endpoints };
 }
 
 /** `2 IPPools, 1 Node, 3 blocks`. */
@@ -115,7 +121,7 @@ function readBlock(raw: unknown): IpBlock | string {
   return 'block' in read ? read.block : read.problems.join('; ');
 }
 
-function withoutVersion<R extends { readonly metadata: { readonly resourceVersion?: string } }>(resource: R): unknown {
+function withoutVersion(resource: Pick<Resource, 'metadata'>): unknown {
   const { resourceVersion: _, ...metadata } = resource.metadata;
   return { ...resource, metadata };
 }
@@ -133,10 +139,6 @@ function countsOf({ resources, blocks, endpoints }: Parts): Counts {
   if (blocks.length > 0) counts['block'] = blocks.length;
   if (endpoints.length > 0) counts['endpoint'] = endpoints.length;
   return counts;
-}
-
-function sameCounts(counts: Counts, raw: unknown): boolean {
-  return isRecord(raw) && JSON.stringify(Object.entries(raw).sort()) === JSON.stringify(Object.entries(counts).sort());
 }
 
 function isParts(raw: unknown): raw is Parts & Record<string, unknown> {

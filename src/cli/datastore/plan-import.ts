@@ -1,3 +1,4 @@
+import { compareText } from '../../datastore/order.ts';
 import { factsOf } from '../../datastore/node-facts.ts';
 import { isDnsSubdomain } from '../../model/dns-name.ts';
 import { heldAddresses, type IpBlock } from '../../model/ip-block.ts';
@@ -42,7 +43,12 @@ export function planImport(file: Exported, target: Target): ImportPlan {
     else if (item.kind !== 'facts') conflicts.push(`${nameOf(item)} is there already and differs`);
   }
   const known = new Set(items.map(nameOf));
-  conflicts.push(...overlaps(missing, [...there.values()].filter((item) => !known.has(nameOf(item)))));
+  conflicts.push(
+    ...overlaps(
+      missing,
+      [...there.values()].filter((item) => !known.has(nameOf(item))),
+    ),
+  );
   return { missing, equal, conflicts, notes };
 }
 
@@ -117,7 +123,7 @@ function strangers(blocks: readonly IpBlock[], nodes: ReadonlyMap<string, Node>)
   }
   return [...held]
     .filter(([node]) => !nodes.has(node))
-    .sort()
+    .sort(([a], [b]) => compareText(a, b))
     .map(([node, count]) => {
       const addresses = counted(count, 'address', 'addresses');
       return `node "${node}" is not in the orchestrator; its blocks with ${addresses} are: netplugctl node remove ${node}`;
