@@ -77,9 +77,15 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     putPod,
     empty: async () => {
       const ours = Object.entries(KINDS).filter(([kind]) => kind !== 'Node');
-      for (const plural of [...ours.map(([, each]) => each.plural), 'ipblocks']) {
-        await call('DELETE', `/apis/netplug.io/v3/${plural}`);
+      for (const [, { plural, scope }] of ours) {
+        if (scope === 'cluster') await call('DELETE', `/apis/netplug.io/v3/${plural}`);
+        else {
+          const { items } = await call('GET', `/apis/netplug.io/v3/${plural}`);
+          const homes = new Set(items.map(({ metadata }: Json) => metadata.namespace));
+          for (const home of homes) await call('DELETE', `/apis/netplug.io/v3/namespaces/${home}/${plural}`);
+        }
       }
+      await call('DELETE', '/apis/netplug.io/v3/ipblocks');
       await call('DELETE', '/api/v1/nodes');
       for (const each of namespaces) await call('DELETE', `/api/v1/namespaces/${each}/pods?gracePeriodSeconds=0`);
     },
