@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ERRORS } from '../src/base/errors.ts';
+import { doctorPage } from '../src/cli/doctor/doctor-page.ts';
 import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
 import { netconfReference } from '../src/netconf/reference.ts';
@@ -9,6 +10,7 @@ import { netconfJsonSchema } from '../src/netconf/schema.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
+  'docs/doctor.md': doctorPage,
   'docs/netplugctl.md': manual,
   'docs/netconf.md': netconfReference,
   'docs/schema/netconf.schema.json': () => `${JSON.stringify(netconfJsonSchema(), undefined, 2)}\n`,

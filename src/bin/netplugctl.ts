@@ -14,6 +14,7 @@ import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
+import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
 import { readRegisteredName } from './registration.ts';
 
@@ -28,7 +29,9 @@ export async function runCtl(): Promise<void> {
     readRegisteredName: () => readRegisteredName(env),
     machine: machineOf(env),
     interrupted: interruptions(),
+    host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
     openStore: openStoreIn(process.env),
+    openInspector: openInspectorIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork(),

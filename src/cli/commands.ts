@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { DOCTOR_COMMAND } from './doctor/doctor-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
@@ -11,6 +12,7 @@ export const COMMANDS: readonly Command[] = [
   ...RESOURCE_COMMANDS,
   ...IPAM_COMMANDS,
   ...LINT_COMMANDS,
+  DOCTOR_COMMAND,
   ...NODE_COMMANDS,
   ...INSTALL_COMMANDS,
   VERSION_COMMAND,
