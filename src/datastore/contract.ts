@@ -352,8 +352,8 @@ export function storeContract(
           creationTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
           resourceVersion: expect.stringMatching(/./) as string,
         });
-        expect(await other.findResource('IPPool', poolName, never)).toEqual(made);
-        expect(await other.findResource('Node', poolName, never)).toBeUndefined();
+        expect(await other.findResource({ kind: 'IPPool', name: poolName }, never)).toEqual(made);
+        expect(await other.findResource({ kind: 'Node', name: poolName }, never)).toBeUndefined();
         await expectCode('resource/exists', store.createResource(pool(poolName), never));
       });
 
@@ -382,11 +382,11 @@ export function storeContract(
         expect(replaced.metadata.uid).toBe(made.metadata.uid);
         expect(replaced.metadata.creationTimestamp).toBe(made.metadata.creationTimestamp);
         await store.updateResource(odd, never);
-        const read = await store.findResource('IPPool', 'blue', never);
+        const read = await store.findResource({ kind: 'IPPool', name: 'blue' }, never);
         if (read === undefined) throw new Error('not found');
         const written = await store.updateResource({ ...read, spec: { ...read.spec, disabled: true } }, never);
         expect(written.spec).toEqual({ ...odd.spec, disabled: true });
-        expect(await store.findResource('IPPool', 'blue', never)).toEqual(written);
+        expect(await store.findResource({ kind: 'IPPool', name: 'blue' }, never)).toEqual(written);
       });
 
       it('given with a version are changed only at that version', async () => {
@@ -401,7 +401,7 @@ export function storeContract(
         const { resourceVersion = '' } = made.metadata;
         await expectCode('resource/changed', store.deleteResource({ ...which, resourceVersion }, never));
         await store.deleteResource({ ...which, resourceVersion: newer.metadata.resourceVersion ?? '' }, never);
-        expect(await store.findResource('IPPool', 'blue', never)).toBeUndefined();
+        expect(await store.findResource({ kind: 'IPPool', name: 'blue' }, never)).toBeUndefined();
       });
 
       it('that do not exist are neither replaced nor deleted', async () => {
@@ -418,7 +418,7 @@ export function storeContract(
         await store.createResource(pool('blue'), never);
         const cidrs = ['10.1.0.0/16', '10.2.0.0/16', '10.3.0.0/16'];
         await Promise.all(cidrs.map(async (cidr) => store.updateResource(pool('blue', cidr), never)));
-        expect(cidrs).toContain((await store.findResource('IPPool', 'blue', never))?.spec.cidr);
+        expect(cidrs).toContain((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.cidr);
       });
 
       it('appear in the view of a node', async () => {
@@ -429,7 +429,7 @@ export function storeContract(
         const written = { ...made, kind: 'Node', metadata: { name: b }, spec: {} } as const;
         if (fixture.putNode === undefined) await store.createResource(written, never);
         else await fixture.putNode(b);
-        const node = await store.findResource('Node', b, never);
+        const node = await store.findResource({ kind: 'Node', name: b }, never);
         expect(node).toMatchObject({ metadata: { name: b, uid: expect.stringMatching(/./) as string } });
         const before = await view(b);
         expect(before.pools.map(({ value }) => value.metadata.name)).toEqual(['a', 'b']);
@@ -464,7 +464,7 @@ export function storeContract(
         expect([listed.resources.length, listed.problems.length]).toEqual([1, 2]);
         const seen = await view(a);
         expect([seen.pools.length, seen.problems.length]).toEqual([1, 2]);
-        await expectCode('store/corrupt', store.findResource('IPPool', 'b', never));
+        await expectCode('store/corrupt', store.findResource({ kind: 'IPPool', name: 'b' }, never));
         await store.updateResource(pool('b'), never);
         await store.deleteResource({ kind: 'IPPool', name: 'c' }, never);
         expect((await store.listResources('IPPool', never)).problems).toEqual([]);

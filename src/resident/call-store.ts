@@ -15,7 +15,7 @@ export function callStore(resident: ResidentNode, time: TimePhase): Store {
     getBlocks: async (cidrs, signal) => resident.ask(async (limit) => inner.getBlocks(cidrs, limit), signal),
     listBlocks: async (signal) => inner.listBlocks(signal),
     listResources: async (kind, signal) => inner.listResources(kind, signal),
-    findResource: async (kind, name, signal) => inner.findResource(kind, name, signal),
+    findResource: async (which, signal) => inner.findResource(which, signal),
     createResource: async (resource, signal) => inner.createResource(resource, signal),
     updateResource: async (resource, signal) => inner.updateResource(resource, signal),
     deleteResource: async (which, signal) => inner.deleteResource(which, signal),

@@ -144,7 +144,7 @@ describe('the custom resources of netplug', () => {
       metadata: { name: 'a', labels: { team: 'x' }, finalizers: ['x.y/z'] },
     };
     await server.apply([labelled]);
-    const read = await store.findResource('IPPool', 'a', never);
+    const read = await store.findResource({ kind: 'IPPool', name: 'a' }, never);
     await store.updateResource({ ...read!, spec: { ...read!.spec, disabled: true } }, never);
     const now = await server.get('ippool', 'a');
     expect(now).toMatchObject({

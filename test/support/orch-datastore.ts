@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
+import { KINDS } from '../../src/model/kinds.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import type { Json } from './node.ts';
 import { type ApiServer, type ApiServerOptions, startApiServer } from './kube.ts';
@@ -75,14 +76,8 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     call,
     putPod,
     empty: async () => {
-      for (const plural of [
-        'ippools',
-        'ipreservations',
-        'ipamconfigurations',
-        'bgpconfigurations',
-        'bgppeers',
-        'ipblocks',
-      ]) {
+      const ours = Object.entries(KINDS).filter(([kind]) => kind !== 'Node');
+      for (const plural of [...ours.map(([, each]) => each.plural), 'ipblocks']) {
         await call('DELETE', `/apis/netplug.io/v3/${plural}`);
       }
       await call('DELETE', '/api/v1/nodes');

@@ -1,5 +1,5 @@
 import { isNetplugError } from '../../base/errors.ts';
-import type { ResourceKind } from '../../model/kinds.ts';
+import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { runBatch } from './batch.ts';
 import { withStore } from '../connection.ts';
 import { deletePool } from './delete-pool.ts';
@@ -39,24 +39,17 @@ export async function remove(context: Context, { target, ifMissing }: DeleteOpti
   });
 }
 
-interface Doomed {
-  readonly kind: ResourceKind;
-  readonly name: string;
-  readonly resourceVersion?: string;
-}
+type Doomed = ResourceId & { readonly resourceVersion?: string };
 
 async function doomedOf(context: Context, target: Target): Promise<readonly Doomed[]> {
   if (target.by === 'name') {
     const kind = writableKind(target.kind);
     return target.names.map((name) => ({ kind, name }));
   }
-  return readResources(await readInputs(context, target.files)).map(
-    ({ kind, metadata: { name, resourceVersion } }) => ({
-      kind,
-      name,
-      ...(resourceVersion === undefined ? {} : { resourceVersion }),
-    }),
-  );
+  return readResources(await readInputs(context, target.files)).map((resource) => {
+    const { resourceVersion } = resource.metadata;
+    return { ...resourceIdOf(resource), ...(resourceVersion === undefined ? {} : { resourceVersion }) };
+  });
 }
 
 async function removeOne(writing: Writing, which: Doomed, ifMissing: 'ignore' | 'fail'): Promise<string> {

@@ -68,7 +68,7 @@ async function deleteDisabled(writing: Writing, name: string): Promise<void> {
 }
 
 async function findPool({ store, signal }: Writing, name: string): Promise<IpPool> {
-  const pool = await store.findResource('IPPool', name, signal);
+  const pool = await store.findResource({ kind: 'IPPool', name }, signal);
   if (pool === undefined) throw resourceNotFound({ kind: 'IPPool', name });
   return pool;
 }

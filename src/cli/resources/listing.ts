@@ -51,7 +51,7 @@ async function listResources<K extends ResourceKind>(
   const missing: Error[] = [];
   for (const name of names) {
     try {
-      const resource = await store.findResource(kind, name, signal);
+      const resource = await store.findResource({ kind, name }, signal);
       if (resource === undefined) missing.push(resourceNotFound({ kind, name }));
       else found.push(resource);
     } catch (cause) {

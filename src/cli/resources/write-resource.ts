@@ -3,6 +3,7 @@ import { backOff, type Patience } from '../../base/retry.ts';
 import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { AnyResource } from '../../model/kinds.ts';
+import { resourceIdOf } from '../../model/resource-id.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
 import { assertPoolFits } from './pool-checks.ts';
 
@@ -37,15 +38,15 @@ export async function writeResource(writing: Writing, verb: WriteVerb, wanted: A
 
 async function writeOnce(writing: Writing, verb: 'apply' | 'replace', wanted: AnyResource): Promise<Verdict> {
   const { store, signal } = writing;
-  const { kind, metadata } = wanted;
-  const { name, resourceVersion } = metadata;
-  const stored: AnyResource | undefined = await store.findResource(kind, name, signal);
+  const which = resourceIdOf(wanted);
+  const { resourceVersion } = wanted.metadata;
+  const stored: AnyResource | undefined = await store.findResource(which, signal);
   if (stored === undefined) {
-    if (verb === 'replace') throw resourceNotFound({ kind, name });
+    if (verb === 'replace') throw resourceNotFound(which);
     return createResource(writing, wanted);
   }
   if (resourceVersion !== undefined && resourceVersion !== stored.metadata.resourceVersion) {
-    throw resourceChanged({ kind, name });
+    throw resourceChanged(which);
   }
   const next = mergeResource(stored, wanted, verb === 'apply' ? 'keeps-labels' : 'drops-labels');
   if (sameResource(stored, next)) return 'unchanged';

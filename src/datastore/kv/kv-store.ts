@@ -2,7 +2,9 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { type Random, systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { ResourceId } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
@@ -140,11 +142,10 @@ class KvStore implements Store {
   }
 
   async findResource<K extends ResourceKind>(
-    kind: K,
-    name: string,
+    which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return this.#resources.find(kind, name, signal);
+    return this.#resources.find(which, signal);
   }
 
   async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
@@ -155,10 +156,7 @@ class KvStore implements Store {
     return this.#resources.update(resource, signal);
   }
 
-  async deleteResource(
-    which: { kind: ResourceKind; name: string; resourceVersion?: string },
-    signal: AbortSignal,
-  ): Promise<void> {
+  async deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void> {
     return this.#resources.delete(which, signal);
   }
 
@@ -171,7 +169,10 @@ class KvStore implements Store {
   }
 
   async ping(signal: AbortSignal): Promise<void> {
-    await this.#client.range({ key: bytesOf(this.#keys.resource('IPAMConfiguration', 'default')) }, signal);
+    await this.#client.range(
+      { key: bytesOf(this.#keys.resource({ kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME })) },
+      signal,
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

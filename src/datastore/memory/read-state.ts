@@ -1,14 +1,22 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
-import { DEFAULT_IPAM_CONFIGURATION } from '../../model/ipam-configuration.ts';
+import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import { type ResourceId, showResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
-import { compareText } from '../order.ts';
+import { compareResources } from '../order.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../store.ts';
-import { endpointIdIn, type MemoryRecord, type MemoryState, resourceNameIn, UNREADABLE } from './memory-database.ts';
+import {
+  endpointIdIn,
+  type MemoryRecord,
+  type MemoryState,
+  resourceIdIn,
+  resourceKey,
+  UNREADABLE,
+} from './memory-database.ts';
 
 export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId | undefined): NodeView {
   const settings = settingsIn(state, node);
@@ -31,7 +39,7 @@ export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId 
 export function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
   const pools = resourcesIn(state, 'IPPool');
   const reservations = resourcesIn(state, 'IPReservation');
-  const configs = resourcesIn(state, 'IPAMConfiguration', 'default');
+  const configs = resourcesIn(state, 'IPAMConfiguration', IPAM_CONFIGURATION_NAME);
   const nodes = resourcesIn(state, 'Node', node);
   return {
     pools: pools.resources.map((value) => ({ value, version: value.metadata.resourceVersion ?? '' })),
@@ -51,12 +59,23 @@ export function resourcesIn<K extends ResourceKind>(
   const resources: ResourceOf<K>[] = [];
   const problems: string[] = [];
   for (const [key, { value, version }] of state.resources) {
-    const { kind: ofKind, name: named } = resourceNameIn(key);
-    if (ofKind !== kind || (name !== undefined && named !== name)) continue;
-    if (value === UNREADABLE) problems.push(problemWith(`${kind} "${named}"`));
+    const which = resourceIdIn(key);
+    if (which.kind !== kind || (name !== undefined && which.name !== name)) continue;
+    if (value === UNREADABLE) problems.push(problemWith(showResourceId(which)));
     else if (isOfKind(value, kind)) resources.push(withResourceVersion(value, version));
   }
-  return { resources: resources.sort((a, b) => compareText(a.metadata.name, b.metadata.name)), problems };
+  return { resources: resources.sort(compareResources), problems };
+}
+
+/** @throws store/corrupt */
+export function resourceIn<K extends ResourceKind>(
+  state: MemoryState,
+  which: ResourceId<K>,
+): ResourceOf<K> | undefined {
+  const record = state.resources.get(resourceKey(which));
+  if (record === undefined) return undefined;
+  const { value, version } = insistOn(record, showResourceId(which));
+  return isOfKind(value, which.kind) ? withResourceVersion(value, version) : undefined;
 }
 
 /** Every claim, also of a block that cannot be read. */

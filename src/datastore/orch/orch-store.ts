@@ -4,6 +4,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { ResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { OrchAccess } from '../../orch-api/access.ts';
@@ -99,11 +100,10 @@ class OrchStore implements Store {
   }
 
   async findResource<K extends ResourceKind>(
-    kind: K,
-    name: string,
+    which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return findResource(this.#api, { kind, name }, signal);
+    return findResource(this.#api, which, signal);
   }
 
   async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
@@ -114,10 +114,7 @@ class OrchStore implements Store {
     return updateResource(this.#api, resource, signal);
   }
 
-  async deleteResource(
-    which: { kind: ResourceKind; name: string; resourceVersion?: string },
-    signal: AbortSignal,
-  ): Promise<void> {
+  async deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void> {
     return deleteResource(this.#api, which, signal);
   }
 
