@@ -16,8 +16,8 @@ let database: MemoryDatabase;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'netplug-doctor-'));
   database = new MemoryDatabase();
-  database.putResource('IPPool', 'blue', poolOf('blue', '10.0.0.0/16'));
-  database.putResource('Node', 'node-a', nodeOf('node-a'));
+  database.putResource({ kind: 'IPPool', name: 'blue' }, poolOf('blue', '10.0.0.0/16'));
+  database.putResource({ kind: 'Node', name: 'node-a' }, nodeOf('node-a'));
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
@@ -46,7 +46,7 @@ describe('netplugctl doctor', () => {
   });
 
   it('ends with status 1 when there is an error, and tells what to do', async () => {
-    database.putResource('IPPool', 'blue', poolOf('blue', '10.0.0.0/16', { disabled: true }));
+    database.putResource({ kind: 'IPPool', name: 'blue' }, poolOf('blue', '10.0.0.0/16', { disabled: true }));
     const { status, out } = await run('--cluster');
     expect(status).toBe(1);
     expect(out).toContain(

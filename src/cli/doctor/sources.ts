@@ -81,10 +81,11 @@ async function findConnection(context: Context, confFiles: () => Promise<readonl
 
 async function poolsSoon(records: () => Promise<Records>): Promise<readonly IpPool[]> {
   using limit = timeLimit(POOLS_MS);
-  return untilAborted(records(), limit.signal).then(
-    ({ pools }) => pools,
-    () => [],
-  );
+  try {
+    return (await untilAborted(records(), limit.signal)).pools;
+  } catch {
+    return [];
+  }
 }
 
 function once<T>(work: () => Promise<T>): () => Promise<T> {

@@ -59,7 +59,7 @@ export const VERSIONS = topic({
 });
 
 async function gatherVersions({ store }: Sources, signal: AbortSignal): Promise<VersionFacts> {
-  const found = await (await store()).findResource('ClusterInformation', 'default', signal);
+  const found = await (await store()).findResource({ kind: 'ClusterInformation', name: 'default' }, signal);
   return { cluster: found?.spec.netplugVersion, isReady: found?.spec.datastoreReady };
 }
 
