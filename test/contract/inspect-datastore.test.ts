@@ -56,7 +56,9 @@ describe('a look at the API of the orchestrator', () => {
     expect(isNow(sound.clockMs)).toBe(true);
 
     const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
-    const patch = [{ op: 'remove', path: '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/disabled' }];
+    const patch = [
+      { op: 'remove', path: '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/disabled' },
+    ];
     const options = { body: patch, type: 'application/json-patch+json' };
     await server.call('PATCH', `${crds}/ippools.netplug.io`, options);
     expect(await look()).toMatchObject({ missingKinds: [], differingKinds: ['IPPool'] });
