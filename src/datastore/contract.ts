@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { emptyBlock, freeSlots, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
+import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { API_VERSION } from '../model/resource.ts';
 import { endpointIdOf, type EndpointId } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
@@ -19,8 +20,10 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
+import { watchResourcesContract } from './contract-watch-resources.ts';
 import { compareEndpointIds } from './order.ts';
 import type { Change, Store } from './store.ts';
 
@@ -446,6 +449,18 @@ export function storeContract(
         expect((await view(a)).config).toEqual(spec);
       });
 
+      it('that are built in are listed without being stored, and cannot be written', async () => {
+        const own = { ...DEFAULT_ALLOW, metadata: { name: 'own' } };
+        await store.createResource(own, never);
+        const { resources } = await store.listResources('Profile', never);
+        expect(resources.map(({ metadata }) => metadata.name)).toEqual(['netplug-default-allow', 'own']);
+        const which = { kind: 'Profile', name: 'netplug-default-allow' } as const;
+        expect(await store.findResource(which, never)).toEqual(DEFAULT_ALLOW);
+        await expectCode('resource/not-writable', store.createResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.updateResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.deleteResource(which, never));
+      });
+
       if (traits.nodes === 'orchestrator') {
         it('of kind Node belong to the orchestrator', async () => {
           const node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: a }, spec: {} } as const;
@@ -469,6 +484,10 @@ export function storeContract(
         await store.deleteResource({ kind: 'IPPool', name: 'c' }, never);
         expect((await store.listResources('IPPool', never)).problems).toEqual([]);
       });
+    });
+
+    describe('names of resources', () => {
+      resourceNamesContract(() => ({ store, other, fixture }), traits);
     });
 
     describe('a signal', () => {
@@ -495,6 +514,10 @@ export function storeContract(
 
     describe('a watch of the cluster', () => {
       watchClusterContract(() => ({ store, other, fixture }), { bench, traits });
+    });
+
+    describe('a watch of resources', () => {
+      watchResourcesContract(() => ({ store, other, fixture }), bench);
     });
 
     describe('publishing a node', () => {

@@ -7,6 +7,7 @@ import type { NodeName } from '../../model/names.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
@@ -21,6 +22,7 @@ import type {
   NodeFacts,
   NodeView,
   Outcome,
+  ResourceChange,
   Store,
   Stored,
 } from '../store.ts';
@@ -28,6 +30,7 @@ import { followStates } from './follow-states.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOn, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
 import { watchCluster } from './watch-cluster.ts';
+import { watchResources } from './watch-resources.ts';
 import { watchState } from './watch-state.ts';
 
 /** The method that is being called. */
@@ -82,6 +85,10 @@ class MemoryStore implements Store {
     yield* untilEnded(watchCluster(this.#states('watchCluster', signal)), signal);
   }
 
+  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
+    yield* untilEnded(watchResources(this.#states('watchResources', signal), kind), signal);
+  }
+
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
     return this.#read('listClaims', signal, (state) =>
       claimsIn(state).filter(({ cidr }) => within.some((asked) => cidrsOverlap(asked, cidr))),
@@ -131,20 +138,24 @@ class MemoryStore implements Store {
     kind: K,
     signal: AbortSignal,
   ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
-    return this.#read('listResources', signal, (state) => resourcesIn(state, kind));
+    return this.#read('listResources', signal, (state) => {
+      const { resources, problems } = resourcesIn(state, kind);
+      return { resources: withBuiltIns(kind, resources), problems };
+    });
   }
 
   async findResource<K extends ResourceKind>(
     which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return this.#read('findResource', signal, (state) => resourceIn(state, which));
+    return this.#read('findResource', signal, (state) => findBuiltIn(which) ?? resourceIn(state, which));
   }
 
   async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { clock = systemClock, random = systemRandom } = this.#options;
     return this.#act('createResource', { signal }, () => {
       const which = resourceIdOf(resource);
+      refuseBuiltIn(which);
       if (this.#database.state().resources.has(resourceKey(which))) throw resourceExists(which);
       return this.#put(
         withoutVersion(resource, { uid: random.id(), creationTimestamp: new Date(clock.now()).toISOString() }),
@@ -155,7 +166,9 @@ class MemoryStore implements Store {
   async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { resourceVersion } = resource.metadata;
     return this.#act('updateResource', { signal }, () => {
-      const current = this.#current(resourceIdOf(resource), resourceVersion);
+      const which = resourceIdOf(resource);
+      refuseBuiltIn(which);
+      const current = this.#current(which, resourceVersion);
       return this.#put(withoutVersion(resource, identityOf(current)));
     });
   }
@@ -165,6 +178,7 @@ class MemoryStore implements Store {
     signal: AbortSignal,
   ): Promise<void> {
     return this.#act('deleteResource', { signal }, () => {
+      refuseBuiltIn(which);
       this.#current(which, resourceVersion);
       this.#database.putResource(which, undefined);
     });
