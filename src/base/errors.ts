@@ -230,6 +230,12 @@ export const ERRORS = {
     retry: false,
     about: 'The command line is not understood, or a file named on it cannot be read.',
   },
+  'cli/program-missing': {
+    cni: 165,
+    exit: 72,
+    retry: false,
+    about: 'A program that the command needs is not installed.',
+  },
   'install/failed': {
     cni: 161,
     exit: 74,

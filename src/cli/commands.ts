@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { DIAGS_COMMAND } from './diags/diags-commands.ts';
 import { DOCTOR_COMMAND } from './doctor/doctor-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
@@ -13,6 +14,7 @@ export const COMMANDS: readonly Command[] = [
   ...IPAM_COMMANDS,
   ...LINT_COMMANDS,
   DOCTOR_COMMAND,
+  DIAGS_COMMAND,
   ...NODE_COMMANDS,
   ...INSTALL_COMMANDS,
   VERSION_COMMAND,

@@ -2,6 +2,14 @@ import { type Command, command, flag, value } from '../command.ts';
 import { OUTPUT, SOCKET } from '../common-options.ts';
 import { doctor, listChecks } from './doctor.ts';
 
+export const CONF_DIR_OPTION = value('folder', 'where the runtime looks for networks (default: /etc/cni/net.d)', {
+  completes: 'folder',
+});
+export const BIN_DIR_OPTION = value('folder', 'where the plugins are (default: $CNI_PATH, or /opt/cni/bin)', {
+  completes: 'folder',
+});
+export const HEALTH_OPTION = value('address', 'health pages of the agent (default: 127.0.0.1:9098)');
+
 export const DOCTOR_COMMAND: Command = command({
   path: ['doctor'],
   summary: 'Looks for what is wrong with this node and the cluster, and says what to do about it.',
@@ -9,10 +17,10 @@ export const DOCTOR_COMMAND: Command = command({
     node: flag('this node only, whoever asks', { excludes: ['cluster'] }),
     cluster: flag('the cluster only'),
     list: flag('list the checks, and do nothing'),
-    confDir: value('folder', 'where the runtime looks for networks (default: /etc/cni/net.d)', { completes: 'folder' }),
-    binDir: value('folder', 'where the plugins are (default: $CNI_PATH, or /opt/cni/bin)', { completes: 'folder' }),
+    confDir: CONF_DIR_OPTION,
+    binDir: BIN_DIR_OPTION,
     socket: SOCKET,
-    health: value('address', 'health pages of the agent (default: 127.0.0.1:9098)'),
+    health: HEALTH_OPTION,
     output: OUTPUT,
   },
   details: `

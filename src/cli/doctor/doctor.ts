@@ -27,7 +27,7 @@ export async function doctor(context: Context, options: DoctorOptions & { readon
   const diagnosis = await diagnose(context, options);
   io.stdout(
     options.output === 'json'
-      ? `${JSON.stringify(document(diagnosis), undefined, 2)}\n`
+      ? `${JSON.stringify(diagnosisDocument(diagnosis), undefined, 2)}\n`
       : renderDoctor(diagnosis, io.screen),
   );
   return allFindings(diagnosis).some(({ severity }) => severity === 'error') ? 1 : 0;
@@ -89,7 +89,8 @@ async function whyNotNode({ ports }: Context, { socket }: Places): Promise<strin
   );
 }
 
-function document(diagnosis: Diagnosis): object {
+/** The same for tools. */
+export function diagnosisDocument(diagnosis: Diagnosis): object {
   const findings = allFindings(diagnosis);
   const count = (wanted: string): number => findings.filter(({ severity }) => severity === wanted).length;
   return {
