@@ -1,8 +1,7 @@
 import { encodeBlock } from '../../model/ip-block-codec.ts';
 import { KIND_NAMES, KINDS, type ResourceKind } from '../../model/kinds.ts';
-import type { Metadata } from '../../model/resource.ts';
+import { API_VERSION, type Metadata } from '../../model/resource.ts';
 import type { Sources } from '../doctor/sources.ts';
-import { listDocument } from '../resources/listing.ts';
 import type { Item } from './item.ts';
 
 /** Resources of every kind and the blocks, as far as this caller may read them. */
@@ -30,7 +29,7 @@ async function documentOf(
 ): Promise<object> {
   const { resources, problems } = await store.listResources(kind, signal);
   const items = resources.map((resource) => ({ ...resource, metadata: withoutNotes(resource.metadata) }));
-  return { ...listDocument(kind, items), problems };
+  return { apiVersion: API_VERSION, kind: `${kind}List`, items, problems };
 }
 
 /** Annotations are for anybody's notes, and their values nobody's business. */
