@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { dirname } from 'node:path';
 import { ERRORS } from '../src/base/errors.ts';
 import { conflistJsonSchema } from '../src/cli/lint/conflist-schema.ts';
+import { doctorPage } from '../src/cli/doctor/doctor-page.ts';
 import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
 import { KIND_NAMES } from '../src/model/kinds.ts';
@@ -13,6 +14,7 @@ import { netconfJsonSchema } from '../src/netconf/schema.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
+  'docs/doctor.md': doctorPage,
   'docs/netplugctl.md': manual,
   'docs/netconf.md': netconfReference,
   'docs/resources.md': resourceReference,

@@ -79,5 +79,5 @@ function recordOf(more: Partial<CallRecord>): CallRecord {
 }
 
 function ask(history: CallHistory, question: object): readonly ShownCall[] {
-  return readShownCalls(history.answer(JSON.stringify(question)))!;
+  return readShownCalls(history.answer(JSON.stringify(question)))!.calls;
 }

@@ -1,5 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Phase } from '../base/stopwatch.ts';
+import { VERSION } from '../base/version.ts';
 import { type CallRecord, wayOf } from '../cni/call-record.ts';
 import { readCallsQuestion, type ShownCall } from '../model/shown-call.ts';
 
@@ -33,7 +34,7 @@ export function callHistory(): CallHistory {
       const { pod, order, last } = question;
       const found = calls.filter((call) => pod === undefined || call.pod === pod);
       const ordered = order === 'slowest' ? found.toSorted((a, b) => a.totalMs - b.totalMs) : found;
-      return JSON.stringify({ calls: ordered.slice(-last) });
+      return JSON.stringify({ version: VERSION, calls: ordered.slice(-last) });
     },
   };
 }

@@ -33,6 +33,25 @@ export async function writeFileAtomically(
   });
 }
 
+/** Writes what the source gives. Where a file may not be replaced, one that is there is the system's error EEXIST. */
+export async function pipeFileAtomically(
+  path: string,
+  source: AsyncIterable<Uint8Array>,
+  { mode, ifExists }: { readonly mode: number; readonly ifExists: 'replace' | 'refuse' },
+): Promise<void> {
+  const put = ifExists === 'replace' ? rename : link;
+  await replaceFile(
+    path,
+    async (temporary) => {
+      await using file = await open(temporary, 'wx', mode);
+      for await (const chunk of source) await file.writeFile(chunk);
+      await file.chmod(mode);
+      await file.sync();
+    },
+    put,
+  );
+}
+
 /** Copies contents and gives their SHA-256, as they were read. */
 export async function copyFileAtomically(
   source: string,
@@ -87,13 +106,17 @@ export async function removeAbandoned(folder: string, beforeMs: number): Promise
   }
 }
 
-async function replaceFile<T>(path: string, make: (temporary: string) => Promise<T>): Promise<T> {
+async function replaceFile<T>(
+  path: string,
+  make: (temporary: string) => Promise<T>,
+  put: (temporary: string, path: string) => Promise<void> = rename,
+): Promise<T> {
   // Hidden and without a known ending: runtimes read every configuration they find in their folder.
   const name = `.${basename(path)}.${randomBytes(6).toString('hex')}${SUFFIX}`;
   const temporary = join(dirname(path), name);
   try {
     const made = await make(temporary);
-    await rename(temporary, path);
+    await put(temporary, path);
     await syncFolder(dirname(path));
     return made;
   } finally {

@@ -266,6 +266,12 @@ export const ERRORS = {
     retry: true,
     about: 'What was read back after an import is not what the file says.',
   },
+  'cli/program-missing': {
+    cni: 166,
+    exit: 72,
+    retry: false,
+    about: 'A program that the command needs is not installed.',
+  },
   'install/failed': {
     cni: 161,
     exit: 74,

@@ -14,6 +14,7 @@ import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
+import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
 import { readOfferedMtu, readRegisteredName } from './registration.ts';
 
@@ -29,7 +30,9 @@ export async function runCtl(): Promise<void> {
     readOfferedMtu: () => readOfferedMtu(env),
     machine: machineOf(env),
     interrupted: interruptions(),
+    host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
     openStore: openStoreIn(process.env),
+    openInspector: openInspectorIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork(),

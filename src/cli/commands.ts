@@ -1,5 +1,7 @@
 import type { Command } from './command.ts';
 import { DATASTORE_COMMANDS } from './datastore/datastore-commands.ts';
+import { DIAGS_COMMAND } from './diags/diags-commands.ts';
+import { DOCTOR_COMMAND } from './doctor/doctor-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
@@ -12,6 +14,8 @@ export const COMMANDS: readonly Command[] = [
   ...RESOURCE_COMMANDS,
   ...IPAM_COMMANDS,
   ...LINT_COMMANDS,
+  DOCTOR_COMMAND,
+  DIAGS_COMMAND,
   ...NODE_COMMANDS,
   ...DATASTORE_COMMANDS,
   ...INSTALL_COMMANDS,

@@ -73,6 +73,11 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
   throw problemsError(`the connection in ${where}`, problems, 'netconf/invalid');
 }
 
+/** Whether somebody said how to reach the datastore; otherwise it is looked for where it is by default. */
+export function hasConnection({ config, env }: Pick<Context, 'config' | 'env'>): boolean {
+  return config !== undefined || Object.keys(fromEnv(env)).length > 0;
+}
+
 /** An empty variable is the same as none. */
 function fromEnv(env: Env): Raw {
   return Object.fromEntries(

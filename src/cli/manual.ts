@@ -2,6 +2,7 @@ import { type Argument, type Command, type Option, type Options } from './comman
 import { flagName, GLOBAL_OPTIONS, TOOL } from './command-line.ts';
 import { COMMANDS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
+import { markdownTable } from './markdown-table.ts';
 
 /** Notes for what stands before the commands; each command may have some under its own words. */
 const CHAPTERS = { intro: '', connection: 'Connection', resources: 'Resources' } as const;
@@ -16,10 +17,10 @@ export function manualPage(noteOf: (name: string) => string | undefined): string
   );
   const parts = [
     ...chapters,
-    `## Commands\n\n${table(['Command', 'What it does'], COMMANDS.map(indexRow))}`,
+    `## Commands\n\n${markdownTable(['Command', 'What it does'], COMMANDS.map(indexRow))}`,
     `Every command has these options, before or behind its words:\n\n${optionTable(GLOBAL_OPTIONS)}`,
     ...COMMANDS.map((command) => section(command, noteOf(noteName(command)))),
-    `## Exit status\n\n${table(
+    `## Exit status\n\n${markdownTable(
       ['Status', 'Meaning'],
       [...EXIT_STATUSES].map(([status, text]) => [String(status), text]),
     )}`,
@@ -44,7 +45,7 @@ function section(command: Command, note: string | undefined): string {
     `## ${path.join(' ')}`,
     summary,
     fenced([usage]),
-    command.arguments.length === 0 ? '' : table(['Argument', 'Meaning'], command.arguments.map(argumentRow)),
+    command.arguments.length === 0 ? '' : markdownTable(['Argument', 'Meaning'], command.arguments.map(argumentRow)),
     Object.keys(command.options).length === 0 ? '' : optionTable(command.options),
     details?.trim().replaceAll(/(?<!\n)\n(?!\n)/g, ' ') ?? '',
     examples.length === 0 ? '' : fenced(examples),
@@ -64,7 +65,7 @@ function argumentRow({ name, what }: Argument): string[] {
 }
 
 function optionTable(options: Options): string {
-  return table(['Option', 'Default', 'Meaning'], Object.entries(options).map(optionRow));
+  return markdownTable(['Option', 'Default', 'Meaning'], Object.entries(options).map(optionRow));
 }
 
 function optionRow([name, option]: [string, Option]): string[] {
@@ -79,14 +80,4 @@ function optionRow([name, option]: [string, Option]): string[] {
 
 function fenced(lines: readonly string[]): string {
   return ['```', ...lines, '```'].join('\n');
-}
-
-/** As the formatter of the repository writes tables. */
-function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [titles, ...rows].map((row) => row.map((cell) => cell.replaceAll('|', '\\|')));
-  const widths = titles.map((_, column) => Math.max(3, ...lines.map((line) => line[column]?.length ?? 0)));
-  const text = (line: readonly string[]): string =>
-    `| ${line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`;
-  const [head = [], ...body] = lines;
-  return [text(head), `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...body.map(text)].join('\n');
 }

@@ -2,6 +2,7 @@ import type { Patience } from '../base/retry.ts';
 import type { HostNetwork } from '../dataplane/host-network.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { PacketFilter } from '../dataplane/packet-filter.ts';
+import type { Inspector } from '../datastore/inspector.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import type { Allowances } from './admit.ts';
@@ -10,6 +11,8 @@ import type { Screen } from './screen.ts';
 /** The world around one call of the tool; `bin/` builds the real one. */
 export interface CtlPorts extends Patience {
   readonly openStore: (datastore: Datastore) => Store;
+  /** Looks at the datastore itself. */
+  readonly openInspector: (datastore: Datastore) => Inspector;
   readonly openKernel: () => Kernel;
   readonly openHostNetwork: () => HostNetwork;
   readonly openPacketFilter: () => PacketFilter;
@@ -21,6 +24,7 @@ export interface CtlPorts extends Patience {
   /** The MTU that the agent offers to pods, if it does. */
   readonly readOfferedMtu: () => number | undefined;
   readonly machine: Machine;
+  readonly host: Host;
   /** Asks the agent that listens at the socket; the answer is JSON. */
   readonly askAgent: (socket: string, question: AgentQuestion, signal: AbortSignal) => Promise<string>;
   /** Aborted when somebody asks the tool to stop. */
@@ -43,6 +47,14 @@ export interface Machine {
   readonly logDir: string;
   /** Where a pod finds what the orchestrator gives it. */
   readonly serviceAccountDir: string;
+}
+
+/** The host as the tool sees it. */
+export interface Host {
+  /** Whom the tool runs as. */
+  readonly uid: number;
+  /** Where the kernel tells about itself. */
+  readonly procDir: string;
 }
 
 export interface Io {

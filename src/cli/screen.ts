@@ -7,7 +7,7 @@ export interface Screen {
   readonly mayColour: boolean;
 }
 
-export type Style = 'bold' | 'red' | 'cyan' | 'dim';
+export type Style = 'bold' | 'red' | 'yellow' | 'cyan' | 'dim';
 export type Paint = (style: Style, text: string) => string;
 
 /** Colours texts where that may be, and leaves them as they are elsewhere. */

@@ -32,7 +32,12 @@ const SHOWN_CALL = v.object({
 });
 export type ShownCall = v.InferOutput<typeof SHOWN_CALL>;
 
-const ANSWER = v.object({ calls: v.array(SHOWN_CALL) });
+const ANSWER = v.object({
+  /** Of the agent. */
+  version: v.optional(v.string()),
+  calls: v.array(SHOWN_CALL),
+});
+export type ShownCalls = v.InferOutput<typeof ANSWER>;
 
 /** Undefined when the text is no such question. */
 export function readCallsQuestion(text: string): CallsQuestion | undefined {
@@ -40,8 +45,8 @@ export function readCallsQuestion(text: string): CallsQuestion | undefined {
 }
 
 /** Undefined when the text is no such answer. */
-export function readShownCalls(text: string): readonly ShownCall[] | undefined {
-  return readJson(ANSWER, text)?.calls;
+export function readShownCalls(text: string): ShownCalls | undefined {
+  return readJson(ANSWER, text);
 }
 
 /** Undefined when the text is not JSON or of another form. */

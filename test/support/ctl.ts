@@ -3,6 +3,8 @@ import { seededRandom } from '../../src/base/random.ts';
 import { main } from '../../src/cli/main.ts';
 import type { CtlPorts } from '../../src/cli/ports.ts';
 
+const NOTHING_SPECIAL = { server: 'memory', alarms: [], missingKinds: [], differingKinds: [], missingRights: [] };
+
 /** What a call of the tool gave. */
 export interface Ran {
   readonly status: number;
@@ -31,6 +33,11 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     interrupted: new AbortController().signal,
     askAgent: async () => Promise.reject(new Error('nobody listens')),
     openStore: missing,
+    openInspector: () => ({
+      inspect: async () => Promise.resolve(NOTHING_SPECIAL),
+      [Symbol.asyncDispose]: async () => Promise.resolve(),
+    }),
+    host: { uid: 1000, procDir: '/proc' },
     openKernel: missing,
     openHostNetwork: missing,
     openPacketFilter: missing,

@@ -31,14 +31,7 @@ export interface CheckOptions {
 export async function ipamCheck(context: Context, options: CheckOptions): Promise<Status> {
   const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
   return withStore(context, options.mode === 'release' ? 'write' : 'read', async (store) => {
-    const look = async (): Promise<IpamState> => readState(context, store, { kernel, options });
-    const state = await look();
-    const first = checkIpam(state);
-    let findings = first;
-    if (first.length > 0) {
-      await context.ports.clock.sleep(SECOND_LOOK_MS, context.signal);
-      findings = confirmed(first, checkIpam(await look()));
-    }
+    const { state, findings } = await lookTwice(context, store, { kernel, options });
     const isNote = ({ kind }: Finding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);
     const faults = findings.filter((finding) => !isNote(finding));
@@ -46,6 +39,19 @@ export async function ipamCheck(context: Context, options: CheckOptions): Promis
     report(context, { state, notes, outcomes, output: options.output });
     return outcomes.every(({ done }) => done !== undefined) ? 0 : 1;
   });
+}
+
+/** What does not fit together, and still does not after a moment. */
+export async function lookTwice(
+  context: Context,
+  store: Store,
+  from: { readonly kernel: Kernel | undefined; readonly options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
+): Promise<{ readonly state: IpamState; readonly findings: readonly Finding[] }> {
+  const state = await readState(context, store, from);
+  const first = checkIpam(state);
+  if (first.length === 0) return { state, findings: first };
+  await context.ports.clock.sleep(SECOND_LOOK_MS, context.signal);
+  return { state, findings: confirmed(first, checkIpam(await readState(context, store, from))) };
 }
 
 interface Outcome {
@@ -80,7 +86,7 @@ async function settle(
 async function readState(
   { ports, io, signal }: Context,
   store: Store,
-  { kernel, options }: { kernel: Kernel | undefined; options: CheckOptions },
+  { kernel, options }: { kernel: Kernel | undefined; options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
 ): Promise<IpamState> {
   const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);
   const { endpoints, problems: unreadableEndpoints } = await store.listEndpoints(undefined, signal);

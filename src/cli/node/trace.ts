@@ -15,7 +15,7 @@ export async function trace(context: Context, { last, pod, order, socket, output
   const { io } = context;
   const question: CallsQuestion = { last, pod, order };
   const asked = { socket, question: { kind: 'show-calls', text: JSON.stringify(question) } } as const;
-  const calls = await askAgentOfNode(context, asked, readShownCalls);
+  const { calls } = await askAgentOfNode(context, asked, readShownCalls);
   if (output === 'json') io.stdout(`${JSON.stringify({ calls }, undefined, 2)}\n`);
   else if (calls.length > 0) io.stdout(renderWaterfall(calls, io.screen));
   else io.stderr('The agent has served no such call since it started\n');

@@ -1,0 +1,7 @@
+/** One thing that a bug report needs. */
+export interface Item {
+  /** In the archive; `.json` for documents. */
+  readonly path: string;
+  /** Rejects when it cannot be had, which is noted instead. */
+  readonly gather: (signal: AbortSignal) => Promise<string>;
+}

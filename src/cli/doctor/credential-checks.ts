@@ -1,0 +1,90 @@
+import { type Credential, type CredentialFacts, gatherCredentials } from './credential-facts.ts';
+import { type Check, topic } from './topic.ts';
+
+const MS_PER_DAY = 86_400_000;
+const SOON_DAYS = 30;
+
+export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
+  {
+    id: 'credentials/unusable',
+    severity: 'error',
+    expected: 'files of keys, certificates and tokens that can be read',
+    judge: ({ unusable }) => unusable.map((found) => ({ found, remedy: 'Correct the file, or its permissions' })),
+  },
+  {
+    id: 'credentials/expired',
+    severity: 'error',
+    expected: 'certificates and tokens that are valid',
+    judge: ({ credentials, nowMs }) =>
+      ending(credentials)
+        .filter(({ validToMs }) => validToMs <= nowMs)
+        .map(({ what, validToMs }) => ({
+          found: `${what} expired on ${day(validToMs)}`,
+          remedy: 'Renew it; netplug reads changed files by itself',
+        })),
+  },
+  {
+    id: 'credentials/expire-soon',
+    severity: 'warning',
+    expected: `certificates and tokens valid for ${String(SOON_DAYS)} days more, or a third of their time`,
+    judge: ({ credentials, nowMs }) =>
+      ending(credentials)
+        .filter((credential) => credential.validToMs > nowMs && isLate(credential, nowMs))
+        .map(({ what, validToMs }) => {
+          const days = Math.floor((validToMs - nowMs) / MS_PER_DAY);
+          return { found: `${what} expires on ${day(validToMs)}, in ${String(days)} days`, remedy: 'Renew it in time' };
+        }),
+  },
+  {
+    id: 'credentials/not-yet-valid',
+    severity: 'error',
+    expected: 'certificates that are valid already',
+    judge: ({ credentials, nowMs }) =>
+      credentials.flatMap(({ what, validFromMs }) =>
+        validFromMs === undefined || validFromMs <= nowMs
+          ? []
+          : [{ found: `${what} is valid from ${day(validFromMs)}`, remedy: 'Look at the clock of this machine' }],
+      ),
+  },
+  {
+    id: 'credentials/wrong-key',
+    severity: 'error',
+    expected: 'the private key that the certificate was made for',
+    judge: ({ credentials }) =>
+      credentials
+        .filter(({ isKeyOfAnother }) => isKeyOfAnother === true)
+        .map(({ what }) => ({
+          found: `the key beside the ${what} is that of another`,
+          remedy: 'Put the key in place that the certificate was made for',
+        })),
+  },
+];
+
+export const CREDENTIALS = topic({
+  area: 'credentials',
+  scope: 'cluster',
+  gather: gatherCredentials,
+  measure: ({ credentials }) => {
+    const first = ending(credentials).sort((a, b) => a.validToMs - b.validToMs)[0];
+    return first === undefined ? [] : [`the first ends on ${day(first.validToMs)}: ${first.what}`];
+  },
+  checks: CREDENTIAL_CHECKS,
+});
+
+function ending(credentials: readonly Credential[]): (Credential & { readonly validToMs: number })[] {
+  return credentials.flatMap((each) => (each.validToMs === undefined ? [] : [{ ...each, validToMs: each.validToMs }]));
+}
+
+/** Whoever makes certificates for a short time renews them as a matter of course: the last third is late for those. */
+function isLate(
+  { validFromMs, validToMs, isRenewed }: Credential & { readonly validToMs: number },
+  nowMs: number,
+): boolean {
+  if (isRenewed === true) return false;
+  const lifeMs = validFromMs === undefined ? Infinity : validToMs - validFromMs;
+  return validToMs - nowMs < Math.min(SOON_DAYS * MS_PER_DAY, lifeMs / 3);
+}
+
+function day(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}

@@ -1,0 +1,102 @@
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Output } from '../common-options.ts';
+import { BIN_DIR, CONF_DIR } from '../install/install-places.ts';
+import type { Context, Status } from '../ports.ts';
+import { renderTable } from '../table.ts';
+import { type Diagnosis, examineAll, type LeftOut } from './examine.ts';
+import { allFindings, renderDoctor } from './render-doctor.ts';
+import { openSources, type Places } from './sources.ts';
+import type { Scope, Topic } from './topic.ts';
+import { TOPICS, UNEXAMINED, unexaminedId } from './topics.ts';
+
+export interface DoctorOptions {
+  /** Undefined is the cluster, and the node too where that can be. */
+  readonly scope: Scope | undefined;
+  readonly confDir: string | undefined;
+  readonly binDir: string | undefined;
+  readonly socket: string | undefined;
+  readonly health: string | undefined;
+}
+
+const HEALTH = '127.0.0.1:9098';
+
+/** Looks at everything and changes nothing. Status 1 when there is an error. */
+export async function doctor(context: Context, options: DoctorOptions & { readonly output: Output }): Promise<Status> {
+  const { io } = context;
+  const diagnosis = await diagnose(context, options);
+  io.stdout(
+    options.output === 'json'
+      ? `${JSON.stringify(diagnosisDocument(diagnosis), undefined, 2)}\n`
+      : renderDoctor(diagnosis, io.screen),
+  );
+  return allFindings(diagnosis).some(({ severity }) => severity === 'error') ? 1 : 0;
+}
+
+/** Every check there is, without looking at anything. */
+export function listChecks({ io }: Context, output: Output): Status {
+  const checks = TOPICS.flatMap(({ area, scope, checks }) =>
+    [...checks, { id: unexaminedId(area), ...UNEXAMINED }].map(({ id, severity, expected }) => ({
+      id,
+      severity,
+      scope,
+      expected,
+    })),
+  );
+  const rows = checks.map(({ id, severity, scope, expected }) => [id, severity, scope, expected]);
+  io.stdout(
+    output === 'json'
+      ? `${JSON.stringify(checks, undefined, 2)}\n`
+      : renderTable(['ID', 'SEVERITY', 'SCOPE', 'EXPECTED'], rows),
+  );
+  return 0;
+}
+
+export async function diagnose(context: Context, options: DoctorOptions): Promise<Diagnosis> {
+  const places = placesOf(context, options);
+  const whyNoNode = options.scope === 'cluster' ? 'only the cluster was asked for' : await whyNotNode(context, places);
+  const looksAtNode = options.scope === 'node' || whyNoNode === undefined;
+  const isAsked = ({ scope }: Topic): boolean => (scope === 'node' ? looksAtNode : options.scope !== 'node');
+  await using scope = new AsyncDisposableStack();
+  const { examined, leftOut } = await examineAll(
+    TOPICS.filter(isAsked),
+    openSources(context, { places, looksAtNode }, scope),
+  );
+  const unasked = TOPICS.filter((topic) => !isAsked(topic)).map(({ area, scope }): LeftOut => ({
+    area,
+    why: scope === 'node' ? (whyNoNode ?? '') : 'only the node was asked for',
+  }));
+  return { examined, leftOut: [...unasked, ...leftOut] };
+}
+
+export function placesOf({ env, ports }: Context, { confDir, binDir, socket, health }: DoctorOptions): Places {
+  const path = (env['CNI_PATH'] ?? '').split(':').filter((folder) => folder !== '');
+  return {
+    confDir: confDir ?? CONF_DIR,
+    binDirs: binDir === undefined ? (path.length === 0 ? [BIN_DIR] : path) : [binDir],
+    socket: socket ?? join(ports.machine.runDir, 'cni.sock'),
+    health: health ?? HEALTH,
+  };
+}
+
+/** Undefined when this machine is a node, and may be looked at. */
+async function whyNotNode({ ports }: Context, { socket }: Places): Promise<string | undefined> {
+  if (ports.host.uid !== 0) return 'this is not root; --node tries nevertheless';
+  if (ports.readRegisteredName() !== undefined) return undefined;
+  return access(socket).then(
+    () => undefined,
+    () => 'no agent has registered this machine; --node looks at it nevertheless',
+  );
+}
+
+/** The same for tools. */
+export function diagnosisDocument(diagnosis: Diagnosis): object {
+  const findings = allFindings(diagnosis);
+  const count = (wanted: string): number => findings.filter(({ severity }) => severity === wanted).length;
+  return {
+    counts: { error: count('error'), warning: count('warning'), note: count('note') },
+    findings,
+    areas: diagnosis.examined.map(({ area, measured }) => ({ area, measured })),
+    leftOut: diagnosis.leftOut,
+  };
+}

@@ -1,0 +1,155 @@
+import { formatBytes } from '../format-bytes.ts';
+import { type FileFacts, type Folder, gatherFiles } from './file-facts.ts';
+import { type Check, type Fault, topic } from './topic.ts';
+
+const FULL_BYTES = 16 * 1024 * 1024;
+const LOW_PER_CENT = 5;
+const LOW_BYTES = 1024 * 1024 * 1024;
+
+export const FILE_CHECKS: readonly Check<FileFacts>[] = [
+  {
+    id: 'files/unreadable',
+    severity: 'error',
+    expected: 'every file that the configuration names',
+    judge: ({ unreadable }) =>
+      unreadable.map(({ path, reason }) => ({
+        found: `"${path}": ${reason}`,
+        remedy: 'Put the file in place, or correct the configuration that names it',
+      })),
+  },
+  {
+    id: 'files/exposed',
+    severity: 'error',
+    expected: 'keys, kubeconfigs and records readable for their owner alone',
+    judge: ({ secrets }) =>
+      secrets
+        .filter(({ mode }) => (mode & 0o077) !== 0)
+        .map(({ path, what, mode }) => ({
+          found: `${what} "${path}" has mode ${octal(mode)}`,
+          remedy: 'Close the file for others',
+          command: `chmod 0600 ${path}`,
+        })),
+  },
+  {
+    id: 'files/owner',
+    severity: 'error',
+    expected: 'keys, kubeconfigs, records and the socket owned by root',
+    judge: ({ secrets, socket, owners }) =>
+      [...secrets, ...(socket === undefined ? [] : [socket])]
+        .filter(({ uid }) => !owners.includes(uid))
+        .map(({ path, what, uid }) => ({
+          found: `${what} "${path}" belongs to user ${String(uid)}`,
+          remedy: 'Give it to root',
+          command: `chown root ${path}`,
+        })),
+  },
+  {
+    id: 'files/socket-mode',
+    severity: 'error',
+    expected: 'the socket of the agent with mode 0600: whoever reaches it acts as root',
+    judge: ({ socket }) =>
+      socket === undefined || socket.mode === 0o600
+        ? []
+        : [
+            {
+              found: `socket "${socket.path}" has mode ${octal(socket.mode)}`,
+              remedy: 'Correct the mode',
+              command: `chmod 0600 ${socket.path}`,
+            },
+          ],
+  },
+  {
+    id: 'files/open-folder',
+    severity: 'error',
+    expected: 'folders of state and socket in which nobody but the owner may write',
+    judge: ({ state, run }) =>
+      [state, run]
+        .filter((folder) => ((folder.state?.mode ?? 0) & 0o022) !== 0)
+        .map(({ path, what, state: found }) => ({
+          found: `folder of the ${what} "${path}" has mode ${octal(found?.mode ?? 0)}`,
+          remedy: 'Close the folder for others',
+          command: `chmod go-w ${path}`,
+        })),
+  },
+  {
+    id: 'files/not-writable',
+    severity: 'error',
+    expected: 'folders of state and socket that netplug can write to',
+    judge: ({ state, run }) => unwritable([state, run]),
+  },
+  {
+    id: 'files/no-log',
+    severity: 'warning',
+    expected: 'a folder of the log that netplug can write to: what cannot be written is lost',
+    judge: ({ log }) => (log === undefined ? [] : unwritable([log])),
+  },
+  {
+    id: 'files/disk-full',
+    severity: 'error',
+    expected: 'room for journal and records',
+    judge: (facts) =>
+      written(facts).flatMap(({ path, state }) => {
+        if (state === undefined || (state.freeBytes >= FULL_BYTES && state.freeFiles !== 0)) return [];
+        const what = state.freeFiles === 0 ? 'no more files can be made' : `${formatBytes(state.freeBytes)} are free`;
+        return [{ found: `"${path}": ${what}`, remedy: 'Free room on this file system' }];
+      }),
+  },
+  {
+    id: 'files/disk-low',
+    severity: 'warning',
+    expected: `at least ${String(LOW_PER_CENT)} % or 1 GiB free where netplug writes`,
+    judge: (facts) =>
+      written(facts).flatMap(({ path, state }) => {
+        if (state === undefined || state.freeBytes < FULL_BYTES || state.freeBytes >= LOW_BYTES) return [];
+        const percent = Math.floor((100 * state.freeBytes) / Math.max(1, state.totalBytes));
+        if (percent >= LOW_PER_CENT) return [];
+        const found = `"${path}": ${formatBytes(state.freeBytes)} (${String(percent)} %) are free`;
+        return [{ found, remedy: 'Free room on this file system' }];
+      }),
+  },
+  {
+    id: 'files/no-exec',
+    severity: 'error',
+    expected: 'folders of plugins on a file system from which programs may be started',
+    judge: ({ bins }) =>
+      bins
+        .filter(({ state }) => state?.options.includes('noexec') === true)
+        .map(({ path }) => ({
+          found: `"${path}" lies on a file system mounted with noexec`,
+          remedy: 'Mount it without noexec, or put the plugins elsewhere with "netplugctl install --bin-dir"',
+        })),
+  },
+];
+
+export const FILES = topic({
+  area: 'files',
+  scope: 'node',
+  gather: gatherFiles,
+  measure: ({ state }) =>
+    state.state === undefined ? [] : [`${formatBytes(state.state.freeBytes)} free in "${state.path}"`],
+  checks: FILE_CHECKS,
+});
+
+/** A folder that is missing is made by whoever needs it. */
+function unwritable(folders: readonly Folder[]): Fault[] {
+  return folders.flatMap(({ path, what, state }) => {
+    if (state === undefined || (state.isFolder && state.isWritable)) return [];
+    const why = state.isFolder ? 'cannot be written to' : 'is no folder';
+    const isReadOnly = state.options.includes('ro');
+    const remedy = isReadOnly
+      ? 'Mount the file system for writing'
+      : 'Correct the permissions, or remove what is there';
+    return [{ found: `"${path}" for the ${what} ${why}`, remedy }];
+  });
+}
+
+/** One for each file system would say the same; folders of one are told by their first. */
+function written({ state, log }: FileFacts): readonly Folder[] {
+  return [state, ...(log === undefined ? [] : [log])].filter(
+    (folder, index) => index === 0 || folder.state?.freeBytes !== state.state?.freeBytes,
+  );
+}
+
+function octal(mode: number): string {
+  return mode.toString(8).padStart(4, '0');
+}

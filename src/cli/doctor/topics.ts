@@ -1,0 +1,37 @@
+import { ADDRESSES } from './address-checks.ts';
+import { AGENT } from './agent-checks.ts';
+import { BGP } from './bgp-checks.ts';
+import { CONFIG } from './config-checks.ts';
+import { CREDENTIALS } from './credential-checks.ts';
+import { DATASTORE } from './datastore-checks.ts';
+import { FILES } from './file-checks.ts';
+import { KERNEL } from './kernel-checks.ts';
+import { LEAKS } from './leak-checks.ts';
+import { POOLS } from './pool-checks.ts';
+import type { CheckInfo, Topic } from './topic.ts';
+import { VERSIONS } from './version-checks.ts';
+
+/** Everything the doctor looks at, in the order in which it tells. */
+export const TOPICS: readonly Topic[] = [
+  CONFIG,
+  FILES,
+  AGENT,
+  KERNEL,
+  BGP,
+  CREDENTIALS,
+  DATASTORE,
+  VERSIONS,
+  POOLS,
+  ADDRESSES,
+  LEAKS,
+];
+
+/** Found of an area whose facts could not be had. */
+export const UNEXAMINED: Omit<CheckInfo, 'id'> = {
+  severity: 'warning',
+  expected: 'an area that can be looked at',
+};
+
+export function unexaminedId(area: string): string {
+  return `${area}/unexamined`;
+}

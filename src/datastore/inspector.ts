@@ -1,0 +1,23 @@
+/** What a datastore tells about itself, beside what netplug keeps in it. */
+export interface DatastoreReport {
+  /** Name and version. */
+  readonly server: string;
+  readonly sizeBytes?: number;
+  readonly quotaBytes?: number;
+  /** Of the server, in words. */
+  readonly alarms: readonly string[];
+  /** Its clock when it answered, milliseconds since the epoch. */
+  readonly clockMs?: number;
+  /** Kinds of netplug that it does not know. */
+  readonly missingKinds: readonly string[];
+  /** Kinds that it knows otherwise than this release. */
+  readonly differingKinds: readonly string[];
+  /** Empty when the caller has all rights of at least one role; otherwise those of the role it comes closest to. */
+  readonly missingRights: readonly { readonly role: string; readonly rights: readonly string[] }[];
+}
+
+/** Looks at a datastore, and changes nothing. Connects when it is first asked. */
+export interface Inspector extends AsyncDisposable {
+  /** @throws store/unavailable, store/refused, store/config-invalid */
+  inspect(signal: AbortSignal): Promise<DatastoreReport>;
+}

@@ -1,0 +1,44 @@
+import * as v from 'valibot';
+import { tryParseJson } from '../../base/try-parse-json.ts';
+import type { DatastoreReport } from '../inspector.ts';
+
+/** What etcd says on its pages. */
+export interface EtcdPages {
+  readonly version: string;
+  readonly health: string;
+  readonly metrics: string;
+  /** The header `date` of an answer. */
+  readonly date: string | undefined;
+}
+
+const Version = v.object({ etcdserver: v.string() });
+const Health = v.object({ health: v.string(), reason: v.optional(v.string()) });
+
+export function readEtcdPages({ version, health, metrics, date }: EtcdPages): DatastoreReport {
+  const server = v.safeParse(Version, tryParseJson(version));
+  const state = v.safeParse(Health, tryParseJson(health));
+  const sizeBytes = gauge(metrics, 'etcd_mvcc_db_total_size_in_bytes');
+  const quotaBytes = gauge(metrics, 'etcd_server_quota_backend_bytes');
+  const clockMs = date === undefined ? Number.NaN : Date.parse(date);
+  return {
+    server: `etcd ${server.success ? server.output.etcdserver : 'of unknown version'}`,
+    ...(sizeBytes === undefined ? {} : { sizeBytes }),
+    ...(quotaBytes === undefined ? {} : { quotaBytes }),
+    alarms: state.success && state.output.health !== 'true' ? [unhealthy(state.output.reason)] : [],
+    ...(Number.isNaN(clockMs) ? {} : { clockMs }),
+    missingKinds: [],
+    differingKinds: [],
+    missingRights: [],
+  };
+}
+
+function unhealthy(reason: string | undefined): string {
+  const why = (reason ?? '') === '' ? 'it has raised an alarm, or has no leader' : String(reason);
+  return `etcd calls itself unhealthy: ${why}`;
+}
+
+/** Of the text format of Prometheus; a metric without labels. */
+function gauge(metrics: string, name: string): number | undefined {
+  const text = new RegExp(`^${name} (\\S+)$`, 'm').exec(metrics)?.[1];
+  return text === undefined || Number.isNaN(Number(text)) ? undefined : Number(text);
+}

@@ -1,0 +1,63 @@
+import http from 'node:http';
+import https from 'node:https';
+import { text } from 'node:stream/consumers';
+import type { KvConnection } from '../../netconf/connection.ts';
+import type { DatastoreReport, Inspector } from '../inspector.ts';
+import { readEtcdPages } from './etcd-facts.ts';
+import { findEndpoints } from './find-endpoints.ts';
+import { readTlsFiles, type TlsMaterial } from './tls-files.ts';
+import { errorOf, judge } from './translate-error.ts';
+
+/** What etcd tells beside its records stands on pages of its own, on the port of clients. */
+export function openKvInspector(connection: KvConnection): Inspector {
+  return {
+    inspect: async (signal) => inspect(connection, signal),
+    [Symbol.asyncDispose]: async () => Promise.resolve(),
+  };
+}
+
+async function inspect(connection: KvConnection, signal: AbortSignal): Promise<DatastoreReport> {
+  const tls = await readTlsFiles(connection);
+  const origins = await findEndpoints(connection.endpoints, signal);
+  let failure: unknown;
+  for (const origin of origins) {
+    try {
+      return await inspectMember({ origin, tls }, signal);
+    } catch (cause) {
+      signal.throwIfAborted();
+      failure = cause;
+    }
+  }
+  throw errorOf(judge(failure), `at ${origins.join(', ')}`, failure);
+}
+
+interface Member {
+  readonly origin: string;
+  readonly tls: TlsMaterial;
+}
+
+async function inspectMember(member: Member, signal: AbortSignal): Promise<DatastoreReport> {
+  const version = await fetchPage(member, '/version', signal);
+  const health = await fetchPage(member, '/health', signal);
+  const metrics = await fetchPage(member, '/metrics', signal);
+  return readEtcdPages({
+    version: version.body,
+    health: health.body,
+    metrics: metrics.body,
+    date: version.date,
+  });
+}
+
+async function fetchPage(
+  { origin, tls }: Member,
+  path: string,
+  signal: AbortSignal,
+): Promise<{ readonly body: string; readonly date: string | undefined }> {
+  const url = `${origin}${path}`;
+  const answer = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    const sent = url.startsWith('https:') ? https.get(url, { ...tls, signal }) : http.get(url, { signal });
+    sent.on('response', resolve);
+    sent.on('error', reject);
+  });
+  return { body: await text(answer), date: answer.headers.date };
+}

@@ -1,0 +1,143 @@
+import { isDeepStrictEqual } from 'node:util';
+import * as v from 'valibot';
+import { systemClock } from '../../base/clock.ts';
+import { tryParseJson } from '../../base/try-parse-json.ts';
+import { KIND_NAMES } from '../../model/kinds.ts';
+import type { OrchAccess } from '../../orch-api/access.ts';
+import { apiError, judgeAnswer } from '../../orch-api/answers.ts';
+import { reasonOf } from '../../base/errors.ts';
+import { loadSession } from '../../orch-api/load-session.ts';
+import { credentialHeaders, type Session } from '../../orch-api/session.ts';
+import { type RawAnswer, readAnswer, Transport } from '../../orch-api/transport.ts';
+import type { DatastoreReport, Inspector } from '../inspector.ts';
+import { crdManifests, type Manifest } from './crd-manifests.ts';
+import { CALLERS, describeRight, missingRights, type Right, rightsOf } from './roles.ts';
+
+const CONNECTIONS = 8;
+const REVIEWS = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
+const DEFINITIONS = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+
+const Version = v.object({ gitVersion: v.string() });
+const Review = v.object({ status: v.object({ allowed: v.boolean() }) });
+const Resources = v.object({ resources: v.array(v.object({ kind: v.string() })) });
+const Definition = v.object({
+  spec: v.object({ versions: v.array(v.object({ schema: v.optional(v.unknown()) })) }),
+});
+
+/** Looks at the API of the orchestrator with the caller's own rights. */
+export function openOrchInspector(
+  access: OrchAccess,
+  { env }: { readonly env: Readonly<Record<string, string | undefined>> },
+): Inspector {
+  const transport = new Transport(CONNECTIONS);
+  return {
+    inspect: async (signal) => {
+      const session = await loadSession(access, { env, now: systemClock.now }, signal);
+      return new Inspection(transport, session, signal).report();
+    },
+    [Symbol.asyncDispose]: async () => {
+      transport.close();
+      await Promise.resolve();
+    },
+  };
+}
+
+/** One look at one API. */
+class Inspection {
+  readonly #transport: Transport;
+  readonly #session: Session;
+  readonly #signal: AbortSignal;
+
+  constructor(transport: Transport, session: Session, signal: AbortSignal) {
+    this.#transport = transport;
+    this.#session = session;
+    this.#signal = signal;
+  }
+
+  async report(): Promise<DatastoreReport> {
+    const answer = await this.#ask('/version');
+    const version = v.safeParse(Version, tryParseJson(answer.text));
+    const clockMs = Date.parse(answer.headers.date ?? '');
+    return {
+      server: `Kubernetes ${version.success ? version.output.gitVersion : 'of unknown version'}`,
+      alarms: [],
+      ...(Number.isNaN(clockMs) ? {} : { clockMs }),
+      missingKinds: await this.#missingKinds(),
+      differingKinds: await this.#differingKinds(),
+      missingRights: missingRights(await this.#granted()),
+    };
+  }
+
+  async #missingKinds(): Promise<readonly string[]> {
+    const answer = await this.#ask('/apis/netplug.io/v3');
+    const found = v.safeParse(Resources, tryParseJson(answer.text));
+    // A group that nobody has defined is not there at all.
+    const known = found.success ? found.output.resources.map(({ kind }) => kind) : [];
+    return KIND_NAMES.filter((kind) => kind !== 'Node' && !known.includes(kind));
+  }
+
+  /** Whoever may not read definitions is not told. */
+  async #differingKinds(): Promise<readonly string[]> {
+    const checked = await Promise.all(
+      crdManifests().map(async (manifest): Promise<string[]> => {
+        const { name, kind, schema } = partsOf(manifest);
+        const answer = await this.#ask(`${DEFINITIONS}/${name}`);
+        const found = v.safeParse(Definition, tryParseJson(answer.text));
+        if (answer.status !== 200 || !found.success) return [];
+        const isSame = found.output.spec.versions.some((version) => isDeepStrictEqual(version.schema, schema));
+        return isSame ? [] : [kind];
+      }),
+    );
+    return checked.flat();
+  }
+
+  async #granted(): Promise<ReadonlySet<string>> {
+    const rights = rightsOf([...new Set(CALLERS.flat())]);
+    const answers = await Promise.all(rights.map(async (right) => ({ right, isGranted: await this.#may(right) })));
+    return new Set(answers.filter(({ isGranted }) => isGranted).map(({ right }) => describeRight(right)));
+  }
+
+  async #may({ group, resource: path, verb }: Right): Promise<boolean> {
+    const [resource = '', subresource] = path.split('/');
+    const attributes = { group, resource, verb, ...(subresource === undefined ? {} : { subresource }) };
+    const body = JSON.stringify({
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SelfSubjectAccessReview',
+      spec: { resourceAttributes: attributes },
+    });
+    const answer = await this.#ask(REVIEWS, body);
+    const review = v.safeParse(Review, tryParseJson(answer.text));
+    if (review.success) return review.output.status.allowed;
+    const verdict = judgeAnswer(answer);
+    throw this.#unavailable('message' in verdict ? verdict.message : 'the answer is not what it should be');
+  }
+
+  async #ask(path: string, body?: string): Promise<RawAnswer> {
+    const headers = {
+      accept: 'application/json',
+      'user-agent': 'netplug',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...credentialHeaders(this.#session.credential),
+    };
+    const request = { method: body === undefined ? 'GET' : 'POST', path, headers, body };
+    try {
+      return await readAnswer(await this.#transport.open(this.#session, request, { signal: this.#signal }));
+    } catch (cause) {
+      this.#signal.throwIfAborted();
+      throw this.#unavailable(reasonOf(cause), cause);
+    }
+  }
+
+  #unavailable(reason: string, cause?: unknown): Error {
+    return apiError('store/unavailable', { reason, session: this.#session, now: systemClock.now(), cause });
+  }
+}
+
+function partsOf(manifest: Manifest): { readonly name: string; readonly kind: string; readonly schema: unknown } {
+  // Ours, of the form that crd-manifests.ts gives them.
+  const { metadata, spec } = manifest as {
+    metadata: { name: string };
+    spec: { names: { kind: string }; versions: [{ schema: unknown }] };
+  };
+  return { name: metadata.name, kind: spec.names.kind, schema: spec.versions[0].schema };
+}

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest';
+import { openKvInspector } from '../../src/datastore/kv/kv-inspector.ts';
+import { openOrchInspector } from '../../src/datastore/orch/orch-inspector.ts';
+import { freePort, startEtcd } from '../support/etcd.ts';
+import { startOrchApiServer } from '../support/orch-datastore.ts';
+import { makeTlsFolder } from '../support/tls.ts';
+
+const never = new AbortController().signal;
+const plain = (...urls: string[]): Parameters<typeof openKvInspector>[0] => ({
+  endpoints: { from: 'list', urls },
+  keyFile: undefined,
+  certFile: undefined,
+  caCertFile: undefined,
+});
+const isNow = (ms: number | undefined): boolean => Math.abs(Date.now() - (ms ?? 0)) < 60_000;
+
+describe('a look at etcd', () => {
+  it('tells its version, size, quota and clock, from the first member that answers', async () => {
+    await using etcd = await startEtcd();
+    await using inspector = openKvInspector(plain(`http://127.0.0.1:${String(await freePort())}`, etcd.url));
+    const report = await inspector.inspect(never);
+    expect(report.server).toMatch(/^etcd 3\.\d+\.\d+$/);
+    expect(report.sizeBytes).toBeGreaterThan(0);
+    expect(report.quotaBytes).toBe(2 * 1024 ** 3);
+    expect(report.alarms).toEqual([]);
+    expect(isNow(report.clockMs)).toBe(true);
+  });
+
+  it('shows its certificate, and is refused without one', async () => {
+    using folder = makeTlsFolder();
+    const ca = folder.authority('ca');
+    const [server, client] = [ca.issue('etcd', ['127.0.0.1']), ca.issue('netplug')];
+    await using etcd = await startEtcd({ tls: { ...server, clientCaFile: ca.certFile } });
+    await using inspector = openKvInspector({ ...plain(etcd.url), ...client, caCertFile: ca.certFile });
+    expect((await inspector.inspect(never)).server).toMatch(/^etcd 3/);
+    await using stranger = openKvInspector({ ...plain(etcd.url), caCertFile: ca.certFile });
+    await expect(stranger.inspect(never)).rejects.toMatchObject({ code: expect.stringMatching(/^store\//) });
+  });
+
+  it('fails where nobody answers', async () => {
+    await using inspector = openKvInspector(plain(`http://127.0.0.1:${String(await freePort())}`));
+    await expect(inspector.inspect(never)).rejects.toMatchObject({ code: 'store/unavailable' });
+  });
+});
+
+describe('a look at the API of the orchestrator', () => {
+  it('tells its version, its clock, and what an installation lacks', async () => {
+    await using server = await startOrchApiServer();
+    const look = async (): ReturnType<ReturnType<typeof openOrchInspector>['inspect']> => {
+      await using inspector = openOrchInspector({ from: 'file', path: server.kubeconfig }, { env: {} });
+      return await inspector.inspect(never);
+    };
+    const sound = await look();
+    expect(sound).toMatchObject({ alarms: [], missingKinds: [], differingKinds: [], missingRights: [] });
+    expect(sound.server).toMatch(/^Kubernetes v1\.\d+/);
+    expect(isNow(sound.clockMs)).toBe(true);
+
+    const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+    const patch = [
+      { op: 'remove', path: '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/disabled' },
+    ];
+    const options = { body: patch, type: 'application/json-patch+json' };
+    await server.call('PATCH', `${crds}/ippools.netplug.io`, options);
+    expect(await look()).toMatchObject({ missingKinds: [], differingKinds: ['IPPool'] });
+    await server.call('DELETE', `${crds}/ippools.netplug.io`);
+    await expect.poll(look, { timeout: 20_000 }).toMatchObject({ missingKinds: ['IPPool'], differingKinds: [] });
+  });
+});

@@ -1,0 +1,70 @@
+// What netplugctl packs on a real node, and what becomes of it where there is no room.
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Agent, startAgent } from '../support/agent.ts';
+import { type RunResult, startNode, type TestNode } from '../support/node.ts';
+
+const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const SECRET = 'correct-horse-battery';
+
+let node: TestNode;
+let agent: Agent;
+beforeAll(async () => {
+  node = await startNode({ mode: 'standalone' });
+  await node.seedPool('v4', '10.65.0.0/24');
+  const { name, cniVersion, ...netplug } = node.netconf({ kv_endpoints: `http://root:${SECRET}@127.0.0.1:2379` });
+  const conflist = JSON.stringify({ name, cniVersion, plugins: [netplug] });
+  await node.run(['tee', '/etc/cni/net.d/10-netplug.conflist'], { stdin: conflist });
+  agent = await startAgent(node, { socket: node.socket });
+  const call = { containerId: 'c1', netns: (await node.pod()).path, conf: node.netconf() };
+  expect((await node.cni('ADD', call)).status).toBe(0);
+  await agent.settled();
+});
+afterAll(async () => {
+  await agent?.stop();
+  await node[Symbol.asyncDispose]();
+});
+
+async function diags(output: string): Promise<RunResult> {
+  const where = ['--socket', node.socket, '--health', '127.0.0.1:9199', '--output', output];
+  return node.run([PROGRAM, 'diags', ...where], { env: { KV_ENDPOINTS: 'http://127.0.0.1:2379' } });
+}
+
+const fileIn = async (archive: string, path: string): Promise<string> =>
+  node.exec('tar', '--extract', '--to-stdout', '--wildcards', '--file', archive, `*/${path}`);
+
+describe('netplugctl diags on a node', () => {
+  it('packs agent, kernel, records and findings, and no secret', async () => {
+    const archive = `${node.dir}/report.tar.gz`;
+    expect(await diags(archive)).toMatchObject({ status: 0 });
+    expect((await node.exec('stat', '-c', '%a %U', archive)).trim()).toBe('600 root');
+    const { failed } = JSON.parse(await fileIn(archive, 'manifest.json')) as { failed: { path: string }[] };
+    // The agent leaves the network to others here, nothing is translated, and nothing was installed by the tool.
+    expect(failed.map(({ path }) => path)).toEqual([
+      'agent/network.json',
+      'kernel/nftables.json',
+      'state/install.json',
+    ]);
+    expect(JSON.parse(await fileIn(archive, 'agent/calls.json')).calls).toMatchObject([{ command: 'ADD' }]);
+    expect(await fileIn(archive, 'agent/metrics.txt')).toContain('netplug_calls_total');
+    expect(JSON.parse(await fileIn(archive, 'kernel/links.json'))).toContainEqual(
+      expect.objectContaining({ ifname: expect.stringMatching(/^npl/) }),
+    );
+    expect(JSON.parse(await fileIn(archive, 'resources/blocks.json')).blocks).toHaveLength(1);
+    expect(JSON.parse(await fileIn(archive, 'doctor.json'))).toHaveProperty('findings');
+    expect(await fileIn(archive, '10-netplug.conflist')).toContain('http://[redacted]@127.0.0.1:2379');
+    const everything = await node.exec('tar', '--extract', '--to-stdout', '--file', archive);
+    expect(everything).not.toContain(SECRET);
+  });
+
+  it('says that the disk is full, and leaves nothing half', async () => {
+    await node.exec('mkdir', '/opt/small');
+    await node.exec('mount', '-t', 'tmpfs', '-o', 'size=4k', 'tmpfs', '/opt/small');
+    expect(await diags('/opt/small/report.tar.gz')).toMatchObject({
+      status: 74,
+      stdout: '',
+      stderr: expect.stringContaining('Cannot write "/opt/small/report.tar.gz": there is no space left\n'),
+    });
+    expect(await node.exec('ls', '-A', '/opt/small')).toBe('');
+  });
+});

@@ -1,0 +1,177 @@
+// Breaks real things on a real node, and sees exactly what the doctor says of them come and go.
+import { join, resolve } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Agent, startAgent } from '../support/agent.ts';
+import { startNode, type TestNode } from '../support/node.ts';
+
+const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const CONFLIST = '/etc/cni/net.d/10-netplug.conflist';
+
+let node: TestNode;
+let agent: Agent;
+beforeAll(async () => {
+  node = await startNode({ mode: 'standalone' });
+  await node.seedPool('v4', '10.65.0.0/24');
+  await node.exec('mkdir', '-p', '/var/log/netplug/cni');
+  await node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1');
+  await writeConflist({});
+  agent = await startAgent(node, { socket: node.socket });
+});
+afterAll(async () => {
+  await agent?.stop();
+  await node[Symbol.asyncDispose]();
+});
+
+async function write(path: string, text: string): Promise<void> {
+  await node.run(['tee', path], { stdin: text });
+}
+
+async function writeConflist(more: object): Promise<void> {
+  const { name, cniVersion, ...netplug } = node.netconf(more);
+  await write(CONFLIST, JSON.stringify({ name, cniVersion, plugins: [netplug] }));
+}
+
+async function doctor(
+  ...more: string[]
+): Promise<{ readonly status: number | undefined; readonly ids: readonly string[] }> {
+  const where = ['--socket', node.socket, '--health', '127.0.0.1:9199'];
+  const { status, stdout, stderr } = await node.run([PROGRAM, 'doctor', ...where, '-o', 'json', ...more]);
+  if (stdout === '') throw new Error(stderr);
+  const { findings } = JSON.parse(stdout) as { findings: { id: string }[] };
+  return { status, ids: findings.map(({ id }) => id) };
+}
+
+interface Breakage {
+  readonly what: string;
+  /** Both sides of it, in the order in which the doctor tells. */
+  readonly ids: readonly string[];
+  readonly hurt: () => Promise<unknown>;
+  readonly heal: () => Promise<unknown>;
+  /** Unless an error is among what is found. */
+  readonly status?: 0;
+}
+
+const shell = async (script: string): Promise<string> => node.exec('sh', '-c', script);
+const etcdctl = async (...args: string[]): Promise<string> =>
+  node.exec('env', 'ETCDCTL_API=3', 'etcdctl', '--endpoints=http://127.0.0.1:2379', ...args);
+const editPool = async (edit: (text: string) => string): Promise<void> => {
+  const key = '/netplug/v3/resources/ippools/v4';
+  const text = await etcdctl('get', '--print-value-only', key);
+  await etcdctl('put', key, edit(text.trim()));
+};
+
+/** A certificate that was good for a day, long ago, and its key. */
+function makeExpired(folder: string): { readonly keyFile: string; readonly certFile: string } {
+  const [keyFile, certFile, request] = ['key', 'crt', 'csr'].map((ending) => join(folder, `old.${ending}`));
+  const openssl = (...args: string[]): unknown => execFileSync('openssl', args, { stdio: 'ignore' });
+  openssl('req', '-new', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=old', '-keyout', keyFile!, '-out', request!);
+  openssl('x509', '-req', '-in', request!, '-signkey', keyFile!, '-days', '-1', '-out', certFile!);
+  execFileSync('chmod', ['0600', keyFile!]);
+  return { keyFile: keyFile!, certFile: certFile! };
+}
+
+const BREAKAGES: readonly Breakage[] = [
+  {
+    what: 'the socket open for everybody',
+    ids: ['files/socket-mode'],
+    hurt: async () => node.exec('chmod', '0666', node.socket),
+    heal: async () => node.exec('chmod', '0600', node.socket),
+  },
+  {
+    what: 'a state folder and a journal open for others',
+    ids: ['files/exposed', 'files/open-folder'],
+    hurt: async () => shell('chmod 0777 /var/lib/netplug; chmod 0644 /var/lib/netplug/journal/*'),
+    heal: async () => shell('chmod 0755 /var/lib/netplug; chmod 0600 /var/lib/netplug/journal/*'),
+  },
+  {
+    what: 'plugins that cannot be executed, which are one file of two names',
+    ids: ['config/program-not-executable', 'config/program-not-executable'],
+    hurt: async () => shell('chmod 0644 /opt/cni/bin/netplug-ipam'),
+    heal: async () => shell('chmod 0755 /opt/cni/bin/netplug-ipam'),
+  },
+  {
+    what: 'a network of somebody else before ours',
+    ids: ['config/not-first'],
+    hurt: async () => write('/etc/cni/net.d/05-bridge.conf', '{"cniVersion":"1.0.0","name":"b","type":"bridge"}'),
+    heal: async () => node.exec('rm', '/etc/cni/net.d/05-bridge.conf'),
+  },
+  {
+    what: 'a configuration with a slip',
+    ids: ['config/invalid'],
+    hurt: async () => writeConflist({ log_levl: 'DEBUG' }),
+    heal: async () => writeConflist({}),
+  },
+  {
+    what: 'an expired certificate',
+    ids: ['credentials/expired'],
+    hurt: async () => {
+      const { keyFile, certFile } = makeExpired(node.dir);
+      await writeConflist({ kv_key_file: keyFile, kv_cert_file: certFile });
+    },
+    heal: async () => writeConflist({}),
+  },
+  {
+    what: 'a host that does not forward',
+    ids: ['kernel/forwarding'],
+    hurt: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=0'),
+    heal: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1'),
+  },
+  {
+    what: 'a pool that selects nobody',
+    ids: ['pools/node-unserved', 'pools/selects-none'],
+    hurt: async () => editPool((text) => text.replace('all()', 'has(nothing)')),
+    heal: async () => editPool((text) => text.replace('has(nothing)', 'all()')),
+  },
+  {
+    what: 'an address that leaked',
+    ids: ['ipam/leaked-address'],
+    hurt: async () => {
+      const call = { containerId: 'c-leak', netns: (await node.pod()).path, conf: node.netconf() };
+      expect((await node.cni('ADD', call)).status).toBe(0);
+      await agent.settled();
+      const [key = ''] = (await etcdctl('get', '--prefix', '/netplug/v3/ipam/blocks/', '--keys-only')).split('\n');
+      const text = await etcdctl('get', '--print-value-only', key);
+      await etcdctl('put', key, text.trim().replaceAll(/"at":"[^"]*"/g, '"at":"2026-01-01T00:00:00Z"'));
+      const [link = ''] = await node.hostLinks();
+      await node.exec('ip', 'link', 'delete', 'dev', link);
+    },
+    heal: async () => node.exec(PROGRAM, 'ipam', 'check', '--release'),
+    status: 0,
+  },
+  {
+    what: 'a disabled pool',
+    ids: ['pools/none'],
+    hurt: async () => editPool((text) => text.replace('"disabled":false', '"disabled":true')),
+    heal: async () => editPool((text) => text.replace('"disabled":true', '"disabled":false')),
+  },
+  {
+    what: 'an agent that was killed',
+    ids: ['agent/silent', 'agent/stale-socket', 'agent/left-journal'],
+    hurt: async () => agent.stop('KILL'),
+    heal: async () => (agent = await startAgent(node, { socket: node.socket })),
+  },
+];
+
+describe('netplugctl doctor on a node', () => {
+  it('finds nothing on one that is well', async () => {
+    expect(await doctor()).toEqual({ status: 0, ids: [] });
+  });
+
+  it.each(BREAKAGES)('finds $what, and nothing when it is healed', async ({ ids, hurt, heal, status = 1 }) => {
+    await hurt();
+    const found = await doctor();
+    await heal();
+    expect(found).toEqual({ status, ids });
+    expect(await doctor()).toEqual({ status: 0, ids: [] });
+  });
+
+  it('finds a datastore that is away, and goes on with the rest', async () => {
+    const dark = await node.run([PROGRAM, 'doctor', '--socket', node.socket, '--health', '127.0.0.1:9199'], {
+      env: { KV_ENDPOINTS: 'http://127.0.0.1:1' },
+    });
+    expect(dark).toMatchObject({ status: 1, stdout: expect.stringContaining('datastore/unusable') });
+    expect(dark.stdout).toContain('left out: versions, pools, addresses, ipam (the datastore cannot be used)\n');
+    expect(dark.stdout).toContain('agent  ');
+  });
+});
