@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { HOST_ENDPOINT_COMMANDS } from './host-endpoints/host-endpoint-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
@@ -12,12 +13,14 @@ export const COMMANDS: readonly Command[] = [
   ...IPAM_COMMANDS,
   ...LINT_COMMANDS,
   ...NODE_COMMANDS,
+  ...HOST_ENDPOINT_COMMANDS,
   ...INSTALL_COMMANDS,
   VERSION_COMMAND,
 ];
 
 /** What the commands that begin with one word have in common. */
 export const GROUPS: Readonly<Record<string, string>> = {
+  'host-endpoints': 'Shows host endpoints, and gets them over an upgrade.',
   ipam: 'Shows and checks assigned addresses.',
   node: 'Shows the network of this node, and clears up after nodes.',
 };
