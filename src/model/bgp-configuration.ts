@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
+import { mergeKey } from './schema-shape.ts';
 import { AsNumber, CidrText, LogSeverity, PasswordSource, wholeNumber } from './spec-types.ts';
 
 const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
@@ -35,6 +36,7 @@ const BGP_CONFIGURATION_FIELDS = {
         'an array of objects with name and value',
       ),
       v.readonly(),
+      mergeKey('name'),
       v.description('Names for BGP communities, standard (aa:nn) or large (aa:nn:mm).'),
     ),
   ),
@@ -54,6 +56,7 @@ const BGP_CONFIGURATION_FIELDS = {
         'an array of objects with cidr and communities',
       ),
       v.readonly(),
+      mergeKey('cidr'),
       v.description('Communities, by name or value, that routes inside a CIDR carry.'),
     ),
   ),

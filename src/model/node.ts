@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
+import { mergeKey } from './schema-shape.ts';
 import { AddressText, addressText, addressWithPrefixText, AsNumber, CidrText, MacText } from './spec-types.ts';
 
 const AddressEntry = v.pipe(
@@ -40,6 +41,7 @@ export const NODE_FIELDS = {
     v.pipe(
       v.array(AddressEntry, 'an array of objects with address and type'),
       v.readonly(),
+      mergeKey('address'),
       v.description('Addresses of the node itself, for people and for routing.'),
     ),
   ),
