@@ -6,21 +6,21 @@ import { isRecord, readEntries } from './read-schema.ts';
 import { DEFAULT_NAMESPACE } from './resource-id.ts';
 import { API_VERSION, type Metadata } from './resource.ts';
 import { findSpecReader, type SpecReader } from './spec-readers.ts';
-import { unknownField, unknownFields } from './unknown-fields.ts';
+import { inAnyItem, unknownField, unknownFields } from './unknown-fields.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'resource/invalid';
 
 /**
  * Reads a resource as somebody wrote it: every rule holds, every default is filled in, nothing unknown is let by. What
- * belongs into a namespace and names none goes into `namespace`.
+ * belongs into a namespace and names none goes into `namespace`. Fields nobody knows may stay inside of those of `stored`.
  */
 export function decodeResource(
   raw: unknown,
-  { namespace = DEFAULT_NAMESPACE }: { readonly namespace?: string } = {},
+  { namespace = DEFAULT_NAMESPACE, stored }: { readonly namespace?: string; readonly stored?: AnyResource } = {},
 ): { resource: AnyResource } | { problems: readonly Problem[] } {
   const problems: Problem[] = [];
-  const resource = readWritten(raw, namespace, problems);
+  const resource = readWritten(raw, { namespace, stored }, problems);
   if (resource !== undefined && problems.length === 0) return { resource };
   return { problems: sortProblems(problems) };
 }
@@ -43,7 +43,11 @@ export function decodeStoredResource(raw: unknown): AnyResource | string {
   return { ...raw, spec: { ...rawSpec, ...spec } } as unknown as AnyResource;
 }
 
-function readWritten(raw: unknown, namespace: string, problems: Problem[]): AnyResource | undefined {
+function readWritten(
+  raw: unknown,
+  { namespace, stored }: { readonly namespace: string; readonly stored: AnyResource | undefined },
+  problems: Problem[],
+): AnyResource | undefined {
   if (!isRecord(raw)) {
     problems.push({ path: '', message: `found ${showFound(raw)}, allowed is an object`, code: CODE });
     return undefined;
@@ -57,7 +61,8 @@ function readWritten(raw: unknown, namespace: string, problems: Problem[]): AnyR
     return undefined;
   }
   if (reader === undefined) return undefined;
-  problems.push(...unknownFields(reader.entries, rawSpec, 'spec'));
+  const kept = new Set(unknownFields(reader.entries, stored?.spec, 'spec').map(({ path }) => inAnyItem(path)));
+  problems.push(...unknownFields(reader.entries, rawSpec, 'spec').filter(({ path }) => !kept.has(inAnyItem(path))));
   const spec = reader.read(rawSpec, problems);
   problems.push(...reader.check(rawSpec));
   if (spec === undefined || metadata === undefined) return undefined;

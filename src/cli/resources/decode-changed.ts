@@ -15,7 +15,7 @@ type Raw = Readonly<Record<string, unknown>>;
 export function decodeChanged(stored: AnyResource, changed: unknown): AnyResource {
   const which = resourceIdOf(stored);
   const { known, unknown } = takeApart(changed, stored);
-  const decoded = decodeResource(known);
+  const decoded = decodeResource(known, { stored });
   if ('problems' in decoded) throw problemsError(showResourceId(which), decoded.problems, 'resource/invalid');
   const { resource } = decoded;
   if (!isDeepStrictEqual(resourceIdOf(resource), which)) {
