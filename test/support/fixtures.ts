@@ -1,3 +1,4 @@
+import type { HostEndpoint } from '../../src/model/host-endpoint.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
 import type { IpReservation } from '../../src/model/ip-reservation.ts';
 import type { IpamConfiguration, IpamConfigurationSpec } from '../../src/model/ipam-configuration.ts';
@@ -46,6 +47,27 @@ export function ipamConfigurationOf(spec: Partial<IpamConfigurationSpec>): IpamC
 
 export function nodeOf(name: string, labels: Readonly<Record<string, string>> = {}): Node {
   return { apiVersion: 'netplug.io/v3', kind: 'Node', metadata: { name, labels: { ...labels } }, spec: {} };
+}
+
+export function hostEndpointOf(
+  name: string,
+  node: string,
+  { labels, ...spec }: Partial<HostEndpoint['spec']> & { readonly labels?: Readonly<Record<string, string>> } = {},
+): HostEndpoint {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'HostEndpoint',
+    metadata: { name, ...(labels === undefined ? {} : { labels }) },
+    spec: { node, interfaceName: '*', ...spec },
+  };
+}
+
+/** As the controllers make it. */
+export function automaticHostEndpointOf(node: string, labels: Readonly<Record<string, string>> = {}): HostEndpoint {
+  return hostEndpointOf(`${node}-auto-hep`, node, {
+    labels: { ...labels, 'netplug/created-by': 'netplug-orch-controllers' },
+    profiles: ['netplug-default-allow'],
+  });
 }
 
 export function nodeName(text: string): NodeName {

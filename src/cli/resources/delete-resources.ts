@@ -7,6 +7,7 @@ import { withStore } from '../connection.ts';
 import { deletePool, rehearsePoolDeletion } from './delete-pool.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
+import { refuseReadOnly } from './refuse-read-only.ts';
 import { readResources } from './resource-files.ts';
 import { type Choice, chosenOf } from './choice.ts';
 import type { Target } from './target.ts';
@@ -45,6 +46,7 @@ async function doomedInFiles(
 }
 
 async function removeOne(writing: Writing, which: Doomed, ifMissing: 'ignore' | 'fail'): Promise<string> {
+  refuseReadOnly(which);
   const isPool = which.kind === 'IPPool';
   try {
     if (writing.mode === 'rehearse') await (isPool ? rehearsePoolDeletion(writing, which) : rehearse(writing, which));

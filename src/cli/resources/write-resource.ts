@@ -6,6 +6,7 @@ import type { AnyResource } from '../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
 import { assertPoolFits } from './pool-checks.ts';
+import { refuseReadOnly } from './refuse-read-only.ts';
 
 export type Verdict = 'created' | 'configured' | 'replaced' | 'unchanged';
 export type WriteVerb = 'apply' | 'create' | 'replace';
@@ -85,6 +86,7 @@ async function updateResource(
     throw resourceChanged(resourceIdOf(stored));
   }
   if (sameResource(stored, next)) return 'unchanged';
+  refuseReadOnly(resourceIdOf(stored));
   if (next.kind === 'IPPool' && stored.kind === 'IPPool') {
     await assertPoolFits(store, { pool: next, previous: stored }, signal);
   }
@@ -93,6 +95,7 @@ async function updateResource(
 }
 
 async function createResource({ store, signal, mode }: Writing, wanted: AnyResource): Promise<'created'> {
+  refuseReadOnly(resourceIdOf(wanted));
   if (wanted.kind === 'IPPool') await assertPoolFits(store, { pool: wanted, previous: undefined }, signal);
   if (mode === 'carry-out') await store.createResource(wanted, signal);
   else {
