@@ -224,6 +224,12 @@ export const ERRORS = {
     retry: false,
     about: 'The resource belongs to the orchestrator; netplug reads it and does not write it.',
   },
+  'resource/field-conflict': {
+    cni: 157,
+    exit: 69,
+    retry: false,
+    about: 'Somebody else has written fields of the resource that would be changed; each is named with its owner.',
+  },
   'cli/usage': {
     cni: 160,
     exit: 64,
