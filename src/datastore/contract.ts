@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { emptyBlock, freeSlots, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
+import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { API_VERSION } from '../model/resource.ts';
 import { endpointIdOf, type EndpointId } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
@@ -19,6 +20,7 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { newerFieldsContract } from './contract-newer-fields.ts';
 import { rehearsalContract } from './contract-rehearsal.ts';
 import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
@@ -449,6 +451,18 @@ export function storeContract(
         expect((await view(a)).config).toEqual(spec);
       });
 
+      it('that are built in are listed without being stored, and cannot be written', async () => {
+        const own = { ...DEFAULT_ALLOW, metadata: { name: 'own' } };
+        await store.createResource(own, never);
+        const { resources } = await store.listResources('Profile', never);
+        expect(resources.map(({ metadata }) => metadata.name)).toEqual(['netplug-default-allow', 'own']);
+        const which = { kind: 'Profile', name: 'netplug-default-allow' } as const;
+        expect(await store.findResource(which, never)).toEqual(DEFAULT_ALLOW);
+        await expectCode('resource/not-writable', store.createResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.updateResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.deleteResource(which, never));
+      });
+
       if (traits.nodes === 'orchestrator') {
         it('of kind Node belong to the orchestrator', async () => {
           const node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: a }, spec: {} } as const;
@@ -476,6 +490,10 @@ export function storeContract(
 
     describe('names of resources', () => {
       resourceNamesContract(() => ({ store, other, fixture }), traits);
+    });
+
+    describe('what a newer release has stored', () => {
+      newerFieldsContract(() => ({ store, other }), traits);
     });
 
     describe('a rehearsal', () => {

@@ -5,6 +5,7 @@ import type { Answer } from '../../orch-api/answers.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
 import type { Collection } from '../../orch-api/paths.ts';
+import { refuseBuiltIn } from '../built-in.ts';
 import { fieldConflict, resourceChanged, resourceContested } from '../resource-errors.ts';
 import type { WrittenResource } from '../store.ts';
 import { fetchObject, refusedError, UPDATE_TRIES } from './orch-resources.ts';
@@ -27,6 +28,7 @@ export async function applyResource(api: OrchApi, wish: Wish, signal: AbortSigna
   const { namespace, name, resourceVersion } = metadata;
   const which = fullId({ kind, name, ...(namespace === undefined ? {} : { namespace }) });
   refuseNodeWrite(which);
+  refuseBuiltIn(which);
   const home = homeOf(which);
   if (home === undefined) throw refusedError(which, 'no object can have that name');
   for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {

@@ -5,7 +5,7 @@ import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts
 import { type ResourceId, resourceIdOf, showResourceId } from '../../model/resource-id.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
-import { compareResources } from '../order.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { factsOf, resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { nodeProblems } from './node-objects.ts';
 import { collectionOf, homeOf, refuseNodeWrite, resourceReader } from './resource-objects.ts';
@@ -26,7 +26,7 @@ export async function listResources<K extends ResourceKind>(
 ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
   const objects = await api.list(collectionOf(kind), {}, signal);
   const { good, problems } = sortOut(objects, resourceReader(kind));
-  const resources = good.sort(compareResources);
+  const resources = withBuiltIns(kind, good);
   return { resources, problems: [...problems, ...(kind === 'Node' ? objects.flatMap(nodeProblems) : [])] };
 }
 
@@ -35,6 +35,8 @@ export async function findResource<K extends ResourceKind>(
   which: ResourceId<K>,
   signal: AbortSignal,
 ): Promise<ResourceOf<K> | undefined> {
+  const builtIn = findBuiltIn(which);
+  if (builtIn !== undefined) return builtIn;
   const object = await fetchObject(api, which, signal);
   return object === undefined ? undefined : insist(resourceReader(which.kind)(object));
 }
@@ -46,6 +48,7 @@ export async function createResource(
 ): Promise<AnyResource> {
   const which = resourceIdOf(resource);
   const { name, labels, annotations } = resource.metadata;
+  refuseBuiltIn(which);
   refuseNodeWrite(which);
   const home = homeOf(which);
   if (home === undefined) throw refusedError(which, 'no object can have that name');
@@ -67,6 +70,7 @@ export async function updateResource(
 ): Promise<AnyResource> {
   const which = resourceIdOf(resource);
   const { labels, annotations, resourceVersion } = resource.metadata;
+  refuseBuiltIn(which);
   refuseNodeWrite(which);
   const home = homeOf(which);
   if (home === undefined) throw resourceNotFound(which);
@@ -99,6 +103,7 @@ export async function deleteResource(
   }: ResourceId & { readonly resourceVersion?: string; readonly mode: Mode | undefined },
   signal: AbortSignal,
 ): Promise<void> {
+  refuseBuiltIn(which);
   refuseNodeWrite(which);
   const collection = homeOf(which);
   if (collection === undefined) throw resourceNotFound(which);
