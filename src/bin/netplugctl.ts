@@ -31,7 +31,7 @@ export async function runCtl(): Promise<void> {
     machine: machineOf(env),
     interrupted: interruptions(),
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
-    openStore: openStoreIn(process.env),
+    openStore: openStoreIn(process.env, 'netplugctl'),
     openInspector: openInspectorIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),

@@ -20,6 +20,8 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { newerFieldsContract } from './contract-newer-fields.ts';
+import { rehearsalContract } from './contract-rehearsal.ts';
 import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
@@ -506,6 +508,14 @@ export function storeContract(
 
     describe('names of resources', () => {
       resourceNamesContract(() => ({ store, other, fixture }), traits);
+    });
+
+    describe('what a newer release has stored', () => {
+      newerFieldsContract(() => ({ store, other }), traits);
+    });
+
+    describe('a rehearsal', () => {
+      rehearsalContract(() => ({ store, other }));
     });
 
     describe('a signal', () => {
