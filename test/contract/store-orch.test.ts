@@ -4,7 +4,7 @@ import { blockObjectName } from '../../src/datastore/orch/names.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
-import { KINDS } from '../../src/model/kinds.ts';
+import { type AnyResource, KINDS } from '../../src/model/kinds.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', endpoints: 'on pods' };
@@ -47,6 +47,7 @@ storeContract(
 
 /** What the plugin does is done with its rights; what only netplugctl does, with those of its users. */
 function sharedWork(plugin: Store, tool: Store): Store {
+  const writerOf = ({ kind }: AnyResource): Store => (kind === 'ClusterInformation' ? plugin : tool);
   return {
     readNodeView: async (...args) => plugin.readNodeView(...args),
     watchNode: (...args) => plugin.watchNode(...args),
@@ -59,8 +60,8 @@ function sharedWork(plugin: Store, tool: Store): Store {
     listEndpoints: async (...args) => plugin.listEndpoints(...args),
     listResources: async (...args) => tool.listResources(...args),
     findResource: async (...args) => plugin.findResource(...args),
-    createResource: async (...args) => tool.createResource(...args),
-    updateResource: async (...args) => tool.updateResource(...args),
+    createResource: async (...args) => writerOf(args[0]).createResource(...args),
+    updateResource: async (...args) => writerOf(args[0]).updateResource(...args),
     deleteResource: async (...args) => tool.deleteResource(...args),
     publishNode: async (...args) => plugin.publishNode(...args),
     reportNetwork: async (...args) => plugin.reportNetwork(...args),

@@ -1,8 +1,10 @@
 import { NetplugError } from '../../base/errors.ts';
+import { findBuiltIn } from '../../datastore/built-in.ts';
 import type { Store, Stored } from '../../datastore/store.ts';
 import type { ClusterInformation } from '../../model/cluster-information.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { type AnyResource, KIND_NAMES } from '../../model/kinds.ts';
+import { resourceIdOf } from '../../model/resource-id.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Datastore } from '../../netconf/connection.ts';
 import { findCluster } from '../admit.ts';
@@ -42,8 +44,9 @@ export async function readContents(store: Store, signal: AbortSignal): Promise<C
   };
 }
 
+/** Whether a file takes it along: every datastore has what is built in, and its own note about the cluster. */
 export function isPlain(resource: AnyResource): resource is PlainResource {
-  return resource.kind !== 'ClusterInformation';
+  return resource.kind !== 'ClusterInformation' && findBuiltIn(resourceIdOf(resource)) === undefined;
 }
 
 function unreadable(problems: readonly string[]): NetplugError {
