@@ -230,6 +230,12 @@ export const ERRORS = {
     retry: false,
     about: 'The resource belongs to the orchestrator or to netplug itself: nobody writes it through netplug.',
   },
+  'resource/label-exists': {
+    cni: 156,
+    exit: 73,
+    retry: false,
+    about: 'The label or annotation has another value already, and nobody has asked to overwrite it.',
+  },
   'cli/usage': {
     cni: 160,
     exit: 64,

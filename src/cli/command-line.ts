@@ -1,5 +1,6 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../base/errors.ts';
+import type { Allowances } from './admit.ts';
 import {
   type Argument,
   type Command,
@@ -9,9 +10,7 @@ import {
   type Option,
   type Options,
   value,
-  valueOr,
 } from './command.ts';
-import type { Allowances } from './admit.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
 
@@ -19,7 +18,8 @@ export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
   readonly asked: Asked | undefined;
   readonly config: string | undefined;
-  readonly timeoutSeconds: number;
+  /** Undefined unless given. */
+  readonly timeoutSeconds: number | undefined;
   readonly allow: Allowances;
 }
 
@@ -31,7 +31,9 @@ export interface Asked {
 /** Every command has them. */
 export const GLOBAL_OPTIONS = {
   config: value('file', 'read the connection from a file instead of the environment', { completes: 'file' }),
-  timeout: valueOr('seconds', 'time for the whole command', { byDefault: 30, read: positiveNumber }),
+  timeout: value('seconds', 'time for the whole command (default: 30, and no end for a watch)', {
+    read: positiveNumber,
+  }),
   allowVersionMismatch: flag('write although the cluster is of another version'),
   allowLocked: flag('write although the datastore is locked'),
 };
@@ -51,7 +53,7 @@ KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE, ORCHCONFIG. With --config, from that
 
 interface GlobalOptions {
   readonly config?: string;
-  readonly timeout: number;
+  readonly timeout?: number;
   readonly allowVersionMismatch?: true;
   readonly allowLocked?: true;
 }
@@ -69,11 +71,10 @@ export function readCommandLine(argv: readonly string[], write: (text: string) =
     if (cause.exitCode !== 0) throw usageError(cause);
   }
   const { config, timeout, ...allowed } = parser.opts<GlobalOptions>();
-  const isGiven = parser.getOptionValueSource('timeout') === 'cli';
   return {
     asked: chosen.asked,
     config,
-    timeoutSeconds: isGiven ? timeout : (chosen.asked?.command.timeoutSeconds ?? timeout),
+    timeoutSeconds: timeout,
     allow: { versionMismatch: allowed.allowVersionMismatch === true, locked: allowed.allowLocked === true },
   };
 }

@@ -11,13 +11,17 @@ export interface Call {
   readonly io: Io;
 }
 
+const DEFAULT_SECONDS = 30;
+
 /** Runs one command and gives the exit status; never throws. */
 export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<Status> {
   try {
     const { asked, config, timeoutSeconds, allow } = readCommandLine(argv, io.stdout);
     if (asked === undefined) return 0;
-    const signal = limitTo(timeoutSeconds, ports.interrupted);
-    return await asked.command.run({ ports, env, io, config, allow, signal }, asked.given);
+    const limitSeconds = timeoutSeconds ?? asked.command.timeoutSeconds ?? DEFAULT_SECONDS;
+    const signal = limitTo(limitSeconds, ports.interrupted);
+    const stopped = timeoutSeconds === undefined ? ports.interrupted : signal;
+    return await asked.command.run({ ports, env, io, config, allow, signal, stopped }, asked.given);
   } catch (cause) {
     return reportError(io, cause);
   }

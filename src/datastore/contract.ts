@@ -22,8 +22,10 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
+import { watchResourcesContract } from './contract-watch-resources.ts';
 import { keepClusterInformation } from './keep-cluster-information.ts';
 import { compareEndpointIds } from './order.ts';
 import type { Change, Store } from './store.ts';
@@ -524,6 +526,10 @@ export function storeContract(
       });
     });
 
+    describe('names of resources', () => {
+      resourceNamesContract(() => ({ store, other, fixture }), traits);
+    });
+
     describe('a signal', () => {
       it('that ended before does not let a call do anything', async () => {
         const over = AbortSignal.abort();
@@ -548,6 +554,10 @@ export function storeContract(
 
     describe('a watch of the cluster', () => {
       watchClusterContract(() => ({ store, other, fixture }), { bench, traits });
+    });
+
+    describe('a watch of resources', () => {
+      watchResourcesContract(() => ({ store, other, fixture }), bench);
     });
 
     describe('publishing a node', () => {

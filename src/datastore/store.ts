@@ -104,6 +104,15 @@ export const ROUTING_KINDS = [
 ] as const satisfies readonly ResourceKind[];
 export type RoutingResource = ResourceOf<(typeof ROUTING_KINDS)[number]>;
 
+/** One thing a watcher of the resources of one kind is told. */
+export type ResourceChange<K extends ResourceKind = ResourceKind> =
+  /** Everything there is, ordered by namespace and name. Always the first, and told once. */
+  | { readonly kind: 'all'; readonly resources: readonly ResourceOf<K>[]; readonly problems: readonly string[] }
+  /** New, or another than before; `problem` says what of it was left out. */
+  | { readonly kind: 'put'; readonly resource: ResourceOf<K>; readonly problem?: string }
+  /** Deleted; or it cannot be read any more, and `problem` says why. */
+  | { readonly kind: 'gone'; readonly which: ResourceId<K>; readonly problem?: string };
+
 /** What a node's agent tells the others about its node. */
 export type NodeFacts = Pick<
   NodeSpec,
@@ -159,6 +168,12 @@ export interface Store extends AsyncDisposable {
    * address that its block's owner assigns or releases is not told.
    */
   watchCluster(signal: AbortSignal): AsyncIterable<ClusterChange>;
+
+  /**
+   * Follows the resources of one kind, in the manner of `watchNode`. What changes nothing but the version is not told.
+   * When the datastore has forgotten where the watch was, what differs by then is told like any other change.
+   */
+  watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncIterable<ResourceChange<K>>;
 
   /** All claims that overlap one of the CIDRs, ordered by CIDR. */
   listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]>;

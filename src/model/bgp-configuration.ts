@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
+import { mergeKey } from './schema-shape.ts';
 import { AsNumber, CidrText, LogSeverity, PasswordSource, wholeNumber } from './spec-types.ts';
 
 const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
@@ -23,10 +24,11 @@ const BGP_CONFIGURATION_FIELDS = {
       v.array(
         v.looseObject(
           {
-            name: v.string('a string'),
+            name: v.pipe(v.string('a string'), v.description('What advertisements call it.')),
             value: v.pipe(
               v.string('aa:nn or aa:nn:mm, as a string'),
               v.regex(COMMUNITY, 'aa:nn or aa:nn:mm, as a string'),
+              v.description('Its value.'),
             ),
           },
           'an object with name and value',
@@ -34,6 +36,7 @@ const BGP_CONFIGURATION_FIELDS = {
         'an array of objects with name and value',
       ),
       v.readonly(),
+      mergeKey('name'),
       v.description('Names for BGP communities, standard (aa:nn) or large (aa:nn:mm).'),
     ),
   ),
@@ -41,12 +44,19 @@ const BGP_CONFIGURATION_FIELDS = {
     v.pipe(
       v.array(
         v.looseObject(
-          { cidr: CidrText, communities: v.array(CommunityName, 'an array of strings') },
+          {
+            cidr: v.pipe(CidrText, v.description('Routes to this range, and to parts of it.')),
+            communities: v.pipe(
+              v.array(CommunityName, 'an array of strings'),
+              v.description('Names or values of communities.'),
+            ),
+          },
           'an object with cidr and communities',
         ),
         'an array of objects with cidr and communities',
       ),
       v.readonly(),
+      mergeKey('cidr'),
       v.description('Communities, by name or value, that routes inside a CIDR carry.'),
     ),
   ),

@@ -17,7 +17,7 @@ const PORT_NAME = /^(?=.*[a-zA-Z])[a-zA-Z0-9_.-]{1,128}$/;
 
 export const SinglePort = PORT;
 /** A port, a range of ports, or the name that workloads give a port. */
-export const Ports = v.union([PORT, v.pipe(v.string(), v.check(isRangeOrName))], PORTS);
+export const Ports = v.union([PORT, v.pipe(v.string(), v.check(isRangeOrName, PORTS))], PORTS);
 
 export function protocolNumber(protocol: Protocol): number {
   return typeof protocol === 'number' ? protocol : NUMBERS[protocol];

@@ -1,6 +1,6 @@
 import { type AnyResource, KINDS, type ResourceKind } from './kinds.ts';
 
-/** What a namespaced resource is in when nobody says. */
+/** Where a resource goes that could be in any namespace. */
 export const DEFAULT_NAMESPACE = 'default';
 
 /** What makes a resource this one and no other. */

@@ -26,13 +26,6 @@ export function exampleOf(kind: ResourceKind): object {
   return { apiVersion: API_VERSION, kind, ...KINDS[kind].example };
 }
 
-/** What a reader must know of a kind that this release does not act on, or only in part. */
-export function enforcementNote(kind: ResourceKind): string | undefined {
-  const { enforced }: KindDeclaration<never> = KINDS[kind];
-  if (enforced === true) return undefined;
-  return enforced === false ? `${kind} is stored; this release does not enforce it` : `${kind}: ${enforced}`;
-}
-
 function kindSection(kind: ResourceKind): string[] {
   const {
     about,

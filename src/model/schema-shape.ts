@@ -9,9 +9,14 @@ export type Shape =
   | { readonly kind: 'array'; readonly item: Schema; readonly mergeKey: string | undefined }
   | { readonly kind: 'value' };
 
-/** Says of a list which field of its items tells them apart, so that two people may change different items of it. */
-export function mergeKey<T>(key: string): v.MetadataAction<T, { readonly mergeKey: string }> {
-  return v.metadata({ mergeKey: key });
+const MERGE_KEYS = 'x-kubernetes-list-map-keys';
+
+/**
+ * Says of a list which field of its items tells them apart, so that two people may change different items of it. In the
+ * words of the orchestrator's API, which then keeps apart who wrote which item.
+ */
+export function mergeKey<T>(key: string): v.MetadataAction<T, Readonly<Record<string, unknown>>> {
+  return v.metadata({ 'x-kubernetes-list-type': 'map', [MERGE_KEYS]: [key] });
 }
 
 /** Looks through what only wraps a schema: options, defaults, pipes. */
@@ -33,8 +38,9 @@ export function unwrapped(schema: Schema): Schema {
 }
 
 function mergeKeyOf(schema: Schema): string | undefined {
-  const { mergeKey: key } = v.getMetadata(schema) as { readonly mergeKey?: string };
-  return key !== undefined || !has(schema, 'wrapped') ? key : mergeKeyOf(schema.wrapped as Schema);
+  const { [MERGE_KEYS]: keys } = v.getMetadata(schema);
+  if (Array.isArray(keys)) return String(keys[0]);
+  return has(schema, 'wrapped') ? mergeKeyOf(schema.wrapped as Schema) : undefined;
 }
 
 /** The library types the parts of a schema only where its kind is known. */

@@ -102,9 +102,24 @@ export const PasswordSource = v.pipe(
   v.looseObject(
     {
       secretKeyRef: v.optional(
-        v.looseObject({ name: v.string('a string'), key: v.string('a string') }, 'an object with name and key'),
+        v.pipe(
+          v.looseObject(
+            {
+              name: v.pipe(v.string('a string'), v.description('Name of the Secret.')),
+              key: v.pipe(v.string('a string'), v.description('Key in it.')),
+            },
+            'an object with name and key',
+          ),
+          v.description("A Secret in the namespace of netplug's agents."),
+        ),
       ),
-      file: v.optional(v.pipe(v.string('an absolute path'), v.startsWith('/', 'an absolute path'))),
+      file: v.optional(
+        v.pipe(
+          v.string('an absolute path'),
+          v.startsWith('/', 'an absolute path'),
+          v.description('A file on each node.'),
+        ),
+      ),
     },
     'an object with secretKeyRef or file',
   ),

@@ -11,6 +11,7 @@ export function callStore(resident: ResidentNode, time: TimePhase): Store {
     listEndpoints: async (node, signal) => resident.listEndpoints(node, signal),
     watchNode: (node, signal) => inner.watchNode(node, signal),
     watchCluster: (signal) => inner.watchCluster(signal),
+    watchResources: (kind, signal) => inner.watchResources(kind, signal),
     listClaims: async (within, signal) => resident.ask(async (limit) => inner.listClaims(within, limit), signal),
     getBlocks: async (cidrs, signal) => resident.ask(async (limit) => inner.getBlocks(cidrs, limit), signal),
     listBlocks: async (signal) => inner.listBlocks(signal),

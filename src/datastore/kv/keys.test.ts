@@ -91,6 +91,34 @@ describe('keys', () => {
     );
   });
 
+  it('of resources in namespaces hold both names, and are no others', () => {
+    expect(keys.resource({ kind: 'NetworkSet', name: 'a' })).toBe('/netplug/v3/resources/networksets/default/a');
+    fc.assert(
+      fc.property(name, name, (namespace, text) => {
+        const which = { kind: 'NetworkSet', namespace, name: text } as const;
+        const key = keys.resource(which);
+        expect(keys.resourceAt(key, 'NetworkSet')).toEqual(which);
+        expect(isIn(key, keys.resources('NetworkSet'))).toBe(true);
+        const global = keys.resource({ ...which, kind: 'GlobalNetworkSet' });
+        expect([isIn(global, keys.resources('NetworkSet')), isIn(key, keys.resources('GlobalNetworkSet'))]).toEqual([
+          false,
+          false,
+        ]);
+      }),
+    );
+  });
+
+  it.each([
+    'networksets/a',
+    'networksets/a/b/c',
+    'networksets/a/',
+    'networksets//a',
+    'networksets/a%2fb/c',
+    'networksets/%/c',
+  ])('such as %j are of no resource', (end) => {
+    expect(keys.resourceAt(`/netplug/v3/resources/${end}`, 'NetworkSet')).toBeUndefined();
+  });
+
   it.each(['/x/4/0a000001-026', '/x/4/0a0000-026', '/x/4/0a000000-33', '/x/4/0a000000-26', '/x/5/0a000000-026', ''])(
     'such as %j name no CIDR',
     (key) => {

@@ -19,6 +19,7 @@ import type {
   NodeFacts,
   NodeView,
   Outcome,
+  ResourceChange,
   Store,
   Stored,
 } from '../store.ts';
@@ -32,6 +33,7 @@ import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
 import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
 import { watchCluster } from './watch-cluster.ts';
+import { watchResources } from './watch-resources.ts';
 import { watchNode } from './watch-node.ts';
 
 export interface KvStoreOptions {
@@ -84,6 +86,10 @@ class KvStore implements Store {
 
   async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
     yield* untilEnded(watchCluster(this.#reach(signal), this.#pageSize), signal);
+  }
+
+  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
+    yield* untilEnded(watchResources(this.#reach(signal), { kind, pageSize: this.#pageSize }), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

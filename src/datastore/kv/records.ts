@@ -6,6 +6,7 @@ import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Found } from '../node-feed.ts';
+import type { Sighting } from '../resource-feed.ts';
 import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../store.ts';
 import type { KeyValue } from './gen/etcd_pb.js';
@@ -84,6 +85,19 @@ export function resourceReader<K extends ResourceKind>(
     const version = versionOf(kv);
     return { resource: { ...decoded, metadata: { ...decoded.metadata, resourceVersion: version } }, version };
   };
+}
+
+/** A record as watchers are told of it; a key that none of our resources has stands for itself. */
+export function sighting<K extends ResourceKind>(
+  keys: Keys,
+  kind: K,
+  { kv, isThere }: { readonly kv: KeyValue; readonly isThere: boolean },
+): Sighting<K> {
+  const key = textOf(kv.key);
+  const which = keys.resourceAt(key, kind) ?? { kind, name: key };
+  if (!isThere) return { which, seen: {} };
+  const read = resourceReader(keys, kind)(kv);
+  return { which, seen: read instanceof Unreadable ? { problem: read.problem } : { value: read.resource } };
 }
 
 export function readClaim(kv: KeyValue): Claim | Unreadable {

@@ -1,4 +1,4 @@
-import { ClusterFeed, type Seen } from '../cluster-feed.ts';
+import { ClusterFeed } from '../cluster-feed.ts';
 import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { FollowedRouting } from './followed-routing.ts';
@@ -6,8 +6,7 @@ import type { Event, KeyValue } from './gen/etcd_pb.js';
 import type { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { again, type Reach } from './read-blocks.ts';
-import { resourceReader, Unreadable } from './records.ts';
-import { textOf } from './requests.ts';
+import { sighting } from './records.ts';
 
 type RoutingKind = RoutingResource['kind'];
 type Topic = RoutingKind | 'routing';
@@ -25,7 +24,7 @@ export async function* watchCluster(reach: Reach, pageSize: number): AsyncGenera
   const feed = new ClusterFeed();
   const followed = new FollowedRouting(keys, feed);
   followed.begin(routing);
-  for (const { kind, kvs } of resources) for (const kv of kvs) feedRecord({ keys, feed, kind }, kv, { isThere: true });
+  for (const { kind, kvs } of resources) for (const kv of kvs) feedRecord({ keys, feed, kind }, { kv, isThere: true });
   yield feed.all();
 
   const watch = new EtcdWatch<Topic>(client);
@@ -59,19 +58,10 @@ interface Fed {
 
 function resourceChanges(into: Fed, event: Event): ClusterChange[] {
   const { kv } = event;
-  return kv === undefined ? [] : feedRecord(into, kv, { isThere: isPut(event) });
+  return kv === undefined ? [] : feedRecord(into, { kv, isThere: isPut(event) });
 }
 
-function feedRecord(
-  { keys, feed, kind }: Fed,
-  kv: KeyValue,
-  { isThere }: { readonly isThere: boolean },
-): ClusterChange[] {
-  const key = textOf(kv.key);
-  const { name } = keys.resourceAt(key, kind) ?? { name: key };
-  return feed.resource({ kind, name }, isThere ? seenBy(resourceReader(keys, kind)(kv)) : {});
-}
-
-function seenBy(read: ReturnType<ReturnType<typeof resourceReader<RoutingKind>>>): Seen<RoutingResource> {
-  return read instanceof Unreadable ? { problem: read.problem } : { value: read.resource };
+function feedRecord({ keys, feed, kind }: Fed, record: Parameters<typeof sighting>[2]): ClusterChange[] {
+  const { which, seen } = sighting(keys, kind, record);
+  return feed.resource({ kind, name: which.name }, seen);
 }

@@ -22,6 +22,7 @@ import type {
   NodeFacts,
   NodeView,
   Outcome,
+  ResourceChange,
   Store,
   Stored,
 } from '../store.ts';
@@ -29,6 +30,7 @@ import { followStates } from './follow-states.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOn, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
 import { watchCluster } from './watch-cluster.ts';
+import { watchResources } from './watch-resources.ts';
 import { watchState } from './watch-state.ts';
 
 /** The method that is being called. */
@@ -81,6 +83,10 @@ class MemoryStore implements Store {
 
   async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
     yield* untilEnded(watchCluster(this.#states('watchCluster', signal)), signal);
+  }
+
+  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
+    yield* untilEnded(watchResources(this.#states('watchResources', signal), kind), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

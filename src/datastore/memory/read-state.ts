@@ -9,6 +9,7 @@ import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareResources } from '../order.ts';
+import type { Sighting } from '../resource-feed.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../store.ts';
 import {
   endpointIdIn,
@@ -59,15 +60,23 @@ export function resourcesIn<K extends ResourceKind>(
   kind: K,
   name?: string,
 ): { readonly resources: ResourceOf<K>[]; readonly problems: string[] } {
-  const resources: ResourceOf<K>[] = [];
-  const problems: string[] = [];
+  const all = sightings(state, kind).filter(({ which }) => name === undefined || which.name === name);
+  return {
+    resources: all.flatMap(({ seen }) => seen.value ?? []).sort(compareResources),
+    problems: all.flatMap(({ seen }) => seen.problem ?? []),
+  };
+}
+
+export function sightings<K extends ResourceKind>(state: MemoryState, kind: K): Sighting<K>[] {
+  const all: Sighting<K>[] = [];
   for (const [key, { value, version }] of state.resources) {
-    const which = resourceIdIn(key);
-    if (which.kind !== kind || (name !== undefined && which.name !== name)) continue;
-    if (value === UNREADABLE) problems.push(problemWith(showResourceId(which)));
-    else if (isOfKind(value, kind)) resources.push(withResourceVersion(value, version));
+    const { kind: ofKind, ...named } = resourceIdIn(key);
+    if (ofKind !== kind) continue;
+    const which = { ...named, kind };
+    if (value === UNREADABLE) all.push({ which, seen: { problem: problemWith(showResourceId(which)) } });
+    else if (isOfKind(value, kind)) all.push({ which, seen: { value: withResourceVersion(value, version) } });
   }
-  return { resources: resources.sort(compareResources), problems };
+  return all;
 }
 
 /** @throws store/corrupt */

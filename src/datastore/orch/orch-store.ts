@@ -19,6 +19,7 @@ import type {
   NodeFacts,
   NodeView,
   Outcome,
+  ResourceChange,
   Store,
   Stored,
 } from '../store.ts';
@@ -31,6 +32,7 @@ import { type NetworkReport, reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
 import { sortOut } from './unreadable.ts';
 import { watchCluster } from './watch-cluster.ts';
+import { watchResources } from './watch-resources.ts';
 import { watchNode } from './watch-node.ts';
 
 export type OrchStoreOptions = OrchApiOptions;
@@ -65,6 +67,10 @@ class OrchStore implements Store {
 
   async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
     yield* untilEnded(watchCluster(this.#api, signal), signal);
+  }
+
+  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
+    yield* untilEnded(watchResources(this.#api, kind, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -5,7 +5,8 @@ import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../orch-api/objects.ts';
 import { type Collection, isObjectName, NODES } from '../../orch-api/paths.ts';
 import { decodeResource } from '../stored-resource.ts';
-import { netplugNode } from './node-objects.ts';
+import type { Seen } from '../seen.ts';
+import { netplugNode, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Where the API keeps a kind, of all namespaces: nodes are the orchestrator's own. */
@@ -29,6 +30,14 @@ export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObj
     const shown = namespace === undefined ? name : `${namespace}/${name}`;
     return typeof decoded === 'string' ? new Unreadable(kind, shown, decoded) : decoded;
   };
+}
+
+/** Nodes are of others: nonsense in one annotation does not hide the rest. */
+export function seenBy<K extends ResourceKind>(object: ApiObject, kind: K): Seen<ResourceOf<K>> {
+  const read = resourceReader(kind)(object);
+  if (read instanceof Unreadable) return { problem: read.problem };
+  const problems = kind === 'Node' ? nodeProblems(object) : [];
+  return { value: read, ...(problems.length === 0 ? {} : { problem: problems.join('; ') }) };
 }
 
 /** @throws resource/not-writable: the orchestrator makes and removes its nodes itself */
