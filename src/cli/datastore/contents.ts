@@ -38,7 +38,10 @@ export async function readContents(store: Store, signal: AbortSignal): Promise<C
   if (problems.length > 0) throw unreadable(problems);
   return {
     cluster,
-    resources: listings.flatMap(({ resources }) => resources).filter(isPlain),
+    resources: listings
+      .flatMap(({ resources }) => resources)
+      .filter(isPlain)
+      .filter(isStored),
     blocks: blocks.blocks,
     endpoints: endpoints.endpoints,
   };
@@ -47,6 +50,11 @@ export async function readContents(store: Store, signal: AbortSignal): Promise<C
 /** Whether a file takes it along: every datastore has what is built in, and its own note about the cluster. */
 export function isPlain(resource: AnyResource): resource is PlainResource {
   return resource.kind !== 'ClusterInformation' && findBuiltIn(resourceIdOf(resource)) === undefined;
+}
+
+/** What is built in is in the other datastore already. */
+function isStored(resource: AnyResource): boolean {
+  return findBuiltIn(resourceIdOf(resource)) === undefined;
 }
 
 function unreadable(problems: readonly string[]): NetplugError {
