@@ -15,7 +15,7 @@ import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
 import { openStoreIn } from './open-store.ts';
-import { readRegisteredName } from './registration.ts';
+import { readOfferedMtu, readRegisteredName } from './registration.ts';
 
 /** Runs one command of the management tool with the real world around it. */
 export async function runCtl(): Promise<void> {
@@ -26,6 +26,7 @@ export async function runCtl(): Promise<void> {
     random: systemRandom,
     hostname: hostname(),
     readRegisteredName: () => readRegisteredName(env),
+    readOfferedMtu: () => readOfferedMtu(env),
     machine: machineOf(env),
     interrupted: interruptions(),
     openStore: openStoreIn(process.env),

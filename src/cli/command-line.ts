@@ -93,15 +93,12 @@ export function buildParser(write: (text: string) => void, choose: (asked: Asked
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', `${helpText(TOOL)}\nExit status:\n${exitText()}`);
   addOptions(root, GLOBAL_OPTIONS);
-  const groups = new Map<string, Parser>();
+  const parsers = new Map<string, Parser>();
   for (const command of COMMANDS) {
     const [first, ...rest] = command.path;
-    if (rest.length === 0) addCommand(root.command(first), command, choose);
-    else {
-      const group = groups.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
-      groups.set(first, group);
-      addCommand(group.command(rest.join(' ')), command, choose);
-    }
+    const parser = parsers.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
+    parsers.set(first, parser);
+    addCommand(rest.length === 0 ? parser : parser.command(rest.join(' ')), command, choose);
   }
   return root;
 }

@@ -21,6 +21,7 @@ export const COMMANDS: readonly Command[] = [
 /** What the commands that begin with one word have in common. */
 export const GROUPS: Readonly<Record<string, string>> = {
   datastore: 'Locks the datastore, and moves everything it holds into another one.',
+  explain: 'Says why something is as it is.',
   ipam: 'Shows and checks assigned addresses.',
   node: 'Shows the network of this node, and clears up after nodes.',
 };

@@ -63,7 +63,9 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
     values.datastore_type === 'orch'
       ? { type: 'orch', orch: orchAccess(raw, findings.problems) }
       : { type: 'kvv3', connection: decideConnection(values, findings) };
-  if (findings.problems.length === 0) return { datastore, warnings: findings.warnings };
+  if (findings.problems.length === 0) {
+    return { datastore, warnings: findings.warnings.map(({ message }) => message) };
+  }
   const where = config === undefined ? 'the environment' : `file "${config}"`;
   const problems = findings.problems.map((problem) =>
     config === undefined ? { ...problem, path: problem.path.toUpperCase() } : problem,

@@ -18,6 +18,8 @@ export interface CtlPorts extends Patience {
   readonly hostname: string;
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;
+  /** The MTU that the agent offers to pods, if it does. */
+  readonly readOfferedMtu: () => number | undefined;
   readonly machine: Machine;
   /** Asks the agent that listens at the socket; the answer is JSON. */
   readonly askAgent: (socket: string, question: AgentQuestion, signal: AbortSignal) => Promise<string>;

@@ -26,6 +26,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     random: seededRandom(1),
     hostname: 'node-a',
     readRegisteredName: () => undefined,
+    readOfferedMtu: () => undefined,
     machine: { executable: undefined, stateDir: '', runDir: '/run/netplug', logDir: '', serviceAccountDir: '' },
     interrupted: new AbortController().signal,
     askAgent: async () => Promise.reject(new Error('nobody listens')),
