@@ -1,5 +1,6 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../base/errors.ts';
+import type { Allowances } from './admit.ts';
 import {
   type Argument,
   type Command,
@@ -10,7 +11,6 @@ import {
   type Options,
   value,
 } from './command.ts';
-import type { Allowances } from './admit.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
 
@@ -18,7 +18,7 @@ export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
   readonly asked: Asked | undefined;
   readonly config: string | undefined;
-  /** Undefined unless given, or the command has a limit of its own. */
+  /** Undefined unless given. */
   readonly timeoutSeconds: number | undefined;
   readonly allow: Allowances;
 }
@@ -74,7 +74,7 @@ export function readCommandLine(argv: readonly string[], write: (text: string) =
   return {
     asked: chosen.asked,
     config,
-    timeoutSeconds: timeout ?? chosen.asked?.command.timeoutSeconds,
+    timeoutSeconds: timeout,
     allow: { versionMismatch: allowed.allowVersionMismatch === true, locked: allowed.allowLocked === true },
   };
 }

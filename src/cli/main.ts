@@ -18,7 +18,8 @@ export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<St
   try {
     const { asked, config, timeoutSeconds, allow } = readCommandLine(argv, io.stdout);
     if (asked === undefined) return 0;
-    const signal = limitTo(timeoutSeconds ?? DEFAULT_SECONDS, ports.interrupted);
+    const limitSeconds = timeoutSeconds ?? asked.command.timeoutSeconds ?? DEFAULT_SECONDS;
+    const signal = limitTo(limitSeconds, ports.interrupted);
     const stopped = timeoutSeconds === undefined ? ports.interrupted : signal;
     return await asked.command.run({ ports, env, io, config, allow, signal, stopped }, asked.given);
   } catch (cause) {

@@ -1,6 +1,8 @@
 /* oxlint-disable max-lines -- one suite for the whole port: every datastore runs all of it */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
+import { systemRandom } from '../base/random.ts';
 import { emptyBlock, freeSlots, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
@@ -26,6 +28,7 @@ import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
 import { watchResourcesContract } from './contract-watch-resources.ts';
+import { keepClusterInformation } from './keep-cluster-information.ts';
 import { compareEndpointIds } from './order.ts';
 import type { Change, Store } from './store.ts';
 
@@ -436,6 +439,25 @@ export function storeContract(
         const cidrs = ['10.1.0.0/16', '10.2.0.0/16', '10.3.0.0/16'];
         await Promise.all(cidrs.map(async (cidr) => store.updateResource(pool('blue', cidr), never)));
         expect(cidrs).toContain((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.cidr);
+      });
+
+      it('note one id and the newest release of the cluster, however many agents start at once', async () => {
+        const releases = ['v3.27.0', 'v3.27.2', 'v3.27.1', 'v3.26.9'];
+        await Promise.all(
+          releases.map(async (version, index) => {
+            const ports = { store: index % 2 === 0 ? store : other, clock: systemClock, random: systemRandom };
+            await keepClusterInformation(ports, { version, types: ['kv'] }, never);
+          }),
+        );
+        const { resources } = await store.listResources('ClusterInformation', never);
+        expect(resources.map(({ spec }) => spec)).toEqual([
+          {
+            clusterGUID: expect.stringMatching(/^[0-9a-f]{32}$/) as string,
+            clusterType: 'kv',
+            netplugVersion: 'v3.27.2',
+            datastoreReady: true,
+          },
+        ]);
       });
 
       it('appear in the view of a node', async () => {

@@ -1,3 +1,5 @@
+import { newCluster } from '../../src/datastore/keep-cluster-information.ts';
+import type { ClusterInformation } from '../../src/model/cluster-information.ts';
 import type { HostEndpoint } from '../../src/model/host-endpoint.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
 import type { IpReservation } from '../../src/model/ip-reservation.ts';
@@ -76,3 +78,8 @@ export function nodeName(text: string): NodeName {
 
 export const ANY_POOL: PoolChoice = { assign: true, pools: undefined };
 export const NO_POOL: PoolChoice = { assign: false, pools: undefined };
+
+/** What locks a datastore, or ends that. */
+export function lockOf(is: 'locked' | 'unlocked'): ClusterInformation {
+  return { ...newCluster(), spec: { datastoreReady: is === 'unlocked' } };
+}

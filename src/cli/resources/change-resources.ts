@@ -1,6 +1,7 @@
 import { isNetplugError } from '../../base/errors.ts';
 import { resourceIdOf } from '../../model/resource-id.ts';
 import { type Mode, runBatch } from './batch.ts';
+import { accessIn } from '../admit.ts';
 import { withStore } from '../connection.ts';
 import { type FileChoice, readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
@@ -21,7 +22,7 @@ export interface WriteOptions {
 export async function write(context: Context, options: WriteOptions): Promise<Status> {
   const { verb, mode } = options;
   const written = readResources(await readInputs(context, options.files), options.namespace);
-  return withStore(context, 'write', async (store) => {
+  return withStore(context, accessIn(mode), async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const items = written.map(({ resource }) => ({
       which: resourceIdOf(resource),

@@ -3,6 +3,7 @@ import { resourceChanged, resourceNotFound } from '../../datastore/resource-erro
 import type { Store } from '../../datastore/store.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { type Mode, runBatch } from './batch.ts';
+import { accessIn } from '../admit.ts';
 import { withStore } from '../connection.ts';
 import { deletePool, rehearsePoolDeletion } from './delete-pool.ts';
 import { readInputs } from '../inputs.ts';
@@ -26,7 +27,7 @@ export async function remove(context: Context, options: DeleteOptions): Promise<
   const { mode, ifMissing } = options;
   const named = options.target.by === 'name' ? options.target.wanted : undefined;
   const filed = options.target.by === 'file' ? await doomedInFiles(context, options.target, options.namespace) : [];
-  return withStore(context, 'write', async (store) => {
+  return withStore(context, accessIn(mode), async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const doomed = named === undefined ? filed : await chosenOf(context, store, { ...options, wanted: named });
     const items = doomed.map((which) => ({ which, run: async () => removeOne(writing, which, ifMissing) }));
