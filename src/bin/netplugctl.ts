@@ -15,7 +15,9 @@ import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
 import { openStoreIn } from './open-store.ts';
-import { readRegisteredName } from './registration.ts';
+import { openOrchIn } from './open-orch.ts';
+import { pluginConfDir, readPluginListIn } from './read-plugin-list.ts';
+import { readOfferedMtu, readRegisteredName } from './registration.ts';
 
 /** Runs one command of the management tool with the real world around it. */
 export async function runCtl(): Promise<void> {
@@ -27,6 +29,12 @@ export async function runCtl(): Promise<void> {
     hostname: hostname(),
     readRegisteredName: () => readRegisteredName(env),
     machine: machineOf(env),
+    plugin: {
+      openOrch: openOrchIn(env),
+      readPluginList: readPluginListIn(env),
+      readOfferedMtu: () => readOfferedMtu(env),
+      confDir: pluginConfDir(env),
+    },
     interrupted: interruptions(),
     openStore: openStoreIn(process.env),
     askAgent: askForText,

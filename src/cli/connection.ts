@@ -65,6 +65,11 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
   throw problemsError(`the connection in ${where}`, problems, 'netconf/invalid');
 }
 
+/** Whether file or environment say anything about the connection. */
+export function namesConnection({ config, env }: Pick<Context, 'config' | 'env'>): boolean {
+  return config !== undefined || Object.keys(fromEnv(env)).length > 0;
+}
+
 /** An empty variable is the same as none. */
 function fromEnv(env: Env): Raw {
   return Object.fromEntries(
