@@ -1,13 +1,15 @@
 // Pages made from declarations must match them; `--write` brings them up to date.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ERRORS } from '../src/base/errors.ts';
+import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
 import { netconfReference } from '../src/netconf/reference.ts';
 import { netconfJsonSchema } from '../src/netconf/schema.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
+  'docs/netplugctl.md': manual,
   'docs/netconf.md': netconfReference,
   'docs/schema/netconf.schema.json': () => `${JSON.stringify(netconfJsonSchema(), undefined, 2)}\n`,
   'manifests/crds.yaml': crdManifestFile,
@@ -24,6 +26,17 @@ for (const [file, render] of Object.entries(PAGES)) {
     console.error(`${file} is not what its declaration says: run "npm run docs:write"`);
     process.exitCode = 1;
   }
+}
+
+/** Notes that belong to no command are told, so that none is lost when a command is renamed. */
+function manual(): string {
+  const folder = 'docs/netplugctl';
+  const lost = readdirSync(folder).filter((file) => !NOTE_NAMES.includes(file.replace(/\.md$/, '')));
+  if (lost.length > 0) throw new Error(`no command is called like ${lost.join(', ')} in ${folder}`);
+  return manualPage((name) => {
+    const file = `${folder}/${name}.md`;
+    return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+  });
 }
 
 function errorsPage(): string {

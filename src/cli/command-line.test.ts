@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { buildProgram, readCommandLine } from './command-line.ts';
+import { buildParser, readCommandLine } from './command-line.ts';
 
 /** The help of every command, in the order in which the program lists them. */
 function allHelp(): string {
   let text = '';
-  const program = buildProgram(
+  const program = buildParser(
     (part) => (text += part),
     () => undefined,
   );
@@ -41,7 +41,10 @@ describe('global flags', () => {
       ['--config', 'f', 'version'],
       ['version', '--config', 'f'],
     ]) {
-      expect(readCommandLine(argv, () => undefined)).toMatchObject({ config: 'f', job: { verb: 'version' } });
+      expect(readCommandLine(argv, () => undefined)).toMatchObject({
+        config: 'f',
+        asked: { command: { path: ['version'] } },
+      });
     }
   });
 });

@@ -1,54 +1,69 @@
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../base/errors.ts';
 import {
-  CHECK_HELP,
-  DELETE_HELP,
-  EXIT_HELP,
-  FILE_HELP,
-  GET_HELP,
-  LINT_HELP,
-  ROOT_HELP,
-  SHOW_HELP,
-} from './help-texts.ts';
-import { addInstall } from './install/install-command.ts';
-import { addNode } from './node/node-command.ts';
-import { addTrace } from './node/trace-command.ts';
-import { type FileChoice, GET_OUTPUTS, type GetOutput, type Job, type Output, OUTPUTS, type Target } from './job.ts';
+  type Argument,
+  type Command,
+  type Given,
+  notAllowed,
+  type Option,
+  type Options,
+  value,
+  valueOr,
+} from './command.ts';
+import { COMMANDS, GROUPS } from './commands.ts';
+import { EXIT_STATUSES } from './exit-statuses.ts';
 
 export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
-  readonly job: Job | undefined;
+  readonly asked: Asked | undefined;
   readonly config: string | undefined;
   readonly timeoutSeconds: number;
 }
 
-interface FileOptions {
-  readonly filename?: string[];
-  readonly recursive?: true;
+export interface Asked {
+  readonly command: Command;
+  readonly given: Given;
 }
 
-const DEFAULT_TIMEOUT_SECONDS = 30;
+/** Every command has them. */
+export const GLOBAL_OPTIONS = {
+  config: value('file', 'read the connection from a file instead of the environment', { completes: 'file' }),
+  timeout: valueOr('seconds', 'time for the whole command', { byDefault: 30, read: positiveNumber }),
+};
+
+export const TOOL = {
+  name: 'netplugctl',
+  summary: 'Manages the resources and addresses of netplug.',
+  details: `
+The connection comes from the environment: DATASTORE_TYPE, KV_ENDPOINTS, KV_DISCOVERY_SRV,
+KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE, ORCHCONFIG. With --config, from that file alone.`,
+  examples: [
+    'KV_ENDPOINTS=http://127.0.0.1:2379 netplugctl get ippools -o wide',
+    'netplugctl apply -f pools.yaml',
+    'netplugctl ipam show --ip 10.0.0.7',
+  ],
+} as const;
 
 /** Reads the words after the program's name. @throws cli/usage */
 export function readCommandLine(argv: readonly string[], write: (text: string) => void): CommandLine {
-  const asked: { job: Job | undefined } = { job: undefined };
-  const program = buildProgram(write, (job) => {
-    asked.job = job;
+  const chosen: { asked: Asked | undefined } = { asked: undefined };
+  const parser = buildParser(write, (asked) => {
+    chosen.asked = asked;
   });
   try {
-    program.parse([...argv], { from: 'user' });
+    parser.parse([...argv], { from: 'user' });
   } catch (cause) {
     if (!(cause instanceof CommanderError)) throw cause;
     if (cause.exitCode !== 0) throw usageError(cause);
   }
-  const { config, timeout } = program.opts<{ config?: string; timeout: number }>();
-  return { job: asked.job, config, timeoutSeconds: timeout };
+  const { config, timeout } = parser.opts<{ config?: string; timeout: number }>();
+  return { asked: chosen.asked, config, timeoutSeconds: timeout };
 }
 
 /** The parser itself: what it accepts is what its help says. */
-export function buildProgram(write: (text: string) => void, choose: (job: Job) => void): Command {
-  const program = new Command('netplugctl')
-    .description('Manages the resources and addresses of netplug.')
+export function buildParser(write: (text: string) => void, choose: (asked: Asked) => void): Parser {
+  const root = new Parser(TOOL.name)
+    .description(TOOL.summary)
     .exitOverride()
     .configureOutput({
       writeOut: write,
@@ -57,160 +72,88 @@ export function buildProgram(write: (text: string) => void, choose: (job: Job) =
       getErrHelpWidth: () => 100,
     })
     .configureHelp({ showGlobalOptions: true })
-    .option('--config <file>', 'read the connection from a file instead of the environment')
-    .option('--timeout <seconds>', 'time for the whole command', positiveNumber, DEFAULT_TIMEOUT_SECONDS)
-    .addHelpText('after', ROOT_HELP + EXIT_HELP);
-  addChanges(program, choose);
-  addGet(program, choose);
-  addIpam(program, choose);
-  addNode(program, choose);
-  program
-    .command('lint')
-    .description('Says what is wrong in network configurations and resource files.')
-    .argument('<file...>', 'files, folders, or "-" for standard input')
-    .addOption(new Option('-o, --output <format>', 'form of the answer').choices(OUTPUTS).default('table'))
-    .addHelpText('after', LINT_HELP)
-    .action((files: string[], { output }: { output: Output }) => {
-      choose({ verb: 'lint', files, output });
-    });
-  addInstall(program, choose);
-  addTrace(program, choose);
-  program
-    .command('version')
-    .description('Prints the version of the tool and of the cluster.')
-    .option('--client', 'ask no datastore')
-    .action(({ client }: { client?: true }) => {
-      choose({ verb: 'version', isClientOnly: client === true });
-    });
-  return program;
-}
-
-function addChanges(program: Command, choose: (job: Job) => void): void {
-  const verbs = {
-    apply: 'Creates resources, or changes them to what the files say.',
-    create: 'Creates resources that must not exist yet.',
-    replace: 'Changes resources that must exist to exactly what the files say.',
-  } as const;
-  for (const verb of ['apply', 'create', 'replace'] as const) {
-    withFiles(program.command(verb).description(verbs[verb]), 'mandatory')
-      .addHelpText('after', FILE_HELP)
-      .action((options: FileOptions) => {
-        choose({ verb, files: fileChoice(options) });
-      });
+    .addHelpText('after', `${helpText(TOOL)}\nExit status:\n${exitText()}`);
+  addOptions(root, GLOBAL_OPTIONS);
+  const groups = new Map<string, Parser>();
+  for (const command of COMMANDS) {
+    const [first, ...rest] = command.path;
+    if (rest.length === 0) addCommand(root.command(first), command, choose);
+    else {
+      const group = groups.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
+      groups.set(first, group);
+      addCommand(group.command(rest.join(' ')), command, choose);
+    }
   }
-  withFiles(program.command('delete').description('Deletes resources.'), 'optional')
-    .argument('[kind]', 'kind of resource, such as ippool')
-    .argument('[name...]', 'names of resources')
-    .option('--ignore-not-found', 'take what is not there for deleted')
-    .addHelpText('after', DELETE_HELP)
-    .action((kind: string | undefined, names: string[], options: FileOptions & { ignoreNotFound?: true }) => {
-      const target = targetOf(kind, names, options);
-      if (target.by === 'name' && target.names.length === 0)
-        throw usage('Cannot delete: no name is given', 'Name what to delete, or use -f');
-      choose({ verb: 'delete', target, ifMissing: options.ignoreNotFound === true ? 'ignore' : 'fail' });
-    });
+  return root;
 }
 
-function addGet(program: Command, choose: (job: Job) => void): void {
-  withFiles(program.command('get').description('Shows resources.'), 'optional')
-    .argument('[kind]', 'kind of resource, such as ippool')
-    .argument('[name...]', 'names of resources; all of the kind unless given')
-    .addOption(new Option('-o, --output <format>', 'form of the answer').choices(GET_OUTPUTS).default('table'))
-    .option('-n, --namespace <namespace>', 'only endpoints of this namespace')
-    .addHelpText('after', GET_HELP)
-    .action(
-      (kind: string | undefined, names: string[], options: FileOptions & { output: GetOutput; namespace?: string }) => {
-        const { output, namespace } = options;
-        choose({ verb: 'get', target: targetOf(kind, names, options), output, namespace });
-      },
+function addCommand(parser: Parser, command: Command, choose: (asked: Asked) => void): void {
+  parser.description(command.summary).addHelpText('after', helpText(command));
+  for (const argument of command.arguments) parser.addArgument(parserArgument(argument));
+  addOptions(parser, command.options);
+  parser.action((...all: unknown[]) => {
+    // The library passes the arguments first, then the options, then itself.
+    const args = command.arguments.map(({ arity }, index) => all[index] ?? (arity === 'any' ? [] : undefined));
+    const found = parser.opts<Record<string, unknown>>();
+    const options = Object.fromEntries(
+      Object.entries(command.options).map(([name, { byDefault }]) => [name, found[name] ?? byDefault]),
     );
+    choose({ command, given: { args, options } });
+  });
 }
 
-function addIpam(program: Command, choose: (job: Job) => void): void {
-  const ipam = program.command('ipam').description('Shows and checks assigned addresses.');
-  ipam
-    .command('show')
-    .description('Shows how full the pools are, or who holds an address.')
-    .option('--blocks', 'a row for each block too')
-    .option('--ip <address>', 'say who holds this address')
-    .addOption(new Option('-o, --output <format>', 'form of the answer').choices(OUTPUTS).default('table'))
-    .addHelpText('after', SHOW_HELP)
-    .action(({ blocks, ip, output }: { blocks?: true; ip?: string; output: Output }) => {
-      choose({ verb: 'ipam-show', withBlocks: blocks === true, ip, output });
-    });
-  ipam
-    .command('check')
-    .description('Compares blocks, endpoints, pools and, on a node, its kernel.')
-    .option('--release', 'free leaked addresses and remove stray interfaces')
-    .option('--unconfirmed', 'take addresses without proof either way for leaked')
-    .option('--node <name>', 'another name under which this machine holds addresses')
-    .option('--no-kernel', 'compare the records only')
-    .option('--grace <seconds>', 'pass over addresses assigned more recently', wholeOrZero, 120)
-    .addOption(new Option('-o, --output <format>', 'form of the answer').choices(OUTPUTS).default('table'))
-    .addHelpText('after', CHECK_HELP)
-    .action(
-      (options: {
-        release?: true;
-        unconfirmed?: true;
-        node?: string;
-        kernel: boolean;
-        grace: number;
-        output: Output;
-      }) => {
-        choose({
-          verb: 'ipam-check',
-          mode: options.release === true ? 'release' : 'list',
-          unconfirmed: options.unconfirmed === true ? 'leak' : 'note',
-          kernel: options.kernel ? 'ask' : 'leave-out',
-          node: options.node,
-          graceSeconds: options.grace,
-          output: options.output,
-        });
-      },
-    );
+function parserArgument({ name, what, arity, read }: Argument): ParserArgument {
+  const isVariadic = arity === 'some' || arity === 'any';
+  const isRequired = arity === 'one' || arity === 'some';
+  const dotted = isVariadic ? `${name}...` : name;
+  const argument = new ParserArgument(isRequired ? `<${dotted}>` : `[${dotted}]`, what);
+  return argument.argParser((text: string, before: unknown) =>
+    isVariadic ? [...(Array.isArray(before) ? before : []), read(text)] : read(text),
+  );
 }
 
-function withFiles(command: Command, need: 'mandatory' | 'optional'): Command {
-  const collect = (path: string, before: string[] | undefined): string[] => [...(before ?? []), path];
-  const option = new Option(
-    '-f, --filename <path>',
-    'file, folder, or "-" for standard input; may be repeated',
-  ).argParser(collect);
-  return command
-    .addOption(option.makeOptionMandatory(need === 'mandatory'))
-    .option('-R, --recursive', 'look into the folders below a folder too');
+function addOptions(parser: Parser, options: Options): void {
+  for (const [name, option] of Object.entries(options)) parser.addOption(parserOption(name, option));
 }
 
-function fileChoice({ filename = [], recursive }: FileOptions): FileChoice {
-  return { paths: filename, folders: recursive === true ? 'recursive' : 'flat' };
-}
-
-function targetOf(kind: string | undefined, names: readonly string[], options: FileOptions): Target {
-  if (kind !== undefined && options.filename !== undefined) {
-    throw usage('Cannot use a kind and -f together: both say which resources are meant', 'Keep one of the two');
+function parserOption(name: string, given: Option): ParserOption {
+  const { short, value: placeholder, what, byDefault, choices, isRepeatable, isMandatory, excludes, read } = given;
+  const long = `--${given.isNegated ? 'no-' : ''}${flagName(name)}`;
+  const flags = `${short === undefined ? '' : `-${short}, `}${long}${placeholder === undefined ? '' : ` <${placeholder}>`}`;
+  const option = new ParserOption(flags, what).makeOptionMandatory(isMandatory).conflicts([...excludes]);
+  if (placeholder === undefined) return option;
+  if (choices !== undefined) return option.choices(choices).default(byDefault);
+  if (isRepeatable) {
+    return option.argParser((text: string, before: unknown) => [...(Array.isArray(before) ? before : []), text]);
   }
-  if (kind !== undefined) return { by: 'name', kind, names };
-  if (options.filename !== undefined) return { by: 'file', files: fileChoice(options) };
-  throw usage('Cannot tell which resources are meant: neither a kind nor -f is given', 'Try "netplugctl get ippools"');
+  if (byDefault !== undefined) option.default(byDefault);
+  return read === undefined ? option : option.argParser((text: string) => read(text));
+}
+
+function exitText(): string {
+  return [...EXIT_STATUSES].map(([status, text]) => `  ${String(status).padStart(2)}  ${text}\n`).join('');
+}
+
+/** `dryRun` is `dry-run` on the command line. */
+export function flagName(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+function helpText({ details, examples }: { details?: string | undefined; examples: readonly string[] }): string {
+  const shown = examples.map((line) => `  ${line}\n`).join('');
+  return `${details === undefined ? '' : `${details}\n`}${shown === '' ? '' : `\nExamples:\n${shown}`}`;
 }
 
 function positiveNumber(text: string): number {
   const seconds = Number(text);
-  if (/^\d+(\.\d+)?$/.test(text) && seconds > 0 && seconds <= 3600) return seconds;
-  throw new InvalidArgumentError('Allowed is a number of seconds above 0 and up to 3600.');
-}
-
-function wholeOrZero(text: string): number {
-  if (/^\d{1,9}$/.test(text)) return Number(text);
-  throw new InvalidArgumentError('Allowed is a whole number of seconds from 0.');
+  const isOne = /^\d+(\.\d+)?$/.test(text) && seconds > 0 && seconds <= 3600;
+  return isOne ? seconds : notAllowed('Allowed is a number of seconds above 0 and up to 3600.');
 }
 
 function usageError({ message, code }: CommanderError): NetplugError {
   const isBare = code === 'commander.help';
   const what = isBare ? 'no command is given' : message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
-  return usage(`Cannot understand the command line: ${what}`, 'See "netplugctl --help", or "netplugctl help COMMAND"');
-}
-
-function usage(message: string, hint: string): NetplugError {
-  return new NetplugError('cli/usage', message, { hint });
+  return new NetplugError('cli/usage', `Cannot understand the command line: ${what}`, {
+    hint: 'See "netplugctl --help", or "netplugctl help COMMAND"',
+  });
 }

@@ -2,8 +2,13 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import type { Source } from './documents.ts';
-import type { FileChoice } from './job.ts';
 import type { Context } from './ports.ts';
+
+export interface FileChoice {
+  /** Files, folders, or `-` for standard input. */
+  readonly paths: readonly string[];
+  readonly folders: 'recursive' | 'flat';
+}
 
 /** Of a folder, the files with these endings are read. */
 const RESOURCE_ENDINGS: readonly string[] = ['.yaml', '.yml', '.json'];

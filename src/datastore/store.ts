@@ -92,7 +92,14 @@ export type ClusterChange =
       readonly problem?: string;
     };
 
-export type RoutingResource = ResourceOf<'IPPool' | 'Node' | 'BGPConfiguration' | 'BGPPeer'>;
+/** Kinds that routes between nodes depend on. */
+export const ROUTING_KINDS = [
+  'IPPool',
+  'Node',
+  'BGPConfiguration',
+  'BGPPeer',
+] as const satisfies readonly ResourceKind[];
+export type RoutingResource = ResourceOf<(typeof ROUTING_KINDS)[number]>;
 
 /** What a node's agent tells the others about its node. */
 export type NodeFacts = Pick<

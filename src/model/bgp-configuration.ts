@@ -1,12 +1,12 @@
 import * as v from 'valibot';
+import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { AsNumber, CidrText, PasswordSource, wholeNumber } from './spec-types.ts';
 
 const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
 const CommunityName = v.string('the name or value of a community');
 
-/** `default` holds for the whole cluster; `node.<name>` for one node, which then differs in `logSeverityScreen` and `listenPort` only. */
-export const BGP_CONFIGURATION_FIELDS = {
+const BGP_CONFIGURATION_FIELDS = {
   nodeToNodeMeshEnabled: v.optional(
     v.pipe(
       v.boolean('true or false, without quotes'),
@@ -71,3 +71,29 @@ export type BgpConfiguration = Resource<'BGPConfiguration', BgpConfigurationSpec
 
 /** The configuration of the whole cluster; that of one node is `node.<name>`. */
 export const BGP_CONFIGURATION_NAME = 'default';
+
+export const BGP_CONFIGURATION: KindDeclaration<BgpConfiguration> = {
+  plural: 'bgpconfigurations',
+  shortNames: ['bgpconfig', 'bgpconfigs'],
+  scope: 'cluster',
+  about:
+    'How nodes speak BGP: `default` holds for the whole cluster, `node.<name>` for one node, which then differs in logSeverityScreen and listenPort only.',
+  enforced: true,
+  writtenBy: 'people',
+  columns: [
+    nameColumn(),
+    column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? ''),
+    column('MESHENABLED', 'spec.nodeToNodeMeshEnabled', ({ spec }) => String(spec.nodeToNodeMeshEnabled ?? '')),
+    column('ASNUMBER', 'spec.asNumber', ({ spec }) => String(spec.asNumber ?? '')),
+  ],
+  fields: BGP_CONFIGURATION_FIELDS,
+  example: {
+    metadata: { name: 'default' },
+    spec: {
+      asNumber: 64_512,
+      nodeToNodeMeshEnabled: true,
+      communities: [{ name: 'pods', value: '64512:100' }],
+      prefixAdvertisements: [{ cidr: '10.244.0.0/16', communities: ['pods'] }],
+    },
+  },
+};

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
-import type { Problem } from '../base/problem.ts';
 import { type Address, type Family, tryParseAddress } from '../net/address.ts';
+import { column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
 import { AsNumber, flag, PasswordSource, SelectorText, wholeNumber } from './spec-types.ts';
@@ -10,8 +10,7 @@ const PeerIp = v.pipe(
   v.check((text) => readPeerIp(text) !== undefined, 'an IP address, with a port behind it if need be'),
 );
 
-/** `checkBgpPeer` has the rules that join fields. */
-export const BGP_PEER_FIELDS = {
+const BGP_PEER_FIELDS = {
   node: v.optional(v.pipe(v.string('the name of a node'), v.description('The one node that has this peer.'))),
   nodeSelector: v.optional(
     v.pipe(SelectorText, v.description('Nodes that have this peer; with neither it nor "node", all have it.')),
@@ -50,6 +49,43 @@ export const BGP_PEER_FIELDS = {
 export type BgpPeerSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof BGP_PEER_FIELDS, undefined>>>;
 export type BgpPeer = Resource<'BGPPeer', BgpPeerSpec>;
 
+export const BGP_PEER: KindDeclaration<BgpPeer> = {
+  plural: 'bgppeers',
+  shortNames: ['bgpp', 'bgpps', 'bp'],
+  scope: 'cluster',
+  about: 'A session of BGP between nodes and a router, or between nodes.',
+  enforced: true,
+  writtenBy: 'people',
+  columns: [
+    nameColumn(),
+    column('PEERIP', 'spec.peerIP', ({ spec }) => spec.peerIP ?? ''),
+    column('NODE', 'spec.node', ({ spec }) => spec.node ?? spec.nodeSelector ?? '(all)'),
+    column('ASN', 'spec.asNumber', ({ spec }) => String(spec.asNumber ?? '')),
+    wide('PEERSELECTOR', 'spec.peerSelector', ({ spec }) => spec.peerSelector ?? ''),
+  ],
+  fields: BGP_PEER_FIELDS,
+  check: jointRules(BGP_PEER_FIELDS, checkBgpPeer),
+  rules: [
+    'node and nodeSelector exclude each other; with neither, all nodes have the peer.',
+    'The peer is either peerIP with asNumber, or peerSelector without asNumber.',
+  ],
+  schemaRules: {
+    spec: {
+      allOf: [
+        { not: { required: ['node', 'nodeSelector'] } },
+        { not: { required: ['peerIP', 'peerSelector'] } },
+        { not: { allOf: [{ not: { required: ['peerIP'] } }, { not: { required: ['peerSelector'] } }] } },
+        { not: { required: ['peerIP'], not: { required: ['asNumber'] } } },
+        { not: { required: ['peerSelector', 'asNumber'] } },
+      ],
+    },
+  },
+  example: {
+    metadata: { name: 'rack-a' },
+    spec: { nodeSelector: "rack == 'a'", peerIP: '192.0.2.1', asNumber: 64_600 },
+  },
+};
+
 /** `192.0.2.1`, `192.0.2.1:179`, `2001:db8::1` or `[2001:db8::1]:179`; undefined for anything else. */
 export function readPeerIp(text: string): { readonly address: Address; readonly port: number | undefined } | undefined {
   const { bracketed, plain, port } =
@@ -72,12 +108,7 @@ function withPort(
   return address?.family === family && isPort ? { address, port } : undefined;
 }
 
-/** The rules that join fields of a peer, on as many of them as could be read. */
-export function checkBgpPeer(spec: PartialOutput<typeof BGP_PEER_FIELDS>): Problem[] {
-  const problems: Problem[] = [];
-  const refuse = (field: string, message: string): void => {
-    problems.push({ path: `spec.${field}`, message, code: 'resource/invalid' });
-  };
+function checkBgpPeer(spec: PartialOutput<typeof BGP_PEER_FIELDS>, refuse: Refuse): void {
   if (spec.node !== undefined && spec.nodeSelector !== undefined)
     refuse('nodeSelector', 'excludes node: give one of them, or none for all nodes');
   if (spec.peerIP !== undefined && spec.peerSelector !== undefined)
@@ -88,5 +119,4 @@ export function checkBgpPeer(spec: PartialOutput<typeof BGP_PEER_FIELDS>): Probl
     refuse('asNumber', 'missing; needed with peerIP is the AS number of the peer');
   if (spec.peerSelector !== undefined && spec.asNumber !== undefined)
     refuse('asNumber', 'excludes peerSelector: nodes have their own AS numbers');
-  return problems;
 }

@@ -1,18 +1,27 @@
 import { didYouMean, nearMiss } from '../base/near-miss.ts';
 import { at, problemLine, type Problem, showFound, sortProblems } from '../base/problem.ts';
-import type { AnyResource } from './kinds.ts';
+import { type AnyResource, KIND_NAMES } from './kinds.ts';
 import { DROPPED_METADATA, METADATA_FIELDS } from './metadata.ts';
 import { isRecord, readEntries } from './read-schema.ts';
 import { API_VERSION, type Metadata } from './resource.ts';
-import { findSpecReader, KIND_NAMES, type SpecReader } from './spec-readers.ts';
+import { findSpecReader, type SpecReader } from './spec-readers.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'resource/invalid';
 
-/** Reads a resource as somebody wrote it: every rule holds, every default is filled in, nothing unknown is let by. */
-export function decodeResource(raw: unknown): { resource: AnyResource } | { problems: readonly Problem[] } {
+/** Where a resource goes that could be in any namespace. */
+export const DEFAULT_NAMESPACE = 'default';
+
+/**
+ * Reads a resource as somebody wrote it: every rule holds, every default is filled in, nothing unknown is let by. What
+ * belongs into a namespace and names none goes into `namespace`.
+ */
+export function decodeResource(
+  raw: unknown,
+  { namespace = DEFAULT_NAMESPACE }: { readonly namespace?: string } = {},
+): { resource: AnyResource } | { problems: readonly Problem[] } {
   const problems: Problem[] = [];
-  const resource = readWritten(raw, problems);
+  const resource = readWritten(raw, namespace, problems);
   if (resource !== undefined && problems.length === 0) return { resource };
   return { problems: sortProblems(problems) };
 }
@@ -35,14 +44,14 @@ export function decodeStoredResource(raw: unknown): AnyResource | string {
   return { ...raw, spec: { ...rawSpec, ...spec } } as unknown as AnyResource;
 }
 
-function readWritten(raw: unknown, problems: Problem[]): AnyResource | undefined {
+function readWritten(raw: unknown, namespace: string, problems: Problem[]): AnyResource | undefined {
   if (!isRecord(raw)) {
     problems.push({ path: '', message: `found ${showFound(raw)}, allowed is an object`, code: CODE });
     return undefined;
   }
   const reader = readKind(raw, problems);
   refuseUnknown(raw, { known: ['apiVersion', 'kind', 'metadata', 'spec'], dropped: ['status'], path: '' }, problems);
-  const metadata = readMetadata(raw['metadata'], reader, problems);
+  const metadata = readMetadata(raw['metadata'], { reader, namespace }, problems);
   const rawSpec = raw['spec'] ?? {};
   if (!isRecord(rawSpec)) {
     problems.push({ path: 'spec', message: `found ${showFound(rawSpec)}, allowed is an object`, code: CODE });
@@ -64,35 +73,48 @@ function readKind(raw: Raw, problems: Problem[]): SpecReader | undefined {
   return reader;
 }
 
-function readMetadata(raw: unknown, reader: SpecReader | undefined, problems: Problem[]): Metadata | undefined {
+function readMetadata(
+  raw: unknown,
+  { reader, namespace: otherwise }: { readonly reader: SpecReader | undefined; readonly namespace: string },
+  problems: Problem[],
+): Metadata | undefined {
   if (!isRecord(raw)) {
     const found = raw === undefined ? 'missing; needed is' : `found ${showFound(raw)}, allowed is`;
     problems.push({ path: 'metadata', message: `${found} an object with "name"`, code: CODE });
     return undefined;
   }
-  if (Object.hasOwn(raw, 'namespace')) {
-    const message = `is not allowed: ${reader?.kind ?? 'the resource'} belongs to the whole cluster`;
-    problems.push({ path: 'metadata.namespace', message, code: CODE });
-  }
+  if (reader !== undefined) checkNamespace(raw, reader, problems);
   if (Object.hasOwn(raw, 'generateName')) {
     problems.push({ path: 'metadata.generateName', message: 'is not supported', hint: 'give a name', code: CODE });
   }
-  const known = [...Object.keys(METADATA_FIELDS), 'namespace', 'generateName'];
+  const known = [...Object.keys(METADATA_FIELDS), 'generateName'];
   refuseUnknown(raw, { known, dropped: DROPPED_METADATA, path: 'metadata' }, problems);
   const { complete } = readEntries(METADATA_FIELDS, raw, { path: 'metadata', code: CODE, problems });
   if (complete === undefined) return undefined;
-  if (reader?.onlyName !== undefined && complete.name !== reader.onlyName) {
-    problems.push(notOneOf('metadata.name', complete.name, [reader.onlyName]));
+  if (reader?.names !== undefined && !isNameOf(reader.names, complete.name)) {
+    const allowed = reader.names === 'default' ? ['default'] : ['default', 'node.<name>'];
+    problems.push(notOneOf('metadata.name', complete.name, allowed));
   }
-  const { name, labels, annotations, uid, creationTimestamp, resourceVersion } = complete;
+  const { name, namespace = otherwise, labels, annotations, uid, creationTimestamp, resourceVersion } = complete;
   return {
     name,
+    ...(reader?.scope === 'namespace' ? { namespace } : {}),
     ...(labels === undefined ? {} : { labels }),
     ...(annotations === undefined ? {} : { annotations }),
     ...(uid === undefined ? {} : { uid }),
     ...(creationTimestamp === undefined || creationTimestamp === null ? {} : { creationTimestamp }),
     ...(resourceVersion === undefined ? {} : { resourceVersion }),
   };
+}
+
+function checkNamespace(raw: Raw, { kind, scope }: SpecReader, problems: Problem[]): void {
+  if (scope === 'namespace' || !Object.hasOwn(raw, 'namespace')) return;
+  const message = `is not allowed: ${kind} belongs to the whole cluster`;
+  problems.push({ path: 'metadata.namespace', message, code: CODE });
+}
+
+function isNameOf(names: NonNullable<SpecReader['names']>, name: string): boolean {
+  return name === 'default' || (names === 'default-or-node' && /^node\../.test(name));
 }
 
 function refuseUnknown(

@@ -2,3 +2,8 @@
 export function isDnsSubdomain(text: string): boolean {
   return text.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(text);
 }
+
+/** RFC 1123 label, as names of namespaces are. */
+export function isDnsLabel(text: string): boolean {
+  return text.length <= 63 && isDnsSubdomain(text) && !text.includes('.');
+}

@@ -1,7 +1,8 @@
 import * as v from 'valibot';
 import { bitsOf, type Family } from '../net/address.ts';
 import { type Cidr, cidrsOverlap, formatCidr, parseCidr, tryReadCidr } from '../net/cidr.ts';
-import { type Problem, showFound } from '../base/problem.ts';
+import { showFound } from '../base/problem.ts';
+import { column, jointRules, type KindDeclaration, nameColumn, type Refuse, wide } from './kind-info.ts';
 import type { PartialOutput } from './read-schema.ts';
 import type { Resource } from './resource.ts';
 import { CidrText, flag, SelectorText } from './spec-types.ts';
@@ -12,8 +13,7 @@ export type PoolUse = (typeof POOL_USES)[number];
 
 const Mode = v.optional(v.picklist(MODES, '"Never", "Always" or "CrossSubnet"'), 'Never');
 
-/** The spec as people write it; `checkIpPool` has the rules that join fields. */
-export const IP_POOL_FIELDS = {
+const IP_POOL_FIELDS = {
   cidr: v.pipe(CidrText, v.description('Range of the pool. Cannot be changed.')),
   ipipMode: v.pipe(Mode, v.description('IP-in-IP encapsulation between nodes; IPv4 only.')),
   vxlanMode: v.pipe(Mode, v.description('VXLAN encapsulation between nodes.')),
@@ -54,17 +54,62 @@ const NO_POOL_HERE = {
   multicast: ['224.0.0.0/4', 'ff00::/8'],
 };
 
-/** The rules that join fields of a pool, on as many of them as could be read. */
-export function checkIpPool(spec: PartialOutput<typeof IP_POOL_FIELDS>): Problem[] {
-  const problems: Problem[] = [];
-  const refuse = (field: string, message: string): void => {
-    problems.push({ path: `spec.${field}`, message, code: 'resource/invalid' });
-  };
+export const IP_POOL: KindDeclaration<IpPool> = {
+  plural: 'ippools',
+  shortNames: ['ipp', 'ipps', 'pool', 'pools'],
+  scope: 'cluster',
+  about: 'A range of addresses that pods and tunnels get theirs from.',
+  enforced: true,
+  writtenBy: 'people',
+  columns: [
+    nameColumn(),
+    column('CIDR', 'spec.cidr', ({ spec }) => spec.cidr),
+    column('SELECTOR', 'spec.nodeSelector', ({ spec }) => spec.nodeSelector),
+    wide('NAT', 'spec.natOutgoing', ({ spec }) => String(spec.natOutgoing)),
+    wide('IPIPMODE', 'spec.ipipMode', ({ spec }) => spec.ipipMode),
+    wide('VXLANMODE', 'spec.vxlanMode', ({ spec }) => spec.vxlanMode),
+    wide('BLOCKSIZE', 'spec.blockSize', ({ spec }) => String(spec.blockSize)),
+    wide('DISABLED', 'spec.disabled', ({ spec }) => String(spec.disabled)),
+    wide('DISABLEBGPEXPORT', 'spec.disableBGPExport', ({ spec }) => String(spec.disableBGPExport)),
+    wide('USES', 'spec.allowedUses', ({ spec }) => spec.allowedUses.join(',')),
+  ],
+  fields: IP_POOL_FIELDS,
+  complete: (spec) => {
+    // The field itself has seen to it that the text is a CIDR.
+    const family = tryReadCidr(String(spec['cidr']))?.cidr.base.family ?? 4;
+    return { ...spec, blockSize: spec['blockSize'] ?? defaultBlockSize(family) };
+  },
+  check: jointRules(IP_POOL_FIELDS, checkIpPool),
+  rules: [
+    'One of ipipMode and vxlanMode is `Never`, and ipipMode is `Never` in an IPv6 pool.',
+    'Pools do not overlap one another, nor link-local, loopback and multicast addresses.',
+    'blockSize is from 20 to 32 for IPv4 and from 116 to 128 for IPv6, and a block fits into the pool unless it is disabled.',
+    'cidr and blockSize cannot be changed.',
+  ],
+  schemaRules: {
+    spec: {
+      not: {
+        required: ['ipipMode', 'vxlanMode'],
+        properties: {
+          ipipMode: { enum: ['Always', 'CrossSubnet'] },
+          vxlanMode: { enum: ['Always', 'CrossSubnet'] },
+        },
+      },
+    },
+    properties: { blockSize: { minimum: 20, maximum: 128 } },
+  },
+  example: {
+    metadata: { name: 'default-ipv4' },
+    spec: { cidr: '10.244.0.0/16', ipipMode: 'CrossSubnet', natOutgoing: true, nodeSelector: "zone == 'a'" },
+  },
+};
+
+function checkIpPool(spec: PartialOutput<typeof IP_POOL_FIELDS>, refuse: Refuse): void {
   const isIpip = (spec.ipipMode ?? 'Never') !== 'Never';
   if (isIpip && (spec.vxlanMode ?? 'Never') !== 'Never')
     refuse('vxlanMode', 'excludes ipipMode: one of them must be "Never"');
   const cidr = spec.cidr === undefined ? undefined : tryReadCidr(spec.cidr)?.cidr;
-  if (cidr === undefined) return problems;
+  if (cidr === undefined) return;
   const { family } = cidr.base;
   if (isIpip && family === 6)
     refuse('ipipMode', `found ${showFound(spec.ipipMode)}, allowed is "Never" for an IPv6 pool`);
@@ -73,16 +118,15 @@ export function checkIpPool(spec: PartialOutput<typeof IP_POOL_FIELDS>): Problem
     if (range !== undefined) refuse('cidr', `${formatCidr(cidr)} overlaps the ${kind} addresses ${range}`);
   }
   checkBlockSize({ cidr, blockSize: spec.blockSize ?? defaultBlockSize(family), disabled: spec.disabled }, refuse);
-  return problems;
 }
 
-export function defaultBlockSize(family: Family): number {
+function defaultBlockSize(family: Family): number {
   return BLOCK_SIZES[family].default;
 }
 
 function checkBlockSize(
   { cidr, blockSize, disabled }: { cidr: Cidr; blockSize: number; disabled: boolean | undefined },
-  refuse: (field: string, message: string) => void,
+  refuse: Refuse,
 ): void {
   const { smallest, largest } = BLOCK_SIZES[cidr.base.family];
   if (blockSize < smallest || blockSize > largest) {

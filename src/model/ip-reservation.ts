@@ -1,9 +1,10 @@
 import * as v from 'valibot';
 import { type Cidr, parseCidr } from '../net/cidr.ts';
+import { type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { CidrOrAddressText } from './spec-types.ts';
 
-export const IP_RESERVATION_FIELDS = {
+const IP_RESERVATION_FIELDS = {
   reservedCIDRs: v.pipe(
     v.optional(v.pipe(v.array(CidrOrAddressText, 'an array of CIDRs'), v.readonly()), []),
     v.description('CIDRs or addresses that automatic assignment skips; explicit requests do not.'),
@@ -13,6 +14,18 @@ export const IP_RESERVATION_FIELDS = {
 /** Canonical CIDR texts. */
 export type IpReservationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof IP_RESERVATION_FIELDS, undefined>>>;
 export type IpReservation = Resource<'IPReservation', IpReservationSpec>;
+
+export const IP_RESERVATION: KindDeclaration<IpReservation> = {
+  plural: 'ipreservations',
+  shortNames: ['reservation', 'reservations'],
+  scope: 'cluster',
+  about: 'Addresses of pools that nobody gets without asking for them.',
+  enforced: true,
+  writtenBy: 'people',
+  columns: [nameColumn(), wide('CIDRS', 'spec.reservedCIDRs', ({ spec }) => spec.reservedCIDRs.join(','))],
+  fields: IP_RESERVATION_FIELDS,
+  example: { metadata: { name: 'printers' }, spec: { reservedCIDRs: ['10.244.0.0/28', '10.244.7.9'] } },
+};
 
 /** What automatic assignment skips. */
 export function reservedCidrs(reservations: readonly IpReservation[]): Cidr[] {

@@ -1,8 +1,9 @@
 import * as v from 'valibot';
-import { flag } from './spec-types.ts';
+import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
+import { flag } from './spec-types.ts';
 
-export const IPAM_CONFIGURATION_FIELDS = {
+const IPAM_CONFIGURATION_FIELDS = {
   strictAffinity: v.pipe(flag(false), v.description('When true, a node never uses a block of another node.')),
   maxBlocksPerNode: v.pipe(
     v.optional(
@@ -21,6 +22,23 @@ export type IpamConfigurationSpec = Readonly<
   v.InferOutput<v.ObjectSchema<typeof IPAM_CONFIGURATION_FIELDS, undefined>>
 >;
 export type IpamConfiguration = Resource<'IPAMConfiguration', IpamConfigurationSpec>;
+
+export const IPAM_CONFIGURATION: KindDeclaration<IpamConfiguration> = {
+  plural: 'ipamconfigurations',
+  shortNames: ['ipamconfig', 'ipamconfigs'],
+  scope: 'cluster',
+  about: 'How addresses are managed in the whole cluster.',
+  enforced: true,
+  writtenBy: 'people',
+  names: 'default',
+  columns: [
+    nameColumn(),
+    column('STRICTAFFINITY', 'spec.strictAffinity', ({ spec }) => String(spec.strictAffinity)),
+    column('MAXBLOCKSPERNODE', 'spec.maxBlocksPerNode', ({ spec }) => String(spec.maxBlocksPerNode)),
+  ],
+  fields: IPAM_CONFIGURATION_FIELDS,
+  example: { metadata: { name: 'default' }, spec: { strictAffinity: true, maxBlocksPerNode: 4 } },
+};
 
 /** The only name there is for this kind. */
 export const IPAM_CONFIGURATION_NAME = 'default';

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
-import { isDnsSubdomain } from './dns-name.ts';
+import { isDnsLabel, isDnsSubdomain } from './dns-name.ts';
 
+const NAMESPACE = 'lower-case letters, digits and "-", at most 63 characters';
 const NAME = 'lower-case letters, digits, "-" and ".", at most 253 characters';
 /** Kubernetes refuses more than this for all annotations of one object together. */
 const LARGEST_ANNOTATIONS = 262_144;
@@ -14,6 +15,7 @@ const LabelValue = v.pipe(
 /** What people may write; `resourceVersion` and the like come back from the datastore. */
 export const METADATA_FIELDS = {
   name: v.pipe(v.string(NAME), v.check(isDnsSubdomain, NAME)),
+  namespace: v.optional(v.pipe(v.string(NAMESPACE), v.check(isDnsLabel, NAMESPACE))),
   labels: v.optional(v.record(LabelKey, LabelValue, 'an object of strings')),
   annotations: v.optional(
     v.pipe(

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { type KindDeclaration, nameColumn, wide } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { AddressText, addressText, addressWithPrefixText, AsNumber, CidrText, MacText } from './spec-types.ts';
 
@@ -61,3 +62,30 @@ export const NODE_FIELDS = {
 export type NodeSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof NODE_FIELDS, undefined>>>;
 /** Labels live in `metadata.labels`; pools select nodes by them. */
 export type Node = Resource<'Node', NodeSpec>;
+
+export const NODE: KindDeclaration<Node> = {
+  plural: 'nodes',
+  shortNames: ['no', 'nos'],
+  scope: 'cluster',
+  about:
+    "A node as netplug knows it. With datastore_type `orch` it is a view of the orchestrator's own node, which is changed there.",
+  enforced: true,
+  writtenBy: 'people',
+  columns: [
+    nameColumn(),
+    wide('ADDRESSES', 'spec.addresses', ({ spec }) => (spec.addresses ?? []).map(({ address }) => address).join(',')),
+    wide('LABELS', 'metadata.labels', ({ metadata }) =>
+      Object.entries(metadata.labels ?? {})
+        .map(([key, value]) => `${key}=${value}`)
+        .join(','),
+    ),
+    wide('ASN', 'spec.bgp.asNumber', ({ spec }) => String(spec.bgp?.asNumber ?? '')),
+    wide('IPV4', 'spec.bgp.ipv4Address', ({ spec }) => spec.bgp?.ipv4Address ?? ''),
+    wide('IPV6', 'spec.bgp.ipv6Address', ({ spec }) => spec.bgp?.ipv6Address ?? ''),
+  ],
+  fields: NODE_FIELDS,
+  example: {
+    metadata: { name: 'node-1', labels: { zone: 'a' } },
+    spec: { bgp: { ipv4Address: '192.0.2.7/24', asNumber: 64_513 } },
+  },
+};

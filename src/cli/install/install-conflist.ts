@@ -5,7 +5,7 @@ import { parseJsonObject } from '../../netconf/parse-json.ts';
 import { readConnection } from '../connection.ts';
 import { readSource } from '../inputs.ts';
 import { onFile } from './install-errors.ts';
-import type { ConflistChoice } from './install-job.ts';
+import type { ConflistChoice } from './install-options.ts';
 import type { Report } from './install-report.ts';
 import { lintNetconf } from '../lint/lint-conflist.ts';
 import type { Context } from '../ports.ts';

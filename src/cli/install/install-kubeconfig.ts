@@ -5,7 +5,7 @@ import { isRecord } from '../../model/read-schema.ts';
 import { isHttpUrl, URL_RULE } from '../../netconf/url.ts';
 import { fromFile } from '../connection.ts';
 import { readSource } from '../inputs.ts';
-import type { InstallOptions, OrchOptions } from './install-job.ts';
+import type { InstallOptions, OrchOptions } from './install-options.ts';
 import { KUBECONFIG_NAME } from './install-places.ts';
 import type { Report } from './install-report.ts';
 import type { Context } from '../ports.ts';

@@ -1,4 +1,4 @@
-import type { Output } from '../job.ts';
+import type { Output } from '../common-options.ts';
 import type { Io } from '../ports.ts';
 
 /** One thing that was done, or found done already. */

@@ -4,12 +4,11 @@ import { NetplugError } from '../../base/errors.ts';
 import { decideConflist, refuseForeign } from './install-conflist.ts';
 import { onFile } from './install-errors.ts';
 import { planExecutables, planText, type PlannedFile, putFile, removeFile, sweep } from './install-files.ts';
-import type { InstallOptions } from './install-job.ts';
+import type { InstallOptions } from './install-options.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
 import { KUBECONFIG_NAME } from './install-places.ts';
 import { type RecordedFile, readRecord, writeRecord } from './install-record.ts';
 import { openReport, type Report } from './install-report.ts';
-import type { Answer } from '../job.ts';
 import type { Context, Status } from '../ports.ts';
 
 /** No copy takes this long: what is older belongs to an installer that was killed. */
@@ -20,7 +19,7 @@ const ABANDONED_AFTER_MS = 600_000;
  * each file then changes at once or not at all, the conflist last, because the runtime uses it from that moment.
  * Repeating it changes nothing.
  */
-export async function install(context: Context, options: InstallOptions & Answer): Promise<Status> {
+export async function install(context: Context, options: InstallOptions): Promise<Status> {
   using report = openReport(context.io, options.output);
   const planned = await planFiles(context, options, report);
   const { stateDir } = context.ports.machine;

@@ -3,11 +3,10 @@ import { basename, dirname, join } from 'node:path';
 import { errnoOf } from '../../base/errors.ts';
 import { onFile } from './install-errors.ts';
 import { removeFile, sweep } from './install-files.ts';
-import type { UninstallOptions } from './install-job.ts';
+import type { UninstallOptions } from './install-options.ts';
 import { BIN_DIR, CONF_DIR, CONF_NAME, EXECUTABLE_NAMES, KUBECONFIG_NAME } from './install-places.ts';
 import { type RecordedFile, readRecord, recordPath, writeRecord } from './install-record.ts';
 import { openReport } from './install-report.ts';
-import type { Answer } from '../job.ts';
 import type { Context, Status } from '../ports.ts';
 import { purge } from './uninstall-purge.ts';
 
@@ -29,7 +28,7 @@ const HINT = 'the datastore is as before; "netplugctl ipam check --release" free
  * Takes what `install` put on this node away again, as far as it is still as it was put there; nothing there is fine.
  * Status 1 when something is left. The datastore is not touched.
  */
-export async function uninstall(context: Context, options: UninstallOptions & Answer): Promise<Status> {
+export async function uninstall(context: Context, options: UninstallOptions): Promise<Status> {
   using report = openReport(context.io, options.output);
   const { stateDir } = context.ports.machine;
   const record = await readRecord(stateDir, report);

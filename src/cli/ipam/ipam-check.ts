@@ -6,7 +6,7 @@ import { attachmentsInJournals } from '../../resident/left-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import { withStore } from '../connection.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';
-import type { CheckOptions, Job } from '../job.ts';
+import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { carryOut } from './repair.ts';
 import { reportError } from '../report-error.ts';
@@ -15,11 +15,23 @@ import { counted } from '../table.ts';
 /** Between the two looks; what is changing under way looks different afterwards. */
 const SECOND_LOOK_MS = 500;
 
+export interface CheckOptions {
+  readonly mode: 'list' | 'release';
+  /** Whether allocations without proof either way count as leaks. */
+  readonly unconfirmed: 'note' | 'leak';
+  /** Whether the kernel of this machine is asked too. */
+  readonly kernel: 'ask' | 'leave-out';
+  readonly node: string | undefined;
+  /** Younger allocations may belong to an ADD that is still under way. */
+  readonly graceSeconds: number;
+  readonly output: Output;
+}
+
 /** Lists what does not fit together and, when asked to, frees what leaked. Status 1 when something is left. */
-export async function ipamCheck(context: Context, job: Extract<Job, { verb: 'ipam-check' }>): Promise<Status> {
-  const kernel = job.kernel === 'ask' ? context.ports.openKernel() : undefined;
+export async function ipamCheck(context: Context, options: CheckOptions): Promise<Status> {
+  const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
   return withStore(context, async (store) => {
-    const look = async (): Promise<IpamState> => readState(context, store, { kernel, options: job });
+    const look = async (): Promise<IpamState> => readState(context, store, { kernel, options });
     const state = await look();
     const first = checkIpam(state);
     let findings = first;
@@ -27,11 +39,11 @@ export async function ipamCheck(context: Context, job: Extract<Job, { verb: 'ipa
       await context.ports.clock.sleep(SECOND_LOOK_MS, context.signal);
       findings = confirmed(first, checkIpam(await look()));
     }
-    const isNote = ({ kind }: Finding): boolean => kind === 'unconfirmed-address' && job.unconfirmed === 'note';
+    const isNote = ({ kind }: Finding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);
     const faults = findings.filter((finding) => !isNote(finding));
-    const outcomes = await settle(context, { store, kernel, mode: job.mode }, faults);
-    report(context, { state, notes, outcomes, output: job.output });
+    const outcomes = await settle(context, { store, kernel, mode: options.mode }, faults);
+    report(context, { state, notes, outcomes, output: options.output });
     return outcomes.every(({ done }) => done !== undefined) ? 0 : 1;
   });
 }

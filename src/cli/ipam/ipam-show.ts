@@ -2,16 +2,19 @@ import { NetplugError } from '../../base/errors.ts';
 import { tryParseAddress } from '../../net/address.ts';
 import { renderAddress, reportAddress } from './address-report.ts';
 import { withStore } from '../connection.ts';
-import type { Job } from '../job.ts';
+import type { Output } from '../common-options.ts';
 import { percentFree, type PoolUsage, poolUsage } from './pool-usage.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted, renderTable } from '../table.ts';
 
+export interface ShowOptions {
+  readonly ip: string | undefined;
+  readonly withBlocks: boolean;
+  readonly output: Output;
+}
+
 /** Shows how full the pools are, or who holds one address. */
-export async function ipamShow(
-  context: Context,
-  { ip, withBlocks, output }: Extract<Job, { verb: 'ipam-show' }>,
-): Promise<Status> {
+export async function ipamShow(context: Context, { ip, withBlocks, output }: ShowOptions): Promise<Status> {
   const { io, signal } = context;
   const address = ip === undefined ? undefined : tryParseAddress(ip);
   if (ip !== undefined && address === undefined) {

@@ -4,11 +4,16 @@ import { isRecord } from '../../model/read-schema.ts';
 import { parseJsonObject } from '../../netconf/parse-json.ts';
 import { type PlacedProblem, type ReadDocument, readDocuments, type Source } from '../documents.ts';
 import { LINT_ENDINGS, readInputs } from '../inputs.ts';
-import type { Job } from '../job.ts';
+import type { Output } from '../common-options.ts';
 import { lintNetconf, type Remark } from './lint-conflist.ts';
 import type { Context, Status } from '../ports.ts';
 import { inspectDocument } from '../resources/resource-files.ts';
 import { counted } from '../table.ts';
+
+export interface LintOptions {
+  readonly files: readonly string[];
+  readonly output: Output;
+}
 
 /** A remark with the line it is about. */
 export interface PlacedRemark {
@@ -17,7 +22,7 @@ export interface PlacedRemark {
 }
 
 /** Says everything about files; never asks a datastore. Status 1 when a file has an error. */
-export async function lint(context: Context, { files, output }: Extract<Job, { verb: 'lint' }>): Promise<Status> {
+export async function lint(context: Context, { files, output }: LintOptions): Promise<Status> {
   const { io } = context;
   const sources = await readInputs(context, { paths: files, folders: 'flat' }, LINT_ENDINGS);
   const remarks = sources.flatMap((source) => inOrder(lintSource(source)));

@@ -6,7 +6,6 @@ import { formatCidr } from '../../net/cidr.ts';
 import { NAT_TABLE } from '../../routing/nat-table.ts';
 import { TUNNEL_KINDS, TUNNELS } from '../../routing/tunnels.ts';
 import { askAgentOfNode } from './ask-agent-of-node.ts';
-import type { Job } from '../job.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../table.ts';
 
@@ -14,7 +13,10 @@ import { counted } from '../table.ts';
  * Takes away what the agent left on this host for traffic between nodes. Status 1 when the kernel keeps some of it.
  * @throws resource/in-use while the agent runs, kernel/failed
  */
-export async function cleanNode(context: Context, { socket }: Extract<Job, { verb: 'node-clean' }>): Promise<Status> {
+export async function cleanNode(
+  context: Context,
+  { socket }: { readonly socket: string | undefined },
+): Promise<Status> {
   const { ports, io } = context;
   await assertNoAgent(context, socket);
   const host = ports.openHostNetwork();

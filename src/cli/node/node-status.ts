@@ -1,14 +1,17 @@
 import { readShownNetwork } from '../../model/shown-network.ts';
 import { askAgentOfNode } from './ask-agent-of-node.ts';
-import type { Job } from '../job.ts';
+import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderNetwork } from './render-network.ts';
 
+export interface StatusOptions {
+  /** Where the agent listens, if not where it always does. */
+  readonly socket: string | undefined;
+  readonly output: Output;
+}
+
 /** Shows the network of this node as its agent keeps it. Status 1 when there is a problem. @throws agent/unreachable, agent/protocol */
-export async function nodeStatus(
-  context: Context,
-  { socket, output }: Extract<Job, { verb: 'node-status' }>,
-): Promise<Status> {
+export async function nodeStatus(context: Context, { socket, output }: StatusOptions): Promise<Status> {
   const { io } = context;
   const asked = { socket, question: { kind: 'show-network', text: '' } } as const;
   const network = await askAgentOfNode(context, asked, readShownNetwork);

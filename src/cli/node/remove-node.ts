@@ -5,9 +5,15 @@ import { rehearseRetirement, retireNode } from '../../ipam/retire-node.ts';
 import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { withStore } from '../connection.ts';
-import type { Job } from '../job.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../table.ts';
+
+export interface RemoveNodeOptions {
+  readonly node: NodeName;
+  /** What if the orchestrator still has the node. */
+  readonly ifPresent: 'refuse' | 'remove';
+  readonly mode: 'rehearse' | 'carry-out';
+}
 
 interface Which {
   readonly kind: ResourceKind;
@@ -15,10 +21,7 @@ interface Which {
 }
 
 /** Gives back what a node that is gone for good has left. @throws resource/in-use while the orchestrator has the node */
-export async function removeNode(
-  context: Context,
-  { node, ifPresent, mode }: Extract<Job, { verb: 'node-remove' }>,
-): Promise<Status> {
+export async function removeNode(context: Context, { node, ifPresent, mode }: RemoveNodeOptions): Promise<Status> {
   const { ports, io, signal } = context;
   return withStore(context, async (store, { type }) => {
     if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);

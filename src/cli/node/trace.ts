@@ -1,14 +1,17 @@
 import { type CallsQuestion, readShownCalls } from '../../model/shown-call.ts';
 import { askAgentOfNode } from './ask-agent-of-node.ts';
-import type { Job } from '../job.ts';
+import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderWaterfall } from './waterfall.ts';
 
+export interface TraceOptions extends CallsQuestion {
+  /** Where the agent listens, if not where it always does. */
+  readonly socket: string | undefined;
+  readonly output: Output;
+}
+
 /** Shows the last calls of this node. @throws agent/unreachable, agent/protocol */
-export async function trace(
-  context: Context,
-  { last, pod, order, socket, output }: Extract<Job, { verb: 'trace' }>,
-): Promise<Status> {
+export async function trace(context: Context, { last, pod, order, socket, output }: TraceOptions): Promise<Status> {
   const { io } = context;
   const question: CallsQuestion = { last, pod, order };
   const asked = { socket, question: { kind: 'show-calls', text: JSON.stringify(question) } } as const;

@@ -3,36 +3,38 @@ import type { ResourceKind } from '../../model/kinds.ts';
 import { runBatch } from './batch.ts';
 import { withStore } from '../connection.ts';
 import { deletePool } from './delete-pool.ts';
-import { readInputs } from '../inputs.ts';
-import type { Job, Target } from '../job.ts';
+import { type FileChoice, readInputs } from '../inputs.ts';
+import type { Target } from './target.ts';
 import { writableKind } from './kind-names.ts';
 import type { Context, Status } from '../ports.ts';
 import { readResources } from './resource-files.ts';
-import { writeResource, type Writing } from './write-resource.ts';
+import { writeResource, type WriteVerb, type Writing } from './write-resource.ts';
 
 /** `apply`, `create` and `replace`: every document is read before the first is written. */
-export async function write(
-  context: Context,
-  job: Extract<Job, { verb: 'apply' | 'create' | 'replace' }>,
-): Promise<Status> {
-  const resources = readResources(await readInputs(context, job.files));
+export async function write(context: Context, verb: WriteVerb, files: FileChoice): Promise<Status> {
+  const resources = readResources(await readInputs(context, files));
   return withStore(context, async (store) => {
     const writing = { ...context.ports, store, signal: context.signal };
     const items = resources.map((resource) => ({
       kind: resource.kind,
       name: resource.metadata.name,
-      run: async () => writeResource(writing, job.verb, resource),
+      run: async () => writeResource(writing, verb, resource),
     }));
     return runBatch(context, items);
   });
 }
 
+export interface DeleteOptions {
+  readonly target: Target;
+  readonly ifMissing: 'ignore' | 'fail';
+}
+
 /** `delete`, by name or by file. */
-export async function remove(context: Context, job: Extract<Job, { verb: 'delete' }>): Promise<Status> {
-  const doomed = await doomedOf(context, job.target);
+export async function remove(context: Context, { target, ifMissing }: DeleteOptions): Promise<Status> {
+  const doomed = await doomedOf(context, target);
   return withStore(context, async (store) => {
     const writing = { ...context.ports, store, signal: context.signal };
-    const items = doomed.map((which) => ({ ...which, run: async () => removeOne(writing, which, job.ifMissing) }));
+    const items = doomed.map((which) => ({ ...which, run: async () => removeOne(writing, which, ifMissing) }));
     return runBatch(context, items);
   });
 }

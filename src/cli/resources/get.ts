@@ -2,28 +2,37 @@ import { stringify } from 'yaml';
 import { never } from '../../base/errors.ts';
 import { withStore } from '../connection.ts';
 import { readInputs } from '../inputs.ts';
-import type { GetOutput, Job, Target } from '../job.ts';
+import type { Target } from './target.ts';
 import { visibleKind, type VisibleKind } from './kind-names.ts';
 import { type Listing, listDocument, listKind } from './listing.ts';
 import type { Context, Status } from '../ports.ts';
 import { reportError } from '../report-error.ts';
 import { readResources } from './resource-files.ts';
 
+export const GET_OUTPUTS = ['table', 'wide', 'yaml', 'json', 'name'] as const;
+export type GetOutput = (typeof GET_OUTPUTS)[number];
+
+export interface GetOptions {
+  readonly target: Target;
+  readonly output: GetOutput;
+  readonly namespace: string | undefined;
+}
+
 /** Shows resources; the yaml and json forms can be applied again. */
-export async function get(context: Context, job: Extract<Job, { verb: 'get' }>): Promise<Status> {
-  const wanted = await wantedOf(context, job.target);
+export async function get(context: Context, options: GetOptions): Promise<Status> {
+  const wanted = await wantedOf(context, options.target);
   const { io, signal } = context;
   return withStore(context, async (store) => {
     let status: Status = 0;
     const listings: Listing[] = [];
     for (const { kind, names } of wanted) {
-      const listing = await listKind(store, kind, { names, namespace: job.namespace, signal });
+      const listing = await listKind(store, kind, { names, namespace: options.namespace, signal });
       listings.push(listing);
       for (const problem of listing.problems) io.stderr(`warning: ${problem}\n`);
     }
     const isSingle = wanted.length === 1 && wanted[0]?.names.length === 1;
     if (!isSingle || listings[0]?.items.length === 1)
-      io.stdout(render(listings, job.output, isSingle ? 'object' : 'list'));
+      io.stdout(render(listings, options.output, isSingle ? 'object' : 'list'));
     for (const missing of listings.flatMap((listing) => listing.missing)) {
       const ofThis = reportError(io, missing);
       if (status === 0) status = ofThis;

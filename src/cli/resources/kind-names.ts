@@ -1,6 +1,7 @@
 import { NetplugError } from '../../base/errors.ts';
 import { didYouMean, nearMiss } from '../../base/near-miss.ts';
-import { type Column, findKind, type KindInfo, KINDS, type ResourceKind } from '../../model/kinds.ts';
+import { type Column, type KindInfo } from '../../model/kind-info.ts';
+import { findKind, KINDS, type ResourceKind } from '../../model/kinds.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 
 /** Kinds that can be looked at; endpoints are written by netplug alone. */

@@ -1,7 +1,8 @@
 import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { resourceNotFound } from '../../datastore/resource-errors.ts';
 import type { Store } from '../../datastore/store.ts';
-import { type Column, KINDS, type ResourceKind } from '../../model/kinds.ts';
+import type { Column } from '../../model/kind-info.ts';
+import { KINDS, type ResourceKind } from '../../model/kinds.ts';
 import type { Metadata } from '../../model/resource.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { ENDPOINT_INFO, type VisibleKind } from './kind-names.ts';

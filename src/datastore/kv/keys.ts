@@ -14,22 +14,13 @@
  * `-`, and the prefix length: the order of keys is the order of CIDRs.
  */
 import { invariant } from '../../base/errors.ts';
-import type { ResourceKind } from '../../model/kinds.ts';
+import { KINDS, type ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
 import { bitsOf, FAMILIES, type Family } from '../../net/address.ts';
 import { type Cidr, cidrAround, cidrSize } from '../../net/cidr.ts';
 
 const DEFAULT_PREFIX = '/netplug/v3';
-
-const PLURALS: Readonly<Record<ResourceKind, string>> = {
-  IPPool: 'ippools',
-  IPReservation: 'ipreservations',
-  IPAMConfiguration: 'ipamconfigurations',
-  Node: 'nodes',
-  BGPConfiguration: 'bgpconfigurations',
-  BGPPeer: 'bgppeers',
-};
 
 /** What lies from `from` up to, not including, `to`. */
 export interface KeyRange {
@@ -116,7 +107,7 @@ export class Keys {
   }
 
   #resources(kind: ResourceKind): string {
-    return `${this.#prefix}/resources/${PLURALS[kind]}/`;
+    return `${this.#prefix}/resources/${KINDS[kind].plural}/`;
   }
 }
 

@@ -1,5 +1,5 @@
 import { ClusterFeed, type Seen } from '../cluster-feed.ts';
-import type { ClusterChange, RoutingResource } from '../store.ts';
+import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { FollowedRouting } from './followed-routing.ts';
 import type { Event, KeyValue } from './gen/etcd_pb.js';
@@ -11,8 +11,6 @@ import { textOf } from './requests.ts';
 
 type RoutingKind = RoutingResource['kind'];
 type Topic = RoutingKind | 'routing';
-
-const KINDS = ['IPPool', 'Node', 'BGPConfiguration', 'BGPPeer'] as const satisfies readonly RoutingKind[];
 
 interface ClusterRecords {
   readonly revision: bigint;
@@ -32,7 +30,7 @@ export async function* watchCluster(reach: Reach, pageSize: number): AsyncGenera
 
   const watch = new EtcdWatch<Topic>(client);
   watch.follow('routing', keys.routing(), revision);
-  for (const kind of KINDS) watch.follow(kind, keys.resources(kind), revision);
+  for (const kind of ROUTING_KINDS) watch.follow(kind, keys.resources(kind), revision);
   for await (const { topic, events } of watch.batches(signal)) {
     if (topic === 'routing') yield* followed.changes(events);
     else for (const event of events) yield* resourceChanges(feed, topic, event);
@@ -44,7 +42,7 @@ async function readRecords({ client, keys, signal }: Reach, pageSize: number): P
   return again(async () => {
     const { kvs: routing, revision } = await listRange(client, keys.routing(), { pageSize, signal });
     const resources = await Promise.all(
-      KINDS.map(async (kind) => {
+      ROUTING_KINDS.map(async (kind) => {
         const { kvs } = await listRange(client, keys.resources(kind), { pageSize, revision, signal });
         return { kind, kvs };
       }),

@@ -2,7 +2,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
 import { ClusterFeed, type Seen } from '../cluster-feed.ts';
-import type { ClusterChange, RoutedBlock, RoutingResource } from '../store.ts';
+import { type ClusterChange, type RoutedBlock, ROUTING_KINDS, type RoutingResource } from '../store.ts';
 import { type MemoryRecord, type MemoryState, resourceNameIn, UNREADABLE } from './memory-database.ts';
 import { problemWith } from './read-state.ts';
 
@@ -26,8 +26,9 @@ interface Step {
 function resourceChanges(feed: ClusterFeed, { before, state }: Step): ClusterChange[] {
   const keys = new Set([...(before?.resources.keys() ?? []), ...state.resources.keys()]);
   return [...keys].flatMap((key) => {
-    const { kind, name } = resourceNameIn(key);
-    if (kind === 'IPReservation' || kind === 'IPAMConfiguration') return [];
+    const { kind: ofKind, name } = resourceNameIn(key);
+    const kind = ROUTING_KINDS.find((routing) => routing === ofKind);
+    if (kind === undefined) return [];
     const record = state.resources.get(key);
     if (record?.value === UNREADABLE)
       return feed.resource({ kind, name }, { problem: problemWith(`${kind} "${name}"`) });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { IP_POOL_FIELDS } from '../../model/ip-pool.ts';
+import { KINDS } from '../../model/kinds.ts';
 import { crdManifests } from './crd-manifests.ts';
 import { resourceSchema } from './crd-schemas.ts';
 
@@ -22,7 +22,7 @@ describe('the definitions of custom resources', () => {
       format: 'cidr',
       description: expect.stringContaining('Range of the pool') as string,
     });
-    for (const field of Object.keys(IP_POOL_FIELDS)) {
+    for (const field of Object.keys(KINDS.IPPool.fields)) {
       expect(spec).toHaveProperty(`spec.properties.${field}.description`);
     }
   });

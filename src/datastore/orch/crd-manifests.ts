@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { KINDS } from '../../model/kinds.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import { blockSchema, type CustomKind, resourceSchema, type StructuralSchema } from './crd-schemas.ts';
+import { blockSchema, CUSTOM_KINDS, type CustomKind, resourceSchema, type StructuralSchema } from './crd-schemas.ts';
 
 /** One object as `kubectl apply` takes it. */
 export type Manifest = Readonly<Record<string, unknown>>;
@@ -18,6 +18,7 @@ interface Definition {
   readonly kind: string;
   readonly plural: string;
   readonly shortNames: readonly string[];
+  readonly scope: 'cluster' | 'namespace';
   readonly schema: StructuralSchema;
   readonly columns: readonly PrinterColumn[];
 }
@@ -35,12 +36,18 @@ const BLOCK_COLUMNS: readonly PrinterColumn[] = [
 
 /** The definitions of every custom resource of netplug, made from the declarations that netplug reads them by. */
 export function crdManifests(): readonly Manifest[] {
-  const kinds = ['BGPConfiguration', 'BGPPeer', 'IPAMConfiguration', 'IPPool', 'IPReservation'] as const;
   return [
-    crd({ kind: 'IPBlock', plural: 'ipblocks', shortNames: ['ipb'], schema: blockSchema(), columns: BLOCK_COLUMNS }),
-    ...kinds.map((kind) => {
-      const { plural, shortNames } = KINDS[kind];
-      return crd({ kind, plural, shortNames, schema: resourceSchema(kind), columns: columnsOf(kind) });
+    crd({
+      kind: 'IPBlock',
+      plural: 'ipblocks',
+      shortNames: ['ipb'],
+      scope: 'cluster',
+      schema: blockSchema(),
+      columns: BLOCK_COLUMNS,
+    }),
+    ...CUSTOM_KINDS.map((kind) => {
+      const { plural, shortNames, scope } = KINDS[kind];
+      return crd({ kind, plural, shortNames, scope, schema: resourceSchema(kind), columns: columnsOf(kind) });
     }),
   ];
 }
@@ -53,7 +60,7 @@ export function crdManifestFile(): string {
     .join('')}`;
 }
 
-function crd({ kind, plural, shortNames, schema, columns }: Definition): Manifest {
+function crd({ kind, plural, shortNames, scope, schema, columns }: Definition): Manifest {
   const singular = kind.toLowerCase();
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
@@ -61,7 +68,7 @@ function crd({ kind, plural, shortNames, schema, columns }: Definition): Manifes
     metadata: { name: `${plural}.${GROUP}` },
     spec: {
       group: GROUP,
-      scope: 'Cluster',
+      scope: scope === 'cluster' ? 'Cluster' : 'Namespaced',
       names: { kind, listKind: `${kind}List`, plural, singular, shortNames: [...shortNames], categories: [CATEGORY] },
       versions: [
         {

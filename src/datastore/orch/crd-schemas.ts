@@ -1,66 +1,27 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type ConversionConfig, type JsonSchema, toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import { BGP_CONFIGURATION_FIELDS } from '../../model/bgp-configuration.ts';
-import { BGP_PEER_FIELDS } from '../../model/bgp-peer.ts';
-import { IP_POOL_FIELDS } from '../../model/ip-pool.ts';
-import { IP_RESERVATION_FIELDS } from '../../model/ip-reservation.ts';
-import { IPAM_CONFIGURATION_FIELDS, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
-import type { ResourceKind } from '../../model/kinds.ts';
+import type { KindDeclaration } from '../../model/kind-info.ts';
+import { KIND_NAMES, KINDS, type ResourceKind } from '../../model/kinds.ts';
 
 /** A structural schema: the part of OpenAPI v3 that the API keeps custom resources by. */
 export type StructuralSchema = Readonly<Record<string, unknown>>;
 /** Kinds that are custom resources; nodes are the orchestrator's own. */
 export type CustomKind = Exclude<ResourceKind, 'Node'>;
-
-const FIELDS: Readonly<Record<CustomKind, v.ObjectEntries>> = {
-  BGPConfiguration: BGP_CONFIGURATION_FIELDS,
-  BGPPeer: BGP_PEER_FIELDS,
-  IPPool: IP_POOL_FIELDS,
-  IPReservation: IP_RESERVATION_FIELDS,
-  IPAMConfiguration: IPAM_CONFIGURATION_FIELDS,
-};
+export const CUSTOM_KINDS = KIND_NAMES.filter((kind): kind is CustomKind => kind !== 'Node').sort();
 
 /** What a newer release wrote survives the older one. */
 const KEEPS_UNKNOWN = { 'x-kubernetes-preserve-unknown-fields': true } as const;
 
-/** What the API can check beyond types. Rules that it cannot are netplug's: such objects are reported and skipped. */
-const RULES: Readonly<
-  Partial<Record<CustomKind, { spec?: StructuralSchema; properties?: Record<string, StructuralSchema> }>>
-> = {
-  BGPPeer: {
-    spec: {
-      allOf: [
-        { not: { required: ['node', 'nodeSelector'] } },
-        { not: { required: ['peerIP', 'peerSelector'] } },
-        { not: { allOf: [{ not: { required: ['peerIP'] } }, { not: { required: ['peerSelector'] } }] } },
-        { not: { required: ['peerIP'], not: { required: ['asNumber'] } } },
-        { not: { required: ['peerSelector', 'asNumber'] } },
-      ],
-    },
-  },
-  IPPool: {
-    spec: {
-      not: {
-        required: ['ipipMode', 'vxlanMode'],
-        properties: {
-          ipipMode: { enum: ['Always', 'CrossSubnet'] },
-          vxlanMode: { enum: ['Always', 'CrossSubnet'] },
-        },
-      },
-    },
-    properties: { blockSize: { minimum: 20, maximum: 128 } },
-  },
-};
-
 /** The schema of one kind, from the declarations that netplug itself reads resources by. */
 export function resourceSchema(kind: CustomKind): StructuralSchema {
-  const spec = structural(toJsonSchema(v.looseObject(FIELDS[kind]), CONVERSION));
-  const { spec: specRules = {}, properties: rules = {} } = RULES[kind] ?? {};
+  const { fields, names, schemaRules = {} }: KindDeclaration<never> = KINDS[kind];
+  const spec = structural(toJsonSchema(v.looseObject(fields), CONVERSION));
+  const { spec: specRules = {}, properties: rules = {} } = schemaRules;
   const properties = Object.fromEntries(
     Object.entries(spec.properties).map(([field, schema]) => [
       field,
-      { ...schema, ...saidOf(FIELDS[kind][field]), ...rules[field] },
+      { ...schema, ...saidOf(fields[field]), ...rules[field] },
     ]),
   );
   const needsSpec = (spec.required ?? []).length > 0;
@@ -70,7 +31,7 @@ export function resourceSchema(kind: CustomKind): StructuralSchema {
     properties: {
       apiVersion: { type: 'string' },
       kind: { type: 'string' },
-      metadata: kind === 'IPAMConfiguration' ? onlyName(IPAM_CONFIGURATION_NAME) : { type: 'object' },
+      metadata: names === undefined ? { type: 'object' } : namesSchema(names),
       spec: { ...spec, properties, ...specRules, ...KEEPS_UNKNOWN },
     },
   };
@@ -180,6 +141,7 @@ function structural({ properties = {}, required = [] }: JsonSchema): SpecSchema 
   return { type: 'object', properties: cleaned, ...(required.length === 0 ? {} : { required }) };
 }
 
-function onlyName(name: string): StructuralSchema {
-  return { type: 'object', properties: { name: { type: 'string', pattern: `^${name}$` } } };
+function namesSchema(names: NonNullable<KindDeclaration<never>['names']>): StructuralSchema {
+  const pattern = names === 'default' ? '^default$' : String.raw`^(default|node\..+)$`;
+  return { type: 'object', properties: { name: { type: 'string', pattern } } };
 }

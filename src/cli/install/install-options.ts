@@ -1,3 +1,4 @@
+import type { Output } from '../common-options.ts';
 import type { ChainedPlugin } from './render-conflist.ts';
 
 /** What is wanted on the node; folders are those the tool sees. */
@@ -11,6 +12,7 @@ export interface InstallOptions {
   readonly from: string | undefined;
   readonly conflist: ConflistChoice;
   readonly orch: OrchOptions;
+  readonly output: Output;
 }
 
 export type ConflistChoice =
@@ -41,4 +43,5 @@ export interface UninstallOptions {
   readonly confDir: string | undefined;
   readonly changed: 'leave' | 'remove';
   readonly extent: 'files' | 'everything';
+  readonly output: Output;
 }

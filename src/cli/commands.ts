@@ -1,0 +1,23 @@
+import type { Command } from './command.ts';
+import { INSTALL_COMMANDS } from './install/install-commands.ts';
+import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
+import { LINT_COMMANDS } from './lint/lint-commands.ts';
+import { NODE_COMMANDS } from './node/node-commands.ts';
+import { RESOURCE_COMMANDS } from './resources/resource-commands.ts';
+import { VERSION_COMMAND } from './version.ts';
+
+/** Every command of the tool, in the order of its help. */
+export const COMMANDS: readonly Command[] = [
+  ...RESOURCE_COMMANDS,
+  ...IPAM_COMMANDS,
+  ...LINT_COMMANDS,
+  ...NODE_COMMANDS,
+  ...INSTALL_COMMANDS,
+  VERSION_COMMAND,
+];
+
+/** What the commands that begin with one word have in common. */
+export const GROUPS: Readonly<Record<string, string>> = {
+  ipam: 'Shows and checks assigned addresses.',
+  node: 'Shows the network of this node, and clears up after nodes.',
+};

@@ -1,0 +1,26 @@
+import { choice, flag, notAllowed, type Option, value, values } from './command.ts';
+import type { FileChoice } from './inputs.ts';
+
+const OUTPUTS = ['table', 'json'] as const;
+export type Output = (typeof OUTPUTS)[number];
+
+/** How the answer is written: for people, or for tools. */
+export const OUTPUT: Option<Output> = choice('format', 'form of the answer', { choices: OUTPUTS, short: 'o' });
+
+export const SOCKET = value('path', 'where the agent listens (default: /run/netplug/cni.sock)', { completes: 'file' });
+
+export const FILES = {
+  filename: values('path', 'file, folder, or "-" for standard input; may be repeated', {
+    short: 'f',
+    completes: 'file',
+  }),
+  recursive: flag('look into the folders below a folder too', { short: 'R' }),
+};
+
+export function fileChoice(options: { readonly filename: readonly string[]; readonly recursive: boolean }): FileChoice {
+  return { paths: options.filename, folders: options.recursive ? 'recursive' : 'flat' };
+}
+
+export function wholeSeconds(text: string): number {
+  return /^\d{1,9}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number of seconds from 0.');
+}

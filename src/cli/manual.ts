@@ -1,0 +1,92 @@
+import { type Argument, type Command, type Option, type Options } from './command.ts';
+import { flagName, GLOBAL_OPTIONS, TOOL } from './command-line.ts';
+import { COMMANDS } from './commands.ts';
+import { EXIT_STATUSES } from './exit-statuses.ts';
+
+/** Notes for what stands before the commands; each command may have some under its own words. */
+const CHAPTERS = { intro: '', connection: 'Connection', resources: 'Resources' } as const;
+
+/** Names under which notes can be written: the chapters, and the commands with `-` between their words. */
+export const NOTE_NAMES: readonly string[] = [...Object.keys(CHAPTERS), ...COMMANDS.map(noteName)];
+
+/** The manual of the tool: what the declarations of the commands say, with notes that people wrote in Markdown. */
+export function manualPage(noteOf: (name: string) => string | undefined): string {
+  const chapters = Object.entries(CHAPTERS).map(([name, title]) =>
+    [title === '' ? `# ${TOOL.name}` : `## ${title}`, noteOf(name)].join('\n\n'),
+  );
+  const parts = [
+    ...chapters,
+    `## Commands\n\n${table(['Command', 'What it does'], COMMANDS.map(indexRow))}`,
+    `Every command has these options, before or behind its words:\n\n${optionTable(GLOBAL_OPTIONS)}`,
+    ...COMMANDS.map((command) => section(command, noteOf(noteName(command)))),
+    `## Exit status\n\n${table(
+      ['Status', 'Meaning'],
+      [...EXIT_STATUSES].map(([status, text]) => [String(status), text]),
+    )}`,
+    'Each error names its code, such as `resource/in-use`; [errors.md](errors.md) has them all.',
+  ];
+  return `${parts.map((part) => part.trim()).join('\n\n')}\n`;
+}
+
+function noteName({ path }: Command): string {
+  return path.join('-');
+}
+
+function indexRow(command: Command): string[] {
+  const words = command.path.join(' ');
+  return [`[\`${words}\`](#${noteName(command)})`, command.summary];
+}
+
+function section(command: Command, note: string | undefined): string {
+  const { path, summary, details, examples } = command;
+  const usage = [TOOL.name, ...path, ...command.arguments.map(argumentUsage), '[OPTION…]'].join(' ');
+  return [
+    `## ${path.join(' ')}`,
+    summary,
+    fenced([usage]),
+    command.arguments.length === 0 ? '' : table(['Argument', 'Meaning'], command.arguments.map(argumentRow)),
+    Object.keys(command.options).length === 0 ? '' : optionTable(command.options),
+    details?.trim().replaceAll(/(?<!\n)\n(?!\n)/g, ' ') ?? '',
+    examples.length === 0 ? '' : fenced(examples),
+    note?.trim() ?? '',
+  ]
+    .filter((part) => part !== '')
+    .join('\n\n');
+}
+
+function argumentUsage({ name, arity }: Argument): string {
+  const word = arity === 'some' || arity === 'any' ? `${name.toUpperCase()}…` : name.toUpperCase();
+  return arity === 'one' || arity === 'some' ? word : `[${word}]`;
+}
+
+function argumentRow({ name, what }: Argument): string[] {
+  return [`\`${name.toUpperCase()}\``, what];
+}
+
+function optionTable(options: Options): string {
+  return table(['Option', 'Default', 'Meaning'], Object.entries(options).map(optionRow));
+}
+
+function optionRow([name, option]: [string, Option]): string[] {
+  const { short, value, what, byDefault, choices, isMandatory, isNegated } = option;
+  const long = `--${isNegated ? 'no-' : ''}${flagName(name)}`;
+  const spelt = [short === undefined ? [] : `-${short}`, long].flat().join(', ');
+  const words = value === undefined ? spelt : `${spelt} ${value.toUpperCase()}`;
+  const shown = typeof byDefault === 'string' || typeof byDefault === 'number' ? `\`${String(byDefault)}\`` : '';
+  const allowed = choices === undefined ? '' : `: ${choices.map((each) => `\`${each}\``).join(', ')}`;
+  return [`\`${words}\``, isMandatory ? 'needed' : shown, `${what}${allowed}`];
+}
+
+function fenced(lines: readonly string[]): string {
+  return ['```', ...lines, '```'].join('\n');
+}
+
+/** As the formatter of the repository writes tables. */
+function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [titles, ...rows].map((row) => row.map((cell) => cell.replaceAll('|', '\\|')));
+  const widths = titles.map((_, column) => Math.max(3, ...lines.map((line) => line[column]?.length ?? 0)));
+  const text = (line: readonly string[]): string =>
+    `| ${line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`;
+  const [head = [], ...body] = lines;
+  return [text(head), `| ${widths.map((width) => '-'.repeat(width)).join(' | ')} |`, ...body.map(text)].join('\n');
+}

@@ -1,0 +1,50 @@
+import * as v from 'valibot';
+import { column, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
+import type { Resource } from './resource.ts';
+import { flag } from './spec-types.ts';
+
+const CLUSTER_INFORMATION_FIELDS = {
+  clusterGUID: v.optional(v.pipe(v.string('a string'), v.description('Identifies the cluster; never changes.'))),
+  clusterType: v.optional(
+    v.pipe(v.string('a string'), v.description('What the cluster is made of: words separated by commas.')),
+  ),
+  netplugVersion: v.optional(
+    v.pipe(
+      v.string('a version such as v3.27.0'),
+      v.description('Newest release that has started in the cluster; older tools must not write.'),
+    ),
+  ),
+  datastoreReady: v.pipe(flag(true), v.description('False while the datastore is locked: nobody may change anything.')),
+};
+
+export type ClusterInformationSpec = Readonly<
+  v.InferOutput<v.ObjectSchema<typeof CLUSTER_INFORMATION_FIELDS, undefined>>
+>;
+export type ClusterInformation = Resource<'ClusterInformation', ClusterInformationSpec>;
+
+export const CLUSTER_INFORMATION: KindDeclaration<ClusterInformation> = {
+  plural: 'clusterinformations',
+  shortNames: ['clusterinfo', 'clusterinfos'],
+  scope: 'cluster',
+  about: 'What netplug notes about the cluster as a whole.',
+  enforced: true,
+  writtenBy: 'netplug',
+  names: 'default',
+  columns: [
+    nameColumn(),
+    column('CLUSTERGUID', 'spec.clusterGUID', ({ spec }) => spec.clusterGUID ?? ''),
+    wide('CLUSTERTYPE', 'spec.clusterType', ({ spec }) => spec.clusterType ?? ''),
+    column('NETPLUGVERSION', 'spec.netplugVersion', ({ spec }) => spec.netplugVersion ?? ''),
+    column('DATASTOREREADY', 'spec.datastoreReady', ({ spec }) => String(spec.datastoreReady)),
+  ],
+  fields: CLUSTER_INFORMATION_FIELDS,
+  example: {
+    metadata: { name: 'default' },
+    spec: {
+      clusterGUID: '1f0c7a52e5b14f0c9d7a3b8de6c1a2f4',
+      clusterType: 'orch,bgp',
+      netplugVersion: 'v3.27.0',
+      datastoreReady: true,
+    },
+  },
+};

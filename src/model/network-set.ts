@@ -1,0 +1,45 @@
+import * as v from 'valibot';
+import { type KindDeclaration, nameColumn, namespaceColumn, wide } from './kind-info.ts';
+import type { Resource } from './resource.ts';
+import { CidrOrAddressText } from './spec-types.ts';
+
+const NETWORK_SET_FIELDS = {
+  nets: v.pipe(
+    v.optional(v.pipe(v.array(CidrOrAddressText, 'an array of CIDRs'), v.readonly()), []),
+    v.description('CIDRs or addresses, of both families if need be.'),
+  ),
+};
+
+export type NetworkSetSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof NETWORK_SET_FIELDS, undefined>>>;
+export type NetworkSet = Resource<'NetworkSet', NetworkSetSpec>;
+export type GlobalNetworkSet = Resource<'GlobalNetworkSet', NetworkSetSpec>;
+
+const EXAMPLE = {
+  metadata: { name: 'partners', labels: { role: 'partner' } },
+  spec: { nets: ['198.51.100.0/24', '2001:db8:7::/48', '203.0.113.9'] },
+};
+const NETS = wide<NetworkSet | GlobalNetworkSet>('NETS', 'spec.nets', ({ spec }) => spec.nets.join(','));
+
+export const NETWORK_SET: KindDeclaration<NetworkSet> = {
+  plural: 'networksets',
+  shortNames: ['netset', 'netsets'],
+  scope: 'namespace',
+  about: 'Addresses that rules of policies in the same namespace select by its labels.',
+  enforced: false,
+  writtenBy: 'people',
+  columns: [namespaceColumn(), nameColumn(), NETS],
+  fields: NETWORK_SET_FIELDS,
+  example: { ...EXAMPLE, metadata: { ...EXAMPLE.metadata, namespace: 'shop' } },
+};
+
+export const GLOBAL_NETWORK_SET: KindDeclaration<GlobalNetworkSet> = {
+  plural: 'globalnetworksets',
+  shortNames: ['gnetset', 'gnetsets'],
+  scope: 'cluster',
+  about: 'Addresses that rules of policies select by its labels.',
+  enforced: false,
+  writtenBy: 'people',
+  columns: [nameColumn(), NETS],
+  fields: NETWORK_SET_FIELDS,
+  example: EXAMPLE,
+};
