@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { EXPLAIN_COMMANDS } from './explain/explain-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
@@ -10,6 +11,7 @@ import { VERSION_COMMAND } from './version.ts';
 export const COMMANDS: readonly Command[] = [
   ...RESOURCE_COMMANDS,
   ...IPAM_COMMANDS,
+  ...EXPLAIN_COMMANDS,
   ...LINT_COMMANDS,
   ...NODE_COMMANDS,
   ...INSTALL_COMMANDS,
@@ -19,5 +21,6 @@ export const COMMANDS: readonly Command[] = [
 /** What the commands that begin with one word have in common. */
 export const GROUPS: Readonly<Record<string, string>> = {
   ipam: 'Shows and checks assigned addresses.',
+  plan: 'Shows what would be done.',
   node: 'Shows the network of this node, and clears up after nodes.',
 };

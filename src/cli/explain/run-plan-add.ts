@@ -1,10 +1,9 @@
 import { NetplugError } from '../../base/errors.ts';
-import type { Invocation } from '../../cni/invocation.ts';
-import { decodeInvocation } from '../../cni/invocation.ts';
+import { decodeInvocation, type Invocation } from '../../cni/invocation.ts';
 import { resolveNodeName } from '../../cni/node-name.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { Netconf } from '../../netconf/netconf.ts';
-import type { Output } from '../job.ts';
+import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { readNetconf } from './find-netconf.ts';
 import { planAdd } from './plan-add.ts';
