@@ -22,5 +22,6 @@ export const COMMANDS: readonly Command[] = [
 export const GROUPS: Readonly<Record<string, string>> = {
   ipam: 'Shows and checks assigned addresses.',
   plan: 'Shows what would be done.',
+  explain: 'Says why something is as it is.',
   node: 'Shows the network of this node, and clears up after nodes.',
 };

@@ -1,6 +1,6 @@
 import type { NodeName } from '../model/names.ts';
 import { bitsOf } from '../net/address.ts';
-import { type Cidr, cidrContains, formatCidr } from '../net/cidr.ts';
+import { type Cidr, cidrContains } from '../net/cidr.ts';
 import type { Pool } from './choose-pools.ts';
 
 /**
@@ -9,18 +9,17 @@ import type { Pool } from './choose-pools.ts';
  */
 export function* freeCidrs(
   pool: Pool,
-  { claimed, reserved, node }: { claimed: readonly Cidr[]; reserved: readonly Cidr[]; node: NodeName },
+  { isClaimed, reserved, node }: { isClaimed: (cidr: Cidr) => boolean; reserved: readonly Cidr[]; node: NodeName },
 ): Generator<Cidr> {
   const { blockSize } = pool.stored.value.spec;
   const { base, prefixBits } = pool.cidr;
   const count = 1n << BigInt(blockSize - prefixBits);
   const step = 1n << BigInt(bitsOf(base.family) - blockSize);
-  const taken = new Set(claimed.map(formatCidr));
   const start = hash(node) % count;
   for (let offset = 0n; offset < count; offset += 1n) {
     const value = base.value + ((start + offset) % count) * step;
     const cidr: Cidr = { base: { family: base.family, value }, prefixBits: blockSize };
-    if (taken.has(formatCidr(cidr)) || reserved.some((whole) => cidrContains(whole, cidr))) continue;
+    if (isClaimed(cidr) || reserved.some((whole) => cidrContains(whole, cidr))) continue;
     yield cidr;
   }
 }

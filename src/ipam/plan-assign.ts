@@ -178,9 +178,10 @@ function planNext(desk: Desk, want: Want): Step {
 }
 
 function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {
-  const claimed = [...claims.map(({ cidr }) => cidr), ...[...desk.drafts.values()].map(({ block }) => block.cidr)];
+  const claimed = new Set([...claims.map(({ cidr }) => formatCidr(cidr)), ...desk.drafts.keys()]);
+  const isClaimed = (cidr: Cidr): boolean => claimed.has(formatCidr(cidr));
   for (const pool of want.selection.eligible) {
-    for (const cidr of freeCidrs(pool, { claimed, reserved: desk.reserved, node: desk.node })) {
+    for (const cidr of freeCidrs(pool, { isClaimed, reserved: desk.reserved, node: desk.node })) {
       const [ordinal] = freeOrdinals(emptyBlock(cidr, desk.node), desk.reserved);
       if (ordinal !== undefined) return take(newDraft(desk, cidr, pool), ordinal, { want, pool });
     }

@@ -1,10 +1,46 @@
-import { type Command, command, mandatory, value, valueOr } from '../command.ts';
+import { type Command, command, mandatory, maybe, one, value, valueOr } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { runPlanAdd } from './run-plan-add.ts';
+import { runWhy, runWhyPod } from './run-why.ts';
+
+const WHY_POD = {
+  netconf: value('file', 'network configuration of the node; else the first one of netplug in /etc/cni/net.d', {
+    completes: 'file',
+  }),
+  node: value('name', 'node to explain for, instead of the one the pod is on'),
+  output: OUTPUT,
+};
+const WHY_DETAILS = `
+For a pod: the addresses it has and how they were chosen, or why it has none; each method of the
+precedence table with what it says; each pool with why it was taken or passed over, and what else
+was possible. Nothing is written: what an ADD would do now is rehearsed. Annotations are read from the
+orchestrator when policy.type of the network configuration is "orch". Exit status 1 when the pod has
+no address and would get none now.`;
 
 const NETCONF = value('file', 'network configuration, or list, of the node', { completes: 'file' });
 
 export const EXPLAIN_COMMANDS: readonly Command[] = [
+  command({
+    path: ['why'],
+    summary: 'Says who holds an address, or why nobody does; and why a pod has its addresses, or none.',
+    arguments: [
+      one<string>('what', 'an address, or the word "pod"'),
+      maybe<string>('pod', 'namespace and name, with a slash between'),
+    ],
+    options: WHY_POD,
+    details: WHY_DETAILS,
+    examples: ['netplugctl why 10.0.0.7', 'netplugctl why pod shop/web-0'],
+    run: async (context, { args: [what, name], options }) => runWhy(context, { what, name }, options),
+  }),
+  command({
+    path: ['explain', 'pod'],
+    summary: 'Says why a pod has its addresses, or none.',
+    arguments: [one<string>('pod', 'namespace and name, with a slash between')],
+    options: WHY_POD,
+    details: WHY_DETAILS,
+    examples: ['netplugctl explain pod shop/web-0'],
+    run: async (context, { args: [pod], options }) => runWhyPod(context, pod, options),
+  }),
   command({
     path: ['plan', 'add'],
     summary: 'Shows what an ADD would do to datastore and kernel, and does nothing.',

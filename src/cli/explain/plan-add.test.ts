@@ -11,8 +11,8 @@ import type { Store } from '../../datastore/store.ts';
 import { emptyBlock, heldAddresses, setAside } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { PodFacts } from '../../model/pod.ts';
-import { formatAddress, parseAddress } from '../../net/address.ts';
-import { formatCidr, parseCidr } from '../../net/cidr.ts';
+import { formatAddress } from '../../net/address.ts';
+import { addressAt, formatCidr, parseCidr } from '../../net/cidr.ts';
 import type { AddPlan } from './plan-add.ts';
 
 const ORCH = {
@@ -76,12 +76,12 @@ async function stored(): Promise<{ held: object[]; endpoints: object[] }> {
   const { blocks } = await store.listBlocks(never);
   const { endpoints } = await store.listEndpoints(undefined, never);
   const held = blocks.flatMap(({ value: block }) =>
-    heldAddresses(block).map(({ address, allocation: { id: _, at: __, ...holder } }) => ({
+    heldAddresses(block).map(({ address, allocation }) => ({
       kind: 'take-address',
       address: formatAddress(address),
       block: formatCidr(block.cidr),
       owner: block.node,
-      holder,
+      holder: Object.fromEntries(Object.entries(allocation).filter(([key]) => key !== 'id' && key !== 'at')),
     })),
   );
   return { held, endpoints: endpoints.map(({ value: { spec } }) => spec) };
@@ -162,11 +162,10 @@ describe('plan add', () => {
     const [stock] = (await store.listBlocks(never)).blocks;
     const after = setAside(stock!.value, new Map([[9, 'run#1']]));
     await store.commit([{ kind: 'update-block', before: stock!, after }], never);
-    const [address] = [formatAddress({ family: 4, value: stock!.value.cidr.base.value + 9n })];
+    const address = formatAddress(addressAt(stock!.value.cidr, 9));
     expect((await plan({}, '--container c2')).out).toContain(`has set ${address} aside`);
     const elsewhere = await planned({}, '--node node-b');
     expect(elsewhere.store).toMatchObject([{ kind: 'claim-block', node: 'node-b' }, {}, {}]);
-    expect(parseAddress(address!)).toBeDefined();
   });
 
   it('writes the plan for people', async () => {

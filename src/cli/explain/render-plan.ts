@@ -23,7 +23,7 @@ export function renderPlan(plan: AddPlan): string {
   return `ADD of ${plan.ifName} for ${who} on node ${plan.node}, by ${plan.netconf}\n${texts.join('')}`;
 }
 
-function storeLine(step: StoreStep): string {
+export function storeLine(step: StoreStep): string {
   switch (step.kind) {
     case 'claim-block':
       return `claim block ${step.block} of pool "${step.pool}" for node ${step.node ?? ''}`;

@@ -77,14 +77,13 @@ function updates({ before: { value: before }, after }: Update): readonly StoreSt
 }
 
 function requests({ before: { value: before }, after }: Update): readonly StoreStep[] {
-  return [...after.wanted]
-    .filter((ordinal) => !before.wanted.has(ordinal))
-    .map((ordinal) => ({
-      kind: 'ask-for-stock',
-      address: formatAddress(addressAt(after.cidr, ordinal)),
-      block: formatCidr(after.cidr),
-      owner: after.node,
-    }));
+  return [...after.wanted].filter((ordinal) => !before.wanted.has(ordinal)).map((each) => stockStep(after, each));
+}
+
+/** Asking the agent of the block's owner for one address of its stock. */
+export function stockStep({ cidr, node }: IpBlock, ordinal: number): StoreStep {
+  const address = formatAddress(addressAt(cidr, ordinal));
+  return { kind: 'ask-for-stock', address, block: formatCidr(cidr), owner: node };
 }
 
 function taken(block: IpBlock, before: IpBlock['slots']): readonly StoreStep[] {
