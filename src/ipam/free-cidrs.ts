@@ -1,6 +1,6 @@
 import type { NodeName } from '../model/names.ts';
 import { bitsOf } from '../net/address.ts';
-import { type Cidr, cidrContains } from '../net/cidr.ts';
+import { type Cidr, cidrContains, formatCidr } from '../net/cidr.ts';
 import type { Pool } from './choose-pools.ts';
 
 /**
@@ -22,6 +22,12 @@ export function* freeCidrs(
     if (isClaimed(cidr) || reserved.some((whole) => cidrContains(whole, cidr))) continue;
     yield cidr;
   }
+}
+
+/** Whether a CIDR is one of these. */
+export function isOneOf(cidrs: readonly Cidr[]): (cidr: Cidr) => boolean {
+  const texts = new Set(cidrs.map(formatCidr));
+  return (cidr) => texts.has(formatCidr(cidr));
 }
 
 /** 64-bit FNV-1a: even for names that differ in their last digit only. */

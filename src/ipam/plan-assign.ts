@@ -7,7 +7,7 @@ import { type Address, type Family, formatAddress, sameAddress } from '../net/ad
 import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf } from '../net/cidr.ts';
 import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
 import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
-import { freeCidrs } from './free-cidrs.ts';
+import { freeCidrs, isOneOf } from './free-cidrs.ts';
 import { freeOrdinals } from './free-ordinals.ts';
 
 /** One address somebody wants. */
@@ -178,8 +178,10 @@ function planNext(desk: Desk, want: Want): Step {
 }
 
 function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {
-  const claimed = new Set([...claims.map(({ cidr }) => formatCidr(cidr)), ...desk.drafts.keys()]);
-  const isClaimed = (cidr: Cidr): boolean => claimed.has(formatCidr(cidr));
+  const isClaimed = isOneOf([
+    ...claims.map(({ cidr }) => cidr),
+    ...[...desk.drafts.values()].map(({ block }) => block.cidr),
+  ]);
   for (const pool of want.selection.eligible) {
     for (const cidr of freeCidrs(pool, { isClaimed, reserved: desk.reserved, node: desk.node })) {
       const [ordinal] = freeOrdinals(emptyBlock(cidr, desk.node), desk.reserved);

@@ -3,6 +3,10 @@ import { OUTPUT } from '../common-options.ts';
 import { runPlanAdd } from './run-plan-add.ts';
 import { runWhy, runWhyPod } from './run-why.ts';
 
+const POD_TEXT = 'namespace and name, with a slash between';
+const WHAT = one('what', 'an address, or the word "pod"');
+const MAYBE_POD = maybe('pod', POD_TEXT);
+const POD = one('pod', POD_TEXT);
 const WHY_POD = {
   netconf: value('file', 'network configuration of the node; else the first one of netplug in /etc/cni/net.d', {
     completes: 'file',
@@ -23,10 +27,7 @@ export const EXPLAIN_COMMANDS: readonly Command[] = [
   command({
     path: ['why'],
     summary: 'Says who holds an address, or why nobody does; and why a pod has its addresses, or none.',
-    arguments: [
-      one<string>('what', 'an address, or the word "pod"'),
-      maybe<string>('pod', 'namespace and name, with a slash between'),
-    ],
+    arguments: [WHAT, MAYBE_POD],
     options: WHY_POD,
     details: WHY_DETAILS,
     examples: ['netplugctl why 10.0.0.7', 'netplugctl why pod shop/web-0'],
@@ -35,7 +36,7 @@ export const EXPLAIN_COMMANDS: readonly Command[] = [
   command({
     path: ['explain', 'pod'],
     summary: 'Says why a pod has its addresses, or none.',
-    arguments: [one<string>('pod', 'namespace and name, with a slash between')],
+    arguments: [POD],
     options: WHY_POD,
     details: WHY_DETAILS,
     examples: ['netplugctl explain pod shop/web-0'],

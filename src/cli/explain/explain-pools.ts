@@ -3,12 +3,12 @@ import type { NodeView, Stored } from '../../datastore/store.ts';
 import { whyFull } from '../../ipam/assign-errors.ts';
 import type { AssignRequest } from '../../ipam/assign.ts';
 import { choosePools, type Pool, type PoolVerdict, readPools } from '../../ipam/choose-pools.ts';
-import { freeCidrs } from '../../ipam/free-cidrs.ts';
+import { freeCidrs, isOneOf } from '../../ipam/free-cidrs.ts';
 import { freeOrdinals } from '../../ipam/free-ordinals.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { reservedCidrs } from '../../model/ip-reservation.ts';
 import type { Family } from '../../net/address.ts';
-import { type Cidr, cidrContains, formatCidr } from '../../net/cidr.ts';
+import { cidrContains, formatCidr } from '../../net/cidr.ts';
 
 /** One pool of the family, and why an address came from it or did not. */
 export interface ExplainedPool {
@@ -89,8 +89,7 @@ function roomIn({ view, blocks, request: { node } }: PoolScene, pool: Pool): str
     some.reduce((sum, block) => sum + [...freeOrdinals(block, reserved)].length, 0);
   const own = free(inside.filter((block) => block.node === node));
   const others = view.config.strictAffinity ? 0 : free(inside.filter((block) => block.node !== node));
-  const claimed = new Set(inside.map(({ cidr }) => formatCidr(cidr)));
-  const isClaimed = (cidr: Cidr): boolean => claimed.has(formatCidr(cidr));
+  const isClaimed = isOneOf(inside.map(({ cidr }) => cidr));
   const [unclaimed] = isAtLimit(view, pool.cidr.base.family) ? [] : freeCidrs(pool, { isClaimed, reserved, node });
   const parts = [
     ...(own > 0 ? [`${String(own)} free in blocks of the node`] : []),
