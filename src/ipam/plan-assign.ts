@@ -43,7 +43,7 @@ export interface Knowledge {
 }
 
 /** How many foreign blocks one read asks for: a large cluster is searched in pieces. */
-const BLOCKS_PER_READ = 256;
+export const BLOCKS_PER_READ = 256;
 
 export type AssignPlan =
   | { readonly kind: 'ready'; readonly leases: readonly Lease[]; readonly changes: readonly Change[] }
