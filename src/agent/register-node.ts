@@ -14,7 +14,7 @@ export async function registerName(path: string, node: NodeName): Promise<void> 
  * nodes there is nothing to make. @throws store/*
  */
 export async function registerNode(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
-  if ((await store.findResource('Node', node, signal)) !== undefined) return;
+  if ((await store.findResource({ kind: 'Node', name: node }, signal)) !== undefined) return;
   try {
     await store.createResource({ apiVersion: API_VERSION, kind: 'Node', metadata: { name: node }, spec: {} }, signal);
   } catch (cause) {

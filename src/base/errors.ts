@@ -222,7 +222,13 @@ export const ERRORS = {
     cni: 155,
     exit: 69,
     retry: false,
-    about: 'The resource belongs to the orchestrator; netplug reads it and does not write it.',
+    about: 'The resource belongs to the orchestrator or to netplug itself: nobody writes it through netplug.',
+  },
+  'resource/label-exists': {
+    cni: 156,
+    exit: 73,
+    retry: false,
+    about: 'The label or annotation has another value already, and nobody has asked to overwrite it.',
   },
   'cli/usage': {
     cni: 160,

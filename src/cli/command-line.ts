@@ -1,15 +1,6 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../base/errors.ts';
-import {
-  type Argument,
-  type Command,
-  type Given,
-  notAllowed,
-  type Option,
-  type Options,
-  value,
-  valueOr,
-} from './command.ts';
+import { type Argument, type Command, type Given, notAllowed, type Option, type Options, value } from './command.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
 
@@ -17,7 +8,8 @@ export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
   readonly asked: Asked | undefined;
   readonly config: string | undefined;
-  readonly timeoutSeconds: number;
+  /** Undefined unless given. */
+  readonly timeoutSeconds: number | undefined;
 }
 
 export interface Asked {
@@ -28,7 +20,9 @@ export interface Asked {
 /** Every command has them. */
 export const GLOBAL_OPTIONS = {
   config: value('file', 'read the connection from a file instead of the environment', { completes: 'file' }),
-  timeout: valueOr('seconds', 'time for the whole command', { byDefault: 30, read: positiveNumber }),
+  timeout: value('seconds', 'time for the whole command (default: 30, and no end for a watch)', {
+    read: positiveNumber,
+  }),
 };
 
 export const TOOL = {
@@ -56,7 +50,7 @@ export function readCommandLine(argv: readonly string[], write: (text: string) =
     if (!(cause instanceof CommanderError)) throw cause;
     if (cause.exitCode !== 0) throw usageError(cause);
   }
-  const { config, timeout } = parser.opts<{ config?: string; timeout: number }>();
+  const { config, timeout } = parser.opts<{ config?: string; timeout?: number }>();
   return { asked: chosen.asked, config, timeoutSeconds: timeout };
 }
 

@@ -156,7 +156,7 @@ describe('apply', () => {
 
   it('refuses a pool around blocks of another size', async () => {
     await seedBlocks(1, 0);
-    database.putResource('IPPool', 'blue', undefined);
+    database.putResource({ kind: 'IPPool', name: 'blue' }, undefined);
     const { status, err } = await run('apply -f -', { stdin: poolYaml('wide', '10.0.0.0/16', '  blockSize: 28\n') });
     expect(status).toBe(69);
     expect(err).toContain('1 block of another size, such as 10.0.0.0/26');
@@ -229,7 +229,7 @@ describe('delete of a pool', () => {
     const { status, err } = await run('delete pool blue');
     expect(status).toBe(69);
     expect(err).toContain('2 addresses of it held on 1 node (node-a)');
-    expect((await store.findResource('IPPool', 'blue', never))?.spec.disabled).toBe(false);
+    expect((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.disabled).toBe(false);
     expect((await store.listBlocks(never)).blocks).toHaveLength(3);
   });
 
@@ -244,7 +244,7 @@ describe('delete of a pool', () => {
     expect(await run('delete pool blue', { store: openMemoryStore(database, { fault }) })).toMatchObject({
       status: 75,
     });
-    expect((await store.findResource('IPPool', 'blue', never))?.spec.disabled).toBe(false);
+    expect((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.disabled).toBe(false);
   });
 });
 

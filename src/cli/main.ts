@@ -11,13 +11,16 @@ export interface Call {
   readonly io: Io;
 }
 
+const DEFAULT_SECONDS = 30;
+
 /** Runs one command and gives the exit status; never throws. */
 export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<Status> {
   try {
     const { asked, config, timeoutSeconds } = readCommandLine(argv, io.stdout);
     if (asked === undefined) return 0;
-    const signal = limitTo(timeoutSeconds, ports.interrupted);
-    return await asked.command.run({ ports, env, io, config, signal }, asked.given);
+    const signal = limitTo(timeoutSeconds ?? DEFAULT_SECONDS, ports.interrupted);
+    const stopped = timeoutSeconds === undefined ? ports.interrupted : signal;
+    return await asked.command.run({ ports, env, io, config, signal, stopped }, asked.given);
   } catch (cause) {
     return reportError(io, cause);
   }

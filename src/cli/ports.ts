@@ -75,6 +75,8 @@ export interface Context {
   /** File of `--config`. */
   readonly config: string | undefined;
   readonly signal: AbortSignal;
+  /** For what goes on until somebody stops it, or the time is over that somebody has given it. */
+  readonly stopped: AbortSignal;
 }
 
 /** An exit status; 1 means that what was looked at is not in order. */

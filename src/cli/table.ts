@@ -1,7 +1,16 @@
-/** Columns aligned with two spaces between them, titles first; ends with a line break. */
-export function renderTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [titles, ...rows];
-  const widths = titles.map((_, column) => Math.max(...lines.map((line) => (line[column] ?? '').length)));
+/**
+ * Columns aligned with two spaces between them, titles first unless there are none; ends with a line break. `least` are
+ * widths that columns have in any case.
+ */
+export function renderTable(
+  titles: readonly string[] | undefined,
+  rows: readonly (readonly string[])[],
+  least: readonly number[] = [],
+): string {
+  const lines = titles === undefined ? rows : [titles, ...rows];
+  const widths = (lines[0] ?? []).map((_, column) =>
+    Math.max(least[column] ?? 0, ...lines.map((line) => (line[column] ?? '').length)),
+  );
   return lines
     .map((line) => line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '))
     .map((line) => `${line.trimEnd()}\n`)

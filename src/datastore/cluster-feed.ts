@@ -1,12 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
+import { type Seen, unversioned } from './seen.ts';
 import type { ClusterChange, RoutedBlock, RoutingResource } from './store.ts';
-
-/** A record as it is now, as far as it can be read, and what is wrong with the rest; neither when it is gone. */
-export interface Seen<T> {
-  readonly value?: T | undefined;
-  readonly problem?: string | undefined;
-}
 
 type Which = Extract<ClusterChange, { readonly kind: 'resource' }>['which'];
 
@@ -27,7 +22,7 @@ export class ClusterFeed {
   }
 
   resource(which: Which, { value, problem }: Seen<RoutingResource>): ClusterChange[] {
-    const seen = { value: value === undefined ? undefined : withoutVersion(value), problem };
+    const seen = { value: value === undefined ? undefined : unversioned(value), problem };
     if (!note(this.#resources, `${which.kind}/${which.name}`, seen)) return [];
     return [{ kind: 'resource', which, resource: seen.value, ...(problem === undefined ? {} : { problem }) }];
   }
@@ -44,10 +39,4 @@ function note<T>(known: Map<string, Seen<T>>, name: string, seen: Seen<T>): bool
   if (seen.value === undefined && seen.problem === undefined) known.delete(name);
   else known.set(name, seen);
   return true;
-}
-
-/** Versions also change where nothing that is told does. */
-function withoutVersion<R extends RoutingResource>(resource: R): R {
-  const { resourceVersion: _, ...metadata } = resource.metadata;
-  return { ...resource, metadata };
 }

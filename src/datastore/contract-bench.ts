@@ -2,9 +2,9 @@ import { expect } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { type Allocation, emptyBlock, type IpBlock } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
-import type { ResourceKind } from '../model/kinds.ts';
 import { handleOf, type NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
+import type { ResourceId } from '../model/resource-id.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Cidr, parseCidr } from '../net/cidr.ts';
@@ -28,12 +28,9 @@ export interface StoreFixture extends AsyncDisposable {
   /** One more handle on the same data, which fetches long listings in pages of two. */
   open(): Store;
   /** Writes garbage over a record. */
-  damage(
-    which:
-      | { readonly block: Stored<IpBlock> }
-      | { readonly endpoint: EndpointId }
-      | { readonly kind: ResourceKind; readonly name: string },
-  ): Promise<void>;
+  damage(which: { readonly block: Stored<IpBlock> } | { readonly endpoint: EndpointId } | ResourceId): Promise<void>;
+  /** Makes a namespace where there are none without. */
+  putNamespace?(name: string): Promise<void>;
   /** Makes the node where the orchestrator owns nodes. */
   putNode?(name: string): Promise<void>;
   /** Labels it there. */

@@ -22,7 +22,7 @@ export function publishContract(
 ): void {
   const [a] = bench.nodes;
   const node = async (): Promise<Node> => {
-    const found = await parts().store.findResource('Node', a, never);
+    const found = await parts().store.findResource({ kind: 'Node', name: a }, never);
     if (found === undefined) throw new Error('no node');
     return found;
   };

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { emptyBlock, freeSlots, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
+import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { API_VERSION } from '../model/resource.ts';
 import { endpointIdOf, type EndpointId } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
@@ -19,8 +20,10 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
+import { watchResourcesContract } from './contract-watch-resources.ts';
 import { compareEndpointIds } from './order.ts';
 import type { Change, Store } from './store.ts';
 
@@ -352,8 +355,8 @@ export function storeContract(
           creationTimestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/) as string,
           resourceVersion: expect.stringMatching(/./) as string,
         });
-        expect(await other.findResource('IPPool', poolName, never)).toEqual(made);
-        expect(await other.findResource('Node', poolName, never)).toBeUndefined();
+        expect(await other.findResource({ kind: 'IPPool', name: poolName }, never)).toEqual(made);
+        expect(await other.findResource({ kind: 'Node', name: poolName }, never)).toBeUndefined();
         await expectCode('resource/exists', store.createResource(pool(poolName), never));
       });
 
@@ -382,11 +385,11 @@ export function storeContract(
         expect(replaced.metadata.uid).toBe(made.metadata.uid);
         expect(replaced.metadata.creationTimestamp).toBe(made.metadata.creationTimestamp);
         await store.updateResource(odd, never);
-        const read = await store.findResource('IPPool', 'blue', never);
+        const read = await store.findResource({ kind: 'IPPool', name: 'blue' }, never);
         if (read === undefined) throw new Error('not found');
         const written = await store.updateResource({ ...read, spec: { ...read.spec, disabled: true } }, never);
         expect(written.spec).toEqual({ ...odd.spec, disabled: true });
-        expect(await store.findResource('IPPool', 'blue', never)).toEqual(written);
+        expect(await store.findResource({ kind: 'IPPool', name: 'blue' }, never)).toEqual(written);
       });
 
       it('given with a version are changed only at that version', async () => {
@@ -401,7 +404,7 @@ export function storeContract(
         const { resourceVersion = '' } = made.metadata;
         await expectCode('resource/changed', store.deleteResource({ ...which, resourceVersion }, never));
         await store.deleteResource({ ...which, resourceVersion: newer.metadata.resourceVersion ?? '' }, never);
-        expect(await store.findResource('IPPool', 'blue', never)).toBeUndefined();
+        expect(await store.findResource({ kind: 'IPPool', name: 'blue' }, never)).toBeUndefined();
       });
 
       it('that do not exist are neither replaced nor deleted', async () => {
@@ -418,7 +421,7 @@ export function storeContract(
         await store.createResource(pool('blue'), never);
         const cidrs = ['10.1.0.0/16', '10.2.0.0/16', '10.3.0.0/16'];
         await Promise.all(cidrs.map(async (cidr) => store.updateResource(pool('blue', cidr), never)));
-        expect(cidrs).toContain((await store.findResource('IPPool', 'blue', never))?.spec.cidr);
+        expect(cidrs).toContain((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.cidr);
       });
 
       it('appear in the view of a node', async () => {
@@ -429,7 +432,7 @@ export function storeContract(
         const written = { ...made, kind: 'Node', metadata: { name: b }, spec: {} } as const;
         if (fixture.putNode === undefined) await store.createResource(written, never);
         else await fixture.putNode(b);
-        const node = await store.findResource('Node', b, never);
+        const node = await store.findResource({ kind: 'Node', name: b }, never);
         expect(node).toMatchObject({ metadata: { name: b, uid: expect.stringMatching(/./) as string } });
         const before = await view(b);
         expect(before.pools.map(({ value }) => value.metadata.name)).toEqual(['a', 'b']);
@@ -444,6 +447,18 @@ export function storeContract(
         const spec = { strictAffinity: true, maxBlocksPerNode: 7 };
         await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
         expect((await view(a)).config).toEqual(spec);
+      });
+
+      it('that are built in are listed without being stored, and cannot be written', async () => {
+        const own = { ...DEFAULT_ALLOW, metadata: { name: 'own' } };
+        await store.createResource(own, never);
+        const { resources } = await store.listResources('Profile', never);
+        expect(resources.map(({ metadata }) => metadata.name)).toEqual(['netplug-default-allow', 'own']);
+        const which = { kind: 'Profile', name: 'netplug-default-allow' } as const;
+        expect(await store.findResource(which, never)).toEqual(DEFAULT_ALLOW);
+        await expectCode('resource/not-writable', store.createResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.updateResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.deleteResource(which, never));
       });
 
       if (traits.nodes === 'orchestrator') {
@@ -464,11 +479,15 @@ export function storeContract(
         expect([listed.resources.length, listed.problems.length]).toEqual([1, 2]);
         const seen = await view(a);
         expect([seen.pools.length, seen.problems.length]).toEqual([1, 2]);
-        await expectCode('store/corrupt', store.findResource('IPPool', 'b', never));
+        await expectCode('store/corrupt', store.findResource({ kind: 'IPPool', name: 'b' }, never));
         await store.updateResource(pool('b'), never);
         await store.deleteResource({ kind: 'IPPool', name: 'c' }, never);
         expect((await store.listResources('IPPool', never)).problems).toEqual([]);
       });
+    });
+
+    describe('names of resources', () => {
+      resourceNamesContract(() => ({ store, other, fixture }), traits);
     });
 
     describe('a signal', () => {
@@ -495,6 +514,10 @@ export function storeContract(
 
     describe('a watch of the cluster', () => {
       watchClusterContract(() => ({ store, other, fixture }), { bench, traits });
+    });
+
+    describe('a watch of resources', () => {
+      watchResourcesContract(() => ({ store, other, fixture }), bench);
     });
 
     describe('publishing a node', () => {

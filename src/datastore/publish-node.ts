@@ -16,7 +16,7 @@ export async function publishNode(
   signal: AbortSignal,
 ): Promise<void> {
   for (let attempt = 0; attempt < PUBLISH_TRIES; attempt += 1) {
-    const before = await store.findResource('Node', name, signal);
+    const before = await store.findResource({ kind: 'Node', name }, signal);
     const after = withFacts(before ?? newNode(name), facts);
     if (isDeepStrictEqual(before, after)) return;
     try {

@@ -1,28 +1,40 @@
 import { NetplugError } from '../base/errors.ts';
-import type { ResourceKind } from '../model/kinds.ts';
+import { fullId, type ResourceId, showResourceId } from '../model/resource-id.ts';
 
-interface Which {
-  readonly kind: ResourceKind;
-  readonly name: string;
-}
-
-export function resourceExists({ kind, name }: Which): NetplugError {
-  return new NetplugError('resource/exists', `Cannot create ${kind} "${name}": it exists already`, {
+export function resourceExists(which: ResourceId): NetplugError {
+  return new NetplugError('resource/exists', `Cannot create ${showResourceId(which)}: it exists already`, {
     hint: 'Replace it, or choose another name',
-    facts: { kind, name },
+    facts: factsOf(which),
   });
 }
 
-export function resourceNotFound({ kind, name }: Which): NetplugError {
-  return new NetplugError('resource/not-found', `Cannot find ${kind} "${name}": there is none of that name`, {
-    hint: `Create it, or list what there is with netplugctl get ${kind}`,
-    facts: { kind, name },
+export function resourceNotFound(which: ResourceId): NetplugError {
+  return new NetplugError('resource/not-found', `Cannot find ${showResourceId(which)}: there is none of that name`, {
+    hint: `Create it, or list what there is with netplugctl get ${which.kind}`,
+    facts: factsOf(which),
   });
 }
 
-export function resourceChanged({ kind, name }: Which): NetplugError {
-  return new NetplugError('resource/changed', `Cannot change ${kind} "${name}": it was changed since it was read`, {
-    hint: 'Read it again and repeat the change',
-    facts: { kind, name },
+export function resourceChanged(which: ResourceId): NetplugError {
+  return new NetplugError(
+    'resource/changed',
+    `Cannot change ${showResourceId(which)}: it was changed since it was read`,
+    {
+      hint: 'Read it again and repeat the change',
+      facts: factsOf(which),
+    },
+  );
+}
+
+/** Of a change that names no version, and finds another each time. */
+export function resourceContested(which: ResourceId): NetplugError {
+  return new NetplugError('store/conflict', `Cannot change ${showResourceId(which)}: others keep changing it`, {
+    hint: 'Find out who else writes it',
+    facts: factsOf(which),
   });
+}
+
+/** What is known by its kind and name, as facts of an error. */
+export function factsOf(which: ResourceId): { kind: string; namespace?: string; name: string } {
+  return { ...fullId(which) };
 }

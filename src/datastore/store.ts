@@ -5,6 +5,7 @@ import type { IpamConfigurationSpec } from '../model/ipam-configuration.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node, NodeSpec } from '../model/node.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
+import type { ResourceId } from '../model/resource-id.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
@@ -101,6 +102,15 @@ export const ROUTING_KINDS = [
 ] as const satisfies readonly ResourceKind[];
 export type RoutingResource = ResourceOf<(typeof ROUTING_KINDS)[number]>;
 
+/** One thing a watcher of the resources of one kind is told. */
+export type ResourceChange<K extends ResourceKind = ResourceKind> =
+  /** Everything there is, ordered by namespace and name. Always the first, and told once. */
+  | { readonly kind: 'all'; readonly resources: readonly ResourceOf<K>[]; readonly problems: readonly string[] }
+  /** New, or another than before; `problem` says what of it was left out. */
+  | { readonly kind: 'put'; readonly resource: ResourceOf<K>; readonly problem?: string }
+  /** Deleted; or it cannot be read any more, and `problem` says why. */
+  | { readonly kind: 'gone'; readonly which: ResourceId<K>; readonly problem?: string };
+
 /** What a node's agent tells the others about its node. */
 export type NodeFacts = Pick<
   NodeSpec,
@@ -154,6 +164,12 @@ export interface Store extends AsyncDisposable {
    */
   watchCluster(signal: AbortSignal): AsyncIterable<ClusterChange>;
 
+  /**
+   * Follows the resources of one kind, in the manner of `watchNode`. What changes nothing but the version is not told.
+   * When the datastore has forgotten where the watch was, what differs by then is told like any other change.
+   */
+  watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncIterable<ResourceChange<K>>;
+
   /** All claims that overlap one of the CIDRs, ordered by CIDR. */
   listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]>;
 
@@ -172,15 +188,18 @@ export interface Store extends AsyncDisposable {
     signal: AbortSignal,
   ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }>;
 
-  /** Resources of a kind, ordered by name, `metadata.resourceVersion` filled in; unreadable ones become problems. */
+  /**
+   * Resources of a kind, of all namespaces, ordered by namespace and name, `metadata.resourceVersion` filled in;
+   * unreadable ones become problems.
+   */
   listResources<K extends ResourceKind>(
     kind: K,
     signal: AbortSignal,
   ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }>;
 
-  findResource<K extends ResourceKind>(kind: K, name: string, signal: AbortSignal): Promise<ResourceOf<K> | undefined>;
+  findResource<K extends ResourceKind>(which: ResourceId<K>, signal: AbortSignal): Promise<ResourceOf<K> | undefined>;
 
-  /** Fills in uid and creationTimestamp. @throws resource/exists */
+  /** Fills in uid, creationTimestamp and, where it is left out, the namespace. @throws resource/exists */
   createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource>;
 
   /**
@@ -190,10 +209,7 @@ export interface Store extends AsyncDisposable {
   updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource>;
 
   /** When `resourceVersion` is given, only that version. @throws resource/not-found, resource/changed */
-  deleteResource(
-    which: { kind: ResourceKind; name: string; resourceVersion?: string },
-    signal: AbortSignal,
-  ): Promise<void>;
+  deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void>;
 
   /**
    * Makes these facts those of the node: what is left out is removed, everything else of the node (labels, AS number,

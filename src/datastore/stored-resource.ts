@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { decodeStoredResource } from '../model/decode-resource.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
+import { fullId, type ResourceId, resourceIdOf } from '../model/resource-id.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 
@@ -8,14 +9,13 @@ import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
  * The resource a record describes, or what is wrong with it. Fields nobody knows stay, so that reading and writing back
  * keeps what a newer release stored.
  */
-export function decodeResource<K extends ResourceKind>(
-  which: { readonly kind: K; readonly name: string },
-  raw: unknown,
-): ResourceOf<K> | string {
+export function decodeResource<K extends ResourceKind>(which: ResourceId<K>, raw: unknown): ResourceOf<K> | string {
   const decoded = decodeStoredResource(raw);
   if (typeof decoded === 'string') return decoded;
   if (decoded.kind !== which.kind) return `it is of kind "${decoded.kind}"`;
-  if (decoded.metadata.name !== which.name) return `it is named "${decoded.metadata.name}"`;
+  const { namespace, name } = resourceIdOf(decoded);
+  if (name !== which.name) return `it is named "${name}"`;
+  if (namespace !== fullId(which).namespace) return `it is in namespace "${namespace ?? ''}"`;
   // The kind was compared just above; the compiler cannot carry that over to K.
   return decoded as ResourceOf<K>;
 }
@@ -75,13 +75,14 @@ export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: st
   };
 }
 
-/** The resource as it is stored: with its identity, without the version, which is the datastore's to say. */
+/** The resource as it is stored: with its namespace and identity, without the version, which is the datastore's to say. */
 export function withoutVersion(
   resource: AnyResource,
   identity: { readonly uid?: string; readonly creationTimestamp?: string },
 ): AnyResource {
   const { resourceVersion: _, uid: _uid, creationTimestamp: _created, ...metadata } = resource.metadata;
-  return { ...resource, metadata: { ...metadata, ...identity } };
+  const { namespace } = resourceIdOf(resource);
+  return { ...resource, metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }), ...identity } };
 }
 
 /** The endpoint as it is stored, without the version. */

@@ -192,7 +192,7 @@ describe('a resident node', () => {
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
     const store = openMemoryStore(world.database);
-    const pool = await store.findResource('IPPool', 'v4', signal);
+    const pool = await store.findResource({ kind: 'IPPool', name: 'v4' }, signal);
     if (pool === undefined) throw new Error('no pool');
     await store.updateResource({ ...pool, spec: { ...pool.spec, disabled: true } }, signal);
     await until(() => world.stock() === 0, 'nothing is set aside');

@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { ClusterFollower } from '../../src/datastore/contract-cluster-follower.ts';
 import { Follower } from '../../src/datastore/contract-follower.ts';
+import { ResourceFollower } from '../../src/datastore/contract-resource-follower.ts';
 import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Change, Store } from '../../src/datastore/store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
@@ -33,6 +34,17 @@ async function creation(store: Store, cidr: string): Promise<Change> {
   await store.createResource(poolOf(`pool-${cidr.replace('/', '-')}`, cidr), never);
   const { pools } = await store.readNodeView(node, undefined, never);
   return { kind: 'create-block', block: emptyBlock(parseCidr(cidr), node), pool: pools[0]! };
+}
+
+/** Makes etcd forget every revision before the newest. */
+function compact(url: string): void {
+  const etcdctl = (...args: string[]): string =>
+    execFileSync('etcdctl', [`--endpoints=${url}`, ...args], {
+      env: { ...process.env, ETCDCTL_API: '3' },
+      encoding: 'utf8',
+    });
+  const { header } = JSON.parse(etcdctl('get', 'x', '--write-out=json'));
+  etcdctl('compact', String(header.revision));
 }
 
 const lost = (text: RegExp): object => ({
@@ -84,13 +96,7 @@ describe('a watch of the kv datastore', () => {
     const watch = store.watchNode(node, never)[Symbol.asyncIterator]();
     expect((await watch.next()).value).toMatchObject({ kind: 'all' });
     for (const cidr of ['10.0.0.0/26', '10.0.0.64/26']) await store.commit([await creation(store, cidr)], never);
-    const etcdctl = (...args: string[]): string =>
-      execFileSync('etcdctl', [`--endpoints=${etcd.url}`, ...args], {
-        env: { ...process.env, ETCDCTL_API: '3' },
-        encoding: 'utf8',
-      });
-    const { header } = JSON.parse(etcdctl('get', 'x', '--write-out=json'));
-    etcdctl('compact', String(header.revision));
+    compact(etcd.url);
     await expect(watch.next()).rejects.toMatchObject(lost(/compacted/));
     const follower = await follow(store);
     expect(follower.blocks).toHaveLength(2);
@@ -118,13 +124,7 @@ describe('a watch of the kv datastore', () => {
     const watch = store.watchCluster(never)[Symbol.asyncIterator]();
     expect((await watch.next()).value).toMatchObject({ kind: 'all' });
     for (const cidr of ['10.0.0.0/26', '10.0.0.64/26']) await store.commit([await creation(store, cidr)], never);
-    const etcdctl = (...args: string[]): string =>
-      execFileSync('etcdctl', [`--endpoints=${etcd.url}`, ...args], {
-        env: { ...process.env, ETCDCTL_API: '3' },
-        encoding: 'utf8',
-      });
-    const { header } = JSON.parse(etcdctl('get', 'x', '--write-out=json'));
-    etcdctl('compact', String(header.revision));
+    compact(etcd.url);
     await expect(watch.next()).rejects.toMatchObject(lost(/compacted/));
     const follower = new ClusterFollower(store);
     await follower.started();
@@ -159,6 +159,51 @@ describe('a watch of the kv datastore', () => {
     expect(await follower.sees(1)).toEqual(['block 10.0.0.0/26 gone']);
     expect(asked).toEqual([...Array.from({ length: 5 }, () => 'Range'), 'Watch']);
     await follower.end();
+  });
+
+  it('of resources goes on with what differs when etcd has forgotten the revision to begin at', async () => {
+    await using etcd = await startEtcd();
+    await using store = open(etcd.port, { pageSize: 2 });
+    for (const name of ['gone', 'other', 'same']) await store.createResource(poolOf(name, '10.0.0.0/24'), never);
+    const watch = store.watchResources('IPPool', never)[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({ kind: 'all', resources: [{}, {}, {}] });
+    await store.deleteResource({ kind: 'IPPool', name: 'gone' }, never);
+    await store.updateResource(poolOf('other', '10.1.0.0/24'), never);
+    await store.createResource(poolOf('new', '10.2.0.0/24'), never);
+    compact(etcd.url);
+    const told = [await watch.next(), await watch.next(), await watch.next()].map(({ value }) => value);
+    expect(told).toMatchObject([
+      { kind: 'gone', which: { kind: 'IPPool', name: 'gone' } },
+      { kind: 'put', resource: { metadata: { name: 'new' } } },
+      { kind: 'put', resource: { metadata: { name: 'other' }, spec: { cidr: '10.1.0.0/24' } } },
+    ]);
+    await store.deleteResource({ kind: 'IPPool', name: 'same' }, never);
+    expect((await watch.next()).value).toMatchObject({ kind: 'gone', which: { name: 'same' } });
+    await watch.return?.();
+  });
+
+  it('of resources is lost when etcd is restarted, and finds everything when begun anew', async () => {
+    await using etcd = await startEtcd();
+    await using store = open(etcd.port);
+    await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    const follower = await new ResourceFollower(store, 'IPPool').started();
+    await etcd.restart();
+    await expect(follower.ended).rejects.toMatchObject({ code: 'store/unavailable' });
+    await store.createResource(poolOf('green', '10.1.0.0/24'), never);
+    const second = await new ResourceFollower(store, 'IPPool').started();
+    expect(second.resources.map(({ metadata }) => metadata.name)).toEqual(['blue', 'green']);
+    await store.deleteResource({ kind: 'IPPool', name: 'blue' }, never);
+    expect(await second.sees(1)).toEqual(['gone IPPool "blue"']);
+    await second.end();
+  });
+
+  it('of resources notices that etcd falls silent', async () => {
+    await using etcd = await startEtcd();
+    await using proxy = await startTcpProxy(etcd);
+    await using store = open(proxy.port);
+    const follower = await new ResourceFollower(store, 'IPPool').started();
+    proxy.fallSilent();
+    await expect(follower.ended).rejects.toMatchObject(lost(/nothing heard for 1000 ms/));
   });
 
   it('does not keep a program from ending', async () => {

@@ -32,7 +32,7 @@ storeContract('kv', async () => {
           ? keys.block(which.block.value.cidr, which.block.value.node)
           : 'endpoint' in which
             ? keys.endpoint(which.endpoint)
-            : keys.resource(which.kind, which.name);
+            : keys.resource(which);
       etcdctl('put', key, '{"format":');
       await Promise.resolve();
     },

@@ -44,7 +44,7 @@ describe("the orchestrator's own nodes", () => {
       'netplug/IPv4IPIPTunnelAddr': '10.0.0.2',
     });
     await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);
-    expect((await store.findResource('Node', n1, never))?.spec).toEqual({
+    expect((await store.findResource({ kind: 'Node', name: n1 }, never))?.spec).toEqual({
       bgp: { asNumber: 64_513, ipv4Address: '192.0.2.7/24' },
     });
     await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);

@@ -231,7 +231,8 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       for (let more = 0; more < 3; more += 1) {
         await straight.updateResource(poolOf('p1', '10.1.0.0/24', { natOutgoing: more % 2 === 0 }), never);
       }
-      const newest = (await straight.findResource('IPPool', 'p1', never))?.metadata.resourceVersion ?? '';
+      const newest =
+        (await straight.findResource({ kind: 'IPPool', name: 'p1' }, never))?.metadata.resourceVersion ?? '';
       expect(metadata.resourceVersion).not.toBe(newest);
       const env = { ...process.env, ETCDCTL_API: '3' };
       execFileSync('etcdctl', [`--endpoints=${server.etcdUrl}`, 'compact', newest], { env, stdio: 'ignore' });

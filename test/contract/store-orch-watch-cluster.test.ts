@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ClusterFollower } from '../../src/datastore/contract-cluster-follower.ts';
+import { ResourceFollower } from '../../src/datastore/contract-resource-follower.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
@@ -117,6 +118,33 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     ]);
     expect(follower.lines.slice(5)).toEqual(['IPPool/same']);
     expect(continued).toContain('/apis/netplug.io/v3/ippools');
+  });
+
+  it('of resources is told after a 410 exactly what differs', async () => {
+    for (const name of ['gone', 'same', 'other']) await straight.createResource(poolOf(name, '10.1.0.0/24'), never);
+    const follower = await new ResourceFollower(store, 'IPPool').started();
+    let [isRefused, go] = [false, (): void => undefined];
+    const gate = new Promise<void>((resolve) => (go = resolve));
+    proxy.fate = async (_, url) => {
+      if (!url.searchParams.has('watch') || isRefused) return 'pass';
+      await gate;
+      isRefused = true;
+      return { status: 410 };
+    };
+    proxy.cut();
+    await straight.deleteResource({ kind: 'IPPool', name: 'gone' }, never);
+    await straight.createResource(poolOf('new', '10.2.0.0/24'), never);
+    await straight.updateResource(poolOf('other', '10.3.0.0/24'), never);
+    expect(follower.lines).toEqual([]);
+    go();
+    expect([...(await follower.sees(3))].sort()).toEqual([
+      'gone IPPool "gone"',
+      'put IPPool "new"',
+      'put IPPool "other"',
+    ]);
+    await straight.deleteResource({ kind: 'IPPool', name: 'same' }, never);
+    expect((await follower.sees(4)).at(-1)).toBe('gone IPPool "same"');
+    await follower.end();
   });
 
   it('asks an API that does not serve less and less, all kinds together, and goes on when it serves', async () => {

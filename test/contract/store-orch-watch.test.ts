@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { Follower } from '../../src/datastore/contract-follower.ts';
+import { ResourceFollower } from '../../src/datastore/contract-resource-follower.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
@@ -41,6 +42,21 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
     await second.sees('settings', 1);
     expect(second.settings.pools).toHaveLength(1);
+    await second.end();
+  });
+
+  it('of resources is lost when the API goes away, and finds everything when begun anew', async () => {
+    await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    const follower = await new ResourceFollower(store, 'IPPool').started();
+    const before = performance.now();
+    await server.stop();
+    await expect(follower.ended).rejects.toMatchObject({ code: 'store/unavailable' });
+    expect(performance.now() - before).toBeLessThan(NOTICED_MS);
+    await server.start();
+    const second = await new ResourceFollower(store, 'IPPool').started();
+    expect(second.resources.map(({ metadata }) => metadata.name)).toEqual(['blue']);
+    await store.deleteResource({ kind: 'IPPool', name: 'blue' }, never);
+    expect(await second.sees(1)).toEqual(['gone IPPool "blue"']);
     await second.end();
   });
 

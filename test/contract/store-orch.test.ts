@@ -2,9 +2,11 @@ import { storeContract } from '../../src/datastore/contract.ts';
 import type { StoreFixture, StoreTraits } from '../../src/datastore/contract-bench.ts';
 import { blockObjectName } from '../../src/datastore/orch/names.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import { collectionOf, homeOf } from '../../src/datastore/orch/resource-objects.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
-import { KINDS } from '../../src/model/kinds.ts';
+import type { ResourceKind } from '../../src/model/kinds.ts';
+import { objectPath } from '../../src/orch-api/paths.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', endpoints: 'on pods' };
@@ -45,12 +47,15 @@ storeContract(
   ON_THE_ORCHESTRATOR,
 );
 
+const READ_BY_PLUGIN: ReadonlySet<ResourceKind> = new Set(['IPPool', 'IPReservation', 'IPAMConfiguration', 'Node']);
+
 /** What the plugin does is done with its rights; what only netplugctl does, with those of its users. */
 function sharedWork(plugin: Store, tool: Store): Store {
   return {
     readNodeView: async (...args) => plugin.readNodeView(...args),
     watchNode: (...args) => plugin.watchNode(...args),
     watchCluster: (...args) => plugin.watchCluster(...args),
+    watchResources: (...args) => tool.watchResources(...args),
     listClaims: async (...args) => plugin.listClaims(...args),
     getBlocks: async (...args) => plugin.getBlocks(...args),
     listBlocks: async (...args) => plugin.listBlocks(...args),
@@ -58,7 +63,7 @@ function sharedWork(plugin: Store, tool: Store): Store {
       (changes.some(({ kind }) => kind === 'delete-pool') ? tool : plugin).commit(changes, signal),
     listEndpoints: async (...args) => plugin.listEndpoints(...args),
     listResources: async (...args) => tool.listResources(...args),
-    findResource: async (...args) => plugin.findResource(...args),
+    findResource: async (which, signal) => (READ_BY_PLUGIN.has(which.kind) ? plugin : tool).findResource(which, signal),
     createResource: async (...args) => tool.createResource(...args),
     updateResource: async (...args) => tool.updateResource(...args),
     deleteResource: async (...args) => tool.deleteResource(...args),
@@ -76,6 +81,7 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
   return {
     open,
     reset: async () => server.empty(),
+    putNamespace: async (name) => server.putNamespace(name),
     putNode: async (name) => server.putNode(name),
     labelNode: async (name, labels) => server.labelNode(name, labels),
     removeNode: async (name) => void (await server.call('DELETE', `/api/v1/nodes/${name}`)),
@@ -92,8 +98,8 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
         const body = { metadata: { annotations: { 'cni.netplug/endpoint.eth0': '{"format":' } } };
         await server.call('PATCH', `/api/v1/namespaces/${namespace}/pods/${pod}`, { type, body });
       } else {
-        const path = `/apis/netplug.io/v3/${KINDS[which.kind].plural}/${which.name}`;
-        await server.call('PATCH', path, { type, body: { spec: { nodeSelector: 'rack = 7' } } });
+        const path = objectPath(homeOf(which) ?? collectionOf(which.kind), which.name);
+        await server.call('PATCH', path, { type, body: { spec: { nodeSelector: 'rack = 7', nets: ['rack 7'] } } });
       }
     },
     [Symbol.asyncDispose]: async () => server[Symbol.asyncDispose](),

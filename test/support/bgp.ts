@@ -187,7 +187,13 @@ export class BgpNode implements AsyncDisposable {
   }
 
   async pid(): Promise<number> {
-    return Number(await readFile(join(this.#folder, 'bird', 'bird.pid'), 'utf8'));
+    let pid = 0;
+    // Written a moment after BIRD has gone into the background.
+    await until(async () => {
+      pid = Number(await readFile(join(this.#folder, 'bird', 'bird.pid'), 'utf8').catch(() => ''));
+      return pid !== 0;
+    }, 'BIRD says its process id');
+    return pid;
   }
 
   async kill(): Promise<void> {

@@ -18,6 +18,8 @@ export interface EtcdTls {
 export interface Etcd extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
+  /** Kills it and starts it again with its data at the same ports. */
+  restart(): Promise<void>;
 }
 
 /** Starts etcd and waits until it serves clients. */
@@ -29,25 +31,50 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
   const scheme = tls === undefined ? 'http' : 'https';
   const peer = `http://127.0.0.1:${String(peerPort)}`;
   const url = `${scheme}://${host}:${String(port)}`;
-  const child = spawn(
-    'etcd',
-    [
-      // Tests need no durability, and a slow disk must not slow them down.
-      '--unsafe-no-fsync',
-      '--logger=zap',
-      '--log-outputs=stderr',
-      '--name=one',
-      `--data-dir=${join(dir, 'data')}`,
-      `--listen-client-urls=${scheme}://127.0.0.1:${String(port)}`,
-      `--advertise-client-urls=${url}`,
-      `--listen-peer-urls=${peer}`,
-      `--initial-advertise-peer-urls=${peer}`,
-      `--initial-cluster=one=${peer}`,
-      ...(tls === undefined ? [] : [`--key-file=${tls.keyFile}`, `--cert-file=${tls.certFile}`]),
-      ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${tls.clientCaFile}`]),
-    ],
-    { stdio: ['ignore', 'ignore', 'pipe'] },
-  );
+  const command = [
+    // Tests need no durability, and a slow disk must not slow them down.
+    '--unsafe-no-fsync',
+    '--logger=zap',
+    '--log-outputs=stderr',
+    '--name=one',
+    `--data-dir=${join(dir, 'data')}`,
+    `--listen-client-urls=${scheme}://127.0.0.1:${String(port)}`,
+    `--advertise-client-urls=${url}`,
+    `--listen-peer-urls=${peer}`,
+    `--initial-advertise-peer-urls=${peer}`,
+    `--initial-cluster=one=${peer}`,
+    ...(tls === undefined ? [] : [`--key-file=${tls.keyFile}`, `--cert-file=${tls.certFile}`]),
+    ...(tls?.clientCaFile === undefined ? [] : ['--client-cert-auth', `--trusted-ca-file=${tls.clientCaFile}`]),
+  ];
+  let running: Running | undefined;
+  const stop = async (): Promise<void> => {
+    await running?.kill();
+    await rm(dir, { recursive: true, force: true });
+  };
+  try {
+    running = await run(command);
+  } catch (cause) {
+    await stop();
+    throw cause;
+  }
+  return {
+    url,
+    port,
+    restart: async () => {
+      await running?.kill();
+      running = await run(command);
+    },
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+interface Running {
+  kill(): Promise<void>;
+}
+
+/** One process, once it serves clients. */
+async function run(command: readonly string[]): Promise<Running> {
+  const child = spawn('etcd', command, { stdio: ['ignore', 'ignore', 'pipe'] });
   let log = '';
   const ready = new Promise<void>((resolve) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -56,23 +83,19 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
     });
   });
   const gone = once(child, 'exit');
+  const kill = async (): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await gone;
+  };
   const outcome = await Promise.race([
     ready.then(() => 'ready'),
     gone.then(() => 'gone'),
     sleep(20_000, 'late', { ref: false }),
   ]);
-  const stop = async (): Promise<void> => {
-    if (child.exitCode === null && child.signalCode === null) {
-      child.kill('SIGKILL');
-      await gone;
-    }
-    await rm(dir, { recursive: true, force: true });
-  };
-  if (outcome !== 'ready') {
-    await stop();
-    throw new Error(`etcd did not start: ${outcome}\n${log}`);
-  }
-  return { url, port, [Symbol.asyncDispose]: stop };
+  if (outcome === 'ready') return { kill };
+  await kill();
+  throw new Error(`etcd did not start: ${outcome}\n${log}`);
 }
 
 /** A TCP port of the loopback that nobody listens on now. */

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
+import { KIND_NAMES, KINDS } from '../../src/model/kinds.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import type { Json } from './node.ts';
 import { type ApiServer, type ApiServerOptions, startApiServer } from './kube.ts';
@@ -16,6 +17,7 @@ export interface OrchApiServer extends ApiServer {
   ): Promise<Json>;
   /** Removes every object that tests of the datastore make. */
   empty(): Promise<void>;
+  putNamespace(name: string): Promise<void>;
   putNode(name: string, labels?: Readonly<Record<string, string>>): Promise<void>;
   labelNode(name: string, labels: Readonly<Record<string, string>>): Promise<void>;
   /** Makes a pod on a node that nobody runs, with its namespace; returns its uid. */
@@ -29,6 +31,7 @@ export interface OrchApiServer extends ApiServer {
   podOf(endpoint: WorkloadEndpoint): Promise<WorkloadEndpoint>;
 }
 
+const GROUP = '/apis/netplug.io/v3';
 const MANIFESTS = join(import.meta.dirname, '../../manifests');
 
 /** Starts an API server and applies the manifests that netplug ships. */
@@ -58,12 +61,14 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     throw cause;
   }
   const namespaces = new Set(['default']);
+  const putNamespace: OrchApiServer['putNamespace'] = async (name) => {
+    if (namespaces.has(name)) return;
+    const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };
+    await call('POST', '/api/v1/namespaces', { body, besides: [409] });
+    namespaces.add(name);
+  };
   const putPod: OrchApiServer['putPod'] = async ({ namespace, name, node, labels }) => {
-    if (!namespaces.has(namespace)) {
-      const body = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } };
-      await call('POST', '/api/v1/namespaces', { body, besides: [409] });
-      namespaces.add(namespace);
-    }
+    await putNamespace(namespace);
     const spec = { nodeName: node, containers: [{ name: 'main', image: 'none' }] };
     const body = { apiVersion: 'v1', kind: 'Pod', metadata: { name, labels }, spec };
     const pods = `/api/v1/namespaces/${namespace}/pods`;
@@ -73,20 +78,24 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
   return {
     ...server,
     call,
+    putNamespace,
     putPod,
     empty: async () => {
-      for (const plural of [
-        'ippools',
-        'ipreservations',
-        'ipamconfigurations',
-        'bgpconfigurations',
-        'bgppeers',
-        'ipblocks',
-      ]) {
-        await call('DELETE', `/apis/netplug.io/v3/${plural}`);
-      }
-      await call('DELETE', '/api/v1/nodes');
-      for (const each of namespaces) await call('DELETE', `/api/v1/namespaces/${each}/pods?gracePeriodSeconds=0`);
+      // Nodes are the orchestrator's own.
+      const ours = KIND_NAMES.filter((kind) => kind !== 'Node').map((kind) => KINDS[kind]);
+      await Promise.all([
+        call('DELETE', '/api/v1/nodes'),
+        call('DELETE', `${GROUP}/ipblocks`),
+        ...ours
+          .filter(({ scope }) => scope === 'cluster')
+          .map(async ({ plural }) => call('DELETE', `${GROUP}/${plural}`)),
+        ...[...namespaces].flatMap((namespace) => [
+          call('DELETE', `/api/v1/namespaces/${namespace}/pods?gracePeriodSeconds=0`),
+          ...ours
+            .filter(({ scope }) => scope === 'namespace')
+            .map(async ({ plural }) => call('DELETE', `${GROUP}/namespaces/${namespace}/${plural}`)),
+        ]),
+      ]);
     },
     putNode: async (name, labels) => {
       await call('POST', '/api/v1/nodes', { body: { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } } });

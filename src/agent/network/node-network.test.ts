@@ -139,7 +139,7 @@ describe('the network of a node', () => {
     ];
     const block = await podOn(store, 'b');
     await works(a, b);
-    const tunnel = (await store.findResource('Node', 'b', never))?.spec.ipv4VXLANTunnelAddr;
+    const tunnel = (await store.findResource({ kind: 'Node', name: 'b' }, never))?.spec.ipv4VXLANTunnelAddr;
     await until(async () => (await routesOf(a))[block] === `${tunnel!} vxlan.netplug`, 'a routes to the block of b');
     expect((await routesOf(b))[block]).toBe('blackhole');
     expect(a.registered).toEqual([1450]);
@@ -152,13 +152,13 @@ describe('the network of a node', () => {
     const host = hostAt('192.0.2.1/24');
     const a = await neighbours(store, host);
     await a.stop();
-    const [changes, before] = [host.changesMade, await store.findResource('Node', 'a', never)];
+    const [changes, before] = [host.changesMade, await store.findResource({ kind: 'Node', name: 'a' }, never)];
     const events: string[] = [];
     using _watch = host.watch(({ kind }) => events.push(kind));
     await works(start('a', { store, host }));
     expect(host.changesMade).toBe(changes);
     expect(events).toEqual([]);
-    expect(await store.findResource('Node', 'a', never)).toEqual(before);
+    expect(await store.findResource({ kind: 'Node', name: 'a' }, never)).toEqual(before);
   });
 
   it('stays as it is while the datastore is away, also for an agent that begins then', async () => {
@@ -243,7 +243,7 @@ describe('the network of a node', () => {
     await store.deleteResource({ kind: 'IPPool', name: 'v4' }, never);
     await until(async () => (await held()) === 0 && a.host.tunnels.length === 0, 'address and tunnel are gone');
     const published = async (): Promise<unknown> =>
-      (await store.findResource('Node', 'a', never))?.spec.ipv4VXLANTunnelAddr;
+      (await store.findResource({ kind: 'Node', name: 'a' }, never))?.spec.ipv4VXLANTunnelAddr;
     await until(async () => (await published()) === undefined, 'nobody is told of it any more');
   });
 
@@ -262,7 +262,7 @@ describe('the network of a node', () => {
         (await b.host.listPeers('vxlan.netplug')).some(({ remote }) => formatAddress(remote) === '192.0.2.77'),
       'b reaches it there',
     );
-    const node = await store.findResource('Node', 'a', never);
+    const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
     expect([node?.metadata.labels, node?.spec.bgp?.ipv4Address]).toEqual([{ zone: 'x' }, '192.0.2.77/24']);
     await until(() => a.registered.at(-1) === 1350, 'pods are offered what is left');
   });
@@ -295,7 +295,7 @@ describe('the network of a node', () => {
     const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
     await podOn(store, 'b');
     await works(a, b);
-    const before = [await routesOf(a), host.tunnels, await store.findResource('Node', 'a', never)];
+    const before = [await routesOf(a), host.tunnels, await store.findResource({ kind: 'Node', name: 'a' }, never)];
     await store.createResource(poolOf('around', '192.0.2.0/24'), never);
     await settled();
     await store.deleteResource({ kind: 'IPPool', name: 'around' }, never);
@@ -303,7 +303,9 @@ describe('the network of a node', () => {
     await settled();
     host.putInterface(link);
     await settled();
-    expect([await routesOf(a), host.tunnels, await store.findResource('Node', 'a', never)]).toEqual(before);
+    expect([await routesOf(a), host.tunnels, await store.findResource({ kind: 'Node', name: 'a' }, never)]).toEqual(
+      before,
+    );
   });
 
   it('needs no address of a family that it has not, and holds none', async () => {

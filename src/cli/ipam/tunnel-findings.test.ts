@@ -82,11 +82,11 @@ describe('the address of a tunnel device', () => {
 
   it('is freed once no node has it, and everything of that can be read', async () => {
     const { ipam, run } = await benchWithTunnel();
-    ipam.database.putResource('Node', 'n1', node({ ipv4VXLANTunnelAddr: '10.0.0.0' }));
+    ipam.database.putResource({ kind: 'Node', name: 'n1' }, node({ ipv4VXLANTunnelAddr: '10.0.0.0' }));
     expect(await run('ipam check')).toMatchObject({ status: 0 });
     ipam.database.damage({ kind: 'Node', name: 'n1' });
     expect(await run('ipam check --release')).toMatchObject({ status: 1, out: expect.not.stringContaining('tunnel') });
-    ipam.database.putResource('Node', 'n1', undefined);
+    ipam.database.putResource({ kind: 'Node', name: 'n1' }, undefined);
     expect(await run('ipam check')).toMatchObject({ status: 1, out: expect.stringContaining('there is no such node') });
     expect(await run('ipam check --release')).toMatchObject({ status: 0 });
     expect((await run('ipam show --ip 10.0.0.0')).out).toContain('is free');

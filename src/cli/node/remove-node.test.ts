@@ -78,7 +78,7 @@ describe('netplugctl node remove', () => {
   });
 
   it('needs no force once the orchestrator has no such node', async () => {
-    ipam.database.putResource('Node', 'n1', undefined);
+    ipam.database.putResource({ kind: 'Node', name: 'n1' }, undefined);
     expect(await run('node remove n1', 'orch')).toMatchObject({ status: 0, err: '' });
   });
 

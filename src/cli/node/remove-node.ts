@@ -39,7 +39,7 @@ export async function removeNode(context: Context, { node, ifPresent, mode }: Re
 }
 
 async function assertGone(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
-  if ((await store.findResource('Node', node, signal)) === undefined) return;
+  if ((await store.findResource({ kind: 'Node', name: node }, signal)) === undefined) return;
   throw new NetplugError('resource/in-use', `Cannot remove node "${node}": the orchestrator still has it`, {
     hint: `Run "kubectl delete node ${node}" first, or use --force if its pods are gone for good`,
     facts: { node },

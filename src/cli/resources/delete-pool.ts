@@ -28,12 +28,8 @@ interface Which {
  */
 export async function deletePool(writing: Writing, which: Which): Promise<void> {
   const { store, signal } = writing;
-  const { name, resourceVersion } = which;
-  const before = await findPool(writing, name);
-  if (resourceVersion !== undefined && resourceVersion !== before.metadata.resourceVersion) {
-    throw resourceChanged({ kind: 'IPPool', name });
-  }
-  await assertUnused(writing, before);
+  const { name } = which;
+  const before = await rehearsePoolDeletion(writing, which);
   if (before.spec.disabled) return deleteDisabled(writing, name);
   const disabled = await store.updateResource({ ...before, spec: { ...before.spec, disabled: true } }, signal);
   try {
@@ -43,6 +39,16 @@ export async function deletePool(writing: Writing, which: Which): Promise<void> 
     await enableAgain(writing, { ...before, metadata: disabled.metadata }, cause);
     throw cause;
   }
+}
+
+/** Makes the checks of a deletion, as far as they hold before the pool is disabled. @throws as `deletePool` */
+export async function rehearsePoolDeletion(writing: Writing, { name, resourceVersion }: Which): Promise<IpPool> {
+  const pool = await findPool(writing, name);
+  if (resourceVersion !== undefined && resourceVersion !== pool.metadata.resourceVersion) {
+    throw resourceChanged({ kind: 'IPPool', name });
+  }
+  await assertUnused(writing, pool);
+  return pool;
 }
 
 async function deleteDisabled(writing: Writing, name: string): Promise<void> {
@@ -68,7 +74,7 @@ async function deleteDisabled(writing: Writing, name: string): Promise<void> {
 }
 
 async function findPool({ store, signal }: Writing, name: string): Promise<IpPool> {
-  const pool = await store.findResource('IPPool', name, signal);
+  const pool = await store.findResource({ kind: 'IPPool', name }, signal);
   if (pool === undefined) throw resourceNotFound({ kind: 'IPPool', name });
   return pool;
 }

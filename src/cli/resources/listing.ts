@@ -1,18 +1,15 @@
 import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { resourceNotFound } from '../../datastore/resource-errors.ts';
 import type { Store } from '../../datastore/store.ts';
-import type { Column } from '../../model/kind-info.ts';
-import { KINDS, type ResourceKind } from '../../model/kinds.ts';
-import type { Metadata } from '../../model/resource.ts';
-import { API_VERSION } from '../../model/resource.ts';
-import { ENDPOINT_INFO, type VisibleKind } from './kind-names.ts';
-import { renderTable } from '../table.ts';
+import type { ResourceKind } from '../../model/kinds.ts';
+import { DEFAULT_NAMESPACE } from '../../model/resource-id.ts';
+import { matchesSelector } from '../../model/selector.ts';
+import type { VisibleKind, VisibleResource } from './kind-names.ts';
 
-/** Resources of one kind, ready to be shown in every form. */
+/** Resources of one kind. */
 export interface Listing {
   readonly kind: VisibleKind;
-  readonly items: readonly { readonly metadata: Metadata }[];
-  readonly table: (width: 'narrow' | 'wide') => string;
+  readonly items: readonly VisibleResource[];
   /** Records that could not be read. */
   readonly problems: readonly string[];
   /** One per name there is nothing of. */
@@ -22,60 +19,65 @@ export interface Listing {
 export interface Question {
   /** None asks for all. */
   readonly names: readonly string[];
+  /** None asks for all. */
   readonly namespace: string | undefined;
+  /** Over labels. */
+  readonly selector: string;
   readonly signal: AbortSignal;
 }
 
 export async function listKind(store: Store, kind: VisibleKind, question: Question): Promise<Listing> {
-  return kind === 'WorkloadEndpoint' ? listEndpoints(store, question) : listResources(store, kind, question);
+  if (kind === 'WorkloadEndpoint') return listEndpoints(store, question);
+  return question.names.length === 0 ? listAll(store, kind, question) : findNamed(store, kind, question);
 }
 
-/** The `kind: List` document of the yaml and json forms. */
-export function listDocument(kind: VisibleKind, items: readonly unknown[]): object {
-  return { apiVersion: API_VERSION, kind: `${kind}List`, items };
+/** Whether a resource is among those that are asked for, its name apart. */
+export function isWanted(
+  { metadata }: VisibleResource,
+  { namespace, selector }: Pick<Question, 'namespace' | 'selector'>,
+): boolean {
+  const isThere = namespace === undefined || (metadata.namespace ?? namespace) === namespace;
+  return isThere && matchesSelector(selector, metadata.labels ?? {});
 }
 
-/** The type parameter ties the columns to the resources. */
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- used by what the body calls
-async function listResources<K extends ResourceKind>(
-  store: Store,
-  kind: K,
-  { names, signal }: Question,
-): Promise<Listing> {
-  const { columns } = KINDS[kind];
-  if (names.length === 0) {
-    const { resources, problems } = await store.listResources(kind, signal);
-    return { kind, items: resources, table: tableOf(columns, resources), problems, missing: [] };
-  }
-  const found = [];
+async function listAll(store: Store, kind: ResourceKind, question: Question): Promise<Listing> {
+  const { resources, problems } = await store.listResources(kind, question.signal);
+  return { kind, items: resources.filter((each) => isWanted(each, question)), problems, missing: [] };
+}
+
+async function findNamed(store: Store, kind: ResourceKind, question: Question): Promise<Listing> {
+  const { names, namespace = DEFAULT_NAMESPACE, signal } = question;
+  const items: VisibleResource[] = [];
   const missing: Error[] = [];
   for (const name of names) {
     try {
-      const resource = await store.findResource(kind, name, signal);
-      if (resource === undefined) missing.push(resourceNotFound({ kind, name }));
-      else found.push(resource);
+      const resource = await store.findResource({ kind, namespace, name }, signal);
+      if (resource === undefined) missing.push(resourceNotFound({ kind, namespace, name }));
+      else items.push(resource);
     } catch (cause) {
       // One unreadable record must not hide the others; a datastore that does not answer hides all.
       if (!isNetplugError(cause, 'store/corrupt')) throw cause;
       missing.push(cause);
     }
   }
-  return { kind, items: found, table: tableOf(columns, found), problems: [], missing };
+  return { kind, items, problems: [], missing };
 }
 
-async function listEndpoints(store: Store, { names, namespace, signal }: Question): Promise<Listing> {
-  const kind = 'WorkloadEndpoint';
+async function listEndpoints(store: Store, question: Question): Promise<Listing> {
+  const { names, signal } = question;
   const { endpoints, problems } = await store.listEndpoints(undefined, signal);
   const items = endpoints
     .map(({ value, version }) => ({ ...value, metadata: { ...value.metadata, resourceVersion: version } }))
-    .filter(({ metadata }) => namespace === undefined || (metadata.namespace ?? 'default') === namespace)
+    .filter(({ metadata, ...rest }) =>
+      isWanted({ ...rest, metadata: { namespace: DEFAULT_NAMESPACE, ...metadata } }, question),
+    )
     .filter(
       ({ metadata, spec }) => names.length === 0 || names.includes(metadata.name) || names.includes(spec.pod ?? ''),
     );
   const isFound = (name: string): boolean =>
     items.some(({ metadata, spec }) => metadata.name === name || spec.pod === name);
   const missing = names.filter((name) => !isFound(name)).map(endpointNotFound);
-  return { kind, items, table: tableOf(ENDPOINT_INFO.columns, items), problems, missing };
+  return { kind: 'WorkloadEndpoint', items, problems, missing };
 }
 
 function endpointNotFound(name: string): NetplugError {
@@ -87,14 +89,4 @@ function endpointNotFound(name: string): NetplugError {
       facts: { name },
     },
   );
-}
-
-function tableOf<R>(columns: readonly Column<R>[], resources: readonly R[]): Listing['table'] {
-  return (width) => {
-    const shown = columns.filter(({ isWide }) => width === 'wide' || !isWide);
-    return renderTable(
-      shown.map(({ title }) => title),
-      resources.map((resource) => shown.map(({ show }) => show(resource))),
-    );
-  };
 }

@@ -1,62 +1,142 @@
-import { NetplugError } from '../../base/errors.ts';
-import { any, choice, type Command, command, flag, mandatory, maybe, value } from '../command.ts';
+import { choice, type Command, command, flag, mandatory, some, value } from '../command.ts';
 import { fileChoice, FILES } from '../common-options.ts';
-import { remove, write } from './change-resources.ts';
-import { get, GET_OUTPUTS } from './get.ts';
-import { targetOf } from './target.ts';
+import { write } from './change-resources.ts';
+import { remove } from './delete-resources.ts';
+import { diff } from './diff-resources.ts';
+import { label, type LABELLED } from './label-resources.ts';
+import { patch, PATCH_TYPES } from './patch-resources.ts';
+import { DRY_RUN, KIND, MAYBE_KIND, modeOf, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
+import { SHOW_COMMANDS } from './show-commands.ts';
+import { targetOf, wantedByName } from './target.ts';
 import type { WriteVerb } from './write-resource.ts';
 
-const KIND = maybe('kind', 'kind of resource, such as ippool', { completes: 'kind' });
+const WRITING = { ...FILES, filename: mandatory(FILES.filename), ...NAMESPACE, ...DRY_RUN };
+const HOW_FILES_ARE_READ = `
+Files hold YAML (one or more documents) or JSON. All of them are read before the first resource is
+written: one that is wrong changes nothing.`;
 
 export const RESOURCE_COMMANDS: readonly Command[] = [
   writing('apply', 'Creates resources, or changes them to what the files say.'),
-  writing('create', 'Creates resources that must not exist yet.'),
+  command({
+    path: ['create'],
+    summary: 'Creates resources that must not exist yet.',
+    options: { ...WRITING, skipExists: flag('leave what exists already as it is') },
+    details: HOW_FILES_ARE_READ,
+    run: async (context, { options: { skipExists, namespace, ...options } }) =>
+      write(context, {
+        verb: 'create',
+        files: fileChoice(options),
+        namespace,
+        ifThere: skipExists ? 'skip' : 'fail',
+        mode: modeOf(options),
+      }),
+  }),
   writing('replace', 'Changes resources that must exist to exactly what the files say.'),
+  command({
+    path: ['patch'],
+    summary: 'Changes a part of resources.',
+    arguments: [KIND, NAMES],
+    options: {
+      patch: value('patch', 'the patch itself, as YAML or JSON', { short: 'p', excludes: ['patchFile'] }),
+      patchFile: value('file', 'where the patch stands; "-" for standard input', { completes: 'file' }),
+      type: choice('type', 'how the patch is meant', { choices: PATCH_TYPES }),
+      ...NAMESPACE,
+      ...DRY_RUN,
+    },
+    details: `
+A strategic patch is merged, and the items of lists such as the communities of a BGPConfiguration are
+matched by their key; "$patch: delete" removes an object or item, "$patch: replace" puts another in its
+place. A merge patch (RFC 7386) replaces lists as a whole. A JSON patch (RFC 6902) is an array of
+operations. What comes out is checked like a resource in a file.`,
+    examples: [
+      `netplugctl patch ippool blue -p '{"spec":{"disabled":true}}'`,
+      `netplugctl patch ippool blue --type json -p '[{"op":"replace","path":"/spec/natOutgoing","value":true}]'`,
+    ],
+    run: async (context, { args: [kind, names], options }) =>
+      patch(context, { ...options, wanted: wantedByName(kind, names), mode: modeOf(options) }),
+  }),
+  labelling('labels', {
+    path: ['label'],
+    summary: 'Sets and removes labels of resources.',
+    examples: ['netplugctl label node n1 rack=r1 old-', 'netplugctl label ippools --all tier=gold --overwrite'],
+  }),
+  labelling('annotations', {
+    path: ['annotate'],
+    summary: 'Sets and removes annotations of resources.',
+    examples: ['netplugctl annotate ippool blue example.org/owner=shop'],
+  }),
   command({
     path: ['delete'],
     summary: 'Deletes resources.',
-    arguments: [KIND, any('name', 'names of resources', { completes: 'name' })],
-    options: { ...FILES, ignoreNotFound: flag('take what is not there for deleted') },
+    arguments: [MAYBE_KIND, NAMES],
+    options: {
+      ...FILES,
+      ...NAMESPACE,
+      ...SELECTOR,
+      all: flag('all resources of the kind'),
+      ignoreNotFound: flag('take what is not there for deleted'),
+      ...DRY_RUN,
+    },
     details: `
 Deleting a Node leaves its blocks and addresses as they are, because its agent may come back:
 "netplugctl node remove NAME" gives them back for a node that is gone for good.`,
-    run: async (context, { args: [kind, names], options: { ignoreNotFound, ...files } }) => {
-      const target = targetOf({ kind, names, ...files });
-      if (target.by === 'name' && target.names.length === 0) {
-        throw new NetplugError('cli/usage', 'Cannot delete: no name is given', {
-          hint: 'Name what to delete, or use -f',
-        });
-      }
-      return remove(context, { target, ifMissing: ignoreNotFound ? 'ignore' : 'fail' });
-    },
+    run: async (context, { args: [kind, names], options: { all, ignoreNotFound, ...options } }) =>
+      remove(context, {
+        ...options,
+        target: targetOf({ kind, names, ...options }),
+        reach: all ? 'all' : 'named',
+        ifMissing: ignoreNotFound ? 'ignore' : 'fail',
+        mode: modeOf(options),
+      }),
   }),
+  ...SHOW_COMMANDS,
   command({
-    path: ['get'],
-    summary: 'Shows resources.',
-    arguments: [KIND, any('name', 'names of resources; all of the kind unless given', { completes: 'name' })],
-    options: {
-      ...FILES,
-      output: choice('format', 'form of the answer', { choices: GET_OUTPUTS, short: 'o' }),
-      namespace: value('namespace', 'only endpoints of this namespace', { short: 'n' }),
-    },
-    examples: [
-      'netplugctl get ippools',
-      'netplugctl get pool blue -o yaml',
-      'netplugctl get workloadendpoints -n shop -o wide',
-    ],
-    run: async (context, { args: [kind, names], options: { output, namespace, ...files } }) =>
-      get(context, { target: targetOf({ kind, names, ...files }), output, namespace }),
+    path: ['diff'],
+    summary: 'Shows what apply would change.',
+    options: { ...FILES, filename: mandatory(FILES.filename), ...NAMESPACE },
+    details: `
+Ends with 0 when nothing differs and with 1 when something does. The resources are compared as YAML
+with sorted keys and every default filled in, without what the datastore adds by itself.`,
+    examples: ['netplugctl diff -f pools.yaml'],
+    run: async (context, { options: { namespace, ...files } }) =>
+      diff(context, { files: fileChoice(files), namespace }),
   }),
 ];
 
-function writing(verb: WriteVerb, summary: string): Command {
+function writing(verb: Exclude<WriteVerb, 'create'>, summary: string): Command {
   return command({
     path: [verb],
     summary,
-    options: { ...FILES, filename: mandatory(FILES.filename) },
-    details: `
-Files hold YAML (one or more documents) or JSON. All of them are read before the first resource is
-written: one that is wrong changes nothing.`,
-    run: async (context, { options }) => write(context, verb, fileChoice(options)),
+    options: WRITING,
+    details: HOW_FILES_ARE_READ,
+    run: async (context, { options: { namespace, ...options } }) =>
+      write(context, { verb, files: fileChoice(options), namespace, ifThere: 'fail', mode: modeOf(options) }),
+  });
+}
+
+function labelling(
+  part: keyof typeof LABELLED,
+  about: { readonly path: readonly [string]; readonly summary: string; readonly examples: readonly string[] },
+): Command {
+  return command({
+    ...about,
+    arguments: [KIND, some('word', 'names of resources, KEY=VALUE to set, KEY- to remove', { completes: 'name' })],
+    options: {
+      overwrite: flag('replace values that are there already'),
+      all: flag('all resources of the kind'),
+      ...SELECTOR,
+      ...NAMESPACE,
+      ...DRY_RUN,
+    },
+    run: async (context, { args: [kind, words], options: { overwrite, all, ...options } }) =>
+      label(context, {
+        ...options,
+        part,
+        kind,
+        words,
+        reach: all ? 'all' : 'named',
+        ifThere: overwrite ? 'overwrite' : 'fail',
+        mode: modeOf(options),
+      }),
   });
 }

@@ -5,18 +5,24 @@ import type { AnyResource } from '../../model/kinds.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { type PlacedProblem, type ReadDocument, readDocuments, type Source } from '../documents.ts';
 
+/** A resource from a file: as it is understood, and as it was written. */
+export interface Written {
+  readonly resource: AnyResource;
+  readonly raw: unknown;
+}
+
 /**
  * Every resource in the sources, in their order. Lists and arrays are taken apart. One that is wrong refuses them all,
- * so that nothing is written by halves. @throws resource/invalid, cli/usage when there is none
+ * so that nothing is written by halves. `namespace` is where those go that name none. @throws resource/invalid, cli/usage when there is none
  */
-export function readResources(sources: readonly Source[]): readonly AnyResource[] {
+export function readResources(sources: readonly Source[], namespace: string | undefined): readonly Written[] {
   const problems: PlacedProblem[] = [];
-  const resources: AnyResource[] = [];
+  const resources: Written[] = [];
   for (const source of sources) {
     const read = readDocuments(source, 'resource/invalid');
     problems.push(...read.problems);
     for (const document of read.documents) {
-      const inspected = inspectDocument(document);
+      const inspected = inspectDocument(document, namespace);
       problems.push(...inspected.problems);
       resources.push(...inspected.resources);
     }
@@ -36,15 +42,18 @@ export function readResources(sources: readonly Source[]): readonly AnyResource[
 }
 
 /** The resources of one document, and what is wrong with them, each with its place. */
-export function inspectDocument({ value, placeOf }: ReadDocument): {
-  readonly resources: readonly AnyResource[];
+export function inspectDocument(
+  { value, placeOf }: ReadDocument,
+  namespace?: string,
+): {
+  readonly resources: readonly Written[];
   readonly problems: readonly PlacedProblem[];
 } {
-  const resources: AnyResource[] = [];
+  const resources: Written[] = [];
   const problems: PlacedProblem[] = [];
   for (const { path: start, raw } of itemsOf(value)) {
-    const decoded = decodeResource(raw);
-    if ('resource' in decoded) resources.push(decoded.resource);
+    const decoded = decodeResource(raw, namespace === undefined ? {} : { namespace });
+    if ('resource' in decoded) resources.push({ resource: decoded.resource, raw });
     else {
       for (const problem of decoded.problems) {
         const path = [start, problem.path].filter((part) => part !== '').join('.');

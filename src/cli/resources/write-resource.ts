@@ -1,8 +1,9 @@
 import { isNetplugError } from '../../base/errors.ts';
 import { backOff, type Patience } from '../../base/retry.ts';
-import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
+import { resourceChanged, resourceExists, resourceNotFound } from '../../datastore/resource-errors.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { AnyResource } from '../../model/kinds.ts';
+import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
 import { assertPoolFits } from './pool-checks.ts';
 
@@ -12,10 +13,12 @@ export type WriteVerb = 'apply' | 'create' | 'replace';
 export interface Writing extends Patience {
   readonly store: Store;
   readonly signal: AbortSignal;
+  /** A rehearsal makes every check and writes nothing. */
+  readonly mode: 'rehearse' | 'carry-out';
 }
 
 /** How often a write is tried again when somebody else was quicker. */
-const TRIES = 5;
+const TRIES = 32;
 
 /**
  * Writes one resource and says what that changed. A resourceVersion in the file is insisted on; without one the write is
@@ -24,40 +27,77 @@ const TRIES = 5;
  */
 export async function writeResource(writing: Writing, verb: WriteVerb, wanted: AnyResource): Promise<Verdict> {
   if (verb === 'create') return createResource(writing, wanted);
+  const { resourceVersion } = wanted.metadata;
+  return insist(writing, resourceVersion, async () => writeOnce(writing, verb, wanted));
+}
+
+/**
+ * Stores what `change` makes of the resource; tries again on top of what others wrote meanwhile, unless what it makes names
+ * the version it was made from. @throws resource/not-found, resource/changed, resource/invalid
+ */
+export async function changeStored(
+  writing: Writing,
+  which: ResourceId,
+  { change, resourceVersion }: { change: (stored: AnyResource) => AnyResource; resourceVersion?: string | undefined },
+): Promise<'changed' | 'unchanged'> {
+  return insist(writing, resourceVersion, async () => {
+    const stored = await findStored(writing, which);
+    if (stored === undefined) throw resourceNotFound(which);
+    return updateResource(writing, { stored, next: change(stored), resourceVersion });
+  });
+}
+
+async function insist<T>(writing: Writing, resourceVersion: string | undefined, writeIt: () => Promise<T>): Promise<T> {
   for (let attempt = 0; ; attempt += 1) {
     await backOff(writing, attempt, writing.signal);
     try {
-      return await writeOnce(writing, verb, wanted);
+      return await writeIt();
     } catch (cause) {
       const isRace = isNetplugError(cause, 'resource/changed', 'resource/exists');
-      if (!isRace || wanted.metadata.resourceVersion !== undefined || attempt === TRIES) throw cause;
+      if (!isRace || resourceVersion !== undefined || attempt === TRIES) throw cause;
     }
   }
 }
 
 async function writeOnce(writing: Writing, verb: 'apply' | 'replace', wanted: AnyResource): Promise<Verdict> {
-  const { store, signal } = writing;
-  const { kind, metadata } = wanted;
-  const { name, resourceVersion } = metadata;
-  const stored: AnyResource | undefined = await store.findResource(kind, name, signal);
+  const which = resourceIdOf(wanted);
+  const stored = await findStored(writing, which);
   if (stored === undefined) {
-    if (verb === 'replace') throw resourceNotFound({ kind, name });
+    if (verb === 'replace') throw resourceNotFound(which);
     return createResource(writing, wanted);
   }
-  if (resourceVersion !== undefined && resourceVersion !== stored.metadata.resourceVersion) {
-    throw resourceChanged({ kind, name });
-  }
   const next = mergeResource(stored, wanted, verb === 'apply' ? 'keeps-labels' : 'drops-labels');
+  const { resourceVersion } = wanted.metadata;
+  const outcome = await updateResource(writing, { stored, next, resourceVersion });
+  if (outcome === 'unchanged') return outcome;
+  return verb === 'apply' ? 'configured' : 'replaced';
+}
+
+async function findStored({ store, signal }: Writing, which: ResourceId): Promise<AnyResource | undefined> {
+  return store.findResource(which, signal);
+}
+
+async function updateResource(
+  { store, signal, mode }: Writing,
+  { stored, next, resourceVersion }: { stored: AnyResource; next: AnyResource; resourceVersion: string | undefined },
+): Promise<'changed' | 'unchanged'> {
+  if (resourceVersion !== undefined && resourceVersion !== stored.metadata.resourceVersion) {
+    throw resourceChanged(resourceIdOf(stored));
+  }
   if (sameResource(stored, next)) return 'unchanged';
   if (next.kind === 'IPPool' && stored.kind === 'IPPool') {
     await assertPoolFits(store, { pool: next, previous: stored }, signal);
   }
-  await store.updateResource(next, signal);
-  return verb === 'apply' ? 'configured' : 'replaced';
+  if (mode === 'carry-out') await store.updateResource(next, signal);
+  return 'changed';
 }
 
-async function createResource({ store, signal }: Writing, wanted: AnyResource): Promise<'created'> {
+async function createResource({ store, signal, mode }: Writing, wanted: AnyResource): Promise<'created'> {
   if (wanted.kind === 'IPPool') await assertPoolFits(store, { pool: wanted, previous: undefined }, signal);
-  await store.createResource(wanted, signal);
+  if (mode === 'carry-out') await store.createResource(wanted, signal);
+  else {
+    const which = resourceIdOf(wanted);
+    if ((await store.findResource(which, signal)) !== undefined) throw resourceExists(which);
+  }
   return 'created';
 }

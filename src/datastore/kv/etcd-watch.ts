@@ -1,3 +1,4 @@
+import { Code, ConnectError } from '@connectrpc/connect';
 import { Channel } from '../../base/channel.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { WatchInit } from './follow-stream.ts';
@@ -60,5 +61,6 @@ export function isPut({ type }: Event): boolean {
 
 function lost({ compactRevision, cancelReason }: WatchResponse): Error {
   const compacted = `the history that the watch needs is compacted up to revision ${String(compactRevision)}`;
-  return errorOf(judgeText(compactRevision > 0n ? compacted : cancelReason), 'for a watch');
+  if (compactRevision === 0n) return errorOf(judgeText(cancelReason), 'for a watch');
+  return errorOf(judgeText(compacted), 'for a watch', new ConnectError(compacted, Code.OutOfRange));
 }

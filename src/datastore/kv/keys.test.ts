@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NodeName } from '../../model/names.ts';
 import { cidrAround, cidrContains, compareCidrs, parseCidr } from '../../net/cidr.ts';
-import { cidrOfKey, type KeyRange, Keys, lastSegmentOf } from './keys.ts';
+import { cidrOfKey, type KeyRange, Keys } from './keys.ts';
 
 const keys = new Keys();
 const node = (name: string): NodeName => name as NodeName;
@@ -19,7 +19,7 @@ const name = fc.string({ minLength: 1, unit: 'grapheme' });
 
 describe('keys', () => {
   it('lie where the layout says', () => {
-    expect(keys.resource('IPPool', 'blue/green')).toBe('/netplug/v3/resources/ippools/blue%2Fgreen');
+    expect(keys.resource({ kind: 'IPPool', name: 'blue/green' })).toBe('/netplug/v3/resources/ippools/blue%2Fgreen');
     expect(keys.endpoint({ node: 'n1', namespace: 'ns', name: 'a b' })).toBe('/netplug/v3/endpoints/n1/ns/a%20b');
     expect(keys.block(parseCidr('10.0.0.64/26'), node('n1'))).toBe('/netplug/v3/ipam/blocks/n1/4/0a000040-026');
     expect(keys.claim(parseCidr('10.0.0.64/26'))).toBe('/netplug/v3/ipam/claims/4/0a000040-026');
@@ -57,7 +57,11 @@ describe('keys', () => {
         const borrowed = keys.borrowed(node(owner), at);
         expect([keys.claim(at), borrowed].map((key) => isIn(key, keys.routing()))).toEqual([true, true]);
         expect([keys.borrowerIn(borrowed), keys.borrowerIn(keys.claim(at))]).toEqual([owner, undefined]);
-        const others = [keys.block(at, node(owner)), keys.block(at, undefined), keys.resource('Node', owner)];
+        const others = [
+          keys.block(at, node(owner)),
+          keys.block(at, undefined),
+          keys.resource({ kind: 'Node', name: owner }),
+        ];
         expect(others.filter((key) => isIn(key, keys.routing()))).toEqual([]);
       }),
     );
@@ -79,12 +83,40 @@ describe('keys', () => {
   it('keep every name in one segment and give it back', () => {
     fc.assert(
       fc.property(name, (text) => {
-        const key = keys.resource('Node', text);
+        const key = keys.resource({ kind: 'Node', name: text });
         expect(key.split('/')).toHaveLength(6);
         expect(isIn(key, keys.resources('Node'))).toBe(true);
-        expect(lastSegmentOf(key)).toBe(text);
+        expect(keys.resourceAt(key, 'Node')).toEqual({ kind: 'Node', name: text });
       }),
     );
+  });
+
+  it('of resources in namespaces hold both names, and are no others', () => {
+    expect(keys.resource({ kind: 'NetworkSet', name: 'a' })).toBe('/netplug/v3/resources/networksets/default/a');
+    fc.assert(
+      fc.property(name, name, (namespace, text) => {
+        const which = { kind: 'NetworkSet', namespace, name: text } as const;
+        const key = keys.resource(which);
+        expect(keys.resourceAt(key, 'NetworkSet')).toEqual(which);
+        expect(isIn(key, keys.resources('NetworkSet'))).toBe(true);
+        const global = keys.resource({ ...which, kind: 'GlobalNetworkSet' });
+        expect([isIn(global, keys.resources('NetworkSet')), isIn(key, keys.resources('GlobalNetworkSet'))]).toEqual([
+          false,
+          false,
+        ]);
+      }),
+    );
+  });
+
+  it.each([
+    'networksets/a',
+    'networksets/a/b/c',
+    'networksets/a/',
+    'networksets//a',
+    'networksets/a%2fb/c',
+    'networksets/%/c',
+  ])('such as %j are of no resource', (end) => {
+    expect(keys.resourceAt(`/netplug/v3/resources/${end}`, 'NetworkSet')).toBeUndefined();
   });
 
   it.each(['/x/4/0a000001-026', '/x/4/0a0000-026', '/x/4/0a000000-33', '/x/4/0a000000-26', '/x/5/0a000000-026', ''])(

@@ -2,6 +2,7 @@
  * Where everything lies in the kv datastore, below a prefix (`/netplug/v3`). This file is the layout:
  *
  *   resources/<plural>/<name>                     a resource people write, as JSON
+ *   resources/<plural>/<namespace>/<name>         the same of a kind whose resources are in namespaces
  *   endpoints/<node>/<namespace>/<name>           a workload endpoint, as JSON
  *   ipam/blocks/<owner>/<family>/<cidr>           a block, as JSON: the truth about its addresses
  *   ipam/claims/<family>/<cidr>                   the owner: a block exists once in the cluster, and this says where
@@ -13,8 +14,9 @@
  * neighbours, one watch of both is told what one transaction did at once. `<cidr>` is the base address in hexadecimal,
  * `-`, and the prefix length: the order of keys is the order of CIDRs.
  */
-import { invariant } from '../../base/errors.ts';
+import { invariant, isNetplugError } from '../../base/errors.ts';
 import { KINDS, type ResourceKind } from '../../model/kinds.ts';
+import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
 import { bitsOf, FAMILIES, type Family } from '../../net/address.ts';
@@ -36,12 +38,23 @@ export class Keys {
     this.#prefix = prefix;
   }
 
-  resource(kind: ResourceKind, name: string): string {
-    return `${this.#resources(kind)}${segment(name)}`;
+  resource(which: ResourceId): string {
+    const { kind, namespace, name } = fullId(which);
+    return `${this.#resources(kind)}${namespace === undefined ? '' : `${segment(namespace)}/`}${segment(name)}`;
   }
 
+  /** The resources of one kind, of all namespaces. */
   resources(kind: ResourceKind): KeyRange {
     return below(this.#resources(kind));
+  }
+
+  /** The resource of that kind that has the key; undefined for a key that none has. */
+  resourceAt<K extends ResourceKind>(key: string, kind: K): ResourceId<K> | undefined {
+    const names = key.slice(this.#resources(kind).length).split('/').map(decodeSegment);
+    const [namespace, name] = names.length === 2 ? names : [undefined, names[0]];
+    if (name === undefined || name === '') return undefined;
+    const which: ResourceId<K> = { kind, name, ...(namespace === undefined ? {} : { namespace }) };
+    return keyOrNone(() => this.resource(which)) === key ? fullId(which) : undefined;
   }
 
   endpoint({ node, namespace, name }: EndpointId): string {
@@ -124,9 +137,14 @@ export function cidrOfKey(key: string): Cidr | undefined {
   return cidr.base.value === value && key.endsWith(familyAndCidr(cidr)) ? cidr : undefined;
 }
 
-/** The resource name, or the last part of any other key. */
-export function lastSegmentOf(key: string): string | undefined {
-  return decodeSegment(key.slice(key.lastIndexOf('/') + 1));
+/** A damaged record may hold a name that no key can hold. */
+export function keyOrNone(make: () => string): string | undefined {
+  try {
+    return make();
+  } catch (cause) {
+    if (isNetplugError(cause, 'internal/invariant')) return undefined;
+    throw cause;
+  }
 }
 
 function decodeSegment(text: string): string | undefined {

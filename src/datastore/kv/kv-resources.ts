@@ -1,9 +1,9 @@
 import type { Clock } from '../../base/clock.ts';
-import { NetplugError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
-import { compareText } from '../order.ts';
-import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
+import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
+import { resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { TxnResponse } from './gen/etcd_pb.js';
@@ -35,21 +35,25 @@ export class KvResources {
   ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
     const { client, keys, pageSize } = this.#with;
     const { kvs } = await listRange(client, keys.resources(kind), { pageSize, signal });
-    const { good, problems } = sortOut(kvs, resourceReader(kind));
+    const { good, problems } = sortOut(kvs, resourceReader(keys, kind));
     const resources = good.map(({ resource }) => resource);
-    return { resources: resources.sort((a, b) => compareText(a.metadata.name, b.metadata.name)), problems };
+    return { resources: withBuiltIns(kind, resources), problems };
   }
 
-  async find<K extends ResourceKind>(kind: K, name: string, signal: AbortSignal): Promise<ResourceOf<K> | undefined> {
+  async find<K extends ResourceKind>(which: ResourceId<K>, signal: AbortSignal): Promise<ResourceOf<K> | undefined> {
+    const builtIn = findBuiltIn(which);
+    if (builtIn !== undefined) return builtIn;
     const { client, keys } = this.#with;
-    const { kvs } = await client.range({ key: bytesOf(keys.resource(kind, name)) }, signal);
-    const read = resourceReader(kind);
+    const { kvs } = await client.range({ key: bytesOf(keys.resource(which)) }, signal);
+    const read = resourceReader(keys, which.kind);
     return kvs.map((kv) => insist(read(kv)).resource)[0];
   }
 
   async create(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { client, keys, clock, random } = this.#with;
-    const key = keys.resource(resource.kind, resource.metadata.name);
+    const which = resourceIdOf(resource);
+    refuseBuiltIn(which);
+    const key = keys.resource(which);
     const made = withoutVersion(resource, {
       uid: random.id(),
       creationTimestamp: new Date(clock.now()).toISOString(),
@@ -58,15 +62,16 @@ export class KvResources {
       txn({ compare: [absent(key)], success: [put(key, JSON.stringify(made))] }),
       signal,
     );
-    if (!answer.succeeded) throw resourceExists({ kind: resource.kind, name: resource.metadata.name });
+    if (!answer.succeeded) throw resourceExists(which);
     return withVersion(made, answer);
   }
 
   async update(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { client, keys } = this.#with;
-    const { name, resourceVersion } = resource.metadata;
-    const which = { kind: resource.kind, name };
-    const key = keys.resource(resource.kind, name);
+    const { resourceVersion } = resource.metadata;
+    const which = resourceIdOf(resource);
+    refuseBuiltIn(which);
+    const key = keys.resource(which);
     for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {
       const { kvs } = await client.range({ key: bytesOf(key) }, signal);
       const [current] = kvs;
@@ -78,26 +83,24 @@ export class KvResources {
       if (answer.succeeded) return withVersion(next, answer);
       if (resourceVersion !== undefined) throw resourceChanged(which);
     }
-    throw new NetplugError('store/conflict', `Cannot change ${which.kind} "${name}": others keep changing it`, {
-      hint: 'Find out who else writes it',
-      facts: which,
-    });
+    throw resourceContested(which);
   }
 
   /** One request: when the condition fails, the answer carries what is there instead. */
   async delete(
-    { kind, name, resourceVersion }: { kind: ResourceKind; name: string; resourceVersion?: string },
+    { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
     signal: AbortSignal,
   ): Promise<void> {
+    refuseBuiltIn(which);
     const { client, keys } = this.#with;
-    const key = keys.resource(kind, name);
+    const key = keys.resource(which);
     const condition = resourceVersion === undefined ? present(key) : unchanged(key, resourceVersion);
     const answer = await client.write(
       txn({ compare: [condition], success: [remove(key)], failure: [get(key)] }),
       signal,
     );
     if (answer.succeeded) return;
-    throw rangesIn(answer).flat().length === 0 ? resourceNotFound({ kind, name }) : resourceChanged({ kind, name });
+    throw rangesIn(answer).flat().length === 0 ? resourceNotFound(which) : resourceChanged(which);
   }
 }
 

@@ -2,7 +2,9 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { type Random, systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
+import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { ResourceId } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
@@ -17,6 +19,7 @@ import type {
   NodeFacts,
   NodeView,
   Outcome,
+  ResourceChange,
   Store,
   Stored,
 } from '../store.ts';
@@ -30,6 +33,7 @@ import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
 import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
 import { watchCluster } from './watch-cluster.ts';
+import { watchResources } from './watch-resources.ts';
 import { watchNode } from './watch-node.ts';
 
 export interface KvStoreOptions {
@@ -82,6 +86,10 @@ class KvStore implements Store {
 
   async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
     yield* untilEnded(watchCluster(this.#reach(signal), this.#pageSize), signal);
+  }
+
+  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
+    yield* untilEnded(watchResources(this.#reach(signal), { kind, pageSize: this.#pageSize }), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
@@ -140,11 +148,10 @@ class KvStore implements Store {
   }
 
   async findResource<K extends ResourceKind>(
-    kind: K,
-    name: string,
+    which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return this.#resources.find(kind, name, signal);
+    return this.#resources.find(which, signal);
   }
 
   async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
@@ -155,10 +162,7 @@ class KvStore implements Store {
     return this.#resources.update(resource, signal);
   }
 
-  async deleteResource(
-    which: { kind: ResourceKind; name: string; resourceVersion?: string },
-    signal: AbortSignal,
-  ): Promise<void> {
+  async deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void> {
     return this.#resources.delete(which, signal);
   }
 
@@ -171,7 +175,10 @@ class KvStore implements Store {
   }
 
   async ping(signal: AbortSignal): Promise<void> {
-    await this.#client.range({ key: bytesOf(this.#keys.resource('IPAMConfiguration', 'default')) }, signal);
+    await this.#client.range(
+      { key: bytesOf(this.#keys.resource({ kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME })) },
+      signal,
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

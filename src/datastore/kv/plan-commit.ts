@@ -30,7 +30,7 @@ function planChange(keys: Keys, change: Change): Part {
   switch (change.kind) {
     case 'create-block': {
       const { block, pool } = change;
-      const poolKey = keys.resource('IPPool', pool.value.metadata.name);
+      const poolKey = keys.resource({ kind: 'IPPool', name: pool.value.metadata.name });
       return {
         compare: [absent(keys.claim(block.cidr)), unchanged(poolKey, pool.version)],
         ops: [put(keys.claim(block.cidr), block.node ?? ''), ...blockOps(keys, undefined, block)],
@@ -65,7 +65,10 @@ function planChange(keys: Keys, change: Change): Part {
     case 'delete-endpoint':
       return deletion(keys.endpoint(endpointIdOf(change.before.value)), change.before.version);
     case 'delete-pool':
-      return deletion(keys.resource('IPPool', change.before.value.metadata.name), change.before.version);
+      return deletion(
+        keys.resource({ kind: 'IPPool', name: change.before.value.metadata.name }),
+        change.before.version,
+      );
     default:
       return never(change);
   }

@@ -6,7 +6,7 @@ import { compareText } from '../order.ts';
 import type { NodeSettings, NodeView, SettingKind } from '../store.ts';
 import { decodeBorrowed } from './borrowed-records.ts';
 import type { KeyValue } from './gen/etcd_pb.js';
-import { cidrOfKey } from './keys.ts';
+import { cidrOfKey, type Keys } from './keys.ts';
 import { again, fetchBlocks, type Reach } from './read-blocks.ts';
 import { blockReader, endpointReader, resourceReader, sortOut } from './records.ts';
 import { get, getRange, type Op, rangeOf, rangesIn, textOf, txn } from './requests.ts';
@@ -19,7 +19,7 @@ export async function readNodeView(reach: Reach, node: NodeName, endpoint: Endpo
 async function readNodeViewOnce(reach: Reach, node: NodeName, endpoint: EndpointId | undefined): Promise<NodeView> {
   const asked = endpoint === undefined ? [] : [get(reach.keys.endpoint(endpoint))];
   const records = await readNodeRecords(reach, node, asked);
-  const settings = settingsOf(records);
+  const settings = settingsOf(reach.keys, records);
   const read = {
     owned: sortOut(records.owned, blockReader(reach.keys)),
     borrowed: sortOut(records.borrowed, blockReader(reach.keys)),
@@ -53,8 +53,8 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
       success: [
         getRange(rangeOf(keys.resources('IPPool'))),
         getRange(rangeOf(keys.resources('IPReservation'))),
-        get(keys.resource('IPAMConfiguration', IPAM_CONFIGURATION_NAME)),
-        get(keys.resource('Node', node)),
+        get(keys.resource({ kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME })),
+        get(keys.resource({ kind: 'Node', name: node })),
         getRange(rangeOf(keys.blocksOf(node))),
         getRange(rangeOf(keys.borrowedBy(node))),
         ...endpoints,
@@ -82,12 +82,12 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
   };
 }
 
-export function settingsOf(records: SettingRecords): NodeSettings {
+export function settingsOf(keys: Keys, records: SettingRecords): NodeSettings {
   const read = {
-    pools: sortOut(records.IPPool, resourceReader('IPPool')),
-    reservations: sortOut(records.IPReservation, resourceReader('IPReservation')),
-    config: sortOut(records.IPAMConfiguration, resourceReader('IPAMConfiguration')),
-    nodes: sortOut(records.Node, resourceReader('Node')),
+    pools: sortOut(records.IPPool, resourceReader(keys, 'IPPool')),
+    reservations: sortOut(records.IPReservation, resourceReader(keys, 'IPReservation')),
+    config: sortOut(records.IPAMConfiguration, resourceReader(keys, 'IPAMConfiguration')),
+    nodes: sortOut(records.Node, resourceReader(keys, 'Node')),
   };
   return {
     pools: read.pools.good

@@ -1,15 +1,16 @@
 import { tryParseJson } from '../../base/try-parse-json.ts';
-import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import { NetplugError } from '../../base/errors.ts';
 import { decodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Found } from '../node-feed.ts';
+import type { Sighting } from '../resource-feed.ts';
 import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../store.ts';
 import type { KeyValue } from './gen/etcd_pb.js';
-import { cidrOfKey, type Keys, lastSegmentOf } from './keys.ts';
+import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
 import { textOf } from './requests.ts';
 
 /** A record that could not be understood: its key and why. */
@@ -72,17 +73,31 @@ export function endpointReader(keys: Keys): (kv: KeyValue) => Stored<WorkloadEnd
 }
 
 export function resourceReader<K extends ResourceKind>(
+  keys: Keys,
   kind: K,
 ): (kv: KeyValue) => { readonly resource: ResourceOf<K>; readonly version: string } | Unreadable {
   return (kv) => {
     const key = textOf(kv.key);
-    const name = lastSegmentOf(key);
-    if (name === undefined) return new Unreadable(key, 'its key is not percent-encoded text');
-    const decoded = decodeResource({ kind, name }, jsonOf(kv));
+    const which = keys.resourceAt(key, kind);
+    if (which === undefined) return new Unreadable(key, `no ${kind} has such a key`);
+    const decoded = decodeResource(which, jsonOf(kv));
     if (typeof decoded === 'string') return new Unreadable(key, decoded);
     const version = versionOf(kv);
     return { resource: { ...decoded, metadata: { ...decoded.metadata, resourceVersion: version } }, version };
   };
+}
+
+/** A record as watchers are told of it; a key that none of our resources has stands for itself. */
+export function sighting<K extends ResourceKind>(
+  keys: Keys,
+  kind: K,
+  { kv, isThere }: { readonly kv: KeyValue; readonly isThere: boolean },
+): Sighting<K> {
+  const key = textOf(kv.key);
+  const which = keys.resourceAt(key, kind) ?? { kind, name: key };
+  if (!isThere) return { which, seen: {} };
+  const read = resourceReader(keys, kind)(kv);
+  return { which, seen: read instanceof Unreadable ? { problem: read.problem } : { value: read.resource } };
 }
 
 export function readClaim(kv: KeyValue): Claim | Unreadable {
@@ -104,14 +119,4 @@ export function versionOf(kv: KeyValue): string {
 /** Undefined when the value is not JSON: no decoder accepts that. */
 export function jsonOf(kv: KeyValue): unknown {
   return tryParseJson(textOf(kv.value));
-}
-
-/** A damaged record may hold a name that no key can hold. */
-function keyOrNone(make: () => string): string | undefined {
-  try {
-    return make();
-  } catch (cause) {
-    if (isNetplugError(cause, 'internal/invariant')) return undefined;
-    throw cause;
-  }
 }

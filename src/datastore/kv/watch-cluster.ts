@@ -1,13 +1,12 @@
-import { ClusterFeed, type Seen } from '../cluster-feed.ts';
+import { ClusterFeed } from '../cluster-feed.ts';
 import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { FollowedRouting } from './followed-routing.ts';
 import type { Event, KeyValue } from './gen/etcd_pb.js';
-import { lastSegmentOf } from './keys.ts';
+import type { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { again, type Reach } from './read-blocks.ts';
-import { resourceReader, Unreadable } from './records.ts';
-import { textOf } from './requests.ts';
+import { sighting } from './records.ts';
 
 type RoutingKind = RoutingResource['kind'];
 type Topic = RoutingKind | 'routing';
@@ -25,7 +24,7 @@ export async function* watchCluster(reach: Reach, pageSize: number): AsyncGenera
   const feed = new ClusterFeed();
   const followed = new FollowedRouting(keys, feed);
   followed.begin(routing);
-  for (const { kind, kvs } of resources) for (const kv of kvs) feedRecord(feed, kind, { kv, isThere: true });
+  for (const { kind, kvs } of resources) for (const kv of kvs) feedRecord({ keys, feed, kind }, { kv, isThere: true });
   yield feed.all();
 
   const watch = new EtcdWatch<Topic>(client);
@@ -33,7 +32,7 @@ export async function* watchCluster(reach: Reach, pageSize: number): AsyncGenera
   for (const kind of ROUTING_KINDS) watch.follow(kind, keys.resources(kind), revision);
   for await (const { topic, events } of watch.batches(signal)) {
     if (topic === 'routing') yield* followed.changes(events);
-    else for (const event of events) yield* resourceChanges(feed, topic, event);
+    else for (const event of events) yield* resourceChanges({ keys, feed, kind: topic }, event);
   }
 }
 
@@ -51,21 +50,18 @@ async function readRecords({ client, keys, signal }: Reach, pageSize: number): P
   });
 }
 
-function resourceChanges(feed: ClusterFeed, kind: RoutingKind, event: Event): ClusterChange[] {
+interface Fed {
+  readonly keys: Keys;
+  readonly feed: ClusterFeed;
+  readonly kind: RoutingKind;
+}
+
+function resourceChanges(into: Fed, event: Event): ClusterChange[] {
   const { kv } = event;
-  return kv === undefined ? [] : feedRecord(feed, kind, { kv, isThere: isPut(event) });
+  return kv === undefined ? [] : feedRecord(into, { kv, isThere: isPut(event) });
 }
 
-function feedRecord(
-  feed: ClusterFeed,
-  kind: RoutingKind,
-  { kv, isThere }: { readonly kv: KeyValue; readonly isThere: boolean },
-): ClusterChange[] {
-  const key = textOf(kv.key);
-  return feed.resource({ kind, name: lastSegmentOf(key) ?? key }, isThere ? seenBy(kv, kind) : {});
-}
-
-function seenBy(kv: KeyValue, kind: RoutingKind): Seen<RoutingResource> {
-  const read = resourceReader(kind)(kv);
-  return read instanceof Unreadable ? { problem: read.problem } : { value: read.resource };
+function feedRecord({ keys, feed, kind }: Fed, record: Parameters<typeof sighting>[2]): ClusterChange[] {
+  const { which, seen } = sighting(keys, kind, record);
+  return feed.resource({ kind, name: which.name }, seen);
 }

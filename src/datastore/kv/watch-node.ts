@@ -23,7 +23,7 @@ export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<N
   const { revision } = records;
   const feed = new NodeFeed(node);
   const watch = new EtcdWatch<Topic>(client);
-  const settings = new FollowedSettings(records);
+  const settings = new FollowedSettings(keys, records);
   const blocks = new FollowedBlocks({
     reach,
     feed,
@@ -41,9 +41,12 @@ export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<N
   for (const kind of ['IPPool', 'IPReservation'] as const) {
     watch.follow({ about: 'settings', kind }, keys.resources(kind), revision);
   }
-  const config = 'IPAMConfiguration';
-  watch.follow({ about: 'settings', kind: config }, keys.resource(config, IPAM_CONFIGURATION_NAME), revision);
-  watch.follow({ about: 'settings', kind: 'Node' }, keys.resource('Node', node), revision);
+  for (const one of [
+    { kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME },
+    { kind: 'Node', name: node },
+  ] as const) {
+    watch.follow({ about: 'settings', kind: one.kind }, keys.resource(one), revision);
+  }
   for await (const { topic, events } of watch.batches(signal)) {
     if (topic.about === 'settings') {
       for (const event of events) settings.apply(topic.kind, event);
@@ -65,9 +68,11 @@ function endpointChanges(feed: NodeFeed, keys: Keys, event: Event): NodeChange[]
 
 /** The records of settings, as few as people write. */
 class FollowedSettings {
+  readonly #keys: Keys;
   readonly #records: Record<SettingKind, Map<string, KeyValue>>;
 
-  constructor({ IPPool, IPReservation, IPAMConfiguration, Node }: SettingRecords) {
+  constructor(keys: Keys, { IPPool, IPReservation, IPAMConfiguration, Node }: SettingRecords) {
+    this.#keys = keys;
     const byKey = (kvs: readonly KeyValue[]): Map<string, KeyValue> => new Map(kvs.map((kv) => [textOf(kv.key), kv]));
     this.#records = {
       IPPool: byKey(IPPool),
@@ -86,7 +91,7 @@ class FollowedSettings {
 
   now(): ReturnType<typeof settingsOf> {
     const { IPPool, IPReservation, IPAMConfiguration, Node } = this.#records;
-    return settingsOf({
+    return settingsOf(this.#keys, {
       IPPool: [...IPPool.values()],
       IPReservation: [...IPReservation.values()],
       IPAMConfiguration: [...IPAMConfiguration.values()],

@@ -1,6 +1,7 @@
 import { never } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
-import type { AnyResource, ResourceKind } from '../../model/kinds.ts';
+import type { AnyResource } from '../../model/kinds.ts';
+import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { storedEndpoint } from '../stored-resource.ts';
@@ -21,10 +22,7 @@ export interface MemoryState {
   readonly resources: ReadonlyMap<string, MemoryRecord<AnyResource>>;
 }
 
-export type RecordName =
-  | { readonly block: Cidr }
-  | { readonly endpoint: EndpointId }
-  | { readonly kind: ResourceKind; readonly name: string };
+export type RecordName = { readonly block: Cidr } | { readonly endpoint: EndpointId } | ResourceId;
 
 export const blockId = (cidr: Cidr): string => formatCidr(cidr);
 /** What `endpointKey` was made of. */
@@ -32,13 +30,10 @@ export const endpointIdIn = (key: string): EndpointId => {
   const [node, namespace, name] = JSON.parse(key) as [string, string, string];
   return { node, namespace, name };
 };
-export const resourceKey = (kind: ResourceKind, name: string): string => JSON.stringify([kind, name]);
+export const resourceKey = (which: ResourceId): string => JSON.stringify(fullId(which));
 
 /** What `resourceKey` was made of. */
-export const resourceNameIn = (key: string): { readonly kind: ResourceKind; readonly name: string } => {
-  const [kind, name] = JSON.parse(key) as [ResourceKind, string];
-  return { kind, name };
-};
+export const resourceIdIn = (key: string): ResourceId => JSON.parse(key) as ResourceId;
 
 /** How many past states a stale reader can be shown. */
 const HISTORY = 16;
@@ -81,10 +76,10 @@ export class MemoryDatabase {
   }
 
   /** Stores the resource, or removes it when `resource` is undefined; returns its version. */
-  putResource(kind: ResourceKind, name: string, resource: AnyResource | undefined): string {
+  putResource(which: ResourceId, resource: AnyResource | undefined): string {
     return this.#write((draft, version) => {
-      if (resource === undefined) draft.resources.delete(resourceKey(kind, name));
-      else draft.resources.set(resourceKey(kind, name), { value: resource, version });
+      if (resource === undefined) draft.resources.delete(resourceKey(which));
+      else draft.resources.set(resourceKey(which), { value: resource, version });
     });
   }
 
@@ -94,7 +89,7 @@ export class MemoryDatabase {
       const damaged = { value: UNREADABLE, version } as const;
       if ('block' in which) draft.blocks.set(blockId(which.block), damaged);
       else if ('endpoint' in which) draft.endpoints.set(endpointKey(which.endpoint), damaged);
-      else draft.resources.set(resourceKey(which.kind, which.name), damaged);
+      else draft.resources.set(resourceKey(which), damaged);
     });
   }
 
@@ -137,7 +132,7 @@ function isAsExpected(state: MemoryState, change: Change): boolean {
 }
 
 function isPoolUnchanged(state: MemoryState, pool: Stored<AnyResource>): boolean {
-  return state.resources.get(resourceKey('IPPool', pool.value.metadata.name))?.version === pool.version;
+  return state.resources.get(resourceKey({ kind: 'IPPool', name: pool.value.metadata.name }))?.version === pool.version;
 }
 
 function apply(draft: Draft, change: Change, version: string): void {
@@ -161,7 +156,7 @@ function apply(draft: Draft, change: Change, version: string): void {
       draft.endpoints.delete(endpointKey(endpointIdOf(change.before.value)));
       return;
     case 'delete-pool':
-      draft.resources.delete(resourceKey('IPPool', change.before.value.metadata.name));
+      draft.resources.delete(resourceKey({ kind: 'IPPool', name: change.before.value.metadata.name }));
       return;
     default:
       never(change);

@@ -4,8 +4,10 @@ import { type Random, systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
@@ -20,13 +22,15 @@ import type {
   NodeFacts,
   NodeView,
   Outcome,
+  ResourceChange,
   Store,
   Stored,
 } from '../store.ts';
 import { followStates } from './follow-states.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
-import { claimsIn, endpointsIn, insistOn, problemWith, resourcesIn, viewOf } from './read-state.ts';
+import { claimsIn, endpointsIn, insistOn, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
 import { watchCluster } from './watch-cluster.ts';
+import { watchResources } from './watch-resources.ts';
 import { watchState } from './watch-state.ts';
 
 /** The method that is being called. */
@@ -81,6 +85,10 @@ class MemoryStore implements Store {
     yield* untilEnded(watchCluster(this.#states('watchCluster', signal)), signal);
   }
 
+  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
+    yield* untilEnded(watchResources(this.#states('watchResources', signal), kind), signal);
+  }
+
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
     return this.#read('listClaims', signal, (state) =>
       claimsIn(state).filter(({ cidr }) => within.some((asked) => cidrsOverlap(asked, cidr))),
@@ -130,27 +138,25 @@ class MemoryStore implements Store {
     kind: K,
     signal: AbortSignal,
   ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
-    return this.#read('listResources', signal, (state) => resourcesIn(state, kind));
+    return this.#read('listResources', signal, (state) => {
+      const { resources, problems } = resourcesIn(state, kind);
+      return { resources: withBuiltIns(kind, resources), problems };
+    });
   }
 
   async findResource<K extends ResourceKind>(
-    kind: K,
-    name: string,
+    which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return this.#read('findResource', signal, (state) => {
-      const record = state.resources.get(resourceKey(kind, name));
-      if (record !== undefined) insistOn(record, `${kind} "${name}"`);
-      return resourcesIn(state, kind).resources.find(({ metadata }) => metadata.name === name);
-    });
+    return this.#read('findResource', signal, (state) => findBuiltIn(which) ?? resourceIn(state, which));
   }
 
   async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { clock = systemClock, random = systemRandom } = this.#options;
     return this.#act('createResource', { signal }, () => {
-      const { kind } = resource;
-      const { name } = resource.metadata;
-      if (this.#database.state().resources.has(resourceKey(kind, name))) throw resourceExists({ kind, name });
+      const which = resourceIdOf(resource);
+      refuseBuiltIn(which);
+      if (this.#database.state().resources.has(resourceKey(which))) throw resourceExists(which);
       return this.#put(
         withoutVersion(resource, { uid: random.id(), creationTimestamp: new Date(clock.now()).toISOString() }),
       );
@@ -158,20 +164,23 @@ class MemoryStore implements Store {
   }
 
   async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
-    const { name, resourceVersion } = resource.metadata;
+    const { resourceVersion } = resource.metadata;
     return this.#act('updateResource', { signal }, () => {
-      const current = this.#current({ kind: resource.kind, name, resourceVersion });
+      const which = resourceIdOf(resource);
+      refuseBuiltIn(which);
+      const current = this.#current(which, resourceVersion);
       return this.#put(withoutVersion(resource, identityOf(current)));
     });
   }
 
   async deleteResource(
-    { kind, name, resourceVersion }: { kind: ResourceKind; name: string; resourceVersion?: string },
+    { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
     signal: AbortSignal,
   ): Promise<void> {
     return this.#act('deleteResource', { signal }, () => {
-      this.#current({ kind, name, resourceVersion });
-      this.#database.putResource(kind, name, undefined);
+      refuseBuiltIn(which);
+      this.#current(which, resourceVersion);
+      this.#database.putResource(which, undefined);
     });
   }
 
@@ -196,14 +205,14 @@ class MemoryStore implements Store {
   }
 
   #put(resource: AnyResource): AnyResource {
-    const resourceVersion = this.#database.putResource(resource.kind, resource.metadata.name, resource);
+    const resourceVersion = this.#database.putResource(resourceIdOf(resource), resource);
     return { ...resource, metadata: { ...resource.metadata, resourceVersion } };
   }
 
-  #current(which: { kind: ResourceKind; name: string; resourceVersion: string | undefined }): unknown {
-    const record = this.#database.state().resources.get(resourceKey(which.kind, which.name));
+  #current(which: ResourceId, resourceVersion: string | undefined): unknown {
+    const record = this.#database.state().resources.get(resourceKey(which));
     if (record === undefined) throw resourceNotFound(which);
-    if (which.resourceVersion !== undefined && which.resourceVersion !== record.version) throw resourceChanged(which);
+    if (resourceVersion !== undefined && resourceVersion !== record.version) throw resourceChanged(which);
     return record.value;
   }
 

@@ -1,14 +1,23 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
-import { DEFAULT_IPAM_CONFIGURATION } from '../../model/ipam-configuration.ts';
+import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import { type ResourceId, showResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
-import { compareText } from '../order.ts';
+import { compareResources } from '../order.ts';
+import type { Sighting } from '../resource-feed.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../store.ts';
-import { endpointIdIn, type MemoryRecord, type MemoryState, resourceNameIn, UNREADABLE } from './memory-database.ts';
+import {
+  endpointIdIn,
+  type MemoryRecord,
+  type MemoryState,
+  resourceIdIn,
+  resourceKey,
+  UNREADABLE,
+} from './memory-database.ts';
 
 export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId | undefined): NodeView {
   const settings = settingsIn(state, node);
@@ -31,7 +40,7 @@ export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId 
 export function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
   const pools = resourcesIn(state, 'IPPool');
   const reservations = resourcesIn(state, 'IPReservation');
-  const configs = resourcesIn(state, 'IPAMConfiguration', 'default');
+  const configs = resourcesIn(state, 'IPAMConfiguration', IPAM_CONFIGURATION_NAME);
   const nodes = resourcesIn(state, 'Node', node);
   return {
     pools: pools.resources.map((value) => ({ value, version: value.metadata.resourceVersion ?? '' })),
@@ -48,15 +57,34 @@ export function resourcesIn<K extends ResourceKind>(
   kind: K,
   name?: string,
 ): { readonly resources: ResourceOf<K>[]; readonly problems: string[] } {
-  const resources: ResourceOf<K>[] = [];
-  const problems: string[] = [];
+  const all = sightings(state, kind).filter(({ which }) => name === undefined || which.name === name);
+  return {
+    resources: all.flatMap(({ seen }) => seen.value ?? []).sort(compareResources),
+    problems: all.flatMap(({ seen }) => seen.problem ?? []),
+  };
+}
+
+export function sightings<K extends ResourceKind>(state: MemoryState, kind: K): Sighting<K>[] {
+  const all: Sighting<K>[] = [];
   for (const [key, { value, version }] of state.resources) {
-    const { kind: ofKind, name: named } = resourceNameIn(key);
-    if (ofKind !== kind || (name !== undefined && named !== name)) continue;
-    if (value === UNREADABLE) problems.push(problemWith(`${kind} "${named}"`));
-    else if (isOfKind(value, kind)) resources.push(withResourceVersion(value, version));
+    const { kind: ofKind, ...named } = resourceIdIn(key);
+    if (ofKind !== kind) continue;
+    const which = { ...named, kind };
+    if (value === UNREADABLE) all.push({ which, seen: { problem: problemWith(showResourceId(which)) } });
+    else if (isOfKind(value, kind)) all.push({ which, seen: { value: withResourceVersion(value, version) } });
   }
-  return { resources: resources.sort((a, b) => compareText(a.metadata.name, b.metadata.name)), problems };
+  return all;
+}
+
+/** @throws store/corrupt */
+export function resourceIn<K extends ResourceKind>(
+  state: MemoryState,
+  which: ResourceId<K>,
+): ResourceOf<K> | undefined {
+  const record = state.resources.get(resourceKey(which));
+  if (record === undefined) return undefined;
+  const { value, version } = insistOn(record, showResourceId(which));
+  return isOfKind(value, which.kind) ? withResourceVersion(value, version) : undefined;
 }
 
 /** Every claim, also of a block that cannot be read. */

@@ -1,9 +1,10 @@
 import type { IpBlock } from '../../model/ip-block.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
-import { ClusterFeed, type Seen } from '../cluster-feed.ts';
+import { ClusterFeed } from '../cluster-feed.ts';
+import type { Seen } from '../seen.ts';
 import { type ClusterChange, type RoutedBlock, ROUTING_KINDS, type RoutingResource } from '../store.ts';
-import { type MemoryRecord, type MemoryState, resourceNameIn, UNREADABLE } from './memory-database.ts';
+import { type MemoryRecord, type MemoryState, resourceIdIn, UNREADABLE } from './memory-database.ts';
 import { problemWith } from './read-state.ts';
 
 /** What changes for routes with each new state. */
@@ -26,7 +27,7 @@ interface Step {
 function resourceChanges(feed: ClusterFeed, { before, state }: Step): ClusterChange[] {
   const keys = new Set([...(before?.resources.keys() ?? []), ...state.resources.keys()]);
   return [...keys].flatMap((key) => {
-    const { kind: ofKind, name } = resourceNameIn(key);
+    const { kind: ofKind, name } = resourceIdIn(key);
     const kind = ROUTING_KINDS.find((routing) => routing === ofKind);
     if (kind === undefined) return [];
     const record = state.resources.get(key);

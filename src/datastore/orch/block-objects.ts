@@ -5,7 +5,7 @@ import type { NodeName } from '../../model/names.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
-import type { Seen } from '../cluster-feed.ts';
+import type { Seen } from '../seen.ts';
 import type { Claim, RoutedBlock, Stored } from '../store.ts';
 import {
   blockObjectName,

@@ -1,35 +1,21 @@
-import type { ApiObject } from '../../orch-api/objects.ts';
-import { NODES } from '../../orch-api/paths.ts';
-import type { ClusterFeed, Seen } from '../cluster-feed.ts';
-import type { ClusterChange, RoutingResource } from '../store.ts';
+import type { ClusterFeed } from '../cluster-feed.ts';
+import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
 import { BLOCKS, readRouting } from './block-objects.ts';
 import type { Source } from './followed-objects.ts';
 import { cidrOfBlockName } from './names.ts';
-import { nodeProblems } from './node-objects.ts';
-import { collectionOf, resourceReader } from './resource-objects.ts';
-import { Unreadable } from './unreadable.ts';
+import { collectionOf, seenBy } from './resource-objects.ts';
 
 /** The watches that tell what routes depend on. */
 export function clusterSources(feed: ClusterFeed): readonly Source<ClusterChange>[] {
-  return [
-    ...(['IPPool', 'BGPConfiguration', 'BGPPeer'] as const).map((kind) =>
-      resourceSource(feed, kind, (object) => seenBy(object, kind)),
-    ),
-    { ...resourceSource(feed, 'Node', seenNode), collection: NODES },
-    blockSource(feed),
-  ];
+  return [...ROUTING_KINDS.map((kind) => resourceSource(feed, kind)), blockSource(feed)];
 }
 
-function resourceSource(
-  feed: ClusterFeed,
-  kind: RoutingResource['kind'],
-  see: (object: ApiObject) => Seen<RoutingResource>,
-): Source<ClusterChange> {
+function resourceSource(feed: ClusterFeed, kind: RoutingResource['kind']): Source<ClusterChange> {
   return {
     collection: collectionOf(kind),
     options: {},
     namesIn: ({ metadata }) => [metadata.name],
-    take: (name, object) => feed.resource({ kind, name }, object === undefined ? {} : see(object)),
+    take: (name, object) => feed.resource({ kind, name }, object === undefined ? {} : seenBy(object, kind)),
   };
 }
 
@@ -45,15 +31,4 @@ function blockSource(feed: ClusterFeed): Source<ClusterChange> {
       return feed.block(cidr, object === undefined ? {} : readRouting(object));
     },
   };
-}
-
-function seenBy(object: ApiObject, kind: RoutingResource['kind']): Seen<RoutingResource> {
-  const read = resourceReader(kind)(object);
-  return read instanceof Unreadable ? { problem: read.problem } : { value: read };
-}
-
-/** Nodes are of others: nonsense in one annotation must not hide the rest. */
-function seenNode(object: ApiObject): Seen<RoutingResource> {
-  const problems = nodeProblems(object);
-  return { ...seenBy(object, 'Node'), ...(problems.length === 0 ? {} : { problem: problems.join('; ') }) };
 }

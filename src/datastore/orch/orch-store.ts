@@ -4,6 +4,7 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { ResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { OrchAccess } from '../../orch-api/access.ts';
@@ -18,6 +19,7 @@ import type {
   NodeFacts,
   NodeView,
   Outcome,
+  ResourceChange,
   Store,
   Stored,
 } from '../store.ts';
@@ -30,6 +32,7 @@ import { type NetworkReport, reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
 import { sortOut } from './unreadable.ts';
 import { watchCluster } from './watch-cluster.ts';
+import { watchResources } from './watch-resources.ts';
 import { watchNode } from './watch-node.ts';
 
 export type OrchStoreOptions = OrchApiOptions;
@@ -66,6 +69,10 @@ class OrchStore implements Store {
     yield* untilEnded(watchCluster(this.#api, signal), signal);
   }
 
+  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
+    yield* untilEnded(watchResources(this.#api, kind, signal), signal);
+  }
+
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
     return listClaims(this.#api, within, signal);
   }
@@ -99,11 +106,10 @@ class OrchStore implements Store {
   }
 
   async findResource<K extends ResourceKind>(
-    kind: K,
-    name: string,
+    which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return findResource(this.#api, { kind, name }, signal);
+    return findResource(this.#api, which, signal);
   }
 
   async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
@@ -114,10 +120,7 @@ class OrchStore implements Store {
     return updateResource(this.#api, resource, signal);
   }
 
-  async deleteResource(
-    which: { kind: ResourceKind; name: string; resourceVersion?: string },
-    signal: AbortSignal,
-  ): Promise<void> {
+  async deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void> {
     return deleteResource(this.#api, which, signal);
   }
 

@@ -1,29 +1,47 @@
 import { NetplugError } from '../../base/errors.ts';
 import { KINDS, type ResourceKind, type ResourceOf } from '../../model/kinds.ts';
+import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../orch-api/objects.ts';
-import { type Collection, NODES } from '../../orch-api/paths.ts';
+import { type Collection, isObjectName, NODES } from '../../orch-api/paths.ts';
 import { decodeResource } from '../stored-resource.ts';
-import { netplugNode } from './node-objects.ts';
+import type { Seen } from '../seen.ts';
+import { netplugNode, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
-/** Where the API keeps a kind: nodes are the orchestrator's own. */
+/** Where the API keeps a kind, of all namespaces: nodes are the orchestrator's own. */
 export function collectionOf(kind: ResourceKind): Collection {
   return kind === 'Node' ? NODES : { group: 'netplug.io', version: 'v3', plural: KINDS[kind].plural };
 }
 
+/** Where in the API a resource of its own lies; undefined for a name that no object can have. */
+export function homeOf(which: ResourceId): Collection | undefined {
+  const { kind, namespace, name } = fullId(which);
+  if (![namespace ?? name, name].every(isObjectName)) return undefined;
+  return { ...collectionOf(kind), ...(namespace === undefined ? {} : { namespace }) };
+}
+
 export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObject) => ResourceOf<K> | Unreadable {
   return (object) => {
-    const { name } = object.metadata;
+    const { namespace, name } = object.metadata;
     const metadata = metadataOf(object.metadata);
     const raw = kind === 'Node' ? netplugNode(object, metadata) : { ...object, metadata };
-    const decoded = decodeResource({ kind, name }, raw);
-    return typeof decoded === 'string' ? new Unreadable(kind, name, decoded) : decoded;
+    const decoded = decodeResource({ kind, name, ...(namespace === undefined ? {} : { namespace }) }, raw);
+    const shown = namespace === undefined ? name : `${namespace}/${name}`;
+    return typeof decoded === 'string' ? new Unreadable(kind, shown, decoded) : decoded;
   };
 }
 
+/** Nodes are of others: nonsense in one annotation does not hide the rest. */
+export function seenBy<K extends ResourceKind>(object: ApiObject, kind: K): Seen<ResourceOf<K>> {
+  const read = resourceReader(kind)(object);
+  if (read instanceof Unreadable) return { problem: read.problem };
+  const problems = kind === 'Node' ? nodeProblems(object) : [];
+  return { value: read, ...(problems.length === 0 ? {} : { problem: problems.join('; ') }) };
+}
+
 /** @throws resource/not-writable: the orchestrator makes and removes its nodes itself */
-export function refuseNodeWrite(kind: ResourceKind, name: string): void {
+export function refuseNodeWrite({ kind, name }: ResourceId): void {
   if (kind !== 'Node') return;
   throw new NetplugError('resource/not-writable', `Cannot write Node "${name}": the orchestrator owns its nodes`, {
     hint: `Change its labels with kubectl label node ${name} …`,
@@ -33,9 +51,10 @@ export function refuseNodeWrite(kind: ResourceKind, name: string): void {
 
 /** What netplug shows of metadata; the rest stays with the API, which keeps it through an update. */
 function metadataOf(meta: ObjectMeta): Metadata {
-  const { name, labels, annotations, uid, creationTimestamp, resourceVersion } = meta;
+  const { name, namespace, labels, annotations, uid, creationTimestamp, resourceVersion } = meta;
   return {
     name,
+    ...(namespace === undefined ? {} : { namespace }),
     ...(labels === undefined || labels === null ? {} : { labels }),
     ...(annotations === undefined || annotations === null ? {} : { annotations }),
     ...(uid === undefined ? {} : { uid }),

@@ -1,0 +1,69 @@
+import { isNetplugError } from '../../base/errors.ts';
+import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
+import type { Store } from '../../datastore/store.ts';
+import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
+import { type Mode, runBatch } from './batch.ts';
+import { withStore } from '../connection.ts';
+import { deletePool, rehearsePoolDeletion } from './delete-pool.ts';
+import { readInputs } from '../inputs.ts';
+import type { Context, Status } from '../ports.ts';
+import { readResources } from './resource-files.ts';
+import { type Choice, chosenOf } from './choice.ts';
+import type { Target } from './target.ts';
+import type { Writing } from './write-resource.ts';
+
+export interface DeleteOptions extends Choice {
+  readonly target: Target;
+  readonly ifMissing: 'ignore' | 'fail';
+  readonly mode: Mode;
+}
+
+type Doomed = ResourceId & { readonly resourceVersion?: string };
+
+/** `delete`, by name or by file. */
+export async function remove(context: Context, options: DeleteOptions): Promise<Status> {
+  const { mode, ifMissing } = options;
+  const named = options.target.by === 'name' ? options.target.wanted : undefined;
+  const filed = options.target.by === 'file' ? await doomedInFiles(context, options.target, options.namespace) : [];
+  return withStore(context, async (store) => {
+    const writing = { ...context.ports, store, signal: context.signal, mode };
+    const doomed = named === undefined ? filed : await chosenOf(context, store, { ...options, wanted: named });
+    const items = doomed.map((which) => ({ which, run: async () => removeOne(writing, which, ifMissing) }));
+    return runBatch(context, items, mode);
+  });
+}
+
+async function doomedInFiles(
+  context: Context,
+  { files }: Extract<Target, { by: 'file' }>,
+  namespace: string | undefined,
+): Promise<readonly Doomed[]> {
+  return readResources(await readInputs(context, files), namespace).map(({ resource }) => {
+    const { resourceVersion } = resource.metadata;
+    return { ...resourceIdOf(resource), ...(resourceVersion === undefined ? {} : { resourceVersion }) };
+  });
+}
+
+async function removeOne(writing: Writing, which: Doomed, ifMissing: 'ignore' | 'fail'): Promise<string> {
+  const isPool = which.kind === 'IPPool';
+  try {
+    if (writing.mode === 'rehearse') await (isPool ? rehearsePoolDeletion(writing, which) : rehearse(writing, which));
+    else if (isPool) await deletePool(writing, which);
+    else await writing.store.deleteResource(which, writing.signal);
+    return 'deleted';
+  } catch (cause) {
+    if (ifMissing === 'ignore' && isNetplugError(cause, 'resource/not-found')) return 'not there';
+    throw cause;
+  }
+}
+
+async function rehearse(
+  { store, signal }: { readonly store: Store; readonly signal: AbortSignal },
+  which: Doomed,
+): Promise<void> {
+  const stored = await store.findResource(which, signal);
+  if (stored === undefined) throw resourceNotFound(which);
+  const { resourceVersion } = which;
+  if (resourceVersion !== undefined && resourceVersion !== stored.metadata.resourceVersion)
+    throw resourceChanged(which);
+}

@@ -1,0 +1,78 @@
+import { type Command, command, flag, type OptionValues, unless, value } from '../command.ts';
+import { FILES } from '../common-options.ts';
+import { get, type GetOptions } from './get.ts';
+import { GET_OUTPUTS, readGetOutput, readSortPath } from './output/get-output.ts';
+import { KIND, MAYBE_KIND, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
+import { targetOf, wantedByName } from './target.ts';
+import { watch } from './watch-resources.ts';
+
+const LOOK = {
+  output: value('format', `form of the answer: ${GET_OUTPUTS.join(', ')}`, { short: 'o', read: readGetOutput }),
+  headers: unless('no titles above the columns'),
+  showLabels: flag('a column with all labels'),
+};
+
+const WHICH = {
+  ...NAMESPACE,
+  allNamespaces: flag('of all namespaces, as without --namespace', { short: 'A', excludes: ['namespace'] }),
+  ...SELECTOR,
+};
+
+export const SHOW_COMMANDS: readonly Command[] = [
+  command({
+    path: ['get'],
+    summary: 'Shows resources.',
+    arguments: [MAYBE_KIND, NAMES],
+    options: {
+      ...FILES,
+      ...LOOK,
+      sortBy: value('path', 'order by what a path such as .spec.cidr leads to', { read: readSortPath }),
+      ...WHICH,
+      watch: flag('go on with every change, as the command watch does', { short: 'w', excludes: ['sortBy'] }),
+    },
+    details: `
+Without names, all resources of the kind are shown, those of every namespace. What yaml and json show
+can be applied again. JSONPath is that of kubectl; custom columns take paths or titles of the table.`,
+    examples: [
+      'netplugctl get ippools',
+      'netplugctl get pool blue -o yaml',
+      'netplugctl get workloadendpoints -n shop -o wide',
+      `netplugctl get ippools -o jsonpath='{range .items[*]}{.metadata.name}{"\\t"}{.spec.cidr}{"\\n"}{end}'`,
+      'netplugctl get ippools -o custom-columns=NAME,NET:.spec.cidr --sort-by .spec.blockSize',
+    ],
+    run: async (context, { args: [kind, names], options }) =>
+      (options.watch ? watch : get)(context, {
+        ...lookOf(options),
+        target: targetOf({ kind, names, ...options }),
+        sortBy: options.sortBy,
+      }),
+  }),
+  command({
+    path: ['watch'],
+    summary: 'Shows resources of one kind, and every change of them until it is stopped.',
+    arguments: [KIND, NAMES],
+    options: { ...LOOK, ...WHICH },
+    details: `
+Each line says whether the resource was ADDED, MODIFIED or DELETED; those that are there at the
+beginning are ADDED first. As json, each line is an object with type and object. When the datastore
+falls silent the watch says so and begins anew, and tells no change twice.`,
+    examples: ['netplugctl watch ippools', 'netplugctl watch nodes -o json'],
+    run: async (context, { args: [kind, names], options }) =>
+      watch(context, {
+        ...lookOf(options),
+        target: { by: 'name', wanted: wantedByName(kind, names) },
+        sortBy: undefined,
+      }),
+  }),
+];
+
+function lookOf(options: OptionValues<typeof LOOK & typeof WHICH>): Omit<GetOptions, 'target' | 'sortBy'> {
+  const { output = { form: 'table' }, namespace, selector = 'all()', headers, showLabels } = options;
+  return {
+    output,
+    namespace,
+    selector,
+    titles: headers ? 'with titles' : 'without titles',
+    labels: showLabels ? 'with labels' : 'without labels',
+  };
+}

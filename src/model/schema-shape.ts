@@ -1,0 +1,49 @@
+import * as v from 'valibot';
+
+export type Schema = v.GenericSchema;
+
+/** What a declared field holds, as far as its parts are declared themselves. */
+export type Shape =
+  | { readonly kind: 'object'; readonly entries: Readonly<Record<string, Schema>> }
+  /** `mergeKey` is the field of the items that no two items share. */
+  | { readonly kind: 'array'; readonly item: Schema; readonly mergeKey: string | undefined }
+  | { readonly kind: 'value' };
+
+const MERGE_KEYS = 'x-kubernetes-list-map-keys';
+
+/**
+ * Says of a list which field of its items tells them apart, so that two people may change different items of it. In the
+ * words of the orchestrator's API, which then keeps apart who wrote which item.
+ */
+export function mergeKey<T>(key: string): v.MetadataAction<T, Readonly<Record<string, unknown>>> {
+  return v.metadata({ 'x-kubernetes-list-type': 'map', [MERGE_KEYS]: [key] });
+}
+
+/** Looks through what only wraps a schema: options, defaults, pipes. */
+export function shapeOf(schema: Schema): Shape {
+  const bare = unwrapped(schema);
+  if (has(bare, 'entries')) return { kind: 'object', entries: bare.entries as Readonly<Record<string, Schema>> };
+  if (!has(bare, 'item')) return { kind: 'value' };
+  return { kind: 'array', item: bare.item as Schema, mergeKey: mergeKeyOf(schema) };
+}
+
+/** Its description, or that of what it wraps. */
+export function descriptionOf(schema: Schema): string | undefined {
+  const said = v.getDescription(schema);
+  return said !== undefined || !has(schema, 'wrapped') ? said : descriptionOf(schema.wrapped as Schema);
+}
+
+export function unwrapped(schema: Schema): Schema {
+  return has(schema, 'wrapped') ? unwrapped(schema.wrapped as Schema) : schema;
+}
+
+function mergeKeyOf(schema: Schema): string | undefined {
+  const { [MERGE_KEYS]: keys } = v.getMetadata(schema);
+  if (Array.isArray(keys)) return String(keys[0]);
+  return has(schema, 'wrapped') ? mergeKeyOf(schema.wrapped as Schema) : undefined;
+}
+
+/** The library types the parts of a schema only where its kind is known. */
+function has<K extends string>(schema: Schema, key: K): schema is Schema & Readonly<Record<K, unknown>> {
+  return key in schema;
+}

@@ -1,0 +1,24 @@
+// Every command of docs/tasks.md, run in its order; the page must show what they print (`vitest -u` records it).
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, it } from 'vitest';
+import { readPage, renderSession, steady } from '../support/doc-session.ts';
+import { taskScenes } from '../support/task-scenes.ts';
+
+const PAGE = resolve(import.meta.dirname, '../../docs/tasks.md');
+
+it('docs/tasks.md shows what its commands print', { timeout: 300_000 }, async () => {
+  await using scenes = taskScenes();
+  const shown: string[] = [];
+  for (const part of readPage(readFileSync(PAGE, 'utf8'))) {
+    if (part.kind === 'text') {
+      for (const name of part.scenes) await scenes.set(name);
+      shown.push(part.text);
+    } else {
+      const ran: { command: string; output: string }[] = [];
+      for (const command of part.commands) ran.push({ command, output: steady(await scenes.type(command)) });
+      shown.push(renderSession(ran));
+    }
+  }
+  await expect(shown.join('')).toMatchFileSnapshot(PAGE);
+});

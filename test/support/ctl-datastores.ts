@@ -1,0 +1,138 @@
+// The management tool as people call it, run from its sources on a real datastore of either type.
+import { execFile, spawn } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { startEtcd } from './etcd.ts';
+import { removeAtEnd } from './janitor.ts';
+import { type OrchApiServer, startOrchApiServer } from './orch-datastore.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+/** The sources behind every program; it goes by the name it is called by. */
+export const MAIN = join(ROOT, 'src/bin/main.ts');
+
+export interface CtlRun {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface CtlRunOptions {
+  readonly stdin?: string;
+  /** Besides what names the datastore. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A datastore with nothing in it but what tests write, and the tool to do so. `await using` ends it. */
+export interface CtlDatastore extends AsyncDisposable {
+  /** What makes the tool find the datastore. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Calls `netplugctl` in the folder of the repository, so that examples/ can be named. */
+  run(argv: readonly string[], options?: CtlRunOptions): Promise<CtlRun>;
+  /** For what no command shows or makes; with the same rights as the tool. */
+  readonly store: Store;
+  /** The API server behind it, for what its own tools do; none with etcd. */
+  readonly server: OrchApiServer | undefined;
+  /** Removes every object that tests make. */
+  empty(): Promise<void>;
+}
+
+export interface CtlDatastoreType {
+  readonly type: 'kv' | 'orch';
+  readonly start: () => Promise<CtlDatastore>;
+}
+
+/** For `describe.each(CTL_DATASTORES)('… on $type', ({ start }) => …)`. */
+export const CTL_DATASTORES: readonly CtlDatastoreType[] = [
+  { type: 'kv', start: startKv },
+  { type: 'orch', start: startOrch },
+];
+
+async function startKv(): Promise<CtlDatastore> {
+  const etcd = await startEtcd();
+  const store = openKvStore({
+    endpoints: { from: 'list', urls: [etcd.url] },
+    keyFile: undefined,
+    certFile: undefined,
+    caCertFile: undefined,
+  });
+  const env = { KV_ENDPOINTS: etcd.url };
+  return {
+    env,
+    run: runnerWith(env),
+    store,
+    server: undefined,
+    empty: async () => {
+      await promisify(execFile)('etcdctl', [`--endpoints=${etcd.url}`, 'del', '--prefix', ''], {
+        env: { ...process.env, ETCDCTL_API: '3' },
+      });
+    },
+    [Symbol.asyncDispose]: async () => {
+      await store[Symbol.asyncDispose]();
+      await etcd[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** With no more rights than the role for the tool that netplug ships. */
+async function startOrch(): Promise<CtlDatastore> {
+  const server = await startOrchApiServer();
+  const account = 'netplug-system:tool';
+  const token = await server.tokenFor(account.replace(':', '/'));
+  await server.kubectl(
+    'create',
+    'clusterrolebinding',
+    'tool',
+    '--clusterrole=netplug-admin',
+    `--serviceaccount=${account}`,
+  );
+  const path = await server.kubeconfigFor(token);
+  const store = openOrchStore({ from: 'file', path });
+  const env = { DATASTORE_TYPE: 'orch', ORCHCONFIG: path };
+  return {
+    env,
+    run: runnerWith(env),
+    store,
+    server,
+    empty: async () => server.empty(),
+    [Symbol.asyncDispose]: async () => {
+      await store[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function runnerWith(datastore: Readonly<Record<string, string>>): CtlDatastore['run'] {
+  return async (argv, { stdin = '', env = {} } = {}) => runCtl(argv, { stdin, env: { ...datastore, ...env } });
+}
+
+/** Calls the tool with no other environment than the one given, by another of its names if need be. */
+export async function runCtl(
+  argv: readonly string[],
+  { stdin = '', env = {}, name = 'netplugctl' }: CtlRunOptions & { readonly name?: string } = {},
+): Promise<CtlRun> {
+  compiled ??= compileCache();
+  const child = spawn(process.execPath, [MAIN, ...argv], {
+    argv0: name,
+    cwd: ROOT,
+    env: { NODE_COMPILE_CACHE: compiled, ...env },
+  });
+  const ended = new Promise<number>((done) => child.on('close', (code) => done(code ?? -1)));
+  // Who fails early does not read what it is told.
+  child.stdin.on('error', () => undefined).end(stdin);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { status: await ended, stdout, stderr };
+}
+
+/** What the sources were made into, which saves half of the time a call takes. */
+let compiled: string | undefined;
+function compileCache(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'netplugctl-'));
+  removeAtEnd('folder', folder);
+  return folder;
+}

@@ -1,0 +1,63 @@
+// Pages whose terminal sessions are run by tests: what a page shows below a command is what the command printed.
+
+/** A page, cut where sessions begin and end; put together again it is the page. */
+export type Part =
+  /** Anything that is not run, except what the comments in it name: `<!-- test: two pods -->`. */
+  | { readonly kind: 'text'; readonly text: string; readonly scenes: readonly string[] }
+  /** A block of ```console; each command with what the page shows below it. */
+  | { readonly kind: 'session'; readonly commands: readonly string[] };
+
+const FENCE = /^```console\n(.*?)^```\n/gms;
+const PROMPT = '$ ';
+const MORE = '> ';
+
+export function readPage(page: string): readonly Part[] {
+  const parts: Part[] = [];
+  let end = 0;
+  for (const { 0: block, 1: body = '', index } of page.matchAll(FENCE)) {
+    parts.push(textPart(page.slice(end, index)));
+    parts.push({ kind: 'session', commands: commandsIn(body) });
+    end = index + block.length;
+  }
+  return [...parts, textPart(page.slice(end))];
+}
+
+function textPart(text: string): Part {
+  return { kind: 'text', text, scenes: [...text.matchAll(/^<!-- test: (.*) -->$/gm)].map(([, name = '']) => name) };
+}
+
+/** A session as a page shows it. */
+export function renderSession(ran: readonly { readonly command: string; readonly output: string }[]): string {
+  const lines = ran.map(({ command, output }) => {
+    const shown = command.split('\n').join(`\n${MORE}`);
+    return `${PROMPT}${shown}\n${output === '' || output.endsWith('\n') ? output : `${output}\n`}`;
+  });
+  return `\`\`\`console\n${lines.join('')}\`\`\`\n`;
+}
+
+/** What follows a prompt, with the lines that go on with it. */
+function commandsIn(body: string): string[] {
+  const commands: string[] = [];
+  let isOpen = false;
+  for (const line of body.split('\n')) {
+    if (line.startsWith(PROMPT)) {
+      commands.push(line.slice(PROMPT.length));
+      isOpen = true;
+    } else if (isOpen && line.startsWith(MORE)) {
+      commands.push(`${commands.pop() ?? ''}\n${line.slice(MORE.length)}`);
+    } else {
+      isOpen = false;
+    }
+  }
+  return commands;
+}
+
+/** Replaces what differs from run to run. */
+export function steady(output: string): string {
+  return output
+    .replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '2026-01-02T03:04:05Z')
+    .replaceAll(
+      /\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g,
+      '11111111-2222-3333-4444-555555555555',
+    );
+}
