@@ -130,7 +130,7 @@ describe('plan add', () => {
   it('borrows, and asks for stock, where ADD would', async () => {
     const own = 'node-a' as NodeName;
     const other = 'node-b' as NodeName;
-    node.database.putResource('IPPool', 'blue', poolOf('blue', '10.65.0.0/26'));
+    node.database.putResource({ kind: 'IPPool', name: 'blue' }, poolOf('blue', '10.65.0.0/26'));
     const [pool] = (await store.readNodeView(own, undefined, never)).pools;
     const ids = new Map(Array.from({ length: 63 }, (_, ordinal) => [ordinal, `run#${String(ordinal)}`]));
     const block = setAside(emptyBlock(parseCidr('10.65.0.0/26'), other), ids);

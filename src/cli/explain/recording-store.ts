@@ -32,9 +32,10 @@ export function recordingStore(inner: Store): RecordingStore {
     listBlocks: async (signal) => inner.listBlocks(signal),
     listEndpoints: async (node, signal) => inner.listEndpoints(node, signal),
     listResources: async (kind, signal) => inner.listResources(kind, signal),
-    findResource: async (kind, name, signal) => inner.findResource(kind, name, signal),
+    findResource: async (which, signal) => inner.findResource(which, signal),
     watchNode: (node, signal) => inner.watchNode(node, signal),
     watchCluster: (signal) => inner.watchCluster(signal),
+    watchResources: (kind, signal) => inner.watchResources(kind, signal),
     ping: async (signal) => inner.ping(signal),
     commit: async (asked) => {
       changes.push(...asked);

@@ -3,12 +3,12 @@ import { decodeCall } from '../../cni/decode-call.ts';
 import { decodeInvocation } from '../../cni/invocation.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
 import type { Store } from '../../datastore/store.ts';
-import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import { type Address, tryParseAddress } from '../../net/address.ts';
 import type { Datastore } from '../../netconf/connection.ts';
 import { decodeNetconf } from '../../netconf/decode.ts';
 import type { Output } from '../common-options.ts';
+import { readCluster } from '../ipam/read-cluster.ts';
 import type { Context, Status } from '../ports.ts';
 import { explainAddress } from './explain-address.ts';
 import { explainPod, heldByPod } from './explain-pod.ts';
@@ -41,25 +41,10 @@ async function whyAddress(context: Context, address: Address, output: Output): P
   const { io, signal } = context;
   const netconf = await findNetconf(context.ports.plugin.confDir);
   return withStoreOf(context, netconf, async (store) => {
-    const { blocks, problems } = await store.listBlocks(signal);
+    const { blocks, ...cluster } = await readCluster(context, store);
     const { endpoints } = await store.listEndpoints(undefined, signal);
-    const pools = await store.listResources('IPPool', signal);
-    const reservations = await store.listResources('IPReservation', signal);
-    const nodes = await store.listResources('Node', signal);
-    const config = await store.findResource('IPAMConfiguration', IPAM_CONFIGURATION_NAME, signal);
-    for (const problem of [...problems, ...pools.problems, ...reservations.problems])
-      io.stderr(`warning: ${problem}\n`);
-    const explained = explainAddress(
-      {
-        pools: pools.resources,
-        reservations: reservations.resources,
-        blocks: blocks.map(({ value }) => value),
-        nodes: nodes.resources,
-        endpoints,
-        config: { ...DEFAULT_IPAM_CONFIGURATION, ...config?.spec },
-      },
-      address,
-    );
+    const scene = { ...cluster, blocks: blocks.map(({ value }) => value), endpoints };
+    const explained = explainAddress(scene, address);
     io.stdout(output === 'json' ? `${JSON.stringify(explained, undefined, 2)}\n` : renderExplainedAddress(explained));
     return 0;
   });

@@ -127,7 +127,7 @@ describe('why pod', () => {
     await store.createResource(poolOf('off', '10.69.0.0/16', { disabled: true }), never);
     await store.createResource(poolOf('rack', '10.67.0.0/16', { nodeSelector: 'has(rack)' }), never);
     await store.createResource(poolOf('tunnels', '10.68.0.0/16', { allowedUses: ['Tunnel'] }), never);
-    node.database.putResource('IPPool', 'a-full', poolOf('a-full', '10.63.0.0/30', { blockSize: 30 }));
+    node.database.putResource({ kind: 'IPPool', name: 'a-full' }, poolOf('a-full', '10.63.0.0/30', { blockSize: 30 }));
     await store.createResource(reservationOf('all', ['10.63.0.0/30']), never);
     await installNetconf({});
     const { status, out } = await run('why pod shop/new');
@@ -136,7 +136,10 @@ describe('why pod', () => {
   });
 
   it('says why a pod gets no address: exhausted, not found, and what annotations break', async () => {
-    node.database.putResource('IPPool', 'blue', poolOf('blue', '10.65.0.0/26', { nodeSelector: 'has(rack)' }));
+    node.database.putResource(
+      { kind: 'IPPool', name: 'blue' },
+      poolOf('blue', '10.65.0.0/26', { nodeSelector: 'has(rack)' }),
+    );
     await installNetconf({ ...POLICY });
     const exhausted = await run('why pod shop/web', [podFactsOf('shop', 'web', { nodeName: 'node-a' })]);
     expect(exhausted.status).toBe(1);
