@@ -1,11 +1,25 @@
-import { type Command, command, flag, mandatory, notAllowed, unless, value, valueOr, values } from '../command.ts';
+import {
+  choice,
+  type Command,
+  command,
+  flag,
+  maybe,
+  mandatory,
+  notAllowed,
+  unless,
+  value,
+  valueOr,
+  values,
+} from '../command.ts';
 import { OUTPUT, wholeSeconds } from '../common-options.ts';
 import { ipamCheck } from './ipam-check.ts';
 import { ipamConfigure } from './ipam-configure.ts';
 import { ipamForecast } from './ipam-forecast.ts';
+import { ipamMap } from './ipam-map.ts';
 import { ipamRelease } from './ipam-release.ts';
 import { ipamShow, type Shown } from './ipam-show.ts';
 
+const FILE = maybe('file', 'where to write the picture; standard output unless given', { completes: 'file' });
 const KERNEL = unless('compare the records only');
 
 export const IPAM_COMMANDS: readonly Command[] = [
@@ -23,6 +37,23 @@ export const IPAM_COMMANDS: readonly Command[] = [
     },
     examples: ['netplugctl ipam show --blocks', 'netplugctl ipam show --ip 10.0.0.7 -o json'],
     run: async (context, { options: { output, ...options } }) => ipamShow(context, { what: shownBy(options), output }),
+  }),
+  command({
+    path: ['ipam', 'map'],
+    summary: 'Draws the pools as blocks and addresses.',
+    arguments: [FILE],
+    options: {
+      pool: value('name', 'only this pool'),
+      node: value('name', 'only blocks that this node owns or holds addresses of'),
+      output: choice('format', 'form of the answer', { choices: ['table', 'json', 'svg', 'html'], short: 'o' }),
+    },
+    details: `
+A cell stands for an address, or in large pools for a block. Pictures hold everything they need; pointing at
+a cell tells what it is. Addresses look leaked when the records alone say so: "netplugctl ipam check" knows
+more. Colours only on a terminal, and never with NO_COLOR set.`,
+    examples: ['netplugctl ipam map --pool blue', 'netplugctl ipam map -o html pools.html'],
+    run: async (context, { args: [file], options: { output, ...only } }) =>
+      ipamMap(context, { ...only, form: output, file }),
   }),
   command({
     path: ['ipam', 'check'],
