@@ -3,8 +3,8 @@ import type { Pool } from '../../ipam/choose-pools.ts';
 import { placeOf, placesIn } from '../../ipam/free-cidrs.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
-import { formatAddress } from '../../net/address.ts';
-import { addressAt, type Cidr, cidrContains, cidrSize, formatCidr } from '../../net/cidr.ts';
+import { bitsOf, formatAddress } from '../../net/address.ts';
+import { addressAt, type Cidr, cidrContains, cidrSize, formatCidr, parseCidr } from '../../net/cidr.ts';
 import { describeHolder } from './describe-holder.ts';
 
 /** What an address of a claimed block is. */
@@ -58,6 +58,13 @@ export function mapPools(scene: MapScene): readonly MappedPool[] {
       .filter((block) => cidrContains(pool.cidr, block.cidr) && concerns(block, scene.node))
       .map((block) => mapBlock(scene, pool, block)),
   }));
+}
+
+/** The block at a place of the pool. */
+export function blockAt({ cidr, blockSize }: MappedPool, place: bigint): string {
+  const { base } = parseCidr(cidr);
+  const value = base.value + (place << BigInt(bitsOf(base.family) - blockSize));
+  return formatCidr({ base: { family: base.family, value }, prefixBits: blockSize });
 }
 
 /** How many addresses are in each state. */

@@ -1,4 +1,4 @@
-import { type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
+import { blockAt, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
 import { isDetailed, levelOf, poolSummary } from './render-map.ts';
 
 /** Lengths are pixels. */
@@ -115,15 +115,14 @@ function drawTile({ cidr, node, addresses }: MappedBlock, columns: number): stri
 }
 
 /** A cell for each block, the darker the fuller; lines without a claimed block are left out. */
-function drawGrid({ blocks }: MappedPool): Part {
+function drawGrid(pool: MappedPool): Part {
+  const { blocks } = pool;
   const perLine = BigInt(BLOCKS_PER_LINE);
   const lines = [...new Set(blocks.map(({ place = 0n }) => place / perLine))].sort((a, b) => (a < b ? -1 : 1));
   const rowOf = new Map(lines.map((line, index) => [line, index]));
-  const first = new Map<bigint, string>();
-  for (const { place = 0n, cidr } of blocks) if (!first.has(place / perLine)) first.set(place / perLine, cidr);
   const left = 130;
   const titles = lines.map((line, index) =>
-    text(first.get(line) ?? '', { x: 0, y: index * (CELL + GAP) + 10, size: 10, fill: '#5b6673' }),
+    text(blockAt(pool, line * perLine), { x: 0, y: index * (CELL + GAP) + 10, size: 10, fill: '#5b6673' }),
   );
   const cells = blocks.map((block) => {
     const { place = 0n, addresses, cidr, node } = block;

@@ -12,7 +12,7 @@ import { handleOf } from '../../model/names.ts';
 import { tunnelAttachment } from '../../model/tunnel-attachment.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
-import { addressAt, formatCidr, parseCidr } from '../../net/cidr.ts';
+import { addressAt, parseCidr } from '../../net/cidr.ts';
 
 const never = new AbortController().signal;
 
@@ -66,7 +66,7 @@ async function seed(): Promise<void> {
   await store.createResource(poolOf('blue', '10.65.0.0/24'), never);
   await store.createResource(poolOf('large', '10.128.0.0/12', { blockSize: 25 }), never);
   await store.createResource(reservationOf('kept', ['10.65.0.60/30']), never);
-  await store.createResource(nodeOf('node-a', {}), never);
+  await store.createResource({ ...nodeOf('node-a'), spec: { ipv4VXLANTunnelAddr: '10.65.0.0' } }, never);
   const pools = (await store.readNodeView(nodeName('node-a'), undefined, never)).pools;
   const pool = (name: string) => pools.find(({ value }) => value.metadata.name === name)!;
   const endpoints: WorkloadEndpoint[] = [];
@@ -139,6 +139,5 @@ describe('ipam map', () => {
 
   it('says which file cannot be written', async () => {
     expect(await run(`ipam map -o svg ${folder}/no/pools.svg`)).toMatchObject({ status: 64 });
-    expect(formatCidr(parseCidr('10.65.0.0/24'))).toBe('10.65.0.0/24');
   });
 });

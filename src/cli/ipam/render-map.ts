@@ -1,6 +1,6 @@
 import type { Paint, Style } from '../screen.ts';
 import { counted } from '../table.ts';
-import { countStates, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
+import { blockAt, countStates, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
 
 /** How an address is drawn, and what that means. */
 const SIGNS: Readonly<Record<State, { readonly sign: string; readonly style: Style; readonly means: string }>> = {
@@ -59,7 +59,8 @@ function addressLines({ blocks }: MappedPool, paint: Paint): readonly string[] {
 }
 
 /** Lines without a claimed block are left out, and counted. */
-function blockLines({ blocks, places }: MappedPool, paint: Paint): readonly string[] {
+function blockLines(pool: MappedPool, paint: Paint): readonly string[] {
+  const { blocks, places } = pool;
   const byLine = new Map<bigint, MappedBlock[]>();
   for (const block of blocks) {
     const line = (block.place ?? 0n) / BigInt(WIDTH);
@@ -71,14 +72,15 @@ function blockLines({ blocks, places }: MappedPool, paint: Paint): readonly stri
     if (to > next)
       lines.push(paint('dim', `… ${counted((to - next) * BigInt(WIDTH), 'block')} that nobody has claimed`));
   };
-  const titleWidth = Math.max(0, ...[...byLine.values()].map(([first]) => (first?.cidr ?? '').length));
+  const titleOf = (line: bigint): string => blockAt(pool, line * BigInt(WIDTH));
+  const titleWidth = Math.max(0, ...[...byLine.keys()].map((line) => titleOf(line).length));
   for (const [line, there] of [...byLine].sort(([a], [b]) => (a < b ? -1 : 1))) {
     skip(line);
     next = line + 1n;
     const inLine = new Map(there.map((block) => [Number((block.place ?? 0n) % BigInt(WIDTH)), block]));
     const width = Number(places - line * BigInt(WIDTH) < BigInt(WIDTH) ? places - line * BigInt(WIDTH) : BigInt(WIDTH));
     const cells = Array.from({ length: width }, (_, index) => blockCell(inLine.get(index), paint));
-    lines.push(`${(there[0]?.cidr ?? '').padEnd(titleWidth)}  ${cells.join('')}`);
+    lines.push(`${titleOf(line).padEnd(titleWidth)}  ${cells.join('')}`);
   }
   const end = (places + BigInt(WIDTH) - 1n) / BigInt(WIDTH);
   skip(end);
