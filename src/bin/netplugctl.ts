@@ -16,6 +16,8 @@ import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
 import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
+import { openOrchIn } from './open-orch.ts';
+import { pluginConfDir, readPluginListIn } from './read-plugin-list.ts';
 import { readOfferedMtu, readRegisteredName } from './registration.ts';
 
 /** Runs one command of the management tool with the real world around it. */
@@ -27,8 +29,13 @@ export async function runCtl(): Promise<void> {
     random: systemRandom,
     hostname: hostname(),
     readRegisteredName: () => readRegisteredName(env),
-    readOfferedMtu: () => readOfferedMtu(env),
     machine: machineOf(env),
+    plugin: {
+      openOrch: openOrchIn(env),
+      readPluginList: readPluginListIn(env),
+      readOfferedMtu: () => readOfferedMtu(env),
+      confDir: pluginConfDir(env),
+    },
     interrupted: interruptions(),
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
     openStore: openStoreIn(process.env, 'netplugctl'),

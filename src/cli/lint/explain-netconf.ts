@@ -43,7 +43,7 @@ export async function explainNetconfFile(context: Context, options: ExplainOptio
   const node = {
     hostname: ports.hostname,
     registered: ports.readRegisteredName(),
-    offeredMtu: ports.readOfferedMtu(),
+    offeredMtu: ports.plugin.readOfferedMtu(),
   };
   const settings = explainNetconf(raw, decodeNetconf(raw, as), { as, node });
   const rows = [

@@ -64,7 +64,7 @@ export function visibleKind(word: string): VisibleKind {
 export function writableKind(kind: VisibleKind): ResourceKind {
   if (kind !== 'WorkloadEndpoint') return kind;
   throw new NetplugError('cli/usage', 'Cannot change a WorkloadEndpoint: netplug itself writes them', {
-    hint: 'Delete the pod instead, or let "netplugctl ipam check --release" clear up what was left behind',
+    hint: 'Delete the pod instead, or let "netplugctl ipam check --fix" clear up what was left behind',
   });
 }
 
