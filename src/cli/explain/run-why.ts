@@ -1,4 +1,4 @@
-import { NetplugError } from '../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { decodeCall } from '../../cni/decode-call.ts';
 import { decodeInvocation } from '../../cni/invocation.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
@@ -100,8 +100,13 @@ async function nodeInRecords(
     ({ value: { metadata, spec } }) => spec.pod === pod.name && metadata.namespace === pod.namespace,
   );
   if (endpoint !== undefined || orch === undefined) return endpoint?.value.spec.node;
-  // Whether there is such a pod at all is told with the reasons.
-  return (await orch.readPod(pod, signal).catch(() => undefined))?.nodeName;
+  try {
+    return (await orch.readPod(pod, signal)).nodeName;
+  } catch (cause) {
+    // That there is no such pod is told with the reasons.
+    if (!isNetplugError(cause, 'orch/not-found')) throw cause;
+    return undefined;
+  }
 }
 
 /** A configuration with every default, for the datastore at hand. */
