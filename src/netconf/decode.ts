@@ -6,6 +6,7 @@ import {
   showFound,
   sortProblems,
   type Warning,
+  withoutPasswords,
 } from '../base/problem.ts';
 import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
 import type { Datastore, OrchSettings } from './connection.ts';
@@ -57,7 +58,7 @@ export function inspectNetconf(raw: unknown, as: ReadAs): Inspection {
 /** What to write instead, where the rule that found the problem does not know. */
 function withAdvice(problem: Problem, raw: unknown): Problem {
   const hint = problem.hint ?? adviceOnFound(problem.path, raw);
-  return hint === undefined ? problem : { ...problem, hint };
+  return hint === undefined ? problem : { ...problem, hint: withoutPasswords(hint) };
 }
 
 function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefined {

@@ -1,8 +1,11 @@
 import type { Problem } from '../../base/problem.ts';
 import { tryReadCidr } from '../../net/cidr.ts';
 import { tryParseAddress } from '../../net/address.ts';
+import { ANNOTATIONS } from '../../netconf/annotations.ts';
 import { BANDWIDTH_ANNOTATIONS } from '../../netconf/bandwidth.ts';
 import { readTextArray } from '../../netconf/json-texts.ts';
+
+const POOL_KEYS: readonly string[] = Object.values(ANNOTATIONS.pools);
 
 type Advice = Pick<Problem, 'hint' | 'fix'>;
 
@@ -10,7 +13,8 @@ type Advice = Pick<Problem, 'hint' | 'fix'>;
 export function adviceOnValue(key: string, value: string, path: string): Advice {
   if ((Object.values(BANDWIDTH_ANNOTATIONS) as readonly string[]).includes(key)) return adviceOnRate(value);
   const texts = readTextArray(value);
-  return texts === undefined ? adviceOnList(value, path) : adviceOnItems(texts);
+  if (texts === undefined) return adviceOnList(value, path);
+  return POOL_KEYS.includes(key) ? {} : adviceOnAddresses(texts);
 }
 
 /** A list without its brackets or quotes, or with quotes that JSON does not know. */
@@ -24,7 +28,7 @@ function adviceOnList(value: string, path: string): Advice {
   return { hint: `write ${text}`, fix: [{ kind: 'set', path, value: text }] };
 }
 
-function adviceOnItems(texts: readonly string[]): Advice {
+function adviceOnAddresses(texts: readonly string[]): Advice {
   const addresses = texts.map((text) => (tryParseAddress(text) === undefined ? tryReadCidr(text)?.address : undefined));
   const found = texts.find((_, index) => addresses[index] !== undefined);
   return found === undefined ? {} : { hint: `write "${found.replace(/\/\d+$/, '')}", without prefix length` };
