@@ -71,12 +71,10 @@ export function buildParser(write: (text: string) => void, choose: (asked: Asked
   const groups = new Map<string, Parser>();
   for (const command of COMMANDS) {
     const [first, ...rest] = command.path;
-    if (rest.length === 0) addCommand(root.command(first), command, choose);
-    else {
-      const group = groups.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
-      groups.set(first, group);
-      addCommand(group.command(rest.join(' ')), command, choose);
-    }
+    // A word may be a command of its own and begin others.
+    const group = groups.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
+    groups.set(first, group);
+    addCommand(rest.length === 0 ? group : group.command(rest.join(' ')), command, choose);
   }
   return root;
 }
