@@ -4,6 +4,9 @@ import { dirname } from 'node:path';
 import { ERRORS } from '../src/base/errors.ts';
 import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
+import { KIND_NAMES } from '../src/model/kinds.ts';
+import { resourceReference } from '../src/model/resource-reference.ts';
+import { anyResourceJsonSchema, resourceJsonSchema } from '../src/model/resource-schema.ts';
 import { netconfReference } from '../src/netconf/reference.ts';
 import { netconfJsonSchema } from '../src/netconf/schema.ts';
 
@@ -11,7 +14,15 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
   'docs/netplugctl.md': manual,
   'docs/netconf.md': netconfReference,
-  'docs/schema/netconf.schema.json': () => `${JSON.stringify(netconfJsonSchema(), undefined, 2)}\n`,
+  'docs/resources.md': resourceReference,
+  'docs/schema/netconf.schema.json': () => jsonText(netconfJsonSchema()),
+  'docs/schema/resources.schema.json': () => jsonText(anyResourceJsonSchema()),
+  ...Object.fromEntries(
+    KIND_NAMES.map((kind) => [
+      `docs/schema/${kind.toLowerCase()}.schema.json`,
+      () => jsonText(resourceJsonSchema(kind)),
+    ]),
+  ),
   'manifests/crds.yaml': crdManifestFile,
 };
 
@@ -37,6 +48,10 @@ function manual(): string {
     const file = `${folder}/${name}.md`;
     return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
   });
+}
+
+function jsonText(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`;
 }
 
 function errorsPage(): string {

@@ -222,7 +222,7 @@ export const ERRORS = {
     cni: 155,
     exit: 69,
     retry: false,
-    about: 'The resource belongs to the orchestrator; netplug reads it and does not write it.',
+    about: 'The resource belongs to the orchestrator or to netplug itself: nobody writes it through netplug.',
   },
   'resource/label-exists': {
     cni: 156,

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { emptyBlock, freeSlots, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
+import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { API_VERSION } from '../model/resource.ts';
 import { endpointIdOf, type EndpointId } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
@@ -446,6 +447,18 @@ export function storeContract(
         const spec = { strictAffinity: true, maxBlocksPerNode: 7 };
         await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
         expect((await view(a)).config).toEqual(spec);
+      });
+
+      it('that are built in are listed without being stored, and cannot be written', async () => {
+        const own = { ...DEFAULT_ALLOW, metadata: { name: 'own' } };
+        await store.createResource(own, never);
+        const { resources } = await store.listResources('Profile', never);
+        expect(resources.map(({ metadata }) => metadata.name)).toEqual(['netplug-default-allow', 'own']);
+        const which = { kind: 'Profile', name: 'netplug-default-allow' } as const;
+        expect(await store.findResource(which, never)).toEqual(DEFAULT_ALLOW);
+        await expectCode('resource/not-writable', store.createResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.updateResource(DEFAULT_ALLOW, never));
+        await expectCode('resource/not-writable', store.deleteResource(which, never));
       });
 
       if (traits.nodes === 'orchestrator') {

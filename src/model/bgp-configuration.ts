@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
 import type { Resource } from './resource.ts';
 import { mergeKey } from './schema-shape.ts';
-import { AsNumber, CidrText, PasswordSource, wholeNumber } from './spec-types.ts';
+import { AsNumber, CidrText, LogSeverity, PasswordSource, wholeNumber } from './spec-types.ts';
 
 const COMMUNITY = /^\d{1,10}:\d{1,10}(:\d{1,10})?$/;
 const CommunityName = v.string('the name or value of a community');
@@ -18,21 +18,17 @@ const BGP_CONFIGURATION_FIELDS = {
     v.pipe(AsNumber, v.description('AS number of every node that has none of its own; 64512 unless set.')),
   ),
   listenPort: v.optional(v.pipe(wholeNumber(1, 65_535), v.description('TCP port of BGP; 179 unless set.'))),
-  logSeverityScreen: v.optional(
-    v.pipe(
-      v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"'),
-      v.description('How much BIRD logs; "Info" unless set.'),
-    ),
-  ),
+  logSeverityScreen: v.optional(v.pipe(LogSeverity, v.description('How much BIRD logs; "Info" unless set.'))),
   communities: v.optional(
     v.pipe(
       v.array(
         v.looseObject(
           {
-            name: v.string('a string'),
+            name: v.pipe(v.string('a string'), v.description('What advertisements call it.')),
             value: v.pipe(
               v.string('aa:nn or aa:nn:mm, as a string'),
               v.regex(COMMUNITY, 'aa:nn or aa:nn:mm, as a string'),
+              v.description('Its value.'),
             ),
           },
           'an object with name and value',
@@ -48,7 +44,13 @@ const BGP_CONFIGURATION_FIELDS = {
     v.pipe(
       v.array(
         v.looseObject(
-          { cidr: CidrText, communities: v.array(CommunityName, 'an array of strings') },
+          {
+            cidr: v.pipe(CidrText, v.description('Routes to this range, and to parts of it.')),
+            communities: v.pipe(
+              v.array(CommunityName, 'an array of strings'),
+              v.description('Names or values of communities.'),
+            ),
+          },
           'an object with cidr and communities',
         ),
         'an array of objects with cidr and communities',
@@ -83,6 +85,7 @@ export const BGP_CONFIGURATION: KindDeclaration<BgpConfiguration> = {
     'How nodes speak BGP: `default` holds for the whole cluster, `node.<name>` for one node, which then differs in logSeverityScreen and listenPort only.',
   enforced: true,
   writtenBy: 'people',
+  names: 'default-or-node',
   columns: [
     nameColumn(),
     column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? ''),

@@ -6,6 +6,7 @@ import { isRecord, readEntries } from './read-schema.ts';
 import { DEFAULT_NAMESPACE } from './resource-id.ts';
 import { API_VERSION, type Metadata } from './resource.ts';
 import { findSpecReader, type SpecReader } from './spec-readers.ts';
+import { unknownField, unknownFields } from './unknown-fields.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'resource/invalid';
@@ -56,7 +57,7 @@ function readWritten(raw: unknown, namespace: string, problems: Problem[]): AnyR
     return undefined;
   }
   if (reader === undefined) return undefined;
-  refuseUnknown(rawSpec, { known: reader.fields, dropped: [], path: 'spec' }, problems);
+  problems.push(...unknownFields(reader.entries, rawSpec, 'spec'));
   const spec = reader.read(rawSpec, problems);
   problems.push(...reader.check(rawSpec));
   if (spec === undefined || metadata === undefined) return undefined;
@@ -122,9 +123,7 @@ function refuseUnknown(
 ): void {
   for (const key of Object.keys(raw)) {
     if (known.includes(key) || dropped.includes(key)) continue;
-    const meant = nearMiss(key, known);
-    const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
-    problems.push({ path: at(path, key), message: 'is not a known field', code: CODE, ...hint });
+    problems.push(unknownField(at(path, key), { key, known }));
   }
 }
 

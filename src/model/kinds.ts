@@ -1,12 +1,18 @@
+import { AGENT_CONFIGURATION, type AgentConfiguration } from './agent-configuration.ts';
 import { BGP_CONFIGURATION, type BgpConfiguration } from './bgp-configuration.ts';
 import { BGP_PEER, type BgpPeer } from './bgp-peer.ts';
 import { CLUSTER_INFORMATION, type ClusterInformation } from './cluster-information.ts';
+import { CONTROLLERS_CONFIGURATION, type ControllersConfiguration } from './controllers-configuration.ts';
+import { HOST_ENDPOINT, type HostEndpoint } from './host-endpoint.ts';
+import { INSTALLATION, type Installation } from './installation.ts';
 import { IP_POOL, type IpPool } from './ip-pool.ts';
 import { IP_RESERVATION, type IpReservation } from './ip-reservation.ts';
 import { IPAM_CONFIGURATION, type IpamConfiguration } from './ipam-configuration.ts';
 import type { KindDeclaration } from './kind-info.ts';
 import { GLOBAL_NETWORK_SET, type GlobalNetworkSet, NETWORK_SET, type NetworkSet } from './network-set.ts';
 import { NODE, type Node } from './node.ts';
+import { GLOBAL_NETWORK_POLICY, type GlobalNetworkPolicy, NETWORK_POLICY, type NetworkPolicy } from './policy.ts';
+import { PROFILE, type Profile } from './profile.ts';
 
 /** Kinds that have an envelope and a spec; endpoints and blocks are written by netplug alone and have their own methods. */
 export type AnyResource =
@@ -16,9 +22,16 @@ export type AnyResource =
   | Node
   | BgpConfiguration
   | BgpPeer
-  | ClusterInformation
+  | HostEndpoint
+  | NetworkPolicy
+  | GlobalNetworkPolicy
+  | Profile
   | NetworkSet
-  | GlobalNetworkSet;
+  | GlobalNetworkSet
+  | AgentConfiguration
+  | ControllersConfiguration
+  | Installation
+  | ClusterInformation;
 export type ResourceKind = AnyResource['kind'];
 export type ResourceOf<K extends ResourceKind> = Extract<AnyResource, { kind: K }>;
 
@@ -29,9 +42,16 @@ export const KINDS: { readonly [K in ResourceKind]: KindDeclaration<ResourceOf<K
   Node: NODE,
   BGPConfiguration: BGP_CONFIGURATION,
   BGPPeer: BGP_PEER,
-  ClusterInformation: CLUSTER_INFORMATION,
+  HostEndpoint: HOST_ENDPOINT,
+  NetworkPolicy: NETWORK_POLICY,
+  GlobalNetworkPolicy: GLOBAL_NETWORK_POLICY,
+  Profile: PROFILE,
   NetworkSet: NETWORK_SET,
   GlobalNetworkSet: GLOBAL_NETWORK_SET,
+  AgentConfiguration: AGENT_CONFIGURATION,
+  ControllersConfiguration: CONTROLLERS_CONFIGURATION,
+  Installation: INSTALLATION,
+  ClusterInformation: CLUSTER_INFORMATION,
 };
 
 // The keys of the table are the kinds; the compiler widens them to strings.

@@ -12,11 +12,13 @@ const LabelValue = v.pipe(
   v.check(isLabelValue, 'at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends'),
 );
 
+export const LABELS = v.record(LabelKey, LabelValue, 'an object of strings');
+
 /** What people may write; `resourceVersion` and the like come back from the datastore. */
 export const METADATA_FIELDS = {
   name: v.pipe(v.string(NAME), v.check(isDnsSubdomain, NAME)),
   namespace: v.optional(v.pipe(v.string(NAMESPACE), v.check(isDnsLabel, NAMESPACE))),
-  labels: v.optional(v.record(LabelKey, LabelValue, 'an object of strings')),
+  labels: v.optional(LABELS),
   annotations: v.optional(
     v.pipe(
       v.record(LabelKey, v.string('a string'), 'an object of strings'),

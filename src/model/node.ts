@@ -7,8 +7,11 @@ import { AddressText, addressText, addressWithPrefixText, AsNumber, CidrText, Ma
 const AddressEntry = v.pipe(
   v.looseObject(
     {
-      address: AddressText,
-      type: v.picklist(['NodeIP', 'InternalIP', 'ExternalIP'], '"NodeIP", "InternalIP" or "ExternalIP"'),
+      address: v.pipe(AddressText, v.description('The address.')),
+      type: v.pipe(
+        v.picklist(['NodeIP', 'InternalIP', 'ExternalIP'], '"NodeIP", "InternalIP" or "ExternalIP"'),
+        v.description('What it is for.'),
+      ),
     },
     'an object with address and type',
   ),
@@ -16,10 +19,16 @@ const AddressEntry = v.pipe(
 );
 
 export const NODE_BGP_FIELDS = {
-  ipv4Address: v.optional(addressWithPrefixText(4)),
-  ipv6Address: v.optional(addressWithPrefixText(6)),
-  asNumber: v.optional(AsNumber),
-  routeReflectorClusterID: v.optional(addressText(4)),
+  ipv4Address: v.optional(
+    v.pipe(addressWithPrefixText(4), v.description('IPv4 address, with the prefix of its subnet.')),
+  ),
+  ipv6Address: v.optional(
+    v.pipe(addressWithPrefixText(6), v.description('IPv6 address, with the prefix of its subnet.')),
+  ),
+  asNumber: v.optional(v.pipe(AsNumber, v.description("AS number of the node; the cluster's unless set."))),
+  routeReflectorClusterID: v.optional(
+    v.pipe(addressText(4), v.description('Makes the node a route reflector of the cluster of this id.')),
+  ),
 };
 const Bgp = v.looseObject(
   NODE_BGP_FIELDS,

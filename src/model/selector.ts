@@ -46,6 +46,13 @@ export function evaluateSelector(selector: Selector, labels: Labels): boolean {
   }
 }
 
+/** Whether the selector asks for what is in no namespace. */
+export function usesGlobal(selector: Selector): boolean {
+  if (selector.kind === 'not') return usesGlobal(selector.of);
+  if (selector.kind === 'and' || selector.kind === 'or') return selector.of.some(usesGlobal);
+  return selector.kind === 'global';
+}
+
 /** The one text all selectors have that are written alike but for white space, quotes and the order of sets. */
 export function canonicalSelector(selector: Selector): string {
   switch (selector.kind) {

@@ -1,3 +1,4 @@
+import type * as v from 'valibot';
 import type { Problem } from '../base/problem.ts';
 import { type KindDeclaration, readSpec } from './kind-info.ts';
 import { KIND_NAMES, KINDS, type ResourceKind } from './kinds.ts';
@@ -7,6 +8,8 @@ type Raw = Readonly<Record<string, unknown>>;
 /** How to read the spec of one kind. */
 export interface SpecReader extends Pick<KindDeclaration<never>, 'scope' | 'names'> {
   readonly kind: ResourceKind;
+  readonly entries: v.ObjectEntries;
+  /** Their names. */
   readonly fields: readonly string[];
   /** The fields we know with their defaults, or undefined when a problem was added. */
   read(raw: Raw, problems: Problem[]): Raw | undefined;
@@ -22,6 +25,7 @@ export function findSpecReader(word: unknown): SpecReader | undefined {
     kind,
     scope,
     ...(names === undefined ? {} : { names }),
+    entries: fields,
     fields: Object.keys(fields),
     read: (raw, problems) => readSpec({ fields, ...(complete === undefined ? {} : { complete }) }, raw, problems),
     check: (raw) => check?.(raw) ?? [],

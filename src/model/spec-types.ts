@@ -25,8 +25,7 @@ export function wholeNumber(least: number, most: number, unit?: string): WholeNu
   return v.pipe(v.number(text), v.integer(text), v.minValue(least, text), v.maxValue(most, text));
 }
 
-/** A CIDR in canonical text, host bits clear. */
-export const CidrText = v.pipe(
+const CanonicalCidr = v.pipe(
   v.string('a CIDR, as a string'),
   v.rawTransform(({ dataset, addIssue, NEVER }) => {
     const reading = tryReadCidr(dataset.value);
@@ -35,6 +34,11 @@ export const CidrText = v.pipe(
     addIssue({ message });
     return NEVER;
   }),
+);
+
+/** A CIDR in canonical text, host bits clear. */
+export const CidrText = v.pipe(
+  CanonicalCidr,
   // What the orchestrator's API calls the same thing.
   v.metadata({ format: 'cidr' }),
 );
@@ -46,7 +50,7 @@ export const CidrOrAddressText = v.pipe(
     const address = tryParseAddress(text);
     return address === undefined ? text : formatCidr(hostCidr(address));
   }),
-  CidrText,
+  CanonicalCidr,
 );
 
 /** A selector over labels; an empty one selects everything. */
@@ -98,9 +102,24 @@ export const PasswordSource = v.pipe(
   v.looseObject(
     {
       secretKeyRef: v.optional(
-        v.looseObject({ name: v.string('a string'), key: v.string('a string') }, 'an object with name and key'),
+        v.pipe(
+          v.looseObject(
+            {
+              name: v.pipe(v.string('a string'), v.description('Name of the Secret.')),
+              key: v.pipe(v.string('a string'), v.description('Key in it.')),
+            },
+            'an object with name and key',
+          ),
+          v.description("A Secret in the namespace of netplug's agents."),
+        ),
       ),
-      file: v.optional(v.pipe(v.string('an absolute path'), v.startsWith('/', 'an absolute path'))),
+      file: v.optional(
+        v.pipe(
+          v.string('an absolute path'),
+          v.startsWith('/', 'an absolute path'),
+          v.description('A file on each node.'),
+        ),
+      ),
     },
     'an object with secretKeyRef or file',
   ),
@@ -108,4 +127,15 @@ export const PasswordSource = v.pipe(
     ({ secretKeyRef, file }) => (secretKeyRef === undefined) !== (file === undefined),
     'an object with secretKeyRef or file, not both',
   ),
+);
+
+/** Whether something runs, in the word the specification has for it. */
+export const Switch = v.picklist(['Enabled', 'Disabled'], '"Enabled" or "Disabled"');
+
+export const LogSeverity = v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"');
+
+/** A span of time such as `90s`. */
+export const DurationText = v.pipe(
+  v.string('a time such as "90s", "5m" or "1h"'),
+  v.regex(/^[1-9]\d{0,6}(ms|s|m|h)$/, 'a time such as "90s", "5m" or "1h"'),
 );

@@ -1,8 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CUSTOM_KINDS } from '../../src/datastore/orch/crd-schemas.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { decodeResource } from '../../src/model/decode-resource.ts';
+import { KINDS } from '../../src/model/kinds.ts';
+import { exampleOf } from '../../src/model/resource-reference.ts';
 import { nodeName } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
@@ -38,6 +42,21 @@ describe('the custom resources of netplug', () => {
       const lines = (await server.apply(text)).trim().split('\n');
       expect(lines.filter((line) => !line.endsWith(' unchanged'))).toEqual([]);
     }
+  });
+
+  it('take the example of every kind, as people and as netplug write it', async () => {
+    await server.apply([{ apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop' } }]);
+    for (const kind of CUSTOM_KINDS) {
+      await server.apply([exampleOf(kind)]);
+      const decoded = decodeResource(exampleOf(kind));
+      await server.apply('resource' in decoded ? [decoded.resource] : []);
+      const { name, namespace } = KINDS[kind].example.metadata;
+      const id = { kind, name, ...(namespace === undefined ? {} : { namespace }) };
+      expect(await store.findResource(id, never)).toMatchObject(
+        'resource' in decoded ? { spec: decoded.resource.spec } : {},
+      );
+    }
+    await server.empty();
   });
 
   it('are listed by kubectl under their short names and as a category, with columns', async () => {
@@ -98,6 +117,42 @@ describe('the custom resources of netplug', () => {
       'spec',
     ],
     ['an AS number that is none', object('BGPConfiguration', 'default', { asNumber: 0 }), 'spec.asNumber'],
+    ['a host endpoint without a node', object('HostEndpoint', 'a', { interfaceName: '*' }), 'spec.node'],
+    ['a host endpoint that is nowhere', object('HostEndpoint', 'a', { node: 'n1' }), 'spec'],
+    [
+      'an interface with too long a name',
+      object('HostEndpoint', 'a', { node: 'n', interfaceName: 'a'.repeat(16) }),
+      'interfaceName',
+    ],
+    ['a policy before and beside tracking', object('GlobalNetworkPolicy', 'a', { doNotTrack: true }), 'spec'],
+    [
+      'a policy for half of the packets',
+      object('GlobalNetworkPolicy', 'a', { preDNAT: true, doNotTrack: true, applyOnForward: true }),
+      'spec',
+    ],
+    ['an action that is none', object('NetworkPolicy', 'a', { ingress: [{ action: 'allow' }] }), 'spec.ingress.action'],
+    ['a rule without an action', object('Profile', 'a', { egress: [{}] }), 'spec.egress.action'],
+    [
+      'a port that is a list',
+      object('Profile', 'a', { egress: [{ action: 'Allow', destination: { ports: [[80]] } }] }),
+      'ports',
+    ],
+    ['networks that are no list', object('NetworkSet', 'a', { nets: '10.0.0.0/8' }), 'spec.nets'],
+    ['the installation under another name', object('Installation', 'mine', {}), 'metadata.name'],
+    [
+      'an address manager nobody knows',
+      object('Installation', 'default', { cni: { ipam: { type: 'Other' } } }),
+      'spec.cni.ipam.type',
+    ],
+    ['the controllers under another name', object('ControllersConfiguration', 'node.a', {}), 'metadata.name'],
+    [
+      'a switch that is neither on nor off',
+      object('ControllersConfiguration', 'default', { controllers: { node: { hostEndpoint: { autoCreate: 'Yes' } } } }),
+      'autoCreate',
+    ],
+    ['settings of nobody', object('AgentConfiguration', 'n1', {}), 'metadata.name'],
+    ['a stock beyond reason', object('AgentConfiguration', 'node.n1', { addressStock: 4096 }), 'spec.addressStock'],
+    ['a cluster under another name', object('ClusterInformation', 'mine', {}), 'metadata.name'],
     ['a block without its form', block({ format: undefined }), 'spec.format'],
     ['a slot without a holder', block({ slots: { 0: {} } }), 'spec.slots'],
   ])('refuse %s, whoever writes it [orch-datastore]', async (_, written, field) => {

@@ -47,7 +47,9 @@ export function taskScenes(): TaskScenes {
     },
     'a pool for another rack': async () => {
       const begun = await onNode({ nodeSelector: 'rack == "2"' });
-      await begun.type('echo \'{"apiVersion":"netplug.io/v3","kind":"Node","metadata":{"name":"node-a","labels":{"rack":"1"}}}\' | netplugctl apply -f -');
+      await begun.type(
+        'echo \'{"apiVersion":"netplug.io/v3","kind":"Node","metadata":{"name":"node-a","labels":{"rack":"1"}}}\' | netplugctl apply -f -',
+      );
     },
     'a cluster on etcd, and an orchestrator': async () => {
       shell = shells.use(await twoDatastores());
@@ -129,7 +131,8 @@ async function twoDatastores(): Promise<Shell> {
   writeFileSync(join(dir, 'kv.yaml'), `kv_endpoints: ${kv.env['KV_ENDPOINTS'] ?? ''}\n`);
   writeFileSync(join(dir, 'orch.yaml'), `datastore_type: orch\norchconfig: ${orch.env['ORCHCONFIG'] ?? ''}\n`);
   await orch.server?.putNode('node-a');
-  for (const resource of [poolOf('blue', '10.64.0.0/16'), nodeOf('node-a')]) await kv.store.createResource(resource, never);
+  for (const resource of [poolOf('blue', '10.64.0.0/16'), nodeOf('node-a')])
+    await kv.store.createResource(resource, never);
   const [pool] = (await kv.store.readNodeView(nodeName('node-a'), undefined, never)).pools;
   const attachment = { network: 'k8s-pod-network', containerId: 'web', ifName: 'eth0' };
   const block = takeSlot(emptyBlock(parseCidr('10.64.0.0/26'), nodeName('node-a')), 0, {

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Random } from '../../base/random.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
-import { compareResources } from '../order.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
 import type { EtcdClient } from './etcd-client.ts';
@@ -37,10 +37,12 @@ export class KvResources {
     const { kvs } = await listRange(client, keys.resources(kind), { pageSize, signal });
     const { good, problems } = sortOut(kvs, resourceReader(keys, kind));
     const resources = good.map(({ resource }) => resource);
-    return { resources: resources.sort(compareResources), problems };
+    return { resources: withBuiltIns(kind, resources), problems };
   }
 
   async find<K extends ResourceKind>(which: ResourceId<K>, signal: AbortSignal): Promise<ResourceOf<K> | undefined> {
+    const builtIn = findBuiltIn(which);
+    if (builtIn !== undefined) return builtIn;
     const { client, keys } = this.#with;
     const { kvs } = await client.range({ key: bytesOf(keys.resource(which)) }, signal);
     const read = resourceReader(keys, which.kind);
@@ -50,6 +52,7 @@ export class KvResources {
   async create(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { client, keys, clock, random } = this.#with;
     const which = resourceIdOf(resource);
+    refuseBuiltIn(which);
     const key = keys.resource(which);
     const made = withoutVersion(resource, {
       uid: random.id(),
@@ -67,6 +70,7 @@ export class KvResources {
     const { client, keys } = this.#with;
     const { resourceVersion } = resource.metadata;
     const which = resourceIdOf(resource);
+    refuseBuiltIn(which);
     const key = keys.resource(which);
     for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {
       const { kvs } = await client.range({ key: bytesOf(key) }, signal);
@@ -87,6 +91,7 @@ export class KvResources {
     { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
     signal: AbortSignal,
   ): Promise<void> {
+    refuseBuiltIn(which);
     const { client, keys } = this.#with;
     const key = keys.resource(which);
     const condition = resourceVersion === undefined ? present(key) : unchanged(key, resourceVersion);

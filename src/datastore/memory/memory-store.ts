@@ -7,6 +7,7 @@ import type { NodeName } from '../../model/names.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
@@ -137,20 +138,24 @@ class MemoryStore implements Store {
     kind: K,
     signal: AbortSignal,
   ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
-    return this.#read('listResources', signal, (state) => resourcesIn(state, kind));
+    return this.#read('listResources', signal, (state) => {
+      const { resources, problems } = resourcesIn(state, kind);
+      return { resources: withBuiltIns(kind, resources), problems };
+    });
   }
 
   async findResource<K extends ResourceKind>(
     which: ResourceId<K>,
     signal: AbortSignal,
   ): Promise<ResourceOf<K> | undefined> {
-    return this.#read('findResource', signal, (state) => resourceIn(state, which));
+    return this.#read('findResource', signal, (state) => findBuiltIn(which) ?? resourceIn(state, which));
   }
 
   async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { clock = systemClock, random = systemRandom } = this.#options;
     return this.#act('createResource', { signal }, () => {
       const which = resourceIdOf(resource);
+      refuseBuiltIn(which);
       if (this.#database.state().resources.has(resourceKey(which))) throw resourceExists(which);
       return this.#put(
         withoutVersion(resource, { uid: random.id(), creationTimestamp: new Date(clock.now()).toISOString() }),
@@ -161,7 +166,9 @@ class MemoryStore implements Store {
   async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
     const { resourceVersion } = resource.metadata;
     return this.#act('updateResource', { signal }, () => {
-      const current = this.#current(resourceIdOf(resource), resourceVersion);
+      const which = resourceIdOf(resource);
+      refuseBuiltIn(which);
+      const current = this.#current(which, resourceVersion);
       return this.#put(withoutVersion(resource, identityOf(current)));
     });
   }
@@ -171,6 +178,7 @@ class MemoryStore implements Store {
     signal: AbortSignal,
   ): Promise<void> {
     return this.#act('deleteResource', { signal }, () => {
+      refuseBuiltIn(which);
       this.#current(which, resourceVersion);
       this.#database.putResource(which, undefined);
     });

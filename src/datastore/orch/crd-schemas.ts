@@ -1,8 +1,7 @@
-import { isDeepStrictEqual } from 'node:util';
-import { type ConversionConfig, type JsonSchema, toJsonSchema } from '@valibot/to-json-schema';
-import * as v from 'valibot';
+import type { JsonSchema } from '@valibot/to-json-schema';
 import type { KindDeclaration } from '../../model/kind-info.ts';
 import { KIND_NAMES, KINDS, type ResourceKind } from '../../model/kinds.ts';
+import { namePattern, specSchema } from '../../model/resource-schema.ts';
 
 /** A structural schema: the part of OpenAPI v3 that the API keeps custom resources by. */
 export type StructuralSchema = Readonly<Record<string, unknown>>;
@@ -15,24 +14,17 @@ const KEEPS_UNKNOWN = { 'x-kubernetes-preserve-unknown-fields': true } as const;
 
 /** The schema of one kind, from the declarations that netplug itself reads resources by. */
 export function resourceSchema(kind: CustomKind): StructuralSchema {
-  const { fields, names, schemaRules = {} }: KindDeclaration<never> = KINDS[kind];
-  const spec = structural(toJsonSchema(v.looseObject(fields), CONVERSION));
-  const { spec: specRules = {}, properties: rules = {} } = schemaRules;
-  const properties = Object.fromEntries(
-    Object.entries(spec.properties).map(([field, schema]) => [
-      field,
-      { ...schema, ...saidOf(fields[field]), ...rules[field] },
-    ]),
-  );
-  const needsSpec = (spec.required ?? []).length > 0;
+  const { names }: KindDeclaration<never> = KINDS[kind];
+  const { required = [], ...spec } = specSchema(kind);
+  const name = names === undefined ? {} : { properties: { name: { type: 'string', pattern: namePattern(names) } } };
   return {
     type: 'object',
-    ...(needsSpec ? { required: ['spec'] } : {}),
+    ...(required.length > 0 ? { required: ['spec'] } : {}),
     properties: {
       apiVersion: { type: 'string' },
       kind: { type: 'string' },
-      metadata: names === undefined ? { type: 'object' } : namesSchema(names),
-      spec: { ...spec, properties, ...specRules, ...KEEPS_UNKNOWN },
+      metadata: { type: 'object', ...name },
+      spec: structural({ ...spec, ...(required.length > 0 ? { required } : {}) }),
     },
   };
 }
@@ -99,49 +91,27 @@ export function blockSchema(): StructuralSchema {
   };
 }
 
-/** Checks in code have no form in a schema; netplug makes them when it reads. */
-const CONVERSION: ConversionConfig = { typeMode: 'input', errorMode: 'ignore' };
-
-/** The conversion stops at the first transformation and misses what is said after it. */
-function saidOf(field: v.ObjectEntries[string] | undefined): StructuralSchema {
-  // A field that may be left out may say it inside.
-  if (field !== undefined && 'wrapped' in field) return saidOf(field['wrapped']);
-  if (field === undefined || !('pipe' in field)) return {};
-  // Metadata is whatever a declaration says; the compiler knows none of it here.
-  const { format }: Readonly<Record<string, unknown>> = v.getMetadata(field);
-  const description = v.getDescription(field);
+/** Puts what the API does not take in a schema into what it takes, all the way down. */
+function structural(part: JsonSchema): StructuralSchema {
+  const { properties, items, anyOf, required = [], additionalProperties, propertyNames: _, ...rest } = part;
+  const entries = Object.entries(properties ?? {});
   return {
-    ...(description === undefined ? {} : { description }),
-    ...(typeof format === 'string' ? { format } : {}),
+    ...rest,
+    // An empty list is one that the API drops, and then everything seems changed.
+    ...(required.length === 0 ? {} : { required }),
+    ...(entries.length === 0
+      ? {}
+      : { properties: Object.fromEntries(entries.map(([key, inner]) => [key, structural(schemaOf(inner))])) }),
+    ...(items === undefined || Array.isArray(items) ? {} : { items: structural(schemaOf(items)) }),
+    ...(anyOf === undefined ? {} : { 'x-kubernetes-int-or-string': true }),
+    ...(part.type !== 'object'
+      ? {}
+      : typeof additionalProperties === 'object'
+        ? { additionalProperties: structural(additionalProperties) }
+        : KEEPS_UNKNOWN),
   };
 }
 
-interface SpecSchema extends StructuralSchema {
-  readonly properties: Readonly<Record<string, StructuralSchema>>;
-  readonly required?: readonly string[];
-}
-
-/** Leaves out what the API does not take in a schema, all the way down. */
-function structural({ properties = {}, required = [] }: JsonSchema): SpecSchema {
-  const clean = (part: unknown): unknown => {
-    if (typeof part !== 'object' || part === null) return part;
-    if (Array.isArray(part)) return part.map(clean);
-    const entries = Object.entries(part).filter(
-      // An empty list is one that the API drops, and then everything seems changed.
-      ([key, value]) => key !== 'additionalProperties' && !(key === 'required' && isDeepStrictEqual(value, [])),
-    );
-    const isObject = entries.some(([key, value]) => key === 'type' && value === 'object');
-    return {
-      ...Object.fromEntries(entries.map(([key, value]) => [key, clean(value)])),
-      ...(isObject ? KEEPS_UNKNOWN : {}),
-    };
-  };
-  // An object in, an object out; the compiler does not follow the recursion.
-  const cleaned = clean(properties) as Record<string, StructuralSchema>;
-  return { type: 'object', properties: cleaned, ...(required.length === 0 ? {} : { required }) };
-}
-
-function namesSchema(names: NonNullable<KindDeclaration<never>['names']>): StructuralSchema {
-  const pattern = names === 'default' ? '^default$' : String.raw`^(default|node\..+)$`;
-  return { type: 'object', properties: { name: { type: 'string', pattern } } };
+function schemaOf(part: JsonSchema | boolean): JsonSchema {
+  return typeof part === 'boolean' ? {} : part;
 }

@@ -4,7 +4,7 @@ import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts
 import { type ResourceId, resourceIdOf, showResourceId } from '../../model/resource-id.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
-import { compareResources } from '../order.ts';
+import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { factsOf, resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { nodeProblems } from './node-objects.ts';
 import { collectionOf, homeOf, refuseNodeWrite, resourceReader } from './resource-objects.ts';
@@ -20,7 +20,7 @@ export async function listResources<K extends ResourceKind>(
 ): Promise<{ resources: readonly ResourceOf<K>[]; problems: readonly string[] }> {
   const objects = await api.list(collectionOf(kind), {}, signal);
   const { good, problems } = sortOut(objects, resourceReader(kind));
-  const resources = good.sort(compareResources);
+  const resources = withBuiltIns(kind, good);
   return { resources, problems: [...problems, ...(kind === 'Node' ? objects.flatMap(nodeProblems) : [])] };
 }
 
@@ -29,6 +29,8 @@ export async function findResource<K extends ResourceKind>(
   which: ResourceId<K>,
   signal: AbortSignal,
 ): Promise<ResourceOf<K> | undefined> {
+  const builtIn = findBuiltIn(which);
+  if (builtIn !== undefined) return builtIn;
   const object = await fetchObject(api, which, signal);
   return object === undefined ? undefined : insist(resourceReader(which.kind)(object));
 }
@@ -36,6 +38,7 @@ export async function findResource<K extends ResourceKind>(
 export async function createResource(api: OrchApi, resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
   const which = resourceIdOf(resource);
   const { name, labels, annotations } = resource.metadata;
+  refuseBuiltIn(which);
   refuseNodeWrite(which);
   const home = homeOf(which);
   if (home === undefined) throw refusedError(which, 'no object can have that name');
@@ -53,6 +56,7 @@ export async function createResource(api: OrchApi, resource: AnyResource, signal
 export async function updateResource(api: OrchApi, resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
   const which = resourceIdOf(resource);
   const { labels, annotations, resourceVersion } = resource.metadata;
+  refuseBuiltIn(which);
   refuseNodeWrite(which);
   const home = homeOf(which);
   if (home === undefined) throw resourceNotFound(which);
@@ -81,6 +85,7 @@ export async function deleteResource(
   { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
   signal: AbortSignal,
 ): Promise<void> {
+  refuseBuiltIn(which);
   refuseNodeWrite(which);
   const collection = homeOf(which);
   if (collection === undefined) throw resourceNotFound(which);

@@ -1,0 +1,90 @@
+import * as v from 'valibot';
+import { column, type KindDeclaration, nameColumn } from './kind-info.ts';
+import { PortProtocol, SinglePort } from './protocol.ts';
+import type { Resource } from './resource.ts';
+import { CidrText, LogSeverity, wholeNumber } from './spec-types.ts';
+
+const FailsafePorts = v.pipe(
+  v.array(
+    v.looseObject(
+      {
+        protocol: v.pipe(PortProtocol, v.description('Its protocol.')),
+        port: v.pipe(SinglePort, v.description('Its number.')),
+        net: v.optional(v.pipe(CidrText, v.description('Only with addresses in this range; with all unless set.'))),
+      },
+      'an object with protocol, port and net',
+    ),
+    'an array of objects with protocol, port and net',
+  ),
+  v.readonly(),
+);
+
+const AGENT_CONFIGURATION_FIELDS = {
+  logSeverityScreen: v.optional(
+    v.pipe(LogSeverity, v.description('Least severe lines that are logged; "Info" unless set.')),
+  ),
+  addressStock: v.optional(
+    v.pipe(
+      wholeNumber(0, 1024, 'addresses'),
+      v.description('Addresses kept ready per pool that pods come from; 8 unless set. NETPLUG_STOCK goes before it.'),
+    ),
+  ),
+  vxlanChecksums: v.optional(
+    v.pipe(
+      v.picklist(['auto', 'software', 'offload'], '"auto", "software" or "offload"'),
+      v.description('Who computes checksums inside VXLAN; "auto" unless set. NETPLUG_VXLAN_CHECKSUMS goes before it.'),
+    ),
+  ),
+  failsafeInboundHostPorts: v.optional(
+    v.pipe(
+      FailsafePorts,
+      v.description('What no policy of a host endpoint can shut to the node; an empty list is none.'),
+    ),
+  ),
+  failsafeOutboundHostPorts: v.optional(
+    v.pipe(
+      FailsafePorts,
+      v.description('What no policy of a host endpoint can shut from the node; an empty list is none.'),
+    ),
+  ),
+  defaultEndpointToHostAction: v.optional(
+    v.pipe(
+      v.picklist(['Drop', 'Return', 'Accept'], '"Drop", "Return" or "Accept"'),
+      v.description('What happens to packets from pods to their node that no policy decides.'),
+    ),
+  ),
+  policyLogPrefix: v.optional(
+    v.pipe(
+      v.string('at most 64 characters'),
+      v.maxLength(64, 'at most 64 characters'),
+      v.description('How the lines begin that rules with action `Log` write.'),
+    ),
+  ),
+};
+
+export type AgentConfigurationSpec = Readonly<
+  v.InferOutput<v.ObjectSchema<typeof AGENT_CONFIGURATION_FIELDS, undefined>>
+>;
+export type AgentConfiguration = Resource<'AgentConfiguration', AgentConfigurationSpec>;
+
+export const AGENT_CONFIGURATION: KindDeclaration<AgentConfiguration> = {
+  plural: 'agentconfigurations',
+  shortNames: ['agentconfig', 'agentconfigs'],
+  scope: 'cluster',
+  about:
+    'Settings of the agents: `default` holds for all nodes, `node.<name>` for one. How an agent reaches its datastore is not among them.',
+  enforced: false,
+  writtenBy: 'people',
+  names: 'default-or-node',
+  columns: [nameColumn(), column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? '')],
+  fields: AGENT_CONFIGURATION_FIELDS,
+  example: {
+    metadata: { name: 'default' },
+    spec: {
+      logSeverityScreen: 'Info',
+      addressStock: 16,
+      failsafeInboundHostPorts: [{ protocol: 'TCP', port: 22, net: '198.51.100.0/24' }],
+      defaultEndpointToHostAction: 'Accept',
+    },
+  },
+};

@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import { problemLine } from '../base/problem.ts';
+import { decodeResource, decodeStoredResource } from './decode-resource.ts';
+import { findKind, KIND_NAMES, KINDS } from './kinds.ts';
+import { API_VERSION } from './resource.ts';
+import { type Schema, shapeOf, descriptionOf } from './schema-shape.ts';
+
+function example(kind: (typeof KIND_NAMES)[number]): object {
+  return { apiVersion: API_VERSION, kind, ...KINDS[kind].example };
+}
+
+function problemsOf(raw: unknown): string[] {
+  const decoded = decodeResource(raw);
+  return 'problems' in decoded ? decoded.problems.map(problemLine) : [];
+}
+
+/** The paths of fields without a description. */
+function unsaid(schema: Schema, path: string): string[] {
+  const shape = shapeOf(schema);
+  const own = descriptionOf(schema) === undefined ? [path] : [];
+  if (shape.kind === 'array') return [...own, ...unsaidWithin(shape.item, `${path}[]`)];
+  return [...own, ...unsaidWithin(schema, path)];
+}
+
+function unsaidWithin(schema: Schema, path: string): string[] {
+  const shape = shapeOf(schema);
+  if (shape.kind !== 'object') return [];
+  return Object.entries(shape.entries).flatMap(([key, field]) => unsaid(field, `${path}.${key}`));
+}
+
+describe.each(KIND_NAMES)('%s', (kind) => {
+  it('has an example that holds all rules, and is the same when it is read again, from a file or from the datastore', () => {
+    expect(problemsOf(example(kind))).toEqual([]);
+    const decoded = decodeResource(example(kind));
+    const resource = 'resource' in decoded ? decoded.resource : undefined;
+    expect(decodeResource(resource)).toEqual({ resource });
+    expect(decodeStoredResource(JSON.parse(JSON.stringify(resource)))).toEqual(resource);
+  });
+
+  it('says of every field what it is for', () => {
+    const { fields } = KINDS[kind];
+    expect(Object.entries(fields).flatMap(([key, field]) => unsaid(field, key))).toEqual([]);
+  });
+
+  it('refuses a field nobody knows, and a namespace unless it is in one', () => {
+    const { metadata, spec } = KINDS[kind].example;
+    const [known = ''] = Object.keys(KINDS[kind].fields);
+    const slip = `${known}x`;
+    expect(problemsOf({ ...example(kind), spec: { ...spec, [slip]: 1 } })).toContain(
+      `spec.${slip}: is not a known field (did you mean "${known}"?)`,
+    );
+    const elsewhere = problemsOf({ ...example(kind), metadata: { ...metadata, namespace: 'shop' } });
+    expect(elsewhere.length).toBe(KINDS[kind].scope === 'cluster' ? 1 : 0);
+  });
+
+  it('is found by its names in any letter case', () => {
+    const { plural, shortNames } = KINDS[kind];
+    for (const word of [kind, plural, ...shortNames]) expect(findKind(word.toUpperCase())).toBe(kind);
+  });
+});
+
+describe('names', () => {
+  it.each([
+    ['ControllersConfiguration', 'other', '"default"'],
+    ['ClusterInformation', 'node.a', '"default"'],
+    ['Installation', 'b', '"default"'],
+    ['AgentConfiguration', 'node', '"default", "node.<name>"'],
+    ['BGPConfiguration', 'nodes.a', '"default", "node.<name>"'],
+  ])('of kind %s do not include %s', (kind, name, allowed) => {
+    const [line] = problemsOf({ apiVersion: API_VERSION, kind, metadata: { name }, spec: {} });
+    expect(line).toContain(`metadata.name: found "${name}" (string), allowed is ${allowed}`);
+  });
+
+  it('include those of single nodes where settings are theirs', () => {
+    const raw = { apiVersion: API_VERSION, kind: 'AgentConfiguration', metadata: { name: 'node.a' }, spec: {} };
+    expect(problemsOf(raw)).toEqual([]);
+  });
+});
+
+describe('a namespace', () => {
+  const set = (metadata: object): object => ({ apiVersion: API_VERSION, kind: 'NetworkSet', metadata, spec: {} });
+
+  it('is the default one, or the one that is meant, unless the resource names its own', () => {
+    const read = (metadata: object, namespace?: string): unknown =>
+      decodeResource(set(metadata), namespace === undefined ? {} : { namespace });
+    expect(read({ name: 'a' })).toMatchObject({ resource: { metadata: { name: 'a', namespace: 'default' } } });
+    expect(read({ name: 'a' }, 'shop')).toMatchObject({ resource: { metadata: { namespace: 'shop' } } });
+    expect(read({ name: 'a', namespace: 'b' }, 'shop')).toMatchObject({ resource: { metadata: { namespace: 'b' } } });
+  });
+
+  it.each(['Shop', 'a.b', '', 'a'.repeat(64), 7])('is not %j', (namespace) => {
+    expect(problemsOf(set({ name: 'a', namespace }))[0]).toContain('metadata.namespace: found');
+  });
+});

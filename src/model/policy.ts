@@ -1,0 +1,181 @@
+import * as v from 'valibot';
+import { checkRules, RULE_RULES } from './check-rules.ts';
+import {
+  type Column,
+  jointRules,
+  type KindDeclaration,
+  nameColumn,
+  namespaceColumn,
+  type Refuse,
+  wide,
+} from './kind-info.ts';
+import { type Rule, Rules } from './policy-rule.ts';
+import { EndpointSelector, RuleSelector } from './policy-selectors.ts';
+import type { PartialOutput } from './read-schema.ts';
+import type { Resource } from './resource.ts';
+
+const Flag = v.boolean('true or false, without quotes');
+const PolicyType = v.picklist(['Ingress', 'Egress'], '"Ingress" or "Egress"');
+export type PolicyType = v.InferOutput<typeof PolicyType>;
+
+const COMMON_FIELDS = {
+  order: v.optional(
+    v.pipe(v.number('a number'), v.description('Policies of lower order come first; without it a policy is last.')),
+  ),
+  selector: v.pipe(v.optional(EndpointSelector, 'all()'), v.description('Labels of the endpoints the policy is for.')),
+  serviceAccountSelector: v.optional(
+    v.pipe(RuleSelector, v.description('Labels of the accounts that those pods run under.')),
+  ),
+  types: v.optional(
+    v.pipe(
+      v.array(PolicyType, 'an array of "Ingress" and "Egress"'),
+      v.check((types) => new Set(types).size === types.length, 'each type at most once'),
+      v.readonly(),
+      v.description('Directions the policy is about: those it has rules for unless set, and `Ingress` if it has none.'),
+    ),
+  ),
+  ingress: v.optional(v.pipe(Rules, v.description('Rules for what comes in; the first that decides wins.'))),
+  egress: v.optional(v.pipe(Rules, v.description('Rules for what goes out; the first that decides wins.'))),
+  performanceHints: v.optional(
+    v.pipe(
+      v.array(v.picklist(['AssumeNeededOnEveryNode'], '"AssumeNeededOnEveryNode"'), 'an array of strings'),
+      v.readonly(),
+      v.description('How nodes may prepare for it.'),
+    ),
+  ),
+};
+
+const GLOBAL_FIELDS = {
+  ...COMMON_FIELDS,
+  namespaceSelector: v.optional(v.pipe(RuleSelector, v.description('Labels of the namespaces of the pods it is for.'))),
+  doNotTrack: v.optional(
+    v.pipe(Flag, v.description('Before connections are tracked, at host endpoints; false unless set.')),
+  ),
+  preDNAT: v.optional(
+    v.pipe(Flag, v.description('Before destinations are translated, at host endpoints; false unless set.')),
+  ),
+  applyOnForward: v.optional(
+    v.pipe(Flag, v.description('Also for what a host endpoint only forwards; false unless set.')),
+  ),
+};
+
+type Written<E extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<E, undefined>>;
+type Completed<S> = Readonly<Omit<S, 'types'>> & { readonly types: readonly PolicyType[] };
+export type NetworkPolicySpec = Completed<Written<typeof COMMON_FIELDS>>;
+export type GlobalNetworkPolicySpec = Completed<Written<typeof GLOBAL_FIELDS>>;
+export type NetworkPolicy = Resource<'NetworkPolicy', NetworkPolicySpec>;
+export type GlobalNetworkPolicy = Resource<'GlobalNetworkPolicy', GlobalNetworkPolicySpec>;
+
+const ORDER_AND_SELECTOR: readonly Column<NetworkPolicy | GlobalNetworkPolicy>[] = [
+  wide('ORDER', 'spec.order', ({ spec }) => String(spec.order ?? '')),
+  wide('SELECTOR', 'spec.selector', ({ spec }) => spec.selector),
+];
+
+export const NETWORK_POLICY: KindDeclaration<NetworkPolicy> = {
+  plural: 'networkpolicies',
+  shortNames: ['np', 'nps', 'policy', 'policies', 'pol', 'pols'],
+  scope: 'namespace',
+  about: 'What the pods of a namespace may send and receive.',
+  enforced: false,
+  writtenBy: 'people',
+  columns: [namespaceColumn(), nameColumn(), ...ORDER_AND_SELECTOR],
+  fields: COMMON_FIELDS,
+  complete: withTypes,
+  check: jointRules(COMMON_FIELDS, checkDirections),
+  rules: RULE_RULES,
+  example: {
+    metadata: { name: 'web', namespace: 'shop' },
+    spec: {
+      order: 100,
+      selector: "app == 'web'",
+      types: ['Ingress', 'Egress'],
+      ingress: [
+        { action: 'Allow', protocol: 'TCP', source: { selector: "app == 'gateway'" }, destination: { ports: [8080] } },
+      ],
+      egress: [
+        { action: 'Allow', protocol: 'UDP', destination: { ports: [53] } },
+        { action: 'Allow', destination: { services: { name: 'orders', namespace: 'shop' } } },
+      ],
+    },
+  },
+};
+
+export const GLOBAL_NETWORK_POLICY: KindDeclaration<GlobalNetworkPolicy> = {
+  plural: 'globalnetworkpolicies',
+  shortNames: ['gnp', 'gnps'],
+  scope: 'cluster',
+  about: 'What pods of all namespaces and host endpoints may send and receive.',
+  enforced: false,
+  writtenBy: 'people',
+  columns: [nameColumn(), ...ORDER_AND_SELECTOR],
+  fields: GLOBAL_FIELDS,
+  complete: withTypes,
+  check: jointRules(GLOBAL_FIELDS, checkGlobal),
+  rules: [
+    ...RULE_RULES,
+    'doNotTrack and preDNAT exclude each other, and each needs applyOnForward.',
+    'preDNAT is about what comes in: it has no egress rules, and no `Egress` among its types.',
+  ],
+  schemaRules: {
+    spec: {
+      allOf: [
+        { not: isTrue('doNotTrack', 'preDNAT') },
+        { not: { ...isTrue('doNotTrack'), not: isTrue('applyOnForward') } },
+        { not: { ...isTrue('preDNAT'), not: isTrue('applyOnForward') } },
+      ],
+    },
+  },
+  example: {
+    metadata: { name: 'no-metadata-server' },
+    spec: {
+      order: 10,
+      selector: 'all()',
+      types: ['Egress'],
+      egress: [
+        { action: 'Deny', protocol: 'TCP', destination: { nets: ['192.0.2.80/32'], ports: [80, '8080:8090'] } },
+        { action: 'Pass' },
+      ],
+    },
+  },
+};
+
+/** The directions of a policy that does not say. */
+function withTypes(spec: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { types, ingress, egress } = spec;
+  if (isFilled(types)) return spec;
+  const directions = [
+    ...(isFilled(egress) && !isFilled(ingress) ? [] : ['Ingress']),
+    ...(isFilled(egress) ? ['Egress'] : []),
+  ];
+  return { ...spec, types: directions };
+}
+
+function isFilled(list: unknown): boolean {
+  return Array.isArray(list) && list.length > 0;
+}
+
+function checkDirections(
+  {
+    ingress,
+    egress,
+  }: { readonly ingress?: readonly Rule[] | undefined; readonly egress?: readonly Rule[] | undefined },
+  refuse: Refuse,
+): void {
+  checkRules(ingress, 'ingress', refuse);
+  checkRules(egress, 'egress', refuse);
+}
+
+function checkGlobal(spec: PartialOutput<typeof GLOBAL_FIELDS>, refuse: Refuse): void {
+  checkDirections(spec, refuse);
+  const { doNotTrack = false, preDNAT = false, applyOnForward = false, types = [], egress = [] } = spec;
+  if (doNotTrack && preDNAT) refuse('preDNAT', 'excludes doNotTrack: one of them must be false');
+  for (const [field, isSet] of Object.entries({ doNotTrack, preDNAT })) {
+    if (isSet && !applyOnForward) refuse(field, 'needs applyOnForward: true');
+  }
+  if (preDNAT && types.includes('Egress')) refuse('types', 'excludes "Egress" when preDNAT is true');
+  if (preDNAT && egress.length > 0) refuse('egress', 'is not allowed when preDNAT is true');
+}
+
+function isTrue(...fields: readonly string[]): Readonly<Record<string, unknown>> {
+  return { required: fields, properties: Object.fromEntries(fields.map((field) => [field, { enum: [true] }])) };
+}

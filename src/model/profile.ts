@@ -1,0 +1,57 @@
+import * as v from 'valibot';
+import { checkRules, RULE_RULES } from './check-rules.ts';
+import { jointRules, type KindDeclaration, nameColumn, wide } from './kind-info.ts';
+import { LABELS } from './metadata.ts';
+import { Rules } from './policy-rule.ts';
+import { API_VERSION, type Resource } from './resource.ts';
+
+const PROFILE_FIELDS = {
+  ingress: v.optional(v.pipe(Rules, v.description('Rules for what comes in, when no policy decides.'))),
+  egress: v.optional(v.pipe(Rules, v.description('Rules for what goes out, when no policy decides.'))),
+  labelsToApply: v.optional(
+    v.pipe(LABELS, v.description('Labels that endpoints with the profile have, unless they have their own.')),
+  ),
+};
+
+export type ProfileSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof PROFILE_FIELDS, undefined>>>;
+export type Profile = Resource<'Profile', ProfileSpec>;
+
+/** Allows everything; every cluster has it, and nobody stores it. */
+export const DEFAULT_ALLOW: Profile = {
+  apiVersion: API_VERSION,
+  kind: 'Profile',
+  metadata: { name: 'netplug-default-allow' },
+  spec: { ingress: [{ action: 'Allow' }], egress: [{ action: 'Allow' }] },
+};
+
+export const PROFILE: KindDeclaration<Profile> = {
+  plural: 'profiles',
+  shortNames: ['pro', 'pros'],
+  scope: 'cluster',
+  about:
+    'What endpoints may send and receive when no policy decides, by name. `netplug-default-allow`, which allows everything, is built in and cannot be written.',
+  enforced: false,
+  writtenBy: 'people',
+  columns: [
+    nameColumn(),
+    wide('LABELS', 'spec.labelsToApply', ({ spec }) =>
+      Object.entries(spec.labelsToApply ?? {})
+        .map(([key, value]) => `${key}=${value}`)
+        .join(','),
+    ),
+  ],
+  fields: PROFILE_FIELDS,
+  check: jointRules(PROFILE_FIELDS, ({ ingress, egress }, refuse) => {
+    checkRules(ingress, 'ingress', refuse);
+    checkRules(egress, 'egress', refuse);
+  }),
+  rules: RULE_RULES,
+  example: {
+    metadata: { name: 'team-a' },
+    spec: {
+      ingress: [{ action: 'Allow', source: { selector: "team == 'a'" } }],
+      egress: [{ action: 'Allow' }],
+      labelsToApply: { team: 'a' },
+    },
+  },
+};

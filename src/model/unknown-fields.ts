@@ -1,0 +1,29 @@
+import { didYouMean, nearMiss } from '../base/near-miss.ts';
+import { at, type Problem } from '../base/problem.ts';
+import { isRecord } from './read-schema.ts';
+import { type Schema, shapeOf } from './schema-shape.ts';
+
+/** A problem for each field that is not known, however deep it stands: what is not understood must not be left out. */
+export function unknownFields(entries: Readonly<Record<string, Schema>>, raw: unknown, path: string): Problem[] {
+  if (!isRecord(raw)) return [];
+  const known = Object.keys(entries);
+  return Object.entries(raw).flatMap(([key, value]) => {
+    const schema = Object.hasOwn(entries, key) ? entries[key] : undefined;
+    return schema === undefined
+      ? [unknownField(at(path, key), { key, known })]
+      : unknownWithin(schema, value, at(path, key));
+  });
+}
+
+export function unknownField(path: string, { key, known }: { key: string; known: readonly string[] }): Problem {
+  const meant = nearMiss(key, known);
+  const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
+  return { path, message: 'is not a known field', code: 'resource/invalid', ...hint };
+}
+
+function unknownWithin(schema: Schema, value: unknown, path: string): Problem[] {
+  const shape = shapeOf(schema);
+  if (shape.kind === 'object') return unknownFields(shape.entries, value, path);
+  if (shape.kind === 'value' || !Array.isArray(value)) return [];
+  return value.flatMap((each: unknown, index) => unknownWithin(shape.item, each, at(path, index)));
+}
