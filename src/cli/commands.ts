@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { completionCommands } from './completion/completion-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
@@ -14,6 +15,7 @@ export const COMMANDS: readonly Command[] = [
   ...NODE_COMMANDS,
   ...INSTALL_COMMANDS,
   VERSION_COMMAND,
+  ...completionCommands(() => COMMANDS),
 ];
 
 /** What the commands that begin with one word have in common. */

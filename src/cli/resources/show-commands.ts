@@ -8,7 +8,11 @@ import { targetOf, wantedByName } from './target.ts';
 import { watch } from './watch-resources.ts';
 
 const LOOK = {
-  output: value('format', `form of the answer: ${GET_OUTPUTS.join(', ')}`, { short: 'o', read: readGetOutput }),
+  output: value('format', `form of the answer: ${GET_OUTPUTS.join(', ')}`, {
+    short: 'o',
+    read: readGetOutput,
+    completes: GET_OUTPUTS.map((each) => each.replace(/=.*/, '=')),
+  }),
   headers: unless('no titles above the columns'),
   showLabels: flag('a column with all labels'),
 };
