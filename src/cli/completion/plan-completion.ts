@@ -35,7 +35,7 @@ export function planCompletion(line: Line): Wish {
   const { open, command, options } = state;
   if (open !== undefined) return ofValue(open, current, '');
   if (current.startsWith('-') && !state.isBehindDashes) {
-    const [flag = '', value] = splitFlag(current);
+    const [flag, value] = splitFlag(current);
     if (value === undefined) return { kind: 'words', candidates: flagsOf(options) };
     const option = findOption(options, flag);
     return option === undefined ? NOTHING : ofValue(option, value, `${flag}=`);
@@ -78,7 +78,7 @@ function readWords({ commands, globals, words }: Line): State {
       open = undefined;
     } else if (word === '--') isBehindDashes = true;
     else if (word.startsWith('-') && !isBehindDashes) {
-      const [flag = '', value] = splitFlag(word);
+      const [flag, value] = splitFlag(word);
       const name = findName(optionsNow(), flag);
       if (name === undefined || optionsNow()[name]?.value === undefined) continue;
       if (value === undefined) open = name;
