@@ -230,6 +230,12 @@ export const ERRORS = {
     retry: false,
     about: 'The label or annotation has another value already, and nobody has asked to overwrite it.',
   },
+  'resource/field-conflict': {
+    cni: 157,
+    exit: 69,
+    retry: false,
+    about: 'Somebody else has written fields of the resource that would be changed; each is named with its owner.',
+  },
   'cli/usage': {
     cni: 160,
     exit: 64,

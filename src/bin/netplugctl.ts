@@ -35,7 +35,7 @@ export async function runCtl(name: string): Promise<void> {
     readRegisteredName: () => readRegisteredName(env),
     machine: machineOf(env),
     interrupted: interruptions(),
-    openStore: openStoreIn(process.env),
+    openStore: openStoreIn(process.env, 'netplugctl'),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork(),

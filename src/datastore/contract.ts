@@ -20,6 +20,7 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { rehearsalContract } from './contract-rehearsal.ts';
 import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
@@ -488,6 +489,10 @@ export function storeContract(
 
     describe('names of resources', () => {
       resourceNamesContract(() => ({ store, other, fixture }), traits);
+    });
+
+    describe('a rehearsal', () => {
+      rehearsalContract(() => ({ store, other }));
     });
 
     describe('a signal', () => {
