@@ -4,6 +4,7 @@ import { DIAGS_COMMAND } from './diags/diags-commands.ts';
 import { DOCTOR_COMMAND } from './doctor/doctor-commands.ts';
 import { HOST_ENDPOINT_COMMANDS } from './host-endpoints/host-endpoint-commands.ts';
 import { EXPLAIN_COMMANDS } from './explain/explain-commands.ts';
+import { completionCommands } from './completion/completion-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
@@ -24,6 +25,7 @@ export const COMMANDS: readonly Command[] = [
   ...HOST_ENDPOINT_COMMANDS,
   ...INSTALL_COMMANDS,
   VERSION_COMMAND,
+  ...completionCommands(() => COMMANDS),
 ];
 
 /** What the commands that begin with one word have in common. */

@@ -8,7 +8,12 @@ import { asksForStock } from './recording-store.ts';
 
 /** One thing written to the datastore. */
 export type StoreStep =
-  | { readonly kind: 'claim-block'; readonly block: string; readonly pool: string | undefined; readonly node: string | undefined }
+  | {
+      readonly kind: 'claim-block';
+      readonly block: string;
+      readonly pool: string | undefined;
+      readonly node: string | undefined;
+    }
   | {
       readonly kind: 'take-over-block';
       readonly block: string;

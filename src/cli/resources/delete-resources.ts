@@ -1,9 +1,8 @@
 import { isNetplugError } from '../../base/errors.ts';
-import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
-import type { Store } from '../../datastore/store.ts';
+import type { Mode } from '../../base/mode.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
-import { type Mode, runBatch } from './batch.ts';
 import { accessIn } from '../admit.ts';
+import { runBatch } from './batch.ts';
 import { withStore } from '../connection.ts';
 import { deletePool, rehearsePoolDeletion } from './delete-pool.ts';
 import { readInputs } from '../inputs.ts';
@@ -50,23 +49,12 @@ async function removeOne(writing: Writing, which: Doomed, ifMissing: 'ignore' | 
   refuseReadOnly(which);
   const isPool = which.kind === 'IPPool';
   try {
-    if (writing.mode === 'rehearse') await (isPool ? rehearsePoolDeletion(writing, which) : rehearse(writing, which));
-    else if (isPool) await deletePool(writing, which);
-    else await writing.store.deleteResource(which, writing.signal);
+    if (!isPool) await writing.store.deleteResource(which, writing.signal, writing.mode);
+    else if (writing.mode === 'rehearse') await rehearsePoolDeletion(writing, which);
+    else await deletePool(writing, which);
     return 'deleted';
   } catch (cause) {
     if (ifMissing === 'ignore' && isNetplugError(cause, 'resource/not-found')) return 'not there';
     throw cause;
   }
-}
-
-async function rehearse(
-  { store, signal }: { readonly store: Store; readonly signal: AbortSignal },
-  which: Doomed,
-): Promise<void> {
-  const stored = await store.findResource(which, signal);
-  if (stored === undefined) throw resourceNotFound(which);
-  const { resourceVersion } = which;
-  if (resourceVersion !== undefined && resourceVersion !== stored.metadata.resourceVersion)
-    throw resourceChanged(which);
 }

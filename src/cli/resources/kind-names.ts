@@ -8,7 +8,7 @@ import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 export type VisibleKind = ResourceKind | 'WorkloadEndpoint';
 export type VisibleResource = AnyResource | WorkloadEndpoint;
 
-const ENDPOINT_INFO: KindInfo<WorkloadEndpoint> = {
+export const ENDPOINT_INFO: KindInfo<WorkloadEndpoint> = {
   plural: 'workloadendpoints',
   shortNames: ['wep', 'weps', 'endpoint', 'endpoints'],
   scope: 'namespace',

@@ -1,7 +1,8 @@
+import type { Mode } from '../../base/mode.ts';
 import { accessIn } from '../admit.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
-import { type Mode, runBatch } from './batch.ts';
+import { runBatch } from './batch.ts';
 import { type Choice, chosenOf } from './choice.ts';
 import { decodeChanged } from './decode-changed.ts';
 import { changeLabels, readLabelWords } from './label-changes.ts';

@@ -1,4 +1,5 @@
 import { never, NetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import { problemsError } from '../../base/problem.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { isRecord } from '../../model/read-schema.ts';
@@ -7,7 +8,7 @@ import { withStore } from '../connection.ts';
 import { readDocuments, type Source } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
-import { type Mode, runBatch } from './batch.ts';
+import { runBatch } from './batch.ts';
 import { chosenOf } from './choice.ts';
 import { decodeChanged } from './decode-changed.ts';
 import { schemaOf } from './merge-resource.ts';
