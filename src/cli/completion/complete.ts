@@ -52,7 +52,7 @@ async function namesOf(
   const io = { ...context.io, stderr: (): void => undefined };
   try {
     const kind = visibleKind(of);
-    return await withStore({ ...context, io, signal }, async (store) => {
+    return await withStore({ ...context, io, signal }, 'ask-version', async (store) => {
       const { items } = await listKind(store, kind, { names: [], namespace, selector: 'all()', signal });
       const names = new Set(items.map(({ metadata }) => metadata.name));
       return [...names].filter((name) => !given.includes(name)).map((name) => ({ word: `${stem}${name}`, about: '' }));
