@@ -34,13 +34,13 @@ let server: OrchApiServer;
 let folder: string;
 let file: string;
 let orch: Record<string, string>;
-const stores = new AsyncDisposableStack();
+const scope = new AsyncDisposableStack();
 let kv: Store;
 let inOrch: Store;
 let second: Store;
 
 const openKv = ({ url }: Etcd): Store =>
-  stores.use(
+  scope.use(
     openKvStore({
       endpoints: { from: 'list', urls: [url] },
       keyFile: undefined,
@@ -51,8 +51,11 @@ const openKv = ({ url }: Etcd): Store =>
 
 beforeAll(async () => {
   if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
-  [etcd, empty, server] = await Promise.all([startEtcd(), startEtcd(), startOrchApiServer()]);
+  etcd = scope.use(await startEtcd());
+  empty = scope.use(await startEtcd());
+  server = scope.use(await startOrchApiServer());
   folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
+  scope.defer(async () => rm(folder, { recursive: true, force: true }));
   file = join(folder, 'export.json');
   await server.kubectl('create', 'serviceaccount', 'tool', '--namespace=netplug-system');
   const binding = ['clusterrolebinding', 'tool', '--clusterrole=netplug-admin'];
@@ -60,13 +63,9 @@ beforeAll(async () => {
   const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/tool'));
   orch = { DATASTORE_TYPE: 'orch', ORCHCONFIG: path };
   [kv, second] = [openKv(etcd), openKv(empty)];
-  inOrch = stores.use(openOrchStore({ from: 'file', path: server.kubeconfig }));
+  inOrch = scope.use(openOrchStore({ from: 'file', path: server.kubeconfig }));
 });
-afterAll(async () => {
-  await stores.disposeAsync();
-  await Promise.all([etcd, empty, server].map(async (each) => each[Symbol.asyncDispose]()));
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(async () => scope.disposeAsync());
 
 interface Ran {
   readonly status: number | undefined;
