@@ -1,13 +1,14 @@
 // What `why` and `plan add` say, against what a real ADD then does to a real kernel, etcd and API server.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AddPlan } from '../../src/cli/explain/plan-add.ts';
 import type { KernelStep } from '../../src/cli/explain/kernel-steps.ts';
-import { CTL_DATASTORES, type CtlDatastore, MAIN } from '../support/ctl-datastores.ts';
+import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
 import { type Json, startNode, type TestNode } from '../support/node.ts';
 
+const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const CALL = { containerId: 'c1', args: 'K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0' };
 
 describe('plan add on a node', () => {
@@ -23,9 +24,7 @@ describe('plan add on a node', () => {
     const file = join(node.dir, 'plan.conf');
     await writeFile(file, JSON.stringify(conf));
     const argv = ['plan', 'add', '--netconf', file, '--args', CALL.args, '--container', 'c1', '--netns', netns];
-    // The programs of a node are told apart by the name they are called by.
-    const tool = ['bash', '-c', 'exec -a netplugctl "$@"', 'sh', process.execPath, MAIN, ...argv, '-o', 'json'];
-    const { stdout, stderr, status } = await node.run(tool);
+    const { stdout, stderr, status } = await node.run([PROGRAM, ...argv, '-o', 'json']);
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     return JSON.parse(stdout) as AddPlan;
   }
