@@ -38,7 +38,7 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
     );
     expect(policy?.spec).toEqual(TEMPORARY);
     expect((await run('prepare-upgrade')).stdout).toBe('nothing is left to do\n');
-    expect((await run('list --all-interfaces')).stdout).toContain('role=gateway,netplug/host-endpoint-upgrade=\n');
+    expect((await run('list --all-interfaces')).stdout).toContain(' netplug/host-endpoint-upgrade=,role=gateway\n');
     expect(await run('prepare-upgrade --undo')).toMatchObject({ status: 0, stderr: '' });
     const { resources } = await datastore.store.listResources('GlobalNetworkPolicy', never);
     expect(resources).toEqual([]);

@@ -43,7 +43,7 @@ describe('netplugctl host-endpoints list', () => {
     expect((await run('list')).out).toBe(
       [
         'NODE  NAME         INTERFACE  MADE BY      LABELS',
-        'n1    a            *          people       role=x,netplug/host-endpoint-upgrade=',
+        'n1    a            *          people       netplug/host-endpoint-upgrade=,role=x',
         'n2    b            eth0       people',
         'n3    n3-auto-hep  *          controllers  netplug/created-by=netplug-orch-controllers',
         '',

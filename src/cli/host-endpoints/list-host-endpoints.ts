@@ -1,3 +1,4 @@
+import { compareText } from '../../datastore/order.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
@@ -46,5 +47,6 @@ function summary(endpoint: HostEndpoint): { node: string; name: string; interfac
 function labelsText({ metadata }: HostEndpoint): string {
   return Object.entries(metadata.labels ?? {})
     .map(([key, value]) => `${key}=${value}`)
+    .sort(compareText)
     .join(',');
 }
