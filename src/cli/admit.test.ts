@@ -26,7 +26,7 @@ const note = async (spec: Partial<ClusterInformationSpec>): Promise<void> => {
 const WRITES = [
   ['apply', '-f', '-'],
   ['delete', 'pool', 'blue', '--ignore-not-found'],
-  ['ipam', 'check', '--release', '--no-kernel'],
+  ['ipam', 'check', '--fix', '--no-kernel'],
   ['node', 'remove', 'node-a'],
 ];
 const READS = [

@@ -17,24 +17,28 @@ export interface CtlWorld extends Partial<CtlPorts> {
   readonly stdin?: string;
 }
 
+function missing(): never {
+  throw new Error('this command needs neither datastore nor kernel');
+}
+
+/** A node without a configuration of its runtime. */
+export const NO_PLUGIN: CtlPorts['plugin'] = {
+  openOrch: missing,
+  readPluginList: () => undefined,
+  readOfferedMtu: () => undefined,
+  confDir: '/nowhere',
+};
+
 /** Calls the management tool in this process, in a world that has only what the test gives it. */
 export async function callCtl(argv: readonly string[], { env = {}, stdin = '', ...given }: CtlWorld): Promise<Ran> {
   let [out, err] = ['', ''];
-  const missing = (): never => {
-    throw new Error('this command needs neither datastore nor kernel');
-  };
   const ports: CtlPorts = {
     clock: virtualClock(Date.parse('2026-01-02T00:00:00Z')),
     random: seededRandom(1),
     hostname: 'node-a',
     readRegisteredName: () => undefined,
     machine: { executable: undefined, stateDir: '', runDir: '/run/netplug', logDir: '', serviceAccountDir: '' },
-    plugin: {
-      openOrch: missing,
-      readPluginList: () => undefined,
-      readOfferedMtu: () => undefined,
-      confDir: '/nowhere',
-    },
+    plugin: NO_PLUGIN,
     interrupted: new AbortController().signal,
     askAgent: async () => Promise.reject(new Error('nobody listens')),
     openStore: missing,

@@ -2,7 +2,7 @@ import { chmod, cp, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { callCtl } from '../../../test/support/ctl.ts';
+import { callCtl, NO_PLUGIN } from '../../../test/support/ctl.ts';
 import { checkSarif } from '../../../test/support/sarif-schema.ts';
 
 const FILES = 'test/golden/lint';
@@ -140,7 +140,7 @@ describe('explain netconf', () => {
     const world = {
       stdin: text,
       readRegisteredName: () => 'worker-1',
-      readOfferedMtu: () => 1450,
+      plugin: { ...NO_PLUGIN, readOfferedMtu: () => 1450 },
       env: { NETPLUG_CALL_TIMEOUT: '30' },
     };
     const { status, out } = await callCtl(['explain', 'netconf', '-'], world);

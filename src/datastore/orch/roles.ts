@@ -15,8 +15,7 @@ export interface Right {
 }
 
 const NETPLUG = 'netplug.io';
-const SETTINGS = ['ippools', 'ipreservations', 'ipamconfigurations'];
-const ALL_KINDS = [...SETTINGS, 'bgpconfigurations', 'bgppeers', 'ipblocks'];
+const EVERYTHING = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const;
 
 /** The cluster roles of manifests/rbac.yaml; a test compares them. */
 export const ROLES = {
@@ -27,18 +26,46 @@ export const ROLES = {
   'netplug-cni-datastore': [
     { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
     { group: '', resources: ['nodes'], verbs: ['get'] },
-    { group: NETPLUG, resources: SETTINGS, verbs: ['get', 'list'] },
+    { group: NETPLUG, resources: ['ippools', 'ipreservations', 'ipamconfigurations'], verbs: ['get', 'list'] },
+    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get'] },
     { group: NETPLUG, resources: ['ipblocks'], verbs: ['get', 'list', 'create', 'update', 'delete'] },
   ],
   'netplug-agent': [
     { group: '', resources: ['pods', 'namespaces', 'nodes'], verbs: ['list', 'watch'] },
     { group: '', resources: ['nodes/status'], verbs: ['patch'] },
-    { group: NETPLUG, resources: ALL_KINDS, verbs: ['list', 'watch'] },
+    {
+      group: NETPLUG,
+      resources: ['ippools', 'ipreservations', 'ipamconfigurations', 'bgpconfigurations', 'bgppeers', 'ipblocks'],
+      verbs: ['list', 'watch'],
+    },
+    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get', 'list', 'watch', 'create', 'update'] },
   ],
   'netplug-admin': [
     { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
-    { group: '', resources: ['nodes'], verbs: ['get', 'list'] },
-    { group: NETPLUG, resources: ALL_KINDS, verbs: ['get', 'list', 'create', 'update', 'delete'] },
+    { group: '', resources: ['namespaces'], verbs: ['get'] },
+    { group: '', resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
+    {
+      group: NETPLUG,
+      resources: ['ippools', 'ipreservations', 'ipamconfigurations', 'bgpconfigurations', 'bgppeers', 'ipblocks'],
+      verbs: EVERYTHING,
+    },
+    {
+      group: NETPLUG,
+      resources: [
+        'hostendpoints',
+        'networkpolicies',
+        'globalnetworkpolicies',
+        'profiles',
+        'networksets',
+        'globalnetworksets',
+        'agentconfigurations',
+        'controllersconfigurations',
+        'installations',
+      ],
+      verbs: EVERYTHING,
+    },
+    { group: NETPLUG, resources: ['clusterinformations'], verbs: EVERYTHING },
+    { group: '', resources: ['nodes/status'], verbs: ['patch'] },
   ],
 } as const satisfies Readonly<Record<string, readonly Rule[]>>;
 export type RoleName = keyof typeof ROLES;
