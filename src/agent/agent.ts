@@ -1,7 +1,9 @@
-import type { Clock } from '../base/clock.ts';
 import { NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { failureFacts } from '../cni/error-output.ts';
 import type { Log } from '../base/log.ts';
+import type { Patience } from '../base/retry.ts';
+import { VERSION } from '../base/version.ts';
+import { keepClusterInformation } from '../datastore/keep-cluster-information.ts';
 import type { Store } from '../datastore/store.ts';
 import type { HealthServer } from './health-server.ts';
 import type { NodeName } from '../model/names.ts';
@@ -25,8 +27,7 @@ const PROOF_MS = 10_000;
 const READY_MS = 10_000;
 const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
 
-export interface AgentPorts {
-  readonly clock: Clock;
+export interface AgentPorts extends Patience {
   readonly log: Log;
   readonly nodes: ResidentNodes;
   readonly openStore: (datastore: Datastore) => Store;
@@ -162,21 +163,25 @@ async function takeOver(
   }
 }
 
-/** Registers the node as soon as the datastore lets it, and again should somebody delete it. */
+/** Registers node and release as soon as the datastore lets it, and the node again should somebody delete it. */
 async function keepRegistered(
-  { clock, log, nodes }: AgentPorts,
+  { nodes, ...ports }: AgentPorts,
   { node, datastore }: AgentSettings,
   signal: AbortSignal,
 ): Promise<void> {
-  // The orchestrator keeps its own nodes.
-  if (datastore.type === 'orch') return;
+  const { clock, log } = ports;
+  const store = nodes.get(datastore).inner;
+  const note = { version: VERSION, types: [datastore.type === 'orch' ? 'orch' : 'kv'] };
   for (let pauseMs = 1000; !signal.aborted;) {
     try {
-      await registerNode(nodes.get(datastore).inner, node, signal);
+      await keepClusterInformation({ ...ports, store }, note, signal);
+      // The orchestrator keeps its own nodes.
+      if (datastore.type === 'orch') return;
+      await registerNode(store, node, signal);
       pauseMs = 60_000;
     } catch (cause) {
       if (signal.aborted) return;
-      log.debug('node is not registered yet', { reason: reasonOf(cause) });
+      log.debug('node and release are not registered yet', { reason: reasonOf(cause) });
     }
     await clock.sleep(pauseMs, signal).catch(() => undefined);
   }

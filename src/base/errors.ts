@@ -80,6 +80,12 @@ export const ERRORS = {
     retry: true,
     about: 'A readiness gate did not answer with success before the time was up.',
   },
+  'store/locked': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about: 'The datastore is locked, as while it is moved: no address is assigned or released until it is unlocked.',
+  },
   'cni/deadline': { cni: 11, exit: 75, retry: true, about: 'The call ran out of time.' },
   'agent/journal-failed': {
     cni: 11,
@@ -237,10 +243,34 @@ export const ERRORS = {
     about: 'The command line is not understood, or a file named on it cannot be read.',
   },
   'cli/program-missing': {
-    cni: 165,
+    cni: 166,
     exit: 72,
     retry: false,
     about: 'A program that the command needs is not installed.',
+  },
+  'cli/version-mismatch': {
+    cni: 162,
+    exit: 79,
+    retry: false,
+    about: 'The tool is of another version than the cluster, and would write.',
+  },
+  'cli/export-unusable': {
+    cni: 163,
+    exit: 65,
+    retry: false,
+    about: 'The file is not one that `datastore export` has written, or was changed since.',
+  },
+  'cli/import-refused': {
+    cni: 164,
+    exit: 73,
+    retry: false,
+    about: 'The datastore cannot take the import, or give it back: what stands against it is named.',
+  },
+  'cli/import-differs': {
+    cni: 165,
+    exit: 1,
+    retry: true,
+    about: 'What was read back after an import is not what the file says.',
   },
   'install/failed': {
     cni: 161,

@@ -46,6 +46,7 @@ export async function runCtl(): Promise<void> {
       stdout: (words) => process.stdout.write(words),
       stderr: (words) => process.stderr.write(words),
       isTty: process.stdin.isTTY,
+      isErrTty: process.stderr.isTTY,
       screen: screenOf(env),
     },
   });

@@ -1,6 +1,16 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../base/errors.ts';
-import { type Argument, type Command, type Given, notAllowed, type Option, type Options, value } from './command.ts';
+import {
+  type Argument,
+  type Command,
+  flag,
+  type Given,
+  notAllowed,
+  type Option,
+  type Options,
+  value,
+} from './command.ts';
+import type { Allowances } from './admit.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
 
@@ -8,8 +18,9 @@ export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
   readonly asked: Asked | undefined;
   readonly config: string | undefined;
-  /** Undefined unless given. */
+  /** Undefined unless given, or the command has a limit of its own. */
   readonly timeoutSeconds: number | undefined;
+  readonly allow: Allowances;
 }
 
 export interface Asked {
@@ -23,6 +34,8 @@ export const GLOBAL_OPTIONS = {
   timeout: value('seconds', 'time for the whole command (default: 30, and no end for a watch)', {
     read: positiveNumber,
   }),
+  allowVersionMismatch: flag('write although the cluster is of another version'),
+  allowLocked: flag('write although the datastore is locked'),
 };
 
 export const TOOL = {
@@ -38,6 +51,13 @@ KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE, ORCHCONFIG. With --config, from that
   ],
 } as const;
 
+interface GlobalOptions {
+  readonly config?: string;
+  readonly timeout?: number;
+  readonly allowVersionMismatch?: true;
+  readonly allowLocked?: true;
+}
+
 /** Reads the words after the program's name. @throws cli/usage */
 export function readCommandLine(argv: readonly string[], write: (text: string) => void): CommandLine {
   const chosen: { asked: Asked | undefined } = { asked: undefined };
@@ -50,8 +70,13 @@ export function readCommandLine(argv: readonly string[], write: (text: string) =
     if (!(cause instanceof CommanderError)) throw cause;
     if (cause.exitCode !== 0) throw usageError(cause);
   }
-  const { config, timeout } = parser.opts<{ config?: string; timeout?: number }>();
-  return { asked: chosen.asked, config, timeoutSeconds: timeout };
+  const { config, timeout, ...allowed } = parser.opts<GlobalOptions>();
+  return {
+    asked: chosen.asked,
+    config,
+    timeoutSeconds: timeout ?? chosen.asked?.command.timeoutSeconds,
+    allow: { versionMismatch: allowed.allowVersionMismatch === true, locked: allowed.allowLocked === true },
+  };
 }
 
 /** The parser itself: what it accepts is what its help says. */

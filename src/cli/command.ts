@@ -53,6 +53,8 @@ interface Declaration<A extends readonly Argument[], O extends Options> {
   readonly details?: string;
   /** Whole command lines. */
   readonly examples?: readonly string[];
+  /** Time it gets unless somebody says otherwise, where that is not the usual. */
+  readonly timeoutSeconds?: number;
   readonly run: (
     context: Context,
     given: { readonly args: ArgumentValues<A>; readonly options: OptionValues<O> },
@@ -67,6 +69,7 @@ export interface Command {
   readonly options: Options;
   readonly details: string | undefined;
   readonly examples: readonly string[];
+  readonly timeoutSeconds: number | undefined;
   readonly run: (context: Context, given: Given) => Promise<Status>;
 }
 
@@ -87,6 +90,7 @@ export function command<const A extends readonly Argument[] = [], const O extend
     options: declaration.options ?? {},
     details,
     examples,
+    timeoutSeconds: declaration.timeoutSeconds,
     // The parser reads words by this declaration; the compiler does not follow them through it.
     run: async (context, given) => run(context, given as unknown as Parameters<typeof run>[1]),
   };

@@ -323,7 +323,7 @@ describe('version', () => {
     const { status, out } = await run('version');
     expect(status).toBe(0);
     expect(out).toMatch(
-      /^Client Version: v\d+\.\d+\.\d+\nCluster Version: unknown \(no agent has registered yet\)\ndatastore: kvv3 reachable\n$/,
+      /^Client Version: v\d+\.\d+\.\d+\nCluster Version: unknown \(no agent has registered yet\)\nCluster Type: unknown\ndatastore: kvv3 reachable\n$/,
     );
     const fault = (): { kind: 'unavailable-before' } => ({ kind: 'unavailable-before' });
     const dark = await run('version', { store: openMemoryStore(database, { fault }) });

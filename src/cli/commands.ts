@@ -1,4 +1,5 @@
 import type { Command } from './command.ts';
+import { DATASTORE_COMMANDS } from './datastore/datastore-commands.ts';
 import { DIAGS_COMMAND } from './diags/diags-commands.ts';
 import { DOCTOR_COMMAND } from './doctor/doctor-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
@@ -16,12 +17,14 @@ export const COMMANDS: readonly Command[] = [
   DOCTOR_COMMAND,
   DIAGS_COMMAND,
   ...NODE_COMMANDS,
+  ...DATASTORE_COMMANDS,
   ...INSTALL_COMMANDS,
   VERSION_COMMAND,
 ];
 
 /** What the commands that begin with one word have in common. */
 export const GROUPS: Readonly<Record<string, string>> = {
+  datastore: 'Locks the datastore, and moves everything it holds into another one.',
   ipam: 'Shows and checks assigned addresses.',
   node: 'Shows the network of this node, and clears up after nodes.',
 };

@@ -6,6 +6,7 @@ import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import { COMMON_FIELDS } from '../netconf/fields.ts';
 import { decideConnection } from '../netconf/kv.ts';
 import { checkKeys } from '../netconf/unknown-keys.ts';
+import { type Access, admit } from './admit.ts';
 import { readDocuments } from './documents.ts';
 import { readSource } from './inputs.ts';
 import type { Context, Env } from './ports.ts';
@@ -26,14 +27,19 @@ export const CONNECTION_KEYS = [
 ] as const;
 const ORCH_KEYS = ['orchconfig', 'orch_api_root'];
 
-/** Opens the datastore that file or environment name, and closes it again. Warnings go to stderr. */
+/**
+ * Opens the datastore that file or environment name for what the command is going to do there, and closes it again.
+ * Warnings go to stderr. @throws cli/version-mismatch, store/locked
+ */
 export async function withStore<T>(
   context: Context,
+  access: Access,
   use: (store: Store, datastore: Datastore) => Promise<T>,
 ): Promise<T> {
   const { datastore, warnings } = await readConnection(context);
   for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
   await using store = context.ports.openStore(datastore);
+  await admit(context, store, access);
   return await use(store, datastore);
 }
 

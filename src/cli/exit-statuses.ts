@@ -15,4 +15,5 @@ export const EXIT_STATUSES: ReadonlyMap<number, string> = new Map([
   [76, 'the agent is of another version'],
   [77, 'the datastore refused the credentials'],
   [78, 'the configuration is wrong'],
+  [79, 'the tool is of another version than the cluster, and would write'],
 ]);

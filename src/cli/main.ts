@@ -16,11 +16,11 @@ const DEFAULT_SECONDS = 30;
 /** Runs one command and gives the exit status; never throws. */
 export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<Status> {
   try {
-    const { asked, config, timeoutSeconds } = readCommandLine(argv, io.stdout);
+    const { asked, config, timeoutSeconds, allow } = readCommandLine(argv, io.stdout);
     if (asked === undefined) return 0;
     const signal = limitTo(timeoutSeconds ?? DEFAULT_SECONDS, ports.interrupted);
     const stopped = timeoutSeconds === undefined ? ports.interrupted : signal;
-    return await asked.command.run({ ports, env, io, config, signal, stopped }, asked.given);
+    return await asked.command.run({ ports, env, io, config, allow, signal, stopped }, asked.given);
   } catch (cause) {
     return reportError(io, cause);
   }

@@ -5,6 +5,7 @@ import type { PacketFilter } from '../dataplane/packet-filter.ts';
 import type { Inspector } from '../datastore/inspector.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
+import type { Allowances } from './admit.ts';
 import type { Screen } from './screen.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
@@ -61,6 +62,8 @@ export interface Io {
   readonly stderr: (text: string) => void;
   /** Whether standard input is a terminal, where somebody has to type. */
   readonly isTty: boolean;
+  /** Whether standard error is one, where a line can be written over. */
+  readonly isErrTty: boolean;
   readonly screen: Screen;
 }
 
@@ -73,6 +76,7 @@ export interface Context {
   readonly io: Io;
   /** File of `--config`. */
   readonly config: string | undefined;
+  readonly allow: Allowances;
   readonly signal: AbortSignal;
   /** For what goes on until somebody stops it, or the time is over that somebody has given it. */
   readonly stopped: AbortSignal;

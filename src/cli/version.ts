@@ -1,4 +1,6 @@
 import { VERSION } from '../base/version.ts';
+import { isLocked } from '../model/cluster-information.ts';
+import { findCluster } from './admit.ts';
 import { command, flag } from './command.ts';
 import { withStore } from './connection.ts';
 import type { Context, Status } from './ports.ts';
@@ -15,10 +17,12 @@ async function version(context: Context, which: 'client' | 'both'): Promise<Stat
   const { io, signal } = context;
   io.stdout(`Client Version: ${VERSION}\n`);
   if (which === 'client') return 0;
-  return withStore(context, async (store, { type }) => {
-    await store.ping(signal);
-    io.stdout('Cluster Version: unknown (no agent has registered yet)\n');
-    io.stdout(`datastore: ${type} reachable\n`);
+  return withStore(context, 'ask-version', async (store, { type }) => {
+    const cluster = await findCluster(store, signal);
+    const { netplugVersion = 'unknown (no agent has registered yet)', clusterType = 'unknown' } = cluster?.spec ?? {};
+    io.stdout(`Cluster Version: ${netplugVersion}\n`);
+    io.stdout(`Cluster Type: ${clusterType}\n`);
+    io.stdout(`datastore: ${type} reachable${isLocked(cluster) ? ', locked' : ''}\n`);
     return 0;
   });
 }

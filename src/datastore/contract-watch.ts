@@ -153,6 +153,22 @@ export function watchContract(
     expect(follower.settings).toMatchObject({ pools: [], reservations: [], config: spec });
   });
 
+  it('tells of the lock, and of nothing else that is noted about the cluster', async () => {
+    const { store } = parts();
+    const made = { apiVersion: API_VERSION, kind: 'ClusterInformation', metadata: { name: 'default' } } as const;
+    const follower = await follow();
+    const locked = async (isLocked: boolean): Promise<void> =>
+      follower.reaches(async () => Promise.resolve(follower.settings.isLocked === isLocked));
+    await locked(false);
+    await store.createResource({ ...made, spec: { datastoreReady: true } }, never);
+    await store.updateResource({ ...made, spec: { datastoreReady: false } }, never);
+    await locked(true);
+    await store.updateResource({ ...made, spec: { netplugVersion: 'v3.27.1', datastoreReady: false } }, never);
+    await store.deleteResource({ kind: 'ClusterInformation', name: 'default' }, never);
+    await locked(false);
+    expect(follower.of('settings').map(({ settings }) => settings.isLocked)).toEqual([true, false]);
+  });
+
   it('tells of records that cannot be read as problems, as long as they are there', async () => {
     const { store, fixture } = parts();
     const from = await storedPool();

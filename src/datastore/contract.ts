@@ -108,6 +108,18 @@ export function storeContract(
         expect(await store.listClaims([at('0.0.0.0/0')], never)).toEqual([]);
       });
 
+      it('that come from elsewhere are created with what they hold, asking nothing of pools', async () => {
+        const moved = takeSlot(takeSlot(emptyBlock(at('10.0.0.0/26'), a), 0, holder('x', a)), 5, holder('y', b));
+        const change: Change = { kind: 'create-block', block: moved, pool: undefined };
+        await commit(change);
+        expect(await store.commit([change], never)).toBe('conflict');
+        expect((await block('10.0.0.0/26')).value).toEqual(moved);
+        expect((await view(b)).borrowed.map(({ value }) => value)).toEqual([moved]);
+        const left = { ...freeSlots(moved, new Set(['x'])), cidr: at('10.0.0.64/26'), node: undefined };
+        await commit({ kind: 'create-block', block: left, pool: undefined });
+        expect((await block('10.0.0.64/26')).value).toEqual(left);
+      });
+
       it('let exactly one of two writers win', async () => {
         const before = await createdBlock('10.0.0.0/26');
         const outcomes = await Promise.all([
@@ -447,6 +459,12 @@ export function storeContract(
         const spec = { strictAffinity: true, maxBlocksPerNode: 7 };
         await store.createResource({ ...made, kind: 'IPAMConfiguration', metadata: { name: 'default' }, spec }, never);
         expect((await view(a)).config).toEqual(spec);
+        const cluster = { ...made, kind: 'ClusterInformation', metadata: { name: 'default' } } as const;
+        expect(before.isLocked).toBe(false);
+        await store.createResource({ ...cluster, spec: { datastoreReady: false } }, never);
+        expect((await view(a)).isLocked).toBe(true);
+        await store.updateResource({ ...cluster, spec: { datastoreReady: true } }, never);
+        expect((await view(a)).isLocked).toBe(false);
       });
 
       it('that are built in are listed without being stored, and cannot be written', async () => {

@@ -30,6 +30,14 @@ export function withFacts(node: Node, facts: NodeFacts): Node {
   return { ...node, spec };
 }
 
+/** What of the node its agent has told. */
+export function factsOf({ spec }: Node): NodeFacts {
+  const { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 } = spec;
+  const { ipv4Address, ipv6Address } = spec.bgp ?? {};
+  const tunnels = { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 };
+  return given({ ...tunnels, ipv4IPIPTunnelAddr: spec.ipv4IPIPTunnelAddr, ipv4Address, ipv6Address });
+}
+
 /** The fields that have a value. */
 export function given<T extends object>(fields: T): Partial<T> {
   // Only entries go, no name and no type of one changes.

@@ -23,6 +23,8 @@ export interface NodeView {
   readonly config: IpamConfigurationSpec;
   /** The Node resource, when there is one. */
   readonly node: Node | undefined;
+  /** While it is, nobody may assign or release addresses. */
+  readonly isLocked: boolean;
   /** Blocks the node owns. */
   readonly owned: readonly Stored<IpBlock>[];
   /** Blocks of others in which the node holds at least one address. */
@@ -34,10 +36,10 @@ export interface NodeView {
 }
 
 /** The part of a view that people write. */
-export type NodeSettings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'problems'>;
+export type NodeSettings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'isLocked' | 'problems'>;
 
 /** Kinds that make the settings of a node. */
-export type SettingKind = 'IPPool' | 'IPReservation' | 'IPAMConfiguration' | 'Node';
+export type SettingKind = 'IPPool' | 'IPReservation' | 'IPAMConfiguration' | 'Node' | 'ClusterInformation';
 
 /** One thing a watcher of a node is told. Versions are as good for a commit as those that were read. */
 export type NodeChange =
@@ -126,8 +128,11 @@ export interface Claim {
 
 /** One part of a commit. Every part names what it expects, so that two writers never both win. */
 export type Change =
-  /** The CIDR is claimed by nobody, and the pool is still as it was read. */
-  | { readonly kind: 'create-block'; readonly block: IpBlock; readonly pool: Stored<IpPool> }
+  /**
+   * The CIDR is claimed by nobody, and the pool is still as it was read. Without a pool, as for a block that comes from
+   * another datastore, nothing is asked of pools.
+   */
+  | { readonly kind: 'create-block'; readonly block: IpBlock; readonly pool: Stored<IpPool> | undefined }
   /** The block is still as it was read; its owner may change with it. */
   | { readonly kind: 'update-block'; readonly before: Stored<IpBlock>; readonly after: IpBlock }
   | { readonly kind: 'delete-block'; readonly before: Stored<IpBlock> }

@@ -49,7 +49,7 @@ export interface Limits {
  * attachment returns the same addresses. Tries again when others write the same blocks, until the signal ends it. A
  * write that was sent is waited for even when the work ends meanwhile; one whose outcome stays unknown is taken back.
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
- * ipam/strict-affinity, ipam/set-aside, ipam/request-invalid, store/conflict, store/unavailable
+ * ipam/strict-affinity, ipam/set-aside, ipam/request-invalid, store/conflict, store/locked, store/unavailable
  */
 export async function assign(ports: IpamPorts, request: AssignRequest, limits: Limits): Promise<readonly Lease[]> {
   const { signal } = limits;

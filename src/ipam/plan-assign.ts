@@ -8,6 +8,7 @@ import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCid
 import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
 import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
 import { freeCidrs } from './free-cidrs.ts';
+import { locked } from './locked.ts';
 import { freeOrdinals } from './free-ordinals.ts';
 
 /** One address somebody wants. */
@@ -64,7 +65,7 @@ interface Draft {
 /**
  * Decides every wanted address at once: one the handle holds already; the one asked for; else the next in the queue of
  * a block the node owns; else of a new block; else of an empty block taken over; else, unless strict, a borrowed one.
- * @throws ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
+ * @throws store/locked, ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
  */
 export function planAssign(known: Knowledge, node: NodeName, wants: readonly Want[]): AssignPlan {
   const drafts = new Map<string, Draft>();
@@ -74,9 +75,7 @@ export function planAssign(known: Knowledge, node: NodeName, wants: readonly Wan
   const desk: Desk = { known, node, drafts, reserved: reservedCidrs(known.view.reservations) };
   const leases: Lease[] = [];
   for (const want of wants) {
-    const step =
-      heldLease(desk, want) ??
-      (want.address === undefined ? planNext(desk, want) : planExact(desk, want, want.address));
+    const step = heldLease(desk, want) ?? planNew(desk, want);
     if ('kind' in step) return step;
     leases.push(step);
   }
@@ -115,6 +114,11 @@ function heldLease({ drafts, known }: Desk, want: Want): Lease | undefined {
     }
   }
   return undefined;
+}
+
+function planNew(desk: Desk, want: Want): Step {
+  if (desk.known.view.isLocked) throw locked('assign an address', desk.node);
+  return want.address === undefined ? planNext(desk, want) : planExact(desk, want, want.address);
 }
 
 function planExact(desk: Desk, want: Want, address: Address): Step {

@@ -5,6 +5,7 @@ import type { Allocation } from '../model/ip-block.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { IpamPorts } from './assign.ts';
+import { locked } from './locked.ts';
 import { planRelease, type ReleasePlan } from './plan-release.ts';
 
 export interface ReleasedEndpoint {
@@ -27,7 +28,10 @@ export function endpointOf(id: EndpointId, { containerId, network }: Attachment)
   return { endpoint: { id, isSame: ({ spec }) => spec.containerID === containerId && spec.network === network } };
 }
 
-/** Frees what the node holds and `which` names; nothing to free is success. Returns the allocations freed. */
+/**
+ * Frees what the node holds and `which` names; nothing to free is success. Returns the allocations freed.
+ * @throws store/locked
+ */
 export async function release(
   ports: IpamPorts,
   request: ReleaseRequest,
@@ -69,6 +73,7 @@ async function releaseFrom(ports: IpamPorts, request: ReleaseRequest, signal: Ab
     const view =
       (attempt === 0 ? request.view : undefined) ?? (await ports.store.readNodeView(node, endpoint?.id, signal));
     const plan = planChanges(request, view);
+    if (view.isLocked && plan.freed.length > 0) throw locked('release an address', node);
     if (plan.changes.length === 0 || (await ports.store.commit(plan.changes, signal)) === 'committed') return plan;
   }
 }

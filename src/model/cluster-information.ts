@@ -48,3 +48,12 @@ export const CLUSTER_INFORMATION: KindDeclaration<ClusterInformation> = {
     },
   },
 };
+
+/** The only name there is for this kind. */
+export const CLUSTER_INFORMATION_NAME = 'default';
+export const CLUSTER_INFORMATION_ID = { kind: 'ClusterInformation', name: CLUSTER_INFORMATION_NAME } as const;
+
+/** A cluster that nobody has noted anything about is not locked. */
+export function isLocked(cluster: ClusterInformation | undefined): boolean {
+  return cluster?.spec.datastoreReady === false;
+}

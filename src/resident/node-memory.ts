@@ -1,4 +1,4 @@
-import type { NodeChange, NodeView, Stored } from '../datastore/store.ts';
+import type { NodeChange, NodeSettings, Stored } from '../datastore/store.ts';
 import { never } from '../base/errors.ts';
 import { type Pool, poolAround, readPools } from '../ipam/choose-pools.ts';
 import type { IpBlock } from '../model/ip-block.ts';
@@ -7,14 +7,12 @@ import type { NodeName } from '../model/names.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
 
-export type Settings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'problems'>;
-
 /** What the datastore said last of one node: its blocks, those it borrows from, its endpoints, and what decides about pools. */
 export class NodeMemory {
   readonly node: NodeName;
   readonly blocks = new Map<string, Stored<IpBlock>>();
   readonly endpoints = new Map<string, Stored<WorkloadEndpoint>>();
-  #settings: Settings | undefined;
+  #settings: NodeSettings | undefined;
   #pools: readonly Pool[] = [];
   #reserved: readonly Cidr[] = [];
   readonly #poolOfBlock = new Map<string, Pool | undefined>();
@@ -23,7 +21,7 @@ export class NodeMemory {
     this.node = node;
   }
 
-  get settings(): Settings | undefined {
+  get settings(): NodeSettings | undefined {
     return this.#settings;
   }
 
@@ -69,14 +67,19 @@ export class NodeMemory {
     }
   }
 
+  /** Whether addresses may neither be assigned nor released. */
+  get isLocked(): boolean {
+    return this.#settings?.isLocked === true;
+  }
+
   /** The pool around the block; undefined when there is none any more. */
   poolOf(key: string, cidr: Cidr): Pool | undefined {
     if (!this.#poolOfBlock.has(key)) this.#poolOfBlock.set(key, poolAround(this.#pools, cidr));
     return this.#poolOfBlock.get(key);
   }
 
-  #settle({ pools, reservations, config, node, problems }: Settings): void {
-    this.#settings = { pools, reservations, config, node, problems };
+  #settle({ pools, reservations, config, node, isLocked, problems }: NodeSettings): void {
+    this.#settings = { pools, reservations, config, node, isLocked, problems };
     this.#pools = readPools(pools);
     this.#reserved = reservedCidrs(reservations);
     this.#poolOfBlock.clear();

@@ -172,6 +172,8 @@ export class ResidentNode {
     if (publisher === undefined || sorted === undefined) return this.inner.commit(changes, signal);
     if (sorted === 'conflict') return 'conflict';
     const { entry, others } = sorted;
+    // It was planned before the lock was told: whoever plans anew is refused.
+    if (this.#memory.isLocked && entry.slots.length > 0) return 'conflict';
     this.#noteDemand(entry);
     const write = async (): Promise<Outcome> => time('publication', async () => publisher.write(entry, others, signal));
     if (others.length > 0 || !mayDecide(entry)) return write();
@@ -270,8 +272,8 @@ export class ResidentNode {
     if (change.kind === 'block' && (change.block?.value.wanted.size ?? 0) > 0) this.#noteRequest(change.cidr);
     if (change.kind === 'all') this.#readings += 1;
     this.#view.refresh(this.#memory.learn(change));
-    // Pools may have come or gone.
-    if (change.kind === 'settings') this.#publisher?.nudge();
+    // Pools may have come or gone, and a lock asks for the stock.
+    if (change.kind === 'settings' || change.kind === 'all') this.#publisher?.nudge();
     this.#isCutOff = false;
     if (this.#publisher === undefined && this.#journal !== undefined) {
       this.#publisher = new Publisher({
@@ -341,7 +343,8 @@ export class ResidentNode {
     const { pools, reserved } = this.#memory;
     const nowMs = this.#ports.clock.monotonic();
     const own = new Map([...blocks].filter(([, block]) => block.node === node));
-    const targets = this.#isClosing
+    const mayHoard = !this.#isClosing && !this.#memory.isLocked;
+    const targets = !mayHoard
       ? new Map<string, number>()
       : this.#demand.targets(pools, { own: [...own.values()], node, nowMs });
     // What waits to be published has been handed out.
@@ -364,7 +367,7 @@ export class ResidentNode {
       isSpokenFor: (key, ordinal) => this.#view.block(key)?.slots.has(ordinal) === true,
     });
     this.#stock.giveBack(own, new Map([...own, ...changed]));
-    if (!this.#isClosing) void this.#claimAhead(new Map([...own, ...changed]));
+    if (mayHoard) void this.#claimAhead(new Map([...own, ...changed]));
     return new Map([...blocks, ...changed]);
   }
 

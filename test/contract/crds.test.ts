@@ -219,6 +219,7 @@ describe('the custom resources of netplug', () => {
     expect(rights.map((line) => line.replace(/\[(.*)\]/, (_, verbs: string) => inOrder(verbs))).sort()).toEqual([
       'bgpconfigurations.netplug.io [list watch]',
       'bgppeers.netplug.io [list watch]',
+      'clusterinformations.netplug.io [create get list update watch]',
       'events [create]',
       'ipamconfigurations.netplug.io [get list watch]',
       'ipblocks.netplug.io [create delete get list update watch]',

@@ -298,7 +298,8 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       await del('other');
       requests.length = 0;
       const address = await addPod(uid);
-      expect(requests.slice(0, 6).sort()).toEqual([
+      expect(requests.slice(0, 7).sort()).toEqual([
+        'get clusterinformations',
         'get ipamconfigurations',
         'get nodes',
         'get pods',
@@ -306,16 +307,16 @@ describe('writers of the datastore in the API of the orchestrator', () => {
         'list ippools',
         'list ipreservations',
       ]);
-      expect(requests.slice(6)).toEqual(['update ipblocks', 'patch pods']);
+      expect(requests.slice(7)).toEqual(['update ipblocks', 'patch pods']);
       const noted = await annotations();
       expect(noted).toMatchObject({ 'cni.netplug/podIPs': `${address}/32`, 'cni.netplug/containerID': 'c' });
       const [found] = (await straight.listEndpoints(nodeName('n1'), never)).endpoints;
       expect(found?.value.metadata.labels).toMatchObject({ app: 'web', 'netplug/namespace': 'shop' });
       requests.length = 0;
       await addPod(uid);
-      expect(requests).toHaveLength(6);
+      expect(requests).toHaveLength(7);
       await del();
-      expect(requests.slice(12)).toEqual(['patch pods', 'update ipblocks']);
+      expect(requests.slice(14)).toEqual(['patch pods', 'update ipblocks']);
       expect(await annotations()).toEqual({ 'cni.netplug/podIPs': '', 'cni.netplug/containerID': 'c' });
       expect(await held()).toEqual([]);
     });

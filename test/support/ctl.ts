@@ -48,6 +48,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     stdout: (text: string) => (out += text),
     stderr: (text: string) => (err += text),
     isTty: false,
+    isErrTty: false,
     screen: { columns: 100, mayColour: false },
   };
   const status = await main(ports, { argv, env, io });

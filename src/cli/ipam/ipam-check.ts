@@ -30,7 +30,7 @@ export interface CheckOptions {
 /** Lists what does not fit together and, when asked to, frees what leaked. Status 1 when something is left. */
 export async function ipamCheck(context: Context, options: CheckOptions): Promise<Status> {
   const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
-  return withStore(context, async (store) => {
+  return withStore(context, options.mode === 'release' ? 'write' : 'read', async (store) => {
     const { state, findings } = await lookTwice(context, store, { kernel, options });
     const isNote = ({ kind }: Finding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);

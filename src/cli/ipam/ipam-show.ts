@@ -22,7 +22,7 @@ export async function ipamShow(context: Context, { ip, withBlocks, output }: Sho
       hint: 'Write one address, such as --ip 10.0.0.7',
     });
   }
-  return withStore(context, async (store) => {
+  return withStore(context, 'read', async (store) => {
     const pools = await store.listResources('IPPool', signal);
     const reservations = await store.listResources('IPReservation', signal);
     const blocks = await store.listBlocks(signal);

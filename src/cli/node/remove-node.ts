@@ -23,7 +23,7 @@ interface Which {
 /** Gives back what a node that is gone for good has left. @throws resource/in-use while the orchestrator has the node */
 export async function removeNode(context: Context, { node, ifPresent, mode }: RemoveNodeOptions): Promise<Status> {
   const { ports, io, signal } = context;
-  return withStore(context, async (store, { type }) => {
+  return withStore(context, mode === 'rehearse' ? 'read' : 'write', async (store, { type }) => {
     if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);
     const { retired, problems } =
       mode === 'rehearse'

@@ -21,7 +21,7 @@ export interface WriteOptions {
 export async function write(context: Context, options: WriteOptions): Promise<Status> {
   const { verb, mode } = options;
   const written = readResources(await readInputs(context, options.files), options.namespace);
-  return withStore(context, async (store) => {
+  return withStore(context, 'write', async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const items = written.map(({ resource }) => ({
       which: resourceIdOf(resource),

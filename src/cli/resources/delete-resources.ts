@@ -25,7 +25,7 @@ export async function remove(context: Context, options: DeleteOptions): Promise<
   const { mode, ifMissing } = options;
   const named = options.target.by === 'name' ? options.target.wanted : undefined;
   const filed = options.target.by === 'file' ? await doomedInFiles(context, options.target, options.namespace) : [];
-  return withStore(context, async (store) => {
+  return withStore(context, 'write', async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const doomed = named === undefined ? filed : await chosenOf(context, store, { ...options, wanted: named });
     const items = doomed.map((which) => ({ which, run: async () => removeOne(writing, which, ifMissing) }));

@@ -18,7 +18,7 @@ export async function diff(
   const { io, signal } = context;
   const paint = painterFor(io.screen);
   const written = readResources(await readInputs(context, files), namespace);
-  return withStore(context, async (store) => {
+  return withStore(context, 'read', async (store) => {
     const statuses: Status[] = [];
     for (const { resource: wanted } of written) {
       const which = resourceIdOf(wanted);

@@ -44,7 +44,8 @@ spec: {nets: [198.51.100.0/24]}
 
 beforeEach(async () => {
   database = new MemoryDatabase();
-  expect(await run(['create', '-f', '-'], RESOURCES)).toMatchObject({ status: 0, err: '' });
+  const { status, err } = await run(['create', '-f', '-'], RESOURCES);
+  if (status !== 0) throw new Error(err);
 });
 
 describe('get', () => {

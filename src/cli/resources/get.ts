@@ -23,7 +23,7 @@ export async function get(context: Context, options: GetOptions): Promise<Status
   const { output, namespace, selector, sortBy } = options;
   const wanted = await wantedOf(context, options.target, namespace);
   const { io, signal } = context;
-  return withStore(context, async (store) => {
+  return withStore(context, 'read', async (store) => {
     const listings: Listing[] = [];
     for (const each of wanted) {
       const listing = await listKind(store, each.kind, { namespace, ...each, selector, signal });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { mergeKey } from '../../model/schema-shape.ts';
 import { keepUnknown } from './keep-unknown.ts';
 
-const SCHEMA = v.looseObject({
+const schema = v.looseObject({
   bgp: v.optional(v.looseObject({ asNumber: v.number() })),
   ports: v.optional(v.pipe(v.array(v.looseObject({ name: v.string(), port: v.number() })), mergeKey('name'))),
   rules: v.optional(v.array(v.looseObject({ action: v.string(), nets: v.optional(v.array(v.string())) }))),
@@ -12,11 +12,14 @@ const SCHEMA = v.looseObject({
 describe('what a newer release stored', () => {
   it('stays beside what a file says, at every depth', () => {
     const stored = { later: 1, bgp: { asNumber: 1, later: 2 }, gone: undefined };
-    expect(keepUnknown(stored, { bgp: { asNumber: 5 } }, SCHEMA)).toEqual({ later: 1, bgp: { asNumber: 5, later: 2 } });
+    expect(keepUnknown({ bgp: { asNumber: 5 } }, { stored, schema })).toEqual({
+      later: 1,
+      bgp: { asNumber: 5, later: 2 },
+    });
   });
 
   it('goes with a declared field that the file leaves out', () => {
-    expect(keepUnknown({ bgp: { asNumber: 1, later: 2 } }, {}, SCHEMA)).toEqual({});
+    expect(keepUnknown({}, { stored: { bgp: { asNumber: 1, later: 2 } }, schema })).toEqual({});
   });
 
   it('stays with the item of a list that has the same merge key', () => {
@@ -32,7 +35,7 @@ describe('what a newer release stored', () => {
         { name: 'ssh', port: 22 },
       ],
     };
-    expect(keepUnknown(stored, wanted, SCHEMA)).toEqual({
+    expect(keepUnknown(wanted, { stored, schema })).toEqual({
       ports: [
         { name: 'dns', port: 5353, later: 2 },
         { name: 'ssh', port: 22 },
@@ -48,7 +51,7 @@ describe('what a newer release stored', () => {
       ],
     };
     const wanted = { rules: [{ action: 'Deny', nets: ['10.0.0.0/8'] }, { action: 'Deny' }] };
-    expect(keepUnknown(stored, wanted, SCHEMA)).toEqual({
+    expect(keepUnknown(wanted, { stored, schema })).toEqual({
       rules: [{ action: 'Deny', nets: ['10.0.0.0/8'], later: 2 }, { action: 'Deny' }],
     });
   });

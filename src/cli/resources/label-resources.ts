@@ -28,7 +28,7 @@ export async function label(context: Context, options: LabelOptions): Promise<St
   const { what, done } = LABELLED[part];
   const { names, changes } = readLabelWords(options.words);
   const wanted = wantedByName(options.kind, names);
-  return withStore(context, async (store) => {
+  return withStore(context, 'write', async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const chosen = await chosenOf(context, store, { ...options, wanted });
     const items = chosen.map((which) => ({

@@ -9,7 +9,7 @@ import { keepUnknown } from './keep-unknown.ts';
 export type Silence = 'keeps-labels' | 'drops-labels';
 
 /** A resource of the kind, from its envelope down. */
-export function schemaOf(kind: ResourceKind): Schema {
+export function schemaOf(kind: ResourceKind): Schema & { readonly entries: Readonly<Record<string, Schema>> } {
   return v.looseObject({
     apiVersion: v.string(),
     kind: v.string(),
@@ -32,7 +32,7 @@ export function mergeResource(stored: AnyResource, wanted: AnyResource, silence:
     ...(annotations === undefined ? {} : { annotations }),
   };
   // Both are of one kind; the compiler does not connect the kind with the spec.
-  return keepUnknown(stored, { ...wanted, metadata }, schemaOf(wanted.kind)) as AnyResource;
+  return keepUnknown({ ...wanted, metadata }, { stored, schema: schemaOf(wanted.kind) }) as AnyResource;
 }
 
 /** Whether both say the same, whatever the order of their keys. */

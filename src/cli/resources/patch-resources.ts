@@ -33,7 +33,7 @@ export interface PatchOptions {
 export async function patch(context: Context, options: PatchOptions): Promise<Status> {
   const { type, mode } = options;
   const change = await readPatch(context, options);
-  return withStore(context, async (store) => {
+  return withStore(context, 'write', async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const chosen = await chosenOf(context, store, { ...options, selector: undefined, reach: 'named' });
     const items = chosen.map((which) => ({

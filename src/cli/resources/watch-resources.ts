@@ -31,7 +31,7 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
     if (events.length > 0 || !hasBegun) io.stdout(render(events));
     hasBegun = true;
   };
-  return withStore(context, async (store) => {
+  return withStore(context, 'read', async (store) => {
     const awake = new AbortController();
     // A watch does not keep the process alive.
     void ports.clock.sleep(FOREVER_MS, awake.signal).catch(() => undefined);

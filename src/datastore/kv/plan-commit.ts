@@ -30,9 +30,12 @@ function planChange(keys: Keys, change: Change): Part {
   switch (change.kind) {
     case 'create-block': {
       const { block, pool } = change;
-      const poolKey = keys.resource({ kind: 'IPPool', name: pool.value.metadata.name });
+      const asRead =
+        pool === undefined
+          ? []
+          : [unchanged(keys.resource({ kind: 'IPPool', name: pool.value.metadata.name }), pool.version)];
       return {
-        compare: [absent(keys.claim(block.cidr)), unchanged(poolKey, pool.version)],
+        compare: [absent(keys.claim(block.cidr)), ...asRead],
         ops: [put(keys.claim(block.cidr), block.node ?? ''), ...blockOps(keys, undefined, block)],
       };
     }

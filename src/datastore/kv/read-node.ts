@@ -1,3 +1,4 @@
+import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
@@ -55,6 +56,7 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
         getRange(rangeOf(keys.resources('IPReservation'))),
         get(keys.resource({ kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME })),
         get(keys.resource({ kind: 'Node', name: node })),
+        get(keys.resource(CLUSTER_INFORMATION_ID)),
         getRange(rangeOf(keys.blocksOf(node))),
         getRange(rangeOf(keys.borrowedBy(node))),
         ...endpoints,
@@ -62,7 +64,8 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
     }),
     signal,
   );
-  const [pools = [], reservations = [], config = [], nodes = [], owned = [], lent = [], ...rest] = rangesIn(answer);
+  const [pools = [], reservations = [], config = [], nodes = [], cluster = [], owned = [], lent = [], ...rest] =
+    rangesIn(answer);
   const revision = answer.header?.revision ?? 0n;
   const blocks = lent.flatMap((kv) => {
     const cidr = cidrOfKey(textOf(kv.key));
@@ -75,6 +78,7 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
     IPReservation: reservations,
     IPAMConfiguration: config,
     Node: nodes,
+    ClusterInformation: cluster,
     owned,
     borrowed,
     endpoints: rest.flat(),
@@ -88,6 +92,7 @@ export function settingsOf(keys: Keys, records: SettingRecords): NodeSettings {
     reservations: sortOut(records.IPReservation, resourceReader(keys, 'IPReservation')),
     config: sortOut(records.IPAMConfiguration, resourceReader(keys, 'IPAMConfiguration')),
     nodes: sortOut(records.Node, resourceReader(keys, 'Node')),
+    clusters: sortOut(records.ClusterInformation, resourceReader(keys, 'ClusterInformation')),
   };
   return {
     pools: read.pools.good
@@ -98,6 +103,7 @@ export function settingsOf(keys: Keys, records: SettingRecords): NodeSettings {
       .sort((a, b) => compareText(a.metadata.name, b.metadata.name)),
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...read.config.good[0]?.resource.spec },
     node: read.nodes.good[0]?.resource,
+    isLocked: isLocked(read.clusters.good[0]?.resource),
     problems: Object.values(read).flatMap(({ problems }) => problems),
   };
 }

@@ -1,3 +1,4 @@
+import { CLUSTER_INFORMATION_ID } from '../../model/cluster-information.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import { NodeFeed } from '../node-feed.ts';
@@ -44,6 +45,7 @@ export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<N
   for (const one of [
     { kind: 'IPAMConfiguration', name: IPAM_CONFIGURATION_NAME },
     { kind: 'Node', name: node },
+    CLUSTER_INFORMATION_ID,
   ] as const) {
     watch.follow({ about: 'settings', kind: one.kind }, keys.resource(one), revision);
   }
@@ -71,7 +73,7 @@ class FollowedSettings {
   readonly #keys: Keys;
   readonly #records: Record<SettingKind, Map<string, KeyValue>>;
 
-  constructor(keys: Keys, { IPPool, IPReservation, IPAMConfiguration, Node }: SettingRecords) {
+  constructor(keys: Keys, { IPPool, IPReservation, IPAMConfiguration, Node, ClusterInformation }: SettingRecords) {
     this.#keys = keys;
     const byKey = (kvs: readonly KeyValue[]): Map<string, KeyValue> => new Map(kvs.map((kv) => [textOf(kv.key), kv]));
     this.#records = {
@@ -79,6 +81,7 @@ class FollowedSettings {
       IPReservation: byKey(IPReservation),
       IPAMConfiguration: byKey(IPAMConfiguration),
       Node: byKey(Node),
+      ClusterInformation: byKey(ClusterInformation),
     };
   }
 
@@ -90,12 +93,13 @@ class FollowedSettings {
   }
 
   now(): ReturnType<typeof settingsOf> {
-    const { IPPool, IPReservation, IPAMConfiguration, Node } = this.#records;
+    const { IPPool, IPReservation, IPAMConfiguration, Node, ClusterInformation } = this.#records;
     return settingsOf(this.#keys, {
       IPPool: [...IPPool.values()],
       IPReservation: [...IPReservation.values()],
       IPAMConfiguration: [...IPAMConfiguration.values()],
       Node: [...Node.values()],
+      ClusterInformation: [...ClusterInformation.values()],
     });
   }
 }

@@ -114,7 +114,10 @@ interface Draft {
 function isAsExpected(state: MemoryState, change: Change): boolean {
   switch (change.kind) {
     case 'create-block':
-      return !state.blocks.has(blockId(change.block.cidr)) && isPoolUnchanged(state, change.pool);
+      return (
+        !state.blocks.has(blockId(change.block.cidr)) &&
+        (change.pool === undefined || isPoolUnchanged(state, change.pool))
+      );
     case 'update-block':
     case 'delete-block':
       return state.blocks.get(blockId(change.before.value.cidr))?.version === change.before.version;

@@ -1,5 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
+import { CLUSTER_INFORMATION_NAME, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -42,12 +43,14 @@ export function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
   const reservations = resourcesIn(state, 'IPReservation');
   const configs = resourcesIn(state, 'IPAMConfiguration', IPAM_CONFIGURATION_NAME);
   const nodes = resourcesIn(state, 'Node', node);
+  const clusters = resourcesIn(state, 'ClusterInformation', CLUSTER_INFORMATION_NAME);
   return {
     pools: pools.resources.map((value) => ({ value, version: value.metadata.resourceVersion ?? '' })),
     reservations: reservations.resources,
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...configs.resources[0]?.spec },
     node: nodes.resources[0],
-    problems: [pools, reservations, configs, nodes].flatMap(({ problems }) => problems),
+    isLocked: isLocked(clusters.resources[0]),
+    problems: [pools, reservations, configs, nodes, clusters].flatMap(({ problems }) => problems),
   };
 }
 

@@ -92,7 +92,7 @@ function partsOf(changes: readonly Change[]): Parts {
     switch (change.kind) {
       case 'create-block':
         parts.blocks.push({ cidr: change.block.cidr, before: undefined, after: change.block });
-        parts.pools.push(change.pool);
+        if (change.pool !== undefined) parts.pools.push(change.pool);
         break;
       case 'update-block':
         parts.blocks.push({ cidr: change.after.cidr, before: change.before, after: change.after });

@@ -1,3 +1,4 @@
+import { CLUSTER_INFORMATION_NAME } from '../../model/cluster-information.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { ResourceOf } from '../../model/kinds.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
@@ -12,7 +13,7 @@ import { type SettingResources, settingsOf } from './read-node.ts';
 import { collectionOf, resourceReader } from './resource-objects.ts';
 import type { Unreadable } from './unreadable.ts';
 
-/** The six watches that tell everything about a node. */
+/** The seven watches that tell everything about a node. */
 export function nodeSources(feed: NodeFeed): readonly Source<NodeChange>[] {
   return [...settingSources(feed), blockSource(feed), podSource(feed)];
 }
@@ -50,6 +51,7 @@ function settingSources(feed: NodeFeed): Source<NodeChange>[] {
     IPReservation: new Map(),
     IPAMConfiguration: new Map(),
     Node: new Map(),
+    ClusterInformation: new Map(),
   };
   const settle = (): NodeChange[] => feed.settings(settingsOf(valuesOf(kept)));
   const source = <K extends SettingKind>(
@@ -75,6 +77,7 @@ function settingSources(feed: NodeFeed): Source<NodeChange>[] {
     source('IPReservation', kept.IPReservation),
     source('IPAMConfiguration', kept.IPAMConfiguration, IPAM_CONFIGURATION_NAME),
     source('Node', kept.Node, feed.node),
+    source('ClusterInformation', kept.ClusterInformation, CLUSTER_INFORMATION_NAME),
   ];
 }
 
@@ -86,5 +89,6 @@ function valuesOf(kept: {
     IPReservation: [...kept.IPReservation.values()],
     IPAMConfiguration: [...kept.IPAMConfiguration.values()],
     Node: [...kept.Node.values()],
+    ClusterInformation: [...kept.ClusterInformation.values()],
   };
 }

@@ -1,3 +1,4 @@
+import { CLUSTER_INFORMATION_NAME, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -21,7 +22,7 @@ import { collectionOf, resourceReader } from './resource-objects.ts';
 import { found, sortOut, type Unreadable } from './unreadable.ts';
 
 /**
- * Six requests at the same moment, five without an endpoint. They are not of one version of the API's records, and need
+ * Seven requests at the same moment, six without an endpoint. They are not of one version of the API's records, and need
  * not be: what is decided on them is written only to blocks that are still as they were read.
  */
 export async function readNodeView(
@@ -32,11 +33,12 @@ export async function readNodeView(
   const list = async (kind: SettingKind): Promise<readonly ApiObject[]> => api.list(collectionOf(kind), {}, signal);
   const find = async (kind: SettingKind, name: string): Promise<readonly ApiObject[]> =>
     isObjectName(name) ? found(await api.get(collectionOf(kind), name, signal)) : [];
-  const [pools, reservations, configs, nodes, blocks, pods] = await Promise.all([
+  const [pools, reservations, configs, nodes, clusters, blocks, pods] = await Promise.all([
     list('IPPool'),
     list('IPReservation'),
     find('IPAMConfiguration', IPAM_CONFIGURATION_NAME),
     find('Node', node),
+    find('ClusterInformation', CLUSTER_INFORMATION_NAME),
     api.list(BLOCKS, { labelSelector: holderLabel(node) }, signal),
     findPod(api, endpoint, signal),
   ]);
@@ -45,6 +47,7 @@ export async function readNodeView(
     IPReservation: reservations.map(resourceReader('IPReservation')),
     IPAMConfiguration: configs.map(resourceReader('IPAMConfiguration')),
     Node: nodes.map(resourceReader('Node')),
+    ClusterInformation: clusters.map(resourceReader('ClusterInformation')),
   });
   const read = {
     blocks: sortOut(blocks, readBlock),
@@ -70,6 +73,7 @@ export function settingsOf(resources: SettingResources): NodeSettings {
     reservations: sortOut(resources.IPReservation, (each) => each),
     config: sortOut(resources.IPAMConfiguration, (each) => each),
     nodes: sortOut(resources.Node, (each) => each),
+    clusters: sortOut(resources.ClusterInformation, (each) => each),
   };
   return {
     pools: read.pools.good
@@ -78,6 +82,7 @@ export function settingsOf(resources: SettingResources): NodeSettings {
     reservations: read.reservations.good.sort((a, b) => compareText(a.metadata.name, b.metadata.name)),
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...read.config.good[0]?.spec },
     node: read.nodes.good[0],
+    isLocked: isLocked(read.clusters.good[0]),
     problems: Object.values(read).flatMap(({ problems }) => problems),
   };
 }

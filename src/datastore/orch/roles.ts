@@ -16,7 +16,19 @@ export interface Right {
 
 const NETPLUG = 'netplug.io';
 const SETTINGS = ['ippools', 'ipreservations', 'ipamconfigurations'];
-const ALL_KINDS = [...SETTINGS, 'bgpconfigurations', 'bgppeers', 'ipblocks'];
+const ROUTED = [...SETTINGS, 'bgpconfigurations', 'bgppeers', 'ipblocks'];
+const STORED = [
+  'hostendpoints',
+  'networkpolicies',
+  'globalnetworkpolicies',
+  'profiles',
+  'networksets',
+  'globalnetworksets',
+  'agentconfigurations',
+  'controllersconfigurations',
+  'installations',
+];
+const EVERYTHING = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
 
 /** The cluster roles of manifests/rbac.yaml; a test compares them. */
 export const ROLES = {
@@ -28,17 +40,26 @@ export const ROLES = {
     { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
     { group: '', resources: ['nodes'], verbs: ['get'] },
     { group: NETPLUG, resources: SETTINGS, verbs: ['get', 'list'] },
+    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get'] },
     { group: NETPLUG, resources: ['ipblocks'], verbs: ['get', 'list', 'create', 'update', 'delete'] },
   ],
   'netplug-agent': [
     { group: '', resources: ['pods', 'namespaces', 'nodes'], verbs: ['list', 'watch'] },
     { group: '', resources: ['nodes/status'], verbs: ['patch'] },
-    { group: NETPLUG, resources: ALL_KINDS, verbs: ['list', 'watch'] },
+    { group: NETPLUG, resources: ROUTED, verbs: ['list', 'watch'] },
+    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get', 'list', 'watch', 'create', 'update'] },
   ],
   'netplug-admin': [
     { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
-    { group: '', resources: ['nodes'], verbs: ['get', 'list'] },
-    { group: NETPLUG, resources: ALL_KINDS, verbs: ['get', 'list', 'create', 'update', 'delete'] },
+    { group: '', resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
+    { group: NETPLUG, resources: ROUTED, verbs: EVERYTHING },
+    { group: NETPLUG, resources: STORED, verbs: EVERYTHING },
+    {
+      group: NETPLUG,
+      resources: ['clusterinformations'],
+      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+    },
+    { group: '', resources: ['nodes/status'], verbs: ['patch'] },
   ],
 } as const satisfies Readonly<Record<string, readonly Rule[]>>;
 export type RoleName = keyof typeof ROLES;

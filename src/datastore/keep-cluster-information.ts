@@ -1,0 +1,91 @@
+import { isNetplugError } from '../base/errors.ts';
+import { isNewerVersion } from '../base/compare-versions.ts';
+import { backOff, type Patience } from '../base/retry.ts';
+import {
+  CLUSTER_INFORMATION_ID,
+  CLUSTER_INFORMATION_NAME,
+  type ClusterInformation,
+} from '../model/cluster-information.ts';
+import { API_VERSION } from '../model/resource.ts';
+import type { Store } from './store.ts';
+
+/** What a program adds to what is known of the cluster. */
+export interface ClusterNote {
+  readonly version: string;
+  /** Words for what the cluster is made of. */
+  readonly types: readonly string[];
+}
+
+/** How often it is tried while others write the same. */
+const TRIES = 8;
+
+type ClusterPorts = Patience & {
+  readonly store: Pick<Store, 'findResource' | 'createResource' | 'updateResource'>;
+};
+
+/**
+ * Notes that a program of this version runs in the cluster, and gives the cluster its id when it has none. The version
+ * only ever rises, and does so with the first program of a new release: it does not say that all are of it.
+ * @throws store/*, resource/changed when others keep writing
+ */
+export async function keepClusterInformation(
+  ports: ClusterPorts,
+  note: ClusterNote,
+  signal: AbortSignal,
+): Promise<void> {
+  const guid = newGuid(ports);
+  await changeClusterInformation(ports, (before) => withNote(before, note, guid), signal);
+}
+
+/** Writes what `plan` makes of it, if anything, and plans again when somebody else was quicker. Returns what it was. */
+export async function changeClusterInformation(
+  { store, ...patience }: ClusterPorts,
+  plan: (before: ClusterInformation | undefined) => ClusterInformation | undefined,
+  signal: AbortSignal,
+): Promise<ClusterInformation | undefined> {
+  for (let attempt = 0; ; attempt += 1) {
+    await backOff(patience, attempt, signal);
+    const before = await store.findResource(CLUSTER_INFORMATION_ID, signal);
+    const after = plan(before);
+    if (after === undefined) return before;
+    try {
+      if (before === undefined) await store.createResource(after, signal);
+      else await store.updateResource(after, signal);
+      return before;
+    } catch (cause) {
+      const isOvertaken = isNetplugError(cause, 'resource/exists', 'resource/changed', 'resource/not-found');
+      if (!isOvertaken || attempt === TRIES) throw cause;
+    }
+  }
+}
+
+/** What the cluster is with this note; undefined when it is that already. */
+export function withNote(
+  before: ClusterInformation | undefined,
+  { version, types }: ClusterNote,
+  guid: string,
+): ClusterInformation | undefined {
+  const { spec, ...rest } = before ?? newCluster();
+  const known = (spec.clusterType ?? '').split(',').filter((word) => word !== '');
+  const missing = types.filter((word) => !known.includes(word));
+  const hasNews = spec.netplugVersion === undefined || isNewerVersion(version, spec.netplugVersion);
+  if (spec.clusterGUID !== undefined && missing.length === 0 && !hasNews) return undefined;
+  return {
+    ...rest,
+    spec: {
+      ...spec,
+      clusterGUID: spec.clusterGUID ?? guid,
+      clusterType: [...known, ...missing].join(','),
+      netplugVersion: hasNews ? version : spec.netplugVersion,
+    },
+  };
+}
+
+export function newCluster(): ClusterInformation {
+  const metadata = { name: CLUSTER_INFORMATION_NAME };
+  return { apiVersion: API_VERSION, kind: 'ClusterInformation', metadata, spec: { datastoreReady: true } };
+}
+
+export function newGuid({ random }: Pick<Patience, 'random'>): string {
+  return random.id().replaceAll('-', '');
+}
