@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ERRORS } from '../src/base/errors.ts';
+import { conflistJsonSchema } from '../src/cli/lint/conflist-schema.ts';
 import { doctorPage } from '../src/cli/doctor/doctor-page.ts';
 import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
@@ -17,6 +18,7 @@ const PAGES: Readonly<Record<string, () => string>> = {
   'docs/netplugctl.md': manual,
   'docs/netconf.md': netconfReference,
   'docs/resources.md': resourceReference,
+  'docs/schema/conflist.schema.json': () => jsonText(conflistJsonSchema()),
   'docs/schema/netconf.schema.json': () => jsonText(netconfJsonSchema()),
   'docs/schema/resources.schema.json': () => jsonText(anyResourceJsonSchema()),
   ...Object.fromEntries(
@@ -59,7 +61,7 @@ function jsonText(value: unknown): string {
 function errorsPage(): string {
   const rows = Object.entries(ERRORS).map(
     ([code, { cni, exit, retry, about }]) =>
-      `| \`${code}\` | ${String(cni)} | ${String(exit)} | ${retry ? 'yes' : 'no'} | ${about} |`,
+      `| <a id="${code.replace('/', '-')}"></a>\`${code}\` | ${String(cni)} | ${String(exit)} | ${retry ? 'yes' : 'no'} | ${about} |`,
   );
   return `# Errors
 

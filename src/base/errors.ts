@@ -236,17 +236,17 @@ export const ERRORS = {
     retry: false,
     about: 'The label or annotation has another value already, and nobody has asked to overwrite it.',
   },
+  'resource/field-conflict': {
+    cni: 157,
+    exit: 69,
+    retry: false,
+    about: 'Somebody else has written fields of the resource that would be changed; each is named with its owner.',
+  },
   'cli/usage': {
     cni: 160,
     exit: 64,
     retry: false,
     about: 'The command line is not understood, or a file named on it cannot be read.',
-  },
-  'cli/program-missing': {
-    cni: 166,
-    exit: 72,
-    retry: false,
-    about: 'A program that the command needs is not installed.',
   },
   'cli/version-mismatch': {
     cni: 162,
@@ -271,6 +271,12 @@ export const ERRORS = {
     exit: 1,
     retry: true,
     about: 'What was read back after an import is not what the file says.',
+  },
+  'cli/program-missing': {
+    cni: 166,
+    exit: 72,
+    retry: false,
+    about: 'A program that the command needs is not installed.',
   },
   'install/failed': {
     cni: 161,

@@ -1,19 +1,48 @@
 /** The candidate somebody who wrote `word` most likely meant, or undefined when none is close. */
 export function nearMiss(word: string, candidates: readonly string[]): string | undefined {
+  return sameLetters(word, candidates) ?? nearest(word, candidates)[0] ?? sameWords(word, candidates);
+}
+
+/** The candidate that no other is as close to: what a correction may write without asking. */
+export function onlyNearMiss(word: string, candidates: readonly string[]): string | undefined {
+  const [first, second] = nearest(word, candidates);
+  return sameLetters(word, candidates) ?? (second === undefined ? first : undefined);
+}
+
+/** The candidate with the same letters, whatever their case and what stands between words. */
+export function sameLetters(word: string, candidates: readonly string[]): string | undefined {
   const folded = fold(word);
-  const sameLetters = candidates.find((candidate) => fold(candidate) === folded);
-  if (sameLetters !== undefined) return sameLetters;
-  let best: { candidate: string; distance: number } | undefined;
-  for (const candidate of candidates) {
-    const distance = editDistance(folded, fold(candidate));
-    if (distance <= slipsAllowed(candidate) && distance < (best?.distance ?? Infinity)) best = { candidate, distance };
-  }
-  return best?.candidate;
+  return candidates.find((candidate) => fold(candidate) === folded);
 }
 
 /** The words of a hint, ready to show. */
 export function didYouMean(word: string): string {
   return `did you mean "${word}"?`;
+}
+
+/** The only candidate that has every word of a name of several, and some besides. */
+function sameWords(name: string, candidates: readonly string[]): string | undefined {
+  const words = wordsOf(name);
+  if (words.length < 2) return undefined;
+  const [first, second] = candidates.filter((each) => words.every((word) => wordsOf(each).includes(word)));
+  return second === undefined ? first : undefined;
+}
+
+function wordsOf(name: string): string[] {
+  return name
+    .replaceAll(/([a-z])([A-Z])/g, '$1_$2')
+    .toLowerCase()
+    .split(/[-_ ]/);
+}
+
+/** Those with the fewest slips, in their order. */
+function nearest(word: string, candidates: readonly string[]): string[] {
+  const folded = fold(word);
+  const close = candidates
+    .map((candidate) => ({ candidate, distance: editDistance(folded, fold(candidate)) }))
+    .filter(({ candidate, distance }) => distance <= slipsAllowed(candidate));
+  const fewest = Math.min(...close.map(({ distance }) => distance));
+  return close.filter(({ distance }) => distance === fewest).map(({ candidate }) => candidate);
 }
 
 /** Short words are close to everything, so they get one slip only. */

@@ -7,13 +7,29 @@ export interface Problem {
   readonly message: string;
   readonly hint?: string;
   readonly code: ErrorCode;
+  readonly fix?: Fix;
 }
+
+/** Something that works but should be changed: one sentence, which names what it is about. */
+export interface Warning {
+  readonly path: string;
+  readonly message: string;
+  readonly fix?: Fix;
+}
+
+/** Changes of the text that only leave one reading, made together or not at all. */
+export type Fix = readonly Edit[];
+
+/** One change at a path: another name for the key, another value, or neither of them any more. */
+export type Edit =
+  | { readonly kind: 'rename'; readonly path: string; readonly to: string }
+  | { readonly kind: 'set'; readonly path: string; readonly value: string | number | boolean }
+  | { readonly kind: 'remove'; readonly path: string };
 
 /** Problems and remarks while a document is being read. */
 export interface Findings {
   readonly problems: Problem[];
-  /** Things that work but should be changed, one sentence each. */
-  readonly warnings: string[];
+  readonly warnings: Warning[];
 }
 
 /** At most this many problems are spelled out in one error. */
@@ -34,11 +50,29 @@ export function at(start: string, ...keys: readonly (string | number)[]): string
   return path;
 }
 
+/** The keys a path was made of: `a.b[0]["c/d"]` is a, b, 0 and c/d. */
+export function keysOf(path: string): (string | number)[] {
+  return [...path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g)].map(([, index, quoted, word]) => {
+    if (index !== undefined) return Number(index);
+    return quoted === undefined ? (word ?? '') : String(JSON.parse(quoted));
+  });
+}
+
+/** The path of something at `path` inside what stands at `start`. */
+export function joinPaths(start: string, path: string): string {
+  return start === '' || path === '' || path.startsWith('[') ? `${start}${path}` : `${start}.${path}`;
+}
+
+/** The text without what stands before the host in a URL. */
+export function withoutPasswords(text: string): string {
+  return text.replaceAll(/:\/\/[^/\s"]*@/g, '://…@');
+}
+
 /** Shows a value and its JSON type, as in `found true (boolean)`. Passwords inside URLs are left out. */
 export function showFound(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
-  const text = JSON.stringify(value).replaceAll(/:\/\/[^/\s"]*@/g, '://…@');
+  const text = withoutPasswords(JSON.stringify(value));
   const short = text.length > 80 ? `${text.slice(0, 79)}…` : text;
   return `${short} (${Array.isArray(value) ? 'array' : typeof value})`;
 }

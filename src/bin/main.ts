@@ -1,6 +1,7 @@
 import { basename } from 'node:path';
 
-const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', 'netplug-agent', 'netplugctl'];
+const TOOLS = ['netplugctl', 'kubectl-netplug', 'kubectl_complete-netplug'];
+const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', 'netplug-agent', ...TOOLS];
 
 // One executable under several names: each is a hard link or a copy of the same file, told apart by how it was called.
 // The shim calls netplug-standalone by its own name.
@@ -10,8 +11,8 @@ const program = names.find((name) => PROGRAMS.includes(name));
 // Whatever ends the event loop early must not look like success.
 process.exitCode = 1;
 
-if (program === 'netplugctl') {
-  void import('./netplugctl.ts').then(async ({ runCtl }) => runCtl());
+if (program !== undefined && TOOLS.includes(program)) {
+  void import('./netplugctl.ts').then(async ({ runCtl }) => runCtl(program));
 } else if (program === 'netplug-agent') {
   void import('./agent.ts').then(async ({ runAgent }) => runAgent());
 } else {

@@ -16,10 +16,19 @@ import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
 import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
-import { readRegisteredName } from './registration.ts';
+import { openOrchIn } from './open-orch.ts';
+import { pluginConfDir, readPluginListIn } from './read-plugin-list.ts';
+import { readOfferedMtu, readRegisteredName } from './registration.ts';
+
+/** How the tool is called when its executable has another name: kubectl runs those it finds as its own commands. */
+const OTHER_NAMES: Readonly<Record<string, { program: string; before: readonly string[] }>> = {
+  'kubectl-netplug': { program: 'kubectl netplug', before: [] },
+  // What kubectl asks for the words that could stand next.
+  'kubectl_complete-netplug': { program: 'kubectl netplug', before: ['complete', '--'] },
+};
 
 /** Runs one command of the management tool with the real world around it. */
-export async function runCtl(): Promise<void> {
+export async function runCtl(name: string): Promise<void> {
   const { env } = process;
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
   const ports = {
@@ -28,9 +37,15 @@ export async function runCtl(): Promise<void> {
     hostname: hostname(),
     readRegisteredName: () => readRegisteredName(env),
     machine: machineOf(env),
+    plugin: {
+      openOrch: openOrchIn(env),
+      readPluginList: readPluginListIn(env),
+      readOfferedMtu: () => readOfferedMtu(env),
+      confDir: pluginConfDir(env),
+    },
     interrupted: interruptions(),
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
-    openStore: openStoreIn(process.env),
+    openStore: openStoreIn(process.env, 'netplugctl'),
     openInspector: openInspectorIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
@@ -38,8 +53,10 @@ export async function runCtl(): Promise<void> {
     openPacketFilter: () => new NftPacketFilter(),
     stopBird: async (signal: AbortSignal) => birdIn(env).stop(signal),
   };
+  const other = OTHER_NAMES[name];
   process.exitCode = await main(ports, {
-    argv: process.argv.slice(2),
+    ...(other === undefined ? {} : { program: other.program }),
+    argv: [...(other?.before ?? []), ...process.argv.slice(2)],
     env,
     io: {
       stdin: async (signal) => text(addAbortSignal(signal, process.stdin)),

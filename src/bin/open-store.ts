@@ -8,12 +8,15 @@ import { accessOf } from './open-orch.ts';
 
 type OpenStore = (datastore: Datastore) => Store;
 
-/** The store of a configuration; connects when it is first used. @throws netconf/needs-orchestrator */
-export function openStoreIn(env: NodeJS.ProcessEnv): OpenStore {
+/**
+ * The store of a configuration; connects when it is first used. `manager` is whom the orchestrator shall take for the
+ * writer. @throws netconf/needs-orchestrator
+ */
+export function openStoreIn(env: NodeJS.ProcessEnv, manager = 'netplug'): OpenStore {
   return (datastore) =>
     datastore.type === 'kvv3'
       ? openKvStore(datastore.connection)
-      : openOrchStore(accessOf(datastore.orch, env), { env });
+      : openOrchStore(accessOf(datastore.orch, env), { env, manager });
 }
 
 /**

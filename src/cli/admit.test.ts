@@ -39,7 +39,7 @@ const READS = [
 describe('a cluster of another version', () => {
   beforeEach(async () => note({ netplugVersion: 'v3.27.9' }));
 
-  it.each(WRITES)('is not written to with "%s %s"', async (...words) => {
+  it.each(WRITES)('is not written to with "%s %s" [ctl-cluster-version]', async (...words) => {
     const ran = await ctl(...words);
     expect(ran).toMatchObject({ status: 79, out: '' });
     expect(ran.err).toContain(`Cannot write with netplugctl ${VERSION}: the cluster is of version v3.27.9\n`);

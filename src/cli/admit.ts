@@ -14,6 +14,11 @@ export interface Allowances {
   readonly locked: boolean;
 }
 
+/** A rehearsal changes nothing. */
+export function accessIn(mode: 'rehearse' | 'carry-out'): Access {
+  return mode === 'rehearse' ? 'read' : 'write';
+}
+
 /**
  * Lets the command have the datastore. A tool of another version may not know what the cluster's releases store, so it
  * does not write; reading, it warns. @throws cli/version-mismatch, store/locked

@@ -41,7 +41,7 @@ describe('global flags', () => {
       ['--config', 'f', 'version'],
       ['version', '--config', 'f'],
     ]) {
-      expect(readCommandLine(argv, () => undefined)).toMatchObject({
+      expect(readCommandLine(argv, { write: () => undefined })).toMatchObject({
         config: 'f',
         asked: { command: { path: ['version'] } },
       });

@@ -1,24 +1,16 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../base/errors.ts';
-import {
-  type Argument,
-  type Command,
-  flag,
-  type Given,
-  notAllowed,
-  type Option,
-  type Options,
-  value,
-} from './command.ts';
 import type { Allowances } from './admit.ts';
+import { type Argument, type Command, type Given, longFlag, type Option, type Options } from './command.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
+import { GLOBAL_OPTIONS } from './global-options.ts';
 
 export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
   readonly asked: Asked | undefined;
   readonly config: string | undefined;
-  /** Undefined unless given, or the command has a limit of its own. */
+  /** Undefined unless given. */
   readonly timeoutSeconds: number | undefined;
   readonly allow: Allowances;
 }
@@ -27,16 +19,6 @@ export interface Asked {
   readonly command: Command;
   readonly given: Given;
 }
-
-/** Every command has them. */
-export const GLOBAL_OPTIONS = {
-  config: value('file', 'read the connection from a file instead of the environment', { completes: 'file' }),
-  timeout: value('seconds', 'time for the whole command (default: 30, and no end for a watch)', {
-    read: positiveNumber,
-  }),
-  allowVersionMismatch: flag('write although the cluster is of another version'),
-  allowLocked: flag('write although the datastore is locked'),
-};
 
 export const TOOL = {
   name: 'netplugctl',
@@ -59,11 +41,15 @@ interface GlobalOptions {
 }
 
 /** Reads the words after the program's name. @throws cli/usage */
-export function readCommandLine(argv: readonly string[], write: (text: string) => void): CommandLine {
+export function readCommandLine(
+  argv: readonly string[],
+  { write, program }: { readonly write: (text: string) => void; readonly program?: string | undefined },
+): CommandLine {
   const chosen: { asked: Asked | undefined } = { asked: undefined };
-  const parser = buildParser(write, (asked) => {
+  const choose = (asked: Asked): void => {
     chosen.asked = asked;
-  });
+  };
+  const parser = buildParser(write, choose, program);
   try {
     parser.parse([...argv], { from: 'user' });
   } catch (cause) {
@@ -74,14 +60,18 @@ export function readCommandLine(argv: readonly string[], write: (text: string) =
   return {
     asked: chosen.asked,
     config,
-    timeoutSeconds: timeout ?? chosen.asked?.command.timeoutSeconds,
+    timeoutSeconds: timeout,
     allow: { versionMismatch: allowed.allowVersionMismatch === true, locked: allowed.allowLocked === true },
   };
 }
 
 /** The parser itself: what it accepts is what its help says. */
-export function buildParser(write: (text: string) => void, choose: (asked: Asked) => void): Parser {
-  const root = new Parser(TOOL.name)
+export function buildParser(
+  write: (text: string) => void,
+  choose: (asked: Asked) => void,
+  program: string = TOOL.name,
+): Parser {
+  const root = new Parser(program)
     .description(TOOL.summary)
     .exitOverride()
     .configureOutput({
@@ -93,15 +83,12 @@ export function buildParser(write: (text: string) => void, choose: (asked: Asked
     .configureHelp({ showGlobalOptions: true })
     .addHelpText('after', `${helpText(TOOL)}\nExit status:\n${exitText()}`);
   addOptions(root, GLOBAL_OPTIONS);
-  const groups = new Map<string, Parser>();
+  const parsers = new Map<string, Parser>();
   for (const command of COMMANDS) {
     const [first, ...rest] = command.path;
-    if (rest.length === 0) addCommand(root.command(first), command, choose);
-    else {
-      const group = groups.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
-      groups.set(first, group);
-      addCommand(group.command(rest.join(' ')), command, choose);
-    }
+    const parser = parsers.get(first) ?? root.command(first).description(GROUPS[first] ?? '');
+    parsers.set(first, parser);
+    addCommand(rest.length === 0 ? parser : parser.command(rest.join(' ')), command, choose);
   }
   return root;
 }
@@ -137,8 +124,7 @@ function addOptions(parser: Parser, options: Options): void {
 
 function parserOption(name: string, given: Option): ParserOption {
   const { short, value: placeholder, what, byDefault, choices, isRepeatable, isMandatory, excludes, read } = given;
-  const long = `--${given.isNegated ? 'no-' : ''}${flagName(name)}`;
-  const flags = `${short === undefined ? '' : `-${short}, `}${long}${placeholder === undefined ? '' : ` <${placeholder}>`}`;
+  const flags = `${short === undefined ? '' : `-${short}, `}${longFlag(name, given)}${placeholder === undefined ? '' : ` <${placeholder}>`}`;
   const option = new ParserOption(flags, what).makeOptionMandatory(isMandatory).conflicts([...excludes]);
   if (placeholder === undefined) return option;
   if (choices !== undefined) return option.choices(choices).default(byDefault);
@@ -153,20 +139,9 @@ function exitText(): string {
   return [...EXIT_STATUSES].map(([status, text]) => `  ${String(status).padStart(2)}  ${text}\n`).join('');
 }
 
-/** `dryRun` is `dry-run` on the command line. */
-export function flagName(name: string): string {
-  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-}
-
 function helpText({ details, examples }: { details?: string | undefined; examples: readonly string[] }): string {
   const shown = examples.map((line) => `  ${line}\n`).join('');
   return `${details === undefined ? '' : `${details}\n`}${shown === '' ? '' : `\nExamples:\n${shown}`}`;
-}
-
-function positiveNumber(text: string): number {
-  const seconds = Number(text);
-  const isOne = /^\d+(\.\d+)?$/.test(text) && seconds > 0 && seconds <= 3600;
-  return isOne ? seconds : notAllowed('Allowed is a number of seconds above 0 and up to 3600.');
 }
 
 function usageError({ message, code }: CommanderError): NetplugError {

@@ -31,7 +31,7 @@ export interface Option<T = unknown> {
 }
 
 /** What a shell can offer in that place. */
-export type Completion = 'file' | 'folder' | 'kind' | 'name' | 'nothing';
+export type Completion = 'file' | 'folder' | 'kind' | 'name' | 'nothing' | readonly string[];
 
 export type Options = Readonly<Record<string, Option>>;
 export type ArgumentValues<A extends readonly Argument[]> = {
@@ -94,6 +94,11 @@ export function command<const A extends readonly Argument[] = [], const O extend
     // The parser reads words by this declaration; the compiler does not follow them through it.
     run: async (context, given) => run(context, given as unknown as Parameters<typeof run>[1]),
   };
+}
+
+/** As it is spelt on the command line: `dryRun` is `--dry-run`. */
+export function longFlag(name: string, { isNegated }: Pick<Option, 'isNegated'>): string {
+  return `--${isNegated ? 'no-' : ''}${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
 /** Thrown by `read`; the message says what is allowed. */

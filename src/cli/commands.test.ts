@@ -283,10 +283,10 @@ describe('ipam check', () => {
       status: 0,
       out: expect.stringContaining('note: address 10.0.0.0 of pod "shop/web-0"'),
     });
-    await run('ipam check --release');
+    await run('ipam check --fix');
     expect((await store.listBlocks(never)).blocks[0]?.value.slots.size).toBe(1);
     expect(await run('ipam check --unconfirmed')).toMatchObject({ status: 1 });
-    expect(await run('ipam check --unconfirmed --release')).toMatchObject({
+    expect(await run('ipam check --unconfirmed --fix')).toMatchObject({
       status: 0,
       out: expect.stringContaining('released: '),
     });
@@ -313,7 +313,7 @@ describe('ipam check', () => {
       out: expect.stringContaining('found: interface "npl12345678901"'),
     });
     expect(await run('ipam check --no-kernel')).toMatchObject({ status: 0 });
-    expect(await run('ipam check --release')).toMatchObject({ status: 0 });
+    expect(await run('ipam check --fix')).toMatchObject({ status: 0 });
     expect(kernel.listHostLinks()).toEqual([]);
   });
 });

@@ -2,6 +2,9 @@ import type { Command } from './command.ts';
 import { DATASTORE_COMMANDS } from './datastore/datastore-commands.ts';
 import { DIAGS_COMMAND } from './diags/diags-commands.ts';
 import { DOCTOR_COMMAND } from './doctor/doctor-commands.ts';
+import { HOST_ENDPOINT_COMMANDS } from './host-endpoints/host-endpoint-commands.ts';
+import { EXPLAIN_COMMANDS } from './explain/explain-commands.ts';
+import { completionCommands } from './completion/completion-commands.ts';
 import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
@@ -13,18 +16,24 @@ import { VERSION_COMMAND } from './version.ts';
 export const COMMANDS: readonly Command[] = [
   ...RESOURCE_COMMANDS,
   ...IPAM_COMMANDS,
+  ...EXPLAIN_COMMANDS,
   ...LINT_COMMANDS,
   DOCTOR_COMMAND,
   DIAGS_COMMAND,
   ...NODE_COMMANDS,
   ...DATASTORE_COMMANDS,
+  ...HOST_ENDPOINT_COMMANDS,
   ...INSTALL_COMMANDS,
   VERSION_COMMAND,
+  ...completionCommands(() => COMMANDS),
 ];
 
 /** What the commands that begin with one word have in common. */
 export const GROUPS: Readonly<Record<string, string>> = {
   datastore: 'Locks the datastore, and moves everything it holds into another one.',
+  explain: 'Says why something is as it is.',
+  'host-endpoints': 'Shows host endpoints, and gets them over an upgrade.',
   ipam: 'Shows and checks assigned addresses.',
+  plan: 'Shows what would be done.',
   node: 'Shows the network of this node, and clears up after nodes.',
 };

@@ -22,7 +22,10 @@ describe('a connection from the environment', () => {
       { name: 'n', type: 'netplug', ipam: { type: 'netplug-ipam' }, ...lower },
       'network',
     );
-    expect(await fromEnv(options)).toEqual({ datastore: netconf?.datastore, warnings });
+    expect(await fromEnv(options)).toEqual({
+      datastore: netconf?.datastore,
+      warnings: warnings.map(({ message }) => message),
+    });
   });
 
   it('names the file that gives access to the API, or its URL [ctl-env]', async () => {

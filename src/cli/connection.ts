@@ -38,9 +38,17 @@ export async function withStore<T>(
 ): Promise<T> {
   const { datastore, warnings } = await readConnection(context);
   for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
-  await using store = context.ports.openStore(datastore);
-  await admit(context, store, access);
+  await using store = await openAdmitted(context, datastore, access);
   return await use(store, datastore);
+}
+
+/** Opens a datastore for what the command is going to do there. @throws cli/version-mismatch, store/locked */
+export async function openAdmitted(context: Context, datastore: Datastore, access: Access): Promise<Store> {
+  await using scope = new AsyncDisposableStack();
+  const store = scope.use(context.ports.openStore(datastore));
+  await admit(context, store, access);
+  scope.move();
+  return store;
 }
 
 /**
@@ -63,7 +71,9 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
     values.datastore_type === 'orch'
       ? { type: 'orch', orch: orchAccess(raw, findings.problems) }
       : { type: 'kvv3', connection: decideConnection(values, findings) };
-  if (findings.problems.length === 0) return { datastore, warnings: findings.warnings };
+  if (findings.problems.length === 0) {
+    return { datastore, warnings: findings.warnings.map(({ message }) => message) };
+  }
   const where = config === undefined ? 'the environment' : `file "${config}"`;
   const problems = findings.problems.map((problem) =>
     config === undefined ? { ...problem, path: problem.path.toUpperCase() } : problem,

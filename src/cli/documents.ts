@@ -1,6 +1,7 @@
-import { type Document, isMap, isPair, isScalar, isSeq, LineCounter, type Node, parseAllDocuments } from 'yaml';
+import { type Document, LineCounter, parseAllDocuments } from 'yaml';
 import type { ErrorCode } from '../base/errors.ts';
-import type { Problem } from '../base/problem.ts';
+import { keysOf, type Problem } from '../base/problem.ts';
+import { findSpot, rangeOfSpot, type Region, regionOf, repeatedKeys, type Spot } from './document-tree.ts';
 
 /** A text somebody wrote, and what to call it when something in it is wrong. */
 export interface Source {
@@ -11,89 +12,80 @@ export interface Source {
 /** One document of a source, with a way back from a path such as `spec.cidr` to the line. */
 export interface ReadDocument {
   readonly value: unknown;
+  /** What the path leads to, or the nearest thing around it. */
+  readonly spotOf: (path: string) => Spot;
+  readonly regionOf: (path: string) => Region;
+  /** Keys that are given again further down in the same object. */
+  readonly repetitions: readonly { readonly key: string; readonly region: Region }[];
   /** `file:line:column` of what the path names, or of the nearest thing around it. */
   readonly placeOf: (path: string) => string;
 }
 
 export interface PlacedProblem extends Problem {
   readonly place: string;
+  readonly region?: Region;
+}
+
+/** What decides how a text is read: JSON lets a key be given twice, and the last one counts. */
+export interface Reading {
+  readonly code: ErrorCode;
+  readonly repeatedKeys?: 'refuse' | 'last-counts';
 }
 
 /** Reads YAML or JSON, all documents of it; what cannot be read becomes a problem of code `code`. */
 export function readDocuments(
   { name, text }: Source,
-  code: ErrorCode,
+  how: ErrorCode | Reading,
 ): { documents: readonly ReadDocument[]; problems: readonly PlacedProblem[] } {
+  const { code, repeatedKeys: repetition = 'refuse' } = typeof how === 'string' ? { code: how } : how;
   const lines = new LineCounter();
   const documents: ReadDocument[] = [];
   const problems: PlacedProblem[] = [];
-  for (const parsed of documentsIn(text, lines)) {
+  for (const parsed of documentsIn(text, lines, repetition)) {
     for (const { pos, message } of parsed.errors) {
-      const place = placeAt(name, lines, pos[0]);
-      problems.push({ path: '', message: `is not valid YAML: ${firstLine(message)}`, code, place });
+      const region = regionOf(lines, pos);
+      const place = placeAt(name, region);
+      problems.push({ path: '', message: `is not valid YAML: ${firstLine(message)}`, code, place, region });
     }
     if (parsed.errors.length > 0) continue;
-    const placeOf = (path: string): string => placeAt(name, lines, offsetOf(parsed, keysOf(path)));
+    const root = parsed.contents;
+    const spotOf = (path: string): Spot => findSpot(root, keysOf(path));
+    const regionOfPath = (path: string): Region => regionOf(lines, rangeOfSpot(spotOf(path)));
+    const placeOf = (path: string): string => placeAt(name, regionOfPath(path));
     try {
       // The library types what YAML holds as `any`; we know nothing about it.
       const value = parsed.toJS() as unknown;
-      if (value !== null && value !== undefined) documents.push({ value, placeOf });
+      if (value === null || value === undefined) continue;
+      documents.push({
+        value,
+        spotOf,
+        placeOf,
+        regionOf: regionOfPath,
+        repetitions: repeatedKeys(root).map(({ name: key, range }) => ({ key, region: regionOf(lines, range) })),
+      });
     } catch (cause) {
       // Aliases that multiply without end are refused by the library, as are aliases of nothing.
       if (!(cause instanceof ReferenceError)) throw cause;
-      problems.push({ path: '', message: `is not usable YAML: ${cause.message}`, code, place: placeOf('') });
+      const region = regionOfPath('');
+      problems.push({ path: '', message: `is not usable YAML: ${cause.message}`, code, place: placeOf(''), region });
     }
   }
   return { documents, problems };
 }
 
-/** The keys a path was made of: `a.b[0]["c/d"]` is a, b, 0 and c/d. */
-export function keysOf(path: string): (string | number)[] {
-  return [...path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g)].map(([, index, quoted, word]) => {
-    if (index !== undefined) return Number(index);
-    return quoted === undefined ? (word ?? '') : String(JSON.parse(quoted));
-  });
+export function placeAt(name: string, { line, column }: Pick<Region, 'line' | 'column'>): string {
+  return `${name}:${String(line)}:${String(column)}`;
 }
 
-function documentsIn(text: string, lineCounter: LineCounter): Document[] {
-  const bare = text.startsWith('\uFEFF') ? text.slice(1) : text;
-  const parsed = parseAllDocuments(bare, { lineCounter, prettyErrors: false });
+/** The text without the mark that some editors begin a file with. */
+export function withoutByteOrderMark(text: string): string {
+  return text.startsWith('\uFEFF') ? text.slice(1) : text;
+}
+
+function documentsIn(text: string, lineCounter: LineCounter, repeatedKeys: Reading['repeatedKeys']): Document[] {
+  const uniqueKeys = repeatedKeys === 'refuse';
+  const parsed = parseAllDocuments(withoutByteOrderMark(text), { lineCounter, prettyErrors: false, uniqueKeys });
   return [...parsed];
-}
-
-function placeAt(name: string, lines: LineCounter, offset: number): string {
-  const { line, col } = lines.linePos(offset);
-  return `${name}:${String(Math.max(1, line))}:${String(Math.max(1, col))}`;
-}
-
-/** Where the key of the last step stands, or the item of a list; as far down as the document goes. */
-function offsetOf({ contents }: Document, keys: readonly (string | number)[]): number {
-  let node: Node | null = contents;
-  let offset = contents?.range?.[0] ?? 0;
-  for (const key of keys) {
-    if (isMap(node)) {
-      const pair = node.items.find(
-        (item) => isPair(item) && isScalar(item.key) && String(item.key.value) === String(key),
-      );
-      if (pair === undefined) return offset;
-      offset = rangeOf(pair.key) ?? offset;
-      node = asNode(pair.value);
-    } else if (isSeq(node) && typeof key === 'number') {
-      node = asNode(node.items[key]);
-      offset = rangeOf(node) ?? offset;
-    } else {
-      return offset;
-    }
-  }
-  return offset;
-}
-
-function asNode(value: unknown): Node | null {
-  return isMap(value) || isSeq(value) || isScalar(value) ? value : null;
-}
-
-function rangeOf(value: unknown): number | undefined {
-  return asNode(value)?.range?.[0];
 }
 
 function firstLine(text: string): string {

@@ -7,6 +7,8 @@ import { reportError } from './report-error.ts';
 export interface Call {
   /** The words after the program's name. */
   readonly argv: readonly string[];
+  /** What people type to call it; `netplugctl` unless it is called by another name. */
+  readonly program?: string;
   readonly env: Env;
   readonly io: Io;
 }
@@ -14,11 +16,12 @@ export interface Call {
 const DEFAULT_SECONDS = 30;
 
 /** Runs one command and gives the exit status; never throws. */
-export async function main(ports: CtlPorts, { argv, env, io }: Call): Promise<Status> {
+export async function main(ports: CtlPorts, { argv, program, env, io }: Call): Promise<Status> {
   try {
-    const { asked, config, timeoutSeconds, allow } = readCommandLine(argv, io.stdout);
+    const { asked, config, timeoutSeconds, allow } = readCommandLine(argv, { write: io.stdout, program });
     if (asked === undefined) return 0;
-    const signal = limitTo(timeoutSeconds ?? DEFAULT_SECONDS, ports.interrupted);
+    const limitSeconds = timeoutSeconds ?? asked.command.timeoutSeconds ?? DEFAULT_SECONDS;
+    const signal = limitTo(limitSeconds, ports.interrupted);
     const stopped = timeoutSeconds === undefined ? ports.interrupted : signal;
     return await asked.command.run({ ports, env, io, config, allow, signal, stopped }, asked.given);
   } catch (cause) {

@@ -1,8 +1,9 @@
-import { type Argument, type Command, type Option, type Options } from './command.ts';
-import { flagName, GLOBAL_OPTIONS, TOOL } from './command-line.ts';
+import { type Argument, type Command, longFlag, type Option, type Options } from './command.ts';
+import { TOOL } from './command-line.ts';
 import { COMMANDS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
 import { markdownTable } from './markdown-table.ts';
+import { GLOBAL_OPTIONS } from './global-options.ts';
 
 /** Notes for what stands before the commands; each command may have some under its own words. */
 const CHAPTERS = { intro: '', connection: 'Connection', resources: 'Resources' } as const;
@@ -69,9 +70,8 @@ function optionTable(options: Options): string {
 }
 
 function optionRow([name, option]: [string, Option]): string[] {
-  const { short, value, what, byDefault, choices, isMandatory, isNegated } = option;
-  const long = `--${isNegated ? 'no-' : ''}${flagName(name)}`;
-  const spelt = [short === undefined ? [] : `-${short}`, long].flat().join(', ');
+  const { short, value, what, byDefault, choices, isMandatory } = option;
+  const spelt = [short === undefined ? [] : `-${short}`, longFlag(name, option)].flat().join(', ');
   const words = value === undefined ? spelt : `${spelt} ${value.toUpperCase()}`;
   const shown = typeof byDefault === 'string' || typeof byDefault === 'number' ? `\`${String(byDefault)}\`` : '';
   const allowed = choices === undefined ? '' : `: ${choices.map((each) => `\`${each}\``).join(', ')}`;

@@ -4,7 +4,8 @@ import type { Kernel } from '../dataplane/kernel.ts';
 import type { PacketFilter } from '../dataplane/packet-filter.ts';
 import type { Inspector } from '../datastore/inspector.ts';
 import type { Store } from '../datastore/store.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import type { OrchReader } from '../cni/orch-reader.ts';
+import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import type { Allowances } from './admit.ts';
 import type { Screen } from './screen.ts';
 
@@ -23,10 +24,22 @@ export interface CtlPorts extends Patience {
   readonly readRegisteredName: () => string | undefined;
   readonly machine: Machine;
   readonly host: Host;
+  readonly plugin: PluginPorts;
   /** Asks the agent that listens at the socket; the answer is JSON. */
   readonly askAgent: (socket: string, question: AgentQuestion, signal: AbortSignal) => Promise<string>;
   /** Aborted when somebody asks the tool to stop. */
   readonly interrupted: AbortSignal;
+}
+
+/** What ADD asks of the world besides datastore and kernel. */
+export interface PluginPorts {
+  readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
+  /** Plugin types of the installed network list with that name; undefined when there is none. */
+  readonly readPluginList: (network: string) => readonly string[] | undefined;
+  /** The MTU, in bytes, that the node's agent offers; undefined leaves it to the kernel. */
+  readonly readOfferedMtu: () => number | undefined;
+  /** Where the runtime finds its network configurations. */
+  readonly confDir: string;
 }
 
 export interface AgentQuestion {

@@ -7,7 +7,10 @@ import type { Call, CniPorts } from './call.ts';
  * addresses. Without `policy.type` "orch", or without a pod, it is not asked.
  * @throws annotation/invalid, orch/not-found, store/unavailable, store/refused
  */
-export async function askOrchestrator({ orch, watch, log }: CniPorts, call: Call): Promise<Call> {
+export async function askOrchestrator(
+  { orch, watch, log }: Pick<CniPorts, 'orch' | 'watch' | 'log'>,
+  call: Call,
+): Promise<Call> {
   const { config, pod, signal } = call;
   if (config.policyType !== 'orch' || pod === undefined) return call;
   const facts = await watch.time('orchestrator', async () => orch.readPod(pod, signal));

@@ -12,7 +12,7 @@ import { planEndpoint } from './pod-network.ts';
 export function decodeCall(
   said: { readonly invocation: Invocation; readonly config: Netconf; readonly raw: Readonly<Record<string, unknown>> },
   node: NodeName,
-  limits: Deadlines,
+  limits: Pick<Deadlines, 'work' | 'cleanup'>,
 ): Call {
   const { invocation, config, raw } = said;
   const attachment: Attachment = {

@@ -92,6 +92,14 @@ export function watchResourcesContract(
     ]);
   });
 
+  it('tells what is built in as if it were stored', async () => {
+    const { other } = parts();
+    const { changes } = await follow('Profile');
+    const { resources } = await other.listResources('Profile', never);
+    expect(resources).not.toEqual([]);
+    expect(changes).toEqual([{ kind: 'all', resources, problems: [] }]);
+  });
+
   it('tells of nodes, whoever writes them', async () => {
     const [a] = bench.nodes;
     const follower = await follow('Node');

@@ -1,6 +1,8 @@
 /* oxlint-disable max-lines -- one suite for the whole port: every datastore runs all of it */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
+import { systemRandom } from '../base/random.ts';
 import { emptyBlock, freeSlots, takeSlot } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
@@ -20,10 +22,13 @@ import {
   type StoreTraits,
 } from './contract-bench.ts';
 import { watchContract } from './contract-watch.ts';
+import { newerFieldsContract } from './contract-newer-fields.ts';
+import { rehearsalContract } from './contract-rehearsal.ts';
 import { resourceNamesContract } from './contract-resource-names.ts';
 import { publishContract } from './contract-publish.ts';
 import { watchClusterContract } from './contract-watch-cluster.ts';
 import { watchResourcesContract } from './contract-watch-resources.ts';
+import { keepClusterInformation } from './keep-cluster-information.ts';
 import { compareEndpointIds } from './order.ts';
 import type { Change, Store } from './store.ts';
 
@@ -436,6 +441,25 @@ export function storeContract(
         expect(cidrs).toContain((await store.findResource({ kind: 'IPPool', name: 'blue' }, never))?.spec.cidr);
       });
 
+      it('note one id and the newest release of the cluster, however many agents start at once', async () => {
+        const releases = ['v3.27.0', 'v3.27.2', 'v3.27.1', 'v3.26.9'];
+        await Promise.all(
+          releases.map(async (version, index) => {
+            const ports = { store: index % 2 === 0 ? store : other, clock: systemClock, random: systemRandom };
+            await keepClusterInformation(ports, { version, types: ['kv'] }, never);
+          }),
+        );
+        const { resources } = await store.listResources('ClusterInformation', never);
+        expect(resources.map(({ spec }) => spec)).toEqual([
+          {
+            clusterGUID: expect.stringMatching(/^[0-9a-f]{32}$/) as string,
+            clusterType: 'kv',
+            netplugVersion: 'v3.27.2',
+            datastoreReady: true,
+          },
+        ]);
+      });
+
       it('appear in the view of a node', async () => {
         await storedPool('b');
         await storedPool('a');
@@ -506,6 +530,14 @@ export function storeContract(
 
     describe('names of resources', () => {
       resourceNamesContract(() => ({ store, other, fixture }), traits);
+    });
+
+    describe('what a newer release has stored', () => {
+      newerFieldsContract(() => ({ store, other }), traits);
+    });
+
+    describe('a rehearsal', () => {
+      rehearsalContract(() => ({ store, other }));
     });
 
     describe('a signal', () => {

@@ -26,6 +26,18 @@ export function resourceChanged(which: ResourceId): NetplugError {
   );
 }
 
+export function fieldConflict(
+  which: ResourceId,
+  held: readonly { readonly field: string; readonly owner: string }[],
+): NetplugError {
+  const list = held.map(({ field, owner }) => `${field} ("${owner}")`).join(', ');
+  const message = `Cannot apply ${showResourceId(which)}: others have written fields of it: ${list}`;
+  return new NetplugError('resource/field-conflict', message, {
+    hint: 'Leave these fields out, write what the others wrote, or take the fields over by force',
+    facts: { ...factsOf(which), fields: held.map(({ field }) => field), owners: held.map(({ owner }) => owner) },
+  });
+}
+
 /** Of a change that names no version, and finds another each time. */
 export function resourceContested(which: ResourceId): NetplugError {
   return new NetplugError('store/conflict', `Cannot change ${showResourceId(which)}: others keep changing it`, {

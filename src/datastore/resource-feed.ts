@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import { type ResourceId, showResourceId } from '../model/resource-id.ts';
-import { compareResources } from './order.ts';
+import { findBuiltIn, withBuiltIns } from './built-in.ts';
 import { type Seen, unversioned } from './seen.ts';
 import type { ResourceChange } from './store.ts';
 
@@ -13,14 +13,22 @@ export interface Sighting<K extends ResourceKind> {
 
 /** Turns records of one kind that a datastore finds into what a watcher is told. It tells nothing twice. */
 export class ResourceFeed<K extends ResourceKind> {
+  readonly #kind: K;
   readonly #known = new Map<string, Seen<ResourceOf<K>> & { readonly which: ResourceId<K> }>();
 
-  /** Everything found so far. */
+  constructor(kind: K) {
+    this.#kind = kind;
+  }
+
+  /** Everything found so far, and what is built in, which never changes. */
   all(): ResourceChange<K> {
     const known = [...this.#known.values()];
     return {
       kind: 'all',
-      resources: known.flatMap(({ value }) => value ?? []).sort(compareResources),
+      resources: withBuiltIns(
+        this.#kind,
+        known.flatMap(({ value }) => value ?? []),
+      ),
       problems: known.flatMap(({ problem }) => problem ?? []),
     };
   }
@@ -33,6 +41,7 @@ export class ResourceFeed<K extends ResourceKind> {
   }
 
   take({ which, seen: { value, problem } }: Sighting<K>): ResourceChange<K>[] {
+    if (findBuiltIn(which) !== undefined) return [];
     const name = showResourceId(which);
     const before = this.#known.get(name);
     if (value === undefined && problem === undefined) this.#known.delete(name);

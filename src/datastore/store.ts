@@ -1,3 +1,4 @@
+import type { Mode } from '../base/mode.ts';
 import type { IpBlock } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import type { IpReservation } from '../model/ip-reservation.ts';
@@ -142,6 +143,28 @@ export type Change =
   /** The pool is still as it was read, and goes. */
   | { readonly kind: 'delete-pool'; readonly before: Stored<IpPool> };
 
+/** A resource with the fields that people wrote, and none of those that reading fills in. */
+export type WrittenResource = Pick<AnyResource, 'apiVersion' | 'kind' | 'metadata'> & { readonly spec?: unknown };
+
+/** Who wrote which field of a resource. */
+export interface FieldOwnership {
+  /**
+   * Makes the resource say what was written, and makes these fields the manager's: what it applied before and leaves out
+   * now goes, and what others have written stays. Makes the resource when there is none. With `force` it takes fields
+   * from others. What the manager wrote by creating or updating is its own, but is not taken away when it is left out.
+   * @throws resource/field-conflict, resource/changed when metadata names another version, resource/invalid
+   */
+  apply(
+    what: {
+      readonly resource: WrittenResource;
+      readonly manager: string;
+      readonly force: boolean;
+      readonly mode?: Mode;
+    },
+    signal: AbortSignal,
+  ): Promise<AnyResource>;
+}
+
 /** `conflict`: something was not as expected and nothing was changed. */
 export type Outcome = 'committed' | 'conflict';
 
@@ -150,6 +173,9 @@ export type Outcome = 'committed' | 'conflict';
  * datastore does not answer (a commit may then have happened or not), `store/refused` when it refuses the caller.
  */
 export interface Store extends AsyncDisposable {
+  /** Of a datastore that knows who wrote which field, as the API of the orchestrator does. */
+  readonly fieldOwnership?: FieldOwnership;
+
   /** The datastore itself, of one that answers from memory, which may lag a moment behind what others have written. */
   readonly beneath?: Store;
 
@@ -204,17 +230,25 @@ export interface Store extends AsyncDisposable {
 
   findResource<K extends ResourceKind>(which: ResourceId<K>, signal: AbortSignal): Promise<ResourceOf<K> | undefined>;
 
-  /** Fills in uid, creationTimestamp and, where it is left out, the namespace. @throws resource/exists */
-  createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource>;
+  /**
+   * Fills in uid, creationTimestamp and, where it is left out, the namespace. It is the datastore that rehearses, here and below:
+   * the API of the orchestrator has rules that netplug does not know, such as those of webhooks and other releases.
+   * @throws resource/exists, resource/invalid
+   */
+  createResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource>;
 
   /**
    * Replaces what is there, keeping uid and creationTimestamp; when `metadata.resourceVersion` is given, only that version.
    * @throws resource/not-found, resource/changed
    */
-  updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource>;
+  updateResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource>;
 
   /** When `resourceVersion` is given, only that version. @throws resource/not-found, resource/changed */
-  deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void>;
+  deleteResource(
+    which: ResourceId & { readonly resourceVersion?: string },
+    signal: AbortSignal,
+    mode?: Mode,
+  ): Promise<void>;
 
   /**
    * Makes these facts those of the node: what is left out is removed, everything else of the node (labels, AS number,

@@ -81,7 +81,11 @@ export function exhausted(state: { want: Want; node: NodeName; known: Knowledge;
   });
 }
 
-function whyFull(pool: Pool, { known, atLimit, node }: { known: Knowledge; atLimit: boolean; node: NodeName }): string {
+/** How much of the pool is held, and what keeps the node from the rest. */
+export function whyFull(
+  pool: Pool,
+  { known, atLimit, node }: { known: Pick<Knowledge, 'view' | 'others'>; atLimit: boolean; node: NodeName },
+): string {
   const { view, others } = known;
   const inside = [...view.owned, ...view.borrowed, ...others]
     .map(({ value }) => value)

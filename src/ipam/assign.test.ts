@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { ipamConfigurationOf, nodeOf, poolOf, reservationOf } from '../../test/support/fixtures.ts';
-import { IpamBench } from '../../test/support/ipam-bench.ts';
+import { ipamConfigurationOf, lockOf, nodeOf, poolOf, reservationOf } from '../../test/support/fixtures.ts';
+import { IpamBench, requestOf } from '../../test/support/ipam-bench.ts';
+import { rehearseAssign } from './assign.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt } from '../net/cidr.ts';
 
@@ -12,6 +13,28 @@ describe('assigning', () => {
     const first = await ipam.addresses('c1', { families: '46' });
     expect(first).toHaveLength(2);
     expect(await ipam.addresses('c1', { families: '46' })).toEqual(first);
+  });
+
+  it('is refused while the datastore is locked, as is releasing; what is held is repeated', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    const { store } = ipam.ports();
+    const [address] = await ipam.addresses('c1');
+    await store.createResource(lockOf('locked'), ipam.signal);
+    const before = ipam.database.state();
+    for (const refused of [
+      ipam.assign('c2'),
+      ipam.assign('c2', { ip: '10.0.0.9' }),
+      ipam.assign('c2', { node: 'n2' }),
+      rehearseAssign(ipam.ports(), requestOf('c2', {}), ipam.signal),
+      ipam.release('c1'),
+    ])
+      await expect(refused).rejects.toMatchObject({ code: 'store/locked' });
+    expect(await ipam.addresses('c1')).toEqual([address]);
+    expect(await ipam.release('c2')).toBe(0);
+    expect(ipam.database.state()).toBe(before);
+    await store.updateResource(lockOf('unlocked'), ipam.signal);
+    expect(await ipam.release('c1')).toBe(1);
+    expect(await ipam.assign('c2')).toHaveLength(1);
   });
 
   it('fills the blocks of the node before it claims another', async () => {

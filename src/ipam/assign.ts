@@ -137,10 +137,14 @@ async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft
   }
 }
 
-/** Whether `assign` would succeed now; reads what it would read, writes nothing. @throws what `assign` throws */
-export async function rehearseAssign(ports: IpamPorts, request: AssignRequest, signal: AbortSignal): Promise<void> {
+/** What `assign` would do now; reads what it would read, writes nothing. @throws what `assign` throws */
+export async function rehearseAssign(
+  ports: IpamPorts,
+  request: AssignRequest,
+  signal: AbortSignal,
+): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-stock' }>> {
   const view = await ports.store.readNodeView(request.node, undefined, signal);
-  await planWithReads(ports.store, { request, view, allocations: draftAllocations(ports, request) }, signal);
+  return planWithReads(ports.store, { request, view, allocations: draftAllocations(ports, request) }, signal);
 }
 
 async function planWithReads(

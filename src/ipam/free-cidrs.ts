@@ -9,20 +9,44 @@ import type { Pool } from './choose-pools.ts';
  */
 export function* freeCidrs(
   pool: Pool,
-  { claimed, reserved, node }: { claimed: readonly Cidr[]; reserved: readonly Cidr[]; node: NodeName },
+  { isClaimed, reserved, node }: { isClaimed: (cidr: Cidr) => boolean; reserved: readonly Cidr[]; node: NodeName },
 ): Generator<Cidr> {
-  const { blockSize } = pool.stored.value.spec;
-  const { base, prefixBits } = pool.cidr;
-  const count = 1n << BigInt(blockSize - prefixBits);
-  const step = 1n << BigInt(bitsOf(base.family) - blockSize);
-  const taken = new Set(claimed.map(formatCidr));
-  const start = hash(node) % count;
+  const count = placesIn(pool);
+  const start = firstPlace(pool, node);
   for (let offset = 0n; offset < count; offset += 1n) {
-    const value = base.value + ((start + offset) % count) * step;
-    const cidr: Cidr = { base: { family: base.family, value }, prefixBits: blockSize };
-    if (taken.has(formatCidr(cidr)) || reserved.some((whole) => cidrContains(whole, cidr))) continue;
+    const cidr = cidrAtPlace(pool, (start + offset) % count);
+    if (isClaimed(cidr) || reserved.some((whole) => cidrContains(whole, cidr))) continue;
     yield cidr;
   }
+}
+
+/** Whether a CIDR is one of these. */
+export function isOneOf(cidrs: readonly Cidr[]): (cidr: Cidr) => boolean {
+  const texts = new Set(cidrs.map(formatCidr));
+  return (cidr) => texts.has(formatCidr(cidr));
+}
+
+/** How many blocks a pool has. */
+export function placesIn({ cidr, stored }: Pool): bigint {
+  return 1n << BigInt(stored.value.spec.blockSize - cidr.prefixBits);
+}
+
+/** Where a node begins to look, from 0. */
+export function firstPlace(pool: Pool, node: NodeName): bigint {
+  return hash(node) % placesIn(pool);
+}
+
+export function cidrAtPlace({ cidr: { base }, stored }: Pool, place: bigint): Cidr {
+  const { blockSize } = stored.value.spec;
+  const step = 1n << BigInt(bitsOf(base.family) - blockSize);
+  return { base: { family: base.family, value: base.value + place * step }, prefixBits: blockSize };
+}
+
+/** Which place of the pool the block is; undefined for one of another size. */
+export function placeOf({ cidr: { base }, stored }: Pool, cidr: Cidr): bigint | undefined {
+  const { blockSize } = stored.value.spec;
+  if (cidr.prefixBits !== blockSize) return undefined;
+  return (cidr.base.value - base.value) >> BigInt(bitsOf(base.family) - blockSize);
 }
 
 /** 64-bit FNV-1a: even for names that differ in their last digit only. */

@@ -7,7 +7,7 @@ import { type Address, type Family, formatAddress, sameAddress } from '../net/ad
 import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf } from '../net/cidr.ts';
 import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
 import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
-import { freeCidrs } from './free-cidrs.ts';
+import { freeCidrs, isOneOf } from './free-cidrs.ts';
 import { locked } from './locked.ts';
 import { freeOrdinals } from './free-ordinals.ts';
 
@@ -44,7 +44,7 @@ export interface Knowledge {
 }
 
 /** How many foreign blocks one read asks for: a large cluster is searched in pieces. */
-const BLOCKS_PER_READ = 256;
+export const BLOCKS_PER_READ = 256;
 
 export type AssignPlan =
   | { readonly kind: 'ready'; readonly leases: readonly Lease[]; readonly changes: readonly Change[] }
@@ -182,9 +182,12 @@ function planNext(desk: Desk, want: Want): Step {
 }
 
 function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {
-  const claimed = [...claims.map(({ cidr }) => cidr), ...[...desk.drafts.values()].map(({ block }) => block.cidr)];
+  const isClaimed = isOneOf([
+    ...claims.map(({ cidr }) => cidr),
+    ...[...desk.drafts.values()].map(({ block }) => block.cidr),
+  ]);
   for (const pool of want.selection.eligible) {
-    for (const cidr of freeCidrs(pool, { claimed, reserved: desk.reserved, node: desk.node })) {
+    for (const cidr of freeCidrs(pool, { isClaimed, reserved: desk.reserved, node: desk.node })) {
       const [ordinal] = freeOrdinals(emptyBlock(cidr, desk.node), desk.reserved);
       if (ordinal !== undefined) return take(newDraft(desk, cidr, pool), ordinal, { want, pool });
     }

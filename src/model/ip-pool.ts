@@ -47,7 +47,10 @@ type WrittenSpec = v.InferOutput<v.ObjectSchema<typeof IP_POOL_FIELDS, undefined
 export type IpPoolSpec = Readonly<Omit<WrittenSpec, 'blockSize'>> & { readonly blockSize: number };
 export type IpPool = Resource<'IPPool', IpPoolSpec>;
 
-const BLOCK_SIZES = { 4: { smallest: 20, largest: 32, default: 26 }, 6: { smallest: 116, largest: 128, default: 122 } };
+export const BLOCK_SIZES = {
+  4: { smallest: 20, largest: 32, default: 26 },
+  6: { smallest: 116, largest: 128, default: 122 },
+};
 const NO_POOL_HERE = {
   'link-local': ['169.254.0.0/16', 'fe80::/10'],
   loopback: ['127.0.0.0/8', '::1/128'],

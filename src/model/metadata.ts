@@ -44,7 +44,8 @@ export const DROPPED_METADATA = [
   'deletionGracePeriodSeconds',
 ];
 
-function isQualifiedName(text: string): boolean {
+/** What the orchestrator takes as the key of a label. */
+export function isQualifiedName(text: string): boolean {
   const parts = text.split('/');
   const name = parts.at(-1) ?? '';
   const prefix = parts.length === 2 ? parts[0] : undefined;

@@ -5,6 +5,8 @@ export interface PodFacts {
   readonly uid: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
+  /** Undefined until the orchestrator has chosen one. */
+  readonly nodeName?: string | undefined;
   /** Annotations of the pod's namespace. */
   readonly namespaceAnnotations: Readonly<Record<string, string>>;
   readonly serviceAccount: string | undefined;

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { ErrorCode } from '../base/errors.ts';
-import { didYouMean, nearMiss } from '../base/near-miss.ts';
-import { at, type Findings, type Problem, showFound } from '../base/problem.ts';
+import { didYouMean, nearMiss, sameLetters } from '../base/near-miss.ts';
+import { at, type Edit, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
 
 /**
  * The text of every check in our schemas completes the sentence "allowed is …", so that one place writes the
@@ -48,7 +48,6 @@ export function readEntries<const E extends Entries>(
 export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code }: Place): Problem[] {
   return issues.map((issue) => {
     const keys = (issue.path ?? []).map(({ key }) => (typeof key === 'number' ? key : String(key)));
-    const hint = hintFor(issue);
     // For an absent key of an object the library has only the message of the object.
     const isAbsentKey = issue.kind === 'schema' && issue.expected === `"${String(keys.at(-1))}"`;
     const message =
@@ -57,22 +56,31 @@ export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code
           ? 'missing, and must be given'
           : `missing; needed is ${issue.message}`
         : `found ${showFound(issue.input)}, allowed is ${issue.message}`;
-    return { path: at(path, ...keys), message, code, ...(hint === undefined ? {} : { hint }) };
+    const place = at(path, ...keys);
+    return { path: place, message, code, ...adviceFor(issue, place) };
   });
 }
 
 /** Quotes too many or too few, and slips in a word of a closed list. */
-function hintFor({ input, expected, kind }: v.BaseIssue<unknown>): string | undefined {
-  if (kind !== 'schema' || expected === null) return undefined;
+function adviceFor({ input, expected, kind }: v.BaseIssue<unknown>, path: string): Pick<Problem, 'hint' | 'fix'> {
+  if (kind !== 'schema' || expected === null) return {};
+  const set = (value: Extract<Edit, { kind: 'set' }>['value']): Fix => [{ kind: 'set', path, value }];
   const options = [...expected.matchAll(/"([^"]*)"/g)]
     .map(([, option]) => option ?? '')
     .filter((option) => option !== '');
-  if (typeof input === 'boolean' && options.includes(String(input))) return `write "${String(input)}" in quotes`;
-  if (typeof input !== 'string') return undefined;
-  if (expected === 'number' && /^\d+$/.test(input)) return `write ${input} without quotes`;
-  if (expected === 'boolean' && (input === 'true' || input === 'false')) return `write ${input} without quotes`;
+  if (typeof input === 'boolean' && options.includes(String(input))) {
+    return { hint: `write "${String(input)}" in quotes`, fix: set(String(input)) };
+  }
+  if (typeof input !== 'string') return {};
+  if (expected === 'number' && /^\d+$/.test(input)) {
+    return { hint: `write ${input} without quotes`, fix: set(Number(input)) };
+  }
+  if (expected === 'boolean' && (input === 'true' || input === 'false')) {
+    return { hint: `write ${input} without quotes`, fix: set(input === 'true') };
+  }
   const meant = nearMiss(input, options);
-  return meant === undefined ? undefined : didYouMean(meant);
+  if (meant === undefined) return {};
+  return { hint: didYouMean(meant), ...(sameLetters(input, options) === undefined ? {} : { fix: set(meant) }) };
 }
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -15,6 +15,11 @@ export function unknownFields(entries: Readonly<Record<string, Schema>>, raw: un
   });
 }
 
+/** The path without the numbers of items, which change when a list does. */
+export function inAnyItem(path: string): string {
+  return path.replaceAll(/\[\d+\]/g, '[]');
+}
+
 export function unknownField(path: string, { key, known }: { key: string; known: readonly string[] }): Problem {
   const meant = nearMiss(key, known);
   const hint = meant === undefined ? {} : { hint: didYouMean(meant) };

@@ -36,6 +36,16 @@ export interface AddressWish {
 
 /** Reads every annotation; several faults are reported together. @throws annotation/invalid naming pod, key, value and rule */
 export function decodeAnnotations(pod: PodFacts, features: Features): PodWishes {
+  const { wishes, faults } = inspectAnnotations(pod, features);
+  if (faults.length > 0) throw annotationInvalid(pod, faults);
+  return wishes;
+}
+
+/** Reads every annotation and says everything that is wrong with them. */
+export function inspectAnnotations(
+  pod: Annotated,
+  features: Features,
+): { readonly wishes: PodWishes; readonly faults: readonly Fault[] } {
   const faults: Fault[] = [];
   const own = reader(pod.annotations, faults);
   const addresses = readAddressWish(pod, { own, features, faults });
@@ -45,8 +55,7 @@ export function decodeAnnotations(pod: PodFacts, features: Features): PodWishes 
   }
   const inherited = reader(pod.namespaceAnnotations, faults);
   const pools = { 4: readPoolWish(pod, 4, { own, inherited }), 6: readPoolWish(pod, 6, { own, inherited }) };
-  if (faults.length > 0) throw annotationInvalid(pod, faults);
-  return { pools, addresses, floatingIps };
+  return { wishes: { pools, addresses, floatingIps }, faults };
 }
 
 /** Refuses, by name, what host-local cannot do. @throws annotation/invalid */
@@ -63,7 +72,11 @@ export function refuseWishes(pod: PodFacts, { pools, addresses }: PodWishes, plu
   );
 }
 
-interface Fault {
+/** What annotations are read of: the pod with its namespace. */
+type Annotated = Pick<PodFacts, 'namespace' | 'name' | 'annotations' | 'namespaceAnnotations'>;
+
+/** What is wrong with one annotation. */
+export interface Fault {
   readonly key: string;
   readonly value: string;
   readonly rule: string;
@@ -109,7 +122,7 @@ function reader(annotations: Readonly<Record<string, string>>, faults: Fault[]):
 
 /** Rules 4 and 5, and the switch of rule 7. */
 function readAddressWish(
-  pod: PodFacts,
+  pod: Annotated,
   { own, features, faults }: { own: Reader; features: Features; faults: Fault[] },
 ): AddressWish | undefined {
   const viaIpam = own.addresses(ANNOTATIONS.ipAddrs);
@@ -141,7 +154,7 @@ function readAddressWish(
 
 /** Rule 2: the pod's own annotation wins over its namespace's, family by family. */
 function readPoolWish(
-  pod: PodFacts,
+  pod: Annotated,
   family: Family,
   { own, inherited }: { own: Reader; inherited: Reader },
 ): PoolWish | undefined {

@@ -1,5 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { PodFacts } from '../model/pod.ts';
+import type { Fault } from './annotations.ts';
 
 /** Rate limits of a pod in bits per second, as the standard bandwidth plugin reads them. */
 export interface Bandwidth {
@@ -8,6 +9,11 @@ export interface Bandwidth {
 }
 
 const DIRECTIONS = ['ingress', 'egress'] as const;
+export const BANDWIDTH_ANNOTATIONS = {
+  ingress: 'orch/ingress-bandwidth',
+  egress: 'orch/egress-bandwidth',
+} as const satisfies Record<(typeof DIRECTIONS)[number], string>;
+const RATE_RULE = 'it must be a number with a unit, from 1k to 1P';
 const UNITS: Readonly<Record<string, number>> = {
   '': 1,
   k: 1e3,
@@ -32,14 +38,14 @@ const LIMITS = { min: 1e3, max: 1e15 };
  */
 export function decodeBandwidth({ namespace, name, annotations }: PodFacts): Bandwidth | undefined {
   const rates = DIRECTIONS.flatMap((direction) => {
-    const key = `orch/${direction}-bandwidth`;
+    const key = BANDWIDTH_ANNOTATIONS[direction];
     const text = annotations[key];
     if (text === undefined || annotations[`kubernetes.io/${direction}-bandwidth`] !== undefined) return [];
     const rate = readRate(text);
     if (rate !== undefined) return [[`${direction}Rate`, rate]];
     throw new NetplugError(
       'annotation/invalid',
-      `Cannot use the annotations of pod "${namespace}/${name}": ${key} is ${JSON.stringify(text)}: it must be a number with a unit, from 1k to 1P`,
+      `Cannot use the annotations of pod "${namespace}/${name}": ${key} is ${JSON.stringify(text)}: ${RATE_RULE}`,
       {
         hint: 'Write the rate in bits per second, such as "10M" for ten megabits',
         facts: { pod: `${namespace}/${name}`, key },
@@ -47,6 +53,14 @@ export function decodeBandwidth({ namespace, name, annotations }: PodFacts): Ban
     );
   });
   return rates.length === 0 ? undefined : (Object.fromEntries(rates) as Bandwidth); // only the two keys above occur
+}
+
+/** The bandwidth annotations whose rate cannot be read. */
+export function bandwidthFaults(annotations: Readonly<Record<string, string>>): readonly Fault[] {
+  return Object.values(BANDWIDTH_ANNOTATIONS).flatMap((key) => {
+    const value = annotations[key];
+    return value === undefined || readRate(value) !== undefined ? [] : [{ key, value, rule: RATE_RULE }];
+  });
 }
 
 function readRate(text: string): number | undefined {

@@ -49,12 +49,9 @@ describe('a broken network configuration', () => {
 
   it.each(readCorpus())('is refused: %s', (_, each) => {
     const { problems } = inspectNetconf(broken(each), each.as ?? 'network');
-    expect(problems).toContainEqual({
-      path: each.path,
-      message: expect.stringContaining(each.says),
-      code: each.code,
-      ...(each.hint === undefined ? {} : { hint: each.hint }),
-    });
+    const { path, code, says, hint } = each;
+    const said = { path, code, message: expect.stringContaining(says), ...(hint === undefined ? {} : { hint }) };
+    expect(problems).toContainEqual(expect.objectContaining(said));
     const thrown = thrownBy(() => decodeNetconf(broken(each), each.as ?? 'network'));
     expect(thrown).toBeInstanceOf(NetplugError);
     expect(thrown).toMatchObject({ code: each.code, message: expect.stringContaining(each.says) });

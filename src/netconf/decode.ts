@@ -1,4 +1,13 @@
-import { emptyFindings, type Findings, type Problem, problemsError, showFound, sortProblems } from '../base/problem.ts';
+import {
+  emptyFindings,
+  type Findings,
+  type Problem,
+  problemsError,
+  showFound,
+  sortProblems,
+  type Warning,
+  withoutPasswords,
+} from '../base/problem.ts';
 import { isRecord, type PartialOutput, readEntries } from '../model/read-schema.ts';
 import type { Datastore, OrchSettings } from './connection.ts';
 import { COMMON_FIELDS, MAIN_FIELDS } from './fields.ts';
@@ -7,7 +16,9 @@ import { decideConnection } from './kv.ts';
 import { CNI_VERSIONS, type CniVersion, type Ipam, type Netconf } from './netconf.ts';
 import { findNeeds } from './needs.ts';
 import { hasRuntimeRanges, readRuntimeInput } from './runtime-input.ts';
+import { refusePlaceholders } from './placeholders.ts';
 import { checkKeys } from './unknown-keys.ts';
+import { adviceOnFound } from './value-advice.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
@@ -18,7 +29,7 @@ export interface Inspection {
   /** Undefined when there are problems. */
   readonly netconf?: Netconf;
   readonly problems: readonly Problem[];
-  readonly warnings: readonly string[];
+  readonly warnings: readonly Warning[];
 }
 
 const PLACE = { path: '', code: 'netconf/invalid' } as const;
@@ -40,8 +51,14 @@ export function inspectNetconf(raw: unknown, as: ReadAs): Inspection {
     findings.problems.push({ path: '', message, code: 'cni/input-undecodable' });
   }
   const { warnings } = findings;
-  const problems = sortProblems(findings.problems);
+  const problems = sortProblems(findings.problems).map((problem) => withAdvice(problem, raw));
   return netconf === undefined || problems.length > 0 ? { problems, warnings } : { netconf, problems, warnings };
+}
+
+/** What to write instead, where the rule that found the problem does not know. */
+function withAdvice(problem: Problem, raw: unknown): Problem {
+  const hint = problem.hint ?? adviceOnFound(problem.path, raw);
+  return hint === undefined ? problem : { ...problem, hint: withoutPasswords(hint) };
 }
 
 function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefined {
@@ -51,6 +68,7 @@ function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefi
   // Beside another main plugin its settings are not ours to read: ours then have their defaults.
   const main = readEntries(MAIN_FIELDS, isOurs ? raw : { type: 'netplug' }, { ...PLACE, problems });
   checkAllKeys(raw, isOurs, findings);
+  if (isOurs) refusePlaceholders(raw, problems);
   if (common.values.name === '') {
     problems.push({ ...PLACE, path: 'name', message: 'found an empty string, allowed is any other string' });
   }
@@ -91,7 +109,7 @@ function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefi
       floatingIps: m.feature_control.floating_ips,
     },
     runtime,
-    warnings,
+    warnings: warnings.map(({ message }) => message),
   };
 }
 
@@ -107,7 +125,8 @@ function readVersion(text: string | undefined, problems: Problem[]): CniVersion 
 function decideDatastore(raw: Raw, values: PartialOutput<typeof COMMON_FIELDS>, findings: Findings): Datastore {
   if (values.datastore_type !== 'orch') return { type: 'kvv3', connection: decideConnection(values, findings) };
   for (const key of Object.keys(raw)) {
-    if (key.startsWith('kv_')) findings.warnings.push(`${key} has no effect with "datastore_type": "orch"`);
+    if (!key.startsWith('kv_')) continue;
+    findings.warnings.push({ path: key, message: `${key} has no effect with "datastore_type": "orch"` });
   }
   return { type: 'orch', orch: orchSettings(values) };
 }
@@ -118,12 +137,13 @@ function orchSettings({ orch }: PartialOutput<typeof COMMON_FIELDS>): OrchSettin
 
 function warnAboutIdleFeatures(
   { policy, feature_control: features }: PartialOutput<typeof MAIN_FIELDS>,
-  warnings: string[],
+  warnings: Warning[],
 ): void {
   if (policy?.type === 'orch') return;
   for (const name of ['ip_addrs_no_ipam', 'floating_ips'] as const) {
     if (features?.[name] !== true) continue;
-    warnings.push(`feature_control.${name} has no effect without policy.type "orch": annotations are not read`);
+    const path = `feature_control.${name}`;
+    warnings.push({ path, message: `${path} has no effect without policy.type "orch": annotations are not read` });
   }
 }
 

@@ -20,6 +20,9 @@ export interface IpamContext {
   readonly hasRuntimeRanges: boolean;
 }
 
+/** What is no address manager that could work here, and the one that is meant. */
+const CALLED: Readonly<Record<string, string>> = { netplug: 'netplug-ipam', 'calico-ipam': 'netplug-ipam' };
+
 /** The section `ipam`; undefined when a problem says why. */
 export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, findings: Findings): Ipam | undefined {
   const { problems } = findings;
@@ -30,7 +33,7 @@ export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, 
   }
   const { type } = readEntries(TYPE_FIELD, raw, { ...PLACE, problems }).values;
   if (type === undefined) return undefined;
-  const meant = nearMiss(type, ['netplug-ipam', 'host-local']);
+  const meant = CALLED[type] ?? nearMiss(type, ['netplug-ipam', 'host-local']);
   if (type === '' || type.includes('/') || (meant !== undefined && meant !== type)) {
     const hint = meant === undefined ? {} : { hint: didYouMean(meant) };
     const message = `found ${showFound(type)}, allowed is "netplug-ipam", "host-local" or the name of another plugin`;
@@ -50,7 +53,15 @@ export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, 
 function decidePools(raw: Raw, findings: Findings): Ipam {
   const { problems } = findings;
   const { values } = readEntries(POOL_FIELDS, raw, { ...PLACE, problems });
-  refuseKeys(raw, Object.keys(HOST_LOCAL_FIELDS), 'belongs to host-local, not to netplug-ipam', findings);
+  refuseKeys(
+    raw,
+    Object.keys(HOST_LOCAL_FIELDS),
+    {
+      message: 'belongs to host-local, not to netplug-ipam',
+      hint: 'name IP pools in ipam.ipv4_pools instead, or write "type": "host-local"',
+    },
+    findings,
+  );
   const v4 = choosePools({ family: 4, assign: values.assign_ipv4, pools: values.ipv4_pools }, findings);
   const v6 = choosePools({ family: 6, assign: values.assign_ipv6, pools: values.ipv6_pools }, findings);
   if (values.assign_ipv4 === false && values.assign_ipv6 === false) {
@@ -70,16 +81,18 @@ function choosePools(
   // What the switch says is unknown when it could not be read; the pools are then checked all the same.
   if (assign !== false) return { assign: true, pools: readPools(pools, { path, family }, { problems }) };
   if (pools !== undefined && pools.length > 0) {
-    warnings.push(`${path} has no effect: ipam.${switchName} is "false"`);
+    warnings.push({ path, message: `${path} has no effect: ipam.${switchName} is "false"` });
   }
   return { assign: false, pools: undefined };
 }
 
 function decideRanges(raw: Raw, hasRuntimeRanges: boolean, findings: Findings): Ipam {
   const { values } = readEntries(HOST_LOCAL_FIELDS, raw, { ...PLACE, problems: findings.problems });
-  refuseKeys(raw, ['ipv4_pools', 'ipv6_pools'], 'needs "type": "netplug-ipam"; host-local knows no pools', findings);
+  const message = 'needs "type": "netplug-ipam"; host-local knows no pools';
+  refuseKeys(raw, ['ipv4_pools', 'ipv6_pools'], { message }, findings);
   for (const key of ['assign_ipv4', 'assign_ipv6']) {
-    if (Object.hasOwn(raw, key)) findings.warnings.push(`ipam.${key} has no effect with host-local`);
+    if (!Object.hasOwn(raw, key)) continue;
+    findings.warnings.push({ path: at('ipam', key), message: `ipam.${key} has no effect with host-local` });
   }
   const ranges = nestedRecords(raw['ranges'], 2).map(([place, range]) => {
     const path = at('ipam', 'ranges', ...place);
@@ -103,9 +116,14 @@ function readAgain<const E extends v.ObjectEntries>(entries: E, raw: Raw): Parti
 }
 
 // oxlint-disable-next-line max-params -- an options object would only rename the four
-function refuseKeys(raw: Raw, keys: readonly string[], message: string, { problems }: Findings): void {
+function refuseKeys(
+  raw: Raw,
+  keys: readonly string[],
+  why: { message: string; hint?: string },
+  { problems }: Findings,
+): void {
   for (const key of keys) {
-    if (Object.hasOwn(raw, key)) problems.push({ path: at('ipam', key), message, code: CODE });
+    if (Object.hasOwn(raw, key)) problems.push({ path: at('ipam', key), ...why, code: CODE });
   }
 }
 

@@ -1,5 +1,5 @@
 import type { PartialOutput } from '../model/read-schema.ts';
-import type { Findings } from '../base/problem.ts';
+import type { Findings, Fix } from '../base/problem.ts';
 import type { KvConnection, KvEndpoints } from './connection.ts';
 import type { COMMON_FIELDS } from './fields.ts';
 
@@ -23,7 +23,8 @@ export function decideConnection(values: Values, findings: Findings): KvConnecti
     kv_ca_cert_file: caCertFile,
   })) {
     if (path !== undefined && !path.startsWith('/')) {
-      findings.warnings.push(`${key} is relative to the working directory of the runtime; write an absolute path`);
+      const message = `${key} is relative to the working directory of the runtime; write an absolute path`;
+      findings.warnings.push({ path: key, message });
     }
   }
   return { endpoints: decideEndpoints(values, findings), keyFile, certFile, caCertFile };
@@ -43,13 +44,30 @@ function decideEndpoints(values: Values, findings: Findings): KvEndpoints {
   }
   if (urls !== undefined || domain !== undefined) {
     const used = urls === undefined ? 'kv_discovery_srv' : 'kv_endpoints';
-    for (const key of deprecated) warnings.push(`${key} is deprecated and has no effect beside ${used}; remove it`);
+    for (const path of deprecated) {
+      const message = `${path} is deprecated and has no effect beside ${used}; remove it`;
+      warnings.push({ path, message, fix: [{ kind: 'remove', path }] });
+    }
     return urls === undefined ? { from: 'srv', domain: domain ?? '' } : { from: 'list', urls };
   }
   const url = `${scheme ?? 'http'}://${authority ?? '127.0.0.1:2379'}`;
-  for (const key of deprecated) warnings.push(`${key} is deprecated; write kv_endpoints as "${url}" instead`);
-  if (deprecated.length === 0 && !hasList) warnings.push(`No kv_endpoints are given; "${url}" is used`);
+  for (const path of deprecated) {
+    const message = `${path} is deprecated; write kv_endpoints as "${url}" instead`;
+    warnings.push({ path, message, ...(hasList ? {} : { fix: replaceBy(url, deprecated) }) });
+  }
+  if (deprecated.length === 0 && !hasList) {
+    warnings.push({ path: '', message: `No kv_endpoints are given; "${url}" is used` });
+  }
   return { from: 'list', urls: [url] };
+}
+
+/** The first of the deprecated options makes room for the new one. */
+function replaceBy(url: string, [first = '', ...others]: readonly string[]): Fix {
+  return [
+    { kind: 'rename', path: first, to: 'kv_endpoints' },
+    { kind: 'set', path: first, value: url },
+    ...others.map((path) => ({ kind: 'remove', path }) as const),
+  ];
 }
 
 /** Whether the option is there but could not be read: it was reported and is not missing. */

@@ -40,6 +40,7 @@ export function readPool(text: string, family: Family): PoolRef | string {
   }
   const address = tryParseAddress(text);
   if (address !== undefined) return `a pool name or a CIDR such as "${formatCidr(hostCidr(address))}"`;
+  if (/^[\d.]+-[\d.]+$/.test(text)) return 'a pool name or a CIDR, no range';
   if (!isDnsSubdomain(text)) return 'a pool name (lower-case letters, digits, "-" and ".") or a CIDR';
   return { by: 'name', name: text };
 }

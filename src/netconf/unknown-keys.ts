@@ -1,5 +1,8 @@
-import { didYouMean, nearMiss } from '../base/near-miss.ts';
-import { at, type Findings } from '../base/problem.ts';
+import { didYouMean, nearMiss, onlyNearMiss } from '../base/near-miss.ts';
+import { at, type Edit, type Findings, type Fix } from '../base/problem.ts';
+import { isRecord } from '../model/read-schema.ts';
+import { adviceOn, ourNameOf } from './foreign-keys.ts';
+import { homeOf } from './home-of-key.ts';
 
 /** Keys of the CNI standard and of its runtimes that may stand in any plugin's configuration. */
 const CNI_KEYS = new Set([
@@ -15,20 +18,7 @@ const CNI_KEYS = new Set([
   'ipMasq',
 ]);
 
-/** What people who come from the closest peers write, and what it is called here. */
-const PEER_KEYS: ReadonlyMap<string, string> = new Map([
-  ['etcd_endpoints', 'kv_endpoints'],
-  ['etcd_discovery_srv', 'kv_discovery_srv'],
-  ['etcd_key_file', 'kv_key_file'],
-  ['etcd_cert_file', 'kv_cert_file'],
-  ['etcd_ca_cert_file', 'kv_ca_cert_file'],
-  ['etcd_authority', 'kv_authority'],
-  ['etcd_scheme', 'kv_scheme'],
-  ['kubernetes', 'orch'],
-  ['hostname', 'nodename'],
-  ['kubeconfig', 'orchconfig'],
-  ['k8s_api_root', 'orch_api_root'],
-]);
+type Raw = Readonly<Record<string, unknown>>;
 
 /** Whose keys a configuration may hold besides ours: an address manager also sees those of the main plugin. */
 type Strictness = 'ours-alone' | 'beside-others';
@@ -40,28 +30,69 @@ export interface KnownKeys {
 }
 
 /**
- * A key that is nearly one of ours is a slip and refused, because ignoring it would quietly use a default. A key that
- * resembles nothing of ours is only worth a warning.
+ * A key that is nearly one of ours, or one of ours in the wrong place, is a slip and refused, because ignoring it would
+ * quietly use a default. A key that resembles nothing of ours is only worth a warning.
  */
-export function checkKeys(
-  raw: Readonly<Record<string, unknown>>,
-  { keys, path, strictness }: KnownKeys,
-  findings: Findings,
-): void {
+export function checkKeys(raw: Raw, known: KnownKeys, findings: Findings): void {
   for (const key of Object.keys(raw)) {
-    if (keys.includes(key) || (path === '' && isCniKey(key))) continue;
-    const ours = PEER_KEYS.get(key);
-    const meant = ours !== undefined && keys.includes(ours) ? ours : nearMiss(key, keys);
-    const where = at(path, key);
-    if (strictness === 'beside-others') {
-      if (meant !== undefined) findings.warnings.push(`Unknown key ${where} is ignored: ${didYouMean(meant)}`);
-    } else if (meant === undefined) {
-      findings.warnings.push(`Unknown key ${where} is ignored`);
-    } else {
-      const hint = didYouMean(meant);
-      findings.problems.push({ path: where, message: 'is not a key of netplug', hint, code: 'netconf/invalid' });
-    }
+    if (known.keys.includes(key) || (known.path === '' && isCniKey(key))) continue;
+    if (known.strictness === 'ours-alone') checkStray(key, raw, known, findings);
+    else warnOfSlip(key, known, findings);
   }
+}
+
+// oxlint-disable-next-line max-params -- an options object would only rename the four
+function checkStray(key: string, raw: Raw, { keys, path }: KnownKeys, { problems, warnings }: Findings): void {
+  const where = at(path, key);
+  const code = 'netconf/invalid';
+  const meant = meantBy(key, keys);
+  const home = meant === undefined ? homeOf(key, { path, keys }) : undefined;
+  const advice = adviceOn(key);
+  if (meant !== undefined) {
+    const fix = renaming(key, raw, { keys, path });
+    const hint = didYouMean(meant);
+    problems.push({
+      path: where,
+      message: 'is not a key of netplug',
+      hint,
+      code,
+      ...(fix === undefined ? {} : { fix }),
+    });
+  } else if (home !== undefined) {
+    problems.push({ path: where, message: 'has no effect in this place', hint: `move it to ${home}`, code });
+  } else {
+    const message = `Unknown key ${where} is ignored${advice === undefined ? '' : `: ${advice}`}`;
+    warnings.push({ path: where, message });
+  }
+}
+
+function warnOfSlip(key: string, { keys, path }: KnownKeys, { warnings }: Findings): void {
+  const meant = meantBy(key, keys);
+  const where = at(path, key);
+  if (meant === undefined) return;
+  warnings.push({ path: where, message: `Unknown key ${where} is ignored: ${didYouMean(meant)}` });
+}
+
+function meantBy(key: string, keys: readonly string[]): string | undefined {
+  const ours = ourNameOf(key);
+  return nearMiss(key, keys) ?? (ours !== undefined && keys.includes(ours) ? ours : undefined);
+}
+
+/** Only where one key can be meant and is not there yet. A section of a peer takes its keys along. */
+function renaming(key: string, raw: Raw, { keys, path }: Pick<KnownKeys, 'keys' | 'path'>): Fix | undefined {
+  const ours = ourNameOf(key);
+  const isPeers = nearMiss(key, keys) === undefined && ours !== undefined && keys.includes(ours);
+  const to = isPeers ? ours : onlyNearMiss(key, keys);
+  if (to === undefined || Object.hasOwn(raw, to)) return undefined;
+  const where = at(path, key);
+  const inner = isPeers && isRecord(raw[key]) ? Object.keys(raw[key]) : [];
+  return [
+    { kind: 'rename', path: where, to },
+    ...inner.flatMap((name): Edit[] => {
+      const ourName = ourNameOf(name);
+      return ourName === undefined ? [] : [{ kind: 'rename', path: at(where, name), to: ourName }];
+    }),
+  ];
 }
 
 function isCniKey(key: string): boolean {

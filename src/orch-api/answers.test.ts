@@ -21,10 +21,25 @@ describe('an answer of the API', () => {
     [410, said('Expired'), { kind: 'refusal', outcome: 'gone' }],
     [422, said('Invalid'), { kind: 'refusal', outcome: 'invalid' }],
     [429, '', { kind: 'transient', isUnsent: true, waitMs: undefined }],
+    [500, said('', 'failed to create typed patch object (x)'), { kind: 'refusal', outcome: 'invalid' }],
     [500, said('InternalError'), { kind: 'transient', isUnsent: false }],
     [503, 'busy', { kind: 'transient', message: 'HTTP status 503 (busy)' }],
   ])('%i with %j is understood', (status, body, verdict) => {
     expect(judge(status, body)).toMatchObject(verdict);
+  });
+
+  it('names the fields that others have written', () => {
+    const causes = [
+      { reason: 'FieldManagerConflict', message: 'conflict with "a b" using netplug.io/v3', field: '.spec.cidr' },
+      { reason: 'FieldManagerConflict', message: 'something newer', field: '.spec.disabled' },
+      { reason: 'FieldValueInvalid', message: 'no', field: 'spec' },
+    ];
+    const heldFields = [
+      { field: 'spec.cidr', owner: 'a b' },
+      { field: 'spec.disabled', owner: 'something newer' },
+    ];
+    expect(judge(409, { ...said('Conflict'), details: { causes } })).toMatchObject({ outcome: 'conflict', heldFields });
+    expect(judge(409, said('Conflict'))).toMatchObject({ heldFields: [] });
   });
 
   it('says how long to wait', () => {

@@ -1,6 +1,6 @@
 import { type ErrorCode, isNetplugError, NetplugError } from '../base/errors.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
-import { readStatus } from './objects.ts';
+import { type HeldField, readStatus } from './objects.ts';
 import { describeCredential, type Session } from './session.ts';
 import type { RawAnswer } from './transport.ts';
 
@@ -13,6 +13,8 @@ export type Answer<T> =
       readonly outcome: Refusal;
       /** In the API's own words. */
       readonly message: string;
+      /** Of a conflict about fields alone; otherwise none. */
+      readonly heldFields: readonly HeldField[];
       /** An earlier try of the same request went unanswered: what stands in the way may be its own work. */
       readonly mayBeOurs: boolean;
     };
@@ -20,7 +22,12 @@ export type Answer<T> =
 /** What one answer means. */
 export type Verdict =
   | { readonly kind: 'ok'; readonly body: unknown }
-  | { readonly kind: 'refusal'; readonly outcome: Refusal; readonly message: string }
+  | {
+      readonly kind: 'refusal';
+      readonly outcome: Refusal;
+      readonly message: string;
+      readonly heldFields: readonly HeldField[];
+    }
   | { readonly kind: 'unauthorized'; readonly message: string }
   | { readonly kind: 'forbidden'; readonly message: string }
   /** The same request may succeed later. */
@@ -45,6 +52,8 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
   if (status >= 200 && status < 300) {
     return body === undefined ? { kind: 'foreign', message: 'the answer is no JSON' } : { kind: 'ok', body };
   }
+  const heldFields = said?.heldFields ?? [];
+  const refusal = (outcome: Refusal): Verdict => ({ kind: 'refusal', outcome, message, heldFields });
   switch (status) {
     case 401:
       return { kind: 'unauthorized', message };
@@ -55,15 +64,18 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
       if (said?.reason !== 'NotFound' || /could not find the requested resource/.test(message)) {
         return { kind: 'foreign', message: `it knows nothing of that kind (${message})` };
       }
-      return { kind: 'refusal', outcome: 'not-found', message };
+      return refusal('not-found');
     case 409:
-      return { kind: 'refusal', outcome: said?.reason === 'AlreadyExists' ? 'exists' : 'conflict', message };
+      return refusal(said?.reason === 'AlreadyExists' ? 'exists' : 'conflict');
     case 410:
-      return { kind: 'refusal', outcome: 'gone', message };
+      return refusal('gone');
     case 400:
     case 413:
     case 422:
-      return { kind: 'refusal', outcome: 'invalid', message };
+      return refusal('invalid');
+    case 500:
+      // What an applied object that does not fit its schema is answered with: trying again would change nothing.
+      if (message.startsWith('failed to create typed patch object')) return refusal('invalid');
   }
   if (status !== BUSY && status < 500) {
     return { kind: 'foreign', message: `it answers with HTTP status ${String(status)} (${message})` };

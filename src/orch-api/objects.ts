@@ -20,6 +20,19 @@ const status = v.looseObject({
   kind: v.literal('Status'),
   message: v.nullish(v.string()),
   reason: v.nullish(v.string()),
+  details: v.nullish(
+    v.looseObject({
+      causes: v.nullish(
+        v.array(
+          v.looseObject({
+            reason: v.nullish(v.string()),
+            message: v.nullish(v.string()),
+            field: v.nullish(v.string()),
+          }),
+        ),
+      ),
+    }),
+  ),
 });
 
 /** An object as the API tells it: only what every object has is known. */
@@ -35,6 +48,13 @@ export interface Page {
 export interface ApiStatus {
   readonly message: string;
   readonly reason: string;
+  readonly heldFields: readonly HeldField[];
+}
+/** A field that somebody else has written. */
+export interface HeldField {
+  /** Such as `spec.cidr`. */
+  readonly field: string;
+  readonly owner: string;
 }
 
 export function readObject(raw: unknown): ApiObject | undefined {
@@ -55,5 +75,15 @@ export function readPage(raw: unknown): Page | undefined {
 
 export function readStatus(raw: unknown): ApiStatus | undefined {
   const read = v.safeParse(status, raw);
-  return read.success ? { message: read.output.message ?? '', reason: read.output.reason ?? '' } : undefined;
+  if (!read.success) return undefined;
+  const { message, reason, details } = read.output;
+  const held = (details?.causes ?? []).filter((cause) => cause.reason === 'FieldManagerConflict');
+  return {
+    message: message ?? '',
+    reason: reason ?? '',
+    heldFields: held.map((cause) => ({
+      field: (cause.field ?? '').replace(/^\./, ''),
+      owner: /^conflict with "([^"]*)"/.exec(cause.message ?? '')?.[1] ?? cause.message ?? '',
+    })),
+  };
 }

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../base/clock.ts';
+import type { Mode } from '../base/mode.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { AccessSurroundings, OrchAccess } from './access.ts';
 import type { Answer } from './answers.ts';
@@ -17,6 +18,8 @@ export interface OrchApiOptions {
   readonly limits?: Partial<OrchApiLimits>;
   /** How many objects one request of a long listing fetches. */
   readonly pageSize?: number;
+  /** Under which name the API notes that a field was written. */
+  readonly manager?: string;
   /** Called with verb and kind of every request sent, such as `get pods`, to count them. */
   readonly onRequest?: (what: string) => void;
 }
@@ -36,12 +39,16 @@ export interface WatchOptions extends ListOptions {
 /** `merge` is RFC 7396, `json` RFC 6902; `strategic` is the orchestrator's own, which joins lists of its own kinds by key. */
 export type Patch =
   | { readonly kind: 'merge' | 'strategic'; readonly body: unknown }
-  | { readonly kind: 'json'; readonly body: readonly unknown[] };
+  | { readonly kind: 'json'; readonly body: readonly unknown[] }
+  /** The fields of the body become the manager's, those it had and leaves out go; `force` takes them from others. */
+  | { readonly kind: 'apply'; readonly body: unknown; readonly manager: string; readonly force: boolean };
 
 const PATCH_TYPES: Readonly<Record<Patch['kind'], string>> = {
   merge: 'application/merge-patch+json',
   json: 'application/json-patch+json',
   strategic: 'application/strategic-merge-patch+json',
+  // JSON is YAML.
+  apply: 'application/apply-patch+yaml',
 };
 
 /** Only the object that was read is deleted. */
@@ -58,10 +65,12 @@ export interface Preconditions {
 export class OrchApi implements AsyncDisposable {
   readonly #requester: Requester;
   readonly #pageSize: number;
+  readonly #manager: string;
 
   constructor(access: OrchAccess, options: OrchApiOptions = {}) {
     const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
     this.#pageSize = pageSize;
+    this.#manager = options.manager ?? 'netplug';
     const kept = { ...DEFAULT_LIMITS, ...limits };
     this.#requester = new Requester({
       keeper: new SessionKeeper(access, { env, now: () => clock.now() }),
@@ -114,35 +123,53 @@ export class OrchApi implements AsyncDisposable {
     }
   }
 
-  async create(collection: Collection, object: unknown, signal: AbortSignal): Promise<Answer<ApiObject>> {
-    return this.#object(
-      { ...call('create', collection), method: 'POST', path: collectionPath(collection), body: JSON.stringify(object) },
-      signal,
-    );
+  async create(
+    {
+      collection,
+      object,
+      mode,
+    }: { readonly collection: Collection; readonly object: unknown; readonly mode?: Mode | undefined },
+    signal: AbortSignal,
+  ): Promise<Answer<ApiObject>> {
+    const path = `${collectionPath(collection)}${writeQuery({ mode, manager: this.#manager })}`;
+    return this.#object({ ...call('create', collection), method: 'POST', path, body: JSON.stringify(object) }, signal);
   }
 
   /** Puts the object in the place of the one with its name and, when it carries one, its resourceVersion. */
   async replace(
-    collection: Collection,
-    object: { readonly metadata: { readonly name: string } },
+    {
+      collection,
+      object,
+      mode,
+    }: {
+      readonly collection: Collection;
+      readonly object: { readonly metadata: { readonly name: string } };
+      readonly mode?: Mode | undefined;
+    },
     signal: AbortSignal,
   ): Promise<Answer<ApiObject>> {
-    const path = objectPath(collection, object.metadata.name);
+    const path = `${objectPath(collection, object.metadata.name)}${writeQuery({ mode, manager: this.#manager })}`;
     return this.#object({ ...call('update', collection), method: 'PUT', path, body: JSON.stringify(object) }, signal);
   }
 
   async patch(
-    which: { readonly collection: Collection; readonly name: string; readonly subresource?: 'status' },
+    which: {
+      readonly collection: Collection;
+      readonly name: string;
+      readonly subresource?: 'status';
+      readonly mode?: Mode | undefined;
+    },
     patch: Patch,
     signal: AbortSignal,
   ): Promise<Answer<ApiObject>> {
-    const { collection, name, subresource } = which;
-    const path = objectPath(collection, name);
+    const { collection, name, subresource, mode } = which;
+    const { manager, force } = patch.kind === 'apply' ? patch : { manager: this.#manager, force: false };
+    const path = `${objectPath(collection, name)}${subresource === undefined ? '' : `/${subresource}`}`;
     return this.#object(
       {
         ...call('patch', collection),
         method: 'PATCH',
-        path: subresource === undefined ? path : `${path}/${subresource}`,
+        path: `${path}${writeQuery({ mode, manager, force })}`,
         body: JSON.stringify(patch.body),
         headers: { 'content-type': PATCH_TYPES[patch.kind] },
       },
@@ -151,11 +178,17 @@ export class OrchApi implements AsyncDisposable {
   }
 
   async delete(
-    which: { readonly collection: Collection; readonly name: string; readonly preconditions: Preconditions },
+    which: {
+      readonly collection: Collection;
+      readonly name: string;
+      readonly preconditions: Preconditions;
+      readonly mode?: Mode | undefined;
+    },
     signal: AbortSignal,
   ): Promise<Answer<undefined>> {
-    const { collection, name, preconditions } = which;
-    const body = JSON.stringify({ kind: 'DeleteOptions', apiVersion: 'v1', preconditions });
+    const { collection, name, preconditions, mode } = which;
+    const dryRun = mode === 'rehearse' ? ['All'] : [];
+    const body = JSON.stringify({ kind: 'DeleteOptions', apiVersion: 'v1', preconditions, dryRun });
     const path = objectPath(collection, name);
     const answer = await this.#requester.ask({ ...call('delete', collection), method: 'DELETE', path, body }, signal);
     return answer.outcome === 'ok' ? { outcome: 'ok', value: undefined } : answer;
@@ -218,6 +251,23 @@ interface Listing {
   readonly items: readonly ApiObject[];
   /** When it was true. */
   readonly version: string;
+}
+
+function writeQuery({
+  mode,
+  manager,
+  force = false,
+}: {
+  readonly mode: Mode | undefined;
+  readonly manager: string;
+  readonly force?: boolean;
+}): string {
+  const query = new URLSearchParams({
+    fieldManager: manager,
+    ...(mode === 'rehearse' ? { dryRun: 'All' } : {}),
+    ...(force ? { force: 'true' } : {}),
+  });
+  return `?${query.toString()}`;
 }
 
 function selectorsOf({ labelSelector, fieldSelector }: ListOptions): URLSearchParams {

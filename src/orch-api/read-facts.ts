@@ -15,6 +15,7 @@ const containerPort = v.looseObject({
 });
 const podSpec = v.looseObject({
   serviceAccountName: v.optional(v.string()),
+  nodeName: v.optional(v.string()),
   containers: v.optional(v.array(v.looseObject({ ports: v.optional(v.array(containerPort), []) })), []),
 });
 const nodeSpec = v.looseObject({ podCIDR: v.optional(v.string()), podCIDRs: v.optional(v.array(v.string())) });
@@ -42,6 +43,7 @@ export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'nam
     labels: metadata.labels ?? {},
     annotations: metadata.annotations ?? {},
     serviceAccount: spec.serviceAccountName,
+    nodeName: spec.nodeName,
     ports: spec.containers.flatMap(({ ports }) => ports.flatMap(portOf)),
   };
 }

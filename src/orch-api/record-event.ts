@@ -28,5 +28,5 @@ export async function recordWarning(
     lastTimestamp: at,
     count: 1,
   };
-  await api.create({ ...EVENTS, namespace }, event, signal);
+  await api.create({ collection: { ...EVENTS, namespace }, object: event }, signal);
 }

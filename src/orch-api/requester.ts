@@ -105,7 +105,7 @@ export class Requester {
           shared?.served();
           return { outcome: 'ok', value: verdict.body };
         case 'refusal':
-          return { outcome: verdict.outcome, message: verdict.message, mayBeOurs };
+          return { outcome: verdict.outcome, message: verdict.message, heldFields: verdict.heldFields, mayBeOurs };
         case 'foreign':
           throw apiError('store/unavailable', { ...about, reason: verdict.message, hint: FOREIGN_HINT });
         case 'forbidden':

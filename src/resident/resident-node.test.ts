@@ -11,11 +11,11 @@ import { openMemoryStore, type Operation } from '../datastore/memory/memory-stor
 import type { Store } from '../datastore/store.ts';
 import { assign, rehearseAssign } from '../ipam/assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
-import { heldAddresses, type IpBlock } from '../model/ip-block.ts';
+import { freeSlots, heldAddresses, type IpBlock } from '../model/ip-block.ts';
 import { handleOf } from '../model/names.ts';
 import { formatAddress } from '../net/address.ts';
 import type { Datastore } from '../netconf/connection.ts';
-import { ipamConfigurationOf, nodeName, poolOf } from '../../test/support/fixtures.ts';
+import { ipamConfigurationOf, lockOf, nodeName, poolOf } from '../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../test/support/ipam-bench.ts';
 import { until } from '../../test/support/until.ts';
 import { callStore } from './call-store.ts';
@@ -184,6 +184,42 @@ describe('a resident node', () => {
     expect(world.held()).toHaveLength(2);
     await agent.node.end();
     expect(await readdir(agent.folder)).toEqual([]);
+  });
+
+  it('gives its stock back when the datastore is locked, and hands out and takes nothing until that ends', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    const [address] = await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    const other = openMemoryStore(world.database);
+    const beforeLock = await agent.store.readNodeView(nodeName('n1'), undefined, signal);
+    await other.createResource(lockOf('locked'), signal);
+    await until(() => world.stock() === 0, 'the stock is given back');
+    await expect(agent.add('a')).rejects.toMatchObject({ code: 'store/locked' });
+    await expect(agent.remove('first')).rejects.toMatchObject({ code: 'store/locked' });
+    expect(await agent.add('first')).toEqual([address]);
+    const [before] = beforeLock.owned;
+    if (before === undefined) throw new Error('no block');
+    const after = freeSlots(before.value, new Set([...before.value.slots.values()].map(({ id }) => id)));
+    expect(await agent.store.commit([{ kind: 'update-block', before, after }], signal)).toBe('conflict');
+    expect([world.held(), world.stock()]).toEqual([[address], 0]);
+    await other.updateResource(lockOf('unlocked'), signal);
+    await until(() => world.stock() >= 4, 'there is stock again');
+    await agent.remove('first');
+    await until(() => world.held().length === 0, 'the release is published');
+  });
+
+  it('gives its stock back when it learns of the lock only after the datastore was away', async () => {
+    const world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world);
+    await agent.add('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    world.isAway = true;
+    const [address] = await agent.add('a');
+    await openMemoryStore(world.database).createResource(lockOf('locked'), signal);
+    world.isAway = false;
+    await until(() => world.stock() === 0, 'the stock is given back');
+    expect(world.held()).toContain(address);
   });
 
   it('gives stock back when the pool is disabled', async () => {

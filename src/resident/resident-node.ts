@@ -3,7 +3,7 @@ import { repeat, timeLimit } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store, Stored } from '../datastore/store.ts';
-import { freeCidrs } from '../ipam/free-cidrs.ts';
+import { freeCidrs, isOneOf } from '../ipam/free-cidrs.ts';
 import { emptyBlock, type IpBlock } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -385,9 +385,10 @@ export class ResidentNode {
     this.#isClaiming = true;
     try {
       const signal = AbortSignal.timeout(10_000);
-      const claimed = (await this.inner.listClaims([pool.cidr], signal)).map(({ cidr }) => cidr);
+      const claims = await this.inner.listClaims([pool.cidr], signal);
+      const isClaimed = isOneOf(claims.map(({ cidr }) => cidr));
       const { node } = this.#options;
-      const [cidr] = freeCidrs(pool, { claimed, reserved: this.#memory.reserved, node });
+      const [cidr] = freeCidrs(pool, { isClaimed, reserved: this.#memory.reserved, node });
       if (cidr === undefined) return;
       const create: Change = { kind: 'create-block', block: emptyBlock(cidr, node), pool: pool.stored };
       await this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal);

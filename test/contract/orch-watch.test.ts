@@ -30,7 +30,9 @@ describe('a watch of the API of the orchestrator', () => {
     return [value.kind, ...objects.map(({ metadata }) => metadata.name)].join(' ');
   };
   const create = async (name: string): Promise<void> => {
-    expect(await api.create(POOLS, poolOf(name, '10.0.0.0/16'), never)).toMatchObject({ outcome: 'ok' });
+    expect(await api.create({ collection: POOLS, object: poolOf(name, '10.0.0.0/16') }, never)).toMatchObject({
+      outcome: 'ok',
+    });
   };
   const remove = async (name: string): Promise<void> => {
     await api.delete({ collection: POOLS, name, preconditions: {} }, never);

@@ -5,7 +5,7 @@ import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { collectionOf, homeOf } from '../../src/datastore/orch/resource-objects.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
-import type { ResourceKind } from '../../src/model/kinds.ts';
+import type { AnyResource, ResourceKind } from '../../src/model/kinds.ts';
 import { objectPath } from '../../src/orch-api/paths.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
@@ -47,10 +47,17 @@ storeContract(
   ON_THE_ORCHESTRATOR,
 );
 
-const READ_BY_PLUGIN: ReadonlySet<ResourceKind> = new Set(['IPPool', 'IPReservation', 'IPAMConfiguration', 'Node']);
+const READ_BY_PLUGIN: ReadonlySet<ResourceKind> = new Set([
+  'IPPool',
+  'IPReservation',
+  'IPAMConfiguration',
+  'Node',
+  'ClusterInformation',
+]);
 
 /** What the plugin does is done with its rights; what only netplugctl does, with those of its users. */
 function sharedWork(plugin: Store, tool: Store): Store {
+  const writerOf = ({ kind }: AnyResource): Store => (kind === 'ClusterInformation' ? plugin : tool);
   return {
     readNodeView: async (...args) => plugin.readNodeView(...args),
     watchNode: (...args) => plugin.watchNode(...args),
@@ -64,8 +71,8 @@ function sharedWork(plugin: Store, tool: Store): Store {
     listEndpoints: async (...args) => plugin.listEndpoints(...args),
     listResources: async (...args) => tool.listResources(...args),
     findResource: async (which, signal) => (READ_BY_PLUGIN.has(which.kind) ? plugin : tool).findResource(which, signal),
-    createResource: async (...args) => tool.createResource(...args),
-    updateResource: async (...args) => tool.updateResource(...args),
+    createResource: async (...args) => writerOf(args[0]).createResource(...args),
+    updateResource: async (...args) => writerOf(args[0]).updateResource(...args),
     deleteResource: async (...args) => tool.deleteResource(...args),
     publishNode: async (...args) => plugin.publishNode(...args),
     reportNetwork: async (...args) => plugin.reportNetwork(...args),

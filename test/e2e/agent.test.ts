@@ -1,4 +1,5 @@
 // The agent as a process: how it starts, ends and is replaced, and what it says of itself.
+import { VERSION } from '../../src/base/version.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Agent, launchAgent, startAgent, traceOn } from '../support/agent.ts';
 import { type CniAnswer, startNode, type TestNode, until } from '../support/node.ts';
@@ -37,6 +38,9 @@ describe('netplug-agent', () => {
     await until(async () => (await node.records('resources/nodes/')).size > 0, 'the node is registered');
     const [registered] = (await node.records('resources/nodes/')).values();
     expect(registered).toMatchObject({ kind: 'Node', metadata: { name: node.name } });
+    await until(async () => (await node.records('resources/clusterinformations/')).size > 0, 'the release is noted');
+    const [cluster] = (await node.records('resources/clusterinformations/')).values();
+    expect(cluster.spec).toMatchObject({ netplugVersion: VERSION, clusterType: 'kv', datastoreReady: true });
     expect((await node.exec('stat', '-c', '%a %U %F', agent.socket)).trim()).toBe('600 root socket');
   });
 

@@ -1,5 +1,5 @@
 // Moving everything from one real datastore to another and back, with the rights of the shipped roles, and what a lock stops.
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -34,13 +34,13 @@ let server: OrchApiServer;
 let folder: string;
 let file: string;
 let orch: Record<string, string>;
-const stores = new AsyncDisposableStack();
+const scope = new AsyncDisposableStack();
 let kv: Store;
 let inOrch: Store;
 let second: Store;
 
 const openKv = ({ url }: Etcd): Store =>
-  stores.use(
+  scope.use(
     openKvStore({
       endpoints: { from: 'list', urls: [url] },
       keyFile: undefined,
@@ -51,8 +51,11 @@ const openKv = ({ url }: Etcd): Store =>
 
 beforeAll(async () => {
   if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
-  [etcd, empty, server] = await Promise.all([startEtcd(), startEtcd(), startOrchApiServer()]);
+  etcd = scope.use(await startEtcd());
+  empty = scope.use(await startEtcd());
+  server = scope.use(await startOrchApiServer());
   folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
+  scope.defer(async () => rm(folder, { recursive: true, force: true }));
   file = join(folder, 'export.json');
   await server.kubectl('create', 'serviceaccount', 'tool', '--namespace=netplug-system');
   const binding = ['clusterrolebinding', 'tool', '--clusterrole=netplug-admin'];
@@ -60,13 +63,9 @@ beforeAll(async () => {
   const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/tool'));
   orch = { DATASTORE_TYPE: 'orch', ORCHCONFIG: path };
   [kv, second] = [openKv(etcd), openKv(empty)];
-  inOrch = stores.use(openOrchStore({ from: 'file', path: server.kubeconfig }));
+  inOrch = scope.use(openOrchStore({ from: 'file', path: server.kubeconfig }));
 });
-afterAll(async () => {
-  await stores.disposeAsync();
-  await Promise.all([etcd, empty, server].map(async (each) => each[Symbol.asyncDispose]()));
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(async () => scope.disposeAsync());
 
 interface Ran {
   readonly status: number | undefined;
@@ -183,9 +182,7 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
   });
 
   it('is imported although the first try is killed', async () => {
-    const killed = await killInTheMiddle(orch, inOrch);
-    expect(killed).toBeGreaterThan(0);
-    expect(killed).toBeLessThan(BLOCKS);
+    await killInTheMiddle(orch, inOrch, file);
     expect(await onOrch('datastore', 'unlock')).toMatchObject({ status: 73 });
     const ran = await onOrch('datastore', 'import', '-f', file);
     expect(ran).toMatchObject({ status: 0, stdout: expect.stringMatching(/^imported and read back: /) as string });
@@ -233,8 +230,7 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
     const back = join(folder, 'back.json');
     await onOrch('datastore', 'lock');
     expect(await onOrch('datastore', 'export', '--output', back)).toMatchObject({ status: 0 });
-    const killed = await killInTheMiddle({ KV_ENDPOINTS: empty.url }, second, back);
-    expect(killed).toBeLessThan(BLOCKS);
+    await killInTheMiddle({ KV_ENDPOINTS: empty.url }, second, back);
     expect(await onSecond('datastore', 'import', '-f', back)).toMatchObject({ status: 0, stderr: '' });
     expect(await blocksIn(second)).toEqual(await blocksIn(kv));
     for (const kind of MOVED) expect(await specsIn(second, kind)).toEqual(await specsIn(kv, kind));
@@ -261,14 +257,18 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
   });
 });
 
-/** Kills an import when some of its blocks are there; returns how many there were then. */
-async function killInTheMiddle(env: Record<string, string>, store: Store, path = file): Promise<number> {
-  const child: ChildProcess = spawn(PROGRAM, ['datastore', 'import', '-f', path], { env, stdio: 'ignore' });
-  const ended = once(child, 'exit');
-  await until(async () => (await blocksIn(store)).length > 0, 'some blocks are there');
-  child.kill('SIGKILL');
-  await ended;
-  return (await blocksIn(store)).length;
+/** Kills an import when some of its blocks are there, and not all. */
+async function killInTheMiddle(env: Record<string, string>, store: Store, path: string): Promise<void> {
+  for (let attempt = 0; attempt < 5; attempt += 1) {
+    const child = spawn(PROGRAM, ['datastore', 'import', '-f', path], { env, stdio: 'ignore' });
+    const ended = once(child, 'exit');
+    await until(async () => (await blocksIn(store)).length > 0, 'some blocks are there');
+    child.kill('SIGKILL');
+    await ended;
+    if ((await blocksIn(store)).length < BLOCKS) return;
+    expect(await ctl(env, 'datastore', 'import', '-f', path, '--undo')).toMatchObject({ status: 0 });
+  }
+  throw new Error('the import was never met in the middle');
 }
 
 describe('a node whose datastore is locked', () => {

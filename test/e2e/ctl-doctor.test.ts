@@ -136,7 +136,7 @@ const BREAKAGES: readonly Breakage[] = [
       const [link = ''] = await node.hostLinks();
       await node.exec('ip', 'link', 'delete', 'dev', link);
     },
-    heal: async () => node.exec(PROGRAM, 'ipam', 'check', '--release'),
+    heal: async () => node.exec(PROGRAM, 'ipam', 'check', '--fix'),
     status: 0,
   },
   {

@@ -260,10 +260,10 @@ describe('netplugctl uninstall', () => {
     expect(await sh('ls -d /var/lib/netplug /run/netplug /var/log/netplug 2>/dev/null || true')).toBe('');
     expect(await filesOf('/opt/cni', '/etc/cni')).toEqual([]);
     expect(await node.records()).toEqual(records);
-    expect(purged.stdout).toContain('netplugctl ipam check --release');
+    expect(purged.stdout).toContain('netplugctl ipam check --fix');
     expect(await uninstall('--purge')).toMatchObject({ status: 0, stderr: '' });
 
-    const freed = await ctl(['ipam', 'check', '--release', '--grace', '0']);
+    const freed = await ctl(['ipam', 'check', '--fix', '--grace', '0']);
     expect(freed.stdout.match(/^released: /gm)).toHaveLength(3);
     expect(await node.heldAddresses()).toEqual([]);
   });

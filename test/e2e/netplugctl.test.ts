@@ -108,7 +108,7 @@ describe('netplugctl', () => {
     const listed = await ctl(['ipam', 'check']);
     expect(listed).toMatchObject({ status: 1, stdout: expect.stringContaining('does not exist on this node') });
     expect(await ctl(['ipam', 'check', '--no-kernel'])).toMatchObject({ status: 0 });
-    const freed = await ctl(['ipam', 'check', '--release']);
+    const freed = await ctl(['ipam', 'check', '--fix']);
     expect(freed).toMatchObject({ status: 0, stdout: expect.stringMatching(/^released: address 10\.244\.0\.20 /) });
     expect((await ctl(['ipam', 'show', '--ip', '10.244.0.20'])).stdout).toContain('is free');
     expect((await store.listEndpoints(undefined, never)).endpoints).toEqual([]);
@@ -176,7 +176,7 @@ describe('netplugctl ipam check on a node', () => {
     const [gone] = await node.endpoints();
     await node.exec('ip', 'link', 'del', gone.spec.interfaceName);
     expect(await check()).toMatchObject({ status: 1, stdout: expect.stringContaining(gone.spec.interfaceName) });
-    expect(await check('--release')).toMatchObject({
+    expect(await check('--fix')).toMatchObject({
       status: 0,
       stdout: expect.stringMatching(/^released: address 10\.65\.0\./),
     });
@@ -186,7 +186,7 @@ describe('netplugctl ipam check on a node', () => {
     await node.exec('env', 'ETCDCTL_API=3', 'etcdctl', 'del', '--prefix', '/netplug/v3/ipam');
     expect(await check()).toMatchObject({ status: 1, stdout: expect.stringContaining('which no block says it holds') });
     await node.exec('env', 'ETCDCTL_API=3', 'etcdctl', 'del', '--prefix', '/netplug/v3/endpoints');
-    const cleared = await check('--release');
+    const cleared = await check('--fix');
     expect(cleared).toMatchObject({ status: 0, stdout: expect.stringMatching(/^interface removed: interface "npl/) });
     expect(await node.hostLinks()).toEqual([]);
   });
@@ -207,7 +207,7 @@ describe('netplugctl ipam check on a node', () => {
       'elsewhere',
       '--grace',
       '0',
-      '--release',
+      '--fix',
     ]);
     expect({ status, stderr }).toEqual({
       status: 0,

@@ -34,6 +34,8 @@ export interface CtlDatastore extends AsyncDisposable {
   readonly env: Readonly<Record<string, string>>;
   /** Calls `netplugctl` in the folder of the repository, so that examples/ can be named. */
   run(argv: readonly string[], options?: CtlRunOptions): Promise<CtlRun>;
+  /** A connection of its own, for calls within the process: 64 processes at once are too much for small machines. */
+  readonly connect: () => Store;
   /** For what no command shows or makes; with the same rights as the tool. */
   readonly store: Store;
   /** The API server behind it, for what its own tools do; none with etcd. */
@@ -55,16 +57,19 @@ export const CTL_DATASTORES: readonly CtlDatastoreType[] = [
 
 async function startKv(): Promise<CtlDatastore> {
   const etcd = await startEtcd();
-  const store = openKvStore({
-    endpoints: { from: 'list', urls: [etcd.url] },
-    keyFile: undefined,
-    certFile: undefined,
-    caCertFile: undefined,
-  });
+  const connect = (): Store =>
+    openKvStore({
+      endpoints: { from: 'list', urls: [etcd.url] },
+      keyFile: undefined,
+      certFile: undefined,
+      caCertFile: undefined,
+    });
+  const store = connect();
   const env = { KV_ENDPOINTS: etcd.url };
   return {
     env,
     run: runnerWith(env),
+    connect,
     store,
     server: undefined,
     empty: async () => {
@@ -92,11 +97,13 @@ async function startOrch(): Promise<CtlDatastore> {
     `--serviceaccount=${account}`,
   );
   const path = await server.kubeconfigFor(token);
-  const store = openOrchStore({ from: 'file', path });
+  const connect = (): Store => openOrchStore({ from: 'file', path }, { manager: 'netplugctl' });
+  const store = connect();
   const env = { DATASTORE_TYPE: 'orch', ORCHCONFIG: path };
   return {
     env,
     run: runnerWith(env),
+    connect,
     store,
     server,
     empty: async () => server.empty(),

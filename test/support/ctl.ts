@@ -29,6 +29,12 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     hostname: 'node-a',
     readRegisteredName: () => undefined,
     machine: { executable: undefined, stateDir: '', runDir: '/run/netplug', logDir: '', serviceAccountDir: '' },
+    plugin: {
+      openOrch: missing,
+      readPluginList: () => undefined,
+      readOfferedMtu: () => undefined,
+      confDir: '/nowhere',
+    },
     interrupted: new AbortController().signal,
     askAgent: async () => Promise.reject(new Error('nobody listens')),
     openStore: missing,

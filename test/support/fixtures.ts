@@ -1,3 +1,6 @@
+import { newCluster } from '../../src/datastore/keep-cluster-information.ts';
+import type { ClusterInformation } from '../../src/model/cluster-information.ts';
+import type { HostEndpoint } from '../../src/model/host-endpoint.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
 import type { IpReservation } from '../../src/model/ip-reservation.ts';
 import type { IpamConfiguration, IpamConfigurationSpec } from '../../src/model/ipam-configuration.ts';
@@ -48,9 +51,35 @@ export function nodeOf(name: string, labels: Readonly<Record<string, string>> = 
   return { apiVersion: 'netplug.io/v3', kind: 'Node', metadata: { name, labels: { ...labels } }, spec: {} };
 }
 
+export function hostEndpointOf(
+  name: string,
+  node: string,
+  { labels, ...spec }: Partial<HostEndpoint['spec']> & { readonly labels?: Readonly<Record<string, string>> } = {},
+): HostEndpoint {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'HostEndpoint',
+    metadata: { name, ...(labels === undefined ? {} : { labels }) },
+    spec: { node, interfaceName: '*', ...spec },
+  };
+}
+
+/** As the controllers make it. */
+export function automaticHostEndpointOf(node: string, labels: Readonly<Record<string, string>> = {}): HostEndpoint {
+  return hostEndpointOf(`${node}-auto-hep`, node, {
+    labels: { ...labels, 'netplug/created-by': 'netplug-orch-controllers' },
+    profiles: ['netplug-default-allow'],
+  });
+}
+
 export function nodeName(text: string): NodeName {
   return text as NodeName;
 }
 
 export const ANY_POOL: PoolChoice = { assign: true, pools: undefined };
 export const NO_POOL: PoolChoice = { assign: false, pools: undefined };
+
+/** What locks a datastore, or ends that. */
+export function lockOf(is: 'locked' | 'unlocked'): ClusterInformation {
+  return { ...newCluster(), spec: { datastoreReady: is === 'unlocked' } };
+}

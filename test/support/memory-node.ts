@@ -7,7 +7,9 @@ import { runPlugin, type Served, type Surroundings } from '../../src/cni/run-plu
 import { MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
+import type { PodFacts } from '../../src/model/pod.ts';
 import { nodeOf, poolOf } from './fixtures.ts';
+import { memoryOrch } from './memory-orch.ts';
 
 const never = new AbortController().signal;
 export const NETNS = '/run/netns/pod';
@@ -28,7 +30,10 @@ export interface MemoryNode {
   readonly database: MemoryDatabase;
   /** How long the datastore has taken so far. */
   storeMs(): number;
-  call(verb: string, more?: { conf?: object; env?: Record<string, string>; program?: Program }): Promise<Served>;
+  call(
+    verb: string,
+    more?: { conf?: object; env?: Record<string, string>; program?: Program; pods?: readonly PodFacts[] },
+  ): Promise<Served>;
 }
 
 /** A node with one pool of addresses, whose kernel and datastore live in memory. */
@@ -55,7 +60,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
     kernel,
     database,
     storeMs: () => storeMs,
-    call: async (verb, { conf = {}, env = {}, program = 'netplug' } = {}) => {
+    call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [] } = {}) => {
       const stdin = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: program, ...defaults(program), ...conf });
       const around: Surroundings = {
         env: { ...envOf(verb), ...env },
@@ -74,7 +79,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         readRegisteredName: () => undefined,
         readOfferedMtu: () => undefined,
         openStore: () => setUp(openMemoryStore(database, { pause })),
-        openOrch: () => noOrchestrator,
+        openOrch: () => memoryOrch(pods),
         readPluginList: () => undefined,
         openKernel: () => setUp(kernel),
         openLog: () => silentLog,
@@ -86,14 +91,6 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
     },
   };
 }
-
-const absent = async (): Promise<never> => Promise.reject(new Error('this node has no orchestrator'));
-const noOrchestrator: ReturnType<Surroundings['openOrch']> = {
-  readPod: absent,
-  readPodCidrs: absent,
-  recordWarning: absent,
-  [Symbol.asyncDispose]: async () => Promise.resolve(),
-};
 
 function defaults(program: Program): object {
   const ipam = { type: 'netplug-ipam' };

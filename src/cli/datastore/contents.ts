@@ -47,8 +47,9 @@ export async function readContents(store: Store, signal: AbortSignal): Promise<C
   };
 }
 
+/** Whether a file takes it along: every datastore has what is built in, and its own note about the cluster. */
 export function isPlain(resource: AnyResource): resource is PlainResource {
-  return resource.kind !== 'ClusterInformation';
+  return resource.kind !== 'ClusterInformation' && findBuiltIn(resourceIdOf(resource)) === undefined;
 }
 
 /** What is built in is in the other datastore already. */

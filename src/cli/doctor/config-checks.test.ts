@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { expectEachCheck } from '../../../test/support/checks.ts';
 import { VERSION } from '../../base/version.ts';
-import { lintSource } from '../lint/lint.ts';
+import { lintSource } from '../lint/lint-source.ts';
 import { type ConfFile, understand } from './conf-files.ts';
 import { CONFIG_CHECKS } from './config-checks.ts';
 import type { ConfigFacts, ProgramFile } from './config-facts.ts';

@@ -141,9 +141,9 @@ export const CONFIG = topic({
 function remarksOf({ remarks }: ConfigFacts, wanted: 'error' | 'warning'): Fault[] {
   return remarks
     .filter(({ severity }) => severity === wanted)
-    .map(({ problem }) => ({
-      found: `${problem.place}: ${problemLine(problem)}`,
+    .map(({ problem, file, region }) => ({
+      found: `${file}:${String(region.line)}:${String(region.column)}: ${problemLine(problem)}`,
       remedy: 'Correct the configuration',
-      command: `netplugctl lint ${problem.place.replace(/:\d+:\d+$/, '')}`,
+      command: `netplugctl lint ${file}`,
     }));
 }

@@ -23,8 +23,8 @@ const KINDS: Readonly<
   'overlapping-blocks': { severity: 'error', expected: 'blocks apart from each other' },
 };
 
-const RELEASE: Readonly<Record<string, string>> = {
-  'unconfirmed-address': 'netplugctl ipam check --unconfirmed --release',
+const REPAIRS: Readonly<Record<string, string>> = {
+  'unconfirmed-address': 'netplugctl ipam check --unconfirmed --fix',
 };
 
 export const LEAK_CHECKS: readonly Check<LeakFacts>[] = Object.entries(KINDS).map(([kind, about]) => ({
@@ -37,7 +37,7 @@ export const LEAK_CHECKS: readonly Check<LeakFacts>[] = Object.entries(KINDS).ma
         found: message,
         ...(repair === undefined
           ? { remedy: 'See who changed records by hand, and correct them', command: 'netplugctl ipam check' }
-          : { remedy: 'Free what leaked', command: RELEASE[kind] ?? 'netplugctl ipam check --release' }),
+          : { remedy: 'Free what leaked', command: REPAIRS[kind] ?? 'netplugctl ipam check --fix' }),
       })),
 }));
 

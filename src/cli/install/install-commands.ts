@@ -64,7 +64,7 @@ once or not at all, the conflist last. What is as it shall be is left alone. Sec
     details: `
 Drain the node first: pods that are still there cannot be taken down without the plugin. Files that
 were changed since they were installed stay, and the exit status is then 1. Nothing in the datastore
-changes; "netplugctl ipam check --release" frees the addresses of pods that are gone.`,
+changes; "netplugctl ipam check --fix" frees the addresses of pods that are gone.`,
     examples: ['netplugctl uninstall', 'netplugctl uninstall --purge'],
     run: async (context, { options: { binDir, confDir, purge, force, output } }) =>
       uninstall(context, {

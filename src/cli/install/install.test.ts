@@ -234,7 +234,7 @@ describe('uninstall', () => {
       'executable "/bin/netplug-standalone" removed',
       'record "/state/netplug/install.json" removed',
     ]);
-    expect(first).toMatchObject({ status: 0, err: '', out: expect.stringContaining('ipam check --release') });
+    expect(first).toMatchObject({ status: 0, err: '', out: expect.stringContaining('ipam check --fix') });
     expect([await names('bin'), await names('conf')]).toEqual([[], ['99-other.conflist']]);
     expect(await run('uninstall')).toMatchObject({ status: 0, err: '', out: expect.stringMatching(/^no file was/) });
   });

@@ -22,7 +22,7 @@ interface Target {
 /** The runtime stops using the plugin before the plugin goes; within a kind, what was installed last goes first. */
 const ORDER: readonly RecordedFile['kind'][] = ['conflist', 'kubeconfig', 'executable'];
 
-const HINT = 'the datastore is as before; "netplugctl ipam check --release" frees addresses that pods no longer use\n';
+const HINT = 'the datastore is as before; "netplugctl ipam check --fix" frees addresses that pods no longer use\n';
 
 /**
  * Takes what `install` put on this node away again, as far as it is still as it was put there; nothing there is fine.

@@ -16,7 +16,7 @@ import { counted } from '../table.ts';
 const SECOND_LOOK_MS = 500;
 
 export interface CheckOptions {
-  readonly mode: 'list' | 'release';
+  readonly mode: 'list' | 'fix';
   /** Whether allocations without proof either way count as leaks. */
   readonly unconfirmed: 'note' | 'leak';
   /** Whether the kernel of this machine is asked too. */
@@ -30,7 +30,7 @@ export interface CheckOptions {
 /** Lists what does not fit together and, when asked to, frees what leaked. Status 1 when something is left. */
 export async function ipamCheck(context: Context, options: CheckOptions): Promise<Status> {
   const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
-  return withStore(context, options.mode === 'release' ? 'write' : 'read', async (store) => {
+  return withStore(context, options.mode === 'fix' ? 'write' : 'read', async (store) => {
     const { state, findings } = await lookTwice(context, store, { kernel, options });
     const isNote = ({ kind }: Finding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);
@@ -69,7 +69,7 @@ async function settle(
   const ports = { ...context.ports, store, kernel, log: silentLog };
   for (const finding of faults) {
     let done: string | undefined;
-    if (mode === 'release' && finding.repair !== undefined) {
+    if (mode === 'fix' && finding.repair !== undefined) {
       try {
         // Nothing left to do means that somebody else did it meanwhile.
         done = (await carryOut(ports, finding.repair, context.signal)) ?? 'gone meanwhile';
@@ -162,5 +162,5 @@ function report({ io }: Context, { state, notes, outcomes, output }: Result): vo
     `checked ${read.join(', ')}: ${left.length === 0 ? 'nothing wrong is left' : `${counted(left.length, 'finding')} left`}\n`,
   );
   const isRepairable = left.some(({ finding }) => finding.repair !== undefined);
-  if (isRepairable) io.stderr('  hint: "netplugctl ipam check --release" frees what leaked\n');
+  if (isRepairable) io.stderr('  hint: "netplugctl ipam check --fix" frees what leaked\n');
 }

@@ -1,7 +1,26 @@
-import { type Command, command, flag, unless, value, valueOr } from '../command.ts';
+import {
+  choice,
+  type Command,
+  command,
+  flag,
+  maybe,
+  mandatory,
+  notAllowed,
+  unless,
+  value,
+  valueOr,
+  values,
+} from '../command.ts';
 import { OUTPUT, wholeSeconds } from '../common-options.ts';
 import { ipamCheck } from './ipam-check.ts';
-import { ipamShow } from './ipam-show.ts';
+import { ipamConfigure } from './ipam-configure.ts';
+import { ipamForecast } from './ipam-forecast.ts';
+import { ipamMap } from './ipam-map.ts';
+import { ipamRelease } from './ipam-release.ts';
+import { ipamShow, type Shown } from './ipam-show.ts';
+
+const FILE = maybe('file', 'where to write the picture; standard output unless given', { completes: 'file' });
+const KERNEL = unless('compare the records only');
 
 export const IPAM_COMMANDS: readonly Command[] = [
   command({
@@ -9,30 +28,51 @@ export const IPAM_COMMANDS: readonly Command[] = [
     summary: 'Shows how full the pools are, or who holds an address.',
     options: {
       blocks: flag('a row for each block too'),
-      ip: value('address', 'say who holds this address'),
+      ip: value('address', 'say who holds this address', { excludes: ['blocks', 'borrowed', 'configuration'] }),
+      borrowed: flag('addresses that live on another node than the owner of their block', {
+        excludes: ['blocks', 'configuration'],
+      }),
+      configuration: flag('how addresses are managed', { excludes: ['blocks'] }),
       output: OUTPUT,
     },
     examples: ['netplugctl ipam show --blocks', 'netplugctl ipam show --ip 10.0.0.7 -o json'],
-    run: async (context, { options: { blocks, ip, output } }) => ipamShow(context, { withBlocks: blocks, ip, output }),
+    run: async (context, { options: { output, ...options } }) => ipamShow(context, { what: shownBy(options), output }),
+  }),
+  command({
+    path: ['ipam', 'map'],
+    summary: 'Draws the pools as blocks and addresses.',
+    arguments: [FILE],
+    options: {
+      pool: value('name', 'only this pool'),
+      node: value('name', 'only blocks that this node owns or holds addresses of'),
+      output: choice('format', 'form of the answer', { choices: ['table', 'json', 'svg', 'html'], short: 'o' }),
+    },
+    details: `
+A cell stands for an address, or in large pools for a block. Pictures hold everything they need; pointing at
+a cell tells what it is. Addresses look leaked when the records alone say so: "netplugctl ipam check" knows
+more. Colours only on a terminal, and never with NO_COLOR set.`,
+    examples: ['netplugctl ipam map --pool blue', 'netplugctl ipam map -o html pools.html'],
+    run: async (context, { args: [file], options: { output, ...only } }) =>
+      ipamMap(context, { ...only, form: output, file }),
   }),
   command({
     path: ['ipam', 'check'],
     summary: 'Compares blocks, endpoints, pools and, on a node, its kernel.',
     options: {
-      release: flag('free leaked addresses and remove stray interfaces'),
+      fix: flag('free leaked addresses and remove stray interfaces'),
       unconfirmed: flag('take addresses without proof either way for leaked'),
       node: value('name', 'another name under which this machine holds addresses'),
-      kernel: unless('compare the records only'),
+      kernel: KERNEL,
       grace: valueOr('seconds', 'pass over addresses assigned more recently', { byDefault: 120, read: wholeSeconds }),
       output: OUTPUT,
     },
     details: `
 Exit status 0 when nothing wrong is left, 1 otherwise. Run it on the node itself, in the network
 namespace of the host, to have the kernel compared too.`,
-    examples: ['netplugctl ipam check', 'netplugctl ipam check --release'],
-    run: async (context, { options: { release, unconfirmed, kernel, node, grace, output } }) =>
+    examples: ['netplugctl ipam check', 'netplugctl ipam check --fix'],
+    run: async (context, { options: { fix, unconfirmed, kernel, node, grace, output } }) =>
       ipamCheck(context, {
-        mode: release ? 'release' : 'list',
+        mode: fix ? 'fix' : 'list',
         unconfirmed: unconfirmed ? 'leak' : 'note',
         kernel: kernel ? 'ask' : 'leave-out',
         node,
@@ -40,4 +80,88 @@ namespace of the host, to have the kernel compared too.`,
         output,
       }),
   }),
+  command({
+    path: ['ipam', 'release'],
+    summary: 'Frees addresses that nobody uses any more.',
+    options: {
+      ip: values('address', 'address to free; may be repeated'),
+      fromReport: value('file', 'what "ipam check -o json" has printed: its leaked addresses', { completes: 'file' }),
+      force: flag('free it although an endpoint or an interface uses it'),
+      kernel: KERNEL,
+      output: OUTPUT,
+    },
+    details: `
+An address that an endpoint uses, or on the node itself an interface, is refused: whoever got it next
+would share it. Each goes by the id of its allocation, so that an owner who comes meanwhile keeps it.
+The endpoint of the holder goes too when it has no other address.`,
+    examples: [
+      'netplugctl ipam release --ip 10.0.0.7',
+      'netplugctl ipam check -o json > report.json; netplugctl ipam release --from-report report.json',
+    ],
+    run: async (context, { options: { ip, fromReport, force, kernel, output } }) =>
+      ipamRelease(context, {
+        ips: ip,
+        report: fromReport,
+        ifUsed: force ? 'release' : 'refuse',
+        kernel: kernel ? 'ask' : 'leave-out',
+        output,
+      }),
+  }),
+  command({
+    path: ['ipam', 'configure'],
+    summary: 'Changes how addresses are managed, and shows how they are.',
+    options: {
+      strictAffinity: value('true|false', 'whether nodes use blocks of their own only', { read: trueOrFalse }),
+      maxBlocks: value('number', 'how many blocks of a family one node may own; 0 sets no limit', { read: whole }),
+      force: flag('turn strict affinity on although addresses are borrowed'),
+      output: OUTPUT,
+    },
+    examples: ['netplugctl ipam configure', 'netplugctl ipam configure --strict-affinity true --max-blocks 4'],
+    run: async (context, { options: { force, ...options } }) =>
+      ipamConfigure(context, { ...options, ifAgainst: force ? 'go-on' : 'refuse' }),
+  }),
+  command({
+    path: ['ipam', 'forecast'],
+    summary: 'Says whether a cluster fits into its pools, and when borrowing starts.',
+    options: {
+      nodes: mandatory(valueOr('number', 'how many nodes there are in the end', { byDefault: 0, read: whole })),
+      podsPerNode: mandatory(valueOr('number', 'how many pods each of them runs', { byDefault: 0, read: whole })),
+      pool: value('name', 'pool that all pods ask for'),
+      cidr: value('cidr', 'a pool that is not there yet; no datastore is asked', { excludes: ['pool', 'fromCluster'] }),
+      blockSize: value('bits', 'prefix length of the blocks of that pool', { read: whole }),
+      fromCluster: flag('begin with the nodes and addresses there are'),
+      output: OUTPUT,
+    },
+    details: `
+The nodes join one after the other, each with all its pods. What follows is what the planner of ADD
+does with them: who claims which block, who takes over an empty one, who must borrow. A node with a
+tunnel holds one address more. Addresses that agents have set aside count as used. Exit status 1 when
+the cluster does not fit.`,
+    examples: [
+      'netplugctl ipam forecast --nodes 10000 --pods-per-node 110 --cidr 10.0.0.0/12 --block-size 26',
+      'netplugctl ipam forecast --nodes 200 --pods-per-node 60 --from-cluster',
+    ],
+    run: async (context, { options: { fromCluster, ...options } }) =>
+      ipamForecast(context, { ...options, start: fromCluster ? 'present' : 'empty' }),
+  }),
 ];
+
+function shownBy(options: {
+  readonly blocks: boolean;
+  readonly ip: string | undefined;
+  readonly borrowed: boolean;
+  readonly configuration: boolean;
+}): Shown {
+  if (options.ip !== undefined) return { of: 'address', ip: options.ip };
+  if (options.borrowed) return { of: 'borrowed' };
+  if (options.configuration) return { of: 'configuration' };
+  return { of: 'pools', withBlocks: options.blocks };
+}
+
+function whole(text: string): number {
+  return /^\d{1,6}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number from 0 to 999999.');
+}
+
+function trueOrFalse(text: string): boolean {
+  return text === 'true' || text === 'false' ? text === 'true' : notAllowed('Allowed is true or false.');
+}

@@ -1,47 +1,58 @@
-import { NetplugError } from '../../base/errors.ts';
-import { tryParseAddress } from '../../net/address.ts';
 import { renderAddress, reportAddress } from './address-report.ts';
+import { jsonText } from './json-text.ts';
+import { borrowedAddresses, renderBorrowed } from './borrowed-addresses.ts';
+import { renderConfiguration } from './ipam-configure.ts';
+import { addressIn } from './read-address.ts';
+import { type Cluster, readCluster } from './read-cluster.ts';
+import type { Address } from '../../net/address.ts';
 import { withStore } from '../connection.ts';
 import type { Output } from '../common-options.ts';
-import { percentFree, type PoolUsage, poolUsage } from './pool-usage.ts';
+import { percentFree, type PoolUsage, poolUsage, type Stock } from './pool-usage.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted, renderTable } from '../table.ts';
 
+/** What is shown. */
+export type Shown =
+  | { readonly of: 'pools'; readonly withBlocks: boolean }
+  | { readonly of: 'address'; readonly ip: string }
+  | { readonly of: 'borrowed' }
+  | { readonly of: 'configuration' };
+
 export interface ShowOptions {
-  readonly ip: string | undefined;
-  readonly withBlocks: boolean;
+  readonly what: Shown;
   readonly output: Output;
 }
 
-/** Shows how full the pools are, or who holds one address. */
-export async function ipamShow(context: Context, { ip, withBlocks, output }: ShowOptions): Promise<Status> {
-  const { io, signal } = context;
-  const address = ip === undefined ? undefined : tryParseAddress(ip);
-  if (ip !== undefined && address === undefined) {
-    throw new NetplugError('cli/usage', `Cannot read "${ip}" as an IP address`, {
-      hint: 'Write one address, such as --ip 10.0.0.7',
-    });
-  }
+/** Shows how full the pools are, who holds one address, what is borrowed, or how addresses are managed. */
+export async function ipamShow(context: Context, { what, output }: ShowOptions): Promise<Status> {
+  const { io } = context;
+  const address = what.of === 'address' ? addressIn(what.ip) : undefined;
   return withStore(context, 'read', async (store) => {
-    const pools = await store.listResources('IPPool', signal);
-    const reservations = await store.listResources('IPReservation', signal);
-    const blocks = await store.listBlocks(signal);
-    for (const problem of [pools, reservations, blocks].flatMap(({ problems }) => problems))
-      io.stderr(`warning: ${problem}\n`);
-    const stock = {
-      pools: pools.resources,
-      reservations: reservations.resources,
-      blocks: blocks.blocks.map(({ value }) => value),
-    };
-    if (address !== undefined) {
-      const report = reportAddress(stock, address);
-      io.stdout(output === 'json' ? jsonText(report) : renderAddress(report));
-    } else {
-      const usage = poolUsage(stock);
-      io.stdout(output === 'json' ? jsonText({ pools: usage.map(usageDocument) }) : renderUsage(usage, withBlocks));
-    }
+    const { blocks, ...cluster } = await readCluster(context, store);
+    const stock = { ...cluster, blocks: blocks.map(({ value }) => value) };
+    const { document, text } = shown({ ...stock, config: cluster.config }, what, address);
+    io.stdout(output === 'json' ? jsonText(document) : text());
     return 0;
   });
+}
+
+function shown(
+  stock: Stock & Pick<Cluster, 'config'>,
+  what: Shown,
+  address: Address | undefined,
+): { readonly document: object; readonly text: () => string } {
+  if (address !== undefined) {
+    const report = reportAddress(stock, address);
+    return { document: report, text: () => renderAddress(report) };
+  }
+  if (what.of === 'borrowed') {
+    const borrowed = borrowedAddresses(stock.blocks);
+    return { document: { borrowed }, text: () => renderBorrowed(borrowed) };
+  }
+  if (what.of === 'configuration') return { document: stock.config, text: () => renderConfiguration(stock.config) };
+  const usage = poolUsage(stock);
+  const withBlocks = what.of === 'pools' && what.withBlocks;
+  return { document: { pools: usage.map(usageDocument) }, text: () => renderUsage(usage, withBlocks) };
 }
 
 function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
@@ -91,13 +102,4 @@ function numbers(pool: PoolUsage): string[] {
 
 function usageDocument(pool: PoolUsage): object {
   return { ...pool, percentFree: percentFree(pool) };
-}
-
-/** Counts beyond what JSON numbers hold exactly become strings. */
-function jsonText(document: object): string {
-  const exact = (_: string, value: unknown): unknown => {
-    if (typeof value !== 'bigint') return value;
-    return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : String(value);
-  };
-  return `${JSON.stringify(document, exact, 2)}\n`;
 }

@@ -85,10 +85,10 @@ describe('the address of a tunnel device', () => {
     ipam.database.putResource({ kind: 'Node', name: 'n1' }, node({ ipv4VXLANTunnelAddr: '10.0.0.0' }));
     expect(await run('ipam check')).toMatchObject({ status: 0 });
     ipam.database.damage({ kind: 'Node', name: 'n1' });
-    expect(await run('ipam check --release')).toMatchObject({ status: 1, out: expect.not.stringContaining('tunnel') });
+    expect(await run('ipam check --fix')).toMatchObject({ status: 1, out: expect.not.stringContaining('tunnel') });
     ipam.database.putResource({ kind: 'Node', name: 'n1' }, undefined);
     expect(await run('ipam check')).toMatchObject({ status: 1, out: expect.stringContaining('there is no such node') });
-    expect(await run('ipam check --release')).toMatchObject({ status: 0 });
+    expect(await run('ipam check --fix')).toMatchObject({ status: 0 });
     expect((await run('ipam show --ip 10.0.0.0')).out).toContain('is free');
   });
 });

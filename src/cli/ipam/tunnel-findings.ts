@@ -35,7 +35,7 @@ function judge({ address, allocation }: HeldAddress, node: Node | undefined): Fi
   ];
 }
 
-function tunnelAddressesOf({ spec }: Node): string[] {
+export function tunnelAddressesOf({ spec }: Node): string[] {
   const { ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr } = spec;
   return [ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr]
     .filter((text) => text !== undefined)

@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { inspectNetconf } from '../../netconf/decode.ts';
-import { lintSource } from './lint.ts';
+import { placeAt } from '../documents.ts';
+import { lintSource } from './lint-source.ts';
 
 const lines = (text: string, name = 'x.conflist'): string[] =>
-  lintSource({ name, text }).map(({ severity, problem }) => `${problem.place} ${severity} ${problem.path}`);
+  lintSource({ name, text }).map(
+    ({ severity, problem, file, region }) => `${placeAt(file, region)} ${severity} ${problem.path}`,
+  );
 
 const MAIN = '{"type": "netplug", "kv_endpoints": "http://a:1", "ipam": {"type": "netplug-ipam"}}';
 const list = (entries: string, head = '"name": "n", "cniVersion": "1.0.0"'): string =>
@@ -26,7 +29,7 @@ describe('lint of a list', () => {
       'x.conflist:3:21 error plugins[1].snat',
       'x.conflist:3:54 error plugins[1].capabilities.portMapping',
       'x.conflist:4:40 error plugins[2].capabilities.bandwidth',
-      'x.conflist:5:1 warning plugins[3]',
+      'x.conflist:5:2 warning plugins[3].type',
     ]);
   });
 
@@ -38,8 +41,8 @@ describe('lint of a list', () => {
 
   it('places problems of the list itself', () => {
     expect(lines(list(MAIN, '"nam": "n", "cniVersion": "1.0.0"'))).toEqual([
-      'x.conflist:1:2 error nam',
       'x.conflist:1:1 error name',
+      'x.conflist:1:2 error nam',
     ]);
     expect(lines('{"name": "n", "cniVersion": "1.0.0", "plugins": []}')).toEqual(['x.conflist:1:38 error plugins']);
   });
@@ -51,10 +54,8 @@ describe('lint of a netconf', () => {
       '{"name": "n", "cniVersion": "1.0.0", "type": "netplug", "mtu": 5, "ipam": {"type": "netplug-ipam", "assign_ipv4": true}}';
     const { problems, warnings } = inspectNetconf(JSON.parse(text), 'network');
     const said = lintSource({ name: 'x.conf', text });
-    expect(said.map(({ problem }) => problem.message)).toEqual([
-      ...problems.map(({ message }) => message),
-      ...warnings,
-    ]);
+    const messages = [...problems, ...warnings].map(({ message }) => message);
+    expect(said.map(({ problem }) => problem.message).sort()).toEqual(messages.sort());
   });
 
   it('places broken JSON', () => {

@@ -46,7 +46,7 @@ describe('netplugctl node status', () => {
     const bare = { ...onlyBlue, addresses: [], tunnels: [], pools: [], nodes: 1 };
     const all = [NETWORK, BROKEN, withoutBird, onlyBlue, { ...NETWORK, bgp: [] }, bare];
     const text = all.map((network) => renderNetwork(network, PLAIN)).join('\n----\n\n');
-    await expect(text).toMatchFileSnapshot('../../test/golden/node-status.txt');
+    await expect(text).toMatchFileSnapshot('../../../test/golden/node-status.txt');
   });
 
   it('says with its status whether the network works', async () => {

@@ -48,7 +48,7 @@ const CALLS: readonly ShownCall[] = [
 describe('netplugctl trace', () => {
   it('draws calls as on record', async () => {
     const text = renderWaterfall(CALLS, { columns: 72, mayColour: false });
-    await expect(text).toMatchFileSnapshot('../../test/golden/waterfall.txt');
+    await expect(text).toMatchFileSnapshot('../../../test/golden/waterfall.txt');
   });
 
   it.each([40, 80, 300])('keeps lines of phases within %d columns', (columns) => {

@@ -1,4 +1,5 @@
 import { isNetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import { type ResourceId, showResourceId } from '../../model/resource-id.ts';
 import type { Context, Status } from '../ports.ts';
 import { reportError } from '../report-error.ts';
@@ -9,9 +10,6 @@ export interface Item {
   /** Does it, and says in few words what was done. */
   readonly run: () => Promise<string>;
 }
-
-/** Whether things are done, or only looked at and told as if they were. */
-export type Mode = 'rehearse' | 'carry-out';
 
 /**
  * Does one thing after the other, a line for each. A failure is told and the rest goes on, unless the datastore itself

@@ -243,3 +243,33 @@ describe('what a newer release stored', () => {
     });
   });
 });
+
+describe('what people only read', () => {
+  const information = { apiVersion: 'netplug.io/v3', kind: 'ClusterInformation', metadata: { name: 'default' } };
+  const profile = 'apiVersion: netplug.io/v3\nkind: Profile\nmetadata: {name: netplug-default-allow}\n';
+  beforeEach(async () => {
+    await store.createResource({ ...information, spec: { datastoreReady: true } } as never, never);
+  });
+
+  it.each([
+    [['create', '-f', '-'], profile],
+    [['apply', '-f', '-'], profile],
+    [['apply', '-f', '-', '--dry-run'], profile],
+    [['label', 'profile', 'netplug-default-allow', 'a=b'], ''],
+    [['delete', 'profile', 'netplug-default-allow'], ''],
+    [['delete', 'profile', 'netplug-default-allow', '--dry-run'], ''],
+    [['patch', 'clusterinfo', 'default', '-p', '{"spec":{"datastoreReady":false}}'], ''],
+    [['delete', 'clusterinfo', 'default', '--dry-run'], ''],
+  ])('is refused by %j', async (argv, stdin) => {
+    const before = database.state();
+    const { status, err } = await run(argv, stdin);
+    expect(err).toContain('resource/not-writable');
+    expect(status).toBe(69);
+    expect(database.state()).toBe(before);
+  });
+
+  it('may be applied as it is', async () => {
+    const { out } = await run(['get', 'clusterinfo', 'default', '-o', 'yaml']);
+    expect(await run(['apply', '-f', '-'], out)).toMatchObject({ status: 0, err: '' });
+  });
+});

@@ -3,7 +3,7 @@ import { type Problem, problemsError } from '../../base/problem.ts';
 import { decodeResource } from '../../model/decode-resource.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { resourceIdOf, showResourceId } from '../../model/resource-id.ts';
-import { unknownFields } from '../../model/unknown-fields.ts';
+import { inAnyItem, unknownFields } from '../../model/unknown-fields.ts';
 import { byPlace, declaredPart, keepUnknown } from './keep-unknown.ts';
 import { schemaOf } from './merge-resource.ts';
 
@@ -17,8 +17,8 @@ export function decodeChanged(stored: AnyResource, changed: unknown): AnyResourc
     throw problemsError(showResourceId(which), problems, 'resource/invalid');
   };
   const schema = schemaOf(stored.kind);
-  const known = new Set(unknownFields(schema.entries, stored, '').map(fieldOf));
-  const added = unknownFields(schema.entries, changed, '').filter((problem) => !known.has(fieldOf(problem)));
+  const known = new Set(unknownFields(schema.entries, stored, '').map(({ path }) => inAnyItem(path)));
+  const added = unknownFields(schema.entries, changed, '').filter(({ path }) => !known.has(inAnyItem(path)));
   if (added.length > 0) return refuse(added);
   const decoded = decodeResource(declaredPart(changed, schema));
   if ('problems' in decoded) return refuse(decoded.problems);
@@ -34,9 +34,4 @@ export function decodeChanged(stored: AnyResource, changed: unknown): AnyResourc
   // It was decoded from what changed, so its kind is the same and its lists have the same items.
   const whole = keepUnknown(resource, { stored: changed, schema }, byPlace) as AnyResource;
   return { ...whole, metadata: { ...whole.metadata, ...identity } };
-}
-
-/** The same for every item of a list: an item may have moved. */
-function fieldOf({ path }: Problem): string {
-  return path.replaceAll(/\[\d+\]/g, '[]');
 }

@@ -1,12 +1,13 @@
 import { isNetplugError } from '../../base/errors.ts';
-import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
-import type { Store } from '../../datastore/store.ts';
+import type { Mode } from '../../base/mode.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
-import { type Mode, runBatch } from './batch.ts';
+import { accessIn } from '../admit.ts';
+import { runBatch } from './batch.ts';
 import { withStore } from '../connection.ts';
 import { deletePool, rehearsePoolDeletion } from './delete-pool.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
+import { refuseReadOnly } from './refuse-read-only.ts';
 import { readResources } from './resource-files.ts';
 import { type Choice, chosenOf } from './choice.ts';
 import type { Target } from './target.ts';
@@ -25,7 +26,7 @@ export async function remove(context: Context, options: DeleteOptions): Promise<
   const { mode, ifMissing } = options;
   const named = options.target.by === 'name' ? options.target.wanted : undefined;
   const filed = options.target.by === 'file' ? await doomedInFiles(context, options.target, options.namespace) : [];
-  return withStore(context, 'write', async (store) => {
+  return withStore(context, accessIn(mode), async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const doomed = named === undefined ? filed : await chosenOf(context, store, { ...options, wanted: named });
     const items = doomed.map((which) => ({ which, run: async () => removeOne(writing, which, ifMissing) }));
@@ -45,25 +46,15 @@ async function doomedInFiles(
 }
 
 async function removeOne(writing: Writing, which: Doomed, ifMissing: 'ignore' | 'fail'): Promise<string> {
+  refuseReadOnly(which);
   const isPool = which.kind === 'IPPool';
   try {
-    if (writing.mode === 'rehearse') await (isPool ? rehearsePoolDeletion(writing, which) : rehearse(writing, which));
-    else if (isPool) await deletePool(writing, which);
-    else await writing.store.deleteResource(which, writing.signal);
+    if (!isPool) await writing.store.deleteResource(which, writing.signal, writing.mode);
+    else if (writing.mode === 'rehearse') await rehearsePoolDeletion(writing, which);
+    else await deletePool(writing, which);
     return 'deleted';
   } catch (cause) {
     if (ifMissing === 'ignore' && isNetplugError(cause, 'resource/not-found')) return 'not there';
     throw cause;
   }
-}
-
-async function rehearse(
-  { store, signal }: { readonly store: Store; readonly signal: AbortSignal },
-  which: Doomed,
-): Promise<void> {
-  const stored = await store.findResource(which, signal);
-  if (stored === undefined) throw resourceNotFound(which);
-  const { resourceVersion } = which;
-  if (resourceVersion !== undefined && resourceVersion !== stored.metadata.resourceVersion)
-    throw resourceChanged(which);
 }

@@ -8,7 +8,7 @@ import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 export type VisibleKind = ResourceKind | 'WorkloadEndpoint';
 export type VisibleResource = AnyResource | WorkloadEndpoint;
 
-const ENDPOINT_INFO: KindInfo<WorkloadEndpoint> = {
+export const ENDPOINT_INFO: KindInfo<WorkloadEndpoint> = {
   plural: 'workloadendpoints',
   shortNames: ['wep', 'weps', 'endpoint', 'endpoints'],
   scope: 'namespace',
@@ -64,7 +64,7 @@ export function visibleKind(word: string): VisibleKind {
 export function writableKind(kind: VisibleKind): ResourceKind {
   if (kind !== 'WorkloadEndpoint') return kind;
   throw new NetplugError('cli/usage', 'Cannot change a WorkloadEndpoint: netplug itself writes them', {
-    hint: 'Delete the pod instead, or let "netplugctl ipam check --release" clear up what was left behind',
+    hint: 'Delete the pod instead, or let "netplugctl ipam check --fix" clear up what was left behind',
   });
 }
 

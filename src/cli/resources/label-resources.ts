@@ -1,6 +1,8 @@
+import type { Mode } from '../../base/mode.ts';
+import { accessIn } from '../admit.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
-import { type Mode, runBatch } from './batch.ts';
+import { runBatch } from './batch.ts';
 import { type Choice, chosenOf } from './choice.ts';
 import { decodeChanged } from './decode-changed.ts';
 import { changeLabels, readLabelWords } from './label-changes.ts';
@@ -28,7 +30,7 @@ export async function label(context: Context, options: LabelOptions): Promise<St
   const { what, done } = LABELLED[part];
   const { names, changes } = readLabelWords(options.words);
   const wanted = wantedByName(options.kind, names);
-  return withStore(context, 'write', async (store) => {
+  return withStore(context, accessIn(mode), async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const chosen = await chosenOf(context, store, { ...options, wanted });
     const items = chosen.map((which) => ({

@@ -1,12 +1,14 @@
 import { never, NetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import { problemsError } from '../../base/problem.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { isRecord } from '../../model/read-schema.ts';
+import { accessIn } from '../admit.ts';
 import { withStore } from '../connection.ts';
 import { readDocuments, type Source } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
-import { type Mode, runBatch } from './batch.ts';
+import { runBatch } from './batch.ts';
 import { chosenOf } from './choice.ts';
 import { decodeChanged } from './decode-changed.ts';
 import { schemaOf } from './merge-resource.ts';
@@ -33,7 +35,7 @@ export interface PatchOptions {
 export async function patch(context: Context, options: PatchOptions): Promise<Status> {
   const { type, mode } = options;
   const change = await readPatch(context, options);
-  return withStore(context, 'write', async (store) => {
+  return withStore(context, accessIn(mode), async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const chosen = await chosenOf(context, store, { ...options, selector: undefined, reach: 'named' });
     const items = chosen.map((which) => ({

@@ -8,15 +8,40 @@ import { patch, PATCH_TYPES } from './patch-resources.ts';
 import { DRY_RUN, KIND, MAYBE_KIND, modeOf, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
 import { SHOW_COMMANDS } from './show-commands.ts';
 import { targetOf, wantedByName } from './target.ts';
-import type { WriteVerb } from './write-resource.ts';
 
 const WRITING = { ...FILES, filename: mandatory(FILES.filename), ...NAMESPACE, ...DRY_RUN };
 const HOW_FILES_ARE_READ = `
 Files hold YAML (one or more documents) or JSON. All of them are read before the first resource is
 written: one that is wrong changes nothing.`;
 
+/** Only `apply` makes fields somebody's own. */
+const NOBODY = { manager: undefined, force: false };
+
 export const RESOURCE_COMMANDS: readonly Command[] = [
-  writing('apply', 'Creates resources, or changes them to what the files say.'),
+  command({
+    path: ['apply'],
+    summary: 'Creates resources, or changes them to what the files say.',
+    options: {
+      ...WRITING,
+      fieldManager: value('name', 'who makes the fields of the files its own (default: netplugctl)'),
+      forceConflicts: flag('take fields that others have written'),
+    },
+    details: `${HOW_FILES_ARE_READ}
+
+With datastore_type orch the API keeps who wrote which field: fields of others stay, one that both want
+to write is refused and named with its owner, and what an earlier apply wrote and the file leaves out
+now goes.`,
+    run: async (context, { options: { namespace, fieldManager, forceConflicts, ...options } }) =>
+      write(context, {
+        verb: 'apply',
+        files: fileChoice(options),
+        namespace,
+        ifThere: 'fail',
+        mode: modeOf(options),
+        manager: fieldManager,
+        force: forceConflicts,
+      }),
+  }),
   command({
     path: ['create'],
     summary: 'Creates resources that must not exist yet.',
@@ -29,9 +54,24 @@ export const RESOURCE_COMMANDS: readonly Command[] = [
         namespace,
         ifThere: skipExists ? 'skip' : 'fail',
         mode: modeOf(options),
+        ...NOBODY,
       }),
   }),
-  writing('replace', 'Changes resources that must exist to exactly what the files say.'),
+  command({
+    path: ['replace'],
+    summary: 'Changes resources that must exist to exactly what the files say.',
+    options: WRITING,
+    details: HOW_FILES_ARE_READ,
+    run: async (context, { options: { namespace, ...options } }) =>
+      write(context, {
+        verb: 'replace',
+        files: fileChoice(options),
+        namespace,
+        ifThere: 'fail',
+        mode: modeOf(options),
+        ...NOBODY,
+      }),
+  }),
   command({
     path: ['patch'],
     summary: 'Changes a part of resources.',
@@ -102,17 +142,6 @@ with sorted keys and every default filled in, without what the datastore adds by
       diff(context, { files: fileChoice(files), namespace }),
   }),
 ];
-
-function writing(verb: Exclude<WriteVerb, 'create'>, summary: string): Command {
-  return command({
-    path: [verb],
-    summary,
-    options: WRITING,
-    details: HOW_FILES_ARE_READ,
-    run: async (context, { options: { namespace, ...options } }) =>
-      write(context, { verb, files: fileChoice(options), namespace, ifThere: 'fail', mode: modeOf(options) }),
-  });
-}
 
 function labelling(
   part: keyof typeof LABELLED,

@@ -1,5 +1,5 @@
 import { NetplugError } from '../../base/errors.ts';
-import { at, problemsError } from '../../base/problem.ts';
+import { at, joinPaths, problemsError } from '../../base/problem.ts';
 import { decodeResource } from '../../model/decode-resource.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { isRecord } from '../../model/read-schema.ts';
@@ -56,7 +56,7 @@ export function inspectDocument(
     if ('resource' in decoded) resources.push({ resource: decoded.resource, raw });
     else {
       for (const problem of decoded.problems) {
-        const path = [start, problem.path].filter((part) => part !== '').join('.');
+        const path = joinPaths(start, problem.path);
         problems.push({ ...problem, path, place: placeOf(path) });
       }
     }
@@ -64,7 +64,8 @@ export function inspectDocument(
   return { resources, problems };
 }
 
-function itemsOf(value: unknown): readonly { readonly path: string; readonly raw: unknown }[] {
+/** The parts of a list or an array, each with its path; anything else is its only part. */
+export function itemsOf(value: unknown): readonly { readonly path: string; readonly raw: unknown }[] {
   if (Array.isArray(value)) return value.map((raw: unknown, index) => ({ path: at('', index), raw }));
   const kind = isRecord(value) ? value['kind'] : undefined;
   const items = isRecord(value) ? value['items'] : undefined;

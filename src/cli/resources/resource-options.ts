@@ -1,3 +1,4 @@
+import type { Mode } from '../../base/mode.ts';
 import { parseSelector } from '../../model/selector-parser.ts';
 import { any, flag, maybe, notAllowed, one, value } from '../command.ts';
 
@@ -19,7 +20,7 @@ export const SELECTOR = {
 };
 export const DRY_RUN = { dryRun: flag('make every check and say what would be done, and do nothing') };
 
-export function modeOf({ dryRun }: { readonly dryRun: boolean }): 'rehearse' | 'carry-out' {
+export function modeOf({ dryRun }: { readonly dryRun: boolean }): Mode {
   return dryRun ? 'rehearse' : 'carry-out';
 }
 

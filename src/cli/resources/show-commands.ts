@@ -1,5 +1,6 @@
-import { type Command, command, flag, type OptionValues, unless, value } from '../command.ts';
+import { type Command, command, flag, one, type OptionValues, unless, value } from '../command.ts';
 import { FILES } from '../common-options.ts';
+import { explain } from './explain/explain.ts';
 import { get, type GetOptions } from './get.ts';
 import { GET_OUTPUTS, readGetOutput, readSortPath } from './output/get-output.ts';
 import { KIND, MAYBE_KIND, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
@@ -7,7 +8,11 @@ import { targetOf, wantedByName } from './target.ts';
 import { watch } from './watch-resources.ts';
 
 const LOOK = {
-  output: value('format', `form of the answer: ${GET_OUTPUTS.join(', ')}`, { short: 'o', read: readGetOutput }),
+  output: value('format', `form of the answer: ${GET_OUTPUTS.join(', ')}`, {
+    short: 'o',
+    read: readGetOutput,
+    completes: GET_OUTPUTS.map((each) => each.replace(/=.*/, '=')),
+  }),
   headers: unless('no titles above the columns'),
   showLabels: flag('a column with all labels'),
 };
@@ -17,6 +22,8 @@ const WHICH = {
   allNamespaces: flag('of all namespaces, as without --namespace', { short: 'A', excludes: ['namespace'] }),
   ...SELECTOR,
 };
+
+const WHAT = one('what', 'a kind, or a field as in ippool.spec.cidr', { completes: 'kind' });
 
 export const SHOW_COMMANDS: readonly Command[] = [
   command({
@@ -63,6 +70,15 @@ falls silent the watch says so and begins anew, and tells no change twice.`,
         target: { by: 'name', wanted: wantedByName(kind, names) },
         sortBy: undefined,
       }),
+  }),
+  command({
+    path: ['explain'],
+    summary: 'Says what a kind of resource or a field of it is for.',
+    arguments: [WHAT],
+    options: { recursive: flag('the fields of fields, too') },
+    examples: ['netplugctl explain ippool', 'netplugctl explain bgpconfiguration.spec.communities'],
+    run: async (context, { args: [what], options: { recursive } }) =>
+      explain(context, { what, depth: recursive ? 'all levels' : 'one level' }),
   }),
 ];
 

@@ -1,11 +1,14 @@
 import { isNetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import { backOff, type Patience } from '../../base/retry.ts';
-import { resourceChanged, resourceExists, resourceNotFound } from '../../datastore/resource-errors.ts';
-import type { Store } from '../../datastore/store.ts';
+import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
+import { unversioned } from '../../datastore/seen.ts';
+import type { FieldOwnership, Store, WrittenResource } from '../../datastore/store.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
 import { assertPoolFits } from './pool-checks.ts';
+import { refuseReadOnly } from './refuse-read-only.ts';
 
 export type Verdict = 'created' | 'configured' | 'replaced' | 'unchanged';
 export type WriteVerb = 'apply' | 'create' | 'replace';
@@ -13,8 +16,7 @@ export type WriteVerb = 'apply' | 'create' | 'replace';
 export interface Writing extends Patience {
   readonly store: Store;
   readonly signal: AbortSignal;
-  /** A rehearsal makes every check and writes nothing. */
-  readonly mode: 'rehearse' | 'carry-out';
+  readonly mode: Mode;
 }
 
 /** How often a write is tried again when somebody else was quicker. */
@@ -29,6 +31,34 @@ export async function writeResource(writing: Writing, verb: WriteVerb, wanted: A
   if (verb === 'create') return createResource(writing, wanted);
   const { resourceVersion } = wanted.metadata;
   return insist(writing, resourceVersion, async () => writeOnce(writing, verb, wanted));
+}
+
+/** Whose fields a file makes those it names, where the datastore keeps owners; and whether it takes them from others. */
+export interface Owning {
+  readonly manager: string;
+  readonly force: boolean;
+}
+
+/**
+ * Applies the fields of a file as they are written, where the datastore knows who wrote which field.
+ * @throws resource/field-conflict, resource/changed, resource/invalid, resource/in-use
+ */
+export async function applyOwned(
+  writing: Writing,
+  ownership: FieldOwnership,
+  { resource, raw, ...owning }: Owning & { readonly resource: AnyResource; readonly raw: WrittenResource },
+): Promise<Verdict> {
+  const { store, signal, mode } = writing;
+  const before = await findStored(writing, resourceIdOf(resource));
+  const wish = { resource: raw, ...owning };
+  if (resource.kind === 'IPPool') {
+    const pool = await ownership.apply({ ...wish, mode: 'rehearse' }, signal);
+    const previous = before?.kind === 'IPPool' ? before : undefined;
+    if (pool.kind === 'IPPool') await assertPoolFits(store, { pool, previous }, signal);
+  }
+  const after = await ownership.apply({ ...wish, mode }, signal);
+  if (before === undefined) return 'created';
+  return sameResource(unversioned(before), unversioned(after)) ? 'unchanged' : 'configured';
 }
 
 /**
@@ -85,19 +115,17 @@ async function updateResource(
     throw resourceChanged(resourceIdOf(stored));
   }
   if (sameResource(stored, next)) return 'unchanged';
+  refuseReadOnly(resourceIdOf(stored));
   if (next.kind === 'IPPool' && stored.kind === 'IPPool') {
     await assertPoolFits(store, { pool: next, previous: stored }, signal);
   }
-  if (mode === 'carry-out') await store.updateResource(next, signal);
+  await store.updateResource(next, signal, mode);
   return 'changed';
 }
 
 async function createResource({ store, signal, mode }: Writing, wanted: AnyResource): Promise<'created'> {
+  refuseReadOnly(resourceIdOf(wanted));
   if (wanted.kind === 'IPPool') await assertPoolFits(store, { pool: wanted, previous: undefined }, signal);
-  if (mode === 'carry-out') await store.createResource(wanted, signal);
-  else {
-    const which = resourceIdOf(wanted);
-    if ((await store.findResource(which, signal)) !== undefined) throw resourceExists(which);
-  }
+  await store.createResource(wanted, signal, mode);
   return 'created';
 }

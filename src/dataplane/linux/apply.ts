@@ -7,14 +7,14 @@ import type { Addon } from './addon.ts';
 import type { LinkDeleter } from './delete-links.ts';
 import { ensureIpv6Forwarding } from './host-forwarding.ts';
 import { addHostRoute, clearHostRoute } from './host-routes.ts';
-import { hostSysctls } from './host-sysctls.ts';
 import { encodeAlias } from '../link-alias.ts';
+import { familiesOf, hostSysctls, type Sysctl } from '../link-sysctls.ts';
 import { type Link, createVethPair, decodeNetnsId, getNetnsId, setLinkAlias, setLinkUp } from './link-messages.ts';
 import { findLink } from './links.ts';
 import { type Netns, type NetnsOptions, openNetns } from './netns.ts';
-import { configurePodLink, familiesOf, gatewayOf, writePodSysctls } from './pod-side.ts';
+import { configurePodLink, gatewayOf, writePodSysctls } from './pod-side.ts';
 import { RouteSocket, kernelFailure } from './route-socket.ts';
-import { type Sysctl, writeSysctl } from './sysctl.ts';
+import { writeSysctl } from './sysctl.ts';
 
 const ENODEV = 19;
 const LINK_LOCAL_BITS = 64;

@@ -5,7 +5,8 @@ import type { Tunnel } from '../host-network.ts';
 import { type LinkAddress, addAddress, decodeAddress, deleteAddress, listAddresses } from './address-messages.ts';
 import { type Link, setLinkAlias, setLinkMac, setLinkMtu, setLinkUp } from './link-messages.ts';
 import type { RouteSocket } from './route-socket.ts';
-import { type Sysctl, isDifferent, optionalSysctl, sysctl, writeSysctl } from './sysctl.ts';
+import { optionalSysctl, type Sysctl, sysctl } from '../link-sysctls.ts';
+import { isDifferent, writeSysctl } from './sysctl.ts';
 import { TUNNEL_ALIAS } from './tunnel-owner.ts';
 
 /** Says whether something had to be changed, like all that follow. @throws kernel/failed */

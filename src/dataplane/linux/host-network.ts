@@ -7,7 +7,8 @@ import { watchHost } from './host-events.ts';
 import { switchOnIpv6Forwarding } from './host-forwarding.ts';
 import { listInterfaces, listLearnedDestinations, listPeers, listRoutes, lookUp } from './host-tables.ts';
 import { RouteSocket } from './route-socket.ts';
-import { readSysctl, sysctl, writeSysctl } from './sysctl.ts';
+import { sysctl } from '../link-sysctls.ts';
+import { readSysctl, writeSysctl } from './sysctl.ts';
 import { putTunnel, removeTunnel } from './tunnels.ts';
 import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
 

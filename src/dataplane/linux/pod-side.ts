@@ -2,12 +2,13 @@ import { type Address, type Family, formatAddress, parseAddress } from '../../ne
 import { formatCidr, hostCidr } from '../../net/cidr.ts';
 import { HOST_MAC } from '../../net/mac.ts';
 import { GATEWAYS, type PodNetwork } from '../kernel.ts';
+import { familiesOf, podSysctls, type Sysctl, sysctl } from '../link-sysctls.ts';
 import { addAddress } from './address-messages.ts';
 import { LOOPBACK_INDEX, setLinkUp } from './link-messages.ts';
 import { setPermanentNeighbour } from './neighbour-messages.ts';
 import { addRoute, type NewRoute } from './route-messages.ts';
 import type { RouteSocket } from './route-socket.ts';
-import { type Sysctl, readSysctl, sysctl, writeSysctl } from './sysctl.ts';
+import { readSysctl, writeSysctl } from './sysctl.ts';
 
 type Pod = Pick<PodNetwork, 'netns' | 'podLinkName' | 'addresses' | 'routes' | 'allowIpForwarding'>;
 
@@ -15,30 +16,8 @@ const EEXIST = 17;
 /** Behind the metric 1024 that the kernel gives IPv6 routes. */
 const LATER_PRIORITY = 2000;
 
-export function familiesOf(addresses: readonly Address[]): ReadonlySet<Family> {
-  return new Set(addresses.map(({ family }) => family));
-}
-
 export function gatewayOf(family: Family): Address {
   return parseAddress(GATEWAYS[family]);
-}
-
-/** Settings of the pod's namespace, in the order in which they have to be written. */
-function podSysctls({ podLinkName, addresses, allowIpForwarding }: Pod): readonly Sysctl[] {
-  const families = familiesOf(addresses);
-  const forwarding = allowIpForwarding ? 1 : 0;
-  // Changing ip_forward makes the kernel reset other settings of the family, so it comes before them.
-  const v4 = [sysctl('ipv4/ip_forward', forwarding)];
-  const v6 = [
-    sysctl('ipv6/conf/all/forwarding', forwarding),
-    // Some runtimes switch IPv6 off in a new sandbox, before they know what it will get.
-    sysctl('ipv6/conf/all/disable_ipv6', 0),
-    sysctl('ipv6/conf/default/disable_ipv6', 0),
-    sysctl('ipv6/conf/lo/disable_ipv6', 0),
-    sysctl(`ipv6/conf/${podLinkName}/disable_ipv6`, 0),
-    sysctl(`ipv6/conf/${podLinkName}/accept_dad`, 0),
-  ];
-  return [...(families.has(4) ? v4 : []), ...(families.has(6) ? v6 : [])];
 }
 
 /**

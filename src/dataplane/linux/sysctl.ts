@@ -1,23 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
-
-/** One setting below net; `path` with slashes, because names of links may contain dots. */
-export interface Sysctl {
-  readonly path: string;
-  readonly value: string;
-  /** Left out without a word where the kernel does not have it. */
-  readonly isOptional: boolean;
-}
+import { type Sysctl, sysctlName } from '../link-sysctls.ts';
 
 const ROOT = '/proc/sys/net/';
-
-export function sysctl(path: string, value: number | string): Sysctl {
-  return { path, value: String(value), isOptional: false };
-}
-
-export function optionalSysctl(path: string, value: number | string): Sysctl {
-  return { path, value: String(value), isOptional: true };
-}
 
 /** Of the namespace the thread is in; undefined when the kernel does not have it. */
 export function readSysctl(path: string): string | undefined {
@@ -35,6 +20,11 @@ export function isDifferent({ path, value, isOptional }: Sysctl): boolean {
   return found !== value && !(found === undefined && isOptional);
 }
 
+/** Those of `wanted` that read differently, as `name=value`. */
+export function differingSysctls(wanted: readonly Sysctl[]): readonly string[] {
+  return wanted.filter(isDifferent).map(({ path }) => `${sysctlName(path)}=${readSysctl(path) ?? 'missing'}`);
+}
+
 /** Writes in the namespace the thread is in. @throws kernel/failed, `where` says which namespace. */
 export function writeSysctl({ path, value, isOptional }: Sysctl, where: string): void {
   try {
@@ -43,10 +33,6 @@ export function writeSysctl({ path, value, isOptional }: Sysctl, where: string):
     if (isOptional && errnoOf(cause) === 'ENOENT') return;
     throw failed(`set sysctl ${sysctlName(path)} to ${value} ${where}`, cause);
   }
-}
-
-export function sysctlName(path: string): string {
-  return `net.${path.replaceAll('/', '.')}`;
 }
 
 function failed(what: string, cause: unknown): NetplugError {

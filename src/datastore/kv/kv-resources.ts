@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import type { Mode } from '../../base/mode.ts';
 import type { Random } from '../../base/random.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
@@ -49,7 +50,7 @@ export class KvResources {
     return kvs.map((kv) => insist(read(kv)).resource)[0];
   }
 
-  async create(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+  async create(resource: AnyResource, signal: AbortSignal, mode: Mode = 'carry-out'): Promise<AnyResource> {
     const { client, keys, clock, random } = this.#with;
     const which = resourceIdOf(resource);
     refuseBuiltIn(which);
@@ -58,15 +59,17 @@ export class KvResources {
       uid: random.id(),
       creationTimestamp: new Date(clock.now()).toISOString(),
     });
-    const answer = await client.write(
-      txn({ compare: [absent(key)], success: [put(key, JSON.stringify(made))] }),
-      signal,
-    );
+    const condition = { compare: [absent(key)] };
+    if (mode === 'rehearse') {
+      if (!(await client.read(txn({ ...condition, success: [] }), signal)).succeeded) throw resourceExists(which);
+      return made;
+    }
+    const answer = await client.write(txn({ ...condition, success: [put(key, JSON.stringify(made))] }), signal);
     if (!answer.succeeded) throw resourceExists(which);
     return withVersion(made, answer);
   }
 
-  async update(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+  async update(resource: AnyResource, signal: AbortSignal, mode: Mode = 'carry-out'): Promise<AnyResource> {
     const { client, keys } = this.#with;
     const { resourceVersion } = resource.metadata;
     const which = resourceIdOf(resource);
@@ -78,6 +81,7 @@ export class KvResources {
       if (current === undefined) throw resourceNotFound(which);
       if (resourceVersion !== undefined && resourceVersion !== versionOf(current)) throw resourceChanged(which);
       const next = withoutVersion(resource, identityOf(jsonOf(current)));
+      if (mode === 'rehearse') return next;
       const write = txn({ compare: [unchanged(key, versionOf(current))], success: [put(key, JSON.stringify(next))] });
       const answer = await client.write(write, signal);
       if (answer.succeeded) return withVersion(next, answer);
@@ -90,15 +94,14 @@ export class KvResources {
   async delete(
     { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
     signal: AbortSignal,
+    mode: Mode = 'carry-out',
   ): Promise<void> {
     refuseBuiltIn(which);
     const { client, keys } = this.#with;
     const key = keys.resource(which);
     const condition = resourceVersion === undefined ? present(key) : unchanged(key, resourceVersion);
-    const answer = await client.write(
-      txn({ compare: [condition], success: [remove(key)], failure: [get(key)] }),
-      signal,
-    );
+    const success = mode === 'rehearse' ? [] : [remove(key)];
+    const answer = await client.write(txn({ compare: [condition], success, failure: [get(key)] }), signal);
     if (answer.succeeded) return;
     throw rangesIn(answer).flat().length === 0 ? resourceNotFound(which) : resourceChanged(which);
   }

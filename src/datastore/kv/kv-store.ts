@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
+import type { Mode } from '../../base/mode.ts';
 import { type Random, systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
@@ -154,16 +155,20 @@ class KvStore implements Store {
     return this.#resources.find(which, signal);
   }
 
-  async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
-    return this.#resources.create(resource, signal);
+  async createResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
+    return this.#resources.create(resource, signal, mode);
   }
 
-  async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
-    return this.#resources.update(resource, signal);
+  async updateResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
+    return this.#resources.update(resource, signal, mode);
   }
 
-  async deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void> {
-    return this.#resources.delete(which, signal);
+  async deleteResource(
+    which: ResourceId & { readonly resourceVersion?: string },
+    signal: AbortSignal,
+    mode?: Mode,
+  ): Promise<void> {
+    return this.#resources.delete(which, signal, mode);
   }
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {

@@ -12,7 +12,7 @@ export async function* watchResources<K extends ResourceKind>(
   { kind, pageSize }: { readonly kind: K; readonly pageSize: number },
 ): AsyncGenerator<ResourceChange<K>> {
   const { client, keys, signal } = reach;
-  const feed = new ResourceFeed<K>();
+  const feed = new ResourceFeed(kind);
   for (let isFirst = true; ; isFirst = false) {
     const { kvs, revision } = await listRange(client, keys.resources(kind), { pageSize, signal });
     const changes = feed.replace(kvs.map((kv) => sighting(keys, kind, { kv, isThere: true })));

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import { type Random, systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
@@ -151,36 +152,36 @@ class MemoryStore implements Store {
     return this.#read('findResource', signal, (state) => findBuiltIn(which) ?? resourceIn(state, which));
   }
 
-  async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+  async createResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
     const { clock = systemClock, random = systemRandom } = this.#options;
     return this.#act('createResource', { signal }, () => {
       const which = resourceIdOf(resource);
       refuseBuiltIn(which);
       if (this.#database.state().resources.has(resourceKey(which))) throw resourceExists(which);
-      return this.#put(
-        withoutVersion(resource, { uid: random.id(), creationTimestamp: new Date(clock.now()).toISOString() }),
-      );
+      const identity = { uid: random.id(), creationTimestamp: new Date(clock.now()).toISOString() };
+      return this.#put(withoutVersion(resource, identity), mode);
     });
   }
 
-  async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+  async updateResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
     const { resourceVersion } = resource.metadata;
     return this.#act('updateResource', { signal }, () => {
       const which = resourceIdOf(resource);
       refuseBuiltIn(which);
       const current = this.#current(which, resourceVersion);
-      return this.#put(withoutVersion(resource, identityOf(current)));
+      return this.#put(withoutVersion(resource, identityOf(current)), mode);
     });
   }
 
   async deleteResource(
     { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
     signal: AbortSignal,
+    mode?: Mode,
   ): Promise<void> {
     return this.#act('deleteResource', { signal }, () => {
       refuseBuiltIn(which);
       this.#current(which, resourceVersion);
-      this.#database.putResource(which, undefined);
+      if (mode !== 'rehearse') this.#database.putResource(which, undefined);
     });
   }
 
@@ -204,7 +205,8 @@ class MemoryStore implements Store {
     return followStates(this.#database, async (state) => this.#act(operation, { signal }, () => state), signal);
   }
 
-  #put(resource: AnyResource): AnyResource {
+  #put(resource: AnyResource, mode: Mode | undefined): AnyResource {
+    if (mode === 'rehearse') return resource;
     const resourceVersion = this.#database.putResource(resourceIdOf(resource), resource);
     return { ...resource, metadata: { ...resource.metadata, resourceVersion } };
   }

@@ -9,7 +9,7 @@ export async function* watchResources<K extends ResourceKind>(
   states: AsyncIterable<{ readonly before: MemoryState | undefined; readonly state: MemoryState }>,
   kind: K,
 ): AsyncGenerator<ResourceChange<K>> {
-  const feed = new ResourceFeed<K>();
+  const feed = new ResourceFeed(kind);
   for await (const { before, state } of states) {
     const changes = feed.replace(sightings(state, kind));
     if (before === undefined) yield feed.all();

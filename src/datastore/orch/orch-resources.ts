@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { NetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import { type ResourceId, resourceIdOf, showResourceId } from '../../model/resource-id.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
@@ -11,7 +12,12 @@ import { collectionOf, homeOf, refuseNodeWrite, resourceReader } from './resourc
 import { insist, sortOut } from './unreadable.ts';
 
 /** How often an update without a version is tried while others change the same resource. */
-const UPDATE_TRIES = 8;
+export const UPDATE_TRIES = 8;
+
+interface Write {
+  readonly resource: AnyResource;
+  readonly mode: Mode | undefined;
+}
 
 export async function listResources<K extends ResourceKind>(
   api: OrchApi,
@@ -35,7 +41,11 @@ export async function findResource<K extends ResourceKind>(
   return object === undefined ? undefined : insist(resourceReader(which.kind)(object));
 }
 
-export async function createResource(api: OrchApi, resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+export async function createResource(
+  api: OrchApi,
+  { resource, mode }: Write,
+  signal: AbortSignal,
+): Promise<AnyResource> {
   const which = resourceIdOf(resource);
   const { name, labels, annotations } = resource.metadata;
   refuseBuiltIn(which);
@@ -43,7 +53,7 @@ export async function createResource(api: OrchApi, resource: AnyResource, signal
   const home = homeOf(which);
   if (home === undefined) throw refusedError(which, 'no object can have that name');
   const object = { ...resource, metadata: { name, labels, annotations } };
-  const answer = await api.create(home, object, signal);
+  const answer = await api.create({ collection: home, object, mode }, signal);
   const read = resourceReader(which.kind);
   if (answer.outcome === 'ok') return insist(read(answer.value));
   if (answer.outcome !== 'exists') throw refusedError(which, answer.message);
@@ -53,7 +63,11 @@ export async function createResource(api: OrchApi, resource: AnyResource, signal
 }
 
 /** Reads first, so that what others keep in the metadata (finalizers, owners) survives, and identity with it. */
-export async function updateResource(api: OrchApi, resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
+export async function updateResource(
+  api: OrchApi,
+  { resource, mode }: Write,
+  signal: AbortSignal,
+): Promise<AnyResource> {
   const which = resourceIdOf(resource);
   const { labels, annotations, resourceVersion } = resource.metadata;
   refuseBuiltIn(which);
@@ -68,7 +82,7 @@ export async function updateResource(api: OrchApi, resource: AnyResource, signal
       throw resourceChanged(which);
     }
     const next = { ...resource, metadata: { ...current.metadata, labels, annotations } };
-    const answer = await api.replace(home, next, signal);
+    const answer = await api.replace({ collection: home, object: next, mode }, signal);
     if (answer.outcome === 'ok') return insist(read(answer.value));
     if (answer.outcome === 'not-found') throw resourceNotFound(which);
     if (answer.outcome !== 'conflict') throw refusedError(which, answer.message);
@@ -82,7 +96,11 @@ export async function updateResource(api: OrchApi, resource: AnyResource, signal
 
 export async function deleteResource(
   api: OrchApi,
-  { resourceVersion, ...which }: ResourceId & { readonly resourceVersion?: string },
+  {
+    resourceVersion,
+    mode,
+    ...which
+  }: ResourceId & { readonly resourceVersion?: string; readonly mode: Mode | undefined },
   signal: AbortSignal,
 ): Promise<void> {
   refuseBuiltIn(which);
@@ -90,7 +108,7 @@ export async function deleteResource(
   const collection = homeOf(which);
   if (collection === undefined) throw resourceNotFound(which);
   const preconditions = resourceVersion === undefined ? {} : { resourceVersion };
-  const answer = await api.delete({ collection, name: which.name, preconditions }, signal);
+  const answer = await api.delete({ collection, name: which.name, preconditions, mode }, signal);
   if (answer.outcome === 'ok') return;
   if (answer.outcome === 'not-found') {
     if (answer.mayBeOurs) return;
@@ -100,7 +118,11 @@ export async function deleteResource(
   throw refusedError(which, answer.message);
 }
 
-async function fetchObject(api: OrchApi, which: ResourceId, signal: AbortSignal): Promise<ApiObject | undefined> {
+export async function fetchObject(
+  api: OrchApi,
+  which: ResourceId,
+  signal: AbortSignal,
+): Promise<ApiObject | undefined> {
   const home = homeOf(which);
   if (home === undefined) return undefined;
   const answer = await api.get(home, which.name, signal);
@@ -110,7 +132,7 @@ async function fetchObject(api: OrchApi, which: ResourceId, signal: AbortSignal)
 }
 
 /** What the API itself finds wrong with a resource, or with its name. */
-function refusedError(which: ResourceId, message: string): NetplugError {
+export function refusedError(which: ResourceId, message: string): NetplugError {
   return new NetplugError('resource/invalid', `Cannot write ${showResourceId(which)}: the API refuses it: ${message}`, {
     hint: 'Correct what the API names',
     facts: factsOf(which),

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
+import type { Mode } from '../../base/mode.ts';
 import { systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
@@ -15,6 +16,7 @@ import type {
   Change,
   Claim,
   ClusterChange,
+  FieldOwnership,
   NodeChange,
   NodeFacts,
   NodeView,
@@ -23,6 +25,7 @@ import type {
   Store,
   Stored,
 } from '../store.ts';
+import { applyResource } from './apply-resource.ts';
 import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
 import { publishNode } from './publish-node.ts';
@@ -112,16 +115,24 @@ class OrchStore implements Store {
     return findResource(this.#api, which, signal);
   }
 
-  async createResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
-    return createResource(this.#api, resource, signal);
+  get fieldOwnership(): FieldOwnership {
+    return { apply: async (what, signal) => applyResource(this.#api, what, signal) };
   }
 
-  async updateResource(resource: AnyResource, signal: AbortSignal): Promise<AnyResource> {
-    return updateResource(this.#api, resource, signal);
+  async createResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
+    return createResource(this.#api, { resource, mode }, signal);
   }
 
-  async deleteResource(which: ResourceId & { readonly resourceVersion?: string }, signal: AbortSignal): Promise<void> {
-    return deleteResource(this.#api, which, signal);
+  async updateResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource> {
+    return updateResource(this.#api, { resource, mode }, signal);
+  }
+
+  async deleteResource(
+    which: ResourceId & { readonly resourceVersion?: string },
+    signal: AbortSignal,
+    mode?: Mode,
+  ): Promise<void> {
+    return deleteResource(this.#api, { ...which, mode }, signal);
   }
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {

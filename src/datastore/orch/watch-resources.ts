@@ -12,7 +12,7 @@ export async function* watchResources<K extends ResourceKind>(
   kind: K,
   signal: AbortSignal,
 ): AsyncGenerator<ResourceChange<K>> {
-  const feed = new ResourceFeed<K>();
+  const feed = new ResourceFeed(kind);
   const source = {
     collection: collectionOf(kind),
     options: {},

@@ -49,9 +49,14 @@ export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortS
     return isGone ? { ...write, version: undefined } : decided(answer, 'conflict');
   }
   if (before === undefined) {
-    return settle(api, { ...write, after, answer: await api.create(BLOCKS, blockObject(after), signal) }, signal);
+    return settle(
+      api,
+      { ...write, after, answer: await api.create({ collection: BLOCKS, object: blockObject(after) }, signal) },
+      signal,
+    );
   }
-  const answer = await api.replace(BLOCKS, blockObject(after, parseVersion(before.version)), signal);
+  const object = blockObject(after, parseVersion(before.version));
+  const answer = await api.replace({ collection: BLOCKS, object }, signal);
   return settle(api, { ...write, after, answer }, signal);
 }
 

@@ -1,0 +1,78 @@
+import { isMap, isPair, isScalar, isSeq, type LineCounter, type Node, type Pair, type Range, type YAMLMap } from 'yaml';
+
+/** A stretch of a text; line and column count from 1, the end is the first place behind it. */
+export interface Region {
+  readonly line: number;
+  readonly column: number;
+  readonly endLine: number;
+  readonly endColumn: number;
+}
+
+/** What a path leads to: a pair of a map, or an item of a list; `isThere` is false when the path goes on. */
+export interface Spot {
+  readonly isThere: boolean;
+  /** The map with the pair, when the last step was a key. */
+  readonly pair: { readonly of: YAMLMap; readonly is: Pair } | undefined;
+  readonly value: Node | null;
+}
+
+/** Walks down from `root`, as far as there is something. Of a key given twice the last one counts. */
+export function findSpot(root: Node | null, keys: readonly (string | number)[]): Spot {
+  let spot: Spot = { isThere: true, pair: undefined, value: root };
+  for (const key of keys) {
+    const { value } = spot;
+    if (isMap(value)) {
+      const is = value.items.findLast((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === key);
+      if (is === undefined) return { ...spot, isThere: false };
+      spot = { isThere: true, pair: { of: value, is }, value: asNode(is.value) };
+    } else if (isSeq(value) && typeof key === 'number' && key < value.items.length) {
+      spot = { isThere: true, pair: undefined, value: asNode(value.items[key]) };
+    } else {
+      return { ...spot, isThere: false };
+    }
+  }
+  return spot;
+}
+
+/** The key of the spot, or the item; of something larger than a word only its beginning. */
+export function rangeOfSpot({ pair, value }: Spot): readonly [number, number] {
+  const [start = 0, end = start] = rangeOf(pair?.is.key) ?? rangeOf(value) ?? [];
+  return pair === undefined && !isScalar(value) ? [start, start] : [start, end];
+}
+
+export function rangeOf(node: unknown): Range | undefined {
+  return asNode(node)?.range ?? undefined;
+}
+
+export function regionOf(lines: LineCounter, [start, end]: readonly [number, number]): Region {
+  const [from, to] = [lines.linePos(start), lines.linePos(end)];
+  const line = Math.max(1, from.line);
+  const column = Math.max(1, from.col);
+  return { line, column, endLine: Math.max(line, to.line), endColumn: end === start ? column : Math.max(1, to.col) };
+}
+
+/** Keys that a map of the document has more than once, at any depth: all but the last of each. */
+export function repeatedKeys(
+  root: Node | null,
+): readonly { readonly name: string; readonly range: readonly [number, number] }[] {
+  if (isSeq(root)) return root.items.flatMap((item) => repeatedKeys(asNode(item)));
+  if (!isMap(root)) return [];
+  const last = new Map(root.items.map((pair) => [nameOf(pair), pair]));
+  return root.items.flatMap((pair) => [
+    ...(last.get(nameOf(pair)) === pair ? [] : [{ name: String(nameOf(pair)), range: rangeOfKey(pair) }]),
+    ...repeatedKeys(asNode(pair.value)),
+  ]);
+}
+
+function rangeOfKey({ key }: Pair): readonly [number, number] {
+  const [start = 0, end = start] = rangeOf(key) ?? [];
+  return [start, end];
+}
+
+function nameOf({ key }: Pair): unknown {
+  return isScalar(key) ? key.value : key;
+}
+
+function asNode(value: unknown): Node | null {
+  return isMap(value) || isSeq(value) || isScalar(value) ? value : null;
+}

@@ -1,0 +1,64 @@
+import { renderAddress } from '../ipam/address-report.ts';
+import type { ExplainedAddress } from './explain-address.ts';
+import type { ExplainedFamily, ExplainedPod, HeldThen } from './explain-pod.ts';
+import type { Method } from './methods.ts';
+import { storeLine } from './render-plan.ts';
+
+/** What is told about a pod besides why. */
+export interface PodPlace {
+  readonly pod: string;
+  readonly node: string;
+  readonly nodeFrom: string;
+  /** File, or undefined when one is assumed. */
+  readonly netconf: string | undefined;
+}
+
+export function renderExplainedAddress({ reasons, ...report }: ExplainedAddress): string {
+  return `${renderAddress(report)}${reasons.map((reason) => `  ${reason}\n`).join('')}`;
+}
+
+/** From the answer to the reasons: what the pod has, then how it is chosen. */
+export function renderExplainedPod(place: PodPlace, explained: ExplainedPod): string {
+  const { held, wouldDo, refusal, families, notes } = explained;
+  const sections: [string, readonly string[]][] = [
+    ['', [`node: ${place.node} (${place.nodeFrom})`, `network configuration: ${place.netconf ?? 'assumed'}`]],
+    ['addresses', held.flatMap(heldLines)],
+    ['an ADD now is refused', refusal === undefined ? [] : [refusal.message, `hint: ${refusal.hint ?? 'none'}`]],
+    ['an ADD now would', wouldDo === undefined ? [] : wouldDo.map(storeLine)],
+    ...families.flatMap(familySections),
+    ['notes', notes],
+  ];
+  const texts = sections
+    .filter(([, lines]) => lines.length > 0)
+    .map(([title, lines]) => `${title === '' ? '' : `\n${title}\n`}${lines.map((line) => `  ${line}\n`).join('')}`);
+  return `${headline(place.pod, explained)}\n${texts.join('')}`;
+}
+
+function headline(pod: string, { held, refusal }: ExplainedPod): string {
+  if (held.length > 0) return `pod ${pod} has ${held.map(({ address }) => address).join(' and ')}`;
+  return refusal === undefined ? `pod ${pod} has no address; it would get one now` : `pod ${pod} gets no address`;
+}
+
+function heldLines({ address, pool, since, chosenBy, considered, node, containerId }: HeldThen): readonly string[] {
+  return [
+    `${address} of ${pool === undefined ? 'no pool' : `pool "${pool}"`} since ${since}, container ${containerId} on node ${node}`,
+    `  chosen by ${chosenBy}${considered.length === 0 ? '' : `; looked at ${considered.join('; ')}`}`,
+  ];
+}
+
+function familySections({ family, isAssigned, methods, pools }: ExplainedFamily): [string, readonly string[]][] {
+  const name = `IPv${String(family)}`;
+  if (!isAssigned) return [[`${name} is not assigned`, []]];
+  return [
+    [`who chooses the ${name} pools, highest first`, methods.map(methodLine)],
+    [
+      `${name} pools`,
+      pools.map(({ name: pool, cidr, outcome, why }) => `${outcome.padEnd(11)}  ${pool} ${cidr}: ${why}`),
+    ],
+  ];
+}
+
+function methodLine({ rank, name, says, decides }: Method): string {
+  const words = says ?? (rank === 3 ? undefined : 'says nothing');
+  return `${decides ? '→' : ' '} ${String(rank)}. ${name}${words === undefined ? '' : `: ${words}`}`;
+}

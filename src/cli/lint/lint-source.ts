@@ -1,0 +1,81 @@
+import { isNetplugError } from '../../base/errors.ts';
+import { isRecord } from '../../model/read-schema.ts';
+import { parseJsonObject } from '../../netconf/parse-json.ts';
+import type { Region } from '../document-tree.ts';
+import { type ReadDocument, readDocuments, type Source, withoutByteOrderMark } from '../documents.ts';
+import { lintNetconf, slipInPlugins } from './lint-conflist.ts';
+import { lintFileName } from './lint-file-name.ts';
+import { lintObjects } from './lint-objects.ts';
+import { type PlacedRemark, type Remark } from './remark.ts';
+import { replacementsFor } from './replacements.ts';
+
+/**
+ * Objects of the orchestrator and ours when a document names its apiVersion and kind; otherwise a network
+ * configuration, which must be JSON. By line, then column.
+ */
+export function lintSource(source: Source): readonly PlacedRemark[] {
+  return inOrder(holdsObjects(source) ? lintYaml(source) : lintJson(source));
+}
+
+function holdsObjects({ name, text }: Source): boolean {
+  if (/\.ya?ml$/.test(name)) return true;
+  if (/\.conf(list)?$/.test(name)) return false;
+  return readDocuments({ name, text }, 'resource/invalid').documents.some(({ value }) => looksLikeObject(value));
+}
+
+function lintYaml(source: Source): PlacedRemark[] {
+  const { documents, problems } = readDocuments(source, 'resource/invalid');
+  return [
+    ...problems.map((problem) => unplaced({ severity: 'error', problem }, source, problem.region)),
+    ...documents.flatMap((document) => lintObjects(document).map((remark) => placed(remark, source, document))),
+  ];
+}
+
+function lintJson(source: Source): PlacedRemark[] {
+  try {
+    const raw = parseJsonObject(source.text);
+    const remarks = slipInPlugins(raw) ?? [...lintFileName(raw, source.name), ...lintNetconf(raw)];
+    const [document] = readDocuments(source, { code: 'netconf/invalid', repeatedKeys: 'last-counts' }).documents;
+    if (document === undefined) return remarks.map((remark) => unplaced(remark, source));
+    return [...remarks.map((remark) => placed(remark, source, document)), ...repeated(source, document)];
+  } catch (cause) {
+    if (!isNetplugError(cause, 'cni/input-undecodable')) throw cause;
+    const { message, hint, code, facts } = cause;
+    const advice = hint?.replace(/^[A-Z]/, (letter) => letter.toLowerCase());
+    const problem = { path: '', message, code, ...(advice === undefined ? {} : { hint: advice }) };
+    const [line, column] = [Number(facts['line'] ?? 1), Number(facts['column'] ?? 1)];
+    return [unplaced({ severity: 'error', problem }, source, { line, column, endLine: line, endColumn: column })];
+  }
+}
+
+function repeated(source: Source, { repetitions }: ReadDocument): PlacedRemark[] {
+  return repetitions.map(({ key, region }) => {
+    const message = `Key "${key}" is given again further down in the same object, and only the last one counts`;
+    return unplaced({ severity: 'warning', problem: { path: '', message, code: 'netconf/invalid' } }, source, region);
+  });
+}
+
+function placed(remark: Remark, { name, text }: Source, { spotOf, regionOf }: ReadDocument): PlacedRemark {
+  const syntax = /^\s*[{[]/.test(withoutByteOrderMark(text)) ? 'json' : 'yaml';
+  const { path, fix } = remark.problem;
+  const replacements =
+    fix === undefined ? undefined : replacementsFor(fix, { text: withoutByteOrderMark(text), syntax, spotOf });
+  return { ...remark, file: name, region: regionOf(path), replacements };
+}
+
+const START: Region = { line: 1, column: 1, endLine: 1, endColumn: 1 };
+
+function unplaced(remark: Remark, { name }: Source, region: Region = START): PlacedRemark {
+  return { ...remark, file: name, region, replacements: undefined };
+}
+
+function inOrder(remarks: readonly PlacedRemark[]): readonly PlacedRemark[] {
+  return [...remarks].sort(({ region: a }, { region: b }) =>
+    a.line === b.line ? a.column - b.column : a.line - b.line,
+  );
+}
+
+function looksLikeObject(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(looksLikeObject);
+  return isRecord(value) && 'apiVersion' in value && 'kind' in value;
+}

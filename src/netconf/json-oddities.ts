@@ -1,0 +1,57 @@
+/** What other languages allow where JSON has spaces, brackets and strings, and what to write instead. */
+const ODDITIES: readonly (readonly [RegExp, string])[] = [
+  [/\/\/|\/\*|#/y, 'remove the comment, for JSON has none'],
+  [/[“”„«»‘’‚]/y, 'write plain double quotes (") instead of typographic ones'],
+  [/'/y, 'write double quotes (") instead of single ones'],
+  [/`/y, 'write double quotes (") instead of backquotes'],
+  [/[\u00a0\u2000-\u200b\u202f\u2060\u3000\ufeff]/y, 'write a plain space, for this one only looks like it'],
+  [/\{\{|\{%|<%|\$\{|\$\(|%\{/y, 'fill in the placeholder'],
+  [/</y, 'this is no JSON but perhaps a page of a web server; fetch the file again'],
+  [/[+]\d/y, 'remove "+", for numbers have none'],
+  [/\.\d/y, 'write a zero before the point'],
+];
+
+const WORDS: Readonly<Record<string, string>> = {
+  true: 'true',
+  yes: 'true',
+  on: 'true',
+  false: 'false',
+  no: 'false',
+  off: 'false',
+  null: 'null',
+  none: 'null',
+  nil: 'null',
+  undefined: 'null',
+};
+
+/** What to do about something that JSON has nowhere outside strings; undefined for anything else. */
+export function oddityAt(text: string, at: number): string | undefined {
+  return ODDITIES.find(([pattern]) => isAt(pattern, text, at))?.[1];
+}
+
+/** What to do about characters that are neither a string nor what else may stand there. */
+export function adviceOnWord(text: string, at: number, where: 'key' | 'value'): string {
+  const word = /^[\w.:/@-]+/.exec(text.slice(at, at + 200))?.[0] ?? '';
+  if (/^__\w+__$/.test(word)) return `fill in the placeholder ${word}`;
+  if (where === 'key') {
+    const key = /^[\w-]+/.exec(word)?.[0];
+    return key === undefined ? 'put a key in double quotes before it' : `write "${key}", in double quotes`;
+  }
+  const number = readNumber(word);
+  if (number !== undefined) return `write ${number}`;
+  const meant = WORDS[word.toLowerCase()];
+  if (meant !== undefined) return `write ${meant}`;
+  if (word === '' || /^[:]/.test(word)) return 'put a value before it';
+  return `write "${word}", in double quotes`;
+}
+
+/** Hexadecimal, octal and binary numbers, and decimal ones with too many zeros or underscores. */
+function readNumber(word: string): string | undefined {
+  if (/^0[xob][\da-f]+$/i.test(word)) return String(Number(word));
+  return /^-?[\d_]+$/.test(word) ? String(Number(word.replaceAll('_', ''))) : undefined;
+}
+
+function isAt(pattern: RegExp, text: string, at: number): boolean {
+  pattern.lastIndex = at;
+  return pattern.test(text);
+}

@@ -1,0 +1,143 @@
+import { keysOf } from '../base/problem.ts';
+import { isRecord } from '../model/read-schema.ts';
+import { adviceOnAddress } from './address-advice.ts';
+import { adviceOnUrl } from './url-advice.ts';
+
+/** What is said about a value that is not allowed: what to write instead, or nothing. */
+type Advise = (found: unknown, key: string) => string | undefined;
+
+/** What other plugins, loggers and languages call it, and what it is here. */
+const CALLED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  type: { calico: 'netplug' },
+  datastore_type: {
+    kubernetes: 'orch',
+    k8s: 'orch',
+    kdd: 'orch',
+    orchestrator: 'orch',
+    etcd: 'kvv3',
+    etcdv3: 'kvv3',
+    etcd3: 'kvv3',
+    kv: 'kvv3',
+  },
+  'policy.type': { k8s: 'orch', kubernetes: 'orch' },
+  log_level: {
+    warn: 'WARNING',
+    trace: 'DEBUG',
+    verbose: 'DEBUG',
+    notice: 'INFO',
+    fatal: 'ERROR',
+    panic: 'ERROR',
+    critical: 'ERROR',
+    none: 'ERROR',
+  },
+};
+
+/** By the end of the path; the first that knows something is asked. */
+const RULES: readonly (readonly [RegExp, Advise])[] = [
+  [/./, adviceOnPlaceholder],
+  [/./, (found, key) => (found === null ? `remove ${key}` : undefined)],
+  [/^cniVersion$/, adviceOnVersion],
+  [/assign_ipv[46]$/, (found) => quoted(adviceOnSwitch(found))],
+  [/(^include_default_routes|allow_ip_forwarding|ip_addrs_no_ipam|floating_ips)$/, adviceOnSwitch],
+  [/^log_file_max_(size|age|count)$|^num_queues$/, adviceOnAmount],
+  [/^mtu$/, (found) => (isOneOf(found, 'auto', 'default', 'detect') ? 'write 0 to leave it to the kernel' : undefined)],
+  [/^ipam$/, adviceOnObject],
+  [/^(policy|orch)$/, adviceOnObject],
+  [/(ipv[46]_pools|readiness_gates)$/, adviceOnList],
+  [/^(kv_|orch|readiness_gates|log_file_path)/, adviceOnUrl],
+];
+
+/** A hint for a value that is not allowed at the path; undefined where there is nothing better than what is allowed. */
+export function adviceOnFound(path: string, raw: unknown): string | undefined {
+  const keys = keysOf(path);
+  const found = valueAt(raw, keys);
+  const key = String(keys.at(-1) ?? '');
+  if (found === undefined) return path === 'ipam' ? 'write "ipam": {"type": "netplug-ipam"}' : undefined;
+  const called = typeof found === 'string' ? CALLED[path]?.[found.toLowerCase()] : undefined;
+  if (called !== undefined) return `write "${called}"`;
+  for (const [pattern, advise] of RULES) {
+    const advice = pattern.test(path) ? advise(found, key) : undefined;
+    if (advice !== undefined) return advice;
+  }
+  const advice = adviceOnAddress(found, { keys, valueAt: (place) => valueAt(raw, place) });
+  return advice === `write ${JSON.stringify(found)}` ? undefined : advice;
+}
+
+/** The words in a text that somebody meant to replace. */
+export function placeholderIn(text: string): string | undefined {
+  return /__[A-Z][A-Z0-9_]*__|\$\{[^}]*\}|\$\([^)]*\)|\{\{.*?\}\}|<[a-zA-Z][\w-]*>/.exec(text)?.[0];
+}
+
+function adviceOnPlaceholder(found: unknown): string | undefined {
+  const placeholder = typeof found === 'string' ? placeholderIn(found) : undefined;
+  return placeholder === undefined ? undefined : `fill in the placeholder ${placeholder}`;
+}
+
+function adviceOnVersion(found: unknown): string | undefined {
+  const text = wordOf(found).replace(/^v/i, '');
+  const [major, minor] = text.split('.').map(Number);
+  if (major === 0 && minor !== undefined) return `write "0.${String(Math.min(minor, 4))}.0"`;
+  if (major === undefined || Number.isNaN(major)) return undefined;
+  return `write "${major > 1 || (minor ?? 0) > 0 ? '1.1.0' : '1.0.0'}"`;
+}
+
+function adviceOnSwitch(found: unknown): string | undefined {
+  if (isOneOf(found, 'true', 'yes', 'on', '1', 'enabled', 'enable')) return 'write true';
+  return isOneOf(found, 'false', 'no', 'off', '0', 'disabled', 'disable') ? 'write false' : undefined;
+}
+
+function quoted(advice: string | undefined): string | undefined {
+  return advice?.replace(/\w+$/, '"$&"');
+}
+
+const DAYS: Readonly<Record<string, number>> = { h: 1 / 24, hours: 1 / 24, d: 1, days: 1, w: 7, weeks: 7 };
+const MEGABYTES: Readonly<Record<string, number>> = { k: 1 / 1024, m: 1, g: 1024 };
+
+/** Sizes are megabytes, ages days. */
+function adviceOnAmount(found: unknown, key: string): string | undefined {
+  if (typeof found === 'number') {
+    const megabytes = Math.round(found / 1024 / 1024);
+    return key === 'log_file_max_size' && megabytes >= 1
+      ? `write ${String(megabytes)}, for it counts megabytes`
+      : undefined;
+  }
+  const [, digits, unit = ''] = /^\s*(\d+)\s*([a-z]*)\s*$/i.exec(wordOf(found)) ?? [];
+  if (digits === undefined) return undefined;
+  const factor =
+    key === 'log_file_max_age' ? DAYS[unit.toLowerCase()] : MEGABYTES[unit.toLowerCase().replace(/i?b$/, '')];
+  const amount = Number(digits) * (factor ?? 1);
+  return amount >= 1 ? `write ${String(Math.round(amount))}` : undefined;
+}
+
+function adviceOnObject(found: unknown): string | undefined {
+  if (Array.isArray(found) && found.length === 1 && isRecord(found[0])) return 'write the object without [ ] around it';
+  return typeof found === 'string' && /^[\w-]+$/.test(found) ? `write {"type": "${found}"}` : undefined;
+}
+
+/** One string for a list, be it one item, several, or JSON. */
+function adviceOnList(found: unknown): string | undefined {
+  if (typeof found !== 'string') return undefined;
+  const items = found
+    .replaceAll(/[[\]"]/g, '')
+    .split(/[,;\s]+/)
+    .filter((item) => item !== '');
+  return items.length === 0 ? undefined : `write ${JSON.stringify(items)}`;
+}
+
+function isOneOf(found: unknown, ...words: readonly string[]): boolean {
+  return words.includes(wordOf(found).toLowerCase());
+}
+
+/** Empty for what is no word and no number. */
+function wordOf(found: unknown): string {
+  return typeof found === 'string' || typeof found === 'number' || typeof found === 'boolean' ? String(found) : '';
+}
+
+function valueAt(raw: unknown, keys: readonly (string | number)[]): unknown {
+  let value = raw;
+  for (const key of keys) {
+    if (Array.isArray(value)) value = value[Number(key)];
+    else value = isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+  }
+  return value;
+}

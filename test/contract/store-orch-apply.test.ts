@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { expectCode } from '../../src/datastore/contract-bench.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import { unversioned } from '../../src/datastore/seen.ts';
+import type { FieldOwnership, Store, WrittenResource } from '../../src/datastore/store.ts';
+import type { AnyResource } from '../../src/model/kinds.ts';
+import { API_VERSION } from '../../src/model/resource.ts';
+import type { Json } from '../support/node.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+
+const never = new AbortController().signal;
+const BLUE = '/apis/netplug.io/v3/ippools/blue';
+
+type Wish = Parameters<FieldOwnership['apply']>[0];
+
+const written = (spec: object, metadata: object = {}): WrittenResource => ({
+  apiVersion: API_VERSION,
+  kind: 'IPPool',
+  metadata: { name: 'blue', ...metadata },
+  spec,
+});
+
+describe('applying fields in the API of the orchestrator', () => {
+  let server: OrchApiServer;
+  let store: Store;
+
+  beforeAll(async () => {
+    server = await startOrchApiServer();
+    store = openOrchStore({ from: 'file', path: server.kubeconfig }, { manager: 'netplugctl' });
+  });
+  beforeEach(async () => server.empty());
+  afterAll(async () => {
+    for (const part of [store, server]) await part?.[Symbol.asyncDispose]();
+  });
+
+  const apply = async (resource: WrittenResource, more: Partial<Wish> = {}): Promise<AnyResource> => {
+    const { fieldOwnership } = store;
+    if (fieldOwnership === undefined) throw new Error('the store knows no owners of fields');
+    return fieldOwnership.apply({ resource, manager: 'netplugctl', force: false, ...more }, never);
+  };
+  const blue = async (): Promise<Json> => server.call('GET', BLUE);
+  const managers = async (): Promise<string[]> =>
+    (await blue()).metadata.managedFields.map(
+      ({ manager, operation }: Json) => `${String(manager)} ${String(operation)}`,
+    );
+
+  it('makes the resource of what was written and nothing else, and takes away what is left out later', async () => {
+    const made = await apply(written({ cidr: '10.0.0.0/16', natOutgoing: true }, { labels: { rack: 'r1' } }));
+    expect(made).toMatchObject({ kind: 'IPPool', spec: { cidr: '10.0.0.0/16', natOutgoing: true, blockSize: 26 } });
+    const [entry] = (await blue()).metadata.managedFields;
+    expect(entry).toMatchObject({ manager: 'netplugctl', operation: 'Apply' });
+    expect(Object.keys(entry.fieldsV1['f:spec']).sort()).toEqual(['f:cidr', 'f:natOutgoing']);
+    const changed = await apply(written({ cidr: '10.0.0.0/16', disabled: true }));
+    expect(changed.metadata.uid).toBe(made.metadata.uid);
+    const { spec, metadata } = await blue();
+    // The API fills in what its schema says.
+    expect(spec).toMatchObject({ cidr: '10.0.0.0/16', disabled: true, natOutgoing: false });
+    expect(metadata.labels).toBeUndefined();
+    const again = await apply(written({ cidr: '10.0.0.0/16', disabled: true }));
+    expect(unversioned(again)).toEqual(unversioned(changed));
+  });
+
+  it('leaves what others have written, and names each field that both want', async () => {
+    await apply(written({ cidr: '10.0.0.0/16', disabled: true }, { labels: { rack: 'r1' } }), { manager: 'the team' });
+    await apply(written({ cidr: '10.0.0.0/16', natOutgoing: true }));
+    expect((await blue()).spec).toMatchObject({ cidr: '10.0.0.0/16', disabled: true, natOutgoing: true });
+    const wish = written({ cidr: '10.1.0.0/16', disabled: false }, { labels: { rack: 'r2' } });
+    const { message, facts } = await expectCode('resource/field-conflict', apply(wish));
+    expect(message).toMatch(/^Cannot apply IPPool "blue": others have written fields of it: /);
+    for (const field of ['spec.cidr', 'spec.disabled', 'metadata.labels.rack']) {
+      expect(message).toContain(`${field} ("the team")`);
+    }
+    expect(facts).toMatchObject({ kind: 'IPPool', name: 'blue', owners: ['the team', 'the team', 'the team'] });
+    expect((await blue()).spec.cidr).toBe('10.0.0.0/16');
+    await apply(wish, { force: true });
+    expect(await blue()).toMatchObject({
+      metadata: { labels: { rack: 'r2' } },
+      spec: { cidr: '10.1.0.0/16', disabled: false },
+    });
+    await expectCode('resource/field-conflict', apply(written({ cidr: '10.0.0.0/16' }), { manager: 'the team' }));
+  });
+
+  it('takes over what the same manager has created or updated, and nothing of others with it', async () => {
+    const made = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'rehearse' });
+    await store.createResource(made, never);
+    expect(await managers()).toEqual(['netplugctl Update']);
+    await apply(written({ cidr: '10.2.0.0/16' }));
+    expect((await blue()).spec).toMatchObject({ cidr: '10.2.0.0/16', natOutgoing: false });
+    await server.kubectl('patch', 'ippool', 'blue', '--type=merge', '--patch={"spec":{"disabled":true}}');
+    const { facts } = await expectCode(
+      'resource/field-conflict',
+      apply(written({ cidr: '10.3.0.0/16', disabled: false })),
+    );
+    expect(facts).toMatchObject({ fields: ['spec.disabled'], owners: ['kubectl-patch'] });
+    expect((await blue()).spec).toMatchObject({ cidr: '10.2.0.0/16', disabled: true });
+  });
+
+  it('rehearsed says what would be there or in the way, and changes nothing', async () => {
+    const shown = await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'rehearse' });
+    expect(shown.spec).toMatchObject({ cidr: '10.0.0.0/16' });
+    await server.call('GET', BLUE, { besides: [404] }).then(({ code }: Json) => expect(code).toBe(404));
+    await apply(written({ cidr: '10.0.0.0/16' }), { manager: 'the team' });
+    const before = await blue();
+    await expectCode('resource/field-conflict', apply(written({ cidr: '10.1.0.0/16' }), { mode: 'rehearse' }));
+    await apply(written({ cidr: '10.1.0.0/16' }), { mode: 'rehearse', force: true });
+    expect(await blue()).toEqual(before);
+  });
+
+  it('insists on a version that the file names', async () => {
+    const { metadata } = await apply(written({ cidr: '10.0.0.0/16' }));
+    const at = { resourceVersion: metadata.resourceVersion };
+    await apply(written({ cidr: '10.1.0.0/16' }, at));
+    await expectCode('resource/changed', apply(written({ cidr: '10.2.0.0/16' }, at)));
+    expect((await blue()).spec.cidr).toBe('10.1.0.0/16');
+  });
+
+  it('says what the API itself finds wrong, and of nodes whose they are', async () => {
+    const wrong = await expectCode('resource/invalid', apply(written({ cidr: 7 })));
+    expect(wrong.message).toMatch(/^Cannot write IPPool "blue": the API refuses it: .*spec\.cidr/);
+    const node: WrittenResource = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: 'n1' }, spec: {} };
+    await expectCode('resource/not-writable', apply(node));
+  });
+
+  it('goes into the namespace that is named', async () => {
+    await server.putNamespace('shop');
+    const set = { apiVersion: API_VERSION, kind: 'NetworkSet', spec: { nets: ['10.0.0.0/16'] } } as const;
+    const named = await apply({ ...set, metadata: { name: 'blue', namespace: 'shop' } });
+    const other = await apply({ ...set, metadata: { name: 'blue' } });
+    expect([named.metadata.namespace, other.metadata.namespace]).toEqual(['shop', 'default']);
+    expect((await store.listResources('NetworkSet', never)).resources).toEqual([other, named]);
+  });
+
+  it('by 64 at once ends with every label and one owner of each', async () => {
+    await apply(written({ cidr: '10.0.0.0/16' }), { manager: 'm' });
+    await Promise.all(
+      Array.from({ length: 64 }, async (_, index) => {
+        const label = `l${String(index % 8)}`;
+        const labels = { [label]: 'x' };
+        return apply(written({ cidr: '10.0.0.0/16' }, { labels }), { manager: `m-${label}` });
+      }),
+    );
+    const labels = Array.from({ length: 8 }, (_, index) => `l${String(index)}`);
+    expect(Object.keys((await blue()).metadata.labels).sort()).toEqual(labels);
+    expect((await managers()).sort()).toEqual(
+      ['m', ...labels.map((label) => `m-${label}`)].map((each) => `${each} Apply`),
+    );
+  });
+
+  it('by the same manager at the same moment takes over what it has created', async () => {
+    await store.createResource(await apply(written({ cidr: '10.0.0.0/16' }), { mode: 'rehearse' }), never);
+    const cidrs = Array.from({ length: 4 }, (_, index) => `10.${String(index + 1)}.0.0/16`);
+    await Promise.all(cidrs.map(async (cidr) => apply(written({ cidr }))));
+    expect(cidrs).toContain((await blue()).spec.cidr);
+  });
+});
