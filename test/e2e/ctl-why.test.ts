@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { never } from '../../src/base/errors.ts';
 import type { AddPlan } from '../../src/cli/explain/plan-add.ts';
 import type { KernelStep } from '../../src/cli/explain/kernel-steps.ts';
 import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
@@ -33,7 +34,7 @@ describe('plan add on a node', () => {
   async function isDone(step: KernelStep, pod: string): Promise<boolean> {
     const at = step.where === 'pod' ? ['nsenter', `--net=${pod}`, '--'] : [];
     const ask = async (...command: string[]): Promise<Json> =>
-      JSON.parse((await node.exec(...([...at, 'ip', '-j', ...command] as [string, ...string[]]))) || '[]');
+      JSON.parse(await node.exec(...([...at, 'ip', '-j', ...command] as [string, ...string[]])));
     switch (step.kind) {
       case 'link': {
         const [link] = await ask('-d', 'link', 'show', 'dev', step.link);
@@ -62,6 +63,8 @@ describe('plan add on a node', () => {
       }
       case 'remove-link':
         return false;
+      default:
+        return never(step);
     }
   }
 
@@ -74,7 +77,7 @@ describe('plan add on a node', () => {
     expect(await node.records()).toEqual(before);
     expect(await node.hostLinks()).toEqual([]);
     for (const step of said.kernel.filter(({ kind }) => kind === 'link' || kind === 'address'))
-      await expect(isDone(step, pod.path)).rejects.toThrow();
+      await expect(isDone(step, pod.path)).rejects.toThrow('ended with 1');
 
     const { status, json } = await node.cni('ADD', { ...CALL, netns: pod.path, conf });
     expect(status).toBe(0);
@@ -103,7 +106,8 @@ describe.each(CTL_DATASTORES)('why on $type', ({ type, start }) => {
       return { apiVersion: 'netplug.io/v3', kind: 'IPPool', metadata: { name }, spec: { cidr, nodeSelector } };
     });
     const items = { apiVersion: 'v1', kind: 'List', items: pools };
-    expect(await ctl.run(['apply', '-f', '-'], { stdin: JSON.stringify(items) })).toMatchObject({ status: 0 });
+    const { status, stderr } = await ctl.run(['apply', '-f', '-'], { stdin: JSON.stringify(items) });
+    if (status !== 0) throw new Error(stderr);
     await ctl.server?.putNode('node-a');
     await ctl.server?.putPod({ namespace: 'shop', name: 'web-0', node: 'node-a' });
   }, 120_000);

@@ -26,7 +26,7 @@ export function adviseSize(
       return { blockSize, blocksPerNode, addresses: nodes * blocksPerNode * size };
     })
     .filter(({ blocksPerNode }) => blocksPerNode <= MOST_BLOCKS_PER_NODE)
-    .sort((a, b) => a.addresses - b.addresses || a.blocksPerNode - b.blocksPerNode);
+    .sort((a, b) => (a.addresses === b.addresses ? a.blocksPerNode - b.blocksPerNode : a.addresses - b.addresses));
   const [best] = candidates;
   if (best === undefined) return undefined;
   const { blockSize, blocksPerNode, addresses } = best;

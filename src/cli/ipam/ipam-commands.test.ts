@@ -57,10 +57,9 @@ async function dropEndpoint(): Promise<void> {
 async function borrow(): Promise<void> {
   const [pool] = (await store.readNodeView(nodeName('node-b'), undefined, never)).pools;
   const attachment = { network: 'net', containerId: 'cb', ifName: 'eth0' };
-  const allocation = {
-    ...{ id: 'b1', handle: handleOf(attachment), node: nodeName('node-a'), ...attachment },
-    ...{ namespace: 'shop', pod: 'lent', at: '2026-01-01T00:00:00Z', chosenBy: 'netconf' as const },
-  };
+  const who = { id: 'b1', node: nodeName('node-a'), namespace: 'shop', pod: 'lent' };
+  const when = { at: '2026-01-01T00:00:00Z', chosenBy: 'netconf' as const };
+  const allocation = { handle: handleOf(attachment), ...attachment, ...who, ...when };
   const block = takeSlot(emptyBlock(parseCidr('10.65.0.0/26'), nodeName('node-b')), 0, allocation);
   await store.commit([{ kind: 'create-block', block, pool: pool! }], never);
 }

@@ -47,16 +47,17 @@ function endpointOf(node: string, id: string, address: string): WorkloadEndpoint
     kind: 'WorkloadEndpoint',
     metadata: { name: `${node}-${id}`, namespace: 'shop' },
     spec: {
-      ...{
-        orchestrator: 'orch',
-        node,
-        network: 'net',
-        containerID: id,
-        pod: id,
-        endpoint: 'eth0',
-        ipam: 'netplug-ipam',
-      },
-      ...{ interfaceName: 'npl0', mac: '0a:00:00:00:00:01', ipNetworks: [`${address}/32`], profiles: [] },
+      orchestrator: 'orch',
+      node,
+      network: 'net',
+      containerID: id,
+      pod: id,
+      endpoint: 'eth0',
+      ipam: 'netplug-ipam',
+      interfaceName: 'npl0',
+      mac: '0a:00:00:00:00:01',
+      ipNetworks: [`${address}/32`],
+      profiles: [],
     },
   };
 }
