@@ -1,3 +1,5 @@
+import { ROLES } from './shipped-roles.ts';
+
 /** One line of a role. */
 export interface Rule {
   /** The empty text is the core group. */
@@ -14,54 +16,6 @@ export interface Right {
   readonly verb: string;
 }
 
-const NETPLUG = 'netplug.io';
-const SETTINGS = ['ippools', 'ipreservations', 'ipamconfigurations'];
-const ROUTED = [...SETTINGS, 'bgpconfigurations', 'bgppeers', 'ipblocks'];
-const STORED = [
-  'hostendpoints',
-  'networkpolicies',
-  'globalnetworkpolicies',
-  'profiles',
-  'networksets',
-  'globalnetworksets',
-  'agentconfigurations',
-  'controllersconfigurations',
-  'installations',
-];
-const EVERYTHING = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'];
-
-/** The cluster roles of manifests/rbac.yaml; a test compares them. */
-export const ROLES = {
-  'netplug-cni-reader': [
-    { group: '', resources: ['pods', 'namespaces', 'nodes'], verbs: ['get'] },
-    { group: '', resources: ['events'], verbs: ['create'] },
-  ],
-  'netplug-cni-datastore': [
-    { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
-    { group: '', resources: ['nodes'], verbs: ['get'] },
-    { group: NETPLUG, resources: SETTINGS, verbs: ['get', 'list'] },
-    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get'] },
-    { group: NETPLUG, resources: ['ipblocks'], verbs: ['get', 'list', 'create', 'update', 'delete'] },
-  ],
-  'netplug-agent': [
-    { group: '', resources: ['pods', 'namespaces', 'nodes'], verbs: ['list', 'watch'] },
-    { group: '', resources: ['nodes/status'], verbs: ['patch'] },
-    { group: NETPLUG, resources: ROUTED, verbs: ['list', 'watch'] },
-    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get', 'list', 'watch', 'create', 'update'] },
-  ],
-  'netplug-admin': [
-    { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
-    { group: '', resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
-    { group: NETPLUG, resources: ROUTED, verbs: EVERYTHING },
-    { group: NETPLUG, resources: STORED, verbs: EVERYTHING },
-    {
-      group: NETPLUG,
-      resources: ['clusterinformations'],
-      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
-    },
-    { group: '', resources: ['nodes/status'], verbs: ['patch'] },
-  ],
-} as const satisfies Readonly<Record<string, readonly Rule[]>>;
 export type RoleName = keyof typeof ROLES;
 
 /** Who may use the datastore, with the roles that takes: people, or the programs on a node. */
