@@ -17,7 +17,8 @@ beforeAll(async () => {
   await node.run(['tee', '/etc/cni/net.d/10-netplug.conflist'], { stdin: conflist });
   agent = await startAgent(node, { socket: node.socket });
   const call = { containerId: 'c1', netns: (await node.pod()).path, conf: node.netconf() };
-  expect((await node.cni('ADD', call)).status).toBe(0);
+  const { status, stderr } = await node.cni('ADD', call);
+  if (status !== 0) throw new Error(stderr);
   await agent.settled();
 });
 afterAll(async () => {

@@ -93,10 +93,8 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
 }
 
 function defaults(program: Program): object {
-  const ipam = { type: 'netplug-ipam' };
-  return program === 'netplug'
-    ? { ipam, datastore_type: 'kvv3', kv_endpoints: 'http://127.0.0.1:1' }
-    : { ipam: { ...ipam, kv_endpoints: 'http://127.0.0.1:1' } };
+  const common = { ipam: { type: 'netplug-ipam' }, kv_endpoints: 'http://127.0.0.1:1' };
+  return program === 'netplug' ? { ...common, datastore_type: 'kvv3' } : common;
 }
 
 function envOf(verb: string): Record<string, string> {

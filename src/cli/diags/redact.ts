@@ -64,17 +64,17 @@ function withoutLooks(text: string): string {
     .replaceAll(new RegExp(URL_USERINFO, 'g'), `://${REDACTED}@`);
 }
 
+const NAMED = /^(?<before>.*?)(?<name>(["']?)[\w.-]+\3)(?<between>\s*[:=]\s*)(?<value>.+)$/;
+const QUOTED = /^(?:"(?:\\.|[^"\\])*"|'[^']*')/;
+
 /** `name=value` and `name: value`; without quotes a value goes on to the end of the line. */
 function withoutNamed(line: string): string {
-  return line.replace(
-    /(["']?)([\w.-]+)\1(\s*[:=]\s*)(.+)$/,
-    (whole, quote: string, name: string, between: string, value: string) => {
-      if (!isSecretName(name)) return `${quote}${name}${quote}${between}${withoutNamed(value)}`;
-      const quoted = /^(?:"(?:\\.|[^"\\])*"|'[^']*')/.exec(value)?.[0];
-      const rest = quoted === undefined ? '' : withoutNamed(value.slice(quoted.length));
-      return whole === '' ? whole : `${quote}${name}${quote}${between}${REDACTED}${rest}`;
-    },
-  );
+  const { before = '', name = '', between = '', value } = NAMED.exec(line)?.groups ?? {};
+  if (value === undefined) return line;
+  const start = `${before}${name}${between}`;
+  if (!isSecretName(name.replaceAll(/["']/g, ''))) return `${start}${withoutNamed(value)}`;
+  const quoted = QUOTED.exec(value)?.[0];
+  return `${start}${REDACTED}${quoted === undefined ? '' : withoutNamed(value.slice(quoted.length))}`;
 }
 
 function redactValue(value: unknown, clean: (text: string) => string, isNamed = false): unknown {

@@ -23,7 +23,7 @@ const KINDS: Readonly<
   'overlapping-blocks': { severity: 'error', expected: 'blocks apart from each other' },
 };
 
-const RELEASE: Readonly<Record<string, string>> = {
+const REPAIRS: Readonly<Record<string, string>> = {
   'unconfirmed-address': 'netplugctl ipam check --unconfirmed --fix',
 };
 
@@ -37,7 +37,7 @@ export const LEAK_CHECKS: readonly Check<LeakFacts>[] = Object.entries(KINDS).ma
         found: message,
         ...(repair === undefined
           ? { remedy: 'See who changed records by hand, and correct them', command: 'netplugctl ipam check' }
-          : { remedy: 'Free what leaked', command: RELEASE[kind] ?? 'netplugctl ipam check --fix' }),
+          : { remedy: 'Free what leaked', command: REPAIRS[kind] ?? 'netplugctl ipam check --fix' }),
       })),
 }));
 

@@ -1,12 +1,14 @@
+import { isNewerVersion } from '../../base/compare-versions.ts';
 import { VERSION } from '../../base/version.ts';
+import { isLocked } from '../../model/cluster-information.ts';
+import { findCluster } from '../admit.ts';
 import type { Sources } from './sources.ts';
 import { type Check, topic } from './topic.ts';
 
 export interface VersionFacts {
   /** The newest release that has started in the cluster; undefined when none has said so. */
   readonly cluster: string | undefined;
-  /** False while somebody has locked the datastore; undefined when nobody says. */
-  readonly isReady: boolean | undefined;
+  readonly isLocked: boolean;
 }
 
 export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
@@ -15,7 +17,7 @@ export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
     severity: 'error',
     expected: 'a tool no older than the cluster: an older one must not be used',
     judge: ({ cluster }) =>
-      cluster === undefined || compareVersions(VERSION, cluster) >= 0
+      cluster === undefined || !isNewerVersion(cluster, VERSION)
         ? []
         : [
             {
@@ -29,7 +31,7 @@ export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
     severity: 'warning',
     expected: 'a cluster of the version of the tool',
     judge: ({ cluster }) =>
-      cluster === undefined || compareVersions(VERSION, cluster) <= 0
+      cluster === undefined || !isNewerVersion(VERSION, cluster)
         ? []
         : [
             {
@@ -42,9 +44,15 @@ export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
     id: 'versions/locked',
     severity: 'warning',
     expected: 'a datastore that is not locked: nothing is assigned or released meanwhile',
-    judge: ({ isReady }) =>
-      isReady === false
-        ? [{ found: 'the datastore is locked', remedy: 'Finish what it was locked for, and unlock it' }]
+    judge: ({ isLocked }) =>
+      isLocked
+        ? [
+            {
+              found: 'the datastore is locked',
+              remedy: 'Finish what it was locked for, and unlock it',
+              command: 'netplugctl datastore unlock',
+            },
+          ]
         : [],
   },
 ];
@@ -59,16 +67,6 @@ export const VERSIONS = topic({
 });
 
 async function gatherVersions({ store }: Sources, signal: AbortSignal): Promise<VersionFacts> {
-  const found = await (await store()).findResource({ kind: 'ClusterInformation', name: 'default' }, signal);
-  return { cluster: found?.spec.netplugVersion, isReady: found?.spec.datastoreReady };
-}
-
-/** By numbers, as in `v3.27.0`; what is behind them does not count. */
-export function compareVersions(a: string, b: string): number {
-  const [left, right] = [a, b].map((text) => (/\d+(\.\d+)*/.exec(text)?.[0] ?? '').split('.').map(Number));
-  for (let part = 0; part < 3; part += 1) {
-    const difference = (left?.[part] ?? 0) - (right?.[part] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
+  const found = await findCluster(await store(), signal);
+  return { cluster: found?.spec.netplugVersion, isLocked: isLocked(found) };
 }

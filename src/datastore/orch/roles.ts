@@ -1,3 +1,5 @@
+import { ROLES } from './shipped-roles.ts';
+
 /** One line of a role. */
 export interface Rule {
   /** The empty text is the core group. */
@@ -14,60 +16,6 @@ export interface Right {
   readonly verb: string;
 }
 
-const NETPLUG = 'netplug.io';
-const EVERYTHING = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const;
-
-/** The cluster roles of manifests/rbac.yaml; a test compares them. */
-export const ROLES = {
-  'netplug-cni-reader': [
-    { group: '', resources: ['pods', 'namespaces', 'nodes'], verbs: ['get'] },
-    { group: '', resources: ['events'], verbs: ['create'] },
-  ],
-  'netplug-cni-datastore': [
-    { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
-    { group: '', resources: ['nodes'], verbs: ['get'] },
-    { group: NETPLUG, resources: ['ippools', 'ipreservations', 'ipamconfigurations'], verbs: ['get', 'list'] },
-    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get'] },
-    { group: NETPLUG, resources: ['ipblocks'], verbs: ['get', 'list', 'create', 'update', 'delete'] },
-  ],
-  'netplug-agent': [
-    { group: '', resources: ['pods', 'namespaces', 'nodes'], verbs: ['list', 'watch'] },
-    { group: '', resources: ['nodes/status'], verbs: ['patch'] },
-    {
-      group: NETPLUG,
-      resources: ['ippools', 'ipreservations', 'ipamconfigurations', 'bgpconfigurations', 'bgppeers', 'ipblocks'],
-      verbs: ['list', 'watch'],
-    },
-    { group: NETPLUG, resources: ['clusterinformations'], verbs: ['get', 'list', 'watch', 'create', 'update'] },
-  ],
-  'netplug-admin': [
-    { group: '', resources: ['pods'], verbs: ['get', 'list', 'patch'] },
-    { group: '', resources: ['namespaces'], verbs: ['get'] },
-    { group: '', resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
-    {
-      group: NETPLUG,
-      resources: ['ippools', 'ipreservations', 'ipamconfigurations', 'bgpconfigurations', 'bgppeers', 'ipblocks'],
-      verbs: EVERYTHING,
-    },
-    {
-      group: NETPLUG,
-      resources: [
-        'hostendpoints',
-        'networkpolicies',
-        'globalnetworkpolicies',
-        'profiles',
-        'networksets',
-        'globalnetworksets',
-        'agentconfigurations',
-        'controllersconfigurations',
-        'installations',
-      ],
-      verbs: EVERYTHING,
-    },
-    { group: NETPLUG, resources: ['clusterinformations'], verbs: EVERYTHING },
-    { group: '', resources: ['nodes/status'], verbs: ['patch'] },
-  ],
-} as const satisfies Readonly<Record<string, readonly Rule[]>>;
 export type RoleName = keyof typeof ROLES;
 
 /** Who may use the datastore, with the roles that takes: people, or the programs on a node. */
