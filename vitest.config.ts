@@ -18,6 +18,8 @@ const TIMED = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients,ma
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts'];
+/** The tool against a datastore; those that want an agent start one. */
+const TOOL = ['test/e2e/{ctl-resources,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,tasks}.test.ts'];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];
 
@@ -45,7 +47,7 @@ export default defineConfig({
         test: {
           name: 'e2e-agent',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [...TIMED, ...CLUSTERS, ...BETWEEN_NODES],
+          exclude: [...TIMED, ...CLUSTERS, ...BETWEEN_NODES, ...TOOL],
           env: inAgentMode,
           ...twoAtATime,
         },

@@ -111,7 +111,7 @@ class NodeShell implements Shell {
 
   async type(command: string): Promise<string> {
     const { stdout } = await this.#node.run(['bash', '-c', withBoth(command, this.#node.dir)], {
-      env: { PATH: `${PROGRAMS}:${PATH}`, NETPLUG_SOCKET: this.#node.socket },
+      env: { PATH: `${PROGRAMS}:${PATH}`, NETPLUG_SOCKET: this.#node.socket, KV_ENDPOINTS: 'http://127.0.0.1:2379' },
     });
     return stdout;
   }
