@@ -47,8 +47,10 @@ _netplugctl() {
   for line in "\${(@f)$("\${words[1]}" complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     if [[ $line == :* ]]; then
       directive=\${line#:}
-    elif [[ -n $line ]]; then
+    elif [[ $line == *$'\t'* ]]; then
       candidates+=("\${\${line%%$'\t'*}//:/\\:}:\${line#*$'\t'}")
+    elif [[ -n $line ]]; then
+      candidates+=("\${line//:/\\:}")
     fi
   done
   if (( directive & 2 )); then

@@ -1,0 +1,110 @@
+// Completion in the shells themselves, and the tool as a plugin of kubectl: only real ones say whether they take it.
+import { execFile, execFileSync } from 'node:child_process';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CTL_DATASTORES, type CtlDatastore, MAIN } from '../support/ctl-datastores.ts';
+import { kubernetesProgram } from '../support/kubernetes.ts';
+
+const POOL = 'apiVersion: netplug.io/v3\nkind: IPPool\nmetadata: {name: blue}\nspec: {cidr: 10.0.0.0/16}\n';
+
+let datastore: CtlDatastore;
+let folder: string;
+let env: NodeJS.ProcessEnv;
+beforeAll(async () => {
+  const [kv] = CTL_DATASTORES;
+  if (kv === undefined) throw new Error('there is no datastore to test with');
+  datastore = await kv.start();
+  folder = await mkdtemp(join(tmpdir(), 'netplugctl-shells-'));
+  for (const name of ['netplugctl', 'kubectl-netplug', 'kubectl_complete-netplug']) {
+    const file = join(folder, name);
+    await writeFile(file, `#!/bin/bash\nexec -a ${name} '${process.execPath}' '${MAIN}' "$@"\n`);
+    await chmod(file, 0o755);
+  }
+  env = { PATH: [folder, process.env['PATH']].join(delimiter), HOME: folder, ...datastore.env };
+  await datastore.run(['apply', '-f', '-'], { stdin: POOL });
+});
+afterAll(async () => {
+  await datastore[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function inShell(shell: string, script: string): Promise<string> {
+  return (await promisify(execFile)(shell, ['-c', script], { env, cwd: folder })).stdout;
+}
+
+/** What bash makes of the words it has read, as Readline would ask it. */
+function bashScript(words: readonly string[]): string {
+  return `source <(netplugctl completion bash)
+    COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${String(words.length - 1)}
+    compopt() { :; }
+    _netplugctl; printf '%s\\n' "\${COMPREPLY[@]}"`;
+}
+
+describe('bash', () => {
+  it('has the tool completed', async () => {
+    const said = await inShell('bash', 'source <(netplugctl completion bash); complete -p netplugctl kubectl-netplug');
+    expect(said).toBe('complete -F _netplugctl netplugctl\ncomplete -F _netplugctl kubectl-netplug\n');
+  });
+
+  it.each([
+    [['app'], 'apply\n'],
+    [['get', 'ipp'], 'ippools\n'],
+    [['get', 'ippools', ''], 'blue\n'],
+    [['get', '--output', '=', 'y'], 'yaml\n'],
+    [['get', '-o', 'jsonp'], 'jsonpath=\n'],
+    [['apply', '-f', 'kubectl-n'], 'kubectl-netplug\n'],
+  ])('completes %j', async (words, offered) => {
+    expect(await inShell('bash', bashScript(['netplugctl', ...words]))).toBe(offered);
+  });
+});
+
+function hasShell(shell: string): boolean {
+  try {
+    execFileSync(shell, ['-c', 'exit 0']);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe.skipIf(!hasShell('fish'))('fish', () => {
+  it.each([
+    ['get ippools ', 'blue\n'],
+    ['get --output=y', '--output=yaml\n'],
+    ['get ipp', 'ippools\tIPPool\n'],
+  ])('completes "%s"', async (line, offered) => {
+    const script = `netplugctl completion fish | source; complete -C "netplugctl ${line}"`;
+    expect(await inShell('fish', script)).toBe(offered);
+  });
+});
+
+describe.skipIf(!hasShell('zsh'))('zsh', () => {
+  it('offers words and what they mean', async () => {
+    // The widgets of zsh need a terminal: they are replaced by what tells what they were given.
+    const script = `compdef() { :; }; _files() { print files; }
+      _describe() { print -l -- "\${candidates[@]}"; }
+      source <(netplugctl completion zsh)
+      words=(netplugctl get ipp); CURRENT=3; _netplugctl
+      words=(netplugctl get ippools ''); CURRENT=4; _netplugctl
+      words=(netplugctl apply -f ''); CURRENT=4; _netplugctl`;
+    const said = (await inShell('zsh', script)).split('\n').filter((line) => line !== '');
+    expect(said).toEqual(['ippools:IPPool', 'blue', 'files']);
+  });
+});
+
+describe('kubectl', () => {
+  it('runs the tool as its own command, whose help says how to call it', async () => {
+    const kubectl = kubernetesProgram('kubectl');
+    const run = async (...words: string[]): Promise<string> =>
+      (await promisify(execFile)(kubectl, ['netplug', ...words], { env })).stdout;
+    expect(await run('get', 'ippools', '-o', 'name')).toBe('ippool/blue\n');
+    expect(await run('--help')).toMatch(/^Usage: kubectl netplug /);
+  });
+
+  it('is told what could stand next, in its own form', async () => {
+    expect(await inShell('bash', "kubectl_complete-netplug get ippools ''")).toBe('blue\n:4\n');
+  });
+});
