@@ -157,6 +157,25 @@ describe('forecast', () => {
     );
   });
 
+  it('borrows from the roomiest block, whose owner may then have to borrow itself', async () => {
+    const cluster: Small = {
+      pools: [{ bits: 27, blockSize: 28, selector: 'all()' }],
+      reserved: [],
+      strictAffinity: false,
+      maxBlocksPerNode: 0,
+      before: [
+        { pods: 0, gone: 0 },
+        { pods: 11, gone: 0 },
+        { pods: 10, gone: 0 },
+      ],
+      wants: [1, 0, 6],
+    };
+    const built = await build(cluster);
+    const said = await predict(built, cluster);
+    expect(said).toEqual(await happen(built, cluster));
+    expect(said).toMatchObject({ placed: 7, borrowed: 2 });
+  });
+
   it('agrees where foreign blocks are looked at in pieces, the roomiest of each first', async () => {
     const cluster: Small = {
       pools: [{ bits: 22, blockSize: 31, selector: 'all()' }],
