@@ -27,6 +27,7 @@ const WRITES = [
   ['apply', '-f', '-'],
   ['delete', 'pool', 'blue', '--ignore-not-found'],
   ['ipam', 'check', '--fix', '--no-kernel'],
+  ['ipam', 'configure', '--max-blocks', '2'],
   ['node', 'remove', 'node-a'],
 ];
 const READS = [

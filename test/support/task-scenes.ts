@@ -69,7 +69,7 @@ export function taskScenes(): TaskScenes {
   };
 }
 
-/** A node with an etcd, and the configuration of its runtime. */
+/** A node with an etcd, the configuration of its runtime, and the name its agent has registered. */
 class NodeShell implements Shell {
   readonly #node: TestNode;
 
@@ -84,6 +84,7 @@ class NodeShell implements Shell {
     await node.run(['sh', '-c', 'mkdir -p /etc/cni/net.d && cat >/etc/cni/net.d/10-netplug.conflist'], {
       stdin: JSON.stringify({ cniVersion, name, plugins: [plugin] }, undefined, 2),
     });
+    await node.exec('sh', '-c', 'mkdir -p /var/lib/netplug && echo node-a >/var/lib/netplug/nodename');
     return new NodeShell(node);
   }
 
