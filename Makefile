@@ -3,7 +3,7 @@ SHELL := /bin/bash
 NODE := node_modules/.bin/node
 PACKAGES := etcd-server etcd-client containernetworking-plugins containerd runc podman nftables iptables iproute2 \
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
-	conntrack dpkg-dev golang-go bird2 wget
+	conntrack dpkg-dev golang-go bird2 wget fish zsh
 
 .PHONY: demo test soak fuzz build bench ok clean setup kubernetes cluster cluster-down
 
