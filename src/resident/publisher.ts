@@ -235,6 +235,7 @@ export class Publisher {
     this.#refuse(losers);
     for (const item of written.filter(({ others }) => others.length === 0)) this.#tell(item);
     await this.#caughtUp(all);
+    await ownTurn();
     // Other blocks are in no view before the memory has them.
     for (const item of written.filter(({ others }) => others.length > 0)) this.#tell(item);
     this.#remove(written);
