@@ -28,8 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
   shutdown(ends[1], SHUT_WR);
   // What ask() does, but for standard input.
   struct answer answer = {0, 0, 0, NULL};
-  uint32_t environment_length = 0;
-  if (says_hello(ends[0]) && pack_environment(&environment_length) &&
+  head.environment_length = 0;
+  if (says_hello(ends[0]) && pack_environment() &&
       receive_answer(ends[0], &answer, now_ms() + GRACE_MS) == DONE) {
     size_t heard = 4 + 12 + (size_t)answer.stdout_length + answer.stderr_length;
     if (heard > length || answer.status > 255) abort();

@@ -2,7 +2,6 @@
 // and prints the answer; when no agent takes the call, it becomes netplug-standalone beside it, which serves the call
 // alone. docs/decisions/2026-11-21-resident-agent.md says what passes over the socket.
 #define _GNU_SOURCE
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,13 +19,11 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers on the socket are little-endian");
 enum { HELLO_MS = 1000, GRACE_MS = 5000, DEFAULT_SECONDS = 60, MOST_SECONDS = 3600 };
+enum { NOEXEC_SEAL = 8 }; // MFD_NOEXEC_SEAL, which older headers lack
 enum { MOST_ENVIRONMENT = 1024 * 1024, MOST_INPUT = 4 * 1024 * 1024, MOST_OUTPUT = 16 * 1024 * 1024 };
-static const char SOCKET_PATH[] = "/run/netplug/cni.sock";
 static const char STANDALONE[] = "netplug-standalone";
-static const unsigned int NOEXEC_SEAL = 8; // MFD_NOEXEC_SEAL, which older headers lack
 
-// GONE: nobody, or nobody to talk to, is at the other end. LATE: the time is over.
-enum outcome { DONE, GONE, LATE };
+enum outcome { DONE, GONE, LATE }; // GONE: nobody, or nobody to talk to, is at the other end. LATE: the time is over.
 
 struct answer {
   uint32_t status, stdout_length, stderr_length;
@@ -35,9 +32,10 @@ struct answer {
 
 // One byte more than is allowed, so that the standalone program finds its own limit exceeded and says so.
 static char input[MOST_INPUT + 1];
-static uint32_t input_length;
-static int input_has_ended;
 static char environment[MOST_ENVIRONMENT];
+static struct { uint32_t kind, environment_length, input_length; } head;
+static int asked = -1;
+static volatile sig_atomic_t is_given_up;
 
 static int64_t now_ms(void) {
   struct timespec now;
@@ -48,18 +46,16 @@ static int64_t now_ms(void) {
 // Seconds as the agent reads them; of anything else the agent will complain.
 static int64_t limit_ms(const char *text) {
   double seconds = text != NULL && text[strspn(text, "0123456789.")] == '\0' ? strtod(text, NULL) : 0;
-  if (!(seconds > 0 && seconds <= MOST_SECONDS)) seconds = DEFAULT_SECONDS;
-  return (int64_t)(seconds * 1000) + GRACE_MS;
+  return (int64_t)((seconds > 0 && seconds <= MOST_SECONDS ? seconds : DEFAULT_SECONDS) * 1000) + GRACE_MS;
 }
 
 static enum outcome await(int fd, short events, int64_t deadline) {
-  for (;;) {
-    int64_t left = deadline - now_ms();
-    if (left <= 0) return LATE;
+  for (int64_t left; (left = deadline - now_ms()) > 0;) {
     int ready = poll(&(struct pollfd){fd, events, 0}, 1, (int)left);
     if (ready > 0) return DONE;
     if (ready < 0 && errno != EINTR) return GONE;
   }
+  return LATE;
 }
 
 // Receives (POLLIN) or sends (POLLOUT) all of it.
@@ -94,25 +90,24 @@ static int says_hello(int agent) {
   return move(agent, POLLIN, hello, sizeof hello, now_ms() + HELLO_MS) == DONE && memcmp(hello, "NPA1", 4) == 0;
 }
 
-static int pack_environment(uint32_t *length) {
+static int pack_environment(void) {
   for (char **entry = environ; *entry != NULL; entry++) {
     size_t size = strlen(*entry) + 1;
-    if (size > sizeof environment - *length) return 0;
-    memcpy(environment + *length, *entry, size);
-    *length += (uint32_t)size;
+    if (size > sizeof environment - head.environment_length) return 0;
+    memcpy(environment + head.environment_length, *entry, size);
+    head.environment_length += (uint32_t)size;
   }
   return 1;
 }
 
 static enum outcome read_input(int64_t deadline) {
-  while (input_length < sizeof input) {
+  while (head.input_length < sizeof input) {
     enum outcome ready = await(STDIN_FILENO, POLLIN, deadline);
     if (ready != DONE) return ready;
-    ssize_t got = read(STDIN_FILENO, input + input_length, sizeof input - input_length);
-    input_has_ended = got == 0;
-    if (input_has_ended) return DONE;
+    ssize_t got = read(STDIN_FILENO, input + head.input_length, sizeof input - head.input_length);
+    if (got == 0) return DONE;
     if (got < 0 && errno != EAGAIN && errno != EINTR) return GONE;
-    if (got > 0) input_length += (uint32_t)got;
+    if (got > 0) head.input_length += (uint32_t)got;
   }
   return GONE;
 }
@@ -126,14 +121,21 @@ static enum outcome receive_answer(int agent, struct answer *answer, int64_t dea
   return answer->text == NULL ? GONE : move(agent, POLLIN, answer->text, length, deadline);
 }
 
+// The agent takes the call back when it sees the end of what we send, and its answer tells when that is done.
+static void give_up(int signal_number) {
+  is_given_up = signal_number;
+  shutdown(asked, SHUT_WR);
+}
+
 static enum outcome ask(int agent, uint32_t kind, struct answer *answer, int64_t deadline) {
-  uint32_t head[3] = {kind, 0, 0};
-  if (!says_hello(agent) || !pack_environment(&head[1])) return GONE;
+  if (!says_hello(agent) || !pack_environment()) return GONE;
   enum outcome outcome = read_input(deadline - GRACE_MS);
-  head[2] = input_length;
-  if (outcome == DONE) outcome = move(agent, POLLOUT, head, sizeof head, deadline);
-  if (outcome == DONE) outcome = move(agent, POLLOUT, environment, head[1], deadline);
-  if (outcome == DONE) outcome = move(agent, POLLOUT, input, head[2], deadline);
+  if (outcome != DONE) return outcome;
+  head.kind = kind, asked = agent;
+  signal(SIGTERM, give_up), signal(SIGINT, give_up);
+  outcome = move(agent, POLLOUT, &head, sizeof head, deadline);
+  if (outcome == DONE) outcome = move(agent, POLLOUT, environment, head.environment_length, deadline);
+  if (outcome == DONE) outcome = move(agent, POLLOUT, input, head.input_length, deadline);
   return outcome == DONE ? receive_answer(agent, answer, deadline) : outcome;
 }
 
@@ -149,30 +151,26 @@ static int print(int fd, const char *text, size_t length) {
 
 // The error document of CNI, a "try again later"; for texts that need no escapes.
 static int fail(const char *message, const char *details) {
-  char document[PATH_MAX + 1024];
-  snprintf(document, sizeof document, "{\"cniVersion\": \"1.0.0\", \"code\": 11, \"msg\": \"%s\", \"details\": \"%s\"}\n",
-           message, details);
-  print(STDOUT_FILENO, document, strlen(document));
+  dprintf(STDOUT_FILENO, "{\"cniVersion\": \"1.0.0\", \"code\": 11, \"msg\": \"%s\", \"details\": \"%s\"}\n", message, details);
   return 1;
 }
 
 // Lets the standalone program read from the start what was read here already.
 static int hand_back_input(void) {
-  if (input_length == 0) return 1;
+  if (head.input_length == 0) return 1;
   int file = memfd_create("stdin", MFD_CLOEXEC | NOEXEC_SEAL);
   if (file < 0 && errno == EINVAL) file = memfd_create("stdin", MFD_CLOEXEC);
-  return file >= 0 && print(file, input, input_length) && lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) == 0;
+  return file >= 0 && print(file, input, head.input_length) && lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) == 0;
 }
 
-// Returns only when that fails.
-static int become_standalone(char *program) {
+static int become_standalone(char *program) { // returns only when that fails
   char path[PATH_MAX + sizeof STANDALONE] = "", message[PATH_MAX + 256];
   if (readlink("/proc/self/exe", path, PATH_MAX - 1) > 0 && path[0] == '/') {
     strcpy(strrchr(path, '/') + 1, STANDALONE);
     if (hand_back_input()) execve(path, (char *[]){program, NULL}, environ);
   }
   for (char *at = path; *at != '\0'; at++)
-    if (iscntrl((unsigned char)*at) || *at == '"' || *at == '\\') *at = '?';
+    if ((unsigned char)*at < ' ' || *at == '"' || *at == '\\') *at = '?';
   snprintf(message, sizeof message, "Cannot serve the call: no agent takes it, and '%s' cannot be executed: %s", path,
            strerror(errno));
   return fail(message, "hint: Run netplugctl install on this node, or start the agent; code: install/incomplete");
@@ -184,15 +182,15 @@ int main(int argc, char **argv) {
   int is_ipam = argc > 0 && strcmp(basename(argv[0]), "netplug-ipam") == 0;
   const char *path = getenv("NETPLUG_SOCKET"), *command = getenv("CNI_COMMAND");
   int64_t deadline = now_ms() + limit_ms(getenv("NETPLUG_CALL_TIMEOUT"));
-  if (path == NULL || path[0] == '\0') path = SOCKET_PATH;
+  if (path == NULL || path[0] == '\0') path = "/run/netplug/cni.sock";
   int agent = command == NULL || command[0] == '\0' ? -1 : reach_agent(path);
   struct answer answer;
   enum outcome outcome = agent < 0 ? GONE : ask(agent, is_ipam ? 2 : 1, &answer, deadline);
-
-  if (outcome == GONE) return become_standalone(is_ipam ? "netplug-ipam" : "netplug");
-  if (outcome == LATE)
-    return fail(input_has_ended ? "Cannot finish the call: the agent did not answer before the time was up"
-                                : "Cannot finish the call: standard input did not end before the time was up",
+  if (outcome == GONE && !is_given_up) return become_standalone(is_ipam ? "netplug-ipam" : "netplug");
+  if (outcome != DONE)
+    return fail(outcome == GONE ? "Cannot finish the call: it was interrupted, and the agent went away"
+                : asked < 0     ? "Cannot finish the call: standard input did not end before the time was up"
+                                : "Cannot finish the call: the agent did not answer before the time was up",
                 "hint: Look for what is slow in the log; NETPLUG_CALL_TIMEOUT sets another limit; code: cni/deadline");
   // Whoever reads no log any more gets the answer nevertheless.
   signal(SIGPIPE, SIG_IGN);

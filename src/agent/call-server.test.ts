@@ -167,6 +167,17 @@ describe('a call', () => {
     await expect(takenBack).resolves.toBeDefined();
   });
 
+  it('is taken back when its caller says no more, who hears what came of it', async () => {
+    const { serve, begun, takenBack } = held();
+    await serving({ serve });
+    const socket = await caller();
+    await once(socket, 'data');
+    socket.end(request);
+    await begun;
+    await expect(takenBack).resolves.toBeDefined();
+    expect(await heard(socket)).toContain('["netplug"');
+  });
+
   it('is not begun before the server is started', async () => {
     const server = await listening();
     const early = await caller();

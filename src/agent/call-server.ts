@@ -52,7 +52,7 @@ export class CallServer {
       onCount?.(inFlight);
     };
     this.#listener = { serve: options.serve, clock: options.clock, log: options.log, requestMs, answerMs, count };
-    this.#server = createServer((socket) => {
+    this.#server = createServer({ allowHalfOpen: true }, (socket) => {
       const conversation = new Conversation(socket, this.#listener);
       this.#conversations.add(conversation);
       void conversation.ended.then(() => this.#conversations.delete(conversation));

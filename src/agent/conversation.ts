@@ -6,8 +6,8 @@ import { failureFacts, renderError } from '../cni/error-output.ts';
 import { type CallAnswer, type CallRequest, encodeAnswer, HELLO, readRequest } from './wire.ts';
 
 /**
- * Serves one request. `gone` is aborted when the caller goes away or the server stops waiting; whatever is answered
- * after that reaches nobody.
+ * Serves one request. `gone` is aborted when the caller gives up or the server stops waiting; what is answered after
+ * that may still reach a caller who gave up.
  */
 export type ServeCall = (request: CallRequest, gone: AbortSignal) => Promise<CallAnswer>;
 
@@ -34,6 +34,7 @@ export class Conversation {
   readonly #listener: Listener;
   readonly #request = readRequest();
   readonly #gone = new AbortController();
+  #isTakenBack = false;
   #stage: 'waiting' | 'reading' | 'serving' | 'answering' = 'waiting';
   #served: Promise<void> = Promise.resolve();
   #timer = new AbortController();
@@ -43,6 +44,11 @@ export class Conversation {
     this.#listener = listener;
     socket.on('data', (bytes) => {
       this.#take(bytes);
+    });
+    // A caller that gives up ends what it sends; it may still hear what came of it.
+    socket.on('end', () => {
+      if (this.#stage === 'waiting' || this.#stage === 'reading') this.#socket.destroy();
+      this.#gone.abort(callerGone());
     });
     // Every error is followed by the close.
     socket.on('error', () => undefined);
@@ -71,6 +77,7 @@ export class Conversation {
   /** Ends it as soon as what was begun is taken back; the caller gets no answer. */
   takeBack(): void {
     if (this.#stage === 'reading') this.#socket.destroy();
+    this.#isTakenBack = true;
     this.#gone.abort(callerGone());
   }
 
@@ -103,7 +110,7 @@ export class Conversation {
       answer = this.#failed(cause);
     }
     count(-1);
-    if (this.#gone.signal.aborted) this.#socket.destroy();
+    if (this.#isTakenBack || this.#socket.destroyed) this.#socket.destroy();
     else this.#answer(answer);
   }
 

@@ -69,8 +69,8 @@ export function serveCallIn({ node, nodes, openOrch, onServed, onLockWait, env: 
       readPluginList: readPluginListIn(env),
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),
-      // The agent itself has recovered what others left before it served anybody.
-      settleLeftovers: async () => Promise.resolve(),
+      // The agent itself has recovered what others left before it served anybody: the call is understood, and planned next.
+      settleLeftovers: async () => ownTurn(),
       execDelegateFor: execDelegateIn(env, stderr.write),
     });
     onServed(record);

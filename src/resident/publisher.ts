@@ -214,6 +214,7 @@ export class Publisher {
     let outcome: Outcome;
     this.#writing = new Set(batch);
     try {
+      await ownTurn();
       using limit = timeLimit(WRITE_MS);
       outcome = all.length === 0 ? 'committed' : await store.commit(all, limit.signal);
     } catch (cause) {

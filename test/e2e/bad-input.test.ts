@@ -139,7 +139,7 @@ describe('a caller that gives up', () => {
 
   it('with SIGTERM at any moment gets an answer, and an ADD that failed has left nothing', async () => {
     const stdin = JSON.stringify(node.netconf());
-    for (let ms = 20; ms <= 100; ms += 10) {
+    for (const ms of [2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100]) {
       const { stdout } = await node.run(['timeout', '-s', 'TERM', String(ms / 1000), program()], {
         env: environment(),
         stdin,

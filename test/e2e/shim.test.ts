@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer, type Socket } from 'node:net';
+import { createServer, type ServerOpts, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,9 +33,9 @@ afterEach(async () => scope.disposeAsync());
 type Agent = (socket: Socket) => void;
 
 /** Listens as the agent does, at a path of its own. */
-async function agentThat(act: Agent, at = path): Promise<void> {
+async function agentThat(act: Agent, at = path, options: ServerOpts = {}): Promise<void> {
   const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
+  const server = createServer(options, (socket) => {
     sockets.add(socket);
     socket.on('error', () => undefined);
     act(socket);
@@ -154,15 +154,47 @@ describe('a call the agent takes', () => {
         socket.on('close', () => seen.push('gone'));
       }),
     );
-    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      seen.length = 0;
+    const child = start({});
+    const ended = outcome(child, '{}');
+    await until(() => seen.length === 1, 'the agent has the request');
+    child.kill('SIGKILL');
+    expect((await ended).status).toBeUndefined();
+    await until(() => seen.length === 2, 'the agent knows');
+  });
+
+  it('is taken back when the runtime asks it to end, and the answer tells what came of that', async () => {
+    let request: Socket | undefined;
+    await agentThat(
+      onRequest((_, socket) => {
+        request = socket;
+      }),
+      path,
+      { allowHalfOpen: true },
+    );
+    const asked = async (): Promise<{
+      child: ChildProcessWithoutNullStreams;
+      agent: Socket;
+      result: Promise<RunResult>;
+    }> => {
+      request = undefined;
       const child = start({});
-      const ended = outcome(child, '{}');
-      await until(() => seen.length === 1, 'the agent has the request');
+      const result = outcome(child, '{}');
+      await until(() => request !== undefined, 'the agent has the request');
+      return { child, agent: request!, result };
+    };
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      const { child, agent, result } = await asked();
       child.kill(signal);
-      expect((await ended).status).toBeUndefined();
-      await until(() => seen.length === 2, 'the agent knows');
+      await once(agent, 'end');
+      agent.end(encodeAnswer({ status: 1, stdout: 'taken back', stderr: '' }));
+      expect(await result).toMatchObject({ status: 1, stdout: 'taken back' });
     }
+    const { child, agent, result } = await asked();
+    child.kill('SIGTERM');
+    await once(agent, 'end');
+    agent.destroy();
+    const { status, stdout } = await result;
+    expect([status, JSON.parse(stdout)]).toMatchObject([1, { code: 11, msg: expect.stringContaining('interrupted') }]);
   });
 
   it('is one of 64 at once', async () => {

@@ -1,3 +1,4 @@
+import { ownTurn } from '../../base/turns.ts';
 import { CLUSTER_INFORMATION_ID } from '../../model/cluster-information.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -50,6 +51,7 @@ export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<N
     watch.follow({ about: 'settings', kind: one.kind }, keys.resource(one), revision);
   }
   for await (const { topic, events } of watch.batches(signal)) {
+    await ownTurn();
     if (topic.about === 'settings') {
       for (const event of events) settings.apply(topic.kind, event);
       yield* feed.settings(settings.now());
