@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { ERRORS } from '../src/base/errors.ts';
+import { ERRORS } from '../src/base/error-codes.ts';
 import { conflistJsonSchema } from '../src/cli/lint/conflist-schema.ts';
 import { doctorPage } from '../src/cli/doctor/doctor-page.ts';
 import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';

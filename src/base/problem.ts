@@ -1,4 +1,5 @@
-import { type ErrorCode, NetplugError } from './errors.ts';
+import type { ErrorCode } from './error-codes.ts';
+import { NetplugError } from './errors.ts';
 
 /** One thing that is wrong with what somebody wrote, and where. */
 export interface Problem {

@@ -24,6 +24,7 @@ async function read(password: PasswordReference | undefined): Promise<PasswordsR
   const { sessions } = planSessions({ nodeName: 'node-2', nodes: [bgpNodeOf(2)], configurations: [], peers: [peer] });
   const readSecret = async (name: string, key: string): Promise<string | undefined> => {
     if (name === 'forbidden') throw new Error('no right to read it');
+    if (key === 'empty') return Promise.resolve('\n');
     return Promise.resolve(name === 'bgp' && key === 'router' ? 'from a secret' : undefined);
   };
   return readPasswords(sessions, readSecret, signal);
@@ -43,6 +44,7 @@ it('passwords come from files and secrets, without the line break at their end',
 it.each([
   [{ file: '/none/password' }, 'file "/none/password" cannot be read (ENOENT'],
   [{ secretKeyRef: { name: 'bgp', key: 'none' } }, 'key "none" of Secret "bgp" does not exist'],
+  [{ secretKeyRef: { name: 'bgp', key: 'empty' } }, 'key "empty" of Secret "bgp" is empty'],
   [{ secretKeyRef: { name: 'forbidden', key: 'a' } }, 'key "a" of Secret "forbidden" cannot be read (no right'],
 ])('a session whose password is missing (%j) is left out, and it is said why', async (password, reason) => {
   const { sessions, problems } = await read(password);

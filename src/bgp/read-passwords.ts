@@ -46,7 +46,9 @@ async function readPassword(
       file === undefined
         ? await readSecret(secretKeyRef?.name ?? '', secretKeyRef?.key ?? '', signal)
         : await readFile(file, { encoding: 'utf8', signal });
-    return text?.replace(/\r?\n$/, '') ?? { reason: 'does not exist' };
+    const password = text?.replace(/\r?\n$/, '');
+    if (password === '') return { reason: 'is empty' };
+    return password ?? { reason: 'does not exist' };
   } catch (cause) {
     signal.throwIfAborted();
     return { reason: `cannot be read (${reasonOf(cause)})` };

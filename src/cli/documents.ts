@@ -1,5 +1,5 @@
 import { type Document, LineCounter, parseAllDocuments } from 'yaml';
-import type { ErrorCode } from '../base/errors.ts';
+import type { ErrorCode } from '../base/error-codes.ts';
 import { keysOf, type Problem } from '../base/problem.ts';
 import { findSpot, rangeOfSpot, type Region, regionOf, repeatedKeys, type Spot } from './document-tree.ts';
 

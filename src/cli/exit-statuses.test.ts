@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ERRORS } from '../base/errors.ts';
+import { ERRORS } from '../base/error-codes.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
 
 it('has a line for the exit status of every error', () => {

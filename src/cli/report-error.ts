@@ -1,4 +1,5 @@
-import { ERRORS, toNetplugError } from '../base/errors.ts';
+import { ERRORS } from '../base/error-codes.ts';
+import { toNetplugError } from '../base/errors.ts';
 import type { Io, Status } from './ports.ts';
 
 /** Writes message, hint and code to stderr and gives the exit status of the code. `about` names the object it befell. */

@@ -1,4 +1,5 @@
-import { ERRORS, type Facts, type NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
+import { ERRORS } from '../base/error-codes.ts';
+import { type Facts, type NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { CNI_VERSIONS, type CniVersion } from '../netconf/netconf.ts';
 import type { Failure } from './call-record.ts';
 import { DelegateError } from './delegate.ts';

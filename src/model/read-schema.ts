@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { ErrorCode } from '../base/errors.ts';
+import type { ErrorCode } from '../base/error-codes.ts';
 import { didYouMean, nearMiss, sameLetters } from '../base/near-miss.ts';
 import { at, type Edit, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
 

@@ -1,4 +1,5 @@
-import { type ErrorCode, isNetplugError, NetplugError } from '../base/errors.ts';
+import type { ErrorCode } from '../base/error-codes.ts';
+import { isNetplugError, NetplugError } from '../base/errors.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import { type HeldField, readStatus } from './objects.ts';
 import { describeCredential, type Session } from './session.ts';

@@ -3,14 +3,13 @@ import { repeat, timeLimit } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store, Stored } from '../datastore/store.ts';
-import { freeCidrs, isOneOf } from '../ipam/free-cidrs.ts';
-import { emptyBlock, type IpBlock } from '../model/ip-block.ts';
+import type { IpBlock } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import { Demand } from './demand.ts';
-import { busyPool } from './busy-pool.ts';
+import { BlockClaims } from './block-claims.ts';
 import type { Entry } from './entry.ts';
 import { FreshEndpoints } from './fresh-endpoints.ts';
 import { Journal, type JournalPlace } from './journal.ts';
@@ -93,6 +92,7 @@ export class ResidentNode {
   readonly #fresh: FreshEndpoints;
   readonly #view: LocalView;
   readonly #demand: Demand;
+  readonly #claims: BlockClaims;
   readonly #learnt: Notifier;
   readonly #stop = new AbortController();
   #journal: Journal | undefined;
@@ -110,7 +110,6 @@ export class ResidentNode {
   #isUnreachable = false;
   #isUntried = true;
   #isClosing = false;
-  #isClaiming = false;
   /** When others last asked for stock, by pool. */
   readonly #requested = new Map<string, number>();
   /** Whose stock lay in the blocks when this run began, without a journal. */
@@ -126,6 +125,14 @@ export class ResidentNode {
     this.#fresh = new FreshEndpoints(this.#memory, () => ports.clock.monotonic());
     this.#view = new LocalView(this.#memory, this.#fresh, this.#stock);
     this.#demand = new Demand(options.stockFloor);
+    this.#claims = new BlockClaims({
+      ...ports,
+      node: options.node,
+      store: inner,
+      memory: this.#memory,
+      recent: (pool) => this.#demand.recent(pool, ports.clock.monotonic()),
+      write: async (create, signal) => this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal),
+    });
     this.#learnt = new Notifier(ports.clock);
     this.#following = this.#follow();
   }
@@ -367,35 +374,7 @@ export class ResidentNode {
       isSpokenFor: (key, ordinal) => this.#view.block(key)?.slots.has(ordinal) === true,
     });
     this.#stock.giveBack(own, new Map([...own, ...changed]));
-    if (mayHoard) void this.#claimAhead(new Map([...own, ...changed]));
+    if (mayHoard) void this.#claims.claimAhead([...new Map([...own, ...changed]).values()]);
     return new Map([...blocks, ...changed]);
-  }
-
-  /** Claims the next block of a busy pool while the last one still has addresses. */
-  async #claimAhead(own: ReadonlyMap<string, IpBlock>): Promise<void> {
-    const { clock, log } = this.#ports;
-    const { config } = this.#memory.settings ?? {};
-    if (this.#isClaiming || config === undefined) return;
-    const pool = busyPool(this.#memory.pools, {
-      own: [...own.values()],
-      limit: config.maxBlocksPerNode,
-      recent: (name) => this.#demand.recent(name, clock.monotonic()),
-    });
-    if (pool === undefined) return;
-    this.#isClaiming = true;
-    try {
-      const signal = AbortSignal.timeout(10_000);
-      const claims = await this.inner.listClaims([pool.cidr], signal);
-      const isClaimed = isOneOf(claims.map(({ cidr }) => cidr));
-      const { node } = this.#options;
-      const [cidr] = freeCidrs(pool, { isClaimed, reserved: this.#memory.reserved, node });
-      if (cidr === undefined) return;
-      const create: Change = { kind: 'create-block', block: emptyBlock(cidr, node), pool: pool.stored };
-      await this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal);
-    } catch (cause) {
-      log.warning('no block claimed ahead', { pool: pool.name, reason: reasonOf(cause) });
-    } finally {
-      this.#isClaiming = false;
-    }
   }
 }

@@ -3,6 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { NetplugError } from '../../src/base/errors.ts';
+import { readSecretIn } from '../../src/bin/read-secret.ts';
 import { openOrchStore, type OrchStoreOptions } from '../../src/datastore/orch/orch-store.ts';
 import type { OrchAccess } from '../../src/orch-api/access.ts';
 import { startOrchApiServer, type OrchApiServer } from '../support/orch-datastore.ts';
@@ -49,6 +50,22 @@ describe('access to the API of the orchestrator', () => {
   };
   const jwt = (claims: object): string =>
     ['{}', JSON.stringify(claims), 'x'].map((part) => Buffer.from(part).toString('base64url')).join('.');
+
+  it('reads the passwords of BGP sessions with the shipped role, in the namespace of netplug alone', async () => {
+    for (const namespace of ['netplug-system', 'default']) {
+      const flags = ['--from-literal=password=correct horse', '--from-literal=empty='];
+      await server.kubectl('create', 'secret', 'generic', 'bgp', `--namespace=${namespace}`, ...flags);
+    }
+    const path = config({ token: await server.tokenFor('netplug-system/netplug-cni') });
+    const datastore = { type: 'orch', orch: { orchconfig: path, apiRoot: undefined, nodeName: undefined } } as const;
+    const read = readSecretIn({}, datastore);
+    expect(await read('bgp', 'password', never)).toBe('correct horse');
+    expect(await read('bgp', 'empty', never)).toBe('');
+    expect(await read('bgp', 'other', never)).toBeUndefined();
+    expect(await read('none', 'password', never)).toBeUndefined();
+    const elsewhere = readSecretIn({ NETPLUG_NAMESPACE: 'default' }, datastore);
+    await expect(elsewhere('bgp', 'password', never)).rejects.toMatchObject({ code: 'store/refused' });
+  });
 
   describe('by a configuration file', () => {
     it('takes a token and a certificate authority inside it [orch-access]', async () => {

@@ -1,5 +1,5 @@
 import { type Findings, joinPaths, type Problem } from '../../base/problem.ts';
-import type { ErrorCode } from '../../base/errors.ts';
+import type { ErrorCode } from '../../base/error-codes.ts';
 import type { Region } from '../document-tree.ts';
 import type { Replacement } from './replacements.ts';
 

@@ -1,6 +1,6 @@
 import { isAbsolute } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type ErrorCode, ERRORS } from '../../base/errors.ts';
+import { type ErrorCode, ERRORS } from '../../base/error-codes.ts';
 import { problemLine } from '../../base/problem.ts';
 import { VERSION } from '../../base/version.ts';
 import type { PlacedRemark } from './remark.ts';

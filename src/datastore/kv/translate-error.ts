@@ -1,5 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
-import { type ErrorCode, errnoOf, NetplugError } from '../../base/errors.ts';
+import type { ErrorCode } from '../../base/error-codes.ts';
+import { errnoOf, NetplugError } from '../../base/errors.ts';
 import { EndedAfterHandshake } from './http2-connection.ts';
 
 /** What a failed request means. */

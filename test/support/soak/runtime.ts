@@ -1,7 +1,7 @@
 // What a container runtime does, many times: one call of a container after the other, containers at once.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Launcher, Run } from '../../../scripts/bench/launcher.ts';
-import { ERRORS } from '../../../src/base/errors.ts';
+import { ERRORS } from '../../../src/base/error-codes.ts';
 import type { TestNetns } from '../netns.ts';
 import type { Json } from '../node.ts';
 import { CALL_SECONDS, type SoakNode } from './cluster.ts';
