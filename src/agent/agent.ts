@@ -12,6 +12,7 @@ import { askAgent } from './ask-agent.ts';
 import { CallServer } from './call-server.ts';
 import type { ServeCall } from './conversation.ts';
 import { registerName, registerNode } from './register-node.ts';
+import { encodeOfferedBlocks } from '../resident/offered-block.ts';
 import type { ResidentNode } from '../resident/resident-node.ts';
 import type { NodeNetwork } from './network/node-network.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
@@ -72,6 +73,7 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
     serve: async (request, gone) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
       if (request.kind === 'show-network') return showNetwork(network, gone);
+      if (request.kind === 'show-blocks') return showBlocks(nodes, request.stdin);
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
       log.info('another agent takes over');
       void server.replaced().then(() => ending.abort());
@@ -133,6 +135,13 @@ function showCalls(ports: AgentPorts, question: string): CallAnswer {
   } catch (cause) {
     return { status: 1, stdout: '', stderr: toNetplugError(cause).message };
   }
+}
+
+/** Tells of the datastore whose key is asked for what the next call would be offered. */
+function showBlocks(nodes: ResidentNodes, key: string): CallAnswer {
+  const resident = nodes.find(key);
+  if (resident === undefined) return { status: 1, stdout: '', stderr: 'The agent serves no calls for that datastore' };
+  return { status: 0, stdout: encodeOfferedBlocks(resident.offered()), stderr: '' };
 }
 
 async function showNetwork(network: NodeNetwork | undefined, signal: AbortSignal): Promise<CallAnswer> {

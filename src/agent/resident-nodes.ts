@@ -41,6 +41,11 @@ export class ResidentNodes implements AsyncDisposable {
     return opened;
   }
 
+  /** The one for the datastore with that key, if a call has named it. */
+  find(key: string): ResidentNode | undefined {
+    return this.#nodes.get(key);
+  }
+
   /** All datastores together. */
   standing(): Omit<Standing, 'network'> {
     const states = this.#states();

@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 
 /** What is asked of the agent. */
-export type RequestKind = 'netplug' | 'netplug-ipam' | 'take-over' | 'show-calls' | 'show-network';
+export type RequestKind = 'netplug' | 'netplug-ipam' | 'take-over' | 'show-calls' | 'show-network' | 'show-blocks';
 
 export interface CallRequest {
   readonly kind: RequestKind;
@@ -18,7 +18,14 @@ export interface CallAnswer {
 
 /** What passes over the socket; native/shim.c is the other end of it. */
 export const HELLO = Buffer.from('NPA1', 'latin1');
-const KINDS: readonly RequestKind[] = ['netplug', 'netplug-ipam', 'take-over', 'show-calls', 'show-network'];
+const KINDS: readonly RequestKind[] = [
+  'netplug',
+  'netplug-ipam',
+  'take-over',
+  'show-calls',
+  'show-network',
+  'show-blocks',
+];
 const HEAD_BYTES = 12;
 const MIB = 1024 * 1024;
 const REQUEST_LIMITS = { first: MIB, second: 4 * MIB };

@@ -43,8 +43,8 @@ export interface PluginPorts {
 }
 
 export interface AgentQuestion {
-  readonly kind: 'show-calls' | 'show-network';
-  /** JSON, or nothing where the kind says it all. */
+  readonly kind: 'show-calls' | 'show-network' | 'show-blocks';
+  /** JSON, the key of a datastore, or nothing where the kind says it all. */
   readonly text: string;
 }
 

@@ -5,6 +5,7 @@ import { formatCidr } from '../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
 import type { NodeMemory } from './node-memory.ts';
+import { type OfferedBlock, offer } from './offered-block.ts';
 import { insistOnSlot, type SlotChange } from './slot-change.ts';
 import type { OwnStock } from './own-stock.ts';
 
@@ -87,16 +88,13 @@ export class LocalView {
   nodeView(endpoint: EndpointId | undefined, { isCutOff }: { readonly isCutOff: boolean }): NodeView | undefined {
     const { settings, node } = this.#memory;
     if (settings === undefined) return undefined;
-    const stocked = this.#stockedPools();
+    const isStockOnly = this.#stockOnly(isCutOff);
     const owned: Stored<IpBlock>[] = [];
     const borrowed: Stored<IpBlock>[] = [];
     for (const [key, block] of this.#blocks) {
       const version = this.#memory.blocks.get(key)?.version ?? NOT_PUBLISHED;
       if (block.node !== node) borrowed.push({ value: block, version });
-      else {
-        const isStockOnly = isCutOff || stocked.has(this.#memory.poolOf(key, block.cidr)?.name);
-        owned.push({ value: this.#show(key, block, isStockOnly), version });
-      }
+      else owned.push({ value: this.#show(key, block, isStockOnly(key, block)), version });
     }
     return {
       ...settings,
@@ -104,6 +102,16 @@ export class LocalView {
       borrowed,
       endpoint: endpoint === undefined ? undefined : this.#changedEndpoint(endpointKey(endpoint)),
     };
+  }
+
+  /** What the own blocks of such a view are made from. */
+  offered({ isCutOff }: { readonly isCutOff: boolean }): readonly OfferedBlock[] {
+    const isStockOnly = this.#stockOnly(isCutOff);
+    return [...this.ownBlocks()].map(([key, block]) => ({
+      block,
+      ready: this.#stock.in(block),
+      isStockOnly: isStockOnly(key, block),
+    }));
   }
 
   endpoints(): readonly Stored<WorkloadEndpoint>[] {
@@ -124,6 +132,11 @@ export class LocalView {
     return change !== undefined && known !== undefined && isCleared(known.value, change) ? undefined : known;
   }
 
+  #stockOnly(isCutOff: boolean): (key: string, block: IpBlock) => boolean {
+    const stocked = this.#stockedPools();
+    return (key, block) => isCutOff || stocked.has(this.#memory.poolOf(key, block.cidr)?.name);
+  }
+
   #stockedPools(): ReadonlySet<string | undefined> {
     const stocked = new Set<string | undefined>();
     for (const [key, block] of this.#blocks) {
@@ -137,12 +150,7 @@ export class LocalView {
     const before = this.#shown.get(key);
     const { version } = this.#stock;
     if (before?.of === of && before.isStockOnly === isStockOnly && before.version === version) return before.block;
-    const own = this.#stock.in(of);
-    const block = {
-      ...of,
-      stock: new Map([...of.stock].filter(([, id]) => !this.#stock.owns(id))),
-      queue: isStockOnly ? own : [...own, ...of.queue],
-    };
+    const block = offer({ block: of, ready: this.#stock.in(of), isStockOnly });
     this.#shown.set(key, { of, isStockOnly, version, block });
     return block;
   }

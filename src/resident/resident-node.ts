@@ -16,6 +16,7 @@ import { Journal, type JournalPlace } from './journal.ts';
 import { LocalView } from './local-view.ts';
 import { NodeMemory } from './node-memory.ts';
 import { Notifier } from './notifier.ts';
+import type { OfferedBlock } from './offered-block.ts';
 import { Publisher } from './publisher.ts';
 import { recoverJournals } from './recover.ts';
 import { mayDecide, sortChanges } from './sort-changes.ts';
@@ -159,6 +160,11 @@ export class ResidentNode {
     const view = this.#view.nodeView(endpoint, { isCutOff: this.#isCutOff || this.#isUnreachable });
     if (view === undefined) throw this.#problem;
     return view;
+  }
+
+  /** The own blocks as calls are offered them now. */
+  offered(): readonly OfferedBlock[] {
+    return this.#view.offered({ isCutOff: this.#isCutOff || this.#isUnreachable });
   }
 
   /** What only the datastore itself knows; when it is away, its answer is not waited for as long as the call could. */

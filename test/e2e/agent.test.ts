@@ -1,8 +1,11 @@
 // The agent as a process: how it starts, ends and is replaced, and what it says of itself.
+import { resolve } from 'node:path';
 import { VERSION } from '../../src/base/version.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Agent, launchAgent, startAgent, traceOn } from '../support/agent.ts';
-import { type CniAnswer, startNode, type TestNode, until } from '../support/node.ts';
+import { type CniAnswer, type Json, startNode, type TestNode, until } from '../support/node.ts';
+
+const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 
 let node: TestNode;
 beforeEach(async () => {
@@ -71,6 +74,23 @@ describe('netplug-agent', () => {
     const shown = await traceOn(node, agent);
     expect(shown).toMatchObject({ status: 0, stderr: '' });
     for (const words of ['ADD', 'CHECK', 'GC', 'c1', 'kernel']) expect(shown.stdout).toContain(words);
+  });
+
+  it('does what `plan add` has said it would, also with addresses it has set aside', async () => {
+    await using agent = await serve();
+    const file = '/etc/cni/net.conf';
+    await node.exec('sh', '-c', `cat > ${file} <<'END'\n${JSON.stringify(node.netconf())}\nEND`);
+    for (const container of ['c1', 'c2', 'c3']) {
+      const { path } = await node.pod();
+      const argv = `plan add --netconf ${file} --container ${container} --netns ${path} --socket ${agent.socket} -o json`;
+      const { stdout, stderr, status } = await node.run([NETPLUGCTL, ...argv.split(' ')]);
+      expect([status, stderr]).toEqual([0, '']);
+      const plan = JSON.parse(stdout) as Json;
+      expect(plan).toMatchObject({ servedBy: 'agent', stock: [] });
+      const { json } = await node.cni('ADD', { containerId: container, netns: path, conf: node.netconf() });
+      expect(plan.result).toEqual(json);
+    }
+    expect(await stockIn()).not.toEqual([{}]);
   });
 
   it('finishes what is under way when it is told to end, publishes it, and leaves neither stock nor journal', async () => {

@@ -1,5 +1,5 @@
 import { type Command, command, mandatory, maybe, one, value, valueOr } from '../command.ts';
-import { OUTPUT } from '../common-options.ts';
+import { OUTPUT, SOCKET } from '../common-options.ts';
 import { runPlanAdd } from './run-plan-add.ts';
 import { runWhy, runWhyPod } from './run-why.ts';
 
@@ -53,12 +53,14 @@ export const EXPLAIN_COMMANDS: readonly Command[] = [
       container: value('id', 'container that is added'),
       netns: value('path', 'namespace of the container: the kernel of this machine is looked at too'),
       ifname: valueOr('name', 'interface of the container', { byDefault: 'eth0' }),
+      socket: SOCKET,
       output: OUTPUT,
     },
     details: `
 ADD itself is run, on a datastore and a kernel that remember what they are told instead of doing it.
-The plan is that of the program that serves calls alone; addresses that the agent of the node has set
-aside, which it would hand out first, are listed. The datastore is that of the environment or of
+Where an agent serves the calls of this machine, it is asked which of its addresses it would hand out;
+otherwise, and for other nodes, the plan is that of the program that serves calls alone, and addresses
+that an agent has set aside are listed. The datastore is that of the environment or of
 --config, else that of the network configuration. What only the kernel can refuse, such as a route
 that is there already, is not foreseen. An ADD that would be refused says so as ADD does.`,
     examples: [

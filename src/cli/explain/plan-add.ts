@@ -12,6 +12,7 @@ import type { OrchReader } from '../../cni/orch-reader.ts';
 import type { Kernel } from '../../dataplane/kernel.ts';
 import type { Store } from '../../datastore/store.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { formatAddress } from '../../net/address.ts';
 import { addressAt, formatCidr } from '../../net/cidr.ts';
@@ -24,6 +25,8 @@ import { type StoreStep, storeSteps } from './store-steps.ts';
 
 export interface PlanPorts extends Patience {
   readonly store: Store;
+  /** The node's own blocks as its agent offers them; undefined when no agent would serve the call. */
+  readonly offered: readonly IpBlock[] | undefined;
   /** Undefined when the pod's node is another machine: nothing is looked at there. */
   readonly kernel: Kernel | undefined;
   readonly orch: OrchReader;
@@ -44,6 +47,8 @@ export interface AddPlan {
   readonly ifName: string;
   readonly netns: string;
   readonly netconf: string;
+  /** The agent of the node, or the program that serves calls alone. */
+  readonly servedBy: 'agent' | 'standalone';
   /** URLs that have to answer first. */
   readonly gates: readonly string[];
   readonly store: readonly StoreStep[];
@@ -54,7 +59,7 @@ export interface AddPlan {
   readonly floatingIps: readonly { readonly externalIP: string; readonly internalIP: string }[];
   /** Warnings recorded as events of the pod. */
   readonly events: readonly string[];
-  /** Addresses the node's agent has set aside: a call served by it takes one of these. */
+  /** Addresses that an agent of the node has set aside, when the call would not be served by it. */
   readonly stock: readonly { readonly block: string; readonly addresses: readonly string[] }[];
   readonly warnings: readonly string[];
   /** What the runtime is answered. */
@@ -76,7 +81,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
   const { config, raw } = netconf;
   refuseOthers(request);
   const call = decodeCall({ invocation, config, raw }, node, { work: signal, cleanup: signal });
-  const store = recordingStore(ports.store);
+  const store = recordingStore(ports.store, { node, offered: ports.offered });
   const kernel = recordingKernel(ports.kernel);
   const gates: string[] = [];
   const events: string[] = [];
@@ -118,13 +123,14 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     ifName: invocation.ifName,
     netns: invocation.netns,
     netconf: netconf.file,
+    servedBy: ports.offered === undefined ? 'standalone' : 'agent',
     gates,
     store: written,
     kernel: kernelSteps(kernel.steps),
     plugins,
     floatingIps: written.flatMap((step) => (step.kind === 'put-endpoint' ? (step.spec.ipNATs ?? []) : [])),
     events,
-    stock: await stockOf(ports.store, node, signal),
+    stock: ports.offered === undefined ? await stockOf(ports.store, node, signal) : [],
     warnings,
     result: result === undefined ? {} : renderResult(result, config.cniVersion),
   };

@@ -1,7 +1,11 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { Change, Store, Stored } from '../../datastore/store.ts';
 import { answerRequests, type IpBlock } from '../../model/ip-block.ts';
+import type { NodeName } from '../../model/names.ts';
 import { formatCidr } from '../../net/cidr.ts';
+
+/** The version of what no datastore has told. */
+const OFFERED = 'offered';
 
 export interface RecordingStore {
   readonly store: Store;
@@ -11,9 +15,13 @@ export interface RecordingStore {
 
 /**
  * Reads from a datastore and remembers what it is told to commit instead of writing it. Who asks another node's agent
- * for an address of its stock finds it given back, as that agent would do.
+ * for an address of its stock finds it given back, as that agent would do. `offered` are the blocks of the node as its
+ * own agent has them.
  */
-export function recordingStore(inner: Store): RecordingStore {
+export function recordingStore(
+  inner: Store,
+  { node: own, offered }: { readonly node: NodeName; readonly offered: readonly IpBlock[] | undefined },
+): RecordingStore {
   const changes: Change[] = [];
   const answered = new Map<string, IpBlock>();
   const seen = ({ value, version }: Stored<IpBlock>): Stored<IpBlock> => ({
@@ -25,7 +33,9 @@ export function recordingStore(inner: Store): RecordingStore {
   const store: Store = {
     readNodeView: async (node, endpoint, signal) => {
       const view = await inner.readNodeView(node, endpoint, signal);
-      return { ...view, owned: view.owned.map(seen), borrowed: view.borrowed.map(seen) };
+      const isOffered = offered !== undefined && node === own;
+      const owned = isOffered ? offered.map((value) => ({ value, version: OFFERED })) : view.owned;
+      return { ...view, owned: owned.map(seen), borrowed: view.borrowed.map(seen) };
     },
     getBlocks: async (cidrs, signal) => (await inner.getBlocks(cidrs, signal)).map(seen),
     listClaims: async (within, signal) => inner.listClaims(within, signal),

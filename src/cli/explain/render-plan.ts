@@ -20,7 +20,8 @@ export function renderPlan(plan: AddPlan): string {
   const texts = sections
     .filter(([, lines]) => lines.length > 0)
     .map(([title, lines]) => `\n${title}\n${lines.map((line) => `  ${line}\n`).join('')}`);
-  return `ADD of ${plan.ifName} for ${who} on node ${plan.node}, by ${plan.netconf}\n${texts.join('')}`;
+  const how = plan.servedBy === 'agent' ? 'served by the agent' : 'served without an agent';
+  return `ADD of ${plan.ifName} for ${who} on node ${plan.node}, by ${plan.netconf}, ${how}\n${texts.join('')}`;
 }
 
 export function storeLine(step: StoreStep): string {

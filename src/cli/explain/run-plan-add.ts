@@ -1,8 +1,13 @@
-import { NetplugError } from '../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { decodeInvocation, type Invocation } from '../../cni/invocation.ts';
 import { resolveNodeName } from '../../cni/node-name.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { Datastore } from '../../netconf/connection.ts';
 import type { Netconf } from '../../netconf/netconf.ts';
+import { decodeOfferedBlocks, offer } from '../../resident/offered-block.ts';
+import { datastoreKey } from '../../resident/segment-name.ts';
+import { askAgentOfNode } from '../node/ask-agent-of-node.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { readNetconf } from './find-netconf.ts';
@@ -21,6 +26,8 @@ export interface PlanAddOptions {
   readonly netns: string | undefined;
   readonly ifName: string;
   readonly output: Output;
+  /** Where the agent listens, if not where it always does. */
+  readonly socket: string | undefined;
 }
 
 /** What stands for a container nobody has named. */
@@ -36,10 +43,27 @@ export async function runPlanAdd(context: Context, options: PlanAddOptions): Pro
   return withStoreOf(context, netconf, async (store, datastore) => {
     await using orch = openOrchOf(context, datastore, config.orch);
     const kernel = options.netns === undefined ? undefined : ports.openKernel();
-    const plan = await planAdd({ ...ports, store, kernel, orch }, { netconf, node, invocation }, signal);
+    const isHere = node === nodeOf(context, { node: undefined }, config);
+    const offered = isHere ? await offeredBlocks(context, options.socket, datastore) : undefined;
+    const plan = await planAdd({ ...ports, store, offered, kernel, orch }, { netconf, node, invocation }, signal);
     io.stdout(options.output === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : renderPlan(plan));
     return 0;
   });
+}
+
+/** As the agent of this machine has them; undefined where none serves calls for that datastore. */
+async function offeredBlocks(
+  context: Context,
+  socket: string | undefined,
+  datastore: Datastore,
+): Promise<readonly IpBlock[] | undefined> {
+  const question = { kind: 'show-blocks', text: datastoreKey(datastore) } as const;
+  try {
+    return (await askAgentOfNode(context, { socket, question }, decodeOfferedBlocks)).map(offer);
+  } catch (cause) {
+    if (!isNetplugError(cause, 'agent/unreachable')) throw cause;
+    return undefined;
+  }
 }
 
 /** The node of `--node`, or the one this machine would be. */
