@@ -99,16 +99,15 @@ export class Journal {
     while (this.#waiting.length > 0) {
       const round = this.#waiting;
       this.#waiting = [];
-      let segment = this.#current;
       try {
-        if (segment.size > SEGMENT_BYTES) segment = this.#begin();
-        segment.open += round.length;
-        await append(segment, round.map(({ line }) => line).join(''));
+        const segment = this.#current.size > SEGMENT_BYTES ? this.#begin() : this.#current;
+        await append(
+          segment,
+          round.map(({ line }) => line),
+        );
         for (const { resolve } of round) resolve(segment);
       } catch (cause) {
-        segment.open -= round.length;
-        const failure = cannotWrite(segment.path, cause);
-        for (const { reject } of round) reject(failure);
+        for (const { reject } of round) reject(cause);
       }
     }
     this.#isWriting = false;
@@ -123,8 +122,10 @@ export class Journal {
   }
 }
 
-async function append(segment: Segment, text: string): Promise<void> {
-  const bytes = Buffer.from(text);
+/** The lines count as open from the start, so that nobody discards the segment meanwhile. @throws agent/journal-failed */
+async function append(segment: Segment, lines: readonly string[]): Promise<void> {
+  const bytes = Buffer.from(lines.join(''));
+  segment.open += lines.length;
   try {
     for (let written = 0; written < bytes.length;) {
       written += writeSync(segment.fd, bytes, written, bytes.length - written, segment.size + written);
@@ -133,12 +134,16 @@ async function append(segment: Segment, text: string): Promise<void> {
     segment.size += bytes.length;
   } catch (cause) {
     // Those who wait are told that nothing was written: it must not come back after a crash.
+    segment.open -= lines.length;
     ftruncateSync(segment.fd, segment.size);
-    throw cause;
+    throw cannotWrite(segment.path, cause);
   }
 }
 
-/** Appears under its name locked and with its header, so that nobody takes it for one that was left behind. */
+/**
+ * Appears under its name locked and with its header, so that nobody takes it for one that was left behind.
+ * @throws agent/journal-failed; then there is nothing of it
+ */
 function newSegment({ folder, tryLock }: JournalPlace, header: JournalHeader, number: number): Segment {
   const path = join(folder, segmentName(header, number));
   const draft = `${path}.new`;
@@ -154,6 +159,7 @@ function newSegment({ folder, tryLock }: JournalPlace, header: JournalHeader, nu
       return { path, fd, headerBytes: bytes.length, size: bytes.length, open: 0 };
     } catch (cause) {
       closeSync(fd);
+      rmSync(draft, { force: true });
       throw cause;
     }
   } catch (cause) {
