@@ -44,7 +44,7 @@ export class Oracle {
     }
   }
 
-  /** The runtime is about to remove the container. */
+  /** The runtime is about to remove the container, or to have it collected. */
   forget(container: string): void {
     for (const [address, holder] of this.#holders) if (holder === container) this.#holders.delete(address);
   }

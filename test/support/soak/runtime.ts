@@ -130,6 +130,7 @@ export async function collect(lane: Lane): Promise<boolean> {
   const { gate, neighbours, of, dice } = lane;
   return gate.alone(async () => {
     const kept = neighbours.filter(({ state }) => state === 'living' || (state === 'open' && dice.chance(0.5)));
+    for (const pod of neighbours) if (!kept.includes(pod)) lane.oracle.forget(containerOf(pod));
     const valid = kept.map((pod) => ({ containerID: containerOf(pod), ifname: 'eth0' }));
     const answer = await call(lane, 'GC', undefined, { 'cni.dev/valid-attachments': valid });
     if (answer.status === 'refused' && answer.isCalm)
