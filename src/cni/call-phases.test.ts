@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type MemoryNode, memoryNode } from '../../test/support/memory-node.ts';
-import { type Phase, sumByName } from '../base/stopwatch.ts';
+import { coveredMs } from '../../test/support/phases.ts';
+import { sumByName } from '../base/stopwatch.ts';
 import type { Served } from './run-plugin.ts';
 
 const delay = fc.integer({ min: 0, max: 500 });
@@ -79,14 +80,4 @@ function everyVerb(node: MemoryNode): (() => Promise<Served>)[] {
     async () => node.call('STATUS', { program }),
     async () => node.call('DEL', { program }),
   ];
-}
-
-/** Milliseconds in which at least one phase was under way. */
-function coveredMs(phases: readonly Phase[]): number {
-  let [covered, endMs] = [0, 0];
-  for (const { startMs, durationMs } of phases) {
-    covered += Math.max(0, startMs + durationMs - Math.max(endMs, startMs));
-    endMs = Math.max(endMs, startMs + durationMs);
-  }
-  return covered;
 }

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { VERSION } from '../../src/base/version.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { coveredMs } from '../support/phases.ts';
 import { type Agent, launchAgent, startAgent, traceOn } from '../support/agent.ts';
 import { type CniAnswer, type Json, startNode, type TestNode, until } from '../support/node.ts';
 
@@ -74,6 +75,18 @@ describe('netplug-agent', () => {
     const shown = await traceOn(node, agent);
     expect(shown).toMatchObject({ status: 0, stderr: '' });
     for (const words of ['ADD', 'CHECK', 'GC', 'c1', 'kernel']) expect(shown.stdout).toContain(words);
+  });
+
+  it('accounts for nearly all of the time of each of its calls', async () => {
+    await using agent = await serve();
+    const { path } = await node.pod();
+    for (let round = 0; round < 10; round += 1) {
+      const call = { containerId: `c${String(round)}`, netns: path, conf: node.netconf() };
+      for (const verb of ['ADD', 'DEL']) expect(await node.cni(verb, call)).toMatchObject({ status: 0 });
+    }
+    const { calls } = JSON.parse((await traceOn(node, agent, '--last', '20', '-o', 'json')).stdout) as Json;
+    expect(calls).toHaveLength(20);
+    for (const { totalMs, phases } of calls) expect(coveredMs(phases) / totalMs).toBeGreaterThanOrEqual(0.95);
   });
 
   it('does what `plan add` has said it would, also with addresses it has set aside', async () => {
