@@ -4,7 +4,7 @@ import { VERSION } from '../../src/base/version.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { coveredMs } from '../support/phases.ts';
 import { type Agent, launchAgent, startAgent, traceOn } from '../support/agent.ts';
-import { type CniAnswer, type Json, startNode, type TestNode, until } from '../support/node.ts';
+import { type CniAnswer, startNode, type TestNode, until } from '../support/node.ts';
 
 const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 
@@ -84,7 +84,7 @@ describe('netplug-agent', () => {
       const call = { containerId: `c${String(round)}`, netns: path, conf: node.netconf() };
       for (const verb of ['ADD', 'DEL']) expect(await node.cni(verb, call)).toMatchObject({ status: 0 });
     }
-    const { calls } = JSON.parse((await traceOn(node, agent, '--last', '20', '-o', 'json')).stdout) as Json;
+    const { calls } = JSON.parse((await traceOn(node, agent, '--last', '20', '-o', 'json')).stdout);
     expect(calls).toHaveLength(20);
     for (const { totalMs, phases } of calls) expect(coveredMs(phases) / totalMs).toBeGreaterThanOrEqual(0.95);
   });
@@ -98,7 +98,7 @@ describe('netplug-agent', () => {
       const argv = `plan add --netconf ${file} --container ${container} --netns ${path} --socket ${agent.socket} -o json`;
       const { stdout, stderr, status } = await node.run([NETPLUGCTL, ...argv.split(' ')]);
       expect([status, stderr]).toEqual([0, '']);
-      const plan = JSON.parse(stdout) as Json;
+      const plan = JSON.parse(stdout);
       expect(plan).toMatchObject({ servedBy: 'agent', stock: [] });
       const { json } = await node.cni('ADD', { containerId: container, netns: path, conf: node.netconf() });
       expect(plan.result).toEqual(json);
