@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { lstatSync } from 'node:fs';
 import { chmod, lstat, mkdir, rename, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { dirname } from 'node:path';
@@ -101,14 +102,14 @@ export class CallServer {
   /** Resolves when another agent has put its socket at the path, or has had the time for it. */
   async replaced(): Promise<void> {
     for (let waitedMs = 0; waitedMs < REPLACED_MS; waitedMs += REPLACED_PERIOD_MS) {
-      if (!(await this.#isInPlace())) return;
+      if (!this.#isInPlace()) return;
       await this.#listener.clock.sleep(REPLACED_PERIOD_MS, new AbortController().signal);
     }
   }
 
   /** Resolves when nobody new can reach this server any more: another is at its path, or none. Rejects with the signal's reason. */
   async displaced(signal: AbortSignal): Promise<void> {
-    while (await this.#isInPlace()) await this.#listener.clock.sleep(DISPLACED_PERIOD_MS, signal);
+    while (this.#isInPlace()) await this.#listener.clock.sleep(DISPLACED_PERIOD_MS, signal);
   }
 
   /**
@@ -141,14 +142,20 @@ export class CallServer {
 
   /** Leaves alone what another agent has put at the path. */
   async #withdraw(): Promise<void> {
-    if (this.#place !== undefined && (await this.#isInPlace())) await rm(this.#place.path, { force: true });
+    if (this.#place !== undefined && this.#isInPlace()) await rm(this.#place.path, { force: true });
   }
 
-  async #isInPlace(): Promise<boolean> {
+  /** Asked every second for as long as the agent lives: without the way through other threads it costs next to nothing. */
+  #isInPlace(): boolean {
     if (this.#place === undefined) return false;
     const { path, dev, ino } = this.#place;
-    const there = await lstat(path).catch(ignoreMissing);
-    return there?.dev === dev && there.ino === ino;
+    try {
+      const there = lstatSync(path);
+      return there.dev === dev && there.ino === ino;
+    } catch (cause) {
+      if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
+      return false;
+    }
   }
 }
 
@@ -167,8 +174,4 @@ function unusable(path: string, reason: string, cause?: unknown): NetplugError {
     facts: { path },
     cause,
   });
-}
-
-function ignoreMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
 }
