@@ -118,51 +118,61 @@ function expectSound(cluster: Cluster): void {
 }
 
 describe('the resident store under kills, time-outs and an absent datastore', () => {
-  it('never tells two pods the same address, records what it told, and leaves nothing behind', async () => {
-    await fc.assert(
-      fc.asyncProperty(steps, async (script) => {
-        const folder = await mkdtemp(join(tmpdir(), 'netplug-sim-'));
-        try {
-          const database = new MemoryDatabase();
-          const signal = AbortSignal.timeout(60_000);
-          const quiet = openMemoryStore(database);
-          for (const resource of [poolOf('v4', '10.0.0.0/27', { blockSize: 29 }), ipamConfigurationOf({})])
-            await quiet.createResource(resource, signal);
-          const cluster: Cluster = { database, locks: new FileLocks(), folder, isStoreAway: false, inUse: new Map() };
-          const nodes = ['n0', 'n1'].map((name) => new SimulatedNode(cluster, name));
-          await carryOut(cluster, nodes, script);
+  it.each(['at once', 'in pieces'] as const)(
+    'never tells two pods the same address, records what it told, and leaves nothing behind, whether it is written %s',
+    async (commits) => {
+      await fc.assert(
+        fc.asyncProperty(steps, async (script) => {
+          const folder = await mkdtemp(join(tmpdir(), 'netplug-sim-'));
+          try {
+            const database = new MemoryDatabase();
+            const signal = AbortSignal.timeout(60_000);
+            const quiet = openMemoryStore(database);
+            for (const resource of [poolOf('v4', '10.0.0.0/27', { blockSize: 29 }), ipamConfigurationOf({})])
+              await quiet.createResource(resource, signal);
+            const cluster: Cluster = {
+              database,
+              locks: new FileLocks(),
+              folder,
+              isStoreAway: false,
+              commits,
+              inUse: new Map(),
+            };
+            const nodes = ['n0', 'n1'].map((name) => new SimulatedNode(cluster, name));
+            await carryOut(cluster, nodes, script);
 
-          cluster.isStoreAway = false;
-          for (const node of nodes) {
-            node.killAgent();
-            node.startAgent();
-            await node.add('last', 'never', signal);
-            await node.stopAgent(signal);
-          }
-          expectSound(cluster);
-          const recorded = new Set(
-            blocksOf(cluster).flatMap((block) => heldAddresses(block).map(({ address }) => formatAddress(address))),
-          );
-          const told = [...cluster.inUse.values()].flat();
-          expect(
-            told.filter((address) => !recorded.has(address)),
-            'a pod uses an address that no block records',
-          ).toEqual([]);
+            cluster.isStoreAway = false;
+            for (const node of nodes) {
+              node.killAgent();
+              node.startAgent();
+              await node.add('last', 'never', signal);
+              await node.stopAgent(signal);
+            }
+            expectSound(cluster);
+            const recorded = new Set(
+              blocksOf(cluster).flatMap((block) => heldAddresses(block).map(({ address }) => formatAddress(address))),
+            );
+            const told = [...cluster.inUse.values()].flat();
+            expect(
+              told.filter((address) => !recorded.has(address)),
+              'a pod uses an address that no block records',
+            ).toEqual([]);
 
-          for (const node of nodes) {
-            for (const container of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'last']) await node.remove(container, signal);
+            for (const node of nodes) {
+              for (const container of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'last']) await node.remove(container, signal);
+            }
+            expect(blocksOf(cluster).flatMap((block) => heldAddresses(block))).toEqual([]);
+            expect(
+              blocksOf(cluster).flatMap(({ stock }) => [...stock]),
+              'stock of nobody',
+            ).toEqual([]);
+            expect([...database.state().endpoints.values()]).toEqual([]);
+          } finally {
+            await rm(folder, { recursive: true, force: true });
           }
-          expect(blocksOf(cluster).flatMap((block) => heldAddresses(block))).toEqual([]);
-          expect(
-            blocksOf(cluster).flatMap(({ stock }) => [...stock]),
-            'stock of nobody',
-          ).toEqual([]);
-          expect([...database.state().endpoints.values()]).toEqual([]);
-        } finally {
-          await rm(folder, { recursive: true, force: true });
-        }
-      }),
-      { numRuns: Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 8 },
-    );
-  });
+        }),
+        { numRuns: Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 12 },
+      );
+    },
+  );
 });

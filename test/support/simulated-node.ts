@@ -20,6 +20,7 @@ import { recoverForCall } from '../../src/resident/recover.ts';
 import { ResidentNode } from '../../src/resident/resident-node.ts';
 import { nodeName } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
+import { piecewiseStore } from './piecewise-store.ts';
 
 const DATASTORE: Datastore = {
   type: 'kvv3',
@@ -54,6 +55,8 @@ export interface Cluster {
   readonly locks: FileLocks;
   readonly folder: string;
   isStoreAway: boolean;
+  /** Whether the datastore has transactions. */
+  readonly commits: 'at once' | 'in pieces';
   /** Addresses that pods have been told, by node and container: no two may be the same. */
   readonly inUse: Map<string, readonly string[]>;
 }
@@ -196,7 +199,7 @@ export class SimulatedNode {
   }
 
   #storeFor(process: Process): Store {
-    return openMemoryStore(this.#cluster.database, {
+    const store = openMemoryStore(this.#cluster.database, {
       pause: async () => {
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
         if (!process.isAlive) await new Promise(() => undefined);
@@ -206,6 +209,7 @@ export class SimulatedNode {
         return Math.random() < 0.5 ? { kind: 'unavailable-before' } : { kind: 'unavailable-after' };
       },
     });
+    return this.#cluster.commits === 'at once' ? store : piecewiseStore(store);
   }
 
   #requestOf(container: string): AssignRequest {

@@ -7,7 +7,7 @@ import type { MeasureRow } from '../report.ts';
 const TAKEN = 10_000;
 const PODS = 10;
 /** The agent has read what is new, and has cleared up after the pods and in its own memory. */
-const SETTLE_MS = 60_000;
+const SETTLE_MS = 120_000;
 /** What it looks at from time to time, it looks at every minute at the latest. */
 const IDLE_MS = 60_000;
 

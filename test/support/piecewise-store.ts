@@ -1,0 +1,75 @@
+// A datastore without transactions, made of one that has them: what the API of the orchestrator does with a commit, one
+// write after the other, so that a crash, an absence or another writer can come between any two.
+import { isDeepStrictEqual } from 'node:util';
+import type { Change, Outcome, Store } from '../../src/datastore/store.ts';
+import { freeSlots, type IpBlock } from '../../src/model/ip-block.ts';
+import { type Cidr, compareCidrs } from '../../src/net/cidr.ts';
+
+type BlockChange = Extract<Change, { kind: 'create-block' | 'update-block' | 'delete-block' }>;
+
+const UNDO_TRIES = 16;
+
+export function piecewiseStore(inner: Store): Store {
+  return new Proxy(inner, {
+    get: (store, name) => {
+      if (name === 'commit')
+        return async (changes: readonly Change[], signal: AbortSignal) => commit(store, changes, signal);
+      const member: unknown = Reflect.get(store, name, store);
+      return typeof member === 'function' ? member.bind(store) : member;
+    },
+  });
+}
+
+async function commit(store: Store, changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
+  const gone = changes.filter(({ kind }) => kind === 'delete-endpoint');
+  const blocks = changes.filter(isBlockChange).toSorted((a, b) => compareCidrs(cidrOf(a), cidrOf(b)));
+  const others = changes.filter((change) => !isBlockChange(change) && change.kind !== 'delete-endpoint');
+  for (const change of gone) if ((await store.commit([change], signal)) === 'conflict') return 'conflict';
+  const written: BlockChange[] = [];
+  for (const change of blocks) {
+    if ((await store.commit([change], signal)) === 'conflict') {
+      for (const each of written.toReversed()) await takeBack(store, each, signal);
+      return 'conflict';
+    }
+    written.push(change);
+  }
+  for (const change of others) if ((await store.commit([change], signal)) === 'conflict') return 'conflict';
+  return 'committed';
+}
+
+/** As it was when nobody wrote since, otherwise only the slots that the write took. */
+async function takeBack(store: Store, change: BlockChange, signal: AbortSignal): Promise<void> {
+  const [before, after] = [beforeOf(change), afterOf(change)];
+  if (after === undefined) return;
+  const old = new Set([...(before?.slots.values() ?? [])].map(({ id }) => id));
+  const taken = new Set([...after.slots.values()].map(({ id }) => id).filter((id) => !old.has(id)));
+  for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
+    const [now] = await store.getBlocks([cidrOf(change)], signal);
+    if (now === undefined) return;
+    const isOurs = isDeepStrictEqual(now.value, after);
+    const wanted = isOurs ? before : freeSlots(now.value, taken);
+    if (wanted === now.value) return;
+    const undo: Change =
+      wanted === undefined
+        ? { kind: 'delete-block', before: now }
+        : { kind: 'update-block', before: now, after: wanted };
+    if ((await store.commit([undo], signal)) === 'committed') return;
+  }
+}
+
+function isBlockChange(change: Change): change is BlockChange {
+  return change.kind === 'create-block' || change.kind === 'update-block' || change.kind === 'delete-block';
+}
+
+function beforeOf(change: BlockChange): IpBlock | undefined {
+  return change.kind === 'create-block' ? undefined : change.before.value;
+}
+
+function afterOf(change: BlockChange): IpBlock | undefined {
+  if (change.kind === 'create-block') return change.block;
+  return change.kind === 'update-block' ? change.after : undefined;
+}
+
+function cidrOf(change: BlockChange): Cidr {
+  return (afterOf(change) ?? beforeOf(change)!).cidr;
+}
