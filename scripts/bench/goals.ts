@@ -60,7 +60,6 @@ export const GOALS: readonly Goal[] = [
     text: 'CPU of the idle agent',
     limit: { atMost: 0.2 },
     unit: '% of a core',
-    missed: 'reading and collecting 10 000 addresses is still in the first half minute; a node with few pods is below',
   },
   { figure: 'convergence.block', text: 'new block to its route, 1000 nodes / 10', limit: { atMost: 1.5 } },
   { figure: 'convergence.node.changes', text: 'changes per added node / its routes and peers', limit: { atMost: 1 } },
