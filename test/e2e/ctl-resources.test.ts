@@ -163,4 +163,27 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     const stored = await datastore.store.findResource({ kind: 'IPPool', name: 'blue' }, never);
     expect(stored?.spec).toMatchObject({ natOutgoing: true });
   });
+
+  it('finds different exactly what apply then changes', async () => {
+    const steps: readonly [string, ...string[]][] = [
+      [`${BLUE}  natOutgoing: true\n  disabled: true\n`],
+      [`${BLUE}  natOutgoing: true\n  disabled: true\n`, '--field-manager', 'the-team'],
+      [BLUE],
+      [BLUE.replace('{name: blue}', '{name: blue, labels: {rack: r1}}')],
+      [BLUE],
+      [`${BLUE}  disabled: false\n`],
+      [`${BLUE}  disabled: false\n`, '--force-conflicts'],
+    ];
+    const told: string[] = [];
+    for (const [stdin, ...more] of steps) {
+      const { status: difference } = await run(['diff', '-f', '-', ...more], { stdin });
+      const { stdout } = await apply(stdin, ...more);
+      told.push(`${String(difference)} ${/\w+$/.exec(stdout.trim())?.[0] ?? 'refused'}`);
+    }
+    expect(told).toEqual(
+      type === 'kv'
+        ? ['1 created', '0 unchanged', '1 configured', '1 configured', '0 unchanged', '0 unchanged', '0 unchanged']
+        : ['1 created', '0 unchanged', '0 unchanged', '1 configured', '1 configured', '69 refused', '1 configured'],
+    );
+  });
 });
