@@ -80,13 +80,36 @@ describe('a cluster', () => {
     expect(await ctl('apply', '-f', '-')).toMatchObject({ status: 0, err: '' });
     expect((await ctl('version')).out).toContain('Cluster Version: unknown (no agent has registered yet)\n');
   });
+});
 
-  it('whose note cannot be read may be written to, with a warning', async () => {
-    database.damage({ kind: 'ClusterInformation', name: 'default' });
-    expect(await ctl('apply', '-f', '-')).toMatchObject({
-      status: 0,
-      err: expect.stringMatching(/^warning: the version of the cluster stays unknown: /) as string,
-    });
+describe('a cluster whose note cannot be read', () => {
+  beforeEach(() => database.damage({ kind: 'ClusterInformation', name: 'default' }));
+
+  it.each([
+    ...WRITES,
+    ...WRITES.map((words) => ['--allow-version-mismatch', ...words]),
+    ...WRITES.map((words) => ['--allow-locked', ...words]),
+  ])('is not written to with "%s %s"', async (...words) => {
+    const before = database.state();
+    const ran = await ctl(...words);
+    expect(ran).toMatchObject({ status: 65, out: '' });
+    expect(ran.err).toContain('Cannot write: the version of the cluster and its lock stay unknown: ');
+    expect(database.state()).toBe(before);
+  });
+
+  it.each([...WRITES.map((words) => ['--allow-version-mismatch', '--allow-locked', ...words]), ...READS])(
+    'may be had with "%s %s", with a warning',
+    async (...words) => {
+      expect(await ctl(...words)).toMatchObject({
+        status: 0,
+        err: expect.stringMatching(/^warning: the version of the cluster stays unknown: /) as string,
+      });
+    },
+  );
+
+  it('may be locked or not for commands about the lock', async () => {
+    const { err } = await ctl('datastore', 'lock', '--allow-version-mismatch');
+    expect(err).toMatch(/^warning: the version of the cluster stays unknown: /);
   });
 });
 
