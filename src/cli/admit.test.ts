@@ -23,18 +23,31 @@ const note = async (spec: Partial<ClusterInformationSpec>): Promise<void> => {
   const cluster = newCluster();
   await openMemoryStore(database).createResource({ ...cluster, spec: { ...cluster.spec, ...spec } }, never);
 };
+const putGreen = async (): Promise<unknown> =>
+  openMemoryStore(database).createResource(poolOf('green', '10.1.0.0/16'), never);
 const WRITES = [
   ['apply', '-f', '-'],
   ['delete', 'pool', 'blue', '--ignore-not-found'],
   ['ipam', 'check', '--fix', '--no-kernel'],
   ['ipam', 'configure', '--max-blocks', '2'],
   ['node', 'remove', 'node-a'],
+  ['host-endpoints', 'prepare-upgrade'],
+  ['host-endpoints', 'migrate'],
 ];
 const READS = [
   ['get', 'pools'],
   ['ipam', 'show'],
   ['ipam', 'check', '--no-kernel'],
+];
+const REHEARSALS = [
+  ['apply', '-f', '-', '--dry-run'],
+  ['create', '-f', '-', '--dry-run'],
+  ['label', 'pool', 'green', 'a=b', '--dry-run'],
+  ['patch', 'pool', 'green', '-p', 'spec: {disabled: true}', '--dry-run'],
+  ['delete', 'pool', 'green', '--dry-run'],
   ['node', 'remove', 'node-a', '--dry-run'],
+  ['host-endpoints', 'prepare-upgrade', '--dry-run'],
+  ['host-endpoints', 'migrate', '--dry-run'],
 ];
 
 describe('a cluster of another version', () => {
@@ -56,6 +69,18 @@ describe('a cluster of another version', () => {
     const ran = await ctl(...words);
     expect(ran).toMatchObject({ status: 0 });
     expect(ran.err).toBe(`warning: this tool is ${VERSION}, the cluster v3.27.9: it may not show all there is\n`);
+  });
+
+  it.each(REHEARSALS)('refuses what "%s %s" rehearses', async (...words) => {
+    await putGreen();
+    const before = database.state();
+    const ran = await ctl(...words);
+    expect(ran).toMatchObject({ status: 79, out: expect.not.stringMatching(/^$/) });
+    expect(ran.err).toMatch(
+      /^would be refused: Cannot write with netplugctl [^ ]+: the cluster is of version v3.27.9\n {2}hint: .*\n {2}code: cli\/version-mismatch\n/,
+    );
+    expect(database.state()).toBe(before);
+    expect(await ctl(...words, '--allow-version-mismatch')).toEqual({ status: 0, out: ran.out, err: '' });
   });
 
   it('is told by version, without a warning [ctl-version]', async () => {
@@ -131,6 +156,13 @@ describe('a locked datastore', () => {
 
   it.each(READS)('is read with "%s %s"', async (...words) => {
     expect(await ctl(...words)).toMatchObject({ status: 0, err: '' });
+  });
+
+  it.each(REHEARSALS)('refuses what "%s %s" rehearses', async (...words) => {
+    await putGreen();
+    const ran = await ctl(...words);
+    expect(ran).toMatchObject({ status: 75, out: expect.not.stringMatching(/^$/) });
+    expect(ran.err).toMatch(/^would be refused: Cannot write: the datastore is locked\n/);
   });
 
   it('is told by version', async () => {

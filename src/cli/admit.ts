@@ -5,18 +5,15 @@ import type { Store } from '../datastore/store.ts';
 import { CLUSTER_INFORMATION_ID, type ClusterInformation, isLocked } from '../model/cluster-information.ts';
 import type { Context } from './ports.ts';
 
-/** What a command does to the datastore; `write-locked` is for those that deal with the lock, `ask-version` for none. */
-export type Access = 'read' | 'write' | 'write-locked' | 'ask-version';
+/** What a command does to the datastore; `ask-version` is for those that take it as it is. */
+export type Access = 'read' | WriteAccess | 'ask-version';
+/** `write-locked` is for commands that deal with the lock. */
+export type WriteAccess = 'write' | 'write-locked';
 
 /** What somebody lets a command do although it would be refused. */
 export interface Allowances {
   readonly versionMismatch: boolean;
   readonly locked: boolean;
-}
-
-/** A rehearsal changes nothing. */
-export function accessIn(mode: 'rehearse' | 'carry-out'): Access {
-  return mode === 'rehearse' ? 'read' : 'write';
 }
 
 /**
@@ -41,10 +38,10 @@ async function warnReader({ io, signal }: Context, store: Store): Promise<void> 
 }
 
 /** What is against writing there and is not allowed all the same. */
-async function findRefusal(
+export async function findRefusal(
   { io, allow, signal }: Context,
   store: Store,
-  access: 'write' | 'write-locked',
+  access: WriteAccess,
 ): Promise<NetplugError | undefined> {
   const mayBeLocked = allow.locked || access === 'write-locked';
   const cluster = await findCluster(store, signal).catch(unreadable);

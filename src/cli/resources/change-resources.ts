@@ -1,9 +1,8 @@
 import { isNetplugError } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
 import { resourceIdOf } from '../../model/resource-id.ts';
-import { accessIn } from '../admit.ts';
 import { runBatch } from './batch.ts';
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import { fieldsOf, type Owning, warnIfOwnerless } from './field-ownership.ts';
 import { type FileChoice, readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
@@ -24,7 +23,7 @@ export interface WriteOptions extends Owning {
 export async function write(context: Context, options: WriteOptions): Promise<Status> {
   const { verb, mode } = options;
   const written = readResources(await readInputs(context, options.files), options.namespace);
-  return withStore(context, accessIn(mode), async (store) => {
+  return withStoreToChange(context, { mode }, async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     warnIfOwnerless(context.io, store, options);
     const items = written.map(({ resource, raw }) => ({
