@@ -92,6 +92,24 @@ describe('a cluster of another version', () => {
   });
 });
 
+describe('a cluster of an older version', () => {
+  beforeEach(async () => note({ netplugVersion: 'v3.13.0' }));
+
+  it('is prepared for the upgrade by the tool of the new release [up-hostendpoints]', async () => {
+    const rehearsed = await ctl('host-endpoints', 'prepare-upgrade', '--dry-run');
+    expect(rehearsed).toMatchObject({ status: 0, err: '' });
+    expect(await ctl('host-endpoints', 'prepare-upgrade')).toMatchObject({ status: 0, err: '' });
+    expect(database.state().resources.size).toBe(2);
+    expect(await ctl('host-endpoints', 'migrate')).toMatchObject({ status: 79 });
+    expect(await ctl('host-endpoints', 'prepare-upgrade', '--undo')).toMatchObject({ status: 0, err: '' });
+  });
+
+  it('is not prepared while it is locked', async () => {
+    await ctl('datastore', 'lock', '--allow-version-mismatch');
+    expect(await ctl('host-endpoints', 'prepare-upgrade')).toMatchObject({ status: 75 });
+  });
+});
+
 describe('a cluster', () => {
   it.each([VERSION, VERSION.slice(1), `${VERSION}-4-gabcdef`, ''])(
     'of version %j may be written to',

@@ -1,5 +1,5 @@
 import { isNetplugError, NetplugError } from '../base/errors.ts';
-import { plainVersion } from '../base/compare-versions.ts';
+import { isNewerVersion, plainVersion } from '../base/compare-versions.ts';
 import { VERSION } from '../base/version.ts';
 import type { Store } from '../datastore/store.ts';
 import { CLUSTER_INFORMATION_ID, type ClusterInformation, isLocked } from '../model/cluster-information.ts';
@@ -7,8 +7,8 @@ import type { Context } from './ports.ts';
 
 /** What a command does to the datastore; `ask-version` is for those that take it as it is. */
 export type Access = 'read' | WriteAccess | 'ask-version';
-/** `write-locked` is for commands that deal with the lock. */
-export type WriteAccess = 'write' | 'write-locked';
+/** `write-locked` is for commands that deal with the lock, `write-older` for what is done before an upgrade to this release. */
+export type WriteAccess = 'write' | 'write-locked' | 'write-older';
 
 /** What somebody lets a command do although it would be refused. */
 export interface Allowances {
@@ -51,7 +51,8 @@ export async function findRefusal(
     return undefined;
   }
   const other = otherVersion(cluster);
-  if (other !== undefined && !allow.versionMismatch) return versionMismatch(other);
+  const mayDiffer = allow.versionMismatch || (access === 'write-older' && isNewerVersion(VERSION, other ?? ''));
+  if (other !== undefined && !mayDiffer) return versionMismatch(other);
   return isLocked(cluster) && !mayBeLocked ? lockedError() : undefined;
 }
 

@@ -9,7 +9,7 @@ export interface PrepareOptions extends PlanRun {
 }
 
 export async function prepareUpgrade(context: Context, { direction, names, ...run }: PrepareOptions): Promise<Status> {
-  return withStoreToChange(context, run, async (store) => {
+  return withStoreToChange(context, { mode: run.mode, access: 'write-older' }, async (store) => {
     const facts = {
       endpoints: await listWhole(store, 'HostEndpoint', context.signal),
       policy: await store.findResource({ kind: 'GlobalNetworkPolicy', name: names.policy }, context.signal),
