@@ -19,7 +19,9 @@ const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts'];
 /** The tool against a datastore; those that want an agent start one. */
-const TOOL = ['test/e2e/{ctl-resources,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,tasks}.test.ts'];
+const TOOL = [
+  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,tasks}.test.ts',
+];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];
 

@@ -1,4 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
+import type { Mode } from '../base/mode.ts';
 import { emptyFindings, type Problem, problemsError } from '../base/problem.ts';
 import type { Store } from '../datastore/store.ts';
 import { isRecord, readEntries } from '../model/read-schema.ts';
@@ -6,10 +7,11 @@ import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import { COMMON_FIELDS } from '../netconf/fields.ts';
 import { decideConnection } from '../netconf/kv.ts';
 import { checkKeys } from '../netconf/unknown-keys.ts';
-import { type Access, admit } from './admit.ts';
+import { type Access, admit, findRefusal, type WriteAccess } from './admit.ts';
 import { readDocuments } from './documents.ts';
 import { readSource } from './inputs.ts';
-import type { Context, Env } from './ports.ts';
+import type { Context, Env, Status } from './ports.ts';
+import { reportError } from './report-error.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 type Key = (typeof CONNECTION_KEYS)[number];
@@ -40,6 +42,30 @@ export async function withStore<T>(
   for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
   await using store = await openAdmitted(context, datastore, access);
   return await use(store, datastore);
+}
+
+/** How a command writes; `write` unless it deals with the lock. */
+export interface Changing {
+  readonly mode: Mode;
+  readonly access?: WriteAccess;
+}
+
+/**
+ * Opens the datastore like `withStore`, to change something there. In a rehearsal, what would refuse the command is told
+ * beforehand, and its status is that of the command. @throws cli/version-mismatch, store/locked
+ */
+export async function withStoreToChange(
+  context: Context,
+  { mode, access = 'write' }: Changing,
+  use: (store: Store, datastore: Datastore) => Promise<Status>,
+): Promise<Status> {
+  if (mode === 'carry-out') return withStore(context, access, use);
+  return withStore(context, 'ask-version', async (store, datastore) => {
+    const refusal = await findRefusal(context, store, access);
+    const refused = refusal === undefined ? 0 : reportError(context.io, refusal, 'would be refused');
+    const status = await use(store, datastore);
+    return refused === 0 ? status : refused;
+  });
 }
 
 /** Opens a datastore for what the command is going to do there. @throws cli/version-mismatch, store/locked */

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { systemClock } from '../../src/base/clock.ts';
 import { systemRandom } from '../../src/base/random.ts';
+import { newCluster } from '../../src/datastore/keep-cluster-information.ts';
 import { callCtl, type Ran } from '../support/ctl.ts';
 import { CTL_DATASTORES, type CtlDatastore, type CtlRun, MAIN } from '../support/ctl-datastores.ts';
 import { until } from '../support/until.ts';
@@ -14,6 +15,9 @@ const never = new AbortController().signal;
 const pool = (name: string, cidr: string, more = ''): string =>
   `apiVersion: netplug.io/v3\nkind: IPPool\nmetadata: {name: ${name}}\nspec:\n  cidr: ${cidr}\n${more}`;
 const BLUE = pool('blue', '10.0.0.0/16');
+const CLUSTER = newCluster();
+const information = (datastoreReady: boolean): string =>
+  JSON.stringify({ ...CLUSTER, spec: { ...CLUSTER.spec, datastoreReady } });
 
 describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
   let datastore: CtlDatastore;
@@ -38,6 +42,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
   });
 
   it('says the same on both datastores', async () => {
+    await datastore.store.createResource(CLUSTER, never);
     const said: string[] = [];
     const session: readonly [words: readonly string[], stdin?: string][] = [
       [['apply', '-f', '-', '--dry-run'], BLUE],
@@ -54,6 +59,9 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
       [['get', 'ippools', '-o', 'wide', '--show-labels']],
       [['get', 'ippools', '-o', 'custom-columns=NAME,BITS:.spec.blockSize', '--sort-by', '.spec.cidr']],
       [['get', 'ippool', 'red']],
+      [['apply', '-f', '-'], information(true)],
+      [['apply', '-f', '-'], information(false)],
+      [['apply', '-f', '-', '--dry-run'], information(false)],
       [['delete', 'ippool', 'blue', 'red', '--dry-run']],
       [['delete', 'ippools', '--all']],
     ];
@@ -154,5 +162,28 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     expect((await apply(BLUE)).status).toBe(0);
     const stored = await datastore.store.findResource({ kind: 'IPPool', name: 'blue' }, never);
     expect(stored?.spec).toMatchObject({ natOutgoing: true });
+  });
+
+  it('finds different exactly what apply then changes', async () => {
+    const steps: readonly [string, ...string[]][] = [
+      [`${BLUE}  natOutgoing: true\n  disabled: true\n`],
+      [`${BLUE}  natOutgoing: true\n  disabled: true\n`, '--field-manager', 'the-team'],
+      [BLUE],
+      [BLUE.replace('{name: blue}', '{name: blue, labels: {rack: r1}}')],
+      [BLUE],
+      [`${BLUE}  disabled: false\n`],
+      [`${BLUE}  disabled: false\n`, '--force-conflicts'],
+    ];
+    const told: string[] = [];
+    for (const [stdin, ...more] of steps) {
+      const { status: difference } = await run(['diff', '-f', '-', ...more], { stdin });
+      const { stdout } = await apply(stdin, ...more);
+      told.push(`${String(difference)} ${/\w+$/.exec(stdout.trim())?.[0] ?? 'refused'}`);
+    }
+    expect(told).toEqual(
+      type === 'kv'
+        ? ['1 created', '0 unchanged', '1 configured', '1 configured', '0 unchanged', '0 unchanged', '0 unchanged']
+        : ['1 created', '0 unchanged', '0 unchanged', '1 configured', '1 configured', '69 refused', '1 configured'],
+    );
   });
 });

@@ -7,6 +7,7 @@ import { nodeOf, poolOf } from '../../../test/support/fixtures.ts';
 import { sha256Of } from '../../base/atomic-file.ts';
 import { seededRandom } from '../../base/random.ts';
 import { cniEndpoint, holder } from '../../datastore/contract-bench.ts';
+import { newCluster } from '../../datastore/keep-cluster-information.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { type Fault, openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import { CLUSTER_INFORMATION_ID } from '../../model/cluster-information.ts';
@@ -176,6 +177,22 @@ describe('datastore import', () => {
       err: '',
     });
     expect(target.state().resources.size).toBe(0);
+  });
+
+  it('tells in a rehearsal what would refuse it', async () => {
+    await exported();
+    const cluster = newCluster();
+    const spec = { ...cluster.spec, netplugVersion: 'v3.26.0', datastoreReady: false };
+    await openMemoryStore(target).createResource({ ...cluster, spec }, never);
+    expect(await on(target, `datastore import -f ${file} --dry-run`)).toMatchObject({
+      status: 79,
+      out: 'nothing is changed yet: 5 to be written, 0 there\n',
+      err: expect.stringMatching(/^would be refused: .*the cluster is of version v3.26.0\n/) as string,
+    });
+    expect(await on(target, `datastore import -f ${file} --dry-run --allow-version-mismatch`)).toMatchObject({
+      status: 0,
+      err: '',
+    });
   });
 
   it('is refused by a datastore that is in use, unless it is locked', async () => {

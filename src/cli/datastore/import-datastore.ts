@@ -3,7 +3,7 @@ import { changeClusterInformation } from '../../datastore/keep-cluster-informati
 import type { Store } from '../../datastore/store.ts';
 import { isLocked } from '../../model/cluster-information.ts';
 import type { Datastore } from '../../netconf/connection.ts';
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { type Contents, readContents, typeOf } from './contents.ts';
 import { describeCounts, type Exported } from './export-file.ts';
@@ -25,7 +25,7 @@ export async function importDatastore(
   mode: 'rehearse' | 'carry-out',
 ): Promise<Status> {
   const { io, signal } = context;
-  return withStore(context, mode === 'rehearse' ? 'read' : 'write-locked', async (store, datastore) => {
+  return withStoreToChange(context, { mode, access: 'write-locked' }, async (store, datastore) => {
     const contents = await readContents(store, signal);
     const mark = readMark(contents.cluster);
     assertReady(contents, mark, file);

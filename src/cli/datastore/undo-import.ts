@@ -1,6 +1,6 @@
 import { changeClusterInformation } from '../../datastore/keep-cluster-information.ts';
 import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../table.ts';
 import { readContents } from './contents.ts';
@@ -17,7 +17,7 @@ import { removeItems } from './write-items.ts';
  */
 export async function undoImport(context: Context, file: Exported, mode: 'rehearse' | 'carry-out'): Promise<Status> {
   const { ports, io, signal } = context;
-  return withStore(context, mode === 'rehearse' ? 'read' : 'write-locked', async (store, { type }) => {
+  return withStoreToChange(context, { mode, access: 'write-locked' }, async (store, { type }) => {
     const contents = await readContents(store, signal);
     const mark = readMark(contents.cluster);
     if (mark === undefined || !isLocked(contents.cluster)) {

@@ -34,7 +34,8 @@ export const HOST_ENDPOINT_COMMANDS: readonly Command[] = [
     details: `
 Before v3.14 such endpoints let everything through when no policy applied; from v3.14 they drop it.
 Labels each of them, and creates a GlobalNetworkPolicy for the label that logs and allows what no other
-policy decides. Do it before the upgrade. After it, read the logs, write the policies that are missing,
+policy decides. Do it before the upgrade, with the tool of the new release: it writes to an older cluster
+here without --allow-version-mismatch. After the upgrade, read the logs, write the policies that are missing,
 and run it again with --undo. May be repeated: it does what is left, such as for endpoints that came
 meanwhile.`,
     examples: [

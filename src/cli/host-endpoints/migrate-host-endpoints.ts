@@ -1,4 +1,4 @@
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { type MigrationOptions, planMigration } from './plan-migration.ts';
 import { listWhole, type PlanRun, runPlan } from './run-plan.ts';
@@ -7,7 +7,7 @@ export type MigrateOptions = PlanRun & Omit<MigrationOptions, 'nodeKeeper'>;
 
 export async function migrateHostEndpoints(context: Context, options: MigrateOptions): Promise<Status> {
   const { signal } = context;
-  return withStore(context, 'write', async (store, { type }) => {
+  return withStoreToChange(context, options, async (store, { type }) => {
     const facts = {
       endpoints: await listWhole(store, 'HostEndpoint', signal),
       // One that cannot be read is refused as one that is not there.

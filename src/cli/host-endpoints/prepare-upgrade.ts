@@ -1,4 +1,4 @@
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { planPreparation, planUndo, type UpgradeNames } from './plan-preparation.ts';
 import { listWhole, type PlanRun, runPlan } from './run-plan.ts';
@@ -9,7 +9,7 @@ export interface PrepareOptions extends PlanRun {
 }
 
 export async function prepareUpgrade(context: Context, { direction, names, ...run }: PrepareOptions): Promise<Status> {
-  return withStore(context, 'write', async (store) => {
+  return withStoreToChange(context, { mode: run.mode, access: 'write-older' }, async (store) => {
     const facts = {
       endpoints: await listWhole(store, 'HostEndpoint', context.signal),
       policy: await store.findResource({ kind: 'GlobalNetworkPolicy', name: names.policy }, context.signal),

@@ -4,8 +4,7 @@ import type { Retired } from '../../ipam/plan-retirement.ts';
 import { rehearseRetirement, retireNode } from '../../ipam/retire-node.ts';
 import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
-import { accessIn } from '../admit.ts';
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../table.ts';
 
@@ -24,7 +23,7 @@ interface Which {
 /** Gives back what a node that is gone for good has left. @throws resource/in-use while the orchestrator has the node */
 export async function removeNode(context: Context, { node, ifPresent, mode }: RemoveNodeOptions): Promise<Status> {
   const { ports, io, signal } = context;
-  return withStore(context, accessIn(mode), async (store, { type }) => {
+  return withStoreToChange(context, { mode }, async (store, { type }) => {
     if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);
     const { retired, problems } =
       mode === 'rehearse'

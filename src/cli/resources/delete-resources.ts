@@ -1,9 +1,8 @@
 import { isNetplugError } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
-import { accessIn } from '../admit.ts';
 import { runBatch } from './batch.ts';
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import { deletePool, rehearsePoolDeletion } from './delete-pool.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
@@ -26,7 +25,7 @@ export async function remove(context: Context, options: DeleteOptions): Promise<
   const { mode, ifMissing } = options;
   const named = options.target.by === 'name' ? options.target.wanted : undefined;
   const filed = options.target.by === 'file' ? await doomedInFiles(context, options.target, options.namespace) : [];
-  return withStore(context, accessIn(mode), async (store) => {
+  return withStoreToChange(context, { mode }, async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const doomed = named === undefined ? filed : await chosenOf(context, store, { ...options, wanted: named });
     const items = doomed.map((which) => ({ which, run: async () => removeOne(writing, which, ifMissing) }));

@@ -1,4 +1,5 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
+import { unversioned } from '../../datastore/seen.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { resourceIdOf } from '../../model/resource-id.ts';
 import { withStore } from '../connection.ts';
@@ -6,26 +7,31 @@ import { type FileChoice, readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
 import { reportError } from '../report-error.ts';
 import { type Paint, painterFor } from '../screen.ts';
+import { fieldsOf, type Owning, warnIfOwnerless } from './field-ownership.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
 import { renderYaml } from './output/render.ts';
 import { readResources } from './resource-files.ts';
 
+export interface DiffOptions extends Owning {
+  readonly files: FileChoice;
+  /** Of resources that name none. */
+  readonly namespace: string | undefined;
+}
+
 /** Shows what `apply` would change, as a unified diff. The status is 1 when there is something. */
-export async function diff(
-  context: Context,
-  { files, namespace }: { readonly files: FileChoice; readonly namespace: string | undefined },
-): Promise<Status> {
+export async function diff(context: Context, { files, namespace, ...owning }: DiffOptions): Promise<Status> {
   const { io, signal } = context;
   const paint = painterFor(io.screen);
   const written = readResources(await readInputs(context, files), namespace);
   return withStore(context, 'read', async (store) => {
+    warnIfOwnerless(io, store, owning);
     const statuses: Status[] = [];
-    for (const { resource: wanted } of written) {
-      const which = resourceIdOf(wanted);
+    for (const each of written) {
       try {
-        const stored: AnyResource | undefined = await store.findResource(which, signal);
-        const next = stored === undefined ? wanted : mergeResource(stored, wanted, 'keeps-labels');
-        if (stored !== undefined && sameResource(stored, next)) continue;
+        const stored: AnyResource | undefined = await store.findResource(resourceIdOf(each.resource), signal);
+        const applyFields = fieldsOf(store, each, owning);
+        const next = applyFields === undefined ? merged(stored, each.resource) : await applyFields('rehearse', signal);
+        if (stored !== undefined && sameResource(unversioned(stored), unversioned(next))) continue;
         io.stdout(paintDiff(unifiedDiff(stored, next), paint));
         statuses.push(1);
       } catch (cause) {
@@ -35,6 +41,10 @@ export async function diff(
     // A failure counts more than a difference.
     return Math.max(0, ...statuses);
   });
+}
+
+function merged(stored: AnyResource | undefined, wanted: AnyResource): AnyResource {
+  return stored === undefined ? wanted : mergeResource(stored, wanted, 'keeps-labels');
 }
 
 function unifiedDiff(stored: AnyResource | undefined, next: AnyResource): string {

@@ -1,6 +1,5 @@
 import type { Mode } from '../../base/mode.ts';
-import { accessIn } from '../admit.ts';
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { runBatch } from './batch.ts';
 import { type Choice, chosenOf } from './choice.ts';
@@ -30,7 +29,7 @@ export async function label(context: Context, options: LabelOptions): Promise<St
   const { what, done } = LABELLED[part];
   const { names, changes } = readLabelWords(options.words);
   const wanted = wantedByName(options.kind, names);
-  return withStore(context, accessIn(mode), async (store) => {
+  return withStoreToChange(context, { mode }, async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const chosen = await chosenOf(context, store, { ...options, wanted });
     const items = chosen.map((which) => ({

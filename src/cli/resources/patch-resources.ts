@@ -3,8 +3,7 @@ import type { Mode } from '../../base/mode.ts';
 import { problemsError } from '../../base/problem.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import { accessIn } from '../admit.ts';
-import { withStore } from '../connection.ts';
+import { withStoreToChange } from '../connection.ts';
 import { readDocuments, type Source } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
@@ -35,7 +34,7 @@ export interface PatchOptions {
 export async function patch(context: Context, options: PatchOptions): Promise<Status> {
   const { type, mode } = options;
   const change = await readPatch(context, options);
-  return withStore(context, accessIn(mode), async (store) => {
+  return withStoreToChange(context, { mode }, async (store) => {
     const writing = { ...context.ports, store, signal: context.signal, mode };
     const chosen = await chosenOf(context, store, { ...options, selector: undefined, reach: 'named' });
     const items = chosen.map((which) => ({

@@ -14,6 +14,11 @@ const HOW_FILES_ARE_READ = `
 Files hold YAML (one or more documents) or JSON. All of them are read before the first resource is
 written: one that is wrong changes nothing.`;
 
+const OWNING = {
+  fieldManager: value('name', 'who makes the fields of the files its own (default: netplugctl)'),
+  forceConflicts: flag('take fields that others have written'),
+};
+
 /** Only `apply` makes fields somebody's own. */
 const NOBODY = { manager: undefined, force: false };
 
@@ -23,8 +28,7 @@ export const RESOURCE_COMMANDS: readonly Command[] = [
     summary: 'Creates resources, or changes them to what the files say.',
     options: {
       ...WRITING,
-      fieldManager: value('name', 'who makes the fields of the files its own (default: netplugctl)'),
-      forceConflicts: flag('take fields that others have written'),
+      ...OWNING,
     },
     details: `${HOW_FILES_ARE_READ}
 
@@ -133,13 +137,14 @@ Deleting a Node leaves its blocks and addresses as they are, because its agent m
   command({
     path: ['diff'],
     summary: 'Shows what apply would change.',
-    options: { ...FILES, filename: mandatory(FILES.filename), ...NAMESPACE },
+    options: { ...FILES, filename: mandatory(FILES.filename), ...NAMESPACE, ...OWNING },
     details: `
 Ends with 0 when nothing differs and with 1 when something does. The resources are compared as YAML
-with sorted keys and every default filled in, without what the datastore adds by itself.`,
+with sorted keys and every default filled in, without what the datastore adds by itself. With
+datastore_type orch the API says what apply would make of them, to those who may apply.`,
     examples: ['netplugctl diff -f pools.yaml'],
-    run: async (context, { options: { namespace, ...files } }) =>
-      diff(context, { files: fileChoice(files), namespace }),
+    run: async (context, { options: { namespace, fieldManager, forceConflicts, ...files } }) =>
+      diff(context, { files: fileChoice(files), namespace, manager: fieldManager, force: forceConflicts }),
   }),
 ];
 

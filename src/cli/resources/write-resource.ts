@@ -3,9 +3,10 @@ import type { Mode } from '../../base/mode.ts';
 import { backOff, type Patience } from '../../base/retry.ts';
 import { resourceChanged, resourceNotFound } from '../../datastore/resource-errors.ts';
 import { unversioned } from '../../datastore/seen.ts';
-import type { FieldOwnership, Store, WrittenResource } from '../../datastore/store.ts';
+import type { Store } from '../../datastore/store.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
+import type { ApplyFields } from './field-ownership.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
 import { assertPoolFits } from './pool-checks.ts';
 import { refuseReadOnly } from './refuse-read-only.ts';
@@ -33,30 +34,19 @@ export async function writeResource(writing: Writing, verb: WriteVerb, wanted: A
   return insist(writing, resourceVersion, async () => writeOnce(writing, verb, wanted));
 }
 
-/** Whose fields a file makes those it names, where the datastore keeps owners; and whether it takes them from others. */
-export interface Owning {
-  readonly manager: string;
-  readonly force: boolean;
-}
-
 /**
- * Applies the fields of a file as they are written, where the datastore knows who wrote which field.
+ * Applies the fields of a file, where the datastore knows who wrote which field.
  * @throws resource/field-conflict, resource/changed, resource/invalid, resource/in-use
  */
-export async function applyOwned(
-  writing: Writing,
-  ownership: FieldOwnership,
-  { resource, raw, ...owning }: Owning & { readonly resource: AnyResource; readonly raw: WrittenResource },
-): Promise<Verdict> {
+export async function applyOwned(writing: Writing, wanted: AnyResource, applyFields: ApplyFields): Promise<Verdict> {
   const { store, signal, mode } = writing;
-  const before = await findStored(writing, resourceIdOf(resource));
-  const wish = { resource: raw, ...owning };
-  if (resource.kind === 'IPPool') {
-    const pool = await ownership.apply({ ...wish, mode: 'rehearse' }, signal);
+  const before = await findStored(writing, resourceIdOf(wanted));
+  if (wanted.kind === 'IPPool') {
+    const pool = await applyFields('rehearse', signal);
     const previous = before?.kind === 'IPPool' ? before : undefined;
     if (pool.kind === 'IPPool') await assertPoolFits(store, { pool, previous }, signal);
   }
-  const after = await ownership.apply({ ...wish, mode }, signal);
+  const after = await applyFields(mode, signal);
   if (before === undefined) return 'created';
   return sameResource(unversioned(before), unversioned(after)) ? 'unchanged' : 'configured';
 }

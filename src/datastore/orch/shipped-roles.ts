@@ -205,6 +205,15 @@ export const ROLES = {
       ]
     },
     {
+      "group": "apiextensions.k8s.io",
+      "resources": [
+        "customresourcedefinitions"
+      ],
+      "verbs": [
+        "get"
+      ]
+    },
+    {
       "group": "netplug.io",
       "resources": [
         "clusterinformations"
