@@ -45,6 +45,8 @@ export function hostAt(address: string, mtu = 1500): MemoryHostNetwork {
 export class MemoryBird {
   /** As last started with or loaded. */
   text = '';
+  /** Why it does not take a configuration. */
+  refusal: Error | undefined;
   #life: PromiseWithResolvers<void> | undefined;
 
   get isRunning(): boolean {
@@ -52,6 +54,7 @@ export class MemoryBird {
   }
 
   async apply(text: string): Promise<'unchanged' | 'reloaded' | 'started'> {
+    if (this.refusal !== undefined) throw this.refusal;
     if (this.#life === undefined) {
       this.#life = Promise.withResolvers();
       this.text = text;
@@ -82,10 +85,11 @@ export function startNode(
   {
     store,
     host,
+    clock = systemClock,
     readSecret = async () => Promise.resolve(undefined),
     blockSource = 'claims',
   }: { store: Store; host: MemoryHostNetwork } & Partial<
-    Pick<BgpPorts, 'readSecret'> & Pick<NetworkSettings, 'blockSource'>
+    Pick<BgpPorts, 'readSecret' | 'clock'> & Pick<NetworkSettings, 'blockSource'>
   >,
 ): RunningNode {
   const stop = new AbortController();
@@ -96,7 +100,7 @@ export function startNode(
       store,
       host,
       filter: new MemoryPacketFilter(),
-      clock: systemClock,
+      clock,
       random: systemRandom,
       log: silentLog,
       bird,

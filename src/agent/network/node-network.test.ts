@@ -13,7 +13,7 @@ import { until } from '../../../test/support/until.ts';
 import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
-import { type Fault, openMemoryStore } from '../../datastore/memory/memory-store.ts';
+import { type Fault, openMemoryStore, type Operation } from '../../datastore/memory/memory-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import { assign } from '../../ipam/assign.ts';
 import { formatAddress, parseAddress } from '../../net/address.ts';
@@ -244,6 +244,46 @@ describe('the network of a node', () => {
     host.dropTunnel('vxlan.netplug');
     await until(() => host.tunnels.length > 0, 'the tunnel is back');
     expect(host.tunnels).toEqual(before);
+  });
+
+  it('does not fail while the datastore is away, and does when nothing can be routed', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    await store.createResource(nodeOf('a'), never);
+    let aheadMs = 0;
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs };
+    let isAway = false;
+    let refusals = 0;
+    // The watch lives, so that its own Node has the agent publish again at once.
+    const fault = (operation: Operation): Fault | undefined => {
+      if (!isAway || operation === 'watchCluster' || operation === 'reportNetwork') return undefined;
+      refusals += 1;
+      return { kind: 'unavailable-before' };
+    };
+    const a = startNode('a', { store: openMemoryStore(database, { fault }), host: hostAt('192.0.2.1/24'), clock });
+    await works(a);
+    const reports = (): unknown[] => database.networkReports.map(({ isUp, message }) => isUp || message);
+    isAway = true;
+    await store.updateResource(nodeOf('a', { zone: 'x' }), never);
+    await until(() => a.network.problems().some((text) => text.startsWith('node facts: ')), 'it says so');
+    aheadMs = 40_000;
+    const before = refusals;
+    await until(() => refusals > before, 'it is tried again');
+    await settled();
+    expect([a.network.failures(), reports()]).toEqual([[], [true]]);
+
+    isAway = false;
+    await works(a);
+    a.bird.refusal = new Error('BIRD does not start');
+    await store.createResource(poolOf('routed', '10.66.0.0/16'), never);
+    const failing = ['bgp: BIRD does not start'];
+    await until(() => a.network.failures().length > 0, 'it fails');
+    expect(a.network.failures()).toEqual(failing);
+    await settled();
+    aheadMs += 40_000;
+    await until(() => reports().length > 1, 'it is told of');
+    a.bird.refusal = undefined;
+    await until(() => reports().length > 2, 'so is its end');
+    expect(reports()).toEqual([true, ...failing, true]);
   });
 
   it('goes on when another node comes with its address later', async () => {

@@ -145,14 +145,14 @@ export class NodeNetwork {
 
   /** Why pods may be without network, a sentence each. */
   failures(): readonly string[] {
-    const { failure } = this.#registration;
-    return [...this.#failingParts(), ...(failure === undefined ? [] : [`registration: ${failure}`])];
+    return [...this.#failingParts(), ...said(this.#registration, 'harm')];
   }
 
-  /** The same, and what is left out of a network that works. */
+  /** The same, what waits for the datastore, and what is left out of a network that works. */
   problems(): readonly string[] {
     const cutOff = this.#cutOff === undefined ? [] : [this.#cutOff];
-    return [...cutOff, ...this.failures(), ...Object.values(this.#leftOut).flat()];
+    const all = [...Object.values(this.#keepers), this.#registration].flatMap((keeper) => said(keeper, 'problem'));
+    return [...cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#leftOut).flat()];
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
@@ -369,9 +369,7 @@ export class NodeNetwork {
   }
 
   #failingParts(): readonly string[] {
-    const parts = Object.values(this.#keepers).flatMap(({ name, problem }) =>
-      problem === undefined ? [] : `${name}: ${problem}`,
-    );
+    const parts = Object.values(this.#keepers).flatMap((keeper) => said(keeper, 'harm'));
     const isNowhere = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
     return isNowhere ? ['addresses: no address of the node is known'] : parts;
   }
@@ -381,4 +379,8 @@ export class NodeNetwork {
     const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
     for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
   }
+}
+
+function said(keeper: Keeper, what: 'harm' | 'problem'): readonly string[] {
+  return keeper[what] === undefined ? [] : [`${keeper.name}: ${keeper[what]}`];
 }
