@@ -72,14 +72,18 @@ describe('the network of a node', () => {
     expect(await store.findResource({ kind: 'Node', name: 'a' }, never)).toEqual(before);
   });
 
-  it('stays as it is while the datastore is away, also for an agent that begins then', async () => {
+  it.each([
+    ['away', () => true],
+    ['away once it was read', (operation: Operation) => operation !== 'watchCluster'],
+  ])('stays as it is for an agent that begins while the datastore is %s', async (_when, isConcerned) => {
     const { database, store } = await worldWith(VXLAN);
     const host = hostAt('192.0.2.1/24');
     const a = await neighbours(store, host);
     await a.stop();
     const [routes, tunnels, changes] = [await routesOf(a), host.tunnels, host.changesMade];
     let isAway = true;
-    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
+    const fault = (operation: Operation): Fault | undefined =>
+      isAway && isConcerned(operation) ? { kind: 'unavailable-before' } : undefined;
     const next = startNode('a', { store: openMemoryStore(database, { fault }), host });
     await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
     expect([await routesOf(next), host.tunnels, host.changesMade]).toEqual([routes, tunnels, changes]);
@@ -232,19 +236,32 @@ describe('the network of a node', () => {
     expect(blocks.map(({ value }) => value.cidr.base.family)).toEqual([4]);
   });
 
-  it('gets its tunnel back while the datastore is away', async () => {
-    const { database, store } = await worldWith(VXLAN);
-    let isAway = false;
-    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
-    const host = hostAt('192.0.2.1/24');
-    const a = startNode('a', { store: openMemoryStore(database, { fault }), host });
-    await works(a, startNode('b', { store, host: hostAt('192.0.2.2/24') }));
-    const before = host.tunnels;
-    isAway = true;
-    host.dropTunnel('vxlan.netplug');
-    await until(() => host.tunnels.length > 0, 'the tunnel is back');
-    expect(host.tunnels).toEqual(before);
-  });
+  it.each(['all is quiet', 'the address manager was to be asked'])(
+    'gets its tunnel back, and routes over it, while the datastore is away and %s',
+    async (situation) => {
+      const { database, store } = await worldWith(VXLAN);
+      let isAway = false;
+      const fault = (operation: Operation): Fault | undefined =>
+        isAway && operation !== 'watchCluster' ? { kind: 'unavailable-before' } : undefined;
+      const host = hostAt('192.0.2.1/24');
+      const a = await neighbours(openMemoryStore(database, { fault }), host);
+      await works(a);
+      const [tunnels, routes] = [host.tunnels, await routesOf(a)];
+      isAway = true;
+      if (situation !== 'all is quiet') {
+        const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
+        await store.updateResource({ ...nodeOf('a', { zone: 'x' }), spec: node!.spec }, never);
+        await until(() => a.network.problems().some((text) => text.startsWith('tunnels: ')), 'it is asked');
+      }
+      host.dropTunnel('vxlan.netplug');
+      await until(() => host.tunnels.length > 0, 'the tunnel is back');
+      await until(
+        async () => Object.keys(await routesOf(a)).length === Object.keys(routes).length,
+        'so are the routes',
+      );
+      expect([host.tunnels, await routesOf(a)]).toEqual([tunnels, routes]);
+    },
+  );
 
   it('does not fail while the datastore is away, and does when nothing can be routed', async () => {
     const { database, store } = await worldWith(VXLAN);

@@ -314,20 +314,30 @@ export class NodeNetwork {
     const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
     const isManaged = blockSource === 'claims' && this.#isManagerDue;
     this.#isManagerDue = false;
-    const kept = keepTunnels(this.#ports, isManaged ? question : { ...question, fixedAddress }, signal);
-    const { tunnels, idle, problems } = await kept.catch((cause: unknown) => {
+    const unmanaged = { ...question, fixedAddress };
+    const kept = keepTunnels(this.#ports, isManaged ? question : unmanaged, signal);
+    const { tunnels, idle, problems } = await kept.catch(async (cause: unknown) => {
       this.#isManagerDue = true;
+      // A device that is gone comes back all the same.
+      if (isManaged && this.#keepers.tunnels.hasWorked)
+        this.#expectRoutesOver((await keepTunnels(this.#ports, unmanaged, signal)).tunnels);
       throw cause;
     });
     this.#isManagerDue ||= tunnels.some(({ address }) => address === undefined);
     const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
     this.#tunnels = tunnels;
     this.#idleTunnels = idle;
-    if (tunnels.some(({ isNew }) => isNew)) this.#routes.doubt();
+    this.#expectRoutesOver(tunnels);
     this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
     if (isSame) return;
     this.#settle();
     this.#poke('facts', 'nat');
+  }
+
+  #expectRoutesOver(tunnels: readonly OwnTunnel[]): void {
+    if (!tunnels.some(({ isNew }) => isNew)) return;
+    this.#routes.doubt();
+    this.#poke('routes');
   }
 
   #settle(): void {
