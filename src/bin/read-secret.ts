@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { ReadSecret } from '../bgp/read-passwords.ts';
+import type { ReadSecret } from '../bgp/passwords.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import { OrchApi } from '../orch-api/orch-api.ts';
 import { accessOf } from './open-orch.ts';

@@ -11,6 +11,14 @@ import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
+/** What the orchestrator is told about the network of a node. */
+export interface NetworkReport {
+  readonly isUp: boolean;
+  /** One word in CamelCase. */
+  readonly reason: string;
+  readonly message: string;
+}
+
 /** What was read, with the opaque version a later change is compared against. */
 export interface Stored<T> {
   readonly value: T;
@@ -262,11 +270,7 @@ export interface Store extends AsyncDisposable {
    * orchestrator there is nobody to tell. Writes nothing when the condition says so already.
    * @throws resource/not-found when the orchestrator has no node of that name
    */
-  reportNetwork(
-    node: NodeName,
-    report: { readonly isUp: boolean; readonly reason: string; readonly message: string },
-    signal: AbortSignal,
-  ): Promise<void>;
+  reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void>;
 
   /** One cheap read that proves the datastore answers and accepts the caller. */
   ping(signal: AbortSignal): Promise<void>;

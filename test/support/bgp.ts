@@ -7,7 +7,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { Bird, type Applied } from '../../src/bgp/bird.ts';
 import { bgpPoolCidrs, planAnnouncements } from '../../src/bgp/plan-announcements.ts';
 import { planSessions } from '../../src/bgp/plan-sessions.ts';
-import { readPasswords } from '../../src/bgp/read-passwords.ts';
+import { Passwords } from '../../src/bgp/passwords.ts';
 import type { SessionStatus } from '../../src/bgp/read-status.ts';
 import { renderBird } from '../../src/bgp/render-bird.ts';
 import { routerIdOf } from '../../src/bgp/router-id.ts';
@@ -140,11 +140,12 @@ export class BgpNode implements AsyncDisposable {
   async render(world: BgpWorldOfTest, secrets: Readonly<Record<string, string>> = {}): Promise<string> {
     const nodeName = nameOf(this.#number);
     const plan = planSessions({ nodeName, ...world });
-    const { sessions } = await readPasswords(plan.sessions, async (name) => Promise.resolve(secrets[name]), signal);
+    const passwords = new Passwords(async (name) => Promise.resolve(secrets[name]));
+    await passwords.read(plan.sessions, signal);
     const held = (world.held[nodeName] ?? []).map(parseCidr);
     const { text } = renderBird({
       routerId: routerIdOf(nodeName, parseAddress(addressesOf(this.#number).ipv4)),
-      sessions,
+      sessions: passwords.addTo(plan.sessions)?.sessions ?? [],
       announcements: planAnnouncements({ ...world, held }).announcements,
       pools: bgpPoolCidrs(world.pools),
       log: { severity: 'Debug', file: join(this.#folder, 'bird', 'bird.log') },

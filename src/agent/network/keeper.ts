@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import { reasonOf } from '../../base/errors.ts';
+import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 
 /** Pokes that come together are answered together. */
@@ -30,6 +30,7 @@ export class Keeper {
   #isPoked = false;
   #hasWorked = false;
   #problem: string | undefined;
+  #isDatastoreAway = false;
   #wake: (() => void) | undefined;
 
   constructor(options: KeeperOptions) {
@@ -40,14 +41,14 @@ export class Keeper {
     return this.#options.name;
   }
 
-  /** Why the last try failed; undefined when it did not, or there was none. */
-  get failure(): string | undefined {
-    return this.#problem;
-  }
-
   /** Why it is not as it shall be; undefined when it is. */
   get problem(): string | undefined {
     return this.#problem ?? (this.#hasWorked ? undefined : 'nothing is known yet');
+  }
+
+  /** The same; but what was so once stays so while the datastore is away. */
+  get harm(): string | undefined {
+    return this.#hasWorked && this.#isDatastoreAway ? undefined : this.problem;
   }
 
   /** Whether it was as it shall be at least once. */
@@ -80,6 +81,7 @@ export class Keeper {
       await work(signal);
       if (this.#problem !== undefined) log.info('trouble is over', { part: name });
       this.#problem = undefined;
+      this.#isDatastoreAway = false;
       this.#hasWorked = true;
       return true;
     } catch (cause) {
@@ -87,6 +89,7 @@ export class Keeper {
       const reason = reasonOf(cause);
       if (reason !== this.#problem) log.warning('trouble', { part: name, reason });
       this.#problem = reason;
+      this.#isDatastoreAway = isNetplugError(cause, 'store/unavailable');
       return false;
     }
   }

@@ -1,99 +1,29 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { nodeName, nodeOf, poolOf } from '../../../test/support/fixtures.ts';
+import { nodeOf, poolOf } from '../../../test/support/fixtures.ts';
+import {
+  hostAt,
+  routesOf,
+  type RunningNode,
+  startNode,
+  stopNodes,
+  works,
+  worldWith,
+} from '../../../test/support/networked-node.ts';
 import { until } from '../../../test/support/until.ts';
 import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
-import { MemoryHostNetwork } from '../../dataplane/memory/memory-host-network.ts';
-import { MemoryPacketFilter } from '../../dataplane/memory/memory-packet-filter.ts';
-import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
-import { type Fault, openMemoryStore } from '../../datastore/memory/memory-store.ts';
+import { type Fault, openMemoryStore, type Operation } from '../../datastore/memory/memory-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import { assign } from '../../ipam/assign.ts';
-import type { IpPool } from '../../model/ip-pool.ts';
 import { formatAddress, parseAddress } from '../../net/address.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { requestOf } from '../../../test/support/ipam-bench.ts';
-import { NodeNetwork } from './node-network.ts';
 
 const never = new AbortController().signal;
 const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
 
-interface RunningNode {
-  readonly network: NodeNetwork;
-  readonly host: MemoryHostNetwork;
-  readonly ended: Promise<void>;
-  /** What the plugin would read. */
-  readonly registered: (number | undefined)[];
-  stop(): Promise<void>;
-}
-
-const running: RunningNode[] = [];
-afterEach(async () => {
-  await Promise.all(running.splice(0).map(async (node) => node.stop()));
-});
-
-function hostAt(address: string, mtu = 1500): MemoryHostNetwork {
-  const host = new MemoryHostNetwork();
-  const [text = '', prefix = ''] = address.split('/');
-  const addresses = [{ address: parseAddress(text), prefixBits: Number(prefix) }];
-  host.putInterface({ name: 'eth0', mtu, isUp: true, isLoopback: false, addresses });
-  return host;
-}
-
-function start(name: string, { store, host }: { store: Store; host: MemoryHostNetwork }): RunningNode {
-  const stop = new AbortController();
-  const registered: (number | undefined)[] = [];
-  const network = new NodeNetwork(
-    {
-      store,
-      host,
-      filter: new MemoryPacketFilter(),
-      clock: systemClock,
-      random: systemRandom,
-      log: silentLog,
-      // A host on which BIRD does not run, and is not needed.
-      bird: {
-        status: async () => Promise.resolve(undefined),
-        apply: async () => Promise.reject(new Error('there is no BIRD')),
-        ended: async () => Promise.resolve(),
-      },
-      birdLog: '/dev/null',
-      readSecret: async () => Promise.resolve(undefined),
-      listEndpoints: async () => Promise.resolve([]),
-      register: async ({ mtu }) => {
-        registered.push(mtu);
-        return Promise.resolve();
-      },
-    },
-    {
-      node: nodeName(name),
-      detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } },
-      blockSource: 'claims',
-    },
-  );
-  const ended = network.run(stop.signal);
-  ended.catch(() => undefined);
-  const node: RunningNode = {
-    network,
-    host,
-    ended,
-    registered,
-    stop: async () => {
-      stop.abort();
-      await ended.catch(() => undefined);
-    },
-  };
-  running.push(node);
-  return node;
-}
-
-async function worldWith(...pools: IpPool[]): Promise<{ readonly database: MemoryDatabase; readonly store: Store }> {
-  const database = new MemoryDatabase();
-  const store = openMemoryStore(database);
-  for (const pool of pools) await store.createResource(pool, never);
-  return { database, store };
-}
+afterEach(stopNodes);
 
 async function podOn(store: Store, node: string): Promise<string> {
   const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
@@ -102,28 +32,9 @@ async function podOn(store: Store, node: string): Promise<string> {
   return formatCidr(lease!.block);
 }
 
-async function routesOf({ host }: RunningNode): Promise<Record<string, string>> {
-  const routes = await host.listRoutes();
-  return Object.fromEntries(
-    routes.map(({ destination, hop }) => [
-      formatCidr(destination),
-      hop.kind === 'blackhole' ? 'blackhole' : `${formatAddress(hop.gateway)} ${hop.device}`,
-    ]),
-  );
-}
-
-async function works(...nodes: RunningNode[]): Promise<void> {
-  for (const { network, registered } of nodes) {
-    await until(
-      () => network.problems().length === 0 && registered.length > 0,
-      () => network.problems().join('\n'),
-    );
-  }
-}
-
 /** Node `a`, which routes to the block of a pod on its neighbour `b`. */
 async function neighbours(store: Store, host = hostAt('192.0.2.1/24')): Promise<RunningNode> {
-  const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
+  const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
   const block = await podOn(store, 'b');
   await works(a, b);
   await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
@@ -134,8 +45,8 @@ describe('the network of a node', () => {
   it('leads to the blocks of the others, is offered to pods, and is registered when it works', async () => {
     const { store } = await worldWith(VXLAN);
     const [a, b] = [
-      start('a', { store, host: hostAt('192.0.2.1/24') }),
-      start('b', { store, host: hostAt('192.0.2.2/24') }),
+      startNode('a', { store, host: hostAt('192.0.2.1/24') }),
+      startNode('b', { store, host: hostAt('192.0.2.2/24') }),
     ];
     const block = await podOn(store, 'b');
     await works(a, b);
@@ -155,21 +66,25 @@ describe('the network of a node', () => {
     const [changes, before] = [host.changesMade, await store.findResource({ kind: 'Node', name: 'a' }, never)];
     const events: string[] = [];
     using _watch = host.watch(({ kind }) => events.push(kind));
-    await works(start('a', { store, host }));
+    await works(startNode('a', { store, host }));
     expect(host.changesMade).toBe(changes);
     expect(events).toEqual([]);
     expect(await store.findResource({ kind: 'Node', name: 'a' }, never)).toEqual(before);
   });
 
-  it('stays as it is while the datastore is away, also for an agent that begins then', async () => {
+  it.each([
+    ['away', () => true],
+    ['away once it was read', (operation: Operation) => operation !== 'watchCluster'],
+  ])('stays as it is for an agent that begins while the datastore is %s', async (_when, isConcerned) => {
     const { database, store } = await worldWith(VXLAN);
     const host = hostAt('192.0.2.1/24');
     const a = await neighbours(store, host);
     await a.stop();
     const [routes, tunnels, changes] = [await routesOf(a), host.tunnels, host.changesMade];
     let isAway = true;
-    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
-    const next = start('a', { store: openMemoryStore(database, { fault }), host });
+    const fault = (operation: Operation): Fault | undefined =>
+      isAway && isConcerned(operation) ? { kind: 'unavailable-before' } : undefined;
+    const next = startNode('a', { store: openMemoryStore(database, { fault }), host });
     await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
     expect([await routesOf(next), host.tunnels, host.changesMade]).toEqual([routes, tunnels, changes]);
     isAway = false;
@@ -179,8 +94,8 @@ describe('the network of a node', () => {
 
   it('is refused with the address of another node, and both are named', async () => {
     const { store } = await worldWith(VXLAN);
-    await works(start('a', { store, host: hostAt('192.0.2.1/24') }));
-    const twin = start('twin', { store, host: hostAt('192.0.2.1/24') });
+    await works(startNode('a', { store, host: hostAt('192.0.2.1/24') }));
+    const twin = startNode('twin', { store, host: hostAt('192.0.2.1/24') });
     await expect(twin.ended).rejects.toMatchObject({
       code: 'agent/address-conflict',
       message: 'Cannot register node "twin" with address 192.0.2.1: node "a" has it already',
@@ -208,11 +123,11 @@ describe('the network of a node', () => {
 
   it('says what the kernel refuses, does the rest, and tries again', async () => {
     const { store } = await worldWith(VXLAN);
-    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await works(a);
     a.host.refuseNext((change) => change.kind === 'put-route', 'the kernel says ENOBUFS');
     const block = await podOn(store, 'b');
-    start('b', { store, host: hostAt('192.0.2.2/24') });
+    startNode('b', { store, host: hostAt('192.0.2.2/24') });
     await until(() => a.network.problems().some((text) => text.includes('ENOBUFS')), 'it says so');
     expect(await a.host.listPeers('vxlan.netplug')).toHaveLength(1);
     await until(async () => (await routesOf(a))[block] !== undefined, 'it is tried again');
@@ -223,7 +138,7 @@ describe('the network of a node', () => {
     const { store } = await worldWith(VXLAN, poolOf('ipip', '10.70.0.0/16', { ipipMode: 'Always' }));
     const host = hostAt('192.0.2.1/24');
     host.removeModule('ipip');
-    const a = start('a', { store, host });
+    const a = startNode('a', { store, host });
     await until(() => host.tunnels.length === 1, 'VXLAN is there');
     await until(
       () => a.network.problems().length === 1,
@@ -235,7 +150,7 @@ describe('the network of a node', () => {
 
   it('gives the address of its tunnel back when no pool asks for it any more', async () => {
     const { store } = await worldWith(VXLAN);
-    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await works(a);
     const held = async (): Promise<number> =>
       (await store.listBlocks(never)).blocks.reduce((sum, { value }) => sum + value.slots.size, 0);
@@ -251,8 +166,8 @@ describe('the network of a node', () => {
     const { store } = await worldWith(VXLAN);
     await store.createResource(nodeOf('a', { zone: 'x' }), never);
     const [a, b] = [
-      start('a', { store, host: hostAt('192.0.2.1/24') }),
-      start('b', { store, host: hostAt('192.0.2.2/24') }),
+      startNode('a', { store, host: hostAt('192.0.2.1/24') }),
+      startNode('b', { store, host: hostAt('192.0.2.2/24') }),
     ];
     await works(a, b);
     const addresses = [{ address: parseAddress('192.0.2.77'), prefixBits: 24 }];
@@ -269,7 +184,7 @@ describe('the network of a node', () => {
 
   it('is not registered while too little of the uplink is left for IPv6, and says so', async () => {
     const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64'));
-    const a = start('a', { store, host: hostAt('192.0.2.1/24', 1300) });
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24', 1300) });
     await until(
       () => a.network.problems().some((text) => text.startsWith('registration: Cannot offer an MTU to pods: 1250 of')),
       () => a.network.problems().join('\n'),
@@ -292,7 +207,7 @@ describe('the network of a node', () => {
   it('stays while its link is down for a moment, and when a pool comes about around its address', async () => {
     const { store } = await worldWith(VXLAN);
     const [host, link] = [hostAt('192.0.2.1/24'), (await hostAt('192.0.2.1/24').listInterfaces())[1]!];
-    const [a, b] = [start('a', { store, host }), start('b', { store, host: hostAt('192.0.2.2/24') })];
+    const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
     await podOn(store, 'b');
     await works(a, b);
     const before = [await routesOf(a), host.tunnels, await store.findResource({ kind: 'Node', name: 'a' }, never)];
@@ -310,7 +225,7 @@ describe('the network of a node', () => {
 
   it('needs no address of a family that it has not, and holds none', async () => {
     const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64', { vxlanMode: 'Always' }));
-    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await until(
       () => a.registered.length > 0,
       () => a.network.failures().join(', '),
@@ -321,23 +236,76 @@ describe('the network of a node', () => {
     expect(blocks.map(({ value }) => value.cidr.base.family)).toEqual([4]);
   });
 
-  it('gets its tunnel back while the datastore is away', async () => {
+  it.each(['all is quiet', 'the address manager was to be asked'])(
+    'gets its tunnel back, and routes over it, while the datastore is away and %s',
+    async (situation) => {
+      const { database, store } = await worldWith(VXLAN);
+      let isAway = false;
+      const fault = (operation: Operation): Fault | undefined =>
+        isAway && operation !== 'watchCluster' ? { kind: 'unavailable-before' } : undefined;
+      const host = hostAt('192.0.2.1/24');
+      const a = await neighbours(openMemoryStore(database, { fault }), host);
+      await works(a);
+      const [tunnels, routes] = [host.tunnels, await routesOf(a)];
+      isAway = true;
+      if (situation !== 'all is quiet') {
+        const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
+        await store.updateResource({ ...nodeOf('a', { zone: 'x' }), spec: node!.spec }, never);
+        await until(() => a.network.problems().some((text) => text.startsWith('tunnels: ')), 'it is asked');
+      }
+      host.dropTunnel('vxlan.netplug');
+      await until(() => host.tunnels.length > 0, 'the tunnel is back');
+      await until(
+        async () => Object.keys(await routesOf(a)).length === Object.keys(routes).length,
+        'so are the routes',
+      );
+      expect([host.tunnels, await routesOf(a)]).toEqual([tunnels, routes]);
+    },
+  );
+
+  it('does not fail while the datastore is away, and does when nothing can be routed', async () => {
     const { database, store } = await worldWith(VXLAN);
+    await store.createResource(nodeOf('a'), never);
+    let aheadMs = 0;
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs };
     let isAway = false;
-    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
-    const host = hostAt('192.0.2.1/24');
-    const a = start('a', { store: openMemoryStore(database, { fault }), host });
-    await works(a, start('b', { store, host: hostAt('192.0.2.2/24') }));
-    const before = host.tunnels;
+    let refusals = 0;
+    // The watch lives, so that its own Node has the agent publish again at once.
+    const fault = (operation: Operation): Fault | undefined => {
+      if (!isAway || operation === 'watchCluster' || operation === 'reportNetwork') return undefined;
+      refusals += 1;
+      return { kind: 'unavailable-before' };
+    };
+    const a = startNode('a', { store: openMemoryStore(database, { fault }), host: hostAt('192.0.2.1/24'), clock });
+    await works(a);
+    const reports = (): unknown[] => database.networkReports.map(({ isUp, message }) => isUp || message);
     isAway = true;
-    host.dropTunnel('vxlan.netplug');
-    await until(() => host.tunnels.length > 0, 'the tunnel is back');
-    expect(host.tunnels).toEqual(before);
+    await store.updateResource(nodeOf('a', { zone: 'x' }), never);
+    await until(() => a.network.problems().some((text) => text.startsWith('node facts: ')), 'it says so');
+    aheadMs = 40_000;
+    const before = refusals;
+    await until(() => refusals > before, 'it is tried again');
+    await settled();
+    expect([a.network.failures(), reports()]).toEqual([[], [true]]);
+
+    isAway = false;
+    await works(a);
+    a.bird.refusal = new Error('BIRD does not start');
+    await store.createResource(poolOf('routed', '10.66.0.0/16'), never);
+    const failing = ['bgp: BIRD does not start'];
+    await until(() => a.network.failures().length > 0, 'it fails');
+    expect(a.network.failures()).toEqual(failing);
+    await settled();
+    aheadMs += 40_000;
+    await until(() => reports().length > 1, 'it is told of');
+    a.bird.refusal = undefined;
+    await until(() => reports().length > 2, 'so is its end');
+    expect(reports()).toEqual([true, ...failing, true]);
   });
 
   it('goes on when another node comes with its address later', async () => {
     const { store } = await worldWith(VXLAN);
-    const a = start('a', { store, host: hostAt('192.0.2.1/24') });
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await works(a);
     const stray = nodeOf('stray');
     await store.createResource({ ...stray, spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }, never);

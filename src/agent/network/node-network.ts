@@ -14,10 +14,9 @@ import { DesiredNetwork } from '../../routing/desired-network.ts';
 import type { Detection } from '../../routing/detect-address-method.ts';
 import { renderNat } from '../../routing/nat-table.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
-import { isByBgp } from '../../routing/pool-modes.ts';
 import { type TunnelKind, TUNNELS } from '../../routing/tunnels.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
-import { type BgpPorts, keepBgp } from './keep-bgp.ts';
+import { BgpKeeper, type BgpPorts } from './keep-bgp.ts';
 import { RouteKeeper } from './keep-routes.ts';
 import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
 import { Keeper, type KeeperOptions } from './keeper.ts';
@@ -38,8 +37,6 @@ const LOOK_MS = 10_000;
 const ENDPOINTS_MS = 5000;
 const EXPIRE_MS = 1000;
 const FACTS_REST_MS = 1000;
-/** Where there is no BIRD, it is looked for again after so long. */
-const BIRD_MS = 1000;
 
 export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts {
   readonly store: Store;
@@ -55,19 +52,20 @@ export interface NetworkSettings {
   readonly blockSource: BlockSource;
 }
 
-type Part = 'addresses' | 'tunnels' | 'facts' | 'routes' | 'nat' | 'bgp' | 'endpoints';
+type Part = 'addresses' | 'tunnels' | 'facts' | 'routes' | 'nat' | 'bgp' | 'endpoints' | 'passwords';
 
 /** What must have worked once before: an agent that begins must not take down what it does not know yet. */
 const NEEDS: Readonly<Record<Part, readonly Part[]>> = {
   addresses: [],
   endpoints: [],
+  passwords: [],
   tunnels: ['addresses'],
   facts: ['tunnels'],
   routes: ['tunnels'],
   nat: ['tunnels', 'endpoints'],
-  bgp: ['tunnels', 'endpoints'],
+  bgp: ['tunnels', 'endpoints', 'passwords'],
 };
-const PARTS: readonly Part[] = ['addresses', 'endpoints', 'tunnels', 'facts', 'routes', 'nat', 'bgp'];
+const PARTS: readonly Part[] = ['addresses', 'endpoints', 'passwords', 'tunnels', 'facts', 'routes', 'nat', 'bgp'];
 
 /**
  * The node's side of the network between nodes. It follows the cluster and the host, and keeps each part of the node as
@@ -79,6 +77,7 @@ export class NodeNetwork {
   readonly #state: ClusterState;
   readonly #desired: DesiredNetwork;
   readonly #routes: RouteKeeper;
+  readonly #bgp: BgpKeeper;
   readonly #own = new HeldAddresses();
   #tunnels: readonly OwnTunnel[] = [];
   #idleTunnels: ReadonlySet<TunnelKind> = new Set();
@@ -99,6 +98,7 @@ export class NodeNetwork {
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
     this.#routes = new RouteKeeper(ports, this.#desired);
+    this.#bgp = new BgpKeeper(ports, settings.node, this.#state);
     const keeper = (
       name: string,
       work: (signal: AbortSignal) => Promise<void>,
@@ -127,6 +127,7 @@ export class NodeNetwork {
       routes: keeper('routes', async (signal) => this.#routes.work(signal), { everyMs: COMPARE_MS }),
       endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), { everyMs: ENDPOINTS_MS }),
       nat: keeper('nat', async (signal) => this.#keepNat(signal), { everyMs: LOOK_MS }),
+      passwords: keeper('passwords', async (signal) => this.#readPasswords(signal), { everyMs: COMPARE_MS }),
       bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), { everyMs: COMPARE_MS }),
     };
     const registration = new Registration(ports, settings.node);
@@ -144,14 +145,14 @@ export class NodeNetwork {
 
   /** Why pods may be without network, a sentence each. */
   failures(): readonly string[] {
-    const { failure } = this.#registration;
-    return [...this.#failingParts(), ...(failure === undefined ? [] : [`registration: ${failure}`])];
+    return [...this.#failingParts(), ...said(this.#registration, 'harm')];
   }
 
-  /** The same, and what is left out of a network that works. */
+  /** The same, what waits for the datastore, and what is left out of a network that works. */
   problems(): readonly string[] {
     const cutOff = this.#cutOff === undefined ? [] : [this.#cutOff];
-    return [...cutOff, ...this.failures(), ...Object.values(this.#leftOut).flat()];
+    const all = [...Object.values(this.#keepers), this.#registration].flatMap((keeper) => said(keeper, 'problem'));
+    return [...cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#leftOut).flat()];
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
@@ -188,7 +189,8 @@ export class NodeNetwork {
     const work = [
       this.#follow(signal),
       this.#expire(signal),
-      this.#watchBird(signal),
+      // A BIRD that ends is started again at once.
+      this.#bgp.watchBird(() => this.#poke('bgp'), signal),
       ...keepers.map(async (each) => each.run(signal)),
     ];
     await Promise.race([Promise.all(work), this.#fatal.promise]);
@@ -312,20 +314,30 @@ export class NodeNetwork {
     const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
     const isManaged = blockSource === 'claims' && this.#isManagerDue;
     this.#isManagerDue = false;
-    const kept = keepTunnels(this.#ports, isManaged ? question : { ...question, fixedAddress }, signal);
-    const { tunnels, idle, problems } = await kept.catch((cause: unknown) => {
+    const unmanaged = { ...question, fixedAddress };
+    const kept = keepTunnels(this.#ports, isManaged ? question : unmanaged, signal);
+    const { tunnels, idle, problems } = await kept.catch(async (cause: unknown) => {
       this.#isManagerDue = true;
+      // A device that is gone comes back all the same.
+      if (isManaged && this.#keepers.tunnels.hasWorked)
+        this.#expectRoutesOver((await keepTunnels(this.#ports, unmanaged, signal)).tunnels);
       throw cause;
     });
     this.#isManagerDue ||= tunnels.some(({ address }) => address === undefined);
     const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
     this.#tunnels = tunnels;
     this.#idleTunnels = idle;
-    if (tunnels.some(({ isNew }) => isNew)) this.#routes.doubt();
+    this.#expectRoutesOver(tunnels);
     this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
     if (isSame) return;
     this.#settle();
     this.#poke('facts', 'nat');
+  }
+
+  #expectRoutesOver(tunnels: readonly OwnTunnel[]): void {
+    if (!tunnels.some(({ isNew }) => isNew)) return;
+    this.#routes.doubt();
+    this.#poke('routes');
   }
 
   #settle(): void {
@@ -355,35 +367,19 @@ export class NodeNetwork {
     );
   }
 
-  async #keepBgp(signal: AbortSignal): Promise<void> {
-    this.#leftOut.bgp = await keepBgp(
-      this.#ports,
-      {
-        node: this.#settings.node,
-        state: this.#state,
-        addresses: this.#own.addresses,
-        localAddresses: this.#endpoints.announced,
-      },
-      signal,
-    );
+  async #readPasswords(signal: AbortSignal): Promise<void> {
+    if (await this.#bgp.readPasswords(signal)) this.#poke('bgp');
   }
 
-  /** A BIRD that ends is started again at once. */
-  async #watchBird(signal: AbortSignal): Promise<void> {
-    const { bird, clock } = this.#ports;
-    while (!signal.aborted) {
-      if (this.#state.pools.some(isByBgp)) {
-        await bird.ended(signal).catch(() => undefined);
-        this.#poke('bgp');
-      }
-      await clock.sleep(BIRD_MS, signal).catch(() => undefined);
-    }
+  async #keepBgp(signal: AbortSignal): Promise<void> {
+    const question = { addresses: this.#own.addresses, localAddresses: this.#endpoints.announced };
+    const leftOut = await this.#bgp.work(question, signal);
+    if (leftOut === 'unread') this.#poke('passwords');
+    else this.#leftOut.bgp = leftOut;
   }
 
   #failingParts(): readonly string[] {
-    const parts = Object.values(this.#keepers).flatMap(({ name, problem }) =>
-      problem === undefined ? [] : `${name}: ${problem}`,
-    );
+    const parts = Object.values(this.#keepers).flatMap((keeper) => said(keeper, 'harm'));
     const isNowhere = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
     return isNowhere ? ['addresses: no address of the node is known'] : parts;
   }
@@ -393,4 +389,8 @@ export class NodeNetwork {
     const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
     for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
   }
+}
+
+function said(keeper: Keeper, what: 'harm' | 'problem'): readonly string[] {
+  return keeper[what] === undefined ? [] : [`${keeper.name}: ${keeper[what]}`];
 }

@@ -37,8 +37,12 @@ export class Registration {
       this.#failingSinceMs ??= clock.monotonic();
       // Before it has worked once, nothing is known that would be worth a word.
       if (!this.#isToldUp || told === this.#told || clock.monotonic() - this.#failingSinceMs < PATIENCE_MS) return;
-      const message = failing.join('; ');
-      await store.reportNetwork(this.#node, { isUp: false, reason: 'NetplugIsNotReady', message }, signal);
+      const report = { isUp: false, reason: 'NetplugIsNotReady', message: failing.join('; ') };
+      await store.reportNetwork(this.#node, report, signal).catch((cause: unknown) => {
+        // What kept it from being told may be what failed: once that is over, the rest has as long to follow.
+        this.#failingSinceMs = undefined;
+        throw cause;
+      });
     } else {
       this.#failingSinceMs = undefined;
       if (told === this.#told) return;

@@ -5,7 +5,7 @@ import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { storedEndpoint } from '../stored-resource.ts';
-import type { Change, Outcome, Stored } from '../store.ts';
+import type { Change, NetworkReport, Outcome, Stored } from '../store.ts';
 
 /** A record somebody damaged: it exists, but nobody can read it. */
 export const UNREADABLE = Symbol('unreadable');
@@ -42,6 +42,8 @@ const HISTORY = 16;
 export class MemoryDatabase {
   #states: MemoryState[] = [{ blocks: new Map(), endpoints: new Map(), resources: new Map() }];
   #revision = 0;
+  /** What was told about the networks of nodes, first to last. */
+  readonly networkReports: (NetworkReport & { readonly node: string })[] = [];
   readonly #listeners = new Set<(state: MemoryState) => void>();
 
   /** The newest state, or the one `back` changes ago, as far as remembered. */

@@ -19,6 +19,7 @@ import type {
   Change,
   Claim,
   ClusterChange,
+  NetworkReport,
   NodeChange,
   NodeFacts,
   NodeView,
@@ -189,8 +190,8 @@ class MemoryStore implements Store {
     return publishNode(this, { node, facts }, signal);
   }
 
-  async reportNetwork(): Promise<void> {
-    await Promise.resolve();
+  async reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void> {
+    await this.#act('reportNetwork', { signal }, () => this.#database.networkReports.push({ node, ...report }));
   }
 
   async ping(signal: AbortSignal): Promise<void> {

@@ -17,6 +17,7 @@ import type {
   Claim,
   ClusterChange,
   FieldOwnership,
+  NetworkReport,
   NodeChange,
   NodeFacts,
   NodeView,
@@ -31,7 +32,7 @@ import { createResource, deleteResource, findResource, listResources, updateReso
 import { publishNode } from './publish-node.ts';
 import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { podEndpoints, readNodeView } from './read-node.ts';
-import { type NetworkReport, reportNetwork } from './report-network.ts';
+import { reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
 import { sortOut } from './unreadable.ts';
 import { watchCluster } from './watch-cluster.ts';

@@ -2,10 +2,8 @@ import * as v from 'valibot';
 import type { Clock } from '../../base/clock.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
-import type { Store } from '../store.ts';
+import type { NetworkReport } from '../store.ts';
 import { getNode, patchNode } from './publish-node.ts';
-
-export type NetworkReport = Parameters<Store['reportNetwork']>[1];
 
 const TYPE = 'NetworkUnavailable';
 

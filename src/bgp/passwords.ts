@@ -1,0 +1,110 @@
+import { readFile } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { errnoOf, reasonOf } from '../base/errors.ts';
+import { forEachLimit } from '../base/for-each-limit.ts';
+import { at, type Problem } from '../base/problem.ts';
+import { formatAddress } from '../net/address.ts';
+import type { PasswordReference, PlannedSession, ReadySession } from './session.ts';
+
+/** Reads the part `key` of a Secret; undefined when there is none. */
+export type ReadSecret = (name: string, key: string, signal: AbortSignal) => Promise<string | undefined>;
+
+export interface SessionsWithPasswords {
+  readonly sessions: readonly ReadySession[];
+  /** Why sessions are left out, as one that needs a password is never set up without, or go on with an old one. */
+  readonly problems: readonly Problem[];
+}
+
+interface Finding {
+  /** As it was read last; undefined when there is none. */
+  readonly password: string | undefined;
+  /** Why it could not be read just now. */
+  readonly reason: string | undefined;
+}
+
+const AT_ONCE = 8;
+
+/** The passwords that sessions refer to. One that was read holds until it is certain that there is none any more. */
+export class Passwords {
+  readonly #readSecret: ReadSecret;
+  #known: ReadonlyMap<string, Finding> = new Map();
+
+  constructor(readSecret: ReadSecret) {
+    this.#readSecret = readSecret;
+  }
+
+  /** Reads each password once; says whether anything is different now. One line break at its end is not part of it. */
+  async read(planned: readonly PlannedSession[], signal: AbortSignal): Promise<boolean> {
+    const places = new Map<string, PasswordReference>();
+    for (const { passwordReference } of planned)
+      if (passwordReference !== undefined) places.set(describePlace(passwordReference), passwordReference);
+    const before = this.#known;
+    const known = new Map<string, Finding>();
+    await forEachLimit([...places], AT_ONCE, async ([place, reference]) => {
+      known.set(place, await this.#find(reference, before.get(place), signal));
+    });
+    this.#known = known;
+    return !isDeepStrictEqual(known, before);
+  }
+
+  /** Undefined as long as one of the passwords has never been asked for. */
+  addTo(planned: readonly PlannedSession[]): SessionsWithPasswords | undefined {
+    const sessions: ReadySession[] = [];
+    const problems: Problem[] = [];
+    for (const { passwordReference, ...session } of planned) {
+      if (passwordReference === undefined) {
+        sessions.push({ ...session, password: undefined });
+        continue;
+      }
+      const place = describePlace(passwordReference);
+      const found = this.#known.get(place);
+      if (found === undefined) return undefined;
+      const { password, reason } = found;
+      if (password !== undefined) sessions.push({ ...session, password });
+      if (reason !== undefined)
+        problems.push(problemOf(session, { isUp: password !== undefined, reason: `${place} ${reason}` }));
+    }
+    return { sessions, problems };
+  }
+
+  async #find(
+    { file, secretKeyRef }: PasswordReference,
+    before: Finding | undefined,
+    signal: AbortSignal,
+  ): Promise<Finding> {
+    const none = { password: undefined, reason: 'does not exist' };
+    try {
+      const text =
+        file === undefined
+          ? await this.#readSecret(secretKeyRef?.name ?? '', secretKeyRef?.key ?? '', signal)
+          : await readFile(file, { encoding: 'utf8', signal });
+      const password = text?.replace(/\r?\n$/, '');
+      if (password === '') return { password: undefined, reason: 'is empty' };
+      return password === undefined ? none : { password, reason: undefined };
+    } catch (cause) {
+      signal.throwIfAborted();
+      if (file !== undefined && errnoOf(cause) === 'ENOENT') return none;
+      return { password: before?.password, reason: `cannot be read (${reasonOf(cause)})` };
+    }
+  }
+}
+
+function describePlace({ file, secretKeyRef }: PasswordReference): string {
+  if (file !== undefined) return `file "${file}"`;
+  return `key "${secretKeyRef?.key ?? ''}" of Secret "${secretKeyRef?.name ?? ''}"`;
+}
+
+function problemOf(
+  { name, peerAddress }: Pick<ReadySession, 'name' | 'peerAddress'>,
+  { isUp, reason }: { readonly isUp: boolean; readonly reason: string },
+): Problem {
+  const peer = formatAddress(peerAddress);
+  return {
+    path: at('session', name, 'password'),
+    message: isUp
+      ? `the session with ${peer} has the password read before: ${reason}`
+      : `no session with ${peer}: ${reason}`,
+    hint: isUp ? 'Make it readable: the next agent would be without' : 'Put the password there',
+    code: 'bgp/peer-unusable',
+  };
+}

@@ -1,0 +1,160 @@
+// The networks of nodes, as their agents keep them, in memory.
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { systemRandom } from '../../src/base/random.ts';
+import { type NetworkSettings, NodeNetwork } from '../../src/agent/network/node-network.ts';
+import type { BgpPorts } from '../../src/agent/network/keep-bgp.ts';
+import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
+import { MemoryPacketFilter } from '../../src/dataplane/memory/memory-packet-filter.ts';
+import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import type { IpPool } from '../../src/model/ip-pool.ts';
+import { formatAddress, parseAddress } from '../../src/net/address.ts';
+import { formatCidr } from '../../src/net/cidr.ts';
+import { nodeName } from './fixtures.ts';
+import { until } from './until.ts';
+
+const never = new AbortController().signal;
+
+export interface RunningNode {
+  readonly network: NodeNetwork;
+  readonly host: MemoryHostNetwork;
+  readonly bird: MemoryBird;
+  readonly ended: Promise<void>;
+  /** What the plugin would read. */
+  readonly registered: (number | undefined)[];
+  stop(): Promise<void>;
+}
+
+const running: RunningNode[] = [];
+
+export async function stopNodes(): Promise<void> {
+  await Promise.all(running.splice(0).map(async (node) => node.stop()));
+}
+
+export function hostAt(address: string, mtu = 1500): MemoryHostNetwork {
+  const host = new MemoryHostNetwork();
+  const [text = '', prefix = ''] = address.split('/');
+  const addresses = [{ address: parseAddress(text), prefixBits: Number(prefix) }];
+  host.putInterface({ name: 'eth0', mtu, isUp: true, isLoopback: false, addresses });
+  return host;
+}
+
+/** A BIRD that remembers what it was configured with, and has no sessions. */
+export class MemoryBird {
+  /** As last started with or loaded. */
+  text = '';
+  /** Why it does not take a configuration. */
+  refusal: Error | undefined;
+  #life: PromiseWithResolvers<void> | undefined;
+
+  get isRunning(): boolean {
+    return this.#life !== undefined;
+  }
+
+  async apply(text: string): Promise<'unchanged' | 'reloaded' | 'started'> {
+    if (this.refusal !== undefined) throw this.refusal;
+    if (this.#life === undefined) {
+      this.#life = Promise.withResolvers();
+      this.text = text;
+      return Promise.resolve('started');
+    }
+    const applied = text === this.text ? 'unchanged' : 'reloaded';
+    this.text = text;
+    return Promise.resolve(applied);
+  }
+
+  async status(): Promise<readonly [] | undefined> {
+    return Promise.resolve(this.isRunning ? [] : undefined);
+  }
+
+  async ended(signal: AbortSignal): Promise<void> {
+    const aborted = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    await Promise.race([this.#life?.promise, aborted]);
+  }
+
+  die(): void {
+    this.#life?.resolve();
+    this.#life = undefined;
+  }
+}
+
+export function startNode(
+  name: string,
+  {
+    store,
+    host,
+    clock = systemClock,
+    readSecret = async () => Promise.resolve(undefined),
+    blockSource = 'claims',
+  }: { store: Store; host: MemoryHostNetwork } & Partial<
+    Pick<BgpPorts, 'readSecret' | 'clock'> & Pick<NetworkSettings, 'blockSource'>
+  >,
+): RunningNode {
+  const stop = new AbortController();
+  const registered: (number | undefined)[] = [];
+  const bird = new MemoryBird();
+  const network = new NodeNetwork(
+    {
+      store,
+      host,
+      filter: new MemoryPacketFilter(),
+      clock,
+      random: systemRandom,
+      log: silentLog,
+      bird,
+      birdLog: '/dev/null',
+      readSecret,
+      listEndpoints: async () => Promise.resolve([]),
+      register: async ({ mtu }) => {
+        registered.push(mtu);
+        return Promise.resolve();
+      },
+    },
+    { node: nodeName(name), detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } }, blockSource },
+  );
+  const ended = network.run(stop.signal);
+  ended.catch(() => undefined);
+  const node: RunningNode = {
+    network,
+    host,
+    bird,
+    ended,
+    registered,
+    stop: async () => {
+      stop.abort();
+      await ended.catch(() => undefined);
+    },
+  };
+  running.push(node);
+  return node;
+}
+
+export async function worldWith(
+  ...pools: IpPool[]
+): Promise<{ readonly database: MemoryDatabase; readonly store: Store }> {
+  const database = new MemoryDatabase();
+  const store = openMemoryStore(database);
+  for (const pool of pools) await store.createResource(pool, never);
+  return { database, store };
+}
+
+export async function routesOf({ host }: RunningNode): Promise<Record<string, string>> {
+  const routes = await host.listRoutes();
+  return Object.fromEntries(
+    routes.map(({ destination, hop }) => [
+      formatCidr(destination),
+      hop.kind === 'blackhole' ? 'blackhole' : `${formatAddress(hop.gateway)} ${hop.device}`,
+    ]),
+  );
+}
+
+export async function works(...nodes: RunningNode[]): Promise<void> {
+  for (const { network, registered } of nodes) {
+    await until(
+      () => network.problems().length === 0 && registered.length > 0,
+      () => network.problems().join('\n'),
+    );
+  }
+}
