@@ -10,8 +10,6 @@ import type { ContestantName } from '../contestants.ts';
 import { type Figure, type LatencyRow, type MeasureRow, ratio } from '../report.ts';
 import { quantile, type Sample, summarise } from '../statistics.ts';
 
-/** A sandbox takes so long that more would take too long. */
-const MOST_SAMPLES = 60;
 const WARM_UP = 3;
 /** The kernel and the shim of containerd clear up after a sandbox has gone. */
 const SETTLE_MS = 150;
@@ -29,8 +27,7 @@ export const measureSandbox: MeasureRow = async ({ samples, contestants }) => {
   await using scope = new AsyncDisposableStack();
   const runtimes: Runtime[] = [];
   for (const name of contestants) runtimes.push(await openRuntime(name, scope));
-  const count = Math.min(samples, MOST_SAMPLES);
-  for (let round = 0; round < WARM_UP + count; round += 1) {
+  for (let round = 0; round < WARM_UP + samples; round += 1) {
     for (const { containerd, pod, host } of inTurn(runtimes, round)) {
       for (const hostNetwork of round % 2 === 0 ? [false, true] : [true, false]) {
         const sample = await time(containerd, { hostNetwork });
