@@ -1,6 +1,6 @@
 import { isNetplugError } from '../../base/errors.ts';
 import { parseJsonObject } from '../../netconf/parse-json.ts';
-import type { Region } from '../document-tree.ts';
+import { type Region, START } from '../document-tree.ts';
 import { type ReadDocument, readDocuments, type Source, withoutByteOrderMark } from '../documents.ts';
 import { lintNetconf, slipInPlugins } from './lint-conflist.ts';
 import { lintFileName } from './lint-file-name.ts';
@@ -53,8 +53,6 @@ function placed(remark: Remark, { name, text }: Source, { spotOf, regionOf }: Re
     fix === undefined ? undefined : replacementsFor(fix, { text: withoutByteOrderMark(text), syntax, spotOf });
   return { ...remark, file: name, region: regionOf(path), replacements };
 }
-
-const START: Region = { line: 1, column: 1, endLine: 1, endColumn: 1 };
 
 function unplaced(remark: Remark, { name }: Source, region: Region = START): PlacedRemark {
   return { ...remark, file: name, region, replacements: undefined };

@@ -3,16 +3,27 @@ import { readDocuments, type Source, withoutByteOrderMark } from '../documents.t
 import { isOurs } from './lint-conflist.ts';
 
 /** Objects of the orchestrator and ours have these keys; of a text that is broken, they may be all that can be told. */
-const OBJECT_KEY = /(?:^|[{[,]|- )\s*["']?(?:apiVersion|kind)["']?\s*:/m;
-const NETCONF_KEY = /(?:^|[{[,]|- )\s*["']?(?:cniVersion|ipam|plugins)["']?\s*:/m;
+const OBJECT_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:apiVersion|kind)["']?\s*:/m;
+const NETCONF_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:cniVersion|ipam|plugins)["']?\s*:/m;
 
 /** How a text is to be read: by its name, else by what its author began to write, however far that came. */
 export function meaningOf(source: Source): 'objects' | 'netconf' {
-  if (/\.ya?ml$/.test(source.name)) return 'objects';
+  if (isNamedAsYaml(source)) return 'objects';
   if (isNamedAsNetconf(source)) return 'netconf';
   const signs = signsIn(source);
   if (signs.ofObjects || signs.ofNetconf) return signs.ofObjects ? 'objects' : 'netconf';
   return /^\s*(?:[{[]|$)/.test(withoutByteOrderMark(source.text)) ? 'netconf' : 'objects';
+}
+
+/** Whether somebody who was not sent to the file would take it for a network configuration, or for objects. */
+export function showsToBeOurs(source: Source): boolean {
+  if (isNamedAsNetconf(source)) return true;
+  const { ofObjects, ofNetconf } = signsIn(source);
+  return ofObjects || (ofNetconf && !isNamedAsYaml(source));
+}
+
+function isNamedAsYaml({ name }: Source): boolean {
+  return /\.ya?ml$/.test(name);
 }
 
 function isNamedAsNetconf({ name }: Source): boolean {
