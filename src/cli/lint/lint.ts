@@ -1,4 +1,5 @@
 import { NetplugError } from '../../base/errors.ts';
+import { ownTurn } from '../../base/turns.ts';
 import { START } from '../document-tree.ts';
 import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
@@ -31,7 +32,12 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   const texts = inputs.filter((input) => 'text' in input);
   const sources = texts.filter((input) => !input.isFound || showsToBeOurs(input));
   const unread = inputs.flatMap((input) => ('failure' in input ? [unreadRemark(input.name, input.failure)] : []));
-  const results = sources.map((source) => (fixes === 'leave' ? unrepaired(source) : repair(source)));
+  const results: Repaired[] = [];
+  for (const source of sources) {
+    await ownTurn();
+    context.signal.throwIfAborted();
+    results.push(fixes === 'leave' ? unrepaired(source) : await repair(source, context.signal));
+  }
   if (fixes === 'write') {
     for (const [index, { source, repairs }] of results.entries()) {
       if (repairs.length > 0) await writeRepaired(source, { readAs: sources[index]?.text ?? '' });
