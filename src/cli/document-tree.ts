@@ -8,6 +8,9 @@ export interface Region {
   readonly endColumn: number;
 }
 
+/** Where a text begins. */
+export const START: Region = { line: 1, column: 1, endLine: 1, endColumn: 1 };
+
 /** What a path leads to: a pair of a map, or an item of a list; `isThere` is false when the path goes on. */
 export interface Spot {
   readonly isThere: boolean;

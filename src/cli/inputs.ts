@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf, NetplugError } from '../base/errors.ts';
+import { errnoOf, isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Source } from './documents.ts';
 import type { Context } from './ports.ts';
 
@@ -14,26 +14,55 @@ export interface FileChoice {
 const RESOURCE_ENDINGS: readonly string[] = ['.yaml', '.yml', '.json'];
 export const LINT_ENDINGS: readonly string[] = [...RESOURCE_ENDINGS, '.conf', '.conflist'];
 
+/** What was named or found in a folder: a text, or why there is none. */
+export type Input =
+  | (Source & { readonly isFound: boolean })
+  | { readonly name: string; readonly isFound: true; readonly failure: NetplugError };
+
 /**
  * The texts of the files named, those of a folder in the order of their names; `-` is standard input.
  * @throws cli/usage for what cannot be read, and for a folder without a file of ours
  */
 export async function readInputs(
-  { io, signal }: Context,
-  { paths, folders }: FileChoice,
+  context: Context,
+  choice: FileChoice,
   endings: readonly string[] = RESOURCE_ENDINGS,
 ): Promise<readonly Source[]> {
-  const sources: Source[] = [];
+  return (await tryInputs(context, choice, endings)).map((input) => {
+    if ('failure' in input) throw input.failure;
+    return input;
+  });
+}
+
+/** The same, where a file of a folder that cannot be read keeps nobody from reading the others. @throws cli/usage */
+export async function tryInputs(
+  { io, signal }: Context,
+  { paths, folders }: FileChoice,
+  endings: readonly string[],
+): Promise<readonly Input[]> {
+  const inputs: Input[] = [];
   for (const path of paths) {
     signal.throwIfAborted();
     if (path === '-') {
       if (io.isTty) io.stderr('Reading from standard input, up to an end of file\n');
-      sources.push({ name: 'standard input', text: await io.stdin(signal) });
-    } else {
-      for (const file of await filesAt(path, folders, endings)) sources.push(await readSource(file));
-    }
+      inputs.push({ name: 'standard input', text: await io.stdin(signal), isFound: false });
+    } else if (await isFolder(path)) {
+      for (const file of await filesIn(path, folders, endings)) {
+        signal.throwIfAborted();
+        inputs.push(await readFound(file));
+      }
+    } else inputs.push({ ...(await readSource(path)), isFound: false });
   }
-  return sources;
+  return inputs;
+}
+
+async function readFound(name: string): Promise<Input> {
+  try {
+    return { ...(await readSource(name)), isFound: true };
+  } catch (cause) {
+    if (!isNetplugError(cause, 'cli/usage')) throw cause;
+    return { name, isFound: true, failure: cause };
+  }
 }
 
 /** @throws cli/usage */
@@ -45,12 +74,21 @@ export async function readSource(file: string): Promise<Source> {
   }
 }
 
-async function filesAt(path: string, folders: FileChoice['folders'], endings: readonly string[]): Promise<string[]> {
+async function isFolder(path: string): Promise<boolean> {
   try {
-    if (!(await stat(path)).isDirectory()) return [path];
-    const names = await readdir(path, { recursive: folders === 'recursive' });
-    const files = names.filter((name) => endings.some((ending) => name.endsWith(ending))).sort();
-    if (files.length > 0) return files.map((name) => join(path, name));
+    return (await stat(path)).isDirectory();
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+async function filesIn(path: string, folders: FileChoice['folders'], endings: readonly string[]): Promise<string[]> {
+  try {
+    const entries = await readdir(path, { recursive: folders === 'recursive', withFileTypes: true });
+    const files = entries
+      .filter((entry) => !entry.isDirectory() && endings.some((ending) => entry.name.endsWith(ending)))
+      .map(({ parentPath, name }) => join(parentPath, name));
+    if (files.length > 0) return files.sort();
   } catch (cause) {
     throw unreadable(path, cause);
   }

@@ -1,8 +1,9 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, isNetplugError, NetplugError } from '../../base/errors.ts';
+import { problemsError } from '../../base/problem.ts';
 import { isRecord } from '../../model/read-schema.ts';
-import { decodeNetconf } from '../../netconf/decode.ts';
+import { inspectNetconf } from '../../netconf/decode.ts';
 import type { Netconf } from '../../netconf/netconf.ts';
 import { parseJsonObject } from '../../netconf/parse-json.ts';
 import { readSource } from '../inputs.ts';
@@ -18,26 +19,36 @@ export interface FoundNetconf {
 
 /** The configuration of that file. @throws cli/usage, cni/input-undecodable, netconf/invalid */
 export async function readNetconf(file: string): Promise<FoundNetconf> {
-  const raw = entryOf(parseJsonObject((await readSource(file)).text));
-  if (raw !== undefined) return { file, raw, config: decodeNetconf(raw, 'network') };
+  const found = await findIn(file);
+  if (found !== undefined) return found;
   throw new NetplugError('netconf/invalid', `Cannot use file "${file}": no plugin in it is of type "netplug"`, {
     hint: 'Name a configuration, or a list of them, with an entry of "type": "netplug"',
   });
 }
 
-/** The first configuration of netplug in the folder, as a runtime looks for it; undefined when there is none. */
+/**
+ * The first configuration of netplug in the folder, as a runtime looks for it; undefined when there is none.
+ * @throws netconf/invalid
+ */
 export async function findNetconf(folder: string): Promise<FoundNetconf | undefined> {
   for (const name of (await namesIn(folder)).filter((each) => /\.(conf|conflist|json)$/.test(each)).sort()) {
-    const file = join(folder, name);
     try {
-      const raw = entryOf(parseJsonObject((await readSource(file)).text));
-      if (raw !== undefined) return { file, raw, config: decodeNetconf(raw, 'network') };
+      const found = await findIn(join(folder, name));
+      if (found !== undefined) return found;
     } catch (cause) {
       // Files of others need be neither readable nor JSON.
       if (!isNetplugError(cause, 'cli/usage', 'cni/input-undecodable')) throw cause;
     }
   }
   return undefined;
+}
+
+async function findIn(file: string): Promise<FoundNetconf | undefined> {
+  const raw = entryOf(parseJsonObject((await readSource(file)).text));
+  if (raw === undefined) return undefined;
+  const { netconf: config, problems } = inspectNetconf(raw, 'network');
+  if (config !== undefined) return { file, raw, config };
+  throw problemsError(`the network configuration in "${file}"`, problems, 'netconf/invalid');
 }
 
 /** Netplug's own part, as the runtime passes it: with name and version of the list. */

@@ -8,6 +8,7 @@ import { type Address, tryParseAddress } from '../../net/address.ts';
 import type { Datastore } from '../../netconf/connection.ts';
 import { decodeNetconf } from '../../netconf/decode.ts';
 import type { Output } from '../common-options.ts';
+import { hasConnection } from '../connection.ts';
 import { readCluster } from '../ipam/read-cluster.ts';
 import type { Context, Status } from '../ports.ts';
 import { explainAddress } from './explain-address.ts';
@@ -39,7 +40,7 @@ export async function runWhy(
 
 async function whyAddress(context: Context, address: Address, output: Output): Promise<Status> {
   const { io, signal } = context;
-  const netconf = await findNetconf(context.ports.plugin.confDir);
+  const netconf = hasConnection(context) ? undefined : await findNetconf(context.ports.plugin.confDir);
   return withStoreOf(context, netconf, async (store) => {
     const { blocks, ...cluster } = await readCluster(context, store);
     const { endpoints } = await store.listEndpoints(undefined, signal);

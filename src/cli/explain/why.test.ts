@@ -34,8 +34,13 @@ async function installNetconf(conf: object): Promise<void> {
   await writeFile(join(folder, '10-netplug.conflist'), JSON.stringify(list));
 }
 
-async function run(argv: string, pods: readonly PodFacts[] = []): Promise<Ran> {
+async function run(
+  argv: string,
+  pods: readonly PodFacts[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
   return callCtl(argv.split(' '), {
+    env,
     openStore: () => openMemoryStore(node.database),
     plugin: {
       openOrch: () => memoryOrch(pods),
@@ -89,6 +94,18 @@ describe('why IP', () => {
     expect(status).toBe(0);
     for (const text of said) expect(out).toContain(text);
     expect(JSON.parse((await run(`why ${address} -o json`)).out)).toMatchObject({ address });
+  });
+
+  it('asks the datastore it is told of, whatever is wrong with the configuration of the node', async () => {
+    await installNetconf({ mtu: 5 });
+    const named = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
+    expect(await run('why 10.65.0.1', [], named)).toMatchObject({ status: 0, err: '' });
+    const [file, place] = [join(folder, '10-netplug.conflist'), 'mtu: found 5'];
+    for (const argv of ['why 10.65.0.1', 'why pod shop/web']) {
+      const { status, err } = await run(argv);
+      expect(status).toBe(78);
+      expect(err).toContain(`Cannot use the network configuration in "${file}": 1 problem\n  ${place}`);
+    }
   });
 
   it('refuses what is neither', async () => {

@@ -111,13 +111,14 @@ async function predict({ store }: Cluster, { wants }: Small): Promise<Forecast> 
     return { name: named(index), pools: list, wants: wanted };
   });
   const { blocks } = await store.listBlocks(never);
-  return forecast({
+  const question = {
     pools,
     reserved: reservedCidrs(reservations),
     config,
     blocks: blocks.map(({ value }) => value),
     nodes,
-  });
+  };
+  return forecast(question, never);
 }
 
 async function happen({ store, addPod }: Cluster, { wants, pools }: Small): Promise<Forecast> {

@@ -1,3 +1,4 @@
+import { ownTurn } from '../../base/turns.ts';
 import type { Pool } from '../../ipam/choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { IpamConfigurationSpec } from '../../model/ipam-configuration.ts';
@@ -46,15 +47,18 @@ export interface Forecast {
 
 /**
  * What the planner of ADD does when the nodes ask for their addresses: blocks are claimed by the planner's own order;
- * within a block only the count matters, so that slots are counted instead of planned. Pure.
+ * within a block only the count matters, so that slots are counted instead of planned. The event loop has its turns between
+ * the nodes, for the signal to be heard.
  */
-export function forecast(question: ForecastQuestion): Forecast {
+export async function forecast(question: ForecastQuestion, signal: AbortSignal): Promise<Forecast> {
   const { nodes } = question;
   const cluster = new CountedCluster(question);
   let [placed, borrowed, failed] = [0, 0, 0];
   let firstBorrowing: Event | undefined;
   let firstFailure: Event | undefined;
   for (const [index, node] of nodes.entries()) {
+    await ownTurn();
+    signal.throwIfAborted();
     const served = cluster.serve(node);
     const event = (addressNumber: number): Event => ({ node: node.name, nodeNumber: index + 1, addressNumber });
     placed += served.placed;
@@ -104,10 +108,12 @@ class CountedCluster {
     const own = setOf(this.#owned, name);
     const usable = [...own].filter(({ pool }) => pools.includes(pool));
     for (const block of usable) served.placed += fill(block, wants - served.placed);
+    const unclaimed = this.#unclaimed(name, pools);
     while (served.placed < wants) {
       const isAtLimit = this.#isAtLimit(own);
-      const claimed = isAtLimit ? undefined : this.#claim(name, pools);
+      const claimed = isAtLimit ? undefined : unclaimed.next().value;
       if (claimed !== undefined) {
+        this.#enter(claimed);
         served.placed += fill(claimed, wants - served.placed);
         continue;
       }
@@ -133,18 +139,15 @@ class CountedCluster {
     return maxBlocksPerNode > 0 && own.size >= maxBlocksPerNode;
   }
 
-  #claim(node: NodeName, pools: readonly Pool[]): CountedBlock | undefined {
+  *#unclaimed(node: NodeName, pools: readonly Pool[]): Generator<CountedBlock, undefined> {
     const { reserved } = this.#question;
     for (const pool of pools) {
       const free = this.#free.get(pool);
-      for (let cidr = free?.find(node); cidr !== undefined; cidr = free?.find(node)) {
+      for (const cidr of free?.inOrderOf(node) ?? []) {
         const block = countNewBlock(cidr, { pool, node, reserved });
-        if (block.room > 0) {
-          this.#enter(block);
-          return block;
-        }
+        if (block.room > 0) yield block;
         // All of it is reserved: nobody ever claims it.
-        free?.take(cidr);
+        else free?.take(cidr);
       }
     }
     return undefined;

@@ -3,11 +3,16 @@ import { BLOCKS_PER_READ } from '../../ipam/plan-assign.ts';
 import { compareCidrs } from '../../net/cidr.ts';
 import { bestOf, type CountedBlock, type Permission } from './forecast-blocks.ts';
 
+/** From so many on, sorting is cheaper than moving what stands behind each. */
+const MANY = 64;
+
 /** The blocks of some pools, in the order and in the pieces in which the planner looks at those of other nodes. */
 export class ForeignBlocks {
   readonly #pools: readonly Pool[];
   /** Ordered by CIDR. */
   readonly #blocks: CountedBlock[] = [];
+  /** In no order yet. */
+  #fresh: CountedBlock[] = [];
   /** Before it nobody has room. */
   #firstWithRoom = 0;
 
@@ -17,10 +22,7 @@ export class ForeignBlocks {
   }
 
   add(block: CountedBlock): void {
-    if (!this.#pools.includes(block.pool)) return;
-    const index = this.#indexOf(block);
-    this.#blocks.splice(index, 0, block);
-    this.#firstWithRoom = Math.min(this.#firstWithRoom, index);
+    if (this.#pools.includes(block.pool)) this.#fresh.push(block);
   }
 
   /**
@@ -28,8 +30,10 @@ export class ForeignBlocks {
    * from; undefined when there is none.
    */
   choose(known: ReadonlySet<CountedBlock>, permission: Permission): CountedBlock | undefined {
+    this.#putInOrder();
     while (this.#blocks[this.#firstWithRoom]?.room === 0) this.#firstWithRoom += 1;
     const start = this.#firstWithRoom;
+    if (start === this.#blocks.length) return undefined;
     const knownBefore = [...known].filter((block) => this.#pools.includes(block.pool) && this.#indexOf(block) < start);
     let rank = start - knownBefore.length;
     let piece: CountedBlock[] = [];
@@ -44,6 +48,23 @@ export class ForeignBlocks {
       piece = [];
     }
     return bestOf(piece, this.#pools, permission);
+  }
+
+  /** A few are put in their places; many are sorted together with all. */
+  #putInOrder(): void {
+    const fresh = this.#fresh;
+    this.#fresh = [];
+    if (fresh.length > MANY) {
+      for (const block of fresh) this.#blocks.push(block);
+      this.#blocks.sort((a, b) => compareCidrs(a.cidr, b.cidr));
+      this.#firstWithRoom = 0;
+      return;
+    }
+    for (const block of fresh) {
+      const index = this.#indexOf(block);
+      this.#blocks.splice(index, 0, block);
+      if (index < this.#firstWithRoom) this.#firstWithRoom = block.room > 0 ? index : this.#firstWithRoom + 1;
+    }
   }
 
   /** Where the block stands, or would. */

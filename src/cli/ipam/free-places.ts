@@ -3,40 +3,60 @@ import { cidrAtPlace, firstPlace, placeOf, placesIn } from '../../ipam/free-cidr
 import type { NodeName } from '../../model/names.ts';
 import type { Cidr } from '../../net/cidr.ts';
 
-/** The blocks of one pool that nobody has claimed; finds the planner's next one without passing those that are claimed. */
+/** Places that lie side by side, up to before `end`. */
+interface Stretch {
+  start: bigint;
+  end: bigint;
+}
+
+/** The blocks of one pool that nobody has claimed; finds those the planner takes without passing those that are claimed. */
 export class FreePlaces {
   readonly #pool: Pool;
   readonly #count: bigint;
-  /** Where to look on from a place that is gone; the next place, or one far behind it. */
-  readonly #onward = new Map<bigint, bigint>();
+  /** What is gone, in order and with something free between. */
+  readonly #gone: Stretch[] = [];
 
   constructor(pool: Pool) {
     this.#pool = pool;
     this.#count = placesIn(pool);
   }
 
-  /** The first one for the node, wrapping around; undefined when there is none left. */
-  find(node: NodeName): Cidr | undefined {
-    const start = firstPlace(this.#pool, node);
-    const behind = this.#from(start);
-    const place = behind < this.#count ? behind : this.#from(0n);
-    return place < this.#count ? cidrAtPlace(this.#pool, place) : undefined;
+  /** Those for the node in the planner's order, wrapping around; what is taken meanwhile is left out. */
+  *inOrderOf(node: NodeName): Generator<Cidr> {
+    for (const start of [firstPlace(this.#pool, node), 0n]) {
+      for (let place = this.#freeFrom(start); place < this.#count; place = this.#freeFrom(place + 1n))
+        yield cidrAtPlace(this.#pool, place);
+    }
   }
 
   take(cidr: Cidr): void {
     const place = placeOf(this.#pool, cidr);
-    if (place !== undefined && !this.#onward.has(place)) this.#onward.set(place, place + 1n);
+    if (place === undefined) return;
+    const index = this.#firstThatEndsFrom(place);
+    const [stretch, next] = [this.#gone[index], this.#gone[index + 1]];
+    if (stretch === undefined || stretch.start > place + 1n) {
+      this.#gone.splice(index, 0, { start: place, end: place + 1n });
+    } else if (stretch.start > place) {
+      stretch.start = place;
+    } else if (stretch.end === place) {
+      stretch.end = next?.start === place + 1n ? next.end : place + 1n;
+      if (stretch.end === next?.end) this.#gone.splice(index + 1, 1);
+    }
   }
 
-  /** The first free place from here to the end; what was passed on the way is passed at once next time. */
-  #from(start: bigint): bigint {
-    const passed: bigint[] = [];
-    let place = start;
-    for (let next = this.#onward.get(place); next !== undefined; next = this.#onward.get(place)) {
-      passed.push(place);
-      place = next;
+  #freeFrom(start: bigint): bigint {
+    const stretch = this.#gone[this.#firstThatEndsFrom(start + 1n)];
+    return stretch === undefined || stretch.start > start ? start : stretch.end;
+  }
+
+  /** The index of the first stretch that ends there or later. */
+  #firstThatEndsFrom(place: bigint): number {
+    let [low, high] = [0, this.#gone.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#gone[middle]?.end ?? place) < place) low = middle + 1;
+      else high = middle;
     }
-    for (const each of passed) this.#onward.set(each, place);
-    return place;
+    return low;
   }
 }

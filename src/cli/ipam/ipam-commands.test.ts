@@ -182,6 +182,15 @@ describe('ipam forecast', () => {
     expect(present).toMatchObject({ nodes: 3, placed: 62 });
   });
 
+  it('ends when its time is over', async () => {
+    const argv = 'ipam forecast --nodes 10000 --pods-per-node 110 --cidr 10.0.0.0/12 --block-size 32 --timeout 0.01';
+    expect(await run(argv)).toMatchObject({
+      status: 75,
+      out: '',
+      err: expect.stringContaining('0.01 s for it are over'),
+    });
+  });
+
   it('refuses pools that cannot be', async () => {
     const forecast = 'ipam forecast --nodes 1 --pods-per-node 1';
     expect(await run(`${forecast} --cidr 10.0.0.0/33`)).toMatchObject({ status: 65 });

@@ -48,10 +48,12 @@ interface FamilyReport {
 export async function ipamForecast(context: Context, options: ForecastOptions): Promise<Status> {
   const { facts, pool } = await factsFor(context, options);
   const plan = { ...options, pool };
-  const reports = FAMILIES.flatMap((family) => {
+  const reports: FamilyReport[] = [];
+  for (const family of FAMILIES) {
     const question = isMeant(facts, plan, family) ? forecastQuestion(facts, plan, family) : undefined;
-    return question === undefined ? [] : [reportOf(question, forecast(question), { ...plan, family })];
-  });
+    if (question === undefined) continue;
+    reports.push(reportOf(question, await forecast(question, context.signal), { ...plan, family }));
+  }
   if (reports.length === 0) {
     throw new NetplugError('ipam/exhausted', 'Cannot forecast: no pool may serve a node without labels', {
       hint: 'Name a pool with --pool, or one that is not there yet with --cidr',

@@ -1,3 +1,4 @@
+import { ownTurn } from '../../base/turns.ts';
 import { type Source, withoutByteOrderMark } from '../documents.ts';
 import { lintSource } from './lint-source.ts';
 import type { PlacedRemark } from './remark.ts';
@@ -18,23 +19,105 @@ export interface Repaired {
 }
 
 /**
- * Makes every change that is safe, one after the other, each on the text that the one before has left. A change is kept
- * only when less is to be said about the text afterwards, and nothing new.
+ * Makes every change that is safe. A change is kept only when less is to be said about the text afterwards, and nothing
+ * new. The event loop has turns between, for the signal to be heard.
  */
-export function repair(source: Source): Repaired {
+export async function repair(source: Source, signal: AbortSignal): Promise<Repaired> {
   let state: Repaired = { source, repairs: [], remarks: lintSource(source) };
-  for (let next = nextRepair(state); next !== undefined; next = nextRepair(state)) state = next;
-  return state;
+  for (;;) {
+    const better = await repairSome(state, apart(state.remarks), signal);
+    if (better.repairs.length === state.repairs.length) return state;
+    state = better;
+  }
 }
 
-function nextRepair({ source, repairs, remarks }: Repaired): Repaired | undefined {
-  for (const remark of remarks) {
-    const settled = settle(source, remark, new Set(remarks.map(textOf)));
-    if (settled === undefined || settled.remarks.length >= remarks.length) continue;
-    const lines = changedLines(source.text, settled.source.text);
-    return { ...settled, repairs: [...repairs, { remark, ...lines }] };
-  }
-  return undefined;
+/** A remark with a change, and the stretch of the text that the change is about. */
+interface Candidate {
+  readonly remark: PlacedRemark;
+  readonly replacements: readonly Replacement[];
+  readonly start: number;
+  readonly end: number;
+}
+
+/** As many candidates as go together, from the first on: none is within the stretch of another. */
+function apart(remarks: readonly PlacedRemark[]): readonly Candidate[] {
+  const candidates = remarks.flatMap((remark): Candidate[] => {
+    const { replacements = [] } = remark;
+    const start = Math.min(...replacements.map((each) => each.start));
+    const end = Math.max(...replacements.map((each) => each.end));
+    return replacements.length === 0 ? [] : [{ remark, replacements, start, end }];
+  });
+  let before = -1;
+  return candidates
+    .sort((a, b) => a.start - b.start)
+    .filter(({ start, end }) => {
+      const isApart = start > before;
+      if (isApart) before = end;
+      return isApart;
+    });
+}
+
+/** All of them at once where that is safe; else one half after the other, the later first, down to those alone that are not. */
+async function repairSome(state: Repaired, candidates: readonly Candidate[], signal: AbortSignal): Promise<Repaired> {
+  await ownTurn();
+  signal.throwIfAborted();
+  const [first] = candidates;
+  if (first === undefined) return state;
+  if (candidates.length === 1) return repairOne(state, first.remark);
+  const together = repairTogether(state, candidates);
+  if (together !== undefined) return together;
+  const middle = candidates.length >> 1;
+  const later = await repairSome({ ...state, repairs: [] }, candidates.slice(middle), signal);
+  const all = await repairSome({ ...later, repairs: state.repairs }, candidates.slice(0, middle), signal);
+  return { ...all, repairs: [...all.repairs, ...later.repairs] };
+}
+
+function repairTogether(
+  { source, repairs, remarks }: Repaired,
+  candidates: readonly Candidate[],
+): Repaired | undefined {
+  const all = candidates.flatMap(({ replacements }) => replacements);
+  const changed = { ...source, text: replaceBehindMark(source.text, all) };
+  const left = lintSource(changed);
+  const expected = countTexts(remarks);
+  for (const { remark } of candidates) expected.set(textOf(remark), (expected.get(textOf(remark)) ?? 0) - 1);
+  const isSafe = [...countTexts(left)].every(([text, count]) => count <= (expected.get(text) ?? 0));
+  if (!isSafe) return undefined;
+  return { source: changed, repairs: [...repairs, ...repairsOf(source, candidates)], remarks: left };
+}
+
+function countTexts(remarks: readonly PlacedRemark[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const remark of remarks) counts.set(textOf(remark), (counts.get(textOf(remark)) ?? 0) + 1);
+  return counts;
+}
+
+/** The lines of each change, with what those before it have changed in them. */
+function repairsOf({ text }: Source, candidates: readonly Candidate[]): readonly Repair[] {
+  const bare = withoutByteOrderMark(text);
+  let firstInLine = 0;
+  return candidates.map(({ remark, start, end }, index) => {
+    const from = bare.lastIndexOf('\n', start - 1) + 1;
+    while ((candidates[firstInLine]?.start ?? from) < from) firstInLine += 1;
+    const lineEnd = bare.indexOf('\n', end);
+    const to = lineEnd === -1 ? bare.length : lineEnd;
+    const stretchAfter = (count: number): string => {
+      const within = candidates.slice(firstInLine, count).filter((each) => each.end <= to);
+      const moved = within.flatMap(({ replacements }) =>
+        replacements.map((each) => ({ ...each, start: each.start - from, end: each.end - from })),
+      );
+      return replaceIn(bare.slice(from, to), moved);
+    };
+    return { remark, ...changedLines(stretchAfter(index), stretchAfter(index + 1)) };
+  });
+}
+
+function repairOne(state: Repaired, remark: PlacedRemark): Repaired {
+  const { source, repairs, remarks } = state;
+  const settled = settle(source, remark, new Set(remarks.map(textOf)));
+  if (settled === undefined || settled.remarks.length >= remarks.length) return state;
+  const lines = changedLines(source.text, settled.source.text);
+  return { ...settled, repairs: [...repairs, { remark, ...lines }] };
 }
 
 /** Makes the change, and those that go with it: a key with its right name may let a slip below it be seen. */

@@ -23,7 +23,7 @@ export const LINT_COMMANDS: readonly Command[] = [
     details: `
 Network configurations and lists must be JSON, resources and objects of the orchestrator may be YAML.
 Of Pods, Namespaces and what makes pods (Deployment, CronJob and their like) the annotations of netplug
-are read; whatever else a file holds is passed over.
+are read. Of what a folder holds, files that are nothing of this are passed over; files named are not.
 
 --fix renames keys with one slip, corrects the letter case of words, quotes around numbers, true and
 false, and replaces deprecated options. Comments, order and spaces stay. A change is only made when it

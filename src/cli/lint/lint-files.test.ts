@@ -1,4 +1,4 @@
-import { chmod, cp, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -99,6 +99,38 @@ describe('lint of files', () => {
       await writeFile(file, text);
       expect(await callCtl(['lint', '--fix', file], {})).toMatchObject({ status: 0 });
       expect(await readFile(file, 'utf8')).toBe(text.replace('"info"', '"INFO"'));
+    });
+  });
+
+  it('passes over what a folder holds of others, and judges it where it is named', async () => {
+    await withCopies(async (folder) => {
+      const clean = await callCtl(['lint', folder], {});
+      expect(clean.err).toBe('');
+      await writeFile(join(folder, 'values.yaml'), 'replicas: 1\nipam: {mode: x}\n');
+      await writeFile(join(folder, 'package.json'), '{"name": "x", "type": "module", "plugins": ["y"]}');
+      await writeFile(join(folder, 'list.json'), '[1, 2]');
+      await writeFile(join(folder, 'half.json'), '{"name": ');
+      await mkdir(join(folder, 'folder.yaml'));
+      const beside = await callCtl(['lint', folder], {});
+      expect({ ...beside, err: '' }).toEqual(clean);
+      expect(beside.err).toMatch(/^4 files passed over: /);
+      const named = await callCtl(['lint', join(folder, 'values.yaml'), join(folder, 'package.json')], {});
+      expect(named).toMatchObject({ status: 1, err: '' });
+    });
+  });
+
+  it('judges a folder although a file in it cannot be read, and says so of that file', async () => {
+    await withCopies(async (folder) => {
+      const { out: before } = await callCtl(['lint', folder], {});
+      await symlink('/nowhere/at/all', join(folder, 'gone.yaml'));
+      const { status, out } = await callCtl(['lint', folder], {});
+      expect(status).toBe(1);
+      const [first, ...others] = out.split('\n');
+      expect(first).toContain('gone.yaml:1:1: error: Cannot read');
+      expect(others.slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
+      expect(out).toContain('4 files: 23 errors, 10 warnings');
+      const alone = await callCtl(['lint', '-o', 'sarif', folder], {});
+      expect(checkSarif(JSON.parse(alone.out))).toEqual([]);
     });
   });
 

@@ -1,26 +1,17 @@
 import { isNetplugError } from '../../base/errors.ts';
-import { isRecord } from '../../model/read-schema.ts';
 import { parseJsonObject } from '../../netconf/parse-json.ts';
-import type { Region } from '../document-tree.ts';
+import { type Region, START } from '../document-tree.ts';
 import { type ReadDocument, readDocuments, type Source, withoutByteOrderMark } from '../documents.ts';
 import { lintNetconf, slipInPlugins } from './lint-conflist.ts';
 import { lintFileName } from './lint-file-name.ts';
 import { lintObjects } from './lint-objects.ts';
+import { meaningOf } from './recognize.ts';
 import { type PlacedRemark, type Remark } from './remark.ts';
 import { replacementsFor } from './replacements.ts';
 
-/**
- * Objects of the orchestrator and ours when a document names its apiVersion and kind; otherwise a network
- * configuration, which must be JSON. By line, then column.
- */
+/** What is to be said of objects of the orchestrator and ours, or of a network configuration, by line, then column. */
 export function lintSource(source: Source): readonly PlacedRemark[] {
-  return inOrder(holdsObjects(source) ? lintYaml(source) : lintJson(source));
-}
-
-function holdsObjects({ name, text }: Source): boolean {
-  if (/\.ya?ml$/.test(name)) return true;
-  if (/\.conf(list)?$/.test(name)) return false;
-  return readDocuments({ name, text }, 'resource/invalid').documents.some(({ value }) => looksLikeObject(value));
+  return inOrder(meaningOf(source) === 'objects' ? lintYaml(source) : lintJson(source));
 }
 
 function lintYaml(source: Source): PlacedRemark[] {
@@ -63,8 +54,6 @@ function placed(remark: Remark, { name, text }: Source, { spotOf, regionOf }: Re
   return { ...remark, file: name, region: regionOf(path), replacements };
 }
 
-const START: Region = { line: 1, column: 1, endLine: 1, endColumn: 1 };
-
 function unplaced(remark: Remark, { name }: Source, region: Region = START): PlacedRemark {
   return { ...remark, file: name, region, replacements: undefined };
 }
@@ -73,9 +62,4 @@ function inOrder(remarks: readonly PlacedRemark[]): readonly PlacedRemark[] {
   return [...remarks].sort(({ region: a }, { region: b }) =>
     a.line === b.line ? a.column - b.column : a.line - b.line,
   );
-}
-
-function looksLikeObject(value: unknown): boolean {
-  if (Array.isArray(value)) return value.some(looksLikeObject);
-  return isRecord(value) && 'apiVersion' in value && 'kind' in value;
 }

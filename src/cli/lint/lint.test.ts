@@ -75,4 +75,34 @@ describe('lint of resources', () => {
       'kind: IPPoolList\napiVersion: netplug.io/v3\nitems:\n- apiVersion: netplug.io/v3\n  kind: IPPool\n  metadata: {name: a}\n  spec: {cidr: 10.0.0.1/8}\n';
     expect(lines(text, 'x.yaml')).toEqual(['x.yaml:7:10 error items[0].spec.cidr']);
   });
+
+  const POOL = 'apiVersion: netplug.io/v3\nkind: IPPool\nmetadata: {name: a}\nspec: {cidr: 10.0.0.0/16}\n';
+  const POOL_JSON =
+    '{\n"apiVersion": "netplug.io/v3",\n"kind": "IPPool",\n"metadata": {"name": "a"},\n"spec": {"cidr": "10.0.0.0/16"}\n}\n';
+
+  it.each([
+    ['standard input', POOL.replace('{name: a}', '{name: a'), /^standard input:\d+:\d+ error /],
+    ['standard input', POOL.replace('kind', 'knd'), /^standard input:1:1 error kind$/],
+    ['standard input', POOL.replace('apiVersion', 'apiVersoin'), /^standard input:\d:1 error apiVers/],
+    ['standard input', 'knd: IPPool\nmetadata: {name: a}\n', /^standard input:1:1 error apiVersion$/],
+    ['pool.json', POOL_JSON.replace(/\}\n$/, ''), /^pool.json:\d+:\d+ error $/],
+    ['pool.json', POOL_JSON.replaceAll('\n', '').replace(/\}$/, ''), /^pool.json:\d+:\d+ error $/],
+    ['pool.json', POOL_JSON.replace('"kind"', '"knd"'), /^pool.json:1:1 error kind$/],
+    ['pool.txt', POOL.replace('{name: a}', '{name: a'), /^pool.txt:\d+:\d+ error $/],
+    ['pool.txt', POOL_JSON.replace('"a"}', '"a"'), /^pool.txt:\d+:\d+ error $/],
+  ])('takes a broken one in %s for a resource: %#', (name, text, first) => {
+    const remarks = lintSource({ name, text });
+    expect(lines(text, name)[0]).toMatch(first);
+    expect(remarks.map(({ problem }) => problem.code)).toEqual(remarks.map(() => 'resource/invalid'));
+  });
+
+  it.each([
+    '',
+    '{}',
+    '{"cniVersion": "1.0.0", "type": "netplug"',
+    'name: pods\ntype: netplug\n',
+    '- {plugins: [{type: netplug}]}',
+  ])('leaves what was to be a network configuration to that: %s', (text) => {
+    expect(lintSource({ name: 'standard input', text })[0]?.problem.code).toMatch(/^netconf|^cni/);
+  });
 });

@@ -26,11 +26,14 @@ export function replacementsFor(fix: Fix, edited: Edited): readonly Replacement[
   return found.length === replacements.length ? found : undefined;
 }
 
-/** Later places first, so that earlier ones stay where they are. */
+/** None of them overlaps with another. */
 export function replaceIn(text: string, replacements: readonly Replacement[]): string {
-  return [...replacements]
-    .sort((a, b) => b.start - a.start)
-    .reduce((changed, { start, end, text: by }) => changed.slice(0, start) + by + changed.slice(end), text);
+  let [changed, at] = ['', 0];
+  for (const { start, end, text: by } of [...replacements].sort((a, b) => a.start - b.start)) {
+    changed += text.slice(at, start) + by;
+    at = end;
+  }
+  return changed + text.slice(at);
 }
 
 function replacementFor(edit: Edit, { text, syntax, spotOf }: Edited): Replacement | undefined {

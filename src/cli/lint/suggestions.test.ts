@@ -25,6 +25,7 @@ const CORPUS = parse(
   readFileSync(new URL('../../../test/golden/netconf-mistakes.yaml', import.meta.url), 'utf8'),
 ) as Corpus;
 const RIGHT_SHARE = 0.9;
+const never = new AbortController().signal;
 
 function textOf({ base = 'list', swap, with: also, text = CORPUS.base[base] }: Mistake): string {
   return [swap, also].reduce((changed, change) => {
@@ -70,11 +71,11 @@ describe('the suggestions of lint', () => {
     expect(isGoodEnough ? [] : wrong).toEqual([]);
   });
 
-  it('are written into the file only where that leaves less to say and nothing new', () => {
-    const results = CORPUS.mistakes.map((mistake) => {
+  it('are written into the file only where that leaves less to say and nothing new', async () => {
+    const repaired = CORPUS.mistakes.map(async (mistake) => {
       const source = sourceOf(mistake);
       const before = lintSource(source).map(wordsOf);
-      const { repairs, remarks, source: after } = repair(source);
+      const { repairs, remarks, source: after } = await repair(source, never);
       const left = remarks.map(wordsOf);
       return {
         isFixed: repairs.length > 0,
@@ -83,6 +84,7 @@ describe('the suggestions of lint', () => {
         news: left.filter((words) => !before.includes(words)),
       };
     });
+    const results = await Promise.all(repaired);
     const fixed = results.filter(({ isFixed }) => isFixed);
     expect(results.filter(({ isFixed }) => !isFixed).some(({ isChanged }) => isChanged)).toBe(false);
     expect(fixed.every(({ isBetter, isChanged }) => isBetter && isChanged)).toBe(true);
