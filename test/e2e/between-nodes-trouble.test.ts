@@ -15,6 +15,7 @@ const AT_LEAST = WHILE_MS / 40;
 
 describe.each([
   { name: 'VXLAN', vxlanMode: 'Always' },
+  { name: 'VXLAN across subnets', vxlanMode: 'CrossSubnet' },
   { name: 'BGP', vxlanMode: 'Never' },
 ])('packets of running pods, by $name, all arrive', ({ vxlanMode }) => {
   let fabric: Fabric;

@@ -27,10 +27,11 @@ function start(store: Store, name: string, address: string): RunningNode {
 /** As the orchestrator does, whatever the agent writes meanwhile. */
 async function givePodCidrs(store: Store, name: string, podCIDRs: readonly string[]): Promise<void> {
   await until(async () => {
-    const node = (await store.findResource({ kind: 'Node', name }, never)) ?? nodeOf(name);
+    const found = await store.findResource({ kind: 'Node', name }, never);
+    const node = found ?? nodeOf(name);
     const given = { ...node, spec: { ...node.spec, podCIDRs: [...podCIDRs] } };
-    const write = node.metadata.resourceVersion === undefined ? store.createResource : store.updateResource;
-    return write.call(store, given, never).then(
+    const written = found === undefined ? store.createResource(given, never) : store.updateResource(given, never);
+    return written.then(
       () => true,
       (cause: unknown) => {
         if (!isNetplugError(cause, 'resource/exists', 'resource/changed')) throw cause;
