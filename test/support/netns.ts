@@ -46,7 +46,7 @@ export async function newNetns(): Promise<TestNetns> {
     },
     ping: async (address) => {
       try {
-        await exec('ping', '-n', '-c', '1', '-W', '1', address);
+        await exec('ping', '-n', '-c', '1', '-W', '3', address);
         return true;
       } catch {
         return false;
