@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import type { ClusterChange, RoutedBlock } from '../datastore/store.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { API_VERSION } from '../model/resource.ts';
-import { formatCidr, parseCidr } from '../net/cidr.ts';
+import { type Cidr, formatCidr, parseCidr } from '../net/cidr.ts';
 import { ClusterState } from './cluster-state.ts';
 
 const NAME = 'b' as NodeName;
@@ -14,7 +15,10 @@ function learnNode(state: ClusterState, podCIDRs: readonly string[]): readonly s
 }
 
 function blocksOf(state: ClusterState): readonly string[] {
-  return state.blocksOf(NAME).map(({ cidr }) => formatCidr(cidr));
+  return state
+    .blocksOf(NAME)
+    .map(({ cidr }) => formatCidr(cidr))
+    .toSorted();
 }
 
 describe('with USE_POD_CIDR', () => {
@@ -37,7 +41,32 @@ describe('with USE_POD_CIDR', () => {
   });
 });
 
-describe('without it', () => {
+describe('everything told anew', () => {
+  const [kept, unread] = [parseCidr('10.65.3.0/26'), parseCidr('10.65.3.64/26')];
+  const claimed = (cidr: Cidr): RoutedBlock => ({ cidr, node: NAME, borrowed: new Map() });
+  const listing = (blocks: readonly RoutedBlock[], problems: readonly string[]): ClusterChange => ({
+    kind: 'all',
+    resources: [],
+    blocks,
+    problems,
+  });
+
+  it('leaves a block that cannot be read as it was', () => {
+    const state = new ClusterState('claims');
+    state.learn(listing([claimed(kept), claimed(unread)], []), 0);
+    state.learn(listing([claimed(kept)], ['block 10.65.3.64/26 names no ordinals']), 0);
+    expect(blocksOf(state)).toEqual(['10.65.3.0/26', '10.65.3.64/26']);
+  });
+
+  it('takes away a block that is gone', () => {
+    const state = new ClusterState('claims');
+    state.learn(listing([claimed(kept), claimed(unread)], []), 0);
+    state.learn(listing([claimed(kept)], []), 0);
+    expect(blocksOf(state)).toEqual(['10.65.3.0/26']);
+  });
+});
+
+describe('without USE_POD_CIDR', () => {
   it('pod CIDRs count for nothing', () => {
     const state = new ClusterState('claims');
     expect(learnNode(state, ['10.65.1.0/24'])).toEqual([]);

@@ -19,6 +19,8 @@ export type Touched =
       readonly nodes: readonly NodeName[];
     };
 
+type Everything = Extract<ClusterChange, { readonly kind: 'all' }>;
+
 const NOTHING: Touched = { blocks: [], nodes: [] };
 
 /** What the datastore said last of the whole cluster, as far as routes go. */
@@ -89,9 +91,8 @@ export class ClusterState {
     switch (change.kind) {
       case 'all':
         // What cannot be read stays as it was: nobody has said that it is gone.
-        if (change.problems.length === 0) this.#forgetMissing(change.resources);
+        if (change.problems.length === 0) this.#forgetMissing(change);
         for (const resource of change.resources) this.#put(resource, nowMs);
-        for (const key of this.#blocks.keys()) if (this.#source === 'claims') this.#setBlock(key, undefined);
         for (const block of change.blocks) this.#learnBlock(block.cidr, block);
         this.#isKnown = true;
         return 'all';
@@ -112,7 +113,7 @@ export class ClusterState {
     return isAny;
   }
 
-  #forgetMissing(resources: readonly RoutingResource[]): void {
+  #forgetMissing({ resources, blocks }: Pick<Everything, 'resources' | 'blocks'>): void {
     const there = new Set(resources.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
     const gone = (kind: RoutingResource['kind'], names: Iterable<string>): void => {
       for (const name of names) if (!there.has(`${kind}/${name}`)) this.#delete({ kind, name });
@@ -121,6 +122,9 @@ export class ClusterState {
     gone('Node', this.#nodes.keys());
     gone('BGPConfiguration', this.#configurations.keys());
     gone('BGPPeer', this.#peers.keys());
+    if (this.#source === 'pod-cidrs') return;
+    const claimed = new Set(blocks.map(({ cidr }) => formatCidr(cidr)));
+    for (const key of this.#blocks.keys()) if (!claimed.has(key)) this.#setBlock(key, undefined);
   }
 
   #put(resource: RoutingResource, nowMs: number): Touched {
