@@ -10,7 +10,8 @@ import { until } from '../support/until.ts';
 
 const NODES = 1000;
 const LONGEST_MS = 5;
-const WINDOWS = 4;
+/** See `longestTurn`. */
+const WINDOWS = 12;
 
 let crowded: CrowdedNode;
 beforeAll(async () => {
