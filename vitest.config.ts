@@ -13,11 +13,11 @@ const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', .
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
 /** They measure, or take a whole machine's time for a storm. */
-const TIMED = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients,many-at-once,agent-trouble}.test.ts'];
+const TIMED = ['test/e2e/{shim,trace,soak,takeover,event-loop*,hostile-clients,many-at-once,agent-trouble}.test.ts'];
 /** They want the first packet through, whatever else the machine does. */
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
-const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,event-loop,hostile-clients}.test.ts'];
+const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,event-loop*,hostile-clients}.test.ts'];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
   'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,tasks}.test.ts',

@@ -28,6 +28,8 @@ export interface Crowd {
   readonly blocks: number;
   /** Adds what is missing: first the blocks, then the nodes. */
   growTo(size: number): Promise<void>;
+  /** How packets reach the blocks of all of them. */
+  setMode(vxlanMode: 'Always' | 'CrossSubnet'): Promise<void>;
   /** One of them claims one more block. */
   claim(): { readonly block: Cidr; readonly done: Promise<void> };
 }
@@ -57,6 +59,9 @@ export async function openCrowd(store: Store): Promise<Crowd> {
       const signal = AbortSignal.timeout(DEADLINE_MS);
       await Promise.all(members.map(async (member) => store.createResource(memberNode(member), signal)));
       size = wanted;
+    },
+    setMode: async (vxlanMode) => {
+      await store.updateResource({ ...POOL, spec: { ...POOL.spec, vxlanMode } }, AbortSignal.timeout(DEADLINE_MS));
     },
     claim: () => {
       const block = blockAt(FIRST_SINGLE + singles);

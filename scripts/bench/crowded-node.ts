@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { formatAddress } from '../../src/net/address.ts';
 import { addressAt } from '../../src/net/cidr.ts';
-import { type Agent, launchAgent } from '../../test/support/agent.ts';
+import { type Agent, type AgentOptions, launchAgent } from '../../test/support/agent.ts';
 import { poolOf } from '../../test/support/fixtures.ts';
 import { startNode, type TestNode } from '../../test/support/node.ts';
 import { until } from '../../test/support/until.ts';
@@ -13,6 +13,8 @@ import { isNetworkUp, PROTOCOL, TUNNEL } from './route-work.ts';
 export interface CrowdedNode extends AsyncDisposable {
   readonly node: TestNode;
   readonly crowd: Crowd;
+  /** Starts the agent and does not wait. */
+  launchAgent(options?: Pick<AgentOptions, 'command'>): Promise<Agent>;
   /** Starts the agent and waits until the network works; says how long that took. */
   startAgent(): Promise<{ readonly agent: Agent; readonly ms: number }>;
   /** Takes from the kernel what the agent has put there, as a reboot does. */
@@ -43,13 +45,15 @@ export async function openCrowdedNode(): Promise<CrowdedNode> {
     NETPLUG_STATE_DIR: join(node.dir, 'agent/state'),
     NETPLUG_RUN_DIR: join(node.dir, 'agent/run'),
   };
+  const launch: CrowdedNode['launchAgent'] = async (options) => launchAgent(node, { ...options, env });
   const kept = scope.move();
   return {
     node,
     crowd,
+    launchAgent: launch,
     startAgent: async () => {
       const startMs = performance.now();
-      const agent = await launchAgent(node, { env });
+      const agent = await launch();
       await untilWorking(agent);
       const ms = performance.now() - startMs;
       return { agent, ms };
@@ -62,7 +66,8 @@ export async function openCrowdedNode(): Promise<CrowdedNode> {
   };
 }
 
-async function untilWorking(agent: Agent): Promise<void> {
+/** Waits until everything is as the agent wants it. */
+export async function untilWorking(agent: Agent): Promise<void> {
   await until(
     async () => isNetworkUp(agent),
     () => `the network works; the agent says:\n${agent.log()}`,

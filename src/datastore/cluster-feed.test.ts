@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { atOnce } from '../base/pieces.ts';
 import { poolOf } from '../../test/support/fixtures.ts';
 import type { NodeName } from '../model/names.ts';
 import { parseAddress } from '../net/address.ts';
@@ -18,7 +19,12 @@ describe('what a watcher of the cluster is told', () => {
     feed.resource(which, { value: pool });
     feed.resource({ kind: 'Node', name: 'n1' }, { problem: 'it is damaged' });
     feed.block(cidr, { value: block });
-    expect(feed.all()).toEqual({ kind: 'all', resources: [pool], blocks: [block], problems: ['it is damaged'] });
+    expect(atOnce(feed.all())).toEqual({
+      kind: 'all',
+      resources: [pool],
+      blocks: [block],
+      problems: ['it is damaged'],
+    });
   });
 
   it('is nothing when only the version of a resource changes', () => {

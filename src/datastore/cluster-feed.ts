@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Pieces } from '../base/pieces.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
 import { type Seen, unversioned } from './seen.ts';
 import type { ClusterChange, RoutedBlock, RoutingResource } from './store.ts';
@@ -11,14 +12,11 @@ export class ClusterFeed {
   readonly #blocks = new Map<string, Seen<RoutedBlock>>();
 
   /** Everything found so far. */
-  all(): ClusterChange {
-    const [resources, blocks] = [[...this.#resources.values()], [...this.#blocks.values()]];
-    return {
-      kind: 'all',
-      resources: resources.flatMap(({ value }) => value ?? []),
-      blocks: blocks.flatMap(({ value }) => value ?? []),
-      problems: [...resources, ...blocks].flatMap(({ problem }) => problem ?? []),
-    };
+  *all(): Pieces<ClusterChange> {
+    const problems: string[] = [];
+    const resources = yield* valuesOf(this.#resources, problems);
+    const blocks = yield* valuesOf(this.#blocks, problems);
+    return { kind: 'all', resources, blocks, problems };
   }
 
   resource(which: Which, { value, problem }: Seen<RoutingResource>): ClusterChange[] {
@@ -31,6 +29,16 @@ export class ClusterFeed {
     if (!note(this.#blocks, formatCidr(cidr), { value, problem })) return [];
     return [{ kind: 'block', cidr, block: value, ...(problem === undefined ? {} : { problem }) }];
   }
+}
+
+function* valuesOf<T>(known: ReadonlyMap<string, Seen<T>>, problems: string[]): Pieces<readonly T[]> {
+  const values: T[] = [];
+  for (const { value, problem } of known.values()) {
+    yield;
+    if (value !== undefined) values.push(value);
+    if (problem !== undefined) problems.push(problem);
+  }
+  return values;
 }
 
 /** Whether that is new. */

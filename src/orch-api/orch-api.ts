@@ -51,6 +51,12 @@ const PATCH_TYPES: Readonly<Record<Patch['kind'], string>> = {
   apply: 'application/apply-patch+yaml',
 };
 
+/**
+ * Programs that watch serve others meanwhile, and a page is parsed in one turn of the event loop: 500 nodes of a real
+ * cluster take 70 ms. Of metadata alone more fit.
+ */
+const WATCHED_PAGE_SIZE = { all: 25, names: 250 };
+
 /** Only the object that was read is deleted. */
 export interface Preconditions {
   readonly uid?: string;
@@ -106,7 +112,8 @@ export class OrchApi implements AsyncDisposable {
     const headers = only === undefined ? {} : { headers: { accept: namesOnly('PartialObjectMetadata') } };
     const path = `${collectionPath(collection)}?${selectorsOf(selectors).toString()}`;
     while (!signal.aborted) {
-      const { items, version } = await this.#listing(collection, { ...options, restsWith: 'watches' }, signal);
+      const beginning = { ...options, restsWith: 'watches', pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] } as const;
+      const { items, version } = await this.#listing(collection, beginning, signal);
       yield { kind: 'all', objects: items };
       const request = { ...call('watch', collection), ...headers, path, version, onStream };
       yield* followChanges(this.#requester, request, signal);
@@ -117,7 +124,7 @@ export class OrchApi implements AsyncDisposable {
   async #listing(collection: Collection, options: Listed, signal: AbortSignal): Promise<Listing> {
     for (let attempt = 1; ; attempt += 1) {
       // The API forgets where a long listing was after some minutes; the last try takes all in one answer.
-      const limit = attempt < 3 ? this.#pageSize : undefined;
+      const limit = attempt < 3 ? Math.min(this.#pageSize, options.pageSize ?? this.#pageSize) : undefined;
       const all = await this.#listOnce(collection, { ...options, limit }, signal);
       if (all !== undefined) return all;
     }
@@ -245,7 +252,7 @@ export class OrchApi implements AsyncDisposable {
   }
 }
 
-type Listed = ListOptions & Pick<Call, 'restsWith'>;
+type Listed = ListOptions & Pick<Call, 'restsWith'> & { readonly pageSize?: number };
 
 interface Listing {
   readonly items: readonly ApiObject[];

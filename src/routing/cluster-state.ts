@@ -1,41 +1,35 @@
 import { never } from '../base/errors.ts';
+import type { Pieces } from '../base/pieces.ts';
 import type { ClusterChange, RoutedBlock, RoutingResource } from '../datastore/store.ts';
 import type { BgpConfiguration } from '../model/bgp-configuration.ts';
 import type { BgpPeer } from '../model/bgp-peer.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
-import { cidrContains, type Cidr, formatCidr, tryReadCidr } from '../net/cidr.ts';
-import { endsOf, NO_ENDS, type NodeEnds, sameEnds } from './node-ends.ts';
+import { cidrContains, type Cidr } from '../net/cidr.ts';
+import { type BlockSource, Membership, NOTHING, type Touched } from './membership.ts';
+import type { NodeEnds } from './node-ends.ts';
 import { PoolModes, type RoutedPool } from './pool-modes.ts';
 
-/** Where blocks come from: the address manager, or the nodes' pod CIDRs (specification, "Authentication", 5). */
-export type BlockSource = 'claims' | 'pod-cidrs';
+type Everything = Extract<ClusterChange, { readonly kind: 'all' }>;
+/** Of which there are as many as people write. */
+type Setting = Exclude<RoutingResource, { readonly kind: 'Node' }>;
 
-/** What a change may have made different for routes. */
-export type Touched =
-  | 'all'
-  | {
-      readonly blocks: readonly string[];
-      readonly nodes: readonly NodeName[];
-    };
-
-const NOTHING: Touched = { blocks: [], nodes: [] };
-
-/** What the datastore said last of the whole cluster, as far as routes go. */
+/**
+ * What the datastore said last of the whole cluster, as far as routes go. One change is learned after the other, and
+ * nobody sees half of one.
+ */
 export class ClusterState {
   readonly #source: BlockSource;
   readonly #pools = new PoolModes();
-  readonly #nodes = new Map<NodeName, { readonly node: Node; readonly ends: NodeEnds }>();
   readonly #configurations = new Map<string, BgpConfiguration>();
   readonly #peers = new Map<string, BgpPeer>();
-  readonly #blocks = new Map<string, RoutedBlock>();
-  /** Blocks that a node owns or has borrowed from, by their text. */
-  readonly #blocksOf = new Map<NodeName, Set<string>>();
+  #members: Membership;
   #listed: readonly RoutedPool[] | undefined;
   #isKnown = false;
 
   constructor(source: BlockSource) {
     this.#source = source;
+    this.#members = new Membership(source);
   }
 
   /** Whether everything there is has been told. */
@@ -49,11 +43,11 @@ export class ClusterState {
   }
 
   get nodes(): readonly Node[] {
-    return [...this.#nodes.values()].map(({ node }) => node);
+    return this.#members.nodes;
   }
 
   get nodeNames(): readonly NodeName[] {
-    return [...this.#nodes.keys()];
+    return this.#members.nodeNames;
   }
 
   get bgpConfigurations(): readonly BgpConfiguration[] {
@@ -65,19 +59,19 @@ export class ClusterState {
   }
 
   get blocks(): ReadonlyMap<string, RoutedBlock> {
-    return this.#blocks;
+    return this.#members.blocks;
   }
 
   findNode(name: NodeName): Node | undefined {
-    return this.#nodes.get(name)?.node;
+    return this.#members.findNode(name);
   }
 
   endsOf(name: NodeName): NodeEnds {
-    return this.#nodes.get(name)?.ends ?? NO_ENDS;
+    return this.#members.endsOf(name);
   }
 
   blocksOf(name: NodeName): readonly RoutedBlock[] {
-    return [...(this.#blocksOf.get(name) ?? [])].flatMap((key) => this.#blocks.get(key) ?? []);
+    return this.#members.blocksOf(name);
   }
 
   poolAround(cidr: Cidr): RoutedPool | undefined {
@@ -85,21 +79,15 @@ export class ClusterState {
   }
 
   /** `nowMs` is of the monotonic clock. */
-  learn(change: ClusterChange, nowMs: number): Touched {
+  *learn(change: ClusterChange, nowMs: number): Pieces<Touched> {
     switch (change.kind) {
       case 'all':
-        // What cannot be read stays as it was: nobody has said that it is gone.
-        if (change.problems.length === 0) this.#forgetMissing(change.resources);
-        for (const resource of change.resources) this.#put(resource, nowMs);
-        for (const key of this.#blocks.keys()) if (this.#source === 'claims') this.#setBlock(key, undefined);
-        for (const block of change.blocks) this.#learnBlock(block.cidr, block);
-        this.#isKnown = true;
-        return 'all';
+        return yield* this.#learnAll(change, nowMs);
       case 'resource':
         if (change.resource !== undefined) return this.#put(change.resource, nowMs);
         return change.problem === undefined ? this.#delete(change.which) : NOTHING;
       case 'block':
-        return change.problem === undefined ? this.#learnBlock(change.cidr, change.block) : NOTHING;
+        return change.problem === undefined ? this.#members.putClaim(change.cidr, change.block) : NOTHING;
       default:
         return never(change);
     }
@@ -112,13 +100,35 @@ export class ClusterState {
     return isAny;
   }
 
-  #forgetMissing(resources: readonly RoutingResource[]): void {
-    const there = new Set(resources.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
-    const gone = (kind: RoutingResource['kind'], names: Iterable<string>): void => {
+  /** What is many is made beside what is there, and put in its place in one step. */
+  *#learnAll({ resources, blocks, problems }: Everything, nowMs: number): Pieces<Touched> {
+    // What cannot be read stays as it was: nobody has said that it is gone.
+    const isComplete = problems.length === 0;
+    const members = isComplete ? new Membership(this.#source) : yield* this.#members.copy();
+    const settings: Setting[] = [];
+    for (const resource of resources) {
+      yield;
+      // A node is registered under the name of its resource.
+      if (resource.kind === 'Node') members.putNode(resource.metadata.name as NodeName, resource);
+      else settings.push(resource);
+    }
+    for (const block of blocks) {
+      yield;
+      members.putClaim(block.cidr, block);
+    }
+    this.#members = members;
+    if (isComplete) this.#forgetMissing(settings);
+    for (const setting of settings) this.#put(setting, nowMs);
+    this.#isKnown = true;
+    return 'all';
+  }
+
+  #forgetMissing(settings: readonly Setting[]): void {
+    const there = new Set(settings.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
+    const gone = (kind: Setting['kind'], names: Iterable<string>): void => {
       for (const name of names) if (!there.has(`${kind}/${name}`)) this.#delete({ kind, name });
     };
     gone('IPPool', this.#pools.names());
-    gone('Node', this.#nodes.keys());
     gone('BGPConfiguration', this.#configurations.keys());
     gone('BGPPeer', this.#peers.keys());
   }
@@ -131,7 +141,7 @@ export class ClusterState {
         this.#listed = undefined;
         return 'all';
       case 'Node':
-        return this.#putNode(name as NodeName, resource); // a node is registered under the name of its resource
+        return this.#members.putNode(name as NodeName, resource); // as above
       case 'BGPConfiguration':
         this.#configurations.set(name, resource);
         return NOTHING;
@@ -150,7 +160,7 @@ export class ClusterState {
         this.#listed = undefined;
         return 'all';
       case 'Node':
-        return this.#putNode(name as NodeName, undefined); // likewise
+        return this.#members.putNode(name as NodeName, undefined); // as above
       case 'BGPConfiguration':
         this.#configurations.delete(name);
         return NOTHING;
@@ -161,47 +171,6 @@ export class ClusterState {
         return never(kind);
     }
   }
-
-  #putNode(name: NodeName, node: Node | undefined): Touched {
-    const before = this.#nodes.get(name)?.ends ?? NO_ENDS;
-    const ends = node === undefined ? NO_ENDS : endsOf(node);
-    if (node === undefined) this.#nodes.delete(name);
-    else this.#nodes.set(name, { node, ends });
-    const blocks = this.#source === 'pod-cidrs' ? this.#setPodCidrs(name, node?.spec.podCIDRs ?? []) : [];
-    return { blocks, nodes: sameEnds(before, ends) ? [] : [name] };
-  }
-
-  #setPodCidrs(name: NodeName, texts: readonly string[]): readonly string[] {
-    const cidrs = texts.flatMap((text) => tryReadCidr(text)?.cidr ?? []);
-    const keys = cidrs.map(formatCidr);
-    const gone = [...(this.#blocksOf.get(name) ?? [])].filter((key) => !keys.includes(key));
-    for (const key of gone) this.#setBlock(key, undefined);
-    for (const cidr of cidrs) this.#setBlock(formatCidr(cidr), { cidr, node: name, borrowed: new Map() });
-    return [...gone, ...keys];
-  }
-
-  #learnBlock(cidr: Cidr, block: RoutedBlock | undefined): Touched {
-    if (this.#source === 'pod-cidrs') return NOTHING;
-    const key = formatCidr(cidr);
-    this.#setBlock(key, block);
-    return { blocks: [key], nodes: [] };
-  }
-
-  #setBlock(key: string, block: RoutedBlock | undefined): void {
-    for (const node of concerned(this.#blocks.get(key))) this.#blocksOf.get(node)?.delete(key);
-    if (block === undefined) this.#blocks.delete(key);
-    else this.#blocks.set(key, block);
-    for (const node of concerned(block)) {
-      const keys = this.#blocksOf.get(node);
-      if (keys === undefined) this.#blocksOf.set(node, new Set([key]));
-      else keys.add(key);
-    }
-  }
-}
-
-function concerned(block: RoutedBlock | undefined): readonly NodeName[] {
-  if (block === undefined) return [];
-  return [...(block.node === undefined ? [] : [block.node]), ...block.borrowed.keys()];
 }
 
 /** Records that the change leaves out because they could not be understood, a sentence each. */

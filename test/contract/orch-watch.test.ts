@@ -52,6 +52,21 @@ describe('a watch of the API of the orchestrator', () => {
     expect(await last).toBe('over');
   });
 
+  it('begins in small pages, because each is read in one turn of the event loop', async () => {
+    const names = Array.from({ length: 30 }, (_, index) => `pool-${String(index).padStart(2, '0')}`);
+    for (const name of names) await create(name);
+    const asked: string[] = [];
+    await using watching = new OrchApi(
+      { from: 'file', path: server.kubeconfig },
+      { onRequest: (what) => asked.push(what) },
+    );
+    const ending = new AbortController();
+    const watch = watching.watch(POOLS, {}, ending.signal);
+    expect(await next(watch)).toBe(['all', ...names].join(' '));
+    expect(asked).toEqual(['list ippools', 'list ippools']);
+    ending.abort();
+  });
+
   it('goes on through a restart of the API server without losing a change', async () => {
     await create('a');
     const ending = new AbortController();

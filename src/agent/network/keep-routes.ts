@@ -1,8 +1,12 @@
 import type { Clock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
+import { OneByOne } from '../../base/one-by-one.ts';
+import { inPieces } from '../../base/pieces.ts';
 import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../dataplane/host-network.ts';
 import type { DesiredNetwork } from '../../routing/desired-network.ts';
+import type { Touched } from '../../routing/membership.ts';
+import type { OwnNetwork } from '../../routing/plan-hops.ts';
 import { isForeignHand, planRepairs, tablesOf } from '../../routing/plan-repairs.ts';
 import { TUNNELS } from '../../routing/tunnels.ts';
 
@@ -30,25 +34,35 @@ export class RouteKeeper {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #desired: DesiredNetwork;
+  readonly #onDue: () => void;
+  /** What changes the desired network, and what walks through it: each takes turns of the event loop, and meets no other. */
+  readonly #line = new OneByOne();
   #pending: HostChange[] = [];
   #isCompared = false;
   #changes = 0;
   #comparisons = 0;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ host, log, clock }: RoutePorts, desired: DesiredNetwork) {
+  /** `onDue` is told when there is work to do. */
+  constructor({ host, log, clock }: RoutePorts, desired: DesiredNetwork, onDue: () => void) {
     this.#host = host;
     this.#log = log;
     this.#clock = clock;
     this.#desired = desired;
+    this.#onDue = onDue;
   }
 
   get counts(): RouteCounts {
     return { changes: this.#changes, comparisons: this.#comparisons };
   }
 
-  add(changes: readonly HostChange[]): void {
-    if (this.#isCompared) for (const change of changes) this.#pending.push(change);
+  /** Has the cluster's state learn something, and follows it. */
+  async follow(learn: () => Promise<Touched>): Promise<void> {
+    await this.#line.run(async () => this.#add(await inPieces(this.#desired.follow(await learn()))));
+  }
+
+  async settle(own: OwnNetwork): Promise<void> {
+    await this.#line.run(async () => this.#add(await inPieces(this.#desired.settle(own))));
   }
 
   /** Compares everything next time. */
@@ -66,8 +80,7 @@ export class RouteKeeper {
   /** @throws kernel/failed when the kernel refuses some of the changes; the others are made */
   async work(signal: AbortSignal): Promise<void> {
     if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.doubt();
-    const changes = this.#isCompared ? this.#pending : await this.#compare();
-    this.#pending = [];
+    const changes = this.#isCompared ? this.#takePending() : await this.#compare();
     if (changes.length === 0) return;
     const refused = await this.#host.change(changes, signal);
     this.#changes += changes.length;
@@ -83,18 +96,31 @@ export class RouteKeeper {
     this.#comparisons += 1;
     this.#comparedAtMs = this.#clock.monotonic();
     this.#isCompared = true;
-    this.#pending = [];
     try {
       const devices = [TUNNELS.vxlan4.device, TUNNELS.vxlan6.device];
       const peers = await Promise.all(devices.map(async (device) => this.#host.listPeers(device)));
       const routes = await this.#host.listRoutes();
-      const changes = planRepairs(this.#desired, tablesOf(routes, peers.flat()));
-      this.#pending = [];
-      return changes;
+      const found = await inPieces(tablesOf(routes, peers.flat()));
+      return await this.#line.run(async () => {
+        const changes = await inPieces(planRepairs(this.#desired, found));
+        this.#pending = [];
+        return changes;
+      });
     } catch (cause) {
       this.doubt();
       throw cause;
     }
+  }
+
+  #takePending(): readonly HostChange[] {
+    const pending = this.#pending;
+    this.#pending = [];
+    return pending;
+  }
+
+  #add(changes: readonly HostChange[]): void {
+    if (this.#isCompared) for (const change of changes) this.#pending.push(change);
+    if (!this.#isCompared || this.#pending.length > 0) this.#onDue();
   }
 }
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../base/errors.ts';
+import { inPieces } from '../../base/pieces.ts';
 import type { HostEvent, HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import type { ClusterChange, RoutedBlock, Store } from '../../datastore/store.ts';
@@ -9,9 +10,10 @@ import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Address, Family } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
-import { type BlockSource, ClusterState, problemsIn, type Touched } from '../../routing/cluster-state.ts';
+import { ClusterState, problemsIn } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
 import type { Detection } from '../../routing/detect-address-method.ts';
+import { type BlockSource, NOTHING } from '../../routing/membership.ts';
 import { renderNat } from '../../routing/nat-table.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
 import { type TunnelKind, TUNNELS } from '../../routing/tunnels.ts';
@@ -26,7 +28,7 @@ import { podCidrAddress, podCidrProblems } from './pod-cidrs.ts';
 import { HeldAddresses } from './held-addresses.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { factsOf } from './own-facts.ts';
-import { countRoutes, shownNetwork } from './shown-network.ts';
+import { shownNetwork } from './shown-network.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
 
 const LONGEST_PAUSE_MS = 5000;
@@ -97,7 +99,7 @@ export class NodeNetwork {
     this.#settings = settings;
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
-    this.#routes = new RouteKeeper(ports, this.#desired);
+    this.#routes = new RouteKeeper(ports, this.#desired, () => this.#poke('routes'));
     this.#bgp = new BgpKeeper(ports, settings.node, this.#state);
     const keeper = (
       name: string,
@@ -170,7 +172,7 @@ export class NodeNetwork {
 
   standing(): NetworkStanding {
     return {
-      routes: countRoutes(this.#desired.routes.values()),
+      routes: this.#desired.routeKinds,
       peers: this.#desired.peers.size,
       ...this.#routes.counts,
       problems: this.problems().length,
@@ -201,7 +203,7 @@ export class NodeNetwork {
     for (let failures = 0; !signal.aborted; failures += 1) {
       try {
         for await (const change of store.watchCluster(signal)) {
-          this.#learn(change);
+          await this.#learn(change);
           failures = 0;
           this.#cutOff = undefined;
         }
@@ -214,12 +216,14 @@ export class NodeNetwork {
     }
   }
 
-  #learn(change: ClusterChange): void {
-    const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
-    const touched = this.#state.learn(change, this.#ports.clock.monotonic());
+  async #learn(change: ClusterChange): Promise<void> {
     for (const problem of problemsIn(change)) this.#ports.log.warning('record skipped', { problem });
-    this.#followTo(touched);
-    this.#poke(...this.#partsFor(change, before));
+    const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
+    await this.#routes.follow(async () => {
+      const touched = await inPieces(this.#state.learn(change, this.#ports.clock.monotonic()));
+      this.#poke(...this.#partsFor(change, before));
+      return touched;
+    });
   }
 
   /** What may have to be another, besides routes. */
@@ -248,12 +252,6 @@ export class NodeNetwork {
     return block !== undefined && (block.node === node || block.borrowed.has(node));
   }
 
-  #followTo(touched: Touched): void {
-    const changes = this.#desired.follow(touched);
-    this.#routes.add(changes);
-    if (changes.length > 0 || touched === 'all') this.#poke('routes');
-  }
-
   #notice(event: HostEvent): void {
     if (!this.#state.isKnown) return;
     if (event.kind === 'links' || event.kind === 'unknown') this.#poke('addresses', 'tunnels');
@@ -265,10 +263,12 @@ export class NodeNetwork {
     const { clock } = this.#ports;
     while (!signal.aborted) {
       await clock.sleep(EXPIRE_MS, signal).catch(() => undefined);
-      if (!this.#state.expire(clock.monotonic())) continue;
-      this.#isManagerDue = true;
-      this.#followTo('all');
-      this.#poke('tunnels', 'nat', 'bgp');
+      await this.#routes.follow(async () => {
+        if (!this.#state.expire(clock.monotonic())) return NOTHING;
+        this.#isManagerDue = true;
+        this.#poke('tunnels', 'nat', 'bgp');
+        return 'all';
+      });
     }
   }
 
@@ -285,7 +285,7 @@ export class NodeNetwork {
     this.#own.set(addresses);
     if (isSame) return;
     this.#isManagerDue = true;
-    this.#settle();
+    await this.#settle();
     this.#poke('tunnels', 'facts', 'bgp');
   }
 
@@ -330,7 +330,7 @@ export class NodeNetwork {
     this.#expectRoutesOver(tunnels);
     this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
     if (isSame) return;
-    this.#settle();
+    await this.#settle();
     this.#poke('facts', 'nat');
   }
 
@@ -340,10 +340,9 @@ export class NodeNetwork {
     this.#poke('routes');
   }
 
-  #settle(): void {
+  async #settle(): Promise<void> {
     const tunnels = new Set(this.#tunnels.map(({ kind }) => kind));
-    this.#routes.add(this.#desired.settle({ addresses: this.#own.addresses, tunnels }));
-    this.#poke('routes');
+    await this.#routes.settle({ addresses: this.#own.addresses, tunnels });
   }
 
   async #readEndpoints(signal: AbortSignal): Promise<void> {

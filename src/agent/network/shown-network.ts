@@ -1,5 +1,4 @@
 import type { SessionStatus } from '../../bgp/read-status.ts';
-import type { HostRoute } from '../../dataplane/host-network.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import { type Family, formatAddress } from '../../net/address.ts';
@@ -32,7 +31,7 @@ export function shownNetwork(parts: NetworkParts): ShownNetwork {
       device: TUNNELS[kind].device,
       ...(address === undefined ? {} : { address: formatAddress(address) }),
     })),
-    routes: countRoutes(desired.routes.values()),
+    routes: desired.routeKinds,
     peers: desired.peers.size,
     nodes: state.nodes.length,
     pools: state.pools.map(({ pool, mode }) => ({
@@ -49,18 +48,6 @@ export function shownNetwork(parts: NetworkParts): ShownNetwork {
     })),
     problems: [...problems],
   };
-}
-
-/** How many routes leave the node how. */
-export function countRoutes(routes: Iterable<HostRoute>): ShownNetwork['routes'] {
-  const devices = Object.values(TUNNELS).map(({ device }) => device);
-  const counts = { blackhole: 0, direct: 0, tunnelled: 0 };
-  for (const { hop } of routes) {
-    if (hop.kind === 'blackhole') counts.blackhole += 1;
-    else if (devices.includes(hop.device)) counts.tunnelled += 1;
-    else counts.direct += 1;
-  }
-  return counts;
 }
 
 function modeName(mode: PoolMode): string {

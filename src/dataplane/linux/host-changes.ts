@@ -1,4 +1,5 @@
 import { never } from '../../base/errors.ts';
+import { inPieces, mapPieces } from '../../base/pieces.ts';
 import type { HostChange, Refused } from '../host-network.ts';
 import { listRows } from './host-tables.ts';
 import type { Link } from './link-messages.ts';
@@ -28,22 +29,25 @@ export async function carryOut(
   signal: AbortSignal,
 ): Promise<readonly Refused[]> {
   const links = await findDevices(socket, changes);
-  const refused: Refused[] = [];
-  const steps = changes.flatMap((change) => {
-    const messages = messagesFor(change, links);
-    if (messages === undefined) refused.push({ change, reason: `there is no interface "${deviceOf(change) ?? ''}"` });
-    return (messages ?? []).map((message) => ({ change, message }));
-  });
-  refused.push(...(await send(socket, steps, signal)));
+  const missing: Refused[] = [];
+  const refused = await send(socket, stepsFor(changes, links, missing), signal);
   const left = await planForwardingLeft(socket, changes, links);
-  return [...refused, ...(await send(socket, left, signal))];
+  return [...missing, ...refused, ...(await send(socket, left, signal))];
 }
 
-async function send(socket: RouteSocket, steps: readonly Step[], signal: AbortSignal): Promise<readonly Refused[]> {
+/** Messages are made when they are sent, so that thousands are not made at once. */
+function* stepsFor(changes: readonly HostChange[], links: Links, missing: Refused[]): Generator<Step> {
+  for (const change of changes) {
+    const messages = messagesFor(change, links);
+    if (messages === undefined) missing.push({ change, reason: `there is no interface "${deviceOf(change) ?? ''}"` });
+    for (const message of messages ?? []) yield { change, message };
+  }
+}
+
+async function send(socket: RouteSocket, steps: Iterable<Step>, signal: AbortSignal): Promise<readonly Refused[]> {
   const refused = new Map<HostChange, Refused>();
-  for (let at = 0; at < steps.length; at += MESSAGES_PER_EXCHANGE) {
+  for (const batch of batchesOf(steps)) {
     signal.throwIfAborted();
-    const batch = steps.slice(at, at + MESSAGES_PER_EXCHANGE);
     const [first, ...rest] = batch.map(({ message }) => message);
     if (first === undefined) break;
     const replies = await socket.askOnWorker([first, ...rest]);
@@ -54,6 +58,17 @@ async function send(socket: RouteSocket, steps: readonly Step[], signal: AbortSi
     }
   }
   return [...refused.values()];
+}
+
+function* batchesOf(steps: Iterable<Step>): Generator<readonly Step[]> {
+  let batch: Step[] = [];
+  for (const step of steps) {
+    batch.push(step);
+    if (batch.length < MESSAGES_PER_EXCHANGE) continue;
+    yield batch;
+    batch = [];
+  }
+  yield batch;
 }
 
 /** Undefined when the device is missing; nothing to do when it shall lose something. */
@@ -103,7 +118,7 @@ async function planForwardingLeft(
 
 async function findDevices(socket: RouteSocket, changes: readonly HostChange[]): Promise<Links> {
   const links = new Map<string, Link>();
-  for (const name of new Set(changes.map(deviceOf))) {
+  for (const name of new Set(await inPieces(mapPieces(changes, deviceOf)))) {
     const link = name === undefined ? undefined : await findLinkOnWorker(socket, name);
     if (link !== undefined) links.set(link.name, link);
   }

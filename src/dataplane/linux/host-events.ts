@@ -1,3 +1,4 @@
+import { inPieces, type Pieces } from '../../base/pieces.ts';
 import { type HostEvent, ROUTE_PROTOCOL } from '../host-network.ts';
 import { decodeAddress } from './address-messages.ts';
 import type { Addon } from './addon.ts';
@@ -14,14 +15,30 @@ import { isTunnel } from './tunnel-owner.ts';
 /** Links, neighbours, IPv4 addresses, IPv4 routes, IPv6 addresses, IPv6 routes. */
 const GROUPS: readonly number[] = [1, 3, 5, 7, 9, 11];
 const AF_UNSPEC = 0;
+/** More than so many wait only where somebody changes routes without end: what they say is given up then. */
+const MOST_NOTES = 256;
+/** A note as the addon has it when the kernel has dropped messages: -ENOBUFS. */
+const LOST = -105;
 
 /** See HostNetwork.watch. */
 export function watchHost(addon: Addon, onEvent: (event: HostEvent) => void): Disposable {
   const reader = new EventReader(addon);
+  const notes: (Buffer | number)[] = [];
   let isOver = false;
+  const readAll = function* (): Pieces<void> {
+    for (let note = notes[0]; note !== undefined; note = notes[0]) {
+      for (const event of reader.read(note)) {
+        yield;
+        if (event !== undefined && !isOver) onEvent(event);
+      }
+      notes.shift();
+    }
+  };
   const monitor = addon.openMonitor(groupMask(), (note) => {
     if (isOver) return;
-    for (const event of reader.read(note)) onEvent(event);
+    if (notes.length === MOST_NOTES) notes.splice(1, MOST_NOTES, LOST);
+    else notes.push(note);
+    if (notes.length === 1) void inPieces(readAll());
   });
   if (monitor < 0) throw kernelFailure('watch the network of the host', -monitor);
   reader.learnLinks();
@@ -29,6 +46,7 @@ export function watchHost(addon: Addon, onEvent: (event: HostEvent) => void): Di
     [Symbol.dispose]: () => {
       if (!isOver) addon.close(monitor);
       isOver = true;
+      notes.length = 0;
     },
   };
 }
@@ -50,10 +68,14 @@ class EventReader {
     for (const link of bodies.map(decodeLink)) this.#links.set(link.index, link);
   }
 
-  read(note: Buffer | number): readonly HostEvent[] {
-    if (typeof note !== 'number') return decodeNotes(note).flatMap((one) => this.#eventOf(one) ?? []);
+  /** What each message in it means; undefined for one that means nothing here. */
+  *read(note: Buffer | number): Generator<HostEvent | undefined> {
+    if (typeof note !== 'number') {
+      for (const one of decodeNotes(note)) yield this.#eventOf(one);
+      return;
+    }
     this.learnLinks();
-    return [{ kind: 'unknown' }];
+    yield { kind: 'unknown' };
   }
 
   #eventOf({ type, body }: Note): HostEvent | undefined {

@@ -1,8 +1,22 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { attribute, decodeAttributes, decodeReply, encodeMessage, nested, textAttribute, textOf } from './netlink.ts';
+import { atOnce } from '../../base/pieces.ts';
+import {
+  attribute,
+  decodeAttributes,
+  decodeReplies,
+  encodeMessage,
+  nested,
+  type Reply,
+  textAttribute,
+  textOf,
+} from './netlink.ts';
 
 const payload = fc.uint8Array({ maxLength: 40 });
+
+function decodeReply(bytes: Buffer, sequence: number): Reply {
+  return atOnce(decodeReplies(bytes, sequence, 1))[0]!;
+}
 
 /** An NLMSG_ERROR as the kernel makes it: errno, the header of the request, attributes. */
 function verdict(sequence: number, errno: number, attributes: Buffer = Buffer.alloc(0)): Buffer {

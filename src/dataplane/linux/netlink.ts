@@ -1,4 +1,5 @@
 /** The envelope of netlink: messages with a header, and attributes that may nest. Pure. */
+import type { Pieces } from '../../base/pieces.ts';
 
 const NLM_F_REQUEST = 0x1;
 export const NLM_F_ACK = 0x4;
@@ -55,19 +56,19 @@ export interface Note {
 }
 
 /** The messages in bytes that nobody asked for; a cut-off tail is ignored. */
-export function decodeNotes(bytes: Buffer): readonly Note[] {
-  return [...messagesIn(bytes)];
+export function decodeNotes(bytes: Buffer): Iterable<Note> {
+  return messagesIn(bytes);
 }
 
-/** Reads what the kernel sent for the request of that sequence number; anything else in it is passed over. */
-export function decodeReply(bytes: Buffer, sequence: number): Reply {
-  return replyOf([...messagesIn(bytes)].filter((message) => message.sequence === sequence));
-}
-
-/** The same for `count` requests, numbered from `first`. */
-export function decodeReplies(bytes: Buffer, first: number, count: number): readonly Reply[] {
-  const bySequence = Map.groupBy(messagesIn(bytes), ({ sequence }) => sequence);
-  return Array.from({ length: count }, (_, index) => replyOf(bySequence.get(first + index) ?? []));
+/** Reads what the kernel sent for so many requests, numbered from `first`; anything else in it is passed over. */
+export function* decodeReplies(bytes: Buffer, first: number, count: number): Pieces<readonly Reply[]> {
+  const replies = Array.from({ length: count }, emptyReply);
+  for (const message of messagesIn(bytes)) {
+    yield;
+    const reply = replies[message.sequence - first];
+    if (reply !== undefined) takeIn(reply, message);
+  }
+  return replies;
 }
 
 interface ReceivedMessage extends Note {
@@ -89,21 +90,20 @@ function* messagesIn(bytes: Buffer): Generator<ReceivedMessage> {
   }
 }
 
-function replyOf(messages: readonly ReceivedMessage[]): Reply {
-  const bodies: Buffer[] = [];
-  let errno = 0;
-  let explanation: string | undefined;
-  let isInterrupted = false;
-  for (const { type, flags, body } of messages) {
-    isInterrupted ||= type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0;
-    if (type === NLMSG_ERROR || type === NLMSG_DONE) {
-      errno = body.length >= 4 ? Math.abs(body.readInt32LE(0)) : 0;
-      explanation = type === NLMSG_ERROR ? explanationIn(body, flags) : undefined;
-    } else {
-      bodies.push(body);
-    }
+type ReplyDraft = { -readonly [K in keyof Reply]: Reply[K] } & { readonly bodies: Buffer[] };
+
+function emptyReply(): ReplyDraft {
+  return { bodies: [], errno: 0, explanation: undefined, isInterrupted: false };
+}
+
+function takeIn(reply: ReplyDraft, { type, flags, body }: ReceivedMessage): void {
+  reply.isInterrupted ||= type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0;
+  if (type === NLMSG_ERROR || type === NLMSG_DONE) {
+    reply.errno = body.length >= 4 ? Math.abs(body.readInt32LE(0)) : 0;
+    reply.explanation = type === NLMSG_ERROR ? explanationIn(body, flags) : undefined;
+  } else {
+    reply.bodies.push(body);
   }
-  return { bodies, errno, explanation, isInterrupted };
 }
 
 /** An error carries the request's header (all of it unless capped), then attributes. */

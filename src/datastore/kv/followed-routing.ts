@@ -1,3 +1,4 @@
+import type { Pieces } from '../../base/pieces.ts';
 import type { NodeName } from '../../model/names.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { addressesOf } from '../borrowers.ts';
@@ -29,15 +30,25 @@ export class FollowedRouting {
     this.#feed = feed;
   }
 
-  begin(kvs: readonly KeyValue[]): void {
-    this.#tell(kvs.map((kv) => this.#note(kv, { isThere: true })));
+  *begin(kvs: readonly KeyValue[]): Pieces<void> {
+    const names = new Set<string>();
+    for (const kv of kvs) {
+      yield;
+      const name = this.#note(kv, { isThere: true });
+      if (name !== undefined) names.add(name);
+    }
+    yield* this.#tell(names);
   }
 
   /** The events of whole transactions, so that no block is told as it never was. */
-  changes(events: readonly Event[]): ClusterChange[] {
-    return this.#tell(
-      events.map((event) => (event.kv === undefined ? undefined : this.#note(event.kv, { isThere: isPut(event) }))),
-    );
+  *changes(events: readonly Event[]): Pieces<readonly ClusterChange[]> {
+    const names = new Set<string>();
+    for (const event of events) {
+      yield;
+      const name = event.kv === undefined ? undefined : this.#note(event.kv, { isThere: isPut(event) });
+      if (name !== undefined) names.add(name);
+    }
+    return yield* this.#tell(names);
   }
 
   /** Returns the CIDR of the block that the key is about. */
@@ -62,17 +73,24 @@ export class FollowedRouting {
     return name;
   }
 
-  #tell(names: readonly (string | undefined)[]): ClusterChange[] {
-    return [...new Set(names)].flatMap((name) => {
-      const routing = name === undefined ? undefined : this.#known.get(name);
-      if (name === undefined || routing === undefined) return [];
-      const { claim, borrowed, problems } = routing;
-      if (claim === undefined && borrowed.size === 0 && problems.size === 0) this.#known.delete(name);
-      const cidr = parseCidr(name);
-      const problem = problems.size === 0 ? undefined : [...problems.values()].join('; ');
-      const ordinals = new Map([...borrowed].map(([node, record]) => [node, record.ordinals]));
-      const value = claim === undefined ? undefined : { cidr, node: claim.node, borrowed: addressesOf(cidr, ordinals) };
-      return this.#feed.block(cidr, { value, problem });
-    });
+  *#tell(names: ReadonlySet<string>): Pieces<readonly ClusterChange[]> {
+    const changes: ClusterChange[] = [];
+    for (const name of names) {
+      yield;
+      changes.push(...this.#tellOne(name));
+    }
+    return changes;
+  }
+
+  #tellOne(name: string): readonly ClusterChange[] {
+    const routing = this.#known.get(name);
+    if (routing === undefined) return [];
+    const { claim, borrowed, problems } = routing;
+    if (claim === undefined && borrowed.size === 0 && problems.size === 0) this.#known.delete(name);
+    const cidr = parseCidr(name);
+    const problem = problems.size === 0 ? undefined : [...problems.values()].join('; ');
+    const ordinals = new Map([...borrowed].map(([node, record]) => [node, record.ordinals]));
+    const value = claim === undefined ? undefined : { cidr, node: claim.node, borrowed: addressesOf(cidr, ordinals) };
+    return this.#feed.block(cidr, { value, problem });
   }
 }

@@ -1,3 +1,4 @@
+import { inPieces, mapPieces } from '../../base/pieces.ts';
 import { ClusterFeed } from '../cluster-feed.ts';
 import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
@@ -23,15 +24,16 @@ export async function* watchCluster(reach: Reach, pageSize: number): AsyncGenera
   const { revision, routing, resources } = await readRecords(reach, pageSize);
   const feed = new ClusterFeed();
   const followed = new FollowedRouting(keys, feed);
-  followed.begin(routing);
-  for (const { kind, kvs } of resources) for (const kv of kvs) feedRecord({ keys, feed, kind }, { kv, isThere: true });
-  yield feed.all();
+  await inPieces(followed.begin(routing));
+  for (const { kind, kvs } of resources)
+    await inPieces(mapPieces(kvs, (kv) => feedRecord({ keys, feed, kind }, { kv, isThere: true })));
+  yield await inPieces(feed.all());
 
   const watch = new EtcdWatch<Topic>(client);
   watch.follow('routing', keys.routing(), revision);
   for (const kind of ROUTING_KINDS) watch.follow(kind, keys.resources(kind), revision);
   for await (const { topic, events } of watch.batches(signal)) {
-    if (topic === 'routing') yield* followed.changes(events);
+    if (topic === 'routing') yield* await inPieces(followed.changes(events));
     else for (const event of events) yield* resourceChanges({ keys, feed, kind: topic }, event);
   }
 }

@@ -1,3 +1,4 @@
+import { atOnce } from '../../base/pieces.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
@@ -14,7 +15,7 @@ export async function* watchCluster(
   const feed = new ClusterFeed();
   for await (const { before, state } of states) {
     const changes = [...resourceChanges(feed, { before, state }), ...blockChanges(feed, { before, state })];
-    if (before === undefined) yield feed.all();
+    if (before === undefined) yield atOnce(feed.all());
     else yield* changes;
   }
 }

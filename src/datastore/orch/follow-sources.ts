@@ -1,5 +1,6 @@
 import { Channel } from '../../base/channel.ts';
 import { repeat } from '../../base/clock.ts';
+import { inPieces } from '../../base/pieces.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import { isBusy } from '../../orch-api/answers.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
@@ -17,7 +18,7 @@ const PROBE_MS = 4000;
  */
 export async function* followSources<C>(
   api: OrchApi,
-  { sources, all }: { readonly sources: readonly Source<C>[]; readonly all: () => C },
+  { sources, all }: { readonly sources: readonly Source<C>[]; readonly all: () => C | Promise<C> },
   signal: AbortSignal,
 ): AsyncGenerator<C> {
   const over = new AbortController();
@@ -46,11 +47,11 @@ export async function* followSources<C>(
   try {
     let isFirst = true;
     for await (const { from, event } of events) {
-      const changes = from.apply(event);
+      const changes = await inPieces(from.apply(event));
       if (!isFirst) yield* changes;
       else if (followed.every(({ isComplete }) => isComplete)) {
         isFirst = false;
-        yield all();
+        yield await all();
       }
     }
   } finally {

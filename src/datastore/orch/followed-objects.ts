@@ -1,3 +1,4 @@
+import type { Pieces } from '../../base/pieces.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
 import type { ListOptions } from '../../orch-api/orch-api.ts';
 import type { Collection } from '../../orch-api/paths.ts';
@@ -28,13 +29,18 @@ export class FollowedObjects<C> {
     return this.#isComplete;
   }
 
-  apply(event: WatchEvent): C[] {
+  *apply(event: WatchEvent): Pieces<C[]> {
     const changes: C[] = [];
     if (event.kind === 'all') {
       const there = new Set(event.objects.map(keyOf));
-      for (const key of [...this.#names.keys()].filter((known) => !there.has(known)))
+      for (const key of [...this.#names.keys()].filter((known) => !there.has(known))) {
+        yield;
         changes.push(...this.#set(key, []));
-      for (const object of event.objects) changes.push(...this.#put(object));
+      }
+      for (const object of event.objects) {
+        yield;
+        changes.push(...this.#put(object));
+      }
       this.#isComplete = true;
     } else {
       changes.push(...(event.kind === 'gone' ? this.#set(keyOf(event.object), []) : this.#put(event.object)));

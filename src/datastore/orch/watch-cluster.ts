@@ -1,3 +1,4 @@
+import { inPieces } from '../../base/pieces.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
 import { ClusterFeed } from '../cluster-feed.ts';
 import type { ClusterChange } from '../store.ts';
@@ -7,5 +8,5 @@ import { followSources } from './follow-sources.ts';
 /** Five watches, one of a kind. */
 export async function* watchCluster(api: OrchApi, signal: AbortSignal): AsyncGenerator<ClusterChange> {
   const feed = new ClusterFeed();
-  yield* followSources(api, { sources: clusterSources(feed), all: () => feed.all() }, signal);
+  yield* followSources(api, { sources: clusterSources(feed), all: async () => inPieces(feed.all()) }, signal);
 }

@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import { until } from '../../../test/support/until.ts';
+import type { HostEvent } from '../host-network.ts';
+import { RTM_NEWADDR } from './address-messages.ts';
+import type { Addon } from './addon.ts';
+import { watchHost } from './host-events.ts';
+import { encodeMessage } from './netlink.ts';
+
+const NLMSG_DONE = 3;
+/** Means nothing: an address of no scope that counts. */
+const NOTHING = encodeMessage({ type: RTM_NEWADDR, flags: 0, body: Buffer.alloc(8, 255) }, 0);
+
+/** A kernel without links, and what hands on its notes. */
+function quietKernel(): { readonly addon: Addon; readonly tell: (note: Buffer | number) => void } {
+  let onNote: (note: Buffer | number) => void = () => undefined;
+  const addon: Partial<Addon> = {
+    openMonitor: (_groups, callback) => {
+      onNote = callback;
+      return 1;
+    },
+    openRouteSocket: () => 1,
+    exchange: (_fd, request) =>
+      encodeMessage({ type: NLMSG_DONE, flags: 0, body: Buffer.alloc(4) }, Buffer.from(request).readUInt32LE(8)),
+    close: () => 0,
+  };
+  return { addon: addon as Addon, tell: (note) => onNote(note) };
+}
+
+it('gives up what is told faster than it can be read, and says so', async () => {
+  const { addon, tell } = quietKernel();
+  const events: HostEvent[] = [];
+  using _watch = watchHost(addon, (event) => events.push(event));
+  const note = Buffer.concat(Array.from({ length: 500 }, () => NOTHING));
+  for (let count = 0; count < 400; count += 1) tell(note);
+  await until(() => events.length > 0, 'it says so');
+  expect(events).toEqual([{ kind: 'unknown' }]);
+});
