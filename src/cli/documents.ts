@@ -1,7 +1,7 @@
 import { type Document, LineCounter, parseAllDocuments } from 'yaml';
 import type { ErrorCode } from '../base/error-codes.ts';
 import { keysOf, type Problem } from '../base/problem.ts';
-import { findSpot, rangeOfSpot, type Region, regionOf, repeatedKeys, type Spot } from './document-tree.ts';
+import { rangeOfSpot, type Region, regionOf, repeatedKeys, type Spot, spotFinder } from './document-tree.ts';
 
 /** A text somebody wrote, and what to call it when something in it is wrong. */
 export interface Source {
@@ -49,7 +49,8 @@ export function readDocuments(
     }
     if (parsed.errors.length > 0) continue;
     const root = parsed.contents;
-    const spotOf = (path: string): Spot => findSpot(root, keysOf(path));
+    const findSpot = spotFinder(root);
+    const spotOf = (path: string): Spot => findSpot(keysOf(path));
     const regionOfPath = (path: string): Region => regionOf(lines, rangeOfSpot(spotOf(path)));
     const placeOf = (path: string): string => placeAt(name, regionOfPath(path));
     try {
