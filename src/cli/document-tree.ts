@@ -79,6 +79,16 @@ export function repeatedKeys(
   ]);
 }
 
+/** Where keys stand that are no words but lists or objects, which only YAML can have. */
+export function collectionKeys(root: Node | null): readonly (readonly [number, number])[] {
+  if (isSeq(root)) return root.items.flatMap((item) => collectionKeys(asNode(item)));
+  if (!isMap(root)) return [];
+  return root.items.flatMap((pair) => [
+    ...(isMap(pair.key) || isSeq(pair.key) ? [rangeOfKey(pair)] : []),
+    ...collectionKeys(asNode(pair.value)),
+  ]);
+}
+
 function rangeOfKey({ key }: Pair): readonly [number, number] {
   const [start = 0, end = start] = rangeOf(key) ?? [];
   return [start, end];

@@ -195,6 +195,8 @@ describe('explain netconf', () => {
     const list = await readFile('test/golden/explain.conflist', 'utf8');
     const other = await callCtl(['explain', 'netconf', '-', '--plugin', 'portmap'], { stdin: list });
     expect(other).toMatchObject({ status: 64, err: expect.stringContaining('0 netplug, 1 portmap') });
+    const none = await callCtl(['explain', 'netconf', '-'], { stdin: '{"name": "n", "plugins": []}' });
+    expect(none).toMatchObject({ status: 64, err: expect.stringContaining(': there are no plugins\n') });
   });
 
   it('costs what the file is long, and shows of long values the beginning', async () => {
