@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
+import { callCtl } from '../../test/support/ctl.ts';
 import { buildParser, readCommandLine } from './command-line.ts';
 
 /** The help of every command, in the order in which the program lists them. */
@@ -47,4 +48,27 @@ describe('global flags', () => {
       });
     }
   });
+});
+
+describe('a command line without a command', () => {
+  it.each([
+    ['', 'no command is given', 'The commands are apply, '],
+    ['ipam', 'no command of ipam is given', 'The commands are show, map, '],
+    ['help nope', "unknown command 'nope'", 'The commands are apply, '],
+    ['help ipam nope', "unknown command 'nope'", 'The commands are show, map, '],
+  ])('says which there are: "%s"', async (line, what, hint) => {
+    const { status, out, err } = await callCtl(line.split(' ').filter(Boolean), {});
+    expect({ status, out }).toEqual({ status: 64, out: '' });
+    expect(err).toContain(`Cannot understand the command line: ${what}\n  hint: ${hint}`);
+  });
+
+  it.each(['help version', 'help ipam show', 'ipam help show'])(
+    'is answered when it asks for help: %s',
+    async (line) => {
+      const { status, out } = await callCtl(line.split(' '), {});
+      expect(status).toBe(0);
+      const path = line.split(' ').filter((word) => word !== 'help');
+      expect(out).toMatch(new RegExp(`^Usage: netplugctl ${path.join(' ')} `));
+    },
+  );
 });

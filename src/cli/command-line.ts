@@ -51,10 +51,10 @@ export function readCommandLine(
   };
   const parser = buildParser(write, choose, program);
   try {
-    parser.parse([...argv], { from: 'user' });
+    parser.parse(helpLast(argv, parser), { from: 'user' });
   } catch (cause) {
     if (!(cause instanceof CommanderError)) throw cause;
-    if (cause.exitCode !== 0) throw usageError(cause);
+    if (cause.exitCode !== 0) throw cause.code === 'commander.help' ? nothingAsked(parser) : usageError(cause);
   }
   const { config, timeout, ...allowed } = parser.opts<GlobalOptions>();
   return {
@@ -144,10 +144,35 @@ function helpText({ details, examples }: { details?: string | undefined; example
   return `${details === undefined ? '' : `${details}\n`}${shown === '' ? '' : `\nExamples:\n${shown}`}`;
 }
 
-function usageError({ message, code }: CommanderError): NetplugError {
-  const isBare = code === 'commander.help';
-  const what = isBare ? 'no command is given' : message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
-  return new NetplugError('cli/usage', `Cannot understand the command line: ${what}`, {
-    hint: 'See "netplugctl --help", or "netplugctl help COMMAND"',
-  });
+/** The library asks a group for the help of its commands: `help ipam show` is `ipam help show` to it. */
+function helpLast(argv: readonly string[], root: Parser): string[] {
+  const [help, first, ...rest] = argv;
+  const isGroup = root.commands.some((each) => each.name() === first && each.commands.length > 0);
+  return help === 'help' && first !== undefined && isGroup ? [first, 'help', ...rest] : [...argv];
+}
+
+/** The words name no command: there are none, or only the first of several, or help is asked for what is not there. */
+function nothingAsked(root: Parser): NetplugError {
+  const words = root.args.filter((word) => word !== 'help');
+  let [group, path] = [root, ''];
+  for (const word of words) {
+    const next = group.commands.find((each) => each.name() === word);
+    if (next === undefined) return notUnderstood(`unknown command '${word}'`, commandsOf(group, path));
+    [group, path] = [next, `${path} ${word}`];
+  }
+  return notUnderstood(`no command${path === '' ? '' : ` of${path}`} is given`, commandsOf(group, path));
+}
+
+function commandsOf(group: Parser, path: string): string {
+  const names = group.commands.map((each) => each.name()).join(', ');
+  return `The commands are ${names}; see "${TOOL.name}${path} --help"`;
+}
+
+function usageError({ message }: CommanderError): NetplugError {
+  const what = message.replace(/^error: /, '').replaceAll(/\s*\n\s*/g, ' ');
+  return notUnderstood(what, 'See "netplugctl --help", or "netplugctl help COMMAND"');
+}
+
+function notUnderstood(what: string, hint: string): NetplugError {
+  return new NetplugError('cli/usage', `Cannot understand the command line: ${what}`, { hint });
 }

@@ -1,4 +1,4 @@
-import { isMap, isPair, isScalar, isSeq, type LineCounter, type Node, type Pair, type Range, type YAMLMap } from 'yaml';
+import { isMap, isScalar, isSeq, type LineCounter, type Node, type Pair, type Range, type YAMLMap } from 'yaml';
 
 /** A stretch of a text; line and column count from 1, the end is the first place behind it. */
 export interface Region {
@@ -20,21 +20,33 @@ export interface Spot {
 }
 
 /** Walks down from `root`, as far as there is something. Of a key given twice the last one counts. */
-export function findSpot(root: Node | null, keys: readonly (string | number)[]): Spot {
-  let spot: Spot = { isThere: true, pair: undefined, value: root };
-  for (const key of keys) {
-    const { value } = spot;
-    if (isMap(value)) {
-      const is = value.items.findLast((item) => isPair(item) && isScalar(item.key) && String(item.key.value) === key);
-      if (is === undefined) return { ...spot, isThere: false };
-      spot = { isThere: true, pair: { of: value, is }, value: asNode(is.value) };
-    } else if (isSeq(value) && typeof key === 'number' && key < value.items.length) {
-      spot = { isThere: true, pair: undefined, value: asNode(value.items[key]) };
-    } else {
-      return { ...spot, isThere: false };
+export function spotFinder(root: Node | null): (keys: readonly (string | number)[]) => Spot {
+  const pairs = new Map<YAMLMap, ReadonlyMap<string | number, Pair>>();
+  const pairsOf = (map: YAMLMap): ReadonlyMap<string | number, Pair> => {
+    const known = pairs.get(map) ?? pairsByName(map);
+    pairs.set(map, known);
+    return known;
+  };
+  return (keys) => {
+    let spot: Spot = { isThere: true, pair: undefined, value: root };
+    for (const key of keys) {
+      const { value } = spot;
+      if (isMap(value)) {
+        const is = pairsOf(value).get(key);
+        if (is === undefined) return { ...spot, isThere: false };
+        spot = { isThere: true, pair: { of: value, is }, value: asNode(is.value) };
+      } else if (isSeq(value) && typeof key === 'number' && key < value.items.length) {
+        spot = { isThere: true, pair: undefined, value: asNode(value.items[key]) };
+      } else {
+        return { ...spot, isThere: false };
+      }
     }
-  }
-  return spot;
+    return spot;
+  };
+}
+
+function pairsByName({ items }: YAMLMap): ReadonlyMap<string | number, Pair> {
+  return new Map(items.flatMap((pair) => (isScalar(pair.key) ? [[String(pair.key.value), pair]] : [])));
 }
 
 /** The key of the spot, or the item; of something larger than a word only its beginning. */
@@ -64,6 +76,16 @@ export function repeatedKeys(
   return root.items.flatMap((pair) => [
     ...(last.get(nameOf(pair)) === pair ? [] : [{ name: String(nameOf(pair)), range: rangeOfKey(pair) }]),
     ...repeatedKeys(asNode(pair.value)),
+  ]);
+}
+
+/** Where keys stand that are no words but lists or objects, which only YAML can have. */
+export function collectionKeys(root: Node | null): readonly (readonly [number, number])[] {
+  if (isSeq(root)) return root.items.flatMap((item) => collectionKeys(asNode(item)));
+  if (!isMap(root)) return [];
+  return root.items.flatMap((pair) => [
+    ...(isMap(pair.key) || isSeq(pair.key) ? [rangeOfKey(pair)] : []),
+    ...collectionKeys(asNode(pair.value)),
   ]);
 }
 

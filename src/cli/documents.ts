@@ -1,7 +1,15 @@
 import { type Document, LineCounter, parseAllDocuments } from 'yaml';
 import type { ErrorCode } from '../base/error-codes.ts';
 import { keysOf, type Problem } from '../base/problem.ts';
-import { findSpot, rangeOfSpot, type Region, regionOf, repeatedKeys, type Spot } from './document-tree.ts';
+import {
+  collectionKeys,
+  rangeOfSpot,
+  type Region,
+  regionOf,
+  repeatedKeys,
+  type Spot,
+  spotFinder,
+} from './document-tree.ts';
 
 /** A text somebody wrote, and what to call it when something in it is wrong. */
 export interface Source {
@@ -47,9 +55,16 @@ export function readDocuments(
       const place = placeAt(name, region);
       problems.push({ path: '', message: `is not valid YAML: ${firstLine(message)}`, code, place, region });
     }
-    if (parsed.errors.length > 0) continue;
     const root = parsed.contents;
-    const spotOf = (path: string): Spot => findSpot(root, keysOf(path));
+    const oddKeys = parsed.errors.length > 0 ? [] : collectionKeys(root);
+    for (const range of oddKeys) {
+      const region = regionOf(lines, range);
+      const message = 'is not usable YAML: a list or an object stands where a key should be';
+      problems.push({ path: '', message, code, place: placeAt(name, region), region });
+    }
+    if (parsed.errors.length > 0 || oddKeys.length > 0) continue;
+    const findSpot = spotFinder(root);
+    const spotOf = (path: string): Spot => findSpot(keysOf(path));
     const regionOfPath = (path: string): Region => regionOf(lines, rangeOfSpot(spotOf(path)));
     const placeOf = (path: string): string => placeAt(name, regionOfPath(path));
     try {
@@ -84,8 +99,9 @@ export function withoutByteOrderMark(text: string): string {
 
 function documentsIn(text: string, lineCounter: LineCounter, repeatedKeys: Reading['repeatedKeys']): Document[] {
   const uniqueKeys = repeatedKeys === 'refuse';
-  const parsed = parseAllDocuments(withoutByteOrderMark(text), { lineCounter, prettyErrors: false, uniqueKeys });
-  return [...parsed];
+  // What the library would warn of, it would write to standard error itself.
+  const options = { lineCounter, prettyErrors: false, uniqueKeys, logLevel: 'error' } as const;
+  return [...parseAllDocuments(withoutByteOrderMark(text), options)];
 }
 
 function firstLine(text: string): string {

@@ -78,7 +78,7 @@ async function isFolder(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isDirectory();
   } catch (cause) {
-    throw unreadable(path, cause);
+    throw unreadable(path, cause, 'Name a file, a folder, or "-" for standard input');
   }
 }
 
@@ -90,14 +90,14 @@ async function filesIn(path: string, folders: FileChoice['folders'], endings: re
       .map(({ parentPath, name }) => join(parentPath, name));
     if (files.length > 0) return files.sort();
   } catch (cause) {
-    throw unreadable(path, cause);
+    throw unreadable(path, cause, 'Name a folder that can be read');
   }
   throw new NetplugError('cli/usage', `Cannot find a file in folder "${path}": none ends in ${endings.join(', ')}`, {
     hint: 'Name another folder, or the files themselves; of folders below, --recursive takes care',
   });
 }
 
-function unreadable(path: string, cause: unknown): NetplugError {
+function unreadable(path: string, cause: unknown, hint = 'Name a file that can be read'): NetplugError {
   const reasons: Readonly<Record<string, string>> = {
     ENOENT: 'there is no such file or folder',
     EACCES: 'permission is denied',
@@ -105,7 +105,7 @@ function unreadable(path: string, cause: unknown): NetplugError {
   };
   const errno = errnoOf(cause);
   return new NetplugError('cli/usage', `Cannot read "${path}": ${reasons[errno ?? ''] ?? errno ?? String(cause)}`, {
-    hint: 'Name a file, a folder, or "-" for standard input',
+    hint,
     cause,
   });
 }

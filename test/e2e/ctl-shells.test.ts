@@ -1,9 +1,9 @@
-// Completion in the shells themselves, and the tool as a plugin of kubectl: only real ones say whether they take it.
+// Completion in the shells themselves, the tool as a plugin of kubectl, and what it writes to a terminal: only real ones say.
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { promisify } from 'node:util';
+import { promisify, stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CTL_DATASTORES, type CtlDatastore, MAIN } from '../support/ctl-datastores.ts';
 import { kubernetesProgram } from '../support/kubernetes.ts';
@@ -97,5 +97,33 @@ describe('kubectl', () => {
 
   it('is told what could stand next, in its own form', async () => {
     expect(await inShell('bash', "kubectl_complete-netplug get ippools ''")).toBe('blue\n:4\n');
+  });
+});
+
+describe('a terminal', () => {
+  /** What the command writes to a terminal of 100 columns, and its two outputs are one. */
+  async function onTerminal(command: string, more: NodeJS.ProcessEnv = {}): Promise<string> {
+    const inside = `stty cols 100; ${command}`;
+    const argv = ['--quiet', '--return', '--command', inside, '/dev/null'];
+    const { stdout } = await promisify(execFile)('script', argv, { env: { ...env, ...more }, cwd: folder });
+    return stdout.replaceAll('\r\n', '\n');
+  }
+
+  it('has what is shown in colours, unless NO_COLOR is set; a pipe never has', async () => {
+    const piped = await inShell('bash', 'netplugctl ipam map');
+    const coloured = await onTerminal('netplugctl ipam map');
+    expect(piped).toContain('10.0.0.0/16');
+    expect(piped).not.toContain('\u001B');
+    expect(coloured).toContain('\u001B[');
+    expect(stripVTControlCharacters(coloured)).toBe(piped);
+    expect(await onTerminal('netplugctl ipam map', { NO_COLOR: '1' })).toBe(piped);
+    expect(await onTerminal('netplugctl ipam map', { NO_COLOR: '' })).toBe(coloured);
+  });
+
+  it('has bars of what takes long, and nobody else', async () => {
+    await inShell('bash', 'netplugctl datastore lock; netplugctl datastore export > all.json');
+    const command = 'netplugctl datastore import -f all.json';
+    expect(await onTerminal(command)).toMatch(/\rimporting \[#+\] 0\/0\r +\r/);
+    expect(await onTerminal(`${command} 2>&1 | cat`)).toMatch(/^imported and read back/);
   });
 });

@@ -1,8 +1,8 @@
-// Every command of docs/tasks.md, run in its order; the page must show what they print (`vitest -u` records it).
+// Every command of docs/tasks.md, run in its order; the page must show what they print, and how they end (`vitest -u` records it).
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
-import { readPage, renderSession, steady } from '../support/doc-session.ts';
+import { readPage, renderSession, steady, type Typed } from '../support/doc-session.ts';
 import { taskScenes } from '../support/task-scenes.ts';
 
 const PAGE = resolve(import.meta.dirname, '../../docs/tasks.md');
@@ -15,8 +15,11 @@ it('docs/tasks.md shows what its commands print', { timeout: 300_000 }, async ()
       for (const name of part.scenes) await scenes.set(name);
       shown.push(part.text);
     } else {
-      const ran: { command: string; output: string }[] = [];
-      for (const command of part.commands) ran.push({ command, output: steady(await scenes.type(command)) });
+      const ran: (Typed & { command: string })[] = [];
+      for (const command of part.commands) {
+        const { output, status } = await scenes.type(command);
+        ran.push({ command, output: steady(output), status });
+      }
       shown.push(renderSession(ran));
     }
   }

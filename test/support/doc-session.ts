@@ -26,11 +26,18 @@ function textPart(text: string): Part {
   return { kind: 'text', text, scenes: [...text.matchAll(/^<!-- test: (.*) -->$/gm)].map(([, name = '']) => name) };
 }
 
-/** A session as a page shows it. */
-export function renderSession(ran: readonly { readonly command: string; readonly output: string }[]): string {
-  const lines = ran.map(({ command, output }) => {
+/** What a command printed on both streams, and how it ended. */
+export interface Typed {
+  readonly output: string;
+  readonly status: number;
+}
+
+/** A session as a page shows it; a status is only worth a line where it is not 0. */
+export function renderSession(ran: readonly (Typed & { readonly command: string })[]): string {
+  const lines = ran.map(({ command, output, status }) => {
     const shown = command.split('\n').join(`\n${MORE}`);
-    return `${PROMPT}${shown}\n${output === '' || output.endsWith('\n') ? output : `${output}\n`}`;
+    const printed = output === '' || output.endsWith('\n') ? output : `${output}\n`;
+    return `${PROMPT}${shown}\n${printed}${status === 0 ? '' : `(status ${String(status)})\n`}`;
   });
   return `\`\`\`console\n${lines.join('')}\`\`\`\n`;
 }

@@ -4,11 +4,14 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import type { Change, Store } from '../../src/datastore/store.ts';
 import { emptyBlock, takeSlot } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
+import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
-import { PATH } from './box.ts';
+import { openBox, PATH } from './box.ts';
 import { CTL_DATASTORES, type CtlDatastoreType } from './ctl-datastores.ts';
+import type { Typed } from './doc-session.ts';
 import { nodeName, nodeOf, poolOf } from './fixtures.ts';
 import { removeAtEnd } from './janitor.ts';
 import { startNode, type TestNode } from './node.ts';
@@ -16,15 +19,15 @@ import { startNode, type TestNode } from './node.ts';
 const PROGRAMS = resolve(import.meta.dirname, '../../dist/bin');
 const never = new AbortController().signal;
 
-/** Where commands are typed; what they print on both streams. */
+/** Where commands are typed. */
 interface Shell extends AsyncDisposable {
-  type(command: string): Promise<string>;
+  type(command: string): Promise<Typed>;
 }
 
 export interface TaskScenes extends AsyncDisposable {
   /** Makes a scene of the page; one that begins a task takes a new shell. */
   set(name: string): Promise<void>;
-  type(command: string): Promise<string>;
+  type(command: string): Promise<Typed>;
 }
 
 export function taskScenes(): TaskScenes {
@@ -110,11 +113,11 @@ class NodeShell implements Shell {
     await this.#node.exec('ip', 'link', 'del', endpoint.spec.interfaceName);
   }
 
-  async type(command: string): Promise<string> {
-    const { stdout } = await this.#node.run(['bash', '-c', withBoth(command, this.#node.dir)], {
+  async type(command: string): Promise<Typed> {
+    const { stdout, status } = await this.#node.run(['bash', '-c', withBoth(command, this.#node.dir)], {
       env: { PATH: `${PROGRAMS}:${PATH}`, NETPLUG_SOCKET: this.#node.socket, KV_ENDPOINTS: 'http://127.0.0.1:2379' },
     });
-    return stdout;
+    return { output: stdout, status: status ?? -1 };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -122,7 +125,10 @@ class NodeShell implements Shell {
   }
 }
 
-/** An etcd with a pool, a node and a held address, and an API server that has nothing but the node; a file for each. */
+/**
+ * An etcd with a pool, a labelled node and a pod that holds an address, and an API server that has nothing but node and
+ * pod; a file for each. The machine, whose folders are its own, is installed with the etcd.
+ */
 async function twoDatastores(): Promise<Shell> {
   await using scope = new AsyncDisposableStack();
   const dir = mkdtempSync(join(tmpdir(), 'netplug-tasks-'));
@@ -130,31 +136,69 @@ async function twoDatastores(): Promise<Shell> {
   const kv = scope.use(await started('kv'));
   const orch = scope.use(await started('orch'));
   writeFileSync(join(dir, 'kv.yaml'), `kv_endpoints: ${kv.env['KV_ENDPOINTS'] ?? ''}\n`);
-  writeFileSync(join(dir, 'orch.yaml'), `datastore_type: orch\norchconfig: ${orch.env['ORCHCONFIG'] ?? ''}\n`);
+  writeFileSync(join(dir, 'orch.yaml'), 'datastore_type: orch\norchconfig: /etc/netplug/kubeconfig\n');
   await orch.server?.putNode('node-a');
-  for (const resource of [poolOf('blue', '10.64.0.0/16'), nodeOf('node-a')])
-    await kv.store.createResource(resource, never);
-  const [pool] = (await kv.store.readNodeView(nodeName('node-a'), undefined, never)).pools;
+  await seedWeb(kv.store, (await orch.server?.putPod({ namespace: 'shop', name: 'web', node: 'node-a' })) ?? '');
+  const box = { dir: join(dir, 'box'), host: { path: '/proc/self/ns/net' }, ownRun: false, machine: undefined };
+  const [enter, ...inside] = await openBox(box, scope);
+  const type = async (command: string): Promise<Typed> => {
+    const words = [...inside, 'bash', '-c', withBoth(command, dir)];
+    const run = promisify(execFile)(enter, words, { env: { PATH: `${PROGRAMS}:${PATH}` } });
+    const ended = run.then(({ stdout }) => ({ stdout, code: 0 }));
+    const { stdout, code } = await ended.catch((cause: unknown) => cause as { stdout: string; code: number });
+    return { output: stdout.replaceAll(dir, '.'), status: code };
+  };
+  const kubeconfig = orch.env['ORCHCONFIG'] ?? '';
+  const installed = await type(
+    `install -D ${kubeconfig} /etc/netplug/kubeconfig && netplugctl --config kv.yaml install`,
+  );
+  if (installed.status !== 0) throw new Error(installed.output);
+  const kept = scope.move();
+  return { type, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
+}
+
+/** Pod shop/web of node-a, with an address. */
+async function seedWeb(store: Store, podUID: string): Promise<void> {
+  const node = nodeName('node-a');
+  for (const resource of [poolOf('blue', '10.64.0.0/16'), nodeOf(node, { rack: '7' })])
+    await store.createResource(resource, never);
+  const [pool] = (await store.readNodeView(node, undefined, never)).pools;
   const attachment = { network: 'k8s-pod-network', containerId: 'web', ifName: 'eth0' };
-  const block = takeSlot(emptyBlock(parseCidr('10.64.0.0/26'), nodeName('node-a')), 0, {
+  const block = takeSlot(emptyBlock(parseCidr('10.64.0.0/26'), node), 0, {
     ...attachment,
     id: 'allocation-1',
     handle: handleOf(attachment),
-    node: nodeName('node-a'),
+    node,
+    namespace: 'shop',
+    pod: 'web',
+    podUid: podUID,
     at: '2026-01-02T03:04:05Z',
     chosenBy: 'node-selector',
     considered: ['blue: chosen'],
   });
-  if (pool !== undefined) await kv.store.commit([{ kind: 'create-block', block, pool }], never);
-  const kept = scope.move();
-  return {
-    type: async (command) => {
-      const run = promisify(execFile)('bash', ['-c', withBoth(command, dir)], { env: { PATH: `${PROGRAMS}:${PATH}` } });
-      const { stdout } = await run.catch((cause: unknown) => cause as { readonly stdout: string });
-      return stdout.replaceAll(dir, '.');
+  const of = { orchestrator: 'orch', node, endpoint: 'eth0' } as const;
+  const endpoint: WorkloadEndpoint = {
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: { name: endpointName({ ...of, workload: 'web' }), namespace: 'shop' },
+    spec: {
+      ...of,
+      network: attachment.network,
+      containerID: attachment.containerId,
+      pod: 'web',
+      podUID,
+      interfaceName: 'npl551b05c3e54',
+      mac: '0a:00:00:00:00:01',
+      ipNetworks: ['10.64.0.0/32'],
+      profiles: ['k8s-pod-network'],
+      ipam: 'netplug-ipam',
     },
-    [Symbol.asyncDispose]: async () => kept.disposeAsync(),
   };
+  const changes: Change[] = [
+    { kind: 'create-block', block, pool },
+    { kind: 'put-endpoint', endpoint },
+  ];
+  if ((await store.commit(changes, never)) !== 'committed') throw new Error('the pod could not be put into etcd');
 }
 
 async function started(type: CtlDatastoreType['type']): ReturnType<CtlDatastoreType['start']> {

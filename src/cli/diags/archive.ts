@@ -64,6 +64,11 @@ async function* pack(stage: string, folder: string, signal: AbortSignal): AsyncG
   try {
     // A stream without an encoding gives buffers; its type does not say so.
     for await (const chunk of packed) yield chunk as Buffer;
+    // Who has said everything need not have ended yet.
+    const [status] = (await ended) as [number | null];
+    if (status !== 0) {
+      throw new NetplugError('install/failed', `Cannot pack the files: tar says ${(await complaint).trim()}`);
+    }
   } catch (cause) {
     signal.throwIfAborted();
     await ended;
@@ -71,9 +76,6 @@ async function* pack(stage: string, folder: string, signal: AbortSignal): AsyncG
   } finally {
     tar.kill();
   }
-  const [status] = (await ended) as [number | null];
-  if (status === 0) return;
-  throw new NetplugError('install/failed', `Cannot pack the files: tar says ${(await complaint).trim()}`);
 }
 
 function tarMissing(cause: unknown): NetplugError {

@@ -84,6 +84,18 @@ describe('netplugctl diags', () => {
     expect(await run('--force')).toMatchObject({ status: 0 });
   });
 
+  it('waits for a tar that has said everything and not ended yet', async () => {
+    const before = process.env['PATH'];
+    const lingering = '#!/bin/sh\nPATH=${PATH#*:} tar "$@" || exit\nexec >&-\nsleep 0.2\n';
+    await writeFile(at('tar'), lingering, { mode: 0o755 });
+    process.env['PATH'] = `${folder}:${before ?? ''}`;
+    try {
+      expect(await run('')).toMatchObject({ status: 0 });
+    } finally {
+      process.env['PATH'] = before;
+    }
+  });
+
   it('leaves nothing behind where it cannot write', async () => {
     const output = at('no-such-folder/report.tar.gz');
     expect(await run(`--output ${output}`)).toMatchObject({

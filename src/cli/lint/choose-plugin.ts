@@ -45,7 +45,8 @@ function notFound(plugins: readonly unknown[], asked: string | undefined): Netpl
     (entry, index) => `${String(index)} ${isRecord(entry) ? String(entry['type']) : showFound(entry)}`,
   );
   const what = asked === undefined ? 'a plugin of netplug in the list' : `the configuration of plugin "${asked}"`;
-  return new NetplugError('cli/usage', `Cannot explain ${what}: the plugins are ${types.join(', ')}`, {
+  const found = types.length === 0 ? 'there are no plugins' : `the plugins are ${types.join(', ')}`;
+  return new NetplugError('cli/usage', `Cannot explain ${what}: ${found}`, {
     hint: 'Name one whose type is netplug, or whose ipam.type is netplug-ipam, with --plugin',
   });
 }

@@ -46,10 +46,8 @@ export async function explainNetconfFile(context: Context, options: ExplainOptio
     offeredMtu: ports.plugin.readOfferedMtu(),
   };
   const settings = explainNetconf(raw, decodeNetconf(raw, as), { as, node });
-  const rows = [
-    ...settings.map((setting) => rowOf(setting, placer(source, chosen), ports.machine.stateDir)),
-    ...fromEnvironment(env),
-  ];
+  const placeOf = placer(source, chosen);
+  const rows = [...settings.map((setting) => rowOf(setting, placeOf, ports.machine.stateDir)), ...fromEnvironment(env)];
   io.stdout(options.output === 'json' ? `${JSON.stringify(rows, undefined, 2)}\n` : tableOf(rows));
   return 0;
 }
@@ -116,14 +114,21 @@ const WORDS: Readonly<Record<Row['source'], string>> = {
   environment: 'environment: ',
 };
 
+const LONGEST_VALUE = 200;
+
 function tableOf(rows: readonly Row[]): string {
   const cells = rows.map(({ setting, value, source, place, note = '' }) => [
     setting,
-    value === undefined ? '-' : typeof value === 'string' ? value : JSON.stringify(value),
+    value === undefined ? '-' : shortened(typeof value === 'string' ? value : JSON.stringify(value)),
     value === undefined && source === 'default' ? 'nobody sets it' : `${WORDS[source]}${place.join(', ')}`,
     note,
   ]);
   return renderTable(['SETTING', 'VALUE', 'FROM', 'NOTE'], cells);
+}
+
+/** One value is not to make every line of the table as long as itself. */
+function shortened(text: string): string {
+  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text;
 }
 
 function notOneFile(folder: string): NetplugError {

@@ -45,7 +45,7 @@ function lintList(list: Raw): readonly Remark[] {
   const remarks: Remark[] = [];
   if (!Array.isArray(plugins) || plugins.length === 0) {
     const hint = isRecord(plugins) ? { hint: 'write [{ … }], with brackets around the plugin' } : {};
-    const message = `found ${showFound(plugins)}, allowed is an array of plugins`;
+    const message = `found ${showFound(plugins)}, allowed is an array of at least one plugin`;
     findings.problems.push({ path: 'plugins', message, code: CODE, ...hint });
   } else {
     for (const [index, entry] of plugins.entries()) {

@@ -195,5 +195,30 @@ describe('explain netconf', () => {
     const list = await readFile('test/golden/explain.conflist', 'utf8');
     const other = await callCtl(['explain', 'netconf', '-', '--plugin', 'portmap'], { stdin: list });
     expect(other).toMatchObject({ status: 64, err: expect.stringContaining('0 netplug, 1 portmap') });
+    const none = await callCtl(['explain', 'netconf', '-'], { stdin: '{"name": "n", "plugins": []}' });
+    expect(none).toMatchObject({ status: 64, err: expect.stringContaining(': there are no plugins\n') });
+  });
+
+  it('costs what the file is long, and shows of long values the beginning', async () => {
+    const netconf = (count: number): string => {
+      const words = Array.from({ length: count }, (_, index) => `other-${String(index)}`);
+      const ipam = { type: 'netplug-ipam', ipv4_pools: words };
+      const unknown = Object.fromEntries(words.map((word) => [word, word]));
+      return JSON.stringify({ name: 'n', cniVersion: '1.0.0', type: 'netplug', ipam, ...unknown }, undefined, 1);
+    };
+    const costOf = async (count: number): Promise<number> => {
+      const stdin = netconf(count);
+      const before = process.threadCpuUsage();
+      const { status, out } = await callCtl(['explain', 'netconf', '-'], { stdin });
+      const { user, system } = process.threadCpuUsage(before);
+      expect(status).toBe(0);
+      expect(Math.max(...out.split('\n').map((line) => line.length))).toBeLessThan(400);
+      return user + system;
+    };
+    await costOf(200);
+    const [few, many] = [await costOf(200), await costOf(2000)];
+    expect(many / few).toBeLessThan(20);
+    const whole = await callCtl(['explain', 'netconf', '-', '-o', 'json'], { stdin: netconf(200) });
+    expect(whole.out).toContain('"other-199"');
   });
 });

@@ -44,7 +44,9 @@ describe('lint of a list', () => {
       'x.conflist:1:1 error name',
       'x.conflist:1:2 error nam',
     ]);
-    expect(lines('{"name": "n", "cniVersion": "1.0.0", "plugins": []}')).toEqual(['x.conflist:1:38 error plugins']);
+    const empty = '{"name": "n", "cniVersion": "1.0.0", "plugins": []}';
+    expect(lines(empty)).toEqual(['x.conflist:1:38 error plugins']);
+    expect(lintSource({ name: 'x.conflist', text: empty })[0]?.problem.message).toMatch(/at least one plugin$/);
   });
 });
 

@@ -49,6 +49,13 @@ beforeEach(async () => {
 });
 
 describe('get', () => {
+  it('writes no table of several that are not there', async () => {
+    const none = await run(['get', 'ippool', 'no', 'nope']);
+    expect(none).toMatchObject({ out: '', err: expect.stringMatching(/"no"[^]*"nope"/) });
+    expect((await run(['get', 'ippool', 'blue', 'nope'])).out).toMatch(/^NAME .*\nblue /);
+    expect(JSON.parse((await run(['get', 'ippool', 'no', 'nope', '-o', 'json'])).out)).toMatchObject({ items: [] });
+  });
+
   it('writes tables as recorded', async () => {
     const calls = [
       ['get', 'ippools'],

@@ -31,7 +31,10 @@ export async function get(context: Context, options: GetOptions): Promise<Status
       for (const problem of listing.problems) io.stderr(`warning: ${problem}\n`);
     }
     const isSingle = wanted.length === 1 && wanted[0]?.names.length === 1;
-    const isMissing = isSingle && listings[0]?.items.length === 0;
+    const isMissing =
+      (isSingle || isTable(output)) &&
+      wanted.every(({ names }) => names.length > 0) &&
+      listings.every(({ items }) => items.length === 0);
     // Of several kinds, those there is nothing of need no table.
     const shown = isTable(output) && listings.length > 1 ? listings.filter(({ items }) => items.length > 0) : listings;
     if (!isMissing) io.stdout(renderGroups(shown, { ...options, form: isSingle ? 'object' : 'list' }));
