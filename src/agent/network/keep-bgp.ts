@@ -57,7 +57,7 @@ export class BgpKeeper {
   async work({ addresses, localAddresses }: BgpQuestion, signal: AbortSignal): Promise<readonly string[] | 'unread'> {
     const { bird, birdLog, log } = this.#ports;
     const { pools: all, bgpConfigurations: configurations } = this.#state;
-    if (!this.#isNeeded() && (await bird.status(signal)) === undefined) return [];
+    if (!(await this.#isAtWork(signal))) return [];
     const pools = all.map((pool) => (isByBgp(pool) ? unencapsulated(pool.pool) : pool.pool));
     const planned = this.#planSessions();
     const ready = this.#passwords.addTo(planned.sessions);
@@ -80,7 +80,7 @@ export class BgpKeeper {
 
   /** Reads the passwords of all sessions, however long that takes; says whether there is something new for BIRD. */
   async readPasswords(signal: AbortSignal): Promise<boolean> {
-    return this.#passwords.read(this.#planSessions().sessions, signal);
+    return (await this.#isAtWork(signal)) && this.#passwords.read(this.#planSessions().sessions, signal);
   }
 
   /** Tells whenever BIRD has ended. */
@@ -93,6 +93,11 @@ export class BgpKeeper {
       }
       await clock.sleep(LOOK_FOR_BIRD_MS, signal).catch(() => undefined);
     }
+  }
+
+  /** A BIRD that runs has sessions although no pool needs them any more. */
+  async #isAtWork(signal: AbortSignal): Promise<boolean> {
+    return this.#isNeeded() || (await this.#ports.bird.status(signal)) !== undefined;
   }
 
   #isNeeded(): boolean {
