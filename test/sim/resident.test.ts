@@ -171,7 +171,7 @@ describe('the resident store under kills, time-outs and an absent datastore', ()
             await rm(folder, { recursive: true, force: true });
           }
         }),
-        { numRuns: Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 12 },
+        { numRuns: Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 10 },
       );
     },
   );
