@@ -59,6 +59,18 @@ export function packetFilterContract(name: string, makeFixture: () => Promise<Pa
       expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('changed');
     });
 
+    it('makes no table for what is only to be there if something is, and changes one that is', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      const table = { ...tableWith('192.0.2.1'), onlyIfThere: true };
+      expect(await filter.replace(table, signal)).toBe('unchanged');
+      expect(await host.hasTable('wanted')).toBe(false);
+      await filter.replace(tableWith('192.0.2.2'), signal);
+      expect(await filter.replace(table, signal)).toBe('changed');
+      expect(await filter.replace(table, signal)).toBe('unchanged');
+      expect(await host.hasTable('wanted')).toBe(true);
+    });
+
     it('replaces a table it does not remember once', async () => {
       await using host = await makeFixture();
       await host.newFilter().replace(tableWith('192.0.2.1'), signal);

@@ -1,5 +1,5 @@
 /** A value of the JSON that nftables reads and writes, see libnftables-json(5). */
-export type NftJson = string | number | readonly NftJson[] | { readonly [key: string]: NftJson };
+export type NftJson = string | number | null | readonly NftJson[] | { readonly [key: string]: NftJson };
 
 /** A match, a translation or a verdict of a rule. */
 export type NftStatement = { readonly [key: string]: NftJson };
@@ -40,6 +40,8 @@ export type NftObject =
 export interface NftTable {
   readonly name: string;
   readonly objects: readonly NftObject[];
+  /** Where there is no such table, none is made. */
+  readonly onlyIfThere?: boolean;
 }
 
 /** The packet filter of the host. Knows tables by name and touches no other. */

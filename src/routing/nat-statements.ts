@@ -13,6 +13,13 @@ export const ADDRESS_TYPES: Readonly<Record<Family, string>> = { 4: 'ipv4_addr',
 /** Picks the source port at random too, so that two connections are not given the same one at the same time. */
 export const MASQUERADE: NftStatement = { masquerade: { flags: ['fully-random'] } };
 
+export const ACCEPT: NftStatement = { accept: null };
+
+/** The packet belongs to a connection that is known already. */
+export const ESTABLISHED: NftStatement = {
+  match: { op: 'in', left: { ct: { key: 'state' } }, right: 'established' },
+};
+
 /** An address of the packet. */
 export function headerAddress(family: Family, side: Side): NftJson {
   return { payload: { protocol: PROTOCOLS[family], field: side } };

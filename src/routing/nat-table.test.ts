@@ -20,8 +20,10 @@ describe('the table of address translation', () => {
     ['nothing at all', NOTHING],
     ['pools alone', { ...NOTHING, allPools: cidrs('10.65.0.0/16') }],
     ['floating addresses of two families', { ...NOTHING, floating: [floating('198.51.100.9', 'fd00::1')] }],
-  ])('has no objects for %s', (_what, input) => {
-    expect(renderNat(input)).toEqual({ name: NAT_TABLE, objects: [] });
+  ])('has no rule that translates for %s, and nothing at all where there is no table', (_what, input) => {
+    const { name, objects, onlyIfThere } = renderNat(input);
+    expect([name, onlyIfThere]).toEqual([NAT_TABLE, true]);
+    expect(objects.map((object) => Object.keys(object))).toEqual([['chain'], ['chain'], ['chain'], ['rule']]);
   });
 
   it('does not depend on the order of pools and tunnels, and leaves out pools that lie in others', () => {

@@ -3,7 +3,9 @@ import { type Cidr, cidrContains, compareCidrs } from '../net/cidr.ts';
 import type { NftChain, NftObject, NftTable } from '../dataplane/packet-filter.ts';
 import { type FloatingAddress, floatingObjects } from './nat-floating.ts';
 import {
+  ACCEPT,
   ADDRESS_TYPES,
+  ESTABLISHED,
   MASQUERADE,
   addressType,
   goesOutside,
@@ -36,13 +38,18 @@ const CHAINS: readonly NftChain[] = [
   { name: 'postrouting', type: 'nat', hook: 'postrouting', prio: 100, policy: 'accept' },
 ];
 
-/** The table of address translation of a node; without objects when there is nothing to translate. */
+/**
+ * The table of address translation of a node. With nothing to translate it stays where it is, for connections that began
+ * with a translation: the kernel gives that up without a chain for it, or without a rule that has connections tracked.
+ */
 export function renderNat(input: NatInput): NftTable {
   const objects = [...FAMILIES.flatMap((family) => familyObjects(family, input)), ...tunnelRules(input.tunnels)];
   const rules = objects.filter((object) => 'rule' in object);
-  if (rules.length === 0) return { name: NAT_TABLE, objects: [] };
+  const chains = CHAINS.map((chain) => ({ chain }));
+  if (rules.length === 0)
+    return { name: NAT_TABLE, objects: [...chains, rule('postrouting', ESTABLISHED, ACCEPT)], onlyIfThere: true };
   const sets = objects.filter((object) => !('rule' in object));
-  return { name: NAT_TABLE, objects: [...sets, ...CHAINS.map((chain) => ({ chain })), ...rules] };
+  return { name: NAT_TABLE, objects: [...sets, ...chains, ...rules] };
 }
 
 /** The first rule that translates the source decides, so a floating address goes before the node's. */

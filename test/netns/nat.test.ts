@@ -152,7 +152,8 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
 
   it('is not translated when nothing shall be', async () => {
     const nothing = { natPools: [], allPools: INPUT.allPools, floating: [], tunnels: [] };
-    expect(await filter.replace(renderNat(nothing), signal)).toBe('changed');
+    await filter.replace({ name: NAT_TABLE, objects: [] }, signal);
+    expect(await filter.replace(renderNat(nothing), signal)).toBe('unchanged');
     expect(await node.exec('nft', 'list', 'ruleset')).toBe('');
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.two}`);
     await expect(askFrom(two, at.floating)).rejects.toThrow('aborted');
@@ -200,6 +201,10 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     await expectFlow('after a floating address came');
     expect(await askFrom(two, at.outside)).toBe(`outside ${third}`);
     expect(await askFrom(outside, third)).toBe(`two ${at.outside}`);
+    const nothing = { natPools: [], allPools: INPUT.allPools, floating: [], tunnels: [] };
+    expect(await filter.replace(renderNat(nothing), signal)).toBe('changed');
+    await expectFlow('after nothing is to be translated any more');
+    expect(await askFrom(two, at.outside)).toBe(`outside ${at.two}`);
   });
 
   it('is translated again once the table that somebody removed is replaced', async () => {

@@ -11,7 +11,7 @@ export function readListing(text: string): readonly NftEntry[] {
 }
 
 function canonical(value: NftJson): NftJson {
-  if (typeof value !== 'object') return value;
+  if (typeof value !== 'object' || value === null) return value;
   if (isList(value)) return value.map(canonical);
   // Handles are numbers the kernel gives anew each time.
   const kept = Object.entries(value).filter(([key]) => key !== 'handle');

@@ -36,10 +36,10 @@ export class NftPacketFilter implements PacketFilter {
   }
 
   async replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
-    const { name, objects } = table;
+    const { name, objects, onlyIfThere = objects.length === 0 } = table;
     const listing = await this.#list(name, signal);
     const wanted = JSON.stringify(objects);
-    if (objects.length === 0 ? listing === undefined : this.#isAsLeft(name, wanted, listing)) return 'unchanged';
+    if (listing === undefined ? onlyIfThere : this.#isAsLeft(name, wanted, listing)) return 'unchanged';
     this.#left.delete(name);
     const applied = await this.#apply(replacementBatch(table, listing ?? []), signal);
     if (applied.status !== 0) throw nftFailure(`replace the nftables table "${name}"`, applied);
@@ -48,7 +48,7 @@ export class NftPacketFilter implements PacketFilter {
     return 'changed';
   }
 
-  #isAsLeft(name: string, wanted: string, listing: readonly NftEntry[] | undefined): boolean {
+  #isAsLeft(name: string, wanted: string, listing: readonly NftEntry[]): boolean {
     const left = this.#left.get(name);
     return left?.wanted === wanted && left.shown === JSON.stringify(listing);
   }

@@ -20,9 +20,10 @@ export class MemoryPacketFilter implements PacketFilter {
     this.#isFailing = true;
   }
 
-  async replace({ name, objects }: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
+  async replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
+    const { name, objects } = table;
     signal.throwIfAborted();
-    if (this.#isInPlace(name, objects)) return 'unchanged';
+    if (this.#isInPlace(table)) return 'unchanged';
     if (this.#isFailing) {
       this.#isFailing = false;
       throw new NetplugError('kernel/failed', `Cannot replace the nftables table "${name}": a fault was injected`);
@@ -33,10 +34,10 @@ export class MemoryPacketFilter implements PacketFilter {
     return 'changed';
   }
 
-  #isInPlace(name: string, objects: readonly NftObject[]): boolean {
+  #isInPlace({ name, objects, onlyIfThere = objects.length === 0 }: NftTable): boolean {
     const shown = this.#tables.get(name);
-    if (objects.length === 0) return shown === undefined;
+    if (shown === undefined) return onlyIfThere;
     const left = this.#left.get(name);
-    return shown !== undefined && shown === left && JSON.stringify(left) === JSON.stringify(objects);
+    return shown === left && JSON.stringify(left) === JSON.stringify(objects);
   }
 }
