@@ -17,13 +17,15 @@ export const measureStatus: MeasureRow = async ({ samples, contestants }) => {
   for (const contestant of arena.contestants) {
     const calls = contestant.agent === undefined ? samples : samples * CALLS_PER_SAMPLE;
     // A node without any pod has no block yet, and would have to look for one.
-    await arena.call(contestant, 'ADD', { pods: newPods(arena, 1) });
+    const pods = newPods(arena, 1);
+    await arena.call(contestant, 'ADD', { pods });
     await askForStatus(arena, { contestant, calls: 10 });
     const measured: Measured[] = [];
     for (let done = 0; done < calls; done += CALLS_PER_BATCH) {
       const batch = Math.min(CALLS_PER_BATCH, calls - done);
       measured.push(await measure(contestant, async () => askForStatus(arena, { contestant, calls: batch })));
     }
+    await arena.call(contestant, 'DEL', { pods });
     latencies.push({ what: 'STATUS', contestant: contestant.name, ...latencyOf(measured) });
   }
   return {
