@@ -48,14 +48,14 @@ export class Conversation {
     // A caller that gives up ends what it sends; it may still hear what came of it.
     socket.on('end', () => {
       if (this.#stage === 'waiting' || this.#stage === 'reading') this.#socket.destroy();
-      this.#gone.abort(callerGone());
+      this.#giveUp();
     });
     // Every error is followed by the close.
     socket.on('error', () => undefined);
     const closed = new Promise<void>((resolve) => {
       socket.on('close', () => {
         this.#timer.abort(DONE);
-        this.#gone.abort(callerGone());
+        this.#giveUp();
         resolve();
       });
     });
@@ -78,11 +78,16 @@ export class Conversation {
   takeBack(): void {
     if (this.#stage === 'reading') this.#socket.destroy();
     this.#isTakenBack = true;
-    this.#gone.abort(callerGone());
+    this.#giveUp();
   }
 
   close(): void {
     this.#socket.destroy();
+  }
+
+  /** Of the end and the close of a connection, and of an agent that ends, the first that comes counts. */
+  #giveUp(): void {
+    if (!this.#gone.signal.aborted) this.#gone.abort(callerGone());
   }
 
   #take(bytes: Buffer): void {

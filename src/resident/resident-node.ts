@@ -379,8 +379,9 @@ export class ResidentNode {
       yielding: this.#yielding(nowMs),
       isSpokenFor: (key, ordinal) => this.#view.block(key)?.slots.has(ordinal) === true,
     });
-    this.#stock.giveBack(own, new Map([...own, ...changed]));
-    if (mayHoard) void this.#claims.claimAhead([...new Map([...own, ...changed]).values()]);
+    const after = new Map([...own, ...changed]);
+    this.#stock.giveBack(own, after);
+    if (mayHoard) void this.#claims.claimAhead([...after.values()]);
     return new Map([...blocks, ...changed]);
   }
 }

@@ -5,7 +5,7 @@ import type { NodeChange } from '../store.ts';
 import { followSources } from './follow-sources.ts';
 import { nodeSources } from './node-sources.ts';
 
-/** Six watches. */
+/** Seven watches. */
 export async function* watchNode(api: OrchApi, node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
   const feed = new NodeFeed(node);
   yield* followSources(api, { sources: nodeSources(feed), all: () => feed.all() }, signal);
