@@ -540,12 +540,6 @@ export declare type WatchRequest = Message<"etcdserverpb.WatchRequest"> & {
      */
     value: WatchCancelRequest;
     case: "cancelRequest";
-  } | {
-    /**
-     * @generated from field: etcdserverpb.WatchProgressRequest progress_request = 3;
-     */
-    value: WatchProgressRequest;
-    case: "progressRequest";
   } | { case: undefined; value?: undefined };
 };
 
@@ -601,18 +595,6 @@ export declare type WatchCancelRequest = Message<"etcdserverpb.WatchCancelReques
  * Use `create(WatchCancelRequestSchema)` to create a new message.
  */
 export declare const WatchCancelRequestSchema: GenMessage<WatchCancelRequest>;
-
-/**
- * @generated from message etcdserverpb.WatchProgressRequest
- */
-export declare type WatchProgressRequest = Message<"etcdserverpb.WatchProgressRequest"> & {
-};
-
-/**
- * Describes the message etcdserverpb.WatchProgressRequest.
- * Use `create(WatchProgressRequestSchema)` to create a new message.
- */
-export declare const WatchProgressRequestSchema: GenMessage<WatchProgressRequest>;
 
 /**
  * @generated from message etcdserverpb.WatchResponse
