@@ -3,20 +3,21 @@ SHELL := /bin/bash
 NODE := node_modules/.bin/node
 PACKAGES := etcd-server etcd-client containernetworking-plugins containerd runc podman nftables iptables iproute2 \
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
-	conntrack dpkg-dev golang-go bird2 wget fish zsh
+	conntrack bird2 wget fish zsh libseccomp-dev pkg-config
 
-.PHONY: demo test soak fuzz build bench ok clean setup kubernetes cluster cluster-down
+.PHONY: demo test soak fuzz build bench ok clean setup components cluster cluster-empty cluster-down
 
 demo: build
 	$(NODE) scripts/demo.ts
 
-test: build kubernetes
+# Builds the components that are missing while tests that need none of them run.
+test: build
 	$(NODE) scripts/test.ts
 
 # What is too heavy for every day: long simulations, 50 000 calls while everything dies now and then, a storm of a hundred
 # pods while the API server dies, Kubernetes' own tests of its networks.
-soak: build kubernetes
-	$(NODE) scripts/build-kubernetes.ts e2e.test agnhost
+soak: build
+	$(NODE) scripts/build-components.ts soak
 	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 \
 	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network test/e2e/soak
 
@@ -31,16 +32,19 @@ fuzz:
 	printf '\0\010NPA1\0\0\0\0\003\0\0\0\003\0\0\0outerr' > build/shim-corpus/answer
 	build/shim-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -malloc_limit_mb=64 build/shim-corpus
 
-bench: build kubernetes
+bench: build components
 	$(NODE) scripts/bench.ts
 
-# What of Kubernetes tests and the cluster run; built once, outside the repository.
-kubernetes: setup
-	$(NODE) scripts/build-kubernetes.ts
+# Kubernetes, containerd, etcd and other real programs that tests and the cluster run; built once, outside the repository.
+components: setup
+	$(NODE) scripts/build-components.ts cluster
 
-# A cluster to play with: docs/cluster.md.
-cluster: build kubernetes
+# A cluster to play with, with netplug as its network or without any: docs/cluster.md.
+cluster: build components
 	@$(NODE) scripts/cluster.ts up
+
+cluster-empty: build components
+	@$(NODE) scripts/cluster.ts up --network none
 
 cluster-down:
 	@$(NODE) scripts/cluster.ts down

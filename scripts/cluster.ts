@@ -18,7 +18,7 @@ import { parseArgs } from 'node:util';
 import { errnoOf } from '../src/base/errors.ts';
 import { type Cluster, startCluster } from '../test/support/cluster.ts';
 import { removeAtEnd } from '../test/support/janitor.ts';
-import { kubernetesProgram } from '../test/support/kubernetes.ts';
+import { program } from '../test/support/components.ts';
 import { until } from '../test/support/until.ts';
 
 const STATE = '/run/netplug-cluster';
@@ -70,7 +70,7 @@ async function up(): Promise<void> {
     process.exitCode = 1;
     return;
   }
-  process.stdout.write(`kubectl is ${kubernetesProgram('kubectl')}\nexport KUBECONFIG=${KUBECONFIG}\n`);
+  process.stdout.write(`kubectl is ${program('kubectl')}\nexport KUBECONFIG=${KUBECONFIG}\n`);
 }
 
 async function startHolder(): Promise<void> {

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { OrchApi } from '../../src/orch-api/orch-api.ts';
 import type { WatchEvent } from '../../src/orch-api/watch.ts';
+import { program } from '../support/components.ts';
 import { poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
@@ -91,7 +92,7 @@ describe('a watch of the API of the orchestrator', () => {
     await server.stop();
     // The version the watch knows is gone when the server is back.
     const etcdctl = (...args: string[]): string =>
-      execFileSync('etcdctl', [`--endpoints=${server.etcdUrl}`, ...args], {
+      execFileSync(program('etcdctl'), [`--endpoints=${server.etcdUrl}`, ...args], {
         env: { ...process.env, ETCDCTL_API: '3' },
         encoding: 'utf8',
       });

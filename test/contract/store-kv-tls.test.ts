@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { program } from '../support/components.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { type Authority, type KeyPair, makeTlsFolder, type TlsFolder } from '../support/tls.ts';
 
@@ -113,7 +114,7 @@ describe('a kv datastore behind TLS', () => {
     const etcdctl = (...args: string[]): void => {
       const login = [`--cert=${client.certFile}`, `--key=${client.keyFile}`, `--cacert=${ours.certFile}`];
       const env = { ...process.env, ETCDCTL_API: '3' };
-      execFileSync('etcdctl', [`--endpoints=${guarded.url}`, ...login, ...args], { env, stdio: 'ignore' });
+      execFileSync(program('etcdctl'), [`--endpoints=${guarded.url}`, ...login, ...args], { env, stdio: 'ignore' });
     };
     for (const user of ['root', 'netplug', 'nobody']) etcdctl('user', 'add', '--no-password', user);
     etcdctl('user', 'grant-role', 'root', 'root');

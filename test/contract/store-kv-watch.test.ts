@@ -9,6 +9,7 @@ import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-stor
 import type { Change, Store } from '../../src/datastore/store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
+import { program } from '../support/components.ts';
 import { startEtcd } from '../support/etcd.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -39,7 +40,7 @@ async function creation(store: Store, cidr: string): Promise<Change> {
 /** Makes etcd forget every revision before the newest. */
 function compact(url: string): void {
   const etcdctl = (...args: string[]): string =>
-    execFileSync('etcdctl', [`--endpoints=${url}`, ...args], {
+    execFileSync(program('etcdctl'), [`--endpoints=${url}`, ...args], {
       env: { ...process.env, ETCDCTL_API: '3' },
       encoding: 'utf8',
     });

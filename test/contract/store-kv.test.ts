@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { storeContract } from '../../src/datastore/contract.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
+import { program } from '../support/components.ts';
 import { startEtcd } from '../support/etcd.ts';
 
 storeContract('kv', async () => {
@@ -9,7 +10,7 @@ storeContract('kv', async () => {
   const keys = new Keys();
   const etcdctl = (...args: string[]): void => {
     const env = { ...process.env, ETCDCTL_API: '3' };
-    execFileSync('etcdctl', [`--endpoints=${etcd.url}`, ...args], { env, stdio: 'ignore' });
+    execFileSync(program('etcdctl'), [`--endpoints=${etcd.url}`, ...args], { env, stdio: 'ignore' });
   };
   return {
     reset: async () => {

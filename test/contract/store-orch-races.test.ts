@@ -12,6 +12,7 @@ import { handleOf } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { formatCidr, hostCidr, parseCidr } from '../../src/net/cidr.ts';
+import { program } from '../support/components.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { attachmentOf, requestOf } from '../support/ipam-bench.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
@@ -235,7 +236,7 @@ describe('writers of the datastore in the API of the orchestrator', () => {
         (await straight.findResource({ kind: 'IPPool', name: 'p1' }, never))?.metadata.resourceVersion ?? '';
       expect(metadata.resourceVersion).not.toBe(newest);
       const env = { ...process.env, ETCDCTL_API: '3' };
-      execFileSync('etcdctl', [`--endpoints=${server.etcdUrl}`, 'compact', newest], { env, stdio: 'ignore' });
+      execFileSync(program('etcdctl'), [`--endpoints=${server.etcdUrl}`, 'compact', newest], { env, stdio: 'ignore' });
       return 'pass';
     };
     const { resources } = await delayed.listResources('IPPool', never);

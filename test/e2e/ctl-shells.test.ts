@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path';
 import { promisify, stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CTL_DATASTORES, type CtlDatastore, MAIN } from '../support/ctl-datastores.ts';
-import { kubernetesProgram } from '../support/kubernetes.ts';
+import { program } from '../support/components.ts';
 
 const POOL = 'apiVersion: netplug.io/v3\nkind: IPPool\nmetadata: {name: blue}\nspec: {cidr: 10.0.0.0/16}\n';
 
@@ -88,7 +88,7 @@ describe('zsh', () => {
 
 describe('kubectl', () => {
   it('runs the tool as its own command, whose help says how to call it', async () => {
-    const kubectl = kubernetesProgram('kubectl');
+    const kubectl = program('kubectl');
     const run = async (...words: string[]): Promise<string> =>
       (await promisify(execFile)(kubectl, ['netplug', ...words], { env })).stdout;
     expect(await run('get', 'ippools', '-o', 'name')).toBe('ippool/blue\n');

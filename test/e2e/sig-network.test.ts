@@ -7,7 +7,7 @@ import type { Cluster } from '../support/cluster.ts';
 import { serveNames } from '../support/cluster-names.ts';
 import { makeImage } from '../support/image.ts';
 import { removeAtEnd } from '../support/janitor.ts';
-import { kubernetesProgram } from '../support/kubernetes.ts';
+import { program } from '../support/components.ts';
 import type { RunResult } from '../support/node.ts';
 import { startRoutedCluster } from '../support/routed-cluster.ts';
 import { makeTlsFolder } from '../support/tls.ts';
@@ -124,7 +124,7 @@ async function makeAgnhost(folder: string): Promise<string> {
     names: AGNHOST,
     config: { Entrypoint: ['/agnhost'], Cmd: ['pause'], Env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'] },
     files: {
-      '/agnhost': kubernetesProgram('agnhost'),
+      '/agnhost': program('agnhost'),
       '/bin/sh': '/bin/dash',
       '/usr/bin/curl': '/usr/bin/curl',
       '/usr/bin/nc': '/bin/nc.openbsd',
@@ -146,13 +146,13 @@ async function e2eTest({ api, control }: Cluster, ...args: string[]): Promise<Ru
   const flags = {
     provider: 'skeleton',
     kubeconfig: api.kubeconfig,
-    'kubectl-path': kubernetesProgram('kubectl'),
+    'kubectl-path': program('kubectl'),
     'allowed-not-ready-nodes': '0',
     minStartupPods: '0',
     'ginkgo.noColor': 'true',
   };
   const given = Object.entries(flags).map(([name, value]) => `-${name}=${value}`);
-  return control.run([kubernetesProgram('e2e.test'), ...given, ...args], { env: { HOME: api.dir } });
+  return control.run([program('e2e.test'), ...given, ...args], { env: { HOME: api.dir } });
 }
 
 /** The tests that it says have PASSED or FAILED, a line each. */

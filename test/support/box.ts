@@ -1,9 +1,22 @@
 // The namespaces of a test node.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { program, type ProgramName } from './components.ts';
 import type { TestNetns } from './netns.ts';
 
-export const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** Programs that a node runs by name: its own releases, not those of the machine's packages. */
+const NODE_PROGRAMS: readonly ProgramName[] = [
+  'etcd',
+  'etcdctl',
+  'containerd',
+  'containerd-shim-runc-v2',
+  'ctr',
+  'runc',
+];
 
 /** Version 2 of control groups: one with processes in it cannot hand controllers down, so they are in one below. */
 const LEAF = 'box';
@@ -17,11 +30,19 @@ export interface Box {
   readonly machine: { readonly name: string; readonly cgroup: string } | undefined;
 }
 
+/** Returns PATH for programs inside the box with that folder. */
+export function searchPath(dir: string): string {
+  return `${join(dir, 'bin')}:${SYSTEM_PATH}`;
+}
+
 /** Makes the namespaces and returns the command before one that shall run inside. */
 export async function openBox(
   { dir, host, ownRun, machine }: Box,
   scope: AsyncDisposableStack,
 ): Promise<[string, ...string[]]> {
+  const bin = join(dir, 'bin');
+  mkdirSync(bin, { recursive: true });
+  for (const name of NODE_PROGRAMS) symlinkSync(program(name), join(bin, name));
   const script = [
     'set -e',
     ...['etc', 'var', 'opt'].flatMap((folder) => [
@@ -44,7 +65,7 @@ export async function openBox(
   const hostName = machine === undefined ? [] : ['--uts'];
   const command = ['nsenter', `--net=${host.path}`, ...unshare, ...hostName, 'sh', '-c', script];
   const [file, ...args] = machine === undefined ? command : [...inNewCgroup(machine.cgroup), ...command];
-  const holder = spawn(file!, args, { stdio: 'pipe', env: { PATH } });
+  const holder = spawn(file!, args, { stdio: 'pipe', env: { PATH: searchPath(dir) } });
   let errors = '';
   holder.stderr.setEncoding('utf8').on('data', (text: string) => (errors += text));
   const gone = once(holder, 'exit');

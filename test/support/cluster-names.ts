@@ -1,7 +1,7 @@
 // Names of services within a cluster, for pods that look for an address.
 import { join } from 'node:path';
 import type { Cluster } from './cluster.ts';
-import { kubernetesProgram } from './kubernetes.ts';
+import { program } from './components.ts';
 
 const COLUMNS = 'NS:.metadata.namespace,NAME:.metadata.name,IP:.spec.clusterIP,OTHER:.spec.externalName';
 
@@ -31,6 +31,6 @@ export async function serveNames({ control, api }: Cluster): Promise<void> {
   const own = ['--user=root', `--pid-file=${join(dir, 'dnsmasq.pid')}`, '--conf-file=/dev/null'];
   const names = ['--no-resolv', '--no-hosts', '--local=/cluster.local/', `--hostsdir=${services}`];
   await control.start(['dnsmasq', '--keep-in-foreground', ...own, ...names]);
-  const kubectl = kubernetesProgram('kubectl');
+  const kubectl = program('kubectl');
   await control.start(['bash', '-c', FOLLOW, 'follow', services, kubectl, api.kubeconfig, COLUMNS]);
 }

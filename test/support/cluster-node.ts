@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { type Agent, launchAgent, MODE } from './agent.ts';
 import type { Conflist } from './chain.ts';
 import { type Containerd, startContainerd } from './containerd.ts';
-import { DUAL_STACK, kubeletUser, PROXY_USER } from './control-plane.ts';
+import { kubeletUser, PROXY_USER } from './control-plane.ts';
 import type { ApiServer } from './kube.ts';
-import { kubernetesProgram } from './kubernetes.ts';
+import { program } from './components.ts';
 import { addressesOf, type LanAddresses } from './lan.ts';
 import { logged } from './logged.ts';
 import type { Service, TestNode } from './node.ts';
@@ -40,10 +40,14 @@ export interface ClusterNodeOptions {
   /** Archives of images. */
   readonly images: readonly string[];
   readonly logs: string;
+  readonly proxyMode: ProxyMode;
 }
 
+/** How kube-proxy makes services reachable. */
+export type ProxyMode = 'nftables' | 'iptables';
+
 export async function startClusterNode(options: ClusterNodeOptions): Promise<ClusterNode & AsyncDisposable> {
-  const { machine, addresses, api, conflist, networking, files, images, logs } = options;
+  const { machine, addresses, api, conflist, networking, files, images, logs, proxyMode } = options;
   const { name } = machine;
   await using scope = new AsyncDisposableStack();
   await machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
@@ -64,18 +68,15 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   const containerd = scope.use(await startContainerd(logged(machine, logs, `${name}-containerd`), { images, network }));
 
   const config = join(machine.dir, 'kubelet.json');
-  await writeFile(config, JSON.stringify(kubeletConfiguration(api)));
+  await writeFile(config, JSON.stringify(kubeletConfiguration(api, containerd.socket)));
   const command = [
-    kubernetesProgram('kubelet'),
+    program('kubelet'),
     `--config=${config}`,
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(kubeletUser(name)))}`,
     `--hostname-override=${name}`,
     `--node-ip=${addresses.ipv4},${addresses.ipv6}`,
-    '--container-runtime=remote',
-    `--container-runtime-endpoint=unix://${containerd.socket}`,
     // On a disk: it cannot tell how much room an overlay has.
     `--root-dir=${join(machine.dir, 'kubelet')}`,
-    DUAL_STACK,
   ];
   let kubelet: Service | undefined;
   const startKubelet = async (): Promise<void> => {
@@ -86,11 +87,10 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   await startKubelet();
   // It ends with the machine.
   await logged(machine, logs, `${name}-kube-proxy`).start([
-    kubernetesProgram('kube-proxy'),
+    program('kube-proxy'),
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(PROXY_USER))}`,
     `--hostname-override=${name}`,
-    '--proxy-mode=iptables',
-    DUAL_STACK,
+    `--proxy-mode=${proxyMode}`,
     // These settings are the kernel's, not the node's.
     ...['max-per-core', 'min', 'tcp-timeout-established', 'tcp-timeout-close-wait'].map(
       (setting) => `--conntrack-${setting}=0`,
@@ -110,13 +110,16 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   };
 }
 
-function kubeletConfiguration(api: ApiServer): object {
+function kubeletConfiguration(api: ApiServer, runtimeSocket: string): object {
   return {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
     authentication: { anonymous: { enabled: false }, x509: { clientCAFile: api.caFile } },
     authorization: { mode: 'AlwaysAllow' },
+    containerRuntimeEndpoint: `unix://${runtimeSocket}`,
     cgroupDriver: 'cgroupfs',
+    // Version 1 of control groups is what many machines of tests still have.
+    failCgroupV1: false,
     // Whether somebody serves names there or not.
     clusterDNS: [new URL(api.url).hostname],
     clusterDomain: 'cluster.local',

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Conflist } from './chain.ts';
-import { type ClusterNode, startClusterNode } from './cluster-node.ts';
+import { type ClusterNode, type ProxyMode, startClusterNode } from './cluster-node.ts';
 import { startControlPlane } from './control-plane.ts';
 import { makeImage } from './image.ts';
 import { removeAtEnd } from './janitor.ts';
@@ -37,6 +37,8 @@ export interface ClusterOptions {
   readonly names?: readonly string[];
   /** Where programs write what they print; a folder that goes with the cluster unless given. */
   readonly logs?: string;
+  /** nftables unless given. */
+  readonly proxyMode?: ProxyMode;
   /** Told what is being done. */
   readonly onProgress?: (text: string) => void;
 }
@@ -122,7 +124,7 @@ async function startParts(
   { scope, dir, logs, onProgress }: Making,
 ): Promise<Omit<Cluster, 'logs' | typeof Symbol.asyncDispose>> {
   const { nodes: count = 2, conflist = defaultConflist, files = {}, images = [], names = [] } = options;
-  const { pools = POOLS, poolSpec = {}, networking } = options;
+  const { pools = POOLS, poolSpec = {}, networking, proxyMode = 'nftables' } = options;
   onProgress('making the control plane');
   const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
   const lan = scope.use(await newLan());
@@ -148,7 +150,7 @@ async function startParts(
     const netconf = (more = {}): Json => machine.netconf({ kv_endpoints: etcdUrl, ...more });
     const list = conflist({ name, netconf });
     if (list !== undefined) awaited.push(name);
-    const common = { machine, api, files, logs, images: [busybox, ...images], conflist: list, networking };
+    const common = { machine, api, files, logs, images: [busybox, ...images], conflist: list, networking, proxyMode };
     const ownAddresses = await lan.plugIn(machine.host, FIRST_NODE + index);
     nodes.push(scope.use(await startClusterNode({ ...common, addresses: ownAddresses })));
   }

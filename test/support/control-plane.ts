@@ -1,6 +1,6 @@
 // API server, controller manager and scheduler on a test node that has etcd.
 import { type ApiServer, startApiServer } from './kube.ts';
-import { kubernetesProgram } from './kubernetes.ts';
+import { program } from './components.ts';
 import { logged } from './logged.ts';
 import type { LanAddresses } from './lan.ts';
 import type { TestNode } from './node.ts';
@@ -8,7 +8,6 @@ import type { TestNode } from './node.ts';
 const SERVICE_RANGES = '10.96.0.0/16,fd00:10:96::/112';
 /** From where the controller manager gives each node a part, in both families. */
 const NODE_RANGES = '10.244.0.0/16,fd00:10:244::/48';
-export const DUAL_STACK = '--feature-gates=IPv6DualStack=true';
 
 export const PROXY_USER = 'system:kube-proxy';
 
@@ -50,7 +49,6 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
         'endpoint-reconciler-type': 'lease',
         'service-cluster-ip-range': SERVICE_RANGES,
         'disable-admission-plugins': '',
-        'feature-gates': 'IPv6DualStack=true',
       },
     }),
   );
@@ -58,7 +56,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(user))}`;
   const alone = ['--leader-elect=false', '--bind-address=127.0.0.1', `--cert-dir=${api.dir}`];
   await logged(node, logs, 'kube-controller-manager').start([
-    kubernetesProgram('kube-controller-manager'),
+    program('kube-controller-manager'),
     await kubeconfig('system:kube-controller-manager'),
     '--use-service-account-credentials',
     `--service-account-private-key-file=${api.accountKeyFile}`,
@@ -66,11 +64,10 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<A
     '--allocate-node-cidrs',
     `--cluster-cidr=${NODE_RANGES}`,
     `--service-cluster-ip-range=${SERVICE_RANGES}`,
-    DUAL_STACK,
     ...alone,
   ]);
   await logged(node, logs, 'kube-scheduler').start([
-    kubernetesProgram('kube-scheduler'),
+    program('kube-scheduler'),
     await kubeconfig('system:kube-scheduler'),
     ...alone,
   ]);

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { program } from './components.ts';
 import { startEtcd } from './etcd.ts';
 import { removeAtEnd } from './janitor.ts';
 import { type OrchApiServer, startOrchApiServer } from './orch-datastore.ts';
@@ -73,7 +74,7 @@ async function startKv(): Promise<CtlDatastore> {
     store,
     server: undefined,
     empty: async () => {
-      await promisify(execFile)('etcdctl', [`--endpoints=${etcd.url}`, 'del', '--prefix', ''], {
+      await promisify(execFile)(program('etcdctl'), [`--endpoints=${etcd.url}`, 'del', '--prefix', ''], {
         env: { ...process.env, ETCDCTL_API: '3' },
       });
     },

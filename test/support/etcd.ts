@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { program } from './components.ts';
 import { removeAtEnd } from './janitor.ts';
 
 export interface EtcdTls {
@@ -20,6 +21,14 @@ export interface Etcd extends AsyncDisposable {
   readonly port: number;
   /** Kills it and starts it again with its data at the same ports. */
   restart(): Promise<void>;
+}
+
+/** Debian's etcd 3.4, the oldest release that netplug supports. */
+const OLDEST = '/usr/bin/etcd';
+
+/** Returns the etcd that this run of the tests is about: the current release, or the oldest one with NETPLUG_TEST_ETCD=oldest. */
+function etcdProgram(): string {
+  return process.env['NETPLUG_TEST_ETCD'] === 'oldest' ? OLDEST : program('etcd');
 }
 
 /** Starts etcd and waits until it serves clients. */
@@ -74,7 +83,7 @@ interface Running {
 
 /** One process, once it serves clients. */
 async function run(command: readonly string[]): Promise<Running> {
-  const child = spawn('etcd', command, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(etcdProgram(), command, { stdio: ['ignore', 'ignore', 'pipe'] });
   let log = '';
   const ready = new Promise<void>((resolve) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { program } from './components.ts';
 import { makeRootfs } from './runtime.ts';
 
 const run = promisify(execFile);
@@ -18,12 +19,13 @@ export interface ImageOptions {
 
 /** Makes an archive, in a folder to be made, of an image with every program of busybox; returns its path. */
 export async function makeImage(folder: string, { names, config, files = {} }: ImageOptions): Promise<string> {
-  const { stdout: applets } = await run('busybox', ['--list']);
+  const busybox = program('busybox');
+  const { stdout: applets } = await run(busybox, ['--list']);
   const root = await makeRootfs(
     join(folder, 'root'),
     applets.split('\n').filter((applet) => applet !== '' && applet !== 'busybox'),
   );
-  for (const [path, file] of Object.entries(files)) {
+  for (const [path, file] of Object.entries({ '/bin/busybox': busybox, ...files })) {
     await copyTo(root, path, file);
     for (const library of await librariesOf(file)) await copyTo(root, library, library);
   }

@@ -3,7 +3,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePort, startEtcd } from './etcd.ts';
 import { here, type Place } from './here.ts';
-import { kubernetesProgram } from './kubernetes.ts';
+import { program } from './components.ts';
 import { type Json, type Service, until } from './node.ts';
 import { makeTlsFolder } from './tls.ts';
 
@@ -109,17 +109,14 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     'allow-privileged': 'true',
     ...options.flags,
   };
-  const command = [
-    kubernetesProgram('kube-apiserver'),
-    ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
-  ];
+  const command = [program('kube-apiserver'), ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`)];
   const { token: adminToken } = users[0]!;
   const writeKubeconfig = async (name: string, token: string, server: string): Promise<string> =>
     tls.write(name, kubeconfigOf({ server, token, authority: await readFile(authority.certFile) }));
   const kubeconfig = await writeKubeconfig('admin.kubeconfig', adminToken, url);
   await mkdir(join(tls.dir, 'home'));
   const tryKubectl = async (args: readonly string[], stdin = '') =>
-    at.place.run([kubernetesProgram('kubectl'), `--kubeconfig=${kubeconfig}`, ...args], {
+    at.place.run([program('kubectl'), `--kubeconfig=${kubeconfig}`, ...args], {
       stdin,
       env: { HOME: join(tls.dir, 'home') },
     });

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { copyFile, link, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { copyFile, link, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { EXECUTABLE_NAMES } from '../../src/cli/install/install-places.ts';
@@ -11,8 +11,9 @@ import { decodeBlock } from '../../src/model/ip-block-codec.ts';
 import { heldAddresses } from '../../src/model/ip-block.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { type Agent, type Mode, MODE, startAgent } from './agent.ts';
-import { openBox, PATH } from './box.ts';
+import { openBox, searchPath } from './box.ts';
 import { newCgroup } from './cgroup.ts';
+import { program, STANDARD_PLUGINS } from './components.ts';
 import { removeAtEnd } from './janitor.ts';
 import { newNetns, type TestNetns } from './netns.ts';
 import { until } from './until.ts';
@@ -145,7 +146,6 @@ export const AS_OTHER_NODE = { NETPLUG_SOCKET: '/dev/null', NETPLUG_STATE_DIR: '
 const ETCD = 'http://127.0.0.1:2379';
 const PREFIX = '/netplug/v3/';
 const BUILT = resolve(import.meta.dirname, '../../dist/bin');
-const STANDARD_PLUGINS = '/usr/lib/cni';
 
 /** Starts a node, ready to serve. */
 export async function startNode({
@@ -165,6 +165,7 @@ export async function startNode({
   await installPlugins(join(dir, 'opt/cni/bin'));
   const cgroup = asMachine ? scope.use(newCgroup()).name : undefined;
   const machine = cgroup === undefined ? undefined : { name, cgroup };
+  const PATH = searchPath(dir);
   const [enter, ...inside] = await openBox({ dir, host, ownRun, machine }, scope);
 
   const run: TestNode['run'] = async ([file, ...args], { env = {}, stdin = '' } = {}) => {
@@ -270,7 +271,7 @@ export async function startNode({
 
 async function installPlugins(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
-  for (const name of await readdir(STANDARD_PLUGINS)) await symlink(join(STANDARD_PLUGINS, name), join(folder, name));
+  for (const name of STANDARD_PLUGINS) await symlink(program(name), join(folder, name));
   for (const name of EXECUTABLE_NAMES) {
     const built = join(BUILT, name);
     if (!existsSync(built)) throw new Error(`${built} is missing: run "make build" first`);

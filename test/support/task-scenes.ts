@@ -9,7 +9,7 @@ import { emptyBlock, takeSlot } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
-import { openBox, PATH } from './box.ts';
+import { openBox, searchPath } from './box.ts';
 import { CTL_DATASTORES, type CtlDatastoreType } from './ctl-datastores.ts';
 import type { Typed } from './doc-session.ts';
 import { nodeName, nodeOf, poolOf } from './fixtures.ts';
@@ -115,7 +115,11 @@ class NodeShell implements Shell {
 
   async type(command: string): Promise<Typed> {
     const { stdout, status } = await this.#node.run(['bash', '-c', withBoth(command, this.#node.dir)], {
-      env: { PATH: `${PROGRAMS}:${PATH}`, NETPLUG_SOCKET: this.#node.socket, KV_ENDPOINTS: 'http://127.0.0.1:2379' },
+      env: {
+        PATH: `${PROGRAMS}:${searchPath(this.#node.dir)}`,
+        NETPLUG_SOCKET: this.#node.socket,
+        KV_ENDPOINTS: 'http://127.0.0.1:2379',
+      },
     });
     return { output: stdout, status: status ?? -1 };
   }
@@ -143,7 +147,7 @@ async function twoDatastores(): Promise<Shell> {
   const [enter, ...inside] = await openBox(box, scope);
   const type = async (command: string): Promise<Typed> => {
     const words = [...inside, 'bash', '-c', withBoth(command, dir)];
-    const run = promisify(execFile)(enter, words, { env: { PATH: `${PROGRAMS}:${PATH}` } });
+    const run = promisify(execFile)(enter, words, { env: { PATH: `${PROGRAMS}:${searchPath(box.dir)}` } });
     const ended = run.then(({ stdout }) => ({ stdout, code: 0 }));
     const { stdout, code } = await ended.catch((cause: unknown) => cause as { stdout: string; code: number });
     return { output: stdout.replaceAll(dir, '.'), status: code };

@@ -1,0 +1,205 @@
+// Real programs that the tests and the playground run: which there are, which release is pinned, and where each one is.
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+/** A program that scripts/build-components.ts puts into the cache folder: built from a pinned Go module, or from Debian. */
+export type Program = GoProgram | DebianProgram;
+
+interface ProgramUse {
+  /** Environment variable that names another file in place of the one in the cache. */
+  readonly variable: string;
+  /** What needs it: `make test`, `make cluster` besides, or `make soak` besides; `named` is built by name only. */
+  readonly neededBy: 'test' | 'cluster' | 'soak' | 'named';
+}
+
+export interface GoProgram extends ProgramUse {
+  /** Folder below test/components with the module that pins it. */
+  readonly module: string;
+  /** Import path of the package. */
+  readonly package: string;
+}
+
+export interface DebianProgram extends ProgramUse {
+  /** Package that is unpacked, not installed. */
+  readonly debian: string;
+  /** Path of the program in the package. */
+  readonly file: string;
+}
+
+/** How the programs of a module are compiled. */
+export interface Recipe {
+  readonly cgo?: boolean;
+  readonly tags?: readonly string[];
+  /** Variables of Go packages that hold the release, which is given without its leading `v`. */
+  readonly stamps?: (release: string) => Readonly<Record<string, string>>;
+}
+
+const KUBERNETES = process.env['KUBERNETES'] ?? '';
+/** The module that servers and nodes of Kubernetes come from. `KUBERNETES=1.34` selects the oldest supported release. */
+const KUBERNETES_MODULE = KUBERNETES === '' ? 'kubernetes' : `kubernetes-${KUBERNETES}`;
+
+const kubernetes = (name: string): GoProgram => ({
+  module: KUBERNETES_MODULE,
+  package: `k8s.io/kubernetes/cmd/${name}`,
+  variable: variableOf(name),
+  neededBy: 'test',
+});
+const containerd = (name: string): GoProgram => ({
+  module: 'containerd',
+  package: `github.com/containerd/containerd/v2/cmd/${name}`,
+  variable: variableOf(name),
+  neededBy: 'test',
+});
+const plugin = (folder: string): GoProgram => ({
+  module: 'cni-plugins',
+  package: `github.com/containernetworking/plugins/plugins/${folder}`,
+  variable: variableOf(`cni-${folder.replace(/.*\//, '')}`),
+  neededBy: 'test',
+});
+
+/** Every program, in the order of building. */
+export const PROGRAMS = {
+  etcd: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/server/v3', variable: 'ETCD', neededBy: 'test' },
+  etcdctl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdctl/v3', variable: 'ETCDCTL', neededBy: 'test' },
+  etcdutl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdutl/v3', variable: 'ETCDUTL', neededBy: 'test' },
+  'host-local': plugin('ipam/host-local'),
+  static: plugin('ipam/static'),
+  loopback: plugin('main/loopback'),
+  bridge: plugin('main/bridge'),
+  ptp: plugin('main/ptp'),
+  portmap: plugin('meta/portmap'),
+  bandwidth: plugin('meta/bandwidth'),
+  'kube-apiserver': kubernetes('kube-apiserver'),
+  kubectl: kubernetes('kubectl'),
+  'kube-controller-manager': kubernetes('kube-controller-manager'),
+  'kube-scheduler': kubernetes('kube-scheduler'),
+  kubelet: kubernetes('kubelet'),
+  'kube-proxy': kubernetes('kube-proxy'),
+  containerd: containerd('containerd'),
+  'containerd-shim-runc-v2': containerd('containerd-shim-runc-v2'),
+  ctr: containerd('ctr'),
+  runc: { module: 'runc', package: 'github.com/opencontainers/runc', variable: 'RUNC', neededBy: 'test' },
+  coredns: { module: 'coredns', package: 'github.com/coredns/coredns', variable: 'COREDNS', neededBy: 'test' },
+  'etcd-3.6': { module: 'etcd-3.6', package: 'go.etcd.io/etcd/server/v3', variable: 'ETCD_3_6', neededBy: 'test' },
+  // The static one of Debian, which the machine has, crashes when it looks up a name.
+  busybox: { debian: 'busybox', file: 'bin/busybox', variable: 'BUSYBOX', neededBy: 'test' },
+  helm: { module: 'helm', package: 'helm.sh/helm/v4/cmd/helm', variable: 'HELM', neededBy: 'cluster' },
+  agnhost: {
+    module: 'kubernetes',
+    package: 'k8s.io/kubernetes/test/images/agnhost',
+    variable: 'AGNHOST',
+    neededBy: 'test',
+  },
+  'e2e.test': { module: 'kubernetes', package: 'k8s.io/kubernetes/test/e2e', variable: 'E2E_TEST', neededBy: 'soak' },
+  'helm-3': { module: 'helm-3', package: 'helm.sh/helm/v3/cmd/helm', variable: 'HELM_3', neededBy: 'named' },
+  kwok: { module: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok', variable: 'KWOK', neededBy: 'named' },
+} as const satisfies Readonly<Record<string, Program>>;
+
+export type ProgramName = keyof typeof PROGRAMS;
+
+export const PROGRAM_NAMES = Object.keys(PROGRAMS) as readonly ProgramName[];
+
+/** Standard CNI plugins: what a node has in its CNI bin directory beside netplug. */
+export const STANDARD_PLUGINS = PROGRAM_NAMES.filter((name) => goModuleOf(name) === 'cni-plugins');
+
+const RECIPES: Readonly<Record<string, Recipe>> = {
+  kubernetes: { stamps: kubernetesVersion },
+  'kubernetes-1.34': { stamps: kubernetesVersion },
+  containerd: {
+    // Drivers that the nodes of the tests have no use for; btrfs would want a C library.
+    tags: ['no_btrfs', 'no_devmapper', 'no_zfs', 'no_aufs'],
+    stamps: (release) => ({ 'github.com/containerd/containerd/v2/version.Version': `v${release}` }),
+  },
+  runc: { cgo: true, tags: ['seccomp'], stamps: (release) => ({ 'main.version': release }) },
+  coredns: { stamps: () => ({ 'github.com/coredns/coredns/coremain.GitCommit': 'netplug' }) },
+  helm: { stamps: (release) => ({ 'helm.sh/helm/v4/internal/version.version': `v${release}` }) },
+  'helm-3': { stamps: (release) => ({ 'helm.sh/helm/v3/internal/version.version': `v${release}` }) },
+  'cni-plugins': {
+    stamps: (release) => ({
+      'github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion': `v${release}`,
+    }),
+  },
+};
+
+const MODULES = join(import.meta.dirname, '../components');
+
+/** Returns the release of the program's component that its go.mod pins, without the leading `v`. */
+export function releaseOf(name: ProgramName): string {
+  const { module, package: path } = goProgram(name);
+  const text = readFileSync(join(moduleFolder(module), 'go.mod'), 'utf8');
+  const pins = [...text.matchAll(/^\s*(?:require )?(\S+) v(\S+?)(?: \/\/.*)?$/gm)];
+  const pin = pins.find(([, required = '']) => path === required || path.startsWith(`${required}/`));
+  if (pin?.[2] === undefined) throw new Error(`${module}/go.mod does not require the module of ${path}`);
+  return pin[2];
+}
+
+/** Returns the folder with go.mod and go.sum of the module. */
+export function moduleFolder(module: string): string {
+  return join(MODULES, module);
+}
+
+/** Returns the flags of `go build` for the program; the same for every program of its module. */
+export function buildFlags(name: ProgramName): { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv } {
+  const { tags = [], cgo = false, stamps = () => ({}) } = RECIPES[goProgram(name).module] ?? {};
+  const linked = Object.entries(stamps(releaseOf(name))).map(([variable, value]) => `-X ${variable}=${value}`);
+  const args = [
+    '-trimpath',
+    '-ldflags',
+    ['-s -w', ...linked].join(' '),
+    ...(tags.length === 0 ? [] : ['-tags', tags.join(' ')]),
+  ];
+  return { args, env: { CGO_ENABLED: cgo ? '1' : '0' } };
+}
+
+/** Returns the root of everything that is built once and kept outside the repository. */
+export function cacheFolder(): string {
+  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'netplug');
+}
+
+/** Returns where the program is: the file that its environment variable names, else where it is built to. */
+export function programPath(name: ProgramName): string {
+  const named = process.env[PROGRAMS[name].variable] ?? '';
+  return named === '' ? join(builtFolder(name), name) : named;
+}
+
+/** Returns the file of the program; throws when it has not been built. */
+export function program(name: ProgramName): string {
+  const path = programPath(name);
+  if (existsSync(path)) return path;
+  throw new Error(`${path} is missing: run "make components", or set ${PROGRAMS[name].variable}`);
+}
+
+/** Returns how the program is declared when it is built from a Go module; throws for a program of Debian. */
+export function goProgram(name: ProgramName): GoProgram {
+  const given: Program = PROGRAMS[name];
+  if ('debian' in given) throw new Error(`${name} comes from Debian, not from a Go module`);
+  return given;
+}
+
+function goModuleOf(name: ProgramName): string | undefined {
+  const given: Program = PROGRAMS[name];
+  return 'debian' in given ? undefined : given.module;
+}
+
+/** Its name changes with the release, every dependency and every flag, so that no old program passes for a new one. */
+function builtFolder(name: ProgramName): string {
+  const given: Program = PROGRAMS[name];
+  if ('debian' in given) return join(cacheFolder(), `debian-${given.debian}`);
+  const { module } = given;
+  const hash = createHash('sha256').update(JSON.stringify(buildFlags(name)));
+  for (const file of ['go.mod', 'go.sum']) hash.update(readFileSync(join(moduleFolder(module), file)));
+  const component = module.replace(/-[\d.]+$/, '');
+  return join(cacheFolder(), `${component}-${releaseOf(name)}-${hash.digest('hex').slice(0, 8)}`);
+}
+
+function kubernetesVersion(release: string): Readonly<Record<string, string>> {
+  const [major = '', minor = ''] = release.split('.');
+  const version = 'k8s.io/component-base/version';
+  return { [`${version}.gitVersion`]: `v${release}`, [`${version}.gitMajor`]: major, [`${version}.gitMinor`]: minor };
+}
+
+function variableOf(name: string): string {
+  return name.toUpperCase().replaceAll(/\W/g, '_');
+}
