@@ -96,5 +96,5 @@ function installBackport(): void {
 }
 
 function compare(a: readonly [number, number], b: readonly [number, number]): number {
-  return a[0] - b[0] || a[1] - b[1];
+  return a[0] === b[0] ? a[1] - b[1] : a[0] - b[0];
 }

@@ -10,7 +10,7 @@ export interface PodFacts {
   /** Annotations of the pod's namespace. */
   readonly namespaceAnnotations: Readonly<Record<string, string>>;
   readonly serviceAccount: string | undefined;
-  /** Ports of containers that have a name or a host port. */
+  /** Ports of containers and sidecars that have a name or a host port. */
   readonly ports: readonly PodPort[];
 }
 

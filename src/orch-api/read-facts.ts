@@ -13,10 +13,15 @@ const containerPort = v.looseObject({
   hostPort: v.optional(v.number()),
   hostIP: v.optional(v.string()),
 });
+const container = v.looseObject({
+  restartPolicy: v.optional(v.string()),
+  ports: v.optional(v.array(containerPort), []),
+});
 const podSpec = v.looseObject({
   serviceAccountName: v.optional(v.string()),
   nodeName: v.optional(v.string()),
-  containers: v.optional(v.array(v.looseObject({ ports: v.optional(v.array(containerPort), []) })), []),
+  containers: v.optional(v.array(container), []),
+  initContainers: v.optional(v.array(container), []),
 });
 const nodeSpec = v.looseObject({ podCIDR: v.optional(v.string()), podCIDRs: v.optional(v.array(v.string())) });
 
@@ -36,6 +41,8 @@ export async function readPodFacts(
 /** What the pod itself says. */
 export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'namespaceAnnotations'> {
   const spec = v.parse(podSpec, pod['spec'] ?? {});
+  // Sidecars, which serve as long as the pod lives, are init containers to the API.
+  const sidecars = spec.initContainers.filter(({ restartPolicy }) => restartPolicy === 'Always');
   return {
     namespace: metadata.namespace ?? '',
     name: metadata.name,
@@ -44,7 +51,7 @@ export function ownFactsOf({ metadata, ...pod }: ApiObject): Omit<PodFacts, 'nam
     annotations: metadata.annotations ?? {},
     serviceAccount: spec.serviceAccountName,
     nodeName: spec.nodeName,
-    ports: spec.containers.flatMap(({ ports }) => ports.flatMap(portOf)),
+    ports: [...sidecars, ...spec.containers].flatMap(({ ports }) => ports.flatMap(portOf)),
   };
 }
 

@@ -1,14 +1,15 @@
 // Kubernetes' own tests of its networks, on two nodes whose agents keep the network. test/sig-network.json says which run.
+import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../support/cluster.ts';
-import { serveNames } from '../support/cluster-names.ts';
+import { startClusterDns } from '../support/cluster-dns.ts';
 import { makeImage } from '../support/image.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import { program } from '../support/components.ts';
-import type { RunResult } from '../support/node.ts';
+import type { Json } from '../support/node.ts';
 import { startRoutedCluster } from '../support/routed-cluster.ts';
 import { makeTlsFolder } from '../support/tls.ts';
 
@@ -20,15 +21,18 @@ interface Group {
   readonly tests: readonly string[];
 }
 
-/** It can do what is asked of the other one, too: wait. */
-const AGNHOST = ['k8s.gcr.io/e2e-test-images/agnhost:2.21', 'k8s.gcr.io/pause:3.2'];
+const REGISTRY = 'registry.k8s.io/e2e-test-images';
+/** Stands in for the image of pause and for that of dig, whose programs it has as well. */
+const AGNHOST = [`${REGISTRY}/agnhost:2.66.1`, `${REGISTRY}/glibc-dns-testing:2.1.1`, 'registry.k8s.io/pause:3.10.2'];
+const CONNTRACK = [`${REGISTRY}/regression-issue-74839:1.5`];
 /** Each node has pools of its own, so that who has no agent can have routes, too. */
 const POOLS = [
   { ipv4: '10.83.0.0/17', ipv6: 'fd00:83::/65' },
   { ipv4: '10.83.128.0/17', ipv6: 'fd00:83:0:0:8000::/65' },
 ];
-/** Groups that run beside each other. */
+/** Processes at a time, and tests of each. */
 const AT_ONCE = 5;
+const BATCH = 4;
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 
 describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so only with NETPLUG_SOAK=1)', () => {
@@ -39,10 +43,11 @@ describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so onl
     dir = await mkdtemp(join(tmpdir(), 'netplug-sig-network-'));
     removeAtEnd('folder', dir);
     groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
-    cluster = await startRoutedCluster({ images: [await makeAgnhost(join(dir, 'agnhost'))], pools: poolsByName() });
+    const images = [await makeAgnhost(join(dir, 'agnhost')), await makeConntrack(join(dir, 'conntrack'))];
+    cluster = await startRoutedCluster({ images, pools: poolsByName() });
     await leadToPods(cluster);
     await standInForTheWorld(cluster);
-    await serveNames(cluster);
+    await startClusterDns(cluster);
   }, 240_000);
   afterAll(async () => {
     await cluster?.[Symbol.asyncDispose]();
@@ -50,21 +55,17 @@ describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so onl
   });
 
   it('are all in test/sig-network.json, each once', async () => {
-    const { stdout } = await e2eTest(cluster, '-ginkgo.focus=\\[sig-network\\]', '-ginkgo.dryRun');
-    expect(groups.flatMap(({ tests }) => tests).sort()).toEqual(named(stdout, 'PASSED').sort());
+    const all = await e2eTest(cluster, '-ginkgo.focus=\\[sig-network\\]', '-ginkgo.dry-run');
+    expect(groups.flatMap(({ tests }) => tests).sort()).toEqual(all.passed.toSorted());
   });
 
   it('pass where that says so', async () => {
-    const running = groups.filter(({ status }) => status === 'runs');
-    const results = await runGroups(cluster, running);
-    const passed = results.map(({ stdout }) => named(stdout, 'PASSED').sort());
-    for (const [index, { stdout, stderr }] of results.entries()) {
-      const isComplete = passed[index]!.length === running[index]!.tests.length;
-      if (!isComplete) process.stderr.write(`${stdout.slice(-20_000)}${stderr.slice(-2000)}\n`);
-    }
-    expect(results.flatMap(({ stdout }) => named(stdout, 'FAILED'))).toEqual([]);
-    expect(passed).toEqual(running.map(({ tests }) => tests.toSorted()));
-  }, 1_800_000);
+    const running = groups.filter(({ status }) => status === 'runs').flatMap(({ tests }) => tests);
+    const results = await runTests(cluster, running);
+    for (const { failed, output } of results) if (failed.length > 0) process.stderr.write(`${output.slice(-30_000)}\n`);
+    expect(results.flatMap(({ failed }) => failed)).toEqual([]);
+    expect(results.flatMap(({ passed }) => passed).toSorted()).toEqual(running.toSorted());
+  }, 3_000_000);
 });
 
 function poolsByName(): Readonly<Record<string, object>> {
@@ -95,40 +96,44 @@ async function standInForTheWorld({ control }: Cluster): Promise<void> {
 }
 
 /**
- * Groups beside each other, for the time that they wait for their pods; tests of a group one after the other, because
- * some want no other of their kind. Groups with tests that Kubernetes calls serial come after that, each alone.
+ * Runs the tests, several processes at a time, because they wait for their pods most of the time. Tests that Kubernetes
+ * calls serial or disruptive come after the others, one by one.
  */
-async function runGroups(cluster: Cluster, groups: readonly Group[]): Promise<RunResult[]> {
-  const results: RunResult[] = [];
-  const runAll = async (queue: [number, Group][]): Promise<void> => {
-    for (let entry = queue.shift(); entry !== undefined; entry = queue.shift()) {
-      const [index, { tests }] = entry;
-      results[index] = await e2eTest(cluster, focusOn(tests));
-    }
+async function runTests(cluster: Cluster, tests: readonly string[]): Promise<E2eResult[]> {
+  const results: E2eResult[] = [];
+  const isAlone = (name: string): boolean => /\[(Serial|Disruptive)\]/.test(name);
+  const beside = tests.filter((name) => !isAlone(name));
+  const batches = Array.from({ length: Math.ceil(beside.length / BATCH) }, (_, index) =>
+    beside.slice(index * BATCH, (index + 1) * BATCH),
+  );
+  const work = async (): Promise<void> => {
+    for (let batch = batches.shift(); batch !== undefined; batch = batches.shift())
+      results.push(await e2eTest(cluster, focusOn(batch)));
   };
-  const isSerial = ([, { tests }]: [number, Group]): boolean => tests.some((name) => name.includes('[Serial]'));
-  const beside = [...groups.entries()].filter((entry) => !isSerial(entry));
-  await Promise.all(Array.from({ length: AT_ONCE }, async () => runAll(beside)));
-  await runAll([...groups.entries()].filter(isSerial));
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  const alone = tests.filter(isAlone);
+  if (alone.length > 0) results.push(await e2eTest(cluster, focusOn(alone)));
   return results;
 }
 
 /**
- * The image that most pods of the tests are made from: the program with curl, wget and nc beside it, a shell that runs those
- * rather than what busybox has under the same names, and a certificate.
+ * The image that most pods of the tests are made from: the program with those of other packages beside it, a shell that
+ * runs them rather than what busybox has under the same names, and a certificate.
  */
 async function makeAgnhost(folder: string): Promise<string> {
   using tls = makeTlsFolder();
   const { certFile, keyFile } = tls.authority('agnhost').issue('localhost', ['localhost']);
+  const beside = ['curl', 'dig', 'getent', 'iperf', 'ss', 'wget'].map((name) => `/usr/bin/${name}`);
   return await makeImage(folder, {
     names: AGNHOST,
     config: { Entrypoint: ['/agnhost'], Cmd: ['pause'], Env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'] },
     files: {
+      ...Object.fromEntries(beside.map((path) => [path, path])),
       '/agnhost': program('agnhost'),
+      '/coredns': program('coredns'),
+      '/bin/bash': '/bin/bash',
       '/bin/sh': '/bin/dash',
-      '/usr/bin/curl': '/usr/bin/curl',
       '/usr/bin/nc': '/bin/nc.openbsd',
-      '/usr/bin/wget': '/usr/bin/wget',
       // Its servers find these in the folder that they are started in.
       '/localhost.crt': certFile,
       '/localhost.key': keyFile,
@@ -136,29 +141,48 @@ async function makeAgnhost(folder: string): Promise<string> {
   });
 }
 
+/** A server that answers with packets which a broken connection tracking lets through. */
+async function makeConntrack(folder: string): Promise<string> {
+  const server = program('regression-issue-74839');
+  const config = { Entrypoint: ['/regression-issue-74839'] };
+  return makeImage(folder, { names: CONNTRACK, config, files: { '/regression-issue-74839': server } });
+}
+
 /** Just these; what it compares begins with words of its own. */
 function focusOn(tests: readonly string[]): string {
   return `-ginkgo.focus=(${tests.map((name) => name.replaceAll(/[^\w ]/g, String.raw`\$&`)).join('|')})$`;
 }
 
+/** Outcome of the tests that one run of e2e.test was asked for; what it skipped is in neither list. */
+interface E2eResult {
+  readonly passed: readonly string[];
+  readonly failed: readonly string[];
+  readonly output: string;
+}
+
 /** Runs it beside the API server, to its end. */
-async function e2eTest({ api, control }: Cluster, ...args: string[]): Promise<RunResult> {
+async function e2eTest({ api, control }: Cluster, ...args: string[]): Promise<E2eResult> {
+  const report = join(api.dir, `report-${randomUUID()}.json`);
   const flags = {
     provider: 'skeleton',
     kubeconfig: api.kubeconfig,
     'kubectl-path': program('kubectl'),
     'allowed-not-ready-nodes': '0',
     minStartupPods: '0',
-    'ginkgo.noColor': 'true',
+    'ginkgo.no-color': 'true',
+    'ginkgo.json-report': report,
   };
   const given = Object.entries(flags).map(([name, value]) => `-${name}=${value}`);
-  return control.run([program('e2e.test'), ...given, ...args], { env: { HOME: api.dir } });
-}
-
-/** The tests that it says have PASSED or FAILED, a line each. */
-function named(output: string, outcome: 'PASSED' | 'FAILED'): string[] {
-  return [...output.matchAll(/\{"msg":"(?:[^"\\]|\\.)*".*\}$/gm)].flatMap(([line]) => {
-    const { msg }: { msg: string } = JSON.parse(line);
-    return msg.startsWith(`${outcome} `) ? [msg.slice(outcome.length + 1)] : [];
-  });
+  const { stdout, stderr } = await control.run([program('e2e.test'), ...given, ...args], { env: { HOME: api.dir } });
+  const suites: readonly Json[] = JSON.parse(await readFile(report, 'utf8'));
+  const specs = suites.flatMap(({ SpecReports }) => SpecReports).filter(({ LeafNodeType }) => LeafNodeType === 'It');
+  const named = (isWanted: (state: string) => boolean): string[] =>
+    specs
+      .filter(({ State }) => isWanted(State))
+      .map(({ ContainerHierarchyTexts, LeafNodeText }) => [...ContainerHierarchyTexts, LeafNodeText].join(' '));
+  return {
+    passed: named((state) => state === 'passed'),
+    failed: named((state) => !['passed', 'skipped', 'pending'].includes(state)),
+    output: `${stdout}${stderr}`,
+  };
 }

@@ -6,6 +6,7 @@ import type { Conflist } from './chain.ts';
 import { type Containerd, startContainerd } from './containerd.ts';
 import { kubeletUser, PROXY_USER } from './control-plane.ts';
 import type { ApiServer } from './kube.ts';
+import { CLUSTER_DOMAIN, DNS_ADDRESS } from './cluster-dns.ts';
 import { program } from './components.ts';
 import { addressesOf, type LanAddresses } from './lan.ts';
 import { logged } from './logged.ts';
@@ -120,9 +121,9 @@ function kubeletConfiguration(api: ApiServer, runtimeSocket: string): object {
     cgroupDriver: 'cgroupfs',
     // Version 1 of control groups is what many machines of tests still have.
     failCgroupV1: false,
-    // Whether somebody serves names there or not.
-    clusterDNS: [new URL(api.url).hostname],
-    clusterDomain: 'cluster.local',
+    // Whether the cluster has a name server or not.
+    clusterDNS: [DNS_ADDRESS],
+    clusterDomain: CLUSTER_DOMAIN,
     cgroupsPerQOS: false,
     enforceNodeAllocatable: [],
     failSwapOn: false,

@@ -75,7 +75,11 @@ const CONTROL = 2;
 const FIRST_NODE = 11;
 const POOLS = { 'default-ipv4': '10.83.0.0/16', 'default-ipv6': 'fd00:83::/64' };
 /** `latest` is pulled anew for each pod unless the pod says otherwise, and there is nowhere to pull from. */
-const BUSYBOX = ['docker.io/library/busybox:1.35', 'docker.io/library/busybox:latest'];
+const BUSYBOX = [
+  'docker.io/library/busybox:1.35',
+  'docker.io/library/busybox:latest',
+  'registry.k8s.io/e2e-test-images/busybox:1.37.0-2',
+];
 
 /** netplug in both families with host ports and bandwidth limits. */
 export function defaultConflist(node: ConflistNode): Conflist {
@@ -139,7 +143,7 @@ async function startParts(
   const etcdUrl = `http://${addresses.ipv4}:2379`;
   const api = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs }));
   for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr, poolSpec);
-  // What busybox has itself to ask over HTTP crashes where it is linked statically.
+  // For HTTPS: the wget of busybox checks no certificates.
   const client = { '/bin/curl': '/usr/bin/curl' };
   const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] }, files: client });
 

@@ -93,6 +93,12 @@ export const PROGRAMS = {
     neededBy: 'test',
   },
   'e2e.test': { module: 'kubernetes', package: 'k8s.io/kubernetes/test/e2e', variable: 'E2E_TEST', neededBy: 'soak' },
+  'regression-issue-74839': {
+    module: 'kubernetes',
+    package: 'k8s.io/kubernetes/test/images/regression-issue-74839',
+    variable: 'REGRESSION_ISSUE_74839',
+    neededBy: 'soak',
+  },
   'helm-3': { module: 'helm-3', package: 'helm.sh/helm/v3/cmd/helm', variable: 'HELM_3', neededBy: 'named' },
   kwok: { module: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok', variable: 'KWOK', neededBy: 'named' },
 } as const satisfies Readonly<Record<string, Program>>;
@@ -142,8 +148,8 @@ export function moduleFolder(module: string): string {
 
 /** Returns the flags of `go build` for the program; the same for every program of its module. */
 export function buildFlags(name: ProgramName): { readonly args: readonly string[]; readonly env: NodeJS.ProcessEnv } {
-  const { tags = [], cgo = false, stamps = () => ({}) } = RECIPES[goProgram(name).module] ?? {};
-  const linked = Object.entries(stamps(releaseOf(name))).map(([variable, value]) => `-X ${variable}=${value}`);
+  const { tags = [], cgo = false, stamps }: Recipe = RECIPES[goProgram(name).module] ?? {};
+  const linked = Object.entries(stamps?.(releaseOf(name)) ?? {}).map(([variable, value]) => `-X ${variable}=${value}`);
   const args = [
     '-trimpath',
     '-ldflags',
@@ -189,7 +195,9 @@ function builtFolder(name: ProgramName): string {
   if ('debian' in given) return join(cacheFolder(), `debian-${given.debian}`);
   const { module } = given;
   const hash = createHash('sha256').update(JSON.stringify(buildFlags(name)));
-  for (const file of ['go.mod', 'go.sum']) hash.update(readFileSync(join(moduleFolder(module), file)));
+  // Which of its packages are built does not change what the others become.
+  hash.update(readFileSync(join(moduleFolder(module), 'go.mod'), 'utf8').replace(/^tool \([^)]*\)/m, ''));
+  hash.update(readFileSync(join(moduleFolder(module), 'go.sum')));
   const component = module.replace(/-[\d.]+$/, '');
   return join(cacheFolder(), `${component}-${releaseOf(name)}-${hash.digest('hex').slice(0, 8)}`);
 }

@@ -37,6 +37,8 @@ export interface PodSandbox {
 export interface Containerd extends AsyncDisposable {
   readonly cri: Cri;
   readonly socket: string;
+  /** Makes the images of the archive available to pods. */
+  importImage(archive: string): Promise<void>;
   /** Runs a container of busybox with `ctr run --cni`. */
   run(name: string): Promise<CtrContainer>;
   /** RunPodSandbox; returns the id of the sandbox. */
@@ -81,8 +83,10 @@ export async function startContainerd(
     names: [SANDBOX_IMAGE],
     config: { Entrypoint: ['/bin/sleep', '100000'] },
   });
-  for (const archive of [pause, ...images])
+  const importImage = async (archive: string): Promise<void> => {
     await node.exec('ctr', '--address', socket, '--namespace', 'k8s.io', 'images', 'import', archive);
+  };
+  for (const archive of [pause, ...images]) await importImage(archive);
   const cri = scope.use(await openCri(socket));
   const becomeReady = async (): Promise<void> =>
     until(
@@ -96,6 +100,7 @@ export async function startContainerd(
   return {
     cri,
     socket,
+    importImage,
     run: async (name) => {
       const options = ['--rm', '--cni', '--cgroup', `/${cgroup.name}/${name}`, '--rootfs', rootfs];
       const run = await node.start([...ctr, 'run', ...options, name, '/bin/sleep', '1000']);
@@ -169,7 +174,7 @@ export async function startContainerd(
 
 function configOf(dir: string, socket: string): string {
   return `
-version = 2
+version = 3
 root = "${dir}/containerd/root"
 state = "/run/containerd-state"
 [grpc]
@@ -177,16 +182,18 @@ state = "/run/containerd-state"
 [plugins."io.containerd.internal.v1.opt"]
   path = "${dir}/containerd/opt"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "${SANDBOX_IMAGE}"
+  stream_server_address = "127.0.0.1"
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "native"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "${SANDBOX_IMAGE}"
+[plugins."io.containerd.cri.v1.runtime"]
   # The kernel refuses a lower score than the test itself has.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
   disable_apparmor = true
-  stream_server_address = "127.0.0.1"
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/opt/cni/bin"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/opt/cni/bin"]
     conf_dir = "/etc/cni/net.d"
 `;
 }

@@ -243,4 +243,5 @@ tool (
 	k8s.io/kubernetes/cmd/kubelet
 	k8s.io/kubernetes/test/e2e
 	k8s.io/kubernetes/test/images/agnhost
+	k8s.io/kubernetes/test/images/regression-issue-74839
 )
