@@ -189,7 +189,8 @@ export const ERRORS = {
     cni: 131,
     exit: 78,
     retry: false,
-    about: 'The connection to the datastore is configured wrongly: unreadable file, no endpoint, failed discovery.',
+    about:
+      'The connection to the datastore is configured wrongly: unreadable file, no endpoint, failed discovery, unknown context.',
   },
   'store/corrupt': { cni: 132, exit: 65, retry: false, about: 'A record in the datastore cannot be understood.' },
   'delegate/not-found': {

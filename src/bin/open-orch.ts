@@ -8,16 +8,17 @@ import { OrchApi } from '../orch-api/orch-api.ts';
 import { recordWarning } from '../orch-api/record-event.ts';
 import { readPodCidrs, readPodFacts } from '../orch-api/read-facts.ts';
 
-/** How to reach the API: the file, else the URL, else what the orchestrator puts into a pod. @throws netconf/needs-orchestrator */
-export function accessOf({ orchconfig, apiRoot }: OrchSettings, env: NodeJS.ProcessEnv): OrchAccess {
+/** Returns the access to the API: orchconfig, URL, kubeconfig, or the account of the pod. @throws netconf/needs-orchestrator */
+export function accessOf({ orchconfig, apiRoot, kubeconfig }: OrchSettings, env: NodeJS.ProcessEnv): OrchAccess {
   if (orchconfig !== undefined) return { from: 'file', path: orchconfig, apiRoot };
   if (apiRoot !== undefined) return { from: 'api-root', url: apiRoot };
+  if (kubeconfig !== undefined) return { from: 'kubeconfig', ...kubeconfig };
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return { from: 'in-cluster' };
   throw new NetplugError(
     'netconf/needs-orchestrator',
     'Cannot use the API of the orchestrator: nothing gives access to it',
     {
-      hint: 'Set orch.orchconfig (ORCHCONFIG for netplugctl) to a file that gives access, or orch.orch_api_root to the URL',
+      hint: 'Set orch.orchconfig (ORCHCONFIG, KUBECONFIG or --kubeconfig for netplugctl) to a file that gives access, or orch.orch_api_root to the URL',
     },
   );
 }

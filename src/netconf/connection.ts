@@ -1,3 +1,5 @@
+import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
+
 /** How to reach a kv datastore, decided once from new, deprecated and default options. */
 export interface KvConnection {
   readonly endpoints: KvEndpoints;
@@ -20,5 +22,7 @@ export type Datastore =
 export interface OrchSettings {
   readonly orchconfig: string | undefined;
   readonly apiRoot: string | undefined;
+  /** Only in netplugctl, and only where neither `orchconfig` nor `apiRoot` is set. */
+  readonly kubeconfig?: KubeconfigSource | undefined;
   readonly nodeName: string | undefined;
 }

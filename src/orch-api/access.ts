@@ -1,9 +1,12 @@
 import { NetplugError } from '../base/errors.ts';
+import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 
 /** How to reach the API of the orchestrator. */
 export type OrchAccess =
   /** A configuration file of the orchestrator's own tools; `apiRoot` stands in for the server it names. */
   | { readonly from: 'file'; readonly path: string; readonly apiRoot?: string | undefined }
+  /** The kubeconfig files of an administrator, as kubectl reads them. */
+  | ({ readonly from: 'kubeconfig' } & KubeconfigSource)
   /** A URL alone: no credentials, and certificates as the machine trusts them. */
   | { readonly from: 'api-root'; readonly url: string }
   /** What the orchestrator puts into every pod: for the resident programs. */

@@ -1,9 +1,11 @@
 import { dirname, join, resolve } from 'node:path';
 import { never } from '../base/errors.ts';
+import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 import { type AccessSurroundings, accessInvalid, type OrchAccess, readServerUrl } from './access.ts';
 import { runExecPlugin } from './exec-plugin.ts';
-import { type ClusterEntry, parseKubeconfig, type UserEntry, wrong } from './parse-kubeconfig.ts';
+import { type ClusterEntry, type Origin, type UserEntry, wrong } from './parse-kubeconfig.ts';
 import { readNamedFile } from './read-files.ts';
+import { orchconfigSource, readKubeconfig } from './read-kubeconfig.ts';
 import { checkTls, type Credential, type Session, type TlsMaterial } from './session.ts';
 
 const POD_FILES = '/var/run/secrets/kubernetes.io/serviceaccount';
@@ -25,7 +27,9 @@ export async function loadSession(
     case 'in-cluster':
       return loadPodSession(access.dir ?? POD_FILES, around);
     case 'file':
-      return loadFileSession(access, around, signal);
+      return loadKubeconfigSession(orchconfigSource(access.path), { around, apiRoot: access.apiRoot }, signal);
+    case 'kubeconfig':
+      return loadKubeconfigSession(access, { around }, signal);
     default:
       return never(access);
   }
@@ -50,29 +54,29 @@ async function loadPodSession(dir: string, { env }: AccessSurroundings): Promise
   };
 }
 
-async function loadFileSession(
-  { path, apiRoot }: Extract<OrchAccess, { from: 'file' }>,
-  around: AccessSurroundings,
+/** `apiRoot` replaces the server that the cluster entry names. */
+async function loadKubeconfigSession(
+  source: KubeconfigSource,
+  { around, apiRoot }: { readonly around: AccessSurroundings; readonly apiRoot?: string | undefined },
   signal: AbortSignal,
 ): Promise<Session> {
-  const choice = await parseKubeconfig(await readNamedFile(path, 'orch.orchconfig'), path);
-  const { cluster, user, clusterField, userField } = choice;
-  if ((cluster['proxy-url'] ?? '') !== '') throw wrong(path, `${clusterField}.proxy-url: is not supported`);
-  const files = [path];
+  const { cluster, user, clusterOrigin, userOrigin } = await readKubeconfig(source);
+  const { path, field } = clusterOrigin;
+  if ((cluster['proxy-url'] ?? '') !== '') throw wrong(path, `${field}.proxy-url: is not supported`);
+  // Missing files too: the session is read again when one appears.
+  const files = [...source.paths];
   const server =
     apiRoot === undefined
-      ? readServerUrl(cluster.server, `file "${path}": ${clusterField}.server`)
+      ? readServerUrl(cluster.server, `file "${path}": ${field}.server`)
       : readServerUrl(apiRoot, 'orch.orch_api_root');
-  const clusterTls = await readClusterTls(cluster, { path, field: clusterField, files });
-  const identity = await readIdentity(user, { path, field: userField, files, around, signal, cluster, clusterTls });
+  const clusterTls = await readClusterTls(cluster, { ...clusterOrigin, files });
+  const identity = await readIdentity(user, { ...userOrigin, files, around, signal, cluster, clusterTls });
   const tls = { ...clusterTls, ...identity.tls };
-  checkTls(tls, `file "${path}"`);
+  checkTls(tls, path === userOrigin.path ? `file "${path}"` : `files "${path}" and "${userOrigin.path}"`);
   return { ...identity, server, tls, files };
 }
 
-interface Place {
-  readonly path: string;
-  readonly field: string;
+interface Place extends Origin {
   /** Gets every file that is read. */
   readonly files: string[];
 }

@@ -68,34 +68,103 @@ export type ClusterEntry = v.InferOutput<typeof Cluster>;
 export type UserEntry = v.InferOutput<typeof User>;
 export type ExecEntry = v.InferOutput<typeof Exec>;
 
-/** The cluster and user of the current context; `clusterField` and `userField` say where they stand in the file. */
+type ConfigEntry = v.InferOutput<typeof Config>;
+
+/** One file of a kubeconfig. */
+export interface KubeconfigFile {
+  readonly path: string;
+  readonly content: string;
+}
+
+/** The file that an entry comes from, which its relative paths start at, and the field in that file. */
+export interface Origin {
+  readonly path: string;
+  readonly field: string;
+}
+
+/** Cluster and user of a context, each with its origin: they can come from different files. */
 export interface KubeconfigChoice {
   readonly cluster: ClusterEntry;
   readonly user: UserEntry;
-  readonly clusterField: string;
-  readonly userField: string;
+  readonly clusterOrigin: Origin;
+  readonly userOrigin: Origin;
 }
 
-/** Reads the current context of a configuration file. @throws store/config-invalid naming file, field and reason */
-export async function parseKubeconfig(content: string, path: string): Promise<KubeconfigChoice> {
-  const config = check(Config, await parseDocument(content, path), { path, field: '' });
-  const current = config['current-context'] ?? '';
-  if (current === '') throw wrong(path, 'current-context: missing; it names the context to use');
-  const context = pick(config.contexts, 'context', { path, name: current, why: 'current-context' });
-  const { cluster, user } = check(Context, context.value, { path, field: context.field });
-  const chosen = pick(config.clusters, 'cluster', { path, name: cluster, why: `${context.field}.cluster` });
-  const nobody = { value: {}, field: 'users' };
-  const who = user === '' ? nobody : pick(config.users, 'user', { path, name: user, why: `${context.field}.user` });
+/**
+ * Returns cluster and user of `contextName`, or of the current context. Files are merged as kubectl merges them: the
+ * first file that sets the current context or has an entry of a name wins, and entries are never mixed.
+ * @throws store/config-invalid naming file, field and reason
+ */
+export async function parseKubeconfig(
+  files: readonly KubeconfigFile[],
+  contextName?: string,
+): Promise<KubeconfigChoice> {
+  const configs = await parseAll(files);
+  const context = findContext(configs, contextName);
+  const { cluster, user } = check(Context, context.value, context);
+  const { path, field } = context;
+  const chosen = find(configs, 'cluster', { path, name: cluster, why: `${field}.cluster` });
+  const account =
+    user === ''
+      ? { value: {}, path, field: 'users' }
+      : find(configs, 'user', { path, name: user, why: `${field}.user` });
   return {
-    cluster: check(Cluster, chosen.value, { path, field: chosen.field }),
-    user: check(User, who.value, { path, field: who.field }),
-    clusterField: chosen.field,
-    userField: who.field,
+    cluster: check(Cluster, chosen.value, chosen),
+    user: check(User, account.value, account),
+    clusterOrigin: { path: chosen.path, field: chosen.field },
+    userOrigin: { path: account.path, field: account.field },
   };
 }
 
+/** Returns the names of all contexts. @throws store/config-invalid */
+export async function listContexts(files: readonly KubeconfigFile[]): Promise<readonly string[]> {
+  return namesOf(entriesOf(await parseAll(files), 'context'));
+}
+
 export function wrong(path: string, what: string, cause?: unknown): ReturnType<typeof accessInvalid> {
-  return accessInvalid(`file "${path}": ${what}`, 'Correct the file, or name another one in orch.orchconfig', cause);
+  return accessInvalid(
+    `file "${path}": ${what}`,
+    'Correct the file, or name another one: orch.orchconfig for the plugin, KUBECONFIG or --kubeconfig for netplugctl',
+    cause,
+  );
+}
+
+interface ParsedFile {
+  readonly path: string;
+  readonly config: ConfigEntry;
+}
+
+async function parseAll(files: readonly KubeconfigFile[]): Promise<readonly ParsedFile[]> {
+  return Promise.all(
+    files.map(async ({ content, path }) => {
+      // kubectl reads an empty file as a kubeconfig without entries.
+      const document = content.trim() === '' ? {} : await parseDocument(content, path);
+      return { path, config: check(Config, document, { path, field: '' }) };
+    }),
+  );
+}
+
+function findContext(configs: readonly ParsedFile[], contextName: string | undefined): Entry {
+  const paths = configs.map((each) => `"${each.path}"`).join(', ');
+  const where = configs.length === 1 ? `file ${paths}` : `files ${paths}`;
+  const entries = entriesOf(configs, 'context');
+  if (contextName !== undefined) {
+    const found = entries.find(({ name }) => name === contextName);
+    if (found !== undefined) return found;
+    throw accessInvalid(
+      `${where}: there is no context "${contextName}" (contexts: ${quoted(entries)})`,
+      'Use --context with one of these contexts, or name the kubeconfig that has it with --kubeconfig FILE',
+    );
+  }
+  const first = configs.find(({ config }) => (config['current-context'] ?? '') !== '');
+  if (first === undefined) {
+    throw accessInvalid(
+      `${where}: current-context: missing (contexts: ${quoted(entries)})`,
+      'Set it with "kubectl config use-context NAME", or run netplugctl with --context NAME',
+    );
+  }
+  const name = first.config['current-context'] ?? '';
+  return find(configs, 'context', { path: first.path, name, why: 'current-context' });
 }
 
 /** JSON is tried first: it is what the agent writes, and the YAML library takes longer to load than a whole ADD. */
@@ -113,18 +182,44 @@ async function parseDocument(content: string, path: string): Promise<unknown> {
   }
 }
 
-function pick(
-  list: readonly Readonly<Record<string, unknown>>[] | null | undefined,
-  entry: 'cluster' | 'user' | 'context',
+type EntryKind = 'cluster' | 'user' | 'context';
+
+interface Entry extends Origin {
+  readonly name: unknown;
+  readonly value: unknown;
+}
+
+/** In the order of the files, so that the first entry of a name is the one that counts. */
+function entriesOf(configs: readonly ParsedFile[], kind: EntryKind): readonly Entry[] {
+  return configs.flatMap(({ path, config }) => {
+    const list: readonly Readonly<Record<string, unknown>>[] = config[`${kind}s`] ?? [];
+    return list.map((each, index) => ({
+      name: each['name'],
+      value: each[kind] ?? {},
+      path,
+      field: `${kind}s[${String(index)}].${kind}`,
+    }));
+  });
+}
+
+function find(
+  configs: readonly ParsedFile[],
+  kind: EntryKind,
   { path, name, why }: { path: string; name: string; why: string },
-): { value: unknown; field: string } {
-  const index = (list ?? []).findIndex((each) => each['name'] === name);
-  const found = list?.[index];
-  if (found === undefined) {
-    const names = (list ?? []).map((each) => `"${String(each['name'])}"`).join(', ');
-    throw wrong(path, `${why}: there is no ${entry} "${name}" (${entry}s: ${names === '' ? 'none' : names})`);
-  }
-  return { value: found[entry] ?? {}, field: `${entry}s[${String(index)}].${entry}` };
+): Entry {
+  const entries = entriesOf(configs, kind);
+  const found = entries.find((each) => each.name === name);
+  if (found !== undefined) return found;
+  throw wrong(path, `${why}: there is no ${kind} "${name}" (${kind}s: ${quoted(entries)})`);
+}
+
+function namesOf(entries: readonly Entry[]): readonly string[] {
+  return [...new Set(entries.map(({ name }) => String(name)))];
+}
+
+function quoted(entries: readonly Entry[]): string {
+  const names = namesOf(entries).map((name) => `"${name}"`);
+  return names.length === 0 ? 'none' : names.join(', ');
 }
 
 function check<S extends v.GenericSchema>(

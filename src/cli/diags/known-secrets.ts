@@ -21,7 +21,9 @@ export async function gatherSecrets({ context, confFiles, connection }: Sources)
   const datastores = [...netconfs.map(({ datastore }) => datastore), ...(await settled(connection))];
   const kubeconfigs = [
     ...netconfs.map(({ orch }) => orch.orchconfig),
-    ...datastores.map((datastore) => (datastore.type === 'orch' ? datastore.orch.orchconfig : undefined)),
+    ...datastores.flatMap((datastore) =>
+      datastore.type === 'orch' ? [datastore.orch.orchconfig, ...(datastore.orch.kubeconfig?.paths ?? [])] : [],
+    ),
   ];
   const keys = datastores.map((datastore) => (datastore.type === 'kvv3' ? datastore.connection.keyFile : undefined));
   const bird = await textOf(join(ports.machine.runDir, 'bird/bird.conf'));

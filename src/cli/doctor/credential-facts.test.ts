@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { makeTlsFolder } from '../../../test/support/tls.ts';
 import type { Context } from '../ports.ts';
@@ -70,6 +71,30 @@ describe('credentials', () => {
       { what: expect.stringContaining('token of'), validToMs: 1_800_000_000_000 },
     ]);
     expect((await of({ tokenFile: 'token' })).credentials[1]).toMatchObject({ isRenewed: true });
+  });
+
+  it('of a kubeconfig of kubectl are read from the file that each entry comes from', async () => {
+    using folder = makeTlsFolder();
+    const ca = folder.authority('ca');
+    const clusters = folder.write(
+      'clusters',
+      JSON.stringify({
+        clusters: [{ name: 'k', cluster: { server: 'https://a', 'certificate-authority': 'ca.crt' } }],
+        contexts: [{ name: 'prod', context: { cluster: 'k', user: 'u' } }],
+      }),
+    );
+    const token = `h.${Buffer.from(JSON.stringify({ exp: 1_800_000_000 })).toString('base64url')}.s`;
+    const users = folder.write('users', JSON.stringify({ users: [{ name: 'u', user: { token } }] }));
+    const paths = ['/nowhere/config', clusters, users];
+    const kubeconfig = { paths, namedBy: 'KUBECONFIG', ifMissing: 'skip', context: 'prod' } as const;
+    const access = { orchconfig: undefined, apiRoot: undefined, nodeName: undefined, kubeconfig };
+    const { credentials, unusable } = await gather({ type: 'orch', orch: access });
+    expect(unusable).toEqual([]);
+    expect(credentials).toMatchObject([
+      { what: `root certificate of "${clusters}" (CN=ca)` },
+      { what: `token of "${users}"`, validToMs: 1_800_000_000_000 },
+    ]);
+    expect(ca.certFile).toBe(join(folder.dir, 'ca.crt'));
   });
 
   it('that cannot be read are told', async () => {

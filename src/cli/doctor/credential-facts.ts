@@ -2,9 +2,10 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { reasonOf } from '../../base/errors.ts';
+import type { KubeconfigSource } from '../../model/kubeconfig-source.ts';
 import type { Datastore, OrchSettings } from '../../netconf/connection.ts';
 import { tokenExpiry } from '../../orch-api/jwt.ts';
-import { parseKubeconfig } from '../../orch-api/parse-kubeconfig.ts';
+import { orchconfigSource, readKubeconfig } from '../../orch-api/read-kubeconfig.ts';
 import type { Context } from '../ports.ts';
 import type { Sources } from './sources.ts';
 
@@ -68,24 +69,27 @@ async function readDatastore(context: Context, datastore: Datastore, found: Foun
 }
 
 async function readOrch({ env, ports }: Context, orch: OrchSettings, found: Found): Promise<void> {
-  const { orchconfig: path, apiRoot } = orch;
-  if (path !== undefined) return readKubeconfig(path, found);
+  const { orchconfig, apiRoot, kubeconfig } = orch;
+  const source = orchconfig === undefined ? kubeconfig : orchconfigSource(orchconfig);
+  if (source !== undefined) return collectKubeconfig(source, found);
   if (apiRoot !== undefined || (env['KUBERNETES_SERVICE_HOST'] ?? '') === '') return;
   const file = join(ports.machine.serviceAccountDir, 'token');
   await collect(found, async () => [{ ...token(await readFile(file, 'utf8'), `token in "${file}"`), isRenewed: true }]);
 }
 
-async function readKubeconfig(path: string, found: Found): Promise<void> {
+async function collectKubeconfig(source: KubeconfigSource, found: Found): Promise<void> {
   await collect(found, async () => {
-    const { user, cluster } = await parseKubeconfig(await readFile(path, 'utf8'), path);
+    const { user, cluster, userOrigin, clusterOrigin } = await readKubeconfig(source);
+    const { path } = userOrigin;
     const cert = await pemOf(user['client-certificate-data'], user['client-certificate'], path);
     const key = await pemOf(user['client-key-data'], user['client-key'], path);
-    const ca = await pemOf(cluster['certificate-authority-data'], cluster['certificate-authority'], path);
+    const caPath = clusterOrigin.path;
+    const ca = await pemOf(cluster['certificate-authority-data'], cluster['certificate-authority'], caPath);
     const tokenFile = user.tokenFile ?? '';
     const tokenPath = resolve(dirname(path), tokenFile);
     return [
       ...(cert === undefined ? [] : certificates(cert, { what: `client certificate of "${path}"`, key })),
-      ...(ca === undefined ? [] : certificates(ca, { what: `root certificate of "${path}"` })),
+      ...(ca === undefined ? [] : certificates(ca, { what: `root certificate of "${caPath}"` })),
       ...(tokenFile === ''
         ? []
         : [{ ...token(await readFile(tokenPath, 'utf8'), `token in "${tokenPath}"`), isRenewed: true }]),
