@@ -9,7 +9,7 @@ import { ResidentNodes } from '../agent/resident-nodes.ts';
 import { systemClock } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
 import { systemRandom } from '../base/random.ts';
-import { readConnection } from '../cli/connection.ts';
+import { readOwnConnection } from '../cli/connection.ts';
 import { reportError } from '../cli/report-error.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
@@ -43,7 +43,7 @@ export async function runAgent(): Promise<void> {
 async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const log = openLog(LOG);
   const node = nodeNameIn(env);
-  const { datastore, warnings } = await readConnection({ config: undefined, env });
+  const { datastore, warnings } = await readOwnConnection({ config: undefined, env });
   for (const warning of warnings) log.warning('configuration', { warning });
   const address = readHealthAddress(env['NETPLUG_HEALTH_ADDRESS']);
   const stockFloor = stockFloorIn(env);

@@ -50,6 +50,30 @@ describe('global flags', () => {
   });
 });
 
+describe('the flags --kubeconfig and --context', () => {
+  const read = (line: string): unknown => readCommandLine(line.split(' '), { write: () => undefined }).kubeconfig;
+
+  it.each([
+    '--kubeconfig k --context prod get ippools',
+    'get ippools --kubeconfig k --context prod',
+    'get --kubeconfig=k ippools --context=prod',
+  ])('are accepted before, behind and between the words of a command: %s', (line) => {
+    expect(read(line)).toEqual({ file: 'k', context: 'prod' });
+  });
+
+  it('count as absent when their value is empty', () => {
+    expect(read('get ippools --kubeconfig= --context=')).toEqual({ file: undefined, context: undefined });
+  });
+
+  it.each(['--kubeconfig k', '--context prod'])('are refused together with --config: %s', async (flags) => {
+    expect(await callCtl(['get', 'ippools', '--config', 'c', ...flags.split(' ')], {})).toEqual({
+      status: 64,
+      out: '',
+      err: expect.stringContaining("option '--config <file>' cannot be used with option '--") as string,
+    });
+  });
+});
+
 describe('a command line without a command', () => {
   it.each([
     ['', 'no command is given', 'The commands are apply, '],

@@ -1,6 +1,7 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../base/errors.ts';
 import type { Allowances } from './admit.ts';
+import type { KubeconfigFlags } from './choose-connection.ts';
 import { type Argument, type Command, type Given, longFlag, type Option, type Options } from './command.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';
@@ -10,6 +11,7 @@ export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
   readonly asked: Asked | undefined;
   readonly config: string | undefined;
+  readonly kubeconfig: KubeconfigFlags;
   /** Undefined unless given. */
   readonly timeoutSeconds: number | undefined;
   readonly allow: Allowances;
@@ -24,8 +26,9 @@ export const TOOL = {
   name: 'netplugctl',
   summary: 'Manages the resources and addresses of netplug.',
   details: `
-The connection comes from the environment: DATASTORE_TYPE, KV_ENDPOINTS, KV_DISCOVERY_SRV,
-KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE, ORCHCONFIG. With --config, from that file alone.`,
+netplugctl reads the connection from DATASTORE_TYPE, KV_ENDPOINTS, KV_DISCOVERY_SRV, KV_KEY_FILE,
+KV_CERT_FILE, KV_CA_CERT_FILE and ORCHCONFIG, and without these from KUBECONFIG. --kubeconfig and
+--context take precedence over all variables. With --config, only that file is read.`,
   examples: [
     'KV_ENDPOINTS=http://127.0.0.1:2379 netplugctl get ippools -o wide',
     'netplugctl apply -f pools.yaml',
@@ -35,6 +38,8 @@ KV_KEY_FILE, KV_CERT_FILE, KV_CA_CERT_FILE, ORCHCONFIG. With --config, from that
 
 interface GlobalOptions {
   readonly config?: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
   readonly timeout?: number;
   readonly allowVersionMismatch?: true;
   readonly allowLocked?: true;
@@ -56,10 +61,12 @@ export function readCommandLine(
     if (!(cause instanceof CommanderError)) throw cause;
     if (cause.exitCode !== 0) throw cause.code === 'commander.help' ? nothingAsked(parser) : usageError(cause);
   }
-  const { config, timeout, ...allowed } = parser.opts<GlobalOptions>();
+  const { config, kubeconfig, context, timeout, ...allowed } = parser.opts<GlobalOptions>();
   return {
     asked: chosen.asked,
     config,
+    // As for kubectl, an empty value counts as none.
+    kubeconfig: { file: kubeconfig === '' ? undefined : kubeconfig, context: context === '' ? undefined : context },
     timeoutSeconds: timeout,
     allow: { versionMismatch: allowed.allowVersionMismatch === true, locked: allowed.allowLocked === true },
   };

@@ -31,7 +31,7 @@ export interface Option<T = unknown> {
 }
 
 /** What a shell can offer in that place. */
-export type Completion = 'file' | 'folder' | 'kind' | 'name' | 'nothing' | readonly string[];
+export type Completion = 'file' | 'folder' | 'kind' | 'name' | 'context' | 'nothing' | readonly string[];
 
 export type Options = Readonly<Record<string, Option>>;
 export type ArgumentValues<A extends readonly Argument[]> = {

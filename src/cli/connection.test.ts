@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { inspectNetconf } from '../netconf/decode.ts';
-import { readConnection } from './connection.ts';
+import { hasConnection, readConnection, readOwnConnection } from './connection.ts';
 
 let folder: string;
 beforeEach(async () => {
@@ -11,8 +11,14 @@ beforeEach(async () => {
 });
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
+const NO_FLAGS = { file: undefined, context: undefined };
+const around = (): Pick<Parameters<typeof readConnection>[0], 'ports' | 'kubeconfig' | 'config'> => ({
+  config: undefined,
+  kubeconfig: NO_FLAGS,
+  ports: { machine: { serviceAccountDir: join(folder, 'account') } },
+});
 const fromEnv = async (env: Record<string, string>): ReturnType<typeof readConnection> =>
-  readConnection({ config: undefined, env });
+  readConnection({ ...around(), env });
 
 describe('a connection from the environment', () => {
   it('follows the rules of the network configuration, in capitals [ctl-env]', async () => {
@@ -23,6 +29,7 @@ describe('a connection from the environment', () => {
       'network',
     );
     expect(await fromEnv(options)).toEqual({
+      from: 'the environment',
       datastore: netconf?.datastore,
       warnings: warnings.map(({ message }) => message),
     });
@@ -61,11 +68,80 @@ describe('a connection from the environment', () => {
   });
 });
 
+describe('a connection from a kubeconfig', () => {
+  const orchOf = async (env: Record<string, string>, flags = {}): Promise<unknown> => {
+    const { datastore } = await readConnection({ ...around(), kubeconfig: { ...NO_FLAGS, ...flags }, env });
+    return datastore.type === 'orch' ? datastore.orch : datastore.type;
+  };
+  const home = async (): Promise<string> => {
+    await mkdir(join(folder, '.kube'));
+    const path = join(folder, '.kube/config');
+    await writeFile(path, '');
+    return path;
+  };
+  const pod = async (): Promise<Record<string, string>> => {
+    await mkdir(join(folder, 'account'));
+    await writeFile(join(folder, 'account/token'), 'secret');
+    return { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+  };
+
+  it('is the API datastore without variables of its own when KUBECONFIG is set [ctl-env]', async () => {
+    expect(await orchOf({ KUBECONFIG: '/k' })).toEqual({
+      orchconfig: undefined,
+      apiRoot: undefined,
+      nodeName: undefined,
+      kubeconfig: { paths: ['/k'], namedBy: 'KUBECONFIG', ifMissing: 'skip', context: undefined },
+    });
+    expect(await orchOf({ KUBECONFIG: '/k', KV_ENDPOINTS: 'http://a:1' })).toBe('kvv3');
+  });
+
+  it('ignores malformed and contradicting variables when --kubeconfig or --context is given', async () => {
+    const env = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'no url', ORCHCONFIG: 'relative' };
+    const kubeconfig = { paths: ['k'], context: 'prod' };
+    expect(await orchOf(env, { file: 'k', context: 'prod' })).toMatchObject({ kubeconfig });
+    expect(await orchOf(env, { context: 'prod' })).toMatchObject({ kubeconfig: { paths: ['relative'] } });
+  });
+
+  it('still refuses malformed variables when KUBECONFIG gives DATASTORE_TYPE=orch its access', async () => {
+    await expect(orchOf({ DATASTORE_TYPE: 'orch', KV_ENDPOINTS: 'a:1', KUBECONFIG: '/k' })).rejects.toMatchObject({
+      code: 'netconf/invalid',
+    });
+  });
+
+  it('falls back to ~/.kube/config for DATASTORE_TYPE=orch when the file exists', async () => {
+    const env = { DATASTORE_TYPE: 'orch', HOME: folder };
+    expect(await orchOf(env)).toMatchObject({ kubeconfig: undefined });
+    const path = await home();
+    expect(await orchOf(env)).toMatchObject({ kubeconfig: { paths: [path] } });
+    expect(await orchOf({ HOME: folder })).toBe('kvv3');
+  });
+
+  it('leaves access to the account of the pod unless the pod has no token', async () => {
+    const path = await home();
+    const env = { DATASTORE_TYPE: 'orch', HOME: folder, KUBERNETES_SERVICE_HOST: '10.96.0.1' };
+    expect(await orchOf(env)).toMatchObject({ kubeconfig: { paths: [path] } });
+    expect(await orchOf({ ...env, ...(await pod()) })).toMatchObject({ kubeconfig: undefined });
+  });
+
+  it('does not count KUBECONFIG as a connection where a node has its network configuration', () => {
+    const context = { config: undefined, kubeconfig: NO_FLAGS };
+    expect(hasConnection({ ...context, env: { KUBECONFIG: '/k' } })).toBe(false);
+    expect(hasConnection({ ...context, env: { KV_ENDPOINTS: 'http://a:1' } })).toBe(true);
+    expect(hasConnection({ ...context, env: {}, kubeconfig: { ...NO_FLAGS, context: 'prod' } })).toBe(true);
+  });
+
+  it('is not read by the agent and by install, which share the variables only', async () => {
+    expect(await readOwnConnection({ config: undefined, env: { KUBECONFIG: '/k' } })).toMatchObject({
+      datastore: { type: 'kvv3' },
+    });
+  });
+});
+
 describe('a connection from a file', () => {
   const read = async (text: string): ReturnType<typeof readConnection> => {
     const config = join(folder, 'ctl.yaml');
     await writeFile(config, text);
-    return readConnection({ config, env: { KV_ENDPOINTS: 'http://env:1' } });
+    return readConnection({ ...around(), config, env: { KV_ENDPOINTS: 'http://env:1', KUBECONFIG: '/k' } });
   };
 
   it.each(['kv_endpoints: http://file:1\n', 'KV_ENDPOINTS: http://file:1\n', '{"kv_endpoints": "http://file:1"}'])(

@@ -1,36 +1,34 @@
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
 import { NetplugError } from '../base/errors.ts';
 import type { Mode } from '../base/mode.ts';
 import { emptyFindings, type Problem, problemsError } from '../base/problem.ts';
 import type { Store } from '../datastore/store.ts';
+import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 import { isRecord, readEntries } from '../model/read-schema.ts';
 import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import { COMMON_FIELDS } from '../netconf/fields.ts';
 import { decideConnection } from '../netconf/kv.ts';
 import { checkKeys } from '../netconf/unknown-keys.ts';
 import { type Access, admit, findRefusal, type WriteAccess } from './admit.ts';
+import {
+  chooseConnection,
+  CONNECTION_KEYS,
+  findKubeconfig,
+  hasFlags,
+  ORCH_KEYS,
+  ownVariables,
+  type RawConnection,
+} from './choose-connection.ts';
 import { readDocuments } from './documents.ts';
 import { readSource } from './inputs.ts';
-import type { Context, Env, Status } from './ports.ts';
+import type { Context, Machine, Status } from './ports.ts';
 import { reportError } from './report-error.ts';
 
-type Raw = Readonly<Record<string, unknown>>;
 type Key = (typeof CONNECTION_KEYS)[number];
 
-/** The netconf names of the options of a connection; in capitals they are environment variables. */
-export const CONNECTION_KEYS = [
-  'datastore_type',
-  'kv_endpoints',
-  'kv_discovery_srv',
-  'kv_key_file',
-  'kv_cert_file',
-  'kv_ca_cert_file',
-  'kv_authority',
-  'kv_scheme',
-] as const;
-const ORCH_KEYS = ['orchconfig', 'orch_api_root'];
-
 /**
- * Opens the datastore that file or environment name for what the command is going to do there, and closes it again.
+ * Opens the datastore of the connection for what the command is going to do there, and closes it again.
  * Warnings go to stderr. @throws cli/version-mismatch, store/locked
  */
 export async function withStore<T>(
@@ -77,17 +75,80 @@ export async function openAdmitted(context: Context, datastore: Datastore, acces
   return store;
 }
 
-/**
- * The connection from the file of `--config`, else from the environment; never from both, so that a forgotten variable
- * cannot bend what a file says. The rules are those of the network configuration.
- * @throws netconf/invalid, cli/usage when the file cannot be read
- */
-export async function readConnection({ config, env }: Pick<Context, 'config' | 'env'>): Promise<{
+/** The parts of a context that decide the connection. */
+type Surroundings = Pick<Context, 'config' | 'env' | 'kubeconfig'> & {
+  readonly ports: { readonly machine: Pick<Machine, 'serviceAccountDir'> };
+};
+
+export interface Connection {
   readonly datastore: Datastore;
   readonly warnings: readonly string[];
-}> {
+  /** The flag, file or variable that names the datastore. */
+  readonly from: string;
+}
+
+/**
+ * Reads the connection of netplugctl: from the file of `--config` alone, otherwise as `chooseConnection` decides. The
+ * rules are those of the network configuration.
+ * @throws netconf/invalid, store/config-invalid, cli/usage when the file cannot be read
+ */
+export async function readConnection(context: Surroundings): Promise<Connection> {
+  const { config, env, kubeconfig: flags } = context;
+  if (config !== undefined) return readOwnConnection(context);
+  const [homeFile, isInCluster] = [await findHomeFile(env), await hasPodAccount(context)];
+  const { raw, kubeconfig, from } = chooseConnection({ flags, env, homeFile, isInCluster });
+  return { ...decode(raw, { config, kubeconfig }), from };
+}
+
+/**
+ * Reads the connection from the file of `--config` or from netplug's own variables, never from both: a forgotten
+ * variable must not change what the file says. Does not read a kubeconfig of kubectl.
+ * @throws netconf/invalid, cli/usage when the file cannot be read
+ */
+export async function readOwnConnection({ config, env }: Pick<Context, 'config' | 'env'>): Promise<Connection> {
+  const raw = config === undefined ? ownVariables(env) : fromFile(await readSource(config));
+  return { ...decode(raw, { config, kubeconfig: undefined }), from: config ?? 'the environment' };
+}
+
+/** Returns the kubeconfig whose contexts `--context` chooses from; undefined when there is none. */
+export async function readKubeconfigSource({
+  env,
+  kubeconfig: flags,
+}: Pick<Context, 'env' | 'kubeconfig'>): Promise<KubeconfigSource | undefined> {
+  return findKubeconfig({ flags, env, homeFile: await findHomeFile(env) });
+}
+
+/**
+ * Reports whether a flag or a variable of netplug names the datastore. `KUBECONFIG` does not count: it is there for
+ * kubectl, and on a node the network configuration takes precedence over it.
+ */
+export function hasConnection({ config, env, kubeconfig }: Pick<Context, 'config' | 'env' | 'kubeconfig'>): boolean {
+  return config !== undefined || hasFlags(kubeconfig) || Object.keys(ownVariables(env)).length > 0;
+}
+
+async function findHomeFile({ HOME: home = '' }: Context['env']): Promise<string | undefined> {
+  const path = join(home, '.kube/config');
+  return home !== '' && (await exists(path)) ? path : undefined;
+}
+
+async function hasPodAccount({ env, ports }: Pick<Surroundings, 'env' | 'ports'>): Promise<boolean> {
+  if ((env['KUBERNETES_SERVICE_HOST'] ?? '') === '') return false;
+  return exists(join(ports.machine.serviceAccountDir, 'token'));
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** @throws netconf/invalid */
+function decode(
+  raw: RawConnection,
+  { config, kubeconfig }: { readonly config: string | undefined; readonly kubeconfig: KubeconfigSource | undefined },
+): Omit<Connection, 'from'> {
   const findings = emptyFindings();
-  const raw = config === undefined ? fromEnv(env) : fromFile(await readSource(config));
   if (config !== undefined) {
     checkKeys(raw, { keys: [...CONNECTION_KEYS, ...ORCH_KEYS, 'orch'], path: '', strictness: 'ours-alone' }, findings);
   }
@@ -95,7 +156,7 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
   const { values } = readEntries(entries, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
   const datastore: Datastore =
     values.datastore_type === 'orch'
-      ? { type: 'orch', orch: orchAccess(raw, findings.problems) }
+      ? { type: 'orch', orch: { ...orchAccess(raw, findings.problems), kubeconfig } }
       : { type: 'kvv3', connection: decideConnection(values, findings) };
   if (findings.problems.length === 0) {
     return { datastore, warnings: findings.warnings.map(({ message }) => message) };
@@ -107,23 +168,8 @@ export async function readConnection({ config, env }: Pick<Context, 'config' | '
   throw problemsError(`the connection in ${where}`, problems, 'netconf/invalid');
 }
 
-/** Whether somebody said how to reach the datastore; otherwise it is looked for where it is by default. */
-export function hasConnection({ config, env }: Pick<Context, 'config' | 'env'>): boolean {
-  return config !== undefined || Object.keys(fromEnv(env)).length > 0;
-}
-
-/** An empty variable is the same as none. */
-function fromEnv(env: Env): Raw {
-  return Object.fromEntries(
-    [...CONNECTION_KEYS, ...ORCH_KEYS].flatMap((key) => {
-      const value = env[key.toUpperCase()];
-      return value === undefined || value === '' ? [] : [[key, value]];
-    }),
-  );
-}
-
 /** The keys of a `--config` file in small letters. @throws netconf/invalid */
-export function fromFile(source: { readonly name: string; readonly text: string }): Raw {
+export function fromFile(source: { readonly name: string; readonly text: string }): RawConnection {
   const { documents, problems } = readDocuments(source, 'netconf/invalid');
   if (problems.length > 0) {
     const placed = problems.map(({ place, ...problem }) => ({ ...problem, path: place }));
@@ -161,7 +207,7 @@ function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, Key> {
 }
 
 /** The keys stand alone here, or in a section as in the network configuration. */
-function orchAccess(raw: Raw, problems: Problem[]): OrchSettings {
+function orchAccess(raw: RawConnection, problems: Problem[]): OrchSettings {
   const section = isRecord(raw['orch']) ? raw['orch'] : {};
   const orch = { orchconfig: raw['orchconfig'], orch_api_root: raw['orch_api_root'], ...section };
   const { values } = readEntries(

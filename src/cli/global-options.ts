@@ -2,7 +2,12 @@ import { flag, notAllowed, value } from './command.ts';
 
 /** Every command has them. */
 export const GLOBAL_OPTIONS = {
-  config: value('file', 'read the connection from a file instead of the environment', { completes: 'file' }),
+  config: value('file', 'read the connection from a file instead of the environment', {
+    excludes: ['kubeconfig', 'context'],
+    completes: 'file',
+  }),
+  kubeconfig: value('file', 'use the API server of this kubeconfig', { completes: 'file' }),
+  context: value('name', 'use this context of the kubeconfig', { completes: 'context' }),
   timeout: value('seconds', 'time for the whole command (default: 30, and no end for a watch)', {
     read: positiveNumber,
   }),

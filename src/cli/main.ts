@@ -18,12 +18,12 @@ const DEFAULT_SECONDS = 30;
 /** Runs one command and gives the exit status; never throws. */
 export async function main(ports: CtlPorts, { argv, program, env, io }: Call): Promise<Status> {
   try {
-    const { asked, config, timeoutSeconds, allow } = readCommandLine(argv, { write: io.stdout, program });
+    const { asked, timeoutSeconds, ...global } = readCommandLine(argv, { write: io.stdout, program });
     if (asked === undefined) return 0;
     const limitSeconds = timeoutSeconds ?? asked.command.timeoutSeconds ?? DEFAULT_SECONDS;
     const signal = limitTo(limitSeconds, ports.interrupted);
     const stopped = timeoutSeconds === undefined ? ports.interrupted : signal;
-    return await asked.command.run({ ports, env, io, config, allow, signal, stopped }, asked.given);
+    return await asked.command.run({ ...global, ports, env, io, signal, stopped }, asked.given);
   } catch (cause) {
     return reportError(io, cause);
   }

@@ -7,6 +7,7 @@ import type { Store } from '../datastore/store.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import type { Allowances } from './admit.ts';
+import type { KubeconfigFlags } from './choose-connection.ts';
 import type { Screen } from './screen.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
@@ -89,6 +90,7 @@ export interface Context {
   readonly io: Io;
   /** File of `--config`. */
   readonly config: string | undefined;
+  readonly kubeconfig: KubeconfigFlags;
   readonly allow: Allowances;
   readonly signal: AbortSignal;
   /** For what goes on until somebody stops it, or the time is over that somebody has given it. */

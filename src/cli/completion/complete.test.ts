@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { callCtl } from '../../../test/support/ctl.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
@@ -108,6 +111,20 @@ describe('completion', () => {
     const { out } = await callCtl(['complete', '--', ''], {});
     expect(out).toContain('get\tShows resources.\n');
     expect(out).toContain('\nipam\n');
+  });
+
+  it('offers the contexts of the kubeconfig for --context, and files for --kubeconfig', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
+    try {
+      const file = join(folder, 'config');
+      await writeFile(file, 'contexts: [{name: prod}, {name: pre}, {name: test}]');
+      expect(await offered(['get', '--kubeconfig', file, '--context', 'p'])).toEqual(['prod', 'pre', ':4']);
+      expect(await offered([`--kubeconfig=${file}`, 'get', '--context=t'])).toEqual(['--context=test', ':4']);
+      expect(await offered(['get', '--kubeconfig', `${file}-missing`, '--context', ''])).toEqual([':4']);
+      expect(await offered(['get', '--kubeconfig', ''])).toEqual([':0']);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
   });
 
   it('is silent where there is no datastore', async () => {

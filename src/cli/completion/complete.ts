@@ -1,5 +1,6 @@
 import { isNetplugError, never } from '../../base/errors.ts';
-import { withStore } from '../connection.ts';
+import { readContextNames } from '../../orch-api/read-kubeconfig.ts';
+import { readKubeconfigSource, withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { infoOf, VISIBLE_KINDS, visibleKind } from '../resources/kind-names.ts';
 import { listKind } from '../resources/listing.ts';
@@ -19,13 +20,24 @@ const NO_FILES = 4;
 export async function complete(context: Context, line: Line): Promise<Status> {
   const wish = planCompletion(line);
   const current = line.words.at(-1) ?? '';
-  const all = await candidatesOf({ ...context, config: valueGiven(line, 'config') ?? context.config }, wish);
+  const all = await candidatesOf({ ...context, ...connectionGiven(line, context) }, wish);
   const fitting = all.filter(({ word }) => word.startsWith(current));
   const isOpen = fitting.length > 0 && fitting.every(({ word }) => word.endsWith('='));
   const directive = (isOpen ? NO_SPACE : 0) + (wish.kind === 'file' ? 0 : NO_FILES);
   const lines = fitting.map(({ word, about }) => (about === '' ? word : `${word}\t${about}`));
   context.io.stdout([...lines, `:${String(directive)}`].map((text) => `${text}\n`).join(''));
   return 0;
+}
+
+/** Returns the connection flags on the line that is being typed, each with that of the call as its default. */
+function connectionGiven(line: Line, { config, kubeconfig }: Context): Pick<Context, 'config' | 'kubeconfig'> {
+  return {
+    config: valueGiven(line, 'config') ?? config,
+    kubeconfig: {
+      file: valueGiven(line, 'kubeconfig') ?? kubeconfig.file,
+      context: valueGiven(line, 'context') ?? kubeconfig.context,
+    },
+  };
 }
 
 async function candidatesOf(context: Context, wish: Wish): Promise<readonly Candidate[]> {
@@ -36,10 +48,23 @@ async function candidatesOf(context: Context, wish: Wish): Promise<readonly Cand
       return [];
     case 'kinds':
       return VISIBLE_KINDS.map((kind) => ({ word: `${wish.stem}${infoOf(kind).plural}`, about: kind }));
+    case 'contexts':
+      return contextsOf(context, wish.stem);
     case 'names':
       return namesOf(context, wish);
     default:
       return never(wish);
+  }
+}
+
+async function contextsOf(context: Context, stem: string): Promise<readonly Candidate[]> {
+  try {
+    const source = await readKubeconfigSource(context);
+    const names = source === undefined ? [] : await readContextNames(source);
+    return names.map((name) => ({ word: `${stem}${name}`, about: '' }));
+  } catch (cause) {
+    if (isNetplugError(cause)) return [];
+    throw cause;
   }
 }
 

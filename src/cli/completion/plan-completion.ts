@@ -11,6 +11,8 @@ export type Wish =
   | { readonly kind: 'words'; readonly candidates: readonly Candidate[] }
   | { readonly kind: 'file' }
   | { readonly kind: 'kinds'; readonly stem: string }
+  /** Contexts of the kubeconfig. */
+  | { readonly kind: 'contexts'; readonly stem: string }
   | {
       readonly kind: 'names';
       readonly of: string;
@@ -102,6 +104,7 @@ function ofValue({ completes, choices }: Option, value: string, stem: string): W
   const words = choices ?? wordsOf(completes);
   if (words !== undefined)
     return { kind: 'words', candidates: words.map((word) => ({ word: `${stem}${word}`, about: '' })) };
+  if (completes === 'context') return { kind: 'contexts', stem };
   return completes === 'kind' ? ofKind(value, stem) : ofPlace(completes, value, undefined);
 }
 

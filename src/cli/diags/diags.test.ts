@@ -159,6 +159,15 @@ describe('the archive', () => {
     };
   }
 
+  it('never holds a secret of the kubeconfig that --kubeconfig names', async () => {
+    const token = 'token-of-an-administrator';
+    await writeFile(at('admin'), JSON.stringify({ users: [{ name: 'u', user: { token } }] }));
+    await writeFile(at('log/cni/cni.log'), `2026-01-01 INFO  x\nplain ${token} plain\n`);
+    expect(await run(`--force --kubeconfig ${at('admin')}`)).toMatchObject({ status: 0 });
+    expect(unpacked(`logs${at('log/cni/cni.log')}`)).toContain('plain [redacted] plain');
+    expect(gunzipSync(await readFile(archive())).includes(token)).toBe(false);
+  });
+
   it('never holds a secret that is on the node', async () => {
     await fc.assert(
       fc.asyncProperty(secrets, async (secret) => {

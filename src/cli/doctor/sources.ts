@@ -3,8 +3,7 @@ import { timeLimit } from '../../base/clock.ts';
 import { untilAborted } from '../../base/until-aborted.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
-import type { Datastore } from '../../netconf/connection.ts';
-import { hasConnection, readConnection } from '../connection.ts';
+import { type Connection, hasConnection, readConnection } from '../connection.ts';
 import type { Context } from '../ports.ts';
 import { type AgentFacts, askAgentFacts } from './agent-facts.ts';
 import { type ConfFile, readConfFiles } from './conf-files.ts';
@@ -23,11 +22,8 @@ export interface Places {
   readonly health: string;
 }
 
-/** How the datastore is reached, and what said so. */
-export interface Connection {
-  readonly datastore: Datastore;
-  readonly from: string;
-}
+/** How the datastore is reached, and which file, flag or variable says so. */
+export type FoundConnection = Pick<Connection, 'datastore' | 'from'>;
 
 /** What several topics ask for: each is asked for once, when it is first needed. */
 export interface Sources {
@@ -36,7 +32,7 @@ export interface Sources {
   /** Whether this machine is a node that is to be looked at. */
   readonly looksAtNode: boolean;
   readonly confFiles: () => Promise<readonly ConfFile[]>;
-  readonly connection: () => Promise<Connection>;
+  readonly connection: () => Promise<FoundConnection>;
   readonly store: () => Promise<Store>;
   /** @throws store/* */
   readonly records: () => Promise<Records>;
@@ -69,14 +65,17 @@ export function openSources(
 }
 
 /** What the command was told; on a node that was told nothing, what its own network configuration says. */
-async function findConnection(context: Context, confFiles: () => Promise<readonly ConfFile[]>): Promise<Connection> {
+async function findConnection(
+  context: Context,
+  confFiles: () => Promise<readonly ConfFile[]>,
+): Promise<FoundConnection> {
   if (!hasConnection(context)) {
     const own = (await confFiles()).find(({ netconf }) => netconf !== undefined);
     if (own?.netconf !== undefined) return { datastore: own.netconf.datastore, from: own.path };
   }
-  const { datastore, warnings } = await readConnection(context);
+  const { datastore, warnings, from } = await readConnection(context);
   for (const warning of warnings) context.io.stderr(`warning: ${warning}\n`);
-  return { datastore, from: context.config ?? 'the environment' };
+  return { datastore, from };
 }
 
 async function poolsSoon(records: () => Promise<Records>): Promise<readonly IpPool[]> {

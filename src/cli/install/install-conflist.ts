@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { errnoOf, isNetplugError, NetplugError } from '../../base/errors.ts';
 import { type Problem, problemLine, problemsError } from '../../base/problem.ts';
 import { parseJsonObject } from '../../netconf/parse-json.ts';
-import { readConnection } from '../connection.ts';
+import { readOwnConnection } from '../connection.ts';
 import { readSource } from '../inputs.ts';
 import { onFile } from './install-errors.ts';
 import type { ConflistChoice } from './install-options.ts';
@@ -22,7 +22,7 @@ export async function decideConflist(
   { choice, orchAccess, report }: { choice: ConflistChoice; orchAccess: OrchAccess; report: Report },
 ): Promise<string> {
   if (choice.from === 'file') return ownConflist(choice.file, report);
-  const { datastore, warnings } = await readConnection(context);
+  const { datastore, warnings } = await readOwnConnection(context);
   for (const warning of warnings) report.warn(warning);
   const rendered = renderConflist({ ...choice, datastore, orchAccess });
   const text = `${JSON.stringify(rendered, undefined, 2)}\n`;

@@ -101,6 +101,8 @@ describe('install', () => {
     ['two sources', ['--conf', 'x', '--mtu', '1400'], 64, /cannot be used with option/],
     ['credentials', ['--orch-server', 'https://a'], 64, /no credentials are given/],
     ['a server', ['--orch-token-file', '/t'], 64, /--orch-server is missing/],
+    ['a flag for the kubeconfig of kubectl', ['--kubeconfig', 'k'], 64, /hint: Set ORCHCONFIG/],
+    ['a context of kubectl', ['--context', 'prod'], 64, /Cannot install with --kubeconfig or --context/],
     ['half a certificate', ['--orch-server', 'https://a', '--orch-client-cert', '/c'], 64, /belong together/],
   ])('refuses %s that is wrong and writes nothing', async (_, flags, status, said) => {
     expect(await install(flags)).toMatchObject({ status, out: '', err: expect.stringMatching(said) });

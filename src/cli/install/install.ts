@@ -1,6 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { NetplugError } from '../../base/errors.ts';
+import { hasFlags } from '../choose-connection.ts';
 import { decideConflist, refuseForeign } from './install-conflist.ts';
 import { onFile } from './install-errors.ts';
 import { planExecutables, planText, type PlannedFile, putFile, removeFile, sweep } from './install-files.ts';
@@ -21,6 +22,7 @@ const ABANDONED_AFTER_MS = 600_000;
  */
 export async function install(context: Context, options: InstallOptions): Promise<Status> {
   using report = openReport(context.io, options.output);
+  refuseKubeconfigFlags(context);
   const planned = await planFiles(context, options, report);
   const { stateDir } = context.ports.machine;
   const before = (await readRecord(stateDir, report)) ?? [];
@@ -52,6 +54,14 @@ async function planFiles(context: Context, options: InstallOptions, report: Repo
     ...(kubeconfig === undefined ? [] : [planText('kubeconfig', join(confDir, KUBECONFIG_NAME), kubeconfig)]),
     planText('conflist', join(confDir, confName), conflist),
   ];
+}
+
+/** The plugin must not work with the credentials of the administrator. @throws cli/usage */
+function refuseKubeconfigFlags({ kubeconfig }: Context): void {
+  if (!hasFlags(kubeconfig)) return;
+  throw new NetplugError('cli/usage', 'Cannot install with --kubeconfig or --context: they are for netplugctl itself', {
+    hint: 'Set ORCHCONFIG to the kubeconfig of the plugin, or use the --orch-… flags',
+  });
 }
 
 function sourceFolder({ ports }: Context, { from }: InstallOptions): string {
