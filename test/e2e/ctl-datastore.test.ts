@@ -2,9 +2,10 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
@@ -18,6 +19,7 @@ import { parseCidr } from '../../src/net/cidr.ts';
 import { VERSION } from '../../src/base/version.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { nodeOf, poolOf } from '../support/fixtures.ts';
+import { kubernetesProgram } from '../support/kubernetes.ts';
 import { startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { until } from '../support/until.ts';
@@ -254,6 +256,61 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
       stderr: expect.stringContaining('cli/version-mismatch') as string,
     });
     expect(await onSecond(...change, '--allow-version-mismatch')).toMatchObject({ status: 0 });
+  });
+});
+
+describe('the API datastore through the kubeconfig of kubectl', () => {
+  let env: Record<string, string>;
+  let file: string;
+  beforeAll(async () => {
+    file = join(folder, 'contexts');
+    const token = await server.tokenFor('netplug-system/tool');
+    const kubeconfig = {
+      'current-context': 'stranger',
+      clusters: [{ name: 'c', cluster: { server: server.url, 'certificate-authority': server.caFile } }],
+      users: [
+        { name: 'stranger', user: { token: 'unknown' } },
+        { name: 'tool', user: { token } },
+      ],
+      contexts: ['stranger', 'tool'].map((user) => ({ name: user, context: { cluster: 'c', user } })),
+    };
+    await writeFile(file, JSON.stringify(kubeconfig));
+    const bin = join(folder, 'bin');
+    await mkdir(bin);
+    await symlink(PROGRAM, join(bin, 'kubectl-netplug'));
+    env = { KUBECONFIG: [join(folder, 'no-such-file'), file].join(delimiter), PATH: bin };
+  });
+  const reached = {
+    status: 0,
+    stdout: expect.stringContaining('datastore: orch reachable') as string,
+  };
+
+  it('is reached with --context when the first file of KUBECONFIG does not exist', async () => {
+    expect(await ctl(env, 'version', '--context', 'tool')).toMatchObject(reached);
+    expect(await ctl(env, 'version')).toMatchObject({
+      status: 77,
+      stderr: expect.stringContaining('code: store/refused') as string,
+    });
+  });
+
+  it('is reached with --kubeconfig when the variables name an etcd', async () => {
+    const flags = ['--kubeconfig', file, '--context', 'tool'];
+    expect(await ctl({ KV_ENDPOINTS: etcd.url }, ...flags, 'version')).toMatchObject(reached);
+  });
+
+  it('is reached by "kubectl netplug" with the flags behind the name of the plugin', async () => {
+    const run = promisify(execFile)(kubernetesProgram('kubectl'), ['netplug', 'version', '--context=tool'], { env });
+    expect(await run).toMatchObject({ stdout: reached.stdout });
+  });
+
+  it('is refused with the known contexts when --context names another one', async () => {
+    expect(await ctl(env, 'get', 'ippools', '--context', 'none')).toMatchObject({
+      status: 78,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /there is no context "none" \(contexts: "stranger", "tool"\)\n(.*\n)*.*code: store\/config-invalid/,
+      ) as string,
+    });
   });
 });
 
