@@ -8,7 +8,7 @@ const twoAtATime = { ...alone, fileParallelism: true, maxWorkers: 2, sequence: {
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
 /** With agents that keep the network, and so always with agents. */
-const ROUTED_CLUSTERS = ['test/e2e/{cluster-networking,sig-network}.test.ts'];
+const ROUTED_CLUSTERS = ['test/e2e/{cluster-features,cluster-networking,sig-network}.test.ts'];
 const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', ...ROUTED_CLUSTERS];
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];

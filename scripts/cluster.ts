@@ -1,5 +1,5 @@
 // A cluster to play with: `up` starts it and returns when it is ready, `down` removes it. docs/cluster.md tells the rest.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -16,9 +16,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errnoOf } from '../src/base/errors.ts';
-import { type Cluster, startCluster } from '../test/support/cluster.ts';
+import { type Cluster, NO_NETWORK, startCluster } from '../test/support/cluster.ts';
+import { startClusterDns } from '../test/support/cluster-dns.ts';
 import { removeAtEnd } from '../test/support/janitor.ts';
 import { program } from '../test/support/components.ts';
+import { startRoutedCluster } from '../test/support/routed-cluster.ts';
 import { until } from '../test/support/until.ts';
 
 const STATE = '/run/netplug-cluster';
@@ -35,17 +37,51 @@ const LINK = { name: 'netplug-cluster', machine: '169.254.77.1', control: '169.2
 const UP_MS = 300_000;
 const DOWN_MS = 30_000;
 
+/** What it takes to reach each node from the machine. */
+const NODES = join(STATE, 'nodes.json');
+const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--network netplug|none]
+       cluster.ts load ARCHIVE
+       cluster.ts shell NODE [COMMAND ...]
+       cluster.ts down
+`;
+/** Both families, with a way out that pods share with their node. */
+const POOLS = {
+  'default-ipv4': { cidr: '10.83.0.0/16', vxlanMode: 'Always', natOutgoing: true },
+  'default-ipv6': { cidr: 'fd00:83::/64', vxlanMode: 'Always', natOutgoing: true },
+};
+
+interface ReachableNode {
+  readonly name: string;
+  /** Of its containerd. */
+  readonly socket: string;
+  /** Command that runs what follows it on the node. */
+  readonly enter: readonly string[];
+}
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { nodes: { type: 'string', default: '2' } },
+  // What follows the name of a node is a command with options of its own.
+  args: process.argv.slice(2, process.argv[2] === 'shell' ? 4 : undefined),
+  options: {
+    nodes: { type: 'string', default: '2' },
+    datastore: { type: 'string', default: 'orch' },
+    network: { type: 'string', default: 'netplug' },
+  },
 });
-const commands: Record<string, () => Promise<void>> = { up, down, serve };
-const command = commands[positionals[0] ?? ''];
-if (command === undefined) {
-  process.stderr.write('usage: cluster.ts up [--nodes COUNT] | down\n');
+const [verb = '', ...operands] = positionals;
+const commands: Record<string, () => Promise<void> | void> = { up, load, shell, down, serve };
+const command = commands[verb];
+if (command === undefined || !isValid()) {
+  process.stderr.write(USAGE);
   process.exitCode = 64;
 } else {
   await command();
+}
+
+function isValid(): boolean {
+  const isNamed = verb === 'load' || verb === 'shell' ? operands.length === 1 : operands.length === 0;
+  const isKnown = ['orch', 'kv'].includes(values.datastore) && ['netplug', 'none'].includes(values.network);
+  return isNamed && isKnown && /^[1-9]$/.test(values.nodes);
 }
 
 /** Starts the process that holds the cluster, and shows what it does until the cluster is ready. */
@@ -70,7 +106,8 @@ async function up(): Promise<void> {
     process.exitCode = 1;
     return;
   }
-  process.stdout.write(`kubectl is ${program('kubectl')}\nexport KUBECONFIG=${KUBECONFIG}\n`);
+  for (const name of ['kubectl', 'helm'] as const) process.stdout.write(`${name} is ${program(name)}\n`);
+  process.stdout.write(`export KUBECONFIG=${KUBECONFIG}\n`);
 }
 
 async function startHolder(): Promise<void> {
@@ -81,7 +118,8 @@ async function startHolder(): Promise<void> {
   symlinkSync(files, FILES);
   symlinkSync(join(files, 'logs'), LOGS);
   const output = openSync(LOG, 'w');
-  const child = spawn(process.execPath, [import.meta.filename, 'serve', `--nodes=${values.nodes}`], {
+  const options = Object.entries(values).map(([name, value]) => `--${name}=${value}`);
+  const child = spawn(process.execPath, [import.meta.filename, 'serve', ...options], {
     detached: true,
     stdio: ['ignore', output, output],
     env: { ...process.env, TMPDIR: files },
@@ -106,19 +144,68 @@ async function down(): Promise<void> {
 /** Holds the cluster until a signal ends this process, and so the cluster. */
 async function serve(): Promise<void> {
   removeAtEnd('folder', realpathSync(FILES));
-  const cluster = await startCluster({
-    nodes: Number(values.nodes),
-    names: [LINK.control],
-    logs: realpathSync(LOGS),
-    networking: {},
-    poolSpec: { vxlanMode: 'Always', natOutgoing: true },
-    onProgress: (text) => process.stdout.write(`cluster: ${text}\n`),
+  const cluster = await start();
+  const reachable = cluster.nodes.map(({ name, machine, containerd }): ReachableNode => {
+    return { name, socket: containerd.socket, enter: machine.enter };
   });
+  writeFileSync(NODES, JSON.stringify(reachable));
   linkTo(cluster);
   const url = `https://${LINK.control}:6443`;
   const kubeconfig = readFileSync(await cluster.api.kubeconfigFor(cluster.api.adminToken, { url }));
   writeFileSync(`${KUBECONFIG}.new`, kubeconfig, { mode: 0o600 });
   renameSync(`${KUBECONFIG}.new`, KUBECONFIG);
+}
+
+async function start(): Promise<Cluster> {
+  const common = {
+    nodes: Number(values.nodes),
+    names: [LINK.control],
+    logs: realpathSync(LOGS),
+    onProgress: (text: string) => process.stdout.write(`cluster: ${text}\n`),
+  };
+  if (values.network === 'none') return startCluster({ ...common, pools: {}, conflist: NO_NETWORK });
+  const datastore = values.datastore === 'kv' ? 'kv' : 'orch';
+  const cluster = await startRoutedCluster({ ...common, datastore, pools: POOLS });
+  common.onProgress('starting CoreDNS');
+  await startClusterDns(cluster);
+  return cluster;
+}
+
+/** Makes the images of an archive, as `docker save` writes it, available to the pods of every node. */
+function load(): void {
+  const [archive = ''] = operands;
+  for (const { name, socket } of reachableNodes()) {
+    process.stdout.write(`cluster: importing ${archive} on ${name}\n`);
+    const args = ['--address', socket, '--namespace', 'k8s.io', 'images', 'import', archive];
+    const { status } = spawnSync(program('ctr'), args, { stdio: 'inherit' });
+    if (status !== 0) process.exitCode = 1;
+  }
+}
+
+/** Runs a command on a node, or an interactive shell. */
+function shell(): void {
+  const nodes = reachableNodes();
+  const node = nodes.find(({ name }) => name === operands[0]);
+  if (node === undefined) {
+    const known = nodes.map(({ name }) => name).join(', ');
+    process.stderr.write(`cluster: there is no node "${operands[0] ?? ''}"; nodes: ${known === '' ? 'none' : known}\n`);
+    process.exitCode = 64;
+    return;
+  }
+  const [enter = '', ...inside] = node.enter;
+  const command = process.argv.slice(4);
+  const { status } = spawnSync(enter, [...inside, ...(command.length === 0 ? ['bash'] : command)], {
+    stdio: 'inherit',
+  });
+  process.exitCode = status ?? 1;
+}
+
+/** The nodes of the running cluster; none, with a message, without one. */
+function reachableNodes(): readonly ReachableNode[] {
+  if (existsSync(NODES) && holder() !== undefined) return JSON.parse(readFileSync(NODES, 'utf8')) as ReachableNode[];
+  process.stderr.write('cluster: no cluster is running; start one with "make cluster"\n');
+  process.exitCode = 1;
+  return [];
 }
 
 /** The process that holds the cluster, if it lives. */

@@ -1,8 +1,8 @@
 // Finds a Go command that can build the pinned modules.
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { withSuite } from './debian-suite.ts';
 
 /** From this release on, Go fetches the toolchain that a module asks for. */
 const FETCHES_TOOLCHAINS = [1, 21] as const;
@@ -34,7 +34,10 @@ export function findGo(say: (text: string) => void): string {
   if (found !== undefined) return found.path;
   try {
     say(`installing ${BACKPORT.package} from Debian's backports`);
-    installBackport();
+    withSuite(
+      (release) => `${release}-backports`,
+      (aptGet) => aptGet('install', '-y', '--no-install-recommends', BACKPORT.package),
+    );
   } catch (cause) {
     const wanted = FETCHES_TOOLCHAINS.join('.');
     throw new Error(
@@ -63,36 +66,6 @@ function installedGo(): GoCommand[] {
       const version = parseGoVersion(text);
       return version === undefined ? [] : [{ path, version }];
     });
-}
-
-/** Uses the mirror that the machine gets Debian's main archive from, and leaves the machine's own lists alone. */
-function installBackport(): void {
-  const format = '$(REPO_URI) $(RELEASE) $(COMPONENT) $(LABEL)';
-  const targets = execFileSync('apt-get', ['indextargets', '--format', format, 'Created-By: Packages'], {
-    encoding: 'utf8',
-  });
-  const debian = targets.split('\n').find((line) => / \w+ main Debian$/.test(line));
-  const [mirror, suite] = debian?.split(' ') ?? [];
-  if (mirror === undefined || suite === undefined) throw new Error("apt knows no archive of Debian's main section");
-  const dir = mkdtempSync(join(tmpdir(), 'netplug-apt-'));
-  try {
-    mkdirSync(join(dir, 'lists/partial'), { recursive: true });
-    const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
-    writeFileSync(join(dir, 'sources.list'), `deb [signed-by=${keyring}] ${mirror} ${suite}-backports main\n`);
-    const settings = {
-      'Dir::Etc::SourceList': join(dir, 'sources.list'),
-      'Dir::Etc::SourceParts': '/dev/null',
-      'Dir::State::Lists': join(dir, 'lists'),
-      // The folder is private to root.
-      'APT::Sandbox::User': 'root',
-    };
-    const options = ['-q', ...Object.entries(settings).flatMap(([key, value]) => ['-o', `${key}=${value}`])];
-    const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-    for (const args of [['update'], ['install', '-y', '--no-install-recommends', BACKPORT.package]])
-      execFileSync('apt-get', [...options, ...args], { env, stdio: ['ignore', 'ignore', 'inherit'] });
-  } finally {
-    rmSync(dir, { recursive: true, force: true });
-  }
 }
 
 function compare(a: readonly [number, number], b: readonly [number, number]): number {

@@ -4,30 +4,27 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync }
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { DebianProgram } from '../../test/support/components.ts';
+import { withSuite } from './debian-suite.ts';
 
-/** Puts the program at the path. The package comes from where the machine gets its own packages. */
-export function unpackProgram({ debian, file }: DebianProgram, path: string): void {
+/** Puts the program at the path. */
+export function unpackProgram({ debian, suite, file }: DebianProgram, path: string): void {
   const dir = mkdtempSync(join(tmpdir(), 'netplug-deb-'));
-  const run = (...[command, ...args]: [string, ...string[]]): void => {
-    execFileSync(command, args, { cwd: dir, stdio: ['ignore', 'ignore', 'inherit'] });
-  };
-  // The folder is private to root.
-  const download = (): void => run('apt-get', '-q', '-o', 'APT::Sandbox::User=root', 'download', debian);
+  const here = process.cwd();
   try {
-    try {
-      download();
-    } catch {
-      // A new machine has no lists of packages yet; any other reason makes the second attempt fail as well.
-      run('apt-get', '-q', 'update');
-      download();
-    }
+    // apt-get downloads to where it runs.
+    process.chdir(dir);
+    withSuite(
+      () => suite,
+      (aptGet) => aptGet('download', debian),
+    );
     const archive = readdirSync(dir).find((name) => name.endsWith('.deb'));
     if (archive === undefined) throw new Error(`apt-get downloaded no package "${debian}"`);
-    run('dpkg', '--extract', archive, 'unpacked');
+    execFileSync('dpkg', ['--extract', archive, 'unpacked'], { cwd: dir, stdio: ['ignore', 'ignore', 'inherit'] });
     mkdirSync(dirname(path), { recursive: true });
     copyFileSync(join(dir, 'unpacked', file), `${path}.new`);
     renameSync(`${path}.new`, path);
   } finally {
+    process.chdir(here);
     rmSync(dir, { recursive: true, force: true });
   }
 }

@@ -19,7 +19,7 @@ import { parseCidr } from '../../src/net/cidr.ts';
 import { VERSION } from '../../src/base/version.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { nodeOf, poolOf } from '../support/fixtures.ts';
-import { kubernetesProgram } from '../support/kubernetes.ts';
+import { program } from '../support/components.ts';
 import { startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { until } from '../support/until.ts';
@@ -299,7 +299,7 @@ describe('the API datastore through the kubeconfig of kubectl', () => {
   });
 
   it('is reached by "kubectl netplug" with the flags behind the name of the plugin', async () => {
-    const run = promisify(execFile)(kubernetesProgram('kubectl'), ['netplug', 'version', '--context=tool'], { env });
+    const run = promisify(execFile)(program('kubectl'), ['netplug', 'version', '--context=tool'], { env });
     expect(await run).toMatchObject({ stdout: reached.stdout });
   });
 

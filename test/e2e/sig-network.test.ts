@@ -10,7 +10,7 @@ import { makeImage } from '../support/image.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import { program } from '../support/components.ts';
 import type { Json } from '../support/node.ts';
-import { startRoutedCluster } from '../support/routed-cluster.ts';
+import { type PoolSpec, startRoutedCluster } from '../support/routed-cluster.ts';
 import { makeTlsFolder } from '../support/tls.ts';
 
 /** Tests that run, or wait, for the same reason. */
@@ -68,7 +68,7 @@ describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so onl
   }, 3_000_000);
 });
 
-function poolsByName(): Readonly<Record<string, object>> {
+function poolsByName(): Readonly<Record<string, PoolSpec>> {
   const pools = POOLS.flatMap((ranges, index) => {
     const node = `node-${'ab'.charAt(index)}`;
     const nodeSelector = `kubernetes.io/hostname == '${node}'`;

@@ -54,7 +54,7 @@ export async function openBox(
     'mkdir -p /etc/cni/net.d',
     'mount -t tmpfs tmpfs /dev/shm',
     ownRun ? 'mount -t tmpfs tmpfs /run && mkdir /run/lock' : '',
-    machine === undefined ? '' : `hostname ${machine.name}\n${ownKernelSettings(dir)}\n${OWN_CGROUPS}`,
+    machine === undefined ? '' : `hostname ${machine.name}\n${WHOLE_PROC}\n${ownKernelSettings(dir)}\n${OWN_CGROUPS}`,
     // The first process of the namespace inherits orphans; ignoring SIGCHLD, it lets the kernel bury them.
     "trap '' CHLD",
     'echo ready',
@@ -112,6 +112,12 @@ function inCgroup(name: string): [string, ...string[]] {
   const procs = `/sys/fs/cgroup/${name}/${LEAF}/cgroup.procs`;
   return ['sh', '-c', `[ ! -e ${procs} ] || echo $$ > ${procs}; exec "$@"`, 'sh'];
 }
+
+/**
+ * The kernel lets a pod with users of its own mount /proc only where a /proc with nothing mounted over it is to be seen,
+ * and the settings below are mounted over the other one.
+ */
+const WHOLE_PROC = 'mkdir -p /dev/shm/proc && mount -t proc proc /dev/shm/proc';
 
 /** Mounts control groups anew, so that only those of the node are to be seen. */
 const OWN_CGROUPS = [

@@ -41,6 +41,7 @@ export interface ClusterNodeOptions {
   /** Archives of images. */
   readonly images: readonly string[];
   readonly logs: string;
+  readonly networkWorks: 'at-once' | 'later';
   readonly proxyMode: ProxyMode;
 }
 
@@ -48,7 +49,7 @@ export interface ClusterNodeOptions {
 export type ProxyMode = 'nftables' | 'iptables';
 
 export async function startClusterNode(options: ClusterNodeOptions): Promise<ClusterNode & AsyncDisposable> {
-  const { machine, addresses, api, conflist, networking, files, images, logs, proxyMode } = options;
+  const { machine, addresses, api, conflist, networking, files, images, logs, networkWorks, proxyMode } = options;
   const { name } = machine;
   await using scope = new AsyncDisposableStack();
   await machine.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
@@ -65,7 +66,7 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
     agent = await launchAgent({ ...logged(machine, logs, `${name}-agent`), name }, options);
   };
   await startAgent();
-  const network = conflist === undefined ? 'later' : 'installed';
+  const network = conflist === undefined ? 'later' : networkWorks;
   const containerd = scope.use(await startContainerd(logged(machine, logs, `${name}-containerd`), { images, network }));
 
   const config = join(machine.dir, 'kubelet.json');

@@ -16,8 +16,8 @@ export interface ClusterOptions {
   /** How many run pods; 2 unless given. They are named `node-a`, `node-b` … */
   readonly nodes?: number;
   /**
-   * What a node finds in /etc/cni/net.d; `defaultConflist` unless given. With `undefined` nodes come without a network,
-   * and so not ready.
+   * What a node finds in /etc/cni/net.d; `defaultConflist` unless given. A node that gets `undefined` comes without a
+   * network, and so not ready.
    */
   readonly conflist?: (node: ConflistNode) => Conflist | undefined;
   /** IP pools by name; one for each family unless given. */
@@ -37,6 +37,8 @@ export interface ClusterOptions {
   readonly names?: readonly string[];
   /** Where programs write what they print; a folder that goes with the cluster unless given. */
   readonly logs?: string;
+  /** Whether the network works at once, or only after something that the caller does; `at-once` unless given. */
+  readonly networkWorks?: 'at-once' | 'later';
   /** nftables unless given. */
   readonly proxyMode?: ProxyMode;
   /** Told what is being done. */
@@ -57,6 +59,8 @@ export interface Cluster extends AsyncDisposable, Pick<ApiServer, 'kubectl' | 'g
   readonly nodes: readonly ClusterNode[];
   readonly lan: Lan;
   node(index: number): ClusterNode;
+  /** Waits until every node is ready. */
+  waitForNodesReady(): Promise<void>;
   /** Waits until so many pods of the selection are ready, and returns them in order of their names. */
   waitForPodsReady(
     selection: PodSelection & { readonly count: number; readonly deadlineMs?: number },
@@ -81,6 +85,9 @@ const BUSYBOX = [
   'registry.k8s.io/e2e-test-images/busybox:1.37.0-2',
 ];
 
+/** For a cluster that gets its network later: nodes have none of netplug, and are not ready. */
+export const NO_NETWORK = (): undefined => undefined;
+
 /** netplug in both families with host ports and bandwidth limits. */
 export function defaultConflist(node: ConflistNode): Conflist {
   return {
@@ -94,7 +101,7 @@ export function defaultConflist(node: ConflistNode): Conflist {
   };
 }
 
-/** Starts it, and returns when every node is registered, and ready unless its network comes later. */
+/** Starts it, and returns when every node is registered, and ready unless its network works later. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const { onProgress = () => undefined } = options;
   await using scope = new AsyncDisposableStack();
@@ -128,7 +135,7 @@ async function startParts(
   { scope, dir, logs, onProgress }: Making,
 ): Promise<Omit<Cluster, 'logs' | typeof Symbol.asyncDispose>> {
   const { nodes: count = 2, conflist = defaultConflist, files = {}, images = [], names = [] } = options;
-  const { pools = POOLS, poolSpec = {}, networking, proxyMode = 'nftables' } = options;
+  const { pools = POOLS, poolSpec = {}, networking, proxyMode = 'nftables', networkWorks = 'at-once' } = options;
   onProgress('making the control plane');
   const nodeNames = Array.from({ length: count }, (_, index) => `node-${String.fromCharCode(97 + index)}`);
   const lan = scope.use(await newLan());
@@ -143,35 +150,34 @@ async function startParts(
   const etcdUrl = `http://${addresses.ipv4}:2379`;
   const api = scope.use(await startControlPlane({ node: control, addresses, nodeNames, names, logs }));
   for (const [name, cidr] of Object.entries(pools)) await control.seedPool(name, cidr, poolSpec);
-  // For HTTPS: the wget of busybox checks no certificates.
+  // For HTTPS, which the wget of busybox does without checking certificates.
   const client = { '/bin/curl': '/usr/bin/curl' };
   const busybox = await makeImage(join(dir, 'busybox'), { names: BUSYBOX, config: { Cmd: ['sh'] }, files: client });
 
   const awaited: string[] = [];
   for (const [index, name] of nodeNames.entries()) {
     onProgress(`making ${name}`);
-    const machine = scope.use(await startNode({ name, asMachine: true, etcd: 'nowhere' }));
+    const plugins = options.conflist === NO_NETWORK ? 'standard' : 'all';
+    const machine = scope.use(await startNode({ name, asMachine: true, etcd: 'nowhere', plugins }));
     const netconf = (more = {}): Json => machine.netconf({ kv_endpoints: etcdUrl, ...more });
     const list = conflist({ name, netconf });
-    if (list !== undefined) awaited.push(name);
-    const common = { machine, api, files, logs, images: [busybox, ...images], conflist: list, networking, proxyMode };
+    if (list !== undefined && networkWorks === 'at-once') awaited.push(name);
+    const common = {
+      machine,
+      api,
+      files,
+      logs,
+      images: [busybox, ...images],
+      conflist: list,
+      networking,
+      networkWorks,
+      proxyMode,
+    };
     const ownAddresses = await lan.plugIn(machine.host, FIRST_NODE + index);
     nodes.push(scope.use(await startClusterNode({ ...common, addresses: ownAddresses })));
   }
   onProgress('waiting for the nodes');
-  await until(
-    async () => {
-      const items: readonly Json[] = (await api.get('nodes')).items;
-      const ready = items.filter((item) => isReady(item)).map(({ metadata }) => String(metadata.name));
-      const accounts = await api.kubectl('get', 'serviceaccounts', '--output=name');
-      const isComplete = items.length === count && awaited.every((name) => ready.includes(name));
-      // Without it there can be no pods.
-      return isComplete && accounts.includes('serviceaccount/default\n');
-    },
-    'all nodes are there',
-    120_000,
-    POLL_MS,
-  );
+  await waitForNodes(api, { count, ready: awaited });
   return {
     api,
     control,
@@ -185,8 +191,34 @@ async function startParts(
       if (node === undefined) throw new Error(`the cluster has ${String(nodes.length)} nodes`);
       return node;
     },
+    waitForNodesReady: async () => waitForNodes(api, { count, ready: nodeNames }),
     waitForPodsReady: async (selection) => waitForPodsReady(api, selection),
   };
+}
+
+/** Waits until so many nodes are registered, and those named are ready. */
+async function waitForNodes(
+  api: ApiServer,
+  { count, ready }: { readonly count: number; readonly ready: readonly string[] },
+): Promise<void> {
+  let shown = '';
+  await until(
+    async () => {
+      const items: readonly Json[] = (await api.get('nodes')).items;
+      const isComplete =
+        items.length === count && items.every((node) => isReady(node) || !ready.includes(node.metadata.name));
+      shown = items
+        .flatMap(({ status }) => status.conditions)
+        .map(({ message }) => message)
+        .join('\n');
+      // Without it there can be no pods.
+      const accounts = await api.kubectl('get', 'serviceaccounts', '--output=name');
+      return isComplete && accounts.includes('serviceaccount/default\n');
+    },
+    () => `all nodes are there; they say:\n${shown}`,
+    120_000,
+    POLL_MS,
+  );
 }
 
 async function waitForPodsReady(

@@ -24,6 +24,8 @@ export interface GoProgram extends ProgramUse {
 export interface DebianProgram extends ProgramUse {
   /** Package that is unpacked, not installed. */
   readonly debian: string;
+  /** Code name of the release of Debian that has it. */
+  readonly suite: string;
   /** Path of the program in the package. */
   readonly file: string;
 }
@@ -83,8 +85,14 @@ export const PROGRAMS = {
   runc: { module: 'runc', package: 'github.com/opencontainers/runc', variable: 'RUNC', neededBy: 'test' },
   coredns: { module: 'coredns', package: 'github.com/coredns/coredns', variable: 'COREDNS', neededBy: 'test' },
   'etcd-3.6': { module: 'etcd-3.6', package: 'go.etcd.io/etcd/server/v3', variable: 'ETCD_3_6', neededBy: 'test' },
-  // The static one of Debian, which the machine has, crashes when it looks up a name.
-  busybox: { debian: 'busybox', file: 'bin/busybox', variable: 'BUSYBOX', neededBy: 'test' },
+  // The wget of the machine's own busybox 1.35 crashes when it looks up a name.
+  busybox: {
+    debian: 'busybox-static',
+    suite: 'trixie',
+    file: 'usr/bin/busybox',
+    variable: 'BUSYBOX',
+    neededBy: 'test',
+  },
   helm: { module: 'helm', package: 'helm.sh/helm/v4/cmd/helm', variable: 'HELM', neededBy: 'cluster' },
   agnhost: {
     module: 'kubernetes',
@@ -192,7 +200,7 @@ function goModuleOf(name: ProgramName): string | undefined {
 /** Its name changes with the release, every dependency and every flag, so that no old program passes for a new one. */
 function builtFolder(name: ProgramName): string {
   const given: Program = PROGRAMS[name];
-  if ('debian' in given) return join(cacheFolder(), `debian-${given.debian}`);
+  if ('debian' in given) return join(cacheFolder(), `debian-${given.suite}-${given.debian}`);
   const { module } = given;
   const hash = createHash('sha256').update(JSON.stringify(buildFlags(name)));
   // Which of its packages are built does not change what the others become.

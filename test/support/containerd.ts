@@ -54,14 +54,14 @@ export interface Containerd extends AsyncDisposable {
 export interface ContainerdOptions {
   /** Archives of images that pods can be made from. */
   readonly images?: readonly string[];
-  /** Whether it is ready with the network that is installed, or serves without one. */
-  readonly network?: 'installed' | 'later';
+  /** Whether it is waited for until its network works; `at-once` unless given. */
+  readonly network?: 'at-once' | 'later';
 }
 
 /** Starts containerd on a node with `ownRun`; its network is installed before, unless it comes later. */
 export async function startContainerd(
   node: Pick<TestNode, 'dir' | 'run' | 'exec' | 'start'>,
-  { images = [], network = 'installed' }: ContainerdOptions = {},
+  { images = [], network = 'at-once' }: ContainerdOptions = {},
 ): Promise<Containerd> {
   await using scope = new AsyncDisposableStack();
   const cgroup = scope.use(newCgroup());
@@ -93,7 +93,7 @@ export async function startContainerd(
       async () => isNetworkReady(cri),
       () => `containerd has read its network:\n${daemon.log()}`,
     );
-  if (network === 'installed') await becomeReady();
+  if (network === 'at-once') await becomeReady();
   const rootfs = await makeRootfs(join(node.dir, 'rootfs'));
 
   const kept = scope.move();

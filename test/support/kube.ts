@@ -65,6 +65,9 @@ export interface ApiServer extends AsyncDisposable {
 /** kubectl is a program to start each time; asking more often would take the time from those that are asked. */
 export const POLL_MS = 250;
 
+/** Tokens are bound to their account and end; nothing renews those that tests hand out. */
+const LASTING = { expirationSeconds: 31_536_000 };
+
 const ADMIN: KubeUser = { name: 'admin', groups: ['system:masters'] };
 
 /** Starts etcd when none is given, and an API server that is ready to serve. `await using` ends and removes both. */
@@ -188,7 +191,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
         if (status !== 0 && !stderr.includes('AlreadyExists')) throw new Error(stderr);
       }
       const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
-      const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} };
+      const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: LASTING };
       return JSON.parse(await kubectl(['create', '--raw', path, '--filename=-'], JSON.stringify(request))).status.token;
     },
     stop,

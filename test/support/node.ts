@@ -83,6 +83,8 @@ export interface TestNode extends AsyncDisposable {
   readonly dir: string;
   /** Folder of the plugins, as CNI_PATH has it. */
   readonly cniPath: string;
+  /** Command that runs what follows it inside, from the machine. */
+  readonly enter: readonly string[];
   /** Runs a program inside and returns its standard output; rejects when it fails. */
   exec(...command: [string, ...string[]]): Promise<string>;
   /** Runs a program inside to its end, with nothing but PATH and `env` in its environment. */
@@ -136,6 +138,8 @@ export interface NodeOptions {
   readonly durable?: boolean;
   /** Who serves calls: as the run of the tests has it unless given. A node without etcd gets its agent from the test. */
   readonly mode?: Mode;
+  /** What is in its CNI bin directory: netplug and the standard plugins unless given. */
+  readonly plugins?: 'all' | 'standard';
   /** Waited for before records are read, when agents of other nodes write them. */
   readonly settled?: () => Promise<void>;
 }
@@ -155,6 +159,7 @@ export async function startNode({
   etcd = 'loopback',
   durable = false,
   mode = MODE,
+  plugins = 'all',
   settled = async () => Promise.resolve(),
 }: NodeOptions = {}): Promise<TestNode> {
   await using scope = new AsyncDisposableStack();
@@ -162,7 +167,7 @@ export async function startNode({
   removeAtEnd('folder', dir);
   scope.defer(async () => rm(dir, { recursive: true, force: true }));
   const host = scope.use(await newNetns());
-  await installPlugins(join(dir, 'opt/cni/bin'));
+  await installPlugins(join(dir, 'opt/cni/bin'), plugins);
   const cgroup = asMachine ? scope.use(newCgroup()).name : undefined;
   const machine = cgroup === undefined ? undefined : { name, cgroup };
   const PATH = searchPath(dir);
@@ -214,6 +219,7 @@ export async function startNode({
     etcd: ownEtcd,
     dir,
     cniPath,
+    enter: [enter, ...inside],
     exec,
     run,
     start,
@@ -269,10 +275,10 @@ export async function startNode({
   return { ...node, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }
 
-async function installPlugins(folder: string): Promise<void> {
+async function installPlugins(folder: string, which: 'all' | 'standard'): Promise<void> {
   await mkdir(folder, { recursive: true });
   for (const name of STANDARD_PLUGINS) await symlink(program(name), join(folder, name));
-  for (const name of EXECUTABLE_NAMES) {
+  for (const name of which === 'all' ? EXECUTABLE_NAMES : []) {
     const built = join(BUILT, name);
     if (!existsSync(built)) throw new Error(`${built} is missing: run "make build" first`);
     // A build during the test replaces the file; a link keeps what was there.
