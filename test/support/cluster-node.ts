@@ -125,7 +125,7 @@ function kubeletConfiguration(api: ApiServer, runtimeSocket: string): object {
     // Whether the cluster has a name server or not.
     clusterDNS: [DNS_ADDRESS],
     clusterDomain: CLUSTER_DOMAIN,
-    cgroupsPerQOS: false,
+    cgroupsPerQOS: true,
     enforceNodeAllocatable: [],
     failSwapOn: false,
     // Images cannot be fetched again, and a full disk of the machine is not the business of its nodes.

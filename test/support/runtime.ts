@@ -1,5 +1,5 @@
 // What real container runtimes need on a test node, whichever they are.
-import { copyFile, mkdir, symlink } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Conflist } from './chain.ts';
 import type { Json, TestNode } from './node.ts';
@@ -56,6 +56,7 @@ export async function makeRootfs(
   applets: readonly string[] = ['sh', 'sleep', 'ip', 'hostname'],
 ): Promise<string> {
   for (const name of ['bin', 'dev', 'etc', 'proc', 'sys', 'tmp']) await mkdir(join(folder, name), { recursive: true });
+  await chmod(join(folder, 'tmp'), 0o1777);
   await copyFile('/bin/busybox', join(folder, 'bin/busybox'));
   for (const applet of applets) await symlink('busybox', join(folder, 'bin', applet));
   return folder;
