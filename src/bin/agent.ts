@@ -17,6 +17,7 @@ import type { NodeName } from '../model/names.ts';
 import { STOCK_FLOOR } from '../resident/stock.ts';
 import { attachedIn } from './attached.ts';
 import { interruptions } from './interruptions.ts';
+import { socketPath } from './machine.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { stateDir } from './registration.ts';
@@ -26,7 +27,6 @@ import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './settle-leftovers.ts';
 
-const DEFAULT_SOCKET = '/run/netplug/cni.sock';
 const LOG = { level: 'INFO', filePath: undefined, fileMaxSizeMb: 100, fileMaxAgeDays: 30, fileMaxCount: 10 } as const;
 
 /** Runs the agent of the node until it is told to end or another one takes over. */
@@ -104,7 +104,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     {
       node,
       datastore,
-      socketPath: env['NETPLUG_SOCKET'] ?? DEFAULT_SOCKET,
+      socketPath: socketPath(env),
       namePath: join(stateDir(env), 'nodename'),
     },
     interruptions(),

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { Bird } from '../bgp/bird.ts';
+import { runDir } from './machine.ts';
 
 /** Where the files of the host's BIRD lie: `bird` below NETPLUG_RUN_DIR. */
 export function birdFolder(env: NodeJS.ProcessEnv): string {
-  return join(env['NETPLUG_RUN_DIR'] ?? '/run/netplug', 'bird');
+  return join(runDir(env), 'bird');
 }
 
 /** The one BIRD of this host. */

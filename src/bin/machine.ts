@@ -1,13 +1,28 @@
+import { join } from 'node:path';
 import { isSea } from 'node:sea';
 import type { Machine } from '../cli/ports.ts';
 import { stateDir } from './registration.ts';
+
+const DEFAULT_RUN_DIR = '/run/netplug';
+
+/** The folder for sockets and for files that need not survive a reboot: NETPLUG_RUN_DIR. */
+export function runDir(env: NodeJS.ProcessEnv): string {
+  return env['NETPLUG_RUN_DIR'] ?? DEFAULT_RUN_DIR;
+}
+
+/** The socket of the node's agent: NETPLUG_SOCKET. As in the plugin, an empty value counts as unset. */
+export function socketPath(env: NodeJS.ProcessEnv): string {
+  const path = env['NETPLUG_SOCKET'] ?? '';
+  return path === '' ? join(DEFAULT_RUN_DIR, 'cni.sock') : path;
+}
 
 /** The files and folders of the machine this process runs on. */
 export function machineOf(env: NodeJS.ProcessEnv): Machine {
   return {
     executable: isSea() ? process.execPath : undefined,
     stateDir: stateDir(env),
-    runDir: '/run/netplug',
+    runDir: runDir(env),
+    socketPath: socketPath(env),
     logDir: '/var/log/netplug',
     serviceAccountDir: '/var/run/secrets/kubernetes.io/serviceaccount',
   };

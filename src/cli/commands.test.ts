@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { callCtl, type Ran } from '../../test/support/ctl.ts';
+import { callCtl, machineIn, type Ran } from '../../test/support/ctl.ts';
 import { MemoryKernel } from '../dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
@@ -40,13 +40,7 @@ async function run(
     ...more,
     env,
     hostname: node,
-    machine: {
-      executable: undefined,
-      stateDir: join(folder, 'netplug-state'),
-      runDir: join(folder, 'netplug-run'),
-      logDir: join(folder, 'netplug-log'),
-      serviceAccountDir: join(folder, 'serviceaccount'),
-    },
+    machine: machineIn(folder),
     openKernel: () => kernel,
     openStore: (datastore) => {
       opened.push(datastore);

@@ -7,7 +7,9 @@ export type Output = (typeof OUTPUTS)[number];
 /** How the answer is written: for people, or for tools. */
 export const OUTPUT: Option<Output> = choice('format', 'form of the answer', { choices: OUTPUTS, short: 'o' });
 
-export const SOCKET = value('path', 'where the agent listens (default: /run/netplug/cni.sock)', { completes: 'file' });
+export const SOCKET = value('path', 'where the agent listens (default: $NETPLUG_SOCKET, or /run/netplug/cni.sock)', {
+  completes: 'file',
+});
 
 export const FILES = {
   filename: values('path', 'file, folder, or "-" for standard input; may be repeated', {

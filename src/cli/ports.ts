@@ -56,6 +56,8 @@ export interface Machine {
   /** What netplug remembers about this node. */
   readonly stateDir: string;
   readonly runDir: string;
+  /** Where the node's agent listens. */
+  readonly socketPath: string;
   readonly logDir: string;
   /** Where a pod finds what the orchestrator gives it. */
   readonly serviceAccountDir: string;

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { virtualClock } from '../../src/base/clock.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { main } from '../../src/cli/main.ts';
@@ -15,6 +16,18 @@ export interface Ran {
 export interface CtlWorld extends Partial<CtlPorts> {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
+}
+
+/** A machine with every place of netplug below the folder, so that none of the machine that runs the test is used. */
+export function machineIn(folder: string): CtlPorts['machine'] {
+  return {
+    executable: undefined,
+    stateDir: join(folder, 'state'),
+    runDir: join(folder, 'run'),
+    socketPath: join(folder, 'run/cni.sock'),
+    logDir: join(folder, 'log'),
+    serviceAccountDir: join(folder, 'account'),
+  };
 }
 
 function missing(): never {
@@ -37,7 +50,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     random: seededRandom(1),
     hostname: 'node-a',
     readRegisteredName: () => undefined,
-    machine: { executable: undefined, stateDir: '', runDir: '/run/netplug', logDir: '', serviceAccountDir: '' },
+    machine: machineIn('/nowhere'),
     plugin: NO_PLUGIN,
     interrupted: new AbortController().signal,
     askAgent: async () => Promise.reject(new Error('nobody listens')),

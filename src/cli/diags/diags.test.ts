@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { callCtl, type CtlWorld, type Ran } from '../../../test/support/ctl.ts';
+import { callCtl, type CtlWorld, machineIn, type Ran } from '../../../test/support/ctl.ts';
 import { nodeOf, poolOf } from '../../../test/support/fixtures.ts';
 import { MemoryKernel } from '../../dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
@@ -29,13 +29,7 @@ async function run(argv: string, more: CtlWorld = {}): Promise<Ran> {
   const where = `--conf-dir ${at('net.d')} --bin-dir ${folder} --health 127.0.0.1:9 --output ${archive()}`;
   return callCtl(`diags ${where} ${argv}`.trim().split(' '), {
     env: { KV_ENDPOINTS: 'http://127.0.0.1:1' },
-    machine: {
-      executable: undefined,
-      stateDir: at('state'),
-      runDir: at('run'),
-      logDir: at('log'),
-      serviceAccountDir: at('account'),
-    },
+    machine: machineIn(folder),
     openStore: () => openMemoryStore(database),
     openKernel: () => new MemoryKernel(),
     ...more,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { callCtl, type CtlWorld, type Ran } from '../../../test/support/ctl.ts';
+import { callCtl, type CtlWorld, machineIn, type Ran } from '../../../test/support/ctl.ts';
 import { nodeOf, poolOf } from '../../../test/support/fixtures.ts';
 import { MemoryKernel } from '../../dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
@@ -22,8 +22,11 @@ beforeEach(async () => {
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
 async function run(argv: string, more: CtlWorld = {}): Promise<Ran> {
-  return callCtl(`doctor --conf-dir ${folder} --bin-dir ${folder} ${argv}`.trim().split(' '), {
+  // Nothing listens on the discard port.
+  const places = `--conf-dir ${folder} --bin-dir ${folder} --health 127.0.0.1:9`;
+  return callCtl(`doctor ${places} ${argv}`.trim().split(' '), {
     env: { KV_ENDPOINTS: 'http://127.0.0.1:1' },
+    machine: machineIn(folder),
     openStore: () => openMemoryStore(database),
     openKernel: () => new MemoryKernel(),
     ...more,

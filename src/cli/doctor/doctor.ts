@@ -1,5 +1,4 @@
 import { access } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { Output } from '../common-options.ts';
 import { BIN_DIR, CONF_DIR } from '../install/install-places.ts';
 import type { Context, Status } from '../ports.ts';
@@ -74,7 +73,7 @@ export function placesOf({ env, ports }: Context, { confDir, binDir, socket, hea
   return {
     confDir: confDir ?? CONF_DIR,
     binDirs: binDir === undefined ? (path.length === 0 ? [BIN_DIR] : path) : [binDir],
-    socket: socket ?? join(ports.machine.runDir, 'cni.sock'),
+    socket: socket ?? ports.machine.socketPath,
     health: health ?? HEALTH,
   };
 }

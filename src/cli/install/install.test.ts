@@ -30,6 +30,7 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
       executable: undefined,
       stateDir: join(folder, 'state/netplug'),
       runDir: join(folder, 'run/netplug'),
+      socketPath: join(folder, 'run/netplug/cni.sock'),
       logDir: join(folder, 'log/netplug'),
       serviceAccountDir: join(folder, 'serviceaccount'),
     },

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { callCtl, type Ran } from '../../../test/support/ctl.ts';
+import { callCtl, machineIn, type Ran } from '../../../test/support/ctl.ts';
 import { nodeName, nodeOf, poolOf } from '../../../test/support/fixtures.ts';
 import { type MemoryNode, memoryNode, NETNS } from '../../../test/support/memory-node.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
@@ -28,7 +28,7 @@ async function run(argv: string): Promise<Ran> {
   return callCtl(argv.split(' '), {
     openStore: () => openMemoryStore(node.database),
     openKernel: () => node.kernel,
-    machine: { executable: undefined, stateDir: folder, runDir: folder, logDir: folder, serviceAccountDir: folder },
+    machine: machineIn(folder),
   });
 }
 

@@ -1,9 +1,8 @@
-import { join } from 'node:path';
 import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
 import type { AgentQuestion, Context } from '../ports.ts';
 
 interface Asked {
-  /** Where the agent listens, if not where it always does. */
+  /** Overrides where the machine says that the agent listens. */
   readonly socket: string | undefined;
   readonly question: AgentQuestion;
 }
@@ -11,7 +10,7 @@ interface Asked {
 /** What the agent of this node answers, as `read` understands it. @throws agent/unreachable, agent/protocol */
 export async function askAgentOfNode<T>(
   { ports, signal }: Pick<Context, 'ports' | 'signal'>,
-  { socket = join(ports.machine.runDir, 'cni.sock'), question }: Asked,
+  { socket = ports.machine.socketPath, question }: Asked,
   read: (text: string) => T | undefined,
 ): Promise<T> {
   const text = await ports.askAgent(socket, question, signal).catch((cause: unknown) => {

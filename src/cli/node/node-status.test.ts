@@ -61,7 +61,7 @@ describe('netplugctl node status', () => {
   });
 
   it('asks the agent that is named, else that of this node', async () => {
-    expect((await run(NETWORK)).asked).toEqual(['/run/netplug/cni.sock', 'show-network']);
+    expect((await run(NETWORK)).asked).toEqual(['/nowhere/run/cni.sock', 'show-network']);
     expect((await run(NETWORK, '--socket', '/tmp/a.sock')).asked).toEqual(['/tmp/a.sock', 'show-network']);
   });
 
@@ -80,7 +80,7 @@ describe('netplugctl node status', () => {
   it('says what to do when nobody answers, or not in its words', async () => {
     expect(await callCtl(['node', 'status'], {})).toMatchObject({
       status: 69,
-      err: expect.stringContaining('Cannot ask the agent at "/run/netplug/cni.sock": nobody listens'),
+      err: expect.stringContaining('Cannot ask the agent at "/nowhere/run/cni.sock": nobody listens'),
     });
     const askAgent = async (): Promise<string> => Promise.resolve('{}');
     expect(await callCtl(['node', 'status'], { askAgent })).toMatchObject({ status: 76 });

@@ -79,7 +79,7 @@ describe('netplugctl trace', () => {
   it('passes on what is asked for', async () => {
     const { status, asked, out } = await run(['trace', '--last', '3', '--pod', 'shop/web', '--slow', '-o', 'json']);
     expect(status).toBe(0);
-    expect(asked).toEqual(['/run/netplug/cni.sock', 'show-calls', { last: 3, pod: 'shop/web', order: 'slowest' }]);
+    expect(asked).toEqual(['/nowhere/run/cni.sock', 'show-calls', { last: 3, pod: 'shop/web', order: 'slowest' }]);
     expect(JSON.parse(out)).toEqual({ calls: CALLS });
   });
 
@@ -97,7 +97,7 @@ describe('netplugctl trace', () => {
   it('says what to do when no agent answers', async () => {
     const { status, err } = await run(['trace'], async () => Promise.reject(new Error('connect ENOENT')));
     expect(status).toBe(69);
-    expect(err).toContain('Cannot ask the agent at "/run/netplug/cni.sock": connect ENOENT');
+    expect(err).toContain('Cannot ask the agent at "/nowhere/run/cni.sock": connect ENOENT');
     expect(err).toContain('code: agent/unreachable');
   });
 
