@@ -28,7 +28,8 @@ afterAll(async () => {
 
 async function diags(output: string): Promise<RunResult> {
   const where = ['--socket', node.socket, '--health', '127.0.0.1:9199', '--output', output];
-  return node.run([PROGRAM, 'diags', ...where], { env: { KV_ENDPOINTS: 'http://127.0.0.1:2379' } });
+  const env = { KV_ENDPOINTS: 'http://127.0.0.1:2379', NETPLUG_RUN_DIR: `${node.dir}/agent` };
+  return node.run([PROGRAM, 'diags', ...where], { env });
 }
 
 const fileIn = async (archive: string, path: string): Promise<string> =>

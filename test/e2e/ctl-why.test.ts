@@ -25,7 +25,10 @@ describe('plan add on a node', () => {
     const file = join(node.dir, 'plan.conf');
     await writeFile(file, JSON.stringify(conf));
     const argv = ['plan', 'add', '--netconf', file, '--args', CALL.args, '--container', 'c1', '--netns', netns];
-    const { stdout, stderr, status } = await node.run([PROGRAM, ...argv, '-o', 'json']);
+    // The node shares /run with the machine, where another agent may listen.
+    const { stdout, stderr, status } = await node.run([PROGRAM, ...argv, '-o', 'json'], {
+      env: { NETPLUG_SOCKET: node.socket },
+    });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     return JSON.parse(stdout) as AddPlan;
   }

@@ -49,8 +49,9 @@ export async function openBox(
       `mkdir -p ${dir}/${folder} ${dir}/${folder}.work`,
       `mount -t overlay overlay -o lowerdir=/${folder},upperdir=${dir}/${folder},workdir=${dir}/${folder}.work /${folder}`,
     ]),
-    // Not what the machine's packages have put there.
-    'rm -rf /etc/cni/net.d /var/lib/cni /var/lib/netplug',
+    // Not what packages or an installation of netplug have put on the machine.
+    'rm -rf /etc/cni/net.d /var/lib/cni /var/lib/netplug /var/log/netplug',
+    `for found in /opt/cni/* /opt/cni/bin/*; do [ -e ${dir}$found ] || [ -L ${dir}$found ] || rm -rf $found; done`,
     'mkdir -p /etc/cni/net.d',
     'mount -t tmpfs tmpfs /dev/shm',
     ownRun ? 'mount -t tmpfs tmpfs /run && mkdir /run/lock' : '',

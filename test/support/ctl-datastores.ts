@@ -119,7 +119,7 @@ function runnerWith(datastore: Readonly<Record<string, string>>): CtlDatastore['
   return async (argv, { stdin = '', env = {} } = {}) => runCtl(argv, { stdin, env: { ...datastore, ...env } });
 }
 
-/** Calls the tool with no other environment than the one given, by another of its names if need be. */
+/** Calls the tool with no other environment than the one given and places of its own, by another of its names if need be. */
 export async function runCtl(
   argv: readonly string[],
   { stdin = '', env = {}, name = 'netplugctl' }: CtlRunOptions & { readonly name?: string } = {},
@@ -128,13 +128,24 @@ export async function runCtl(
   const child = spawn(process.execPath, [MAIN, ...argv], {
     argv0: name,
     cwd: ROOT,
-    env: { NODE_COMPILE_CACHE: compiled, ...env },
+    env: { ...ownPlaces(compiled), ...env },
   });
   const ended = new Promise<number>((done) => child.on('close', (code) => done(code ?? -1)));
   // Who fails early does not read what it is told.
   child.stdin.on('error', () => undefined).end(stdin);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   return { status: await ended, stdout, stderr };
+}
+
+/** Folders without an agent and without a network configuration, in place of the machine's. */
+function ownPlaces(folder: string): Record<string, string> {
+  return {
+    NODE_COMPILE_CACHE: folder,
+    NETPLUG_CNI_CONF_DIR: join(folder, 'no-conf'),
+    NETPLUG_RUN_DIR: join(folder, 'no-run'),
+    NETPLUG_SOCKET: join(folder, 'no-run/cni.sock'),
+    NETPLUG_STATE_DIR: join(folder, 'no-state'),
+  };
 }
 
 /** What the sources were made into, which saves half of the time a call takes. */

@@ -143,7 +143,7 @@ async function twoDatastores(): Promise<Shell> {
   writeFileSync(join(dir, 'orch.yaml'), 'datastore_type: orch\norchconfig: /etc/netplug/kubeconfig\n');
   await orch.server?.putNode('node-a');
   await seedWeb(kv.store, (await orch.server?.putPod({ namespace: 'shop', name: 'web', node: 'node-a' })) ?? '');
-  const box = { dir: join(dir, 'box'), host: { path: '/proc/self/ns/net' }, ownRun: false, machine: undefined };
+  const box = { dir: join(dir, 'box'), host: { path: '/proc/self/ns/net' }, ownRun: true, machine: undefined };
   const [enter, ...inside] = await openBox(box, scope);
   const type = async (command: string): Promise<Typed> => {
     const words = [...inside, 'bash', '-c', withBoth(command, dir)];
