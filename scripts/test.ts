@@ -19,13 +19,7 @@ for (const check of CHECKS) {
 }
 
 rmSync(REPORT, { force: true });
-const vitest = [
-  'node_modules/vitest/vitest.mjs',
-  'run',
-  '--reporter=default',
-  '--reporter=json',
-  `--outputFile.json=${REPORT}`,
-];
+const vitest = ['scripts/run-vitest.ts', 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`];
 const { status } = spawnSync(process.execPath, [...vitest, ...process.argv.slice(2)], {
   stdio: 'inherit',
   env: { ...process.env, NO_COLOR: '1' },
