@@ -6,8 +6,8 @@ export interface DatastoreReport {
   readonly quotaBytes?: number;
   /** Of the server, in words. */
   readonly alarms: readonly string[];
-  /** Its clock when it answered, milliseconds since the epoch. */
-  readonly clockMs?: number;
+  /** How far the caller's clock is ahead of its clock, at least. */
+  readonly skewMs?: number;
   /** Kinds of netplug that it does not know. */
   readonly missingKinds: readonly string[];
   /** Kinds that it knows otherwise than this release. */

@@ -2,7 +2,6 @@ import { formatBytes } from '../format-bytes.ts';
 import { type DatastoreFacts, gatherDatastore } from './datastore-facts.ts';
 import { type Check, topic } from './topic.ts';
 
-/** A header tells whole seconds, and the answer takes time. */
 const SKEW_MS = 5000;
 const FULL_SHARE = 0.8;
 const CRDS = 'kubectl apply -f manifests/crds.yaml';

@@ -14,7 +14,7 @@ export interface DatastoreFacts {
   /** Undefined when it could not be had; `silence` says why. */
   readonly report: DatastoreReport | undefined;
   readonly silence: string | undefined;
-  /** How far this clock is ahead of the datastore's. */
+  /** How far this clock is ahead of the datastore's, at least. */
   readonly skewMs: number | undefined;
   readonly unreadable: readonly string[];
 }
@@ -52,7 +52,7 @@ export async function gatherDatastore(sources: Sources, signal: AbortSignal): Pr
       latencyMs: Math.min(...times),
       report,
       silence: isNetplugError(inspected) ? inspected.message : undefined,
-      skewMs: report?.clockMs === undefined ? undefined : clock.now() - report.clockMs,
+      skewMs: report?.skewMs,
       unreadable: (await sources.records()).unreadable,
     };
   } catch (cause) {

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { tryParseJson } from '../../base/try-parse-json.ts';
+import { clockSkewMs, type Exchange } from '../clock-skew.ts';
 import type { DatastoreReport } from '../inspector.ts';
 
 /** What etcd says on its pages. */
@@ -7,25 +8,24 @@ export interface EtcdPages {
   readonly version: string;
   readonly health: string;
   readonly metrics: string;
-  /** The header `date` of an answer. */
-  readonly date: string | undefined;
+  readonly exchange: Exchange;
 }
 
 const Version = v.object({ etcdserver: v.string() });
 const Health = v.object({ health: v.string(), reason: v.optional(v.string()) });
 
-export function readEtcdPages({ version, health, metrics, date }: EtcdPages): DatastoreReport {
+export function readEtcdPages({ version, health, metrics, exchange }: EtcdPages): DatastoreReport {
   const server = v.safeParse(Version, tryParseJson(version));
   const state = v.safeParse(Health, tryParseJson(health));
   const sizeBytes = gauge(metrics, 'etcd_mvcc_db_total_size_in_bytes');
   const quotaBytes = gauge(metrics, 'etcd_server_quota_backend_bytes');
-  const clockMs = date === undefined ? Number.NaN : Date.parse(date);
+  const skewMs = clockSkewMs(exchange);
   return {
     server: `etcd ${server.success ? server.output.etcdserver : 'of unknown version'}`,
     ...(sizeBytes === undefined ? {} : { sizeBytes }),
     ...(quotaBytes === undefined ? {} : { quotaBytes }),
     alarms: state.success && state.output.health !== 'true' ? [unhealthy(state.output.reason)] : [],
-    ...(Number.isNaN(clockMs) ? {} : { clockMs }),
+    ...(skewMs === undefined ? {} : { skewMs }),
     missingKinds: [],
     differingKinds: [],
     missingRights: [],

@@ -1,6 +1,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
+import { systemClock } from '../../base/clock.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
 import { readEtcdPages } from './etcd-facts.ts';
@@ -37,14 +38,16 @@ interface Member {
 }
 
 async function inspectMember(member: Member, signal: AbortSignal): Promise<DatastoreReport> {
+  const sentMs = systemClock.now();
   const version = await fetchPage(member, '/version', signal);
+  const receivedMs = systemClock.now();
   const health = await fetchPage(member, '/health', signal);
   const metrics = await fetchPage(member, '/metrics', signal);
   return readEtcdPages({
     version: version.body,
     health: health.body,
     metrics: metrics.body,
-    date: version.date,
+    exchange: { sentMs, receivedMs, date: version.date },
   });
 }
 

@@ -9,6 +9,7 @@ import { reasonOf } from '../../base/errors.ts';
 import { loadSession } from '../../orch-api/load-session.ts';
 import { credentialHeaders, type Session } from '../../orch-api/session.ts';
 import { type RawAnswer, readAnswer, Transport } from '../../orch-api/transport.ts';
+import { clockSkewMs } from '../clock-skew.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
 import { crdManifests, type Manifest } from './crd-manifests.ts';
 import { CALLERS, describeRight, missingRights, type Right, rightsOf } from './roles.ts';
@@ -55,13 +56,14 @@ class Inspection {
   }
 
   async report(): Promise<DatastoreReport> {
+    const sentMs = systemClock.now();
     const answer = await this.#ask('/version');
+    const skewMs = clockSkewMs({ sentMs, receivedMs: systemClock.now(), date: answer.headers.date });
     const version = v.safeParse(Version, tryParseJson(answer.text));
-    const clockMs = Date.parse(answer.headers.date ?? '');
     return {
       server: `Kubernetes ${version.success ? version.output.gitVersion : 'of unknown version'}`,
       alarms: [],
-      ...(Number.isNaN(clockMs) ? {} : { clockMs }),
+      ...(skewMs === undefined ? {} : { skewMs }),
       missingKinds: await this.#missingKinds(),
       differingKinds: await this.#differingKinds(),
       missingRights: missingRights(await this.#granted()),
