@@ -75,6 +75,30 @@ function endpointOf({ pod, node }: Pod, podUID: string, address: string): Worklo
   };
 }
 
+/** One after the other, on what the ones before have left. */
+const COMMANDS = [
+  'ipam show --blocks',
+  'ipam show --ip 10.65.0.1',
+  'ipam show --borrowed',
+  'ipam map',
+  'ipam forecast --nodes 4 --pods-per-node 20 --from-cluster',
+  'plan add --netconf FOLDER/net.conf --node node-a --pod shop/next',
+  'ipam configure --strict-affinity true',
+  'ipam configure --max-blocks 4',
+  'ipam check --no-kernel',
+  'ipam release --no-kernel --ip 10.65.0.1 --ip 10.65.0.3',
+  'ipam check --no-kernel --fix',
+  'node remove node-c --dry-run',
+  'node remove node-c',
+  'ipam configure --strict-affinity true',
+  'ipam show --configuration',
+  'ipam release --no-kernel --force --ip 10.65.0.1',
+  'ipam check --no-kernel',
+  'ipam map --pool blue',
+];
+/** Each is a program to start, which takes seconds beside a compiler. */
+const COMMAND_MS = 20_000;
+
 describe.each(CTL_DATASTORES)('netplugctl over the addresses on $type', ({ type, start }) => {
   let datastore: CtlDatastore;
   let folder: string;
@@ -121,28 +145,9 @@ describe.each(CTL_DATASTORES)('netplugctl over the addresses on $type', ({ type,
     expect(await doctor()).toEqual(['ipam/leaked-address', 'ipam/unconfirmed-address']);
   });
 
-  it('says the same on both datastores', async () => {
+  it('says the same on both datastores', { timeout: COMMANDS.length * COMMAND_MS }, async () => {
     const said: string[] = [];
-    for (const words of [
-      'ipam show --blocks',
-      'ipam show --ip 10.65.0.1',
-      'ipam show --borrowed',
-      'ipam map',
-      'ipam forecast --nodes 4 --pods-per-node 20 --from-cluster',
-      'plan add --netconf FOLDER/net.conf --node node-a --pod shop/next',
-      'ipam configure --strict-affinity true',
-      'ipam configure --max-blocks 4',
-      'ipam check --no-kernel',
-      'ipam release --no-kernel --ip 10.65.0.1 --ip 10.65.0.3',
-      'ipam check --no-kernel --fix',
-      'node remove node-c --dry-run',
-      'node remove node-c',
-      'ipam configure --strict-affinity true',
-      'ipam show --configuration',
-      'ipam release --no-kernel --force --ip 10.65.0.1',
-      'ipam check --no-kernel',
-      'ipam map --pool blue',
-    ]) {
+    for (const words of COMMANDS) {
       const { status, stdout, stderr } = await datastore.run(words.replace('FOLDER', folder).split(' '));
       const text = `${stdout}${stderr}`.replaceAll(folder, 'FOLDER');
       said.push(`$ netplugctl ${words}\n${text}${status === 0 ? '' : `(status ${String(status)})\n`}`);
