@@ -71,6 +71,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const serveCall = serveCallIn({
     node,
     nodes,
+    log,
     env,
     openOrch: orch.open,
     onLockWait: (ms) => metrics.observeLockWait('container', ms),

@@ -1,11 +1,13 @@
 import { hostname } from 'node:os';
 import { DecodedNetconfs } from '../agent/decoded-netconfs.ts';
 import type { ServeCall } from '../agent/conversation.ts';
+import { IgnoredAnnotations } from '../agent/ignored-annotations.ts';
 import { OneAtATime } from '../agent/one-at-a-time.ts';
 import type { ResidentNodes } from '../agent/resident-nodes.ts';
 import { StderrLines } from '../agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
+import type { Log } from '../base/log.ts';
 import { ownTurn } from '../base/turns.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
@@ -29,12 +31,14 @@ export interface ResidentWorld {
   readonly onServed: (record: CallRecord) => void;
   /** Told how long a call waited, in milliseconds, for an earlier one of the same container. */
   readonly onLockWait: (ms: number) => void;
+  /** The log of the agent itself; calls have their own. */
+  readonly log: Log;
   /** The environment of the agent itself. */
   readonly env: NodeJS.ProcessEnv;
 }
 
 /** Serves calls as the standalone program does, with what stays between them: stores, connections, the kernel. */
-export function serveCallIn({ node, nodes, openOrch, onServed, onLockWait, env: own }: ResidentWorld): ServeCall {
+export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, env: own }: ResidentWorld): ServeCall {
   const kernels = { own: linuxKernel({ allowOwnNetns: true }), others: linuxKernel() };
   const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
     allowOwnNetns ? kernels.own : kernels.others;
@@ -50,6 +54,7 @@ export function serveCallIn({ node, nodes, openOrch, onServed, onLockWait, env: 
           }),
         );
   const netconfs = new DecodedNetconfs();
+  const ignoredAnnotations = new IgnoredAnnotations(log);
   const serve: ServeCall = async ({ kind, env, stdin }, gone) => {
     await ownTurn();
     const stderr = new StderrLines();
@@ -61,7 +66,12 @@ export function serveCallIn({ node, nodes, openOrch, onServed, onLockWait, env: 
       probeGate: probeHttp,
       interrupted: gone,
       readStdin: async () => Promise.resolve(stdin),
-      decodeNetconf: (raw, from) => netconfs.decode(raw, from),
+      decodeNetconf: (raw, from) => {
+        const config = netconfs.decode(raw, from);
+        // Under another main plugin annotations are not read at all.
+        if (from.as === 'network') ignoredAnnotations.note(config, env);
+        return config;
+      },
       readRegisteredName: () => node,
       readOfferedMtu: () => readOfferedMtu(own),
       openStore,

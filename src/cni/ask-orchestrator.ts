@@ -1,5 +1,6 @@
 import { decodeAnnotations } from '../netconf/annotations.ts';
 import { FAMILIES } from '../net/address.ts';
+import { IGNORED_ANNOTATIONS } from '../netconf/ignored-annotations.ts';
 import type { Call, CniPorts } from './call.ts';
 
 /**
@@ -12,7 +13,12 @@ export async function askOrchestrator(
   call: Call,
 ): Promise<Call> {
   const { config, pod, signal } = call;
-  if (config.policyType !== 'orch' || pod === undefined) return call;
+  if (pod === undefined) return call;
+  if (config.policyType !== 'orch') {
+    // Once per call is too often for more: the agent logs it once per configuration.
+    log.debug(IGNORED_ANNOTATIONS.event, { network: config.name, ...IGNORED_ANNOTATIONS.facts });
+    return call;
+  }
   const facts = await watch.time('orchestrator', async () => orch.readPod(pod, signal));
   const wishes = decodeAnnotations(facts, config.features);
   for (const family of FAMILIES) {

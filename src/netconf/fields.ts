@@ -129,7 +129,9 @@ export const MAIN_FIELDS = {
         {
           type: v.pipe(
             v.optional(v.picklist(['orch', ''], '"orch", the only supported value')),
-            v.description('`orch` reads labels and annotations of pods from the orchestrator.'),
+            v.description(
+              '`orch` reads labels and annotations of pods from the orchestrator. Without it, annotations are ignored.',
+            ),
           ),
         },
         'an object',

@@ -77,6 +77,17 @@ describe('netplug-agent', () => {
     for (const words of ['ADD', 'CHECK', 'GC', 'c1', 'kernel']) expect(shown.stdout).toContain(words);
   });
 
+  it('logs once for all pods of a configuration without policy.type that their annotations are ignored', async () => {
+    await using agent = await serve();
+    for (const pod of ['web-0', 'web-1']) {
+      const args = `K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${pod}`;
+      const call = { containerId: pod, netns: (await node.pod()).path, conf: node.netconf(), args };
+      expect(await node.cni('ADD', call)).toMatchObject({ status: 0 });
+    }
+    expect(agent.log().match(/pod annotations ignored/g)).toHaveLength(1);
+    expect(agent.log()).toMatch(/INFO +pod annotations ignored network=k8s-pod-network .*remedy="Set policy\.type/);
+  });
+
   it('accounts for nearly all of the time of each of its calls', async () => {
     await using agent = await serve();
     const { path } = await node.pod();

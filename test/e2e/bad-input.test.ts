@@ -179,8 +179,9 @@ describe('readiness gates', () => {
 
 describe('the log', () => {
   const attach = async (more: object): Promise<CniAnswer> => {
-    const answer = await node.cni('ADD', { containerId: 'c1', netns: pod.path, conf: node.netconf(more) });
-    await node.cni('DEL', { containerId: 'c1', conf: node.netconf(more) });
+    const call = { containerId: 'c1', conf: node.netconf(more), args: 'K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web' };
+    const answer = await node.cni('ADD', { ...call, netns: pod.path });
+    await node.cni('DEL', call);
     return answer;
   };
 
@@ -192,6 +193,12 @@ describe('the log', () => {
     await attach({ log_file_path: '/var/log/netplug/cni/cni.log' });
     const file = await node.exec('cat', '/var/log/netplug/cni/cni.log');
     expect(file.split('\n').filter((line) => line.includes(' INFO '))).toHaveLength(2);
+  });
+
+  it('tells of ignored annotations on every ADD at DEBUG only', async () => {
+    const event = 'pod annotations ignored';
+    expect((await attach({})).stderr).not.toContain(event);
+    expect((await attach({ log_level: 'DEBUG' })).stderr).toMatch(new RegExp(`DEBUG +${event} network=`));
   });
 
   it('that cannot be written never fails a call', async () => {
