@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
-import { startNode, type TestNode } from '../support/node.ts';
+import { type RunResult, startNode, type TestNode } from '../support/node.ts';
 
 const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const CONFLIST = '/etc/cni/net.d/10-netplug.conflist';
@@ -34,14 +34,28 @@ async function writeConflist(more: object): Promise<void> {
   await write(CONFLIST, JSON.stringify({ name, cniVersion, plugins: [netplug] }));
 }
 
-async function doctor(
-  ...more: string[]
-): Promise<{ readonly status: number | undefined; readonly ids: readonly string[] }> {
+interface FoundOnNode {
+  readonly status: number | undefined;
+  readonly findings: readonly { readonly id: string; readonly severity: string; readonly found: string }[];
+}
+
+/** Runs the doctor against the agent of the node; the node shares /run with the machine. */
+async function runDoctor(env: Readonly<Record<string, string>>, ...more: readonly string[]): Promise<RunResult> {
   const where = ['--socket', node.socket, '--health', '127.0.0.1:9199'];
-  const { status, stdout, stderr } = await node.run([PROGRAM, 'doctor', ...where, '-o', 'json', ...more]);
+  return node.run([PROGRAM, 'doctor', ...where, ...more], { env: { NETPLUG_RUN_DIR: `${node.dir}/agent`, ...env } });
+}
+
+async function diagnose(): Promise<FoundOnNode> {
+  const { status, stdout, stderr } = await runDoctor({}, '-o', 'json');
   if (stdout === '') throw new Error(stderr);
-  const { findings } = JSON.parse(stdout) as { findings: { id: string }[] };
-  return { status, ids: findings.map(({ id }) => id) };
+  const { findings } = JSON.parse(stdout) as Pick<FoundOnNode, 'findings'>;
+  return { status, findings };
+}
+
+/** Without the note that a configuration without policy.type ignores annotations: no API server runs here. */
+async function doctor(): Promise<{ readonly status: number | undefined; readonly ids: readonly string[] }> {
+  const { status, findings } = await diagnose();
+  return { status, ids: findings.map(({ id }) => id).filter((id) => id !== 'config/annotations-ignored') };
 }
 
 interface Breakage {
@@ -160,6 +174,13 @@ describe('netplugctl doctor on a node', () => {
     expect(await doctor()).toEqual({ status: 0, ids: [] });
   });
 
+  it('notes that annotations have no effect, names the file, and still ends with status 0', async () => {
+    const { status, findings } = await diagnose();
+    expect(status).toBe(0);
+    expect(findings).toMatchObject([{ id: 'config/annotations-ignored', severity: 'note' }]);
+    expect(findings[0]?.found).toContain(`"${CONFLIST}" does not set policy.type`);
+  });
+
   it.each(BREAKAGES)('finds $what, and nothing when it is healed', async ({ ids, hurt, heal, status = 1 }) => {
     await hurt();
     const found = await doctor();
@@ -169,9 +190,7 @@ describe('netplugctl doctor on a node', () => {
   });
 
   it('finds a datastore that is away, and goes on with the rest', async () => {
-    const dark = await node.run([PROGRAM, 'doctor', '--socket', node.socket, '--health', '127.0.0.1:9199'], {
-      env: { KV_ENDPOINTS: 'http://127.0.0.1:1' },
-    });
+    const dark = await runDoctor({ KV_ENDPOINTS: 'http://127.0.0.1:1' });
     expect(dark).toMatchObject({ status: 1, stdout: expect.stringContaining('datastore/unusable') });
     expect(dark.stdout).toContain('left out: versions, pools, addresses, ipam (the datastore cannot be used)\n');
     expect(dark.stdout).toContain('agent  ');

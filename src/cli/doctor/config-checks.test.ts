@@ -10,10 +10,17 @@ const CONFLIST = JSON.stringify({
   name: 'net',
   cniVersion: '1.0.0',
   plugins: [
-    { type: 'netplug', kv_endpoints: 'http://127.0.0.1:2379', ipam: { type: 'netplug-ipam' } },
+    {
+      type: 'netplug',
+      kv_endpoints: 'http://127.0.0.1:2379',
+      ipam: { type: 'netplug-ipam' },
+      policy: { type: 'orch' },
+      orch: { orchconfig: '/etc/cni/net.d/netplug-kubeconfig' },
+    },
     { type: 'portmap', capabilities: { portMappings: true } },
   ],
 });
+const WITHOUT_POLICY = CONFLIST.replace('"policy":{"type":"orch"},', '');
 const fileOf = (name: string, text: string): ConfFile => {
   const path = `/etc/cni/net.d/${name}`;
   return { name, path, text, problem: undefined, ...understand(text) };
@@ -46,10 +53,19 @@ describe('checks of the configuration', () => {
     unreadable: { files: [OWN, { ...OTHER, text: undefined, problem: 'EACCES' }] },
     invalid: { remarks: remarks(CONFLIST.replace('"1.0.0"', '"9.0.0"')) },
     doubtful: { remarks: remarks(CONFLIST.replace('portmap', 'tuning')) },
+    'annotations-ignored': { files: [fileOf('10-netplug.conflist', WITHOUT_POLICY), OTHER] },
     'node-name': { registeredName: 'node-b' },
     'program-missing': { programs: [program('netplug', { path: undefined, isExecutable: false })] },
     'program-not-executable': { programs: [program('portmap', { isExecutable: false })] },
     'program-version': { programs: [program('netplug', { version: 'v3.26.0' })] },
+  });
+
+  it('name the file whose annotations are ignored, and leave netplug-ipam under another plugin alone', () => {
+    const check = CONFIG_CHECKS.find(({ id }) => id === 'config/annotations-ignored')!;
+    const [fault] = check.judge({ ...SOUND, files: [fileOf('10-netplug.conflist', WITHOUT_POLICY)] });
+    expect(fault?.found).toContain('"/etc/cni/net.d/10-netplug.conflist" does not set policy.type to "orch"');
+    const ptp = { name: 'o', cniVersion: '1.0.0', plugins: [{ type: 'ptp', ipam: { type: 'netplug-ipam' } }] };
+    expect(check.judge({ ...SOUND, files: [fileOf('10-ptp.conflist', JSON.stringify(ptp))] })).toEqual([]);
   });
 
   it('know netplug in a file that is no JSON', () => {

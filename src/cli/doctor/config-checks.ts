@@ -71,6 +71,20 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     judge: (facts) => remarksOf(facts, 'warning'),
   },
   {
+    id: 'config/annotations-ignored',
+    severity: 'note',
+    expected: 'policy.type "orch", without which the annotations of pods have no effect',
+    judge: ({ files }) => {
+      const own = files.find(({ isOurs }) => isOurs);
+      if (own?.netconf === undefined || own.netconf.policyType === 'orch' || !own.programs.includes('netplug'))
+        return [];
+      const found = `"${own.path}" does not set policy.type to "orch": the annotations of pods for pools, addresses, floating IPs and bandwidth are ignored`;
+      return [
+        { found, remedy: 'Set policy.type to "orch" and give orch access to the API server, if pods use annotations' },
+      ];
+    },
+  },
+  {
     id: 'config/node-name',
     severity: 'error',
     expected: 'nodename, or else the host name, is the name under which the agent registered this node',
