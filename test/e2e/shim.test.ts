@@ -373,7 +373,10 @@ describe('a call nobody can finish', () => {
     const odd = join(folder, 'a"\\\n');
     await mkdir(odd);
     await copyFile(join(BUILT, 'netplug'), join(odd, 'netplug'));
-    const elsewhere = await outcome(spawn(join(odd, 'netplug'), { env: { CNI_COMMAND: 'ADD' } }), '');
+    const elsewhere = await outcome(
+      spawn(join(odd, 'netplug'), { env: { CNI_COMMAND: 'ADD', NETPLUG_SOCKET: path } }),
+      '',
+    );
     expect(errorOf(elsewhere.stdout).msg).toContain('/a???/netplug-standalone');
   });
 });

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { AS_OTHER_NODE } from '../support/node.ts';
 import { durationMs, startOtlpReceiver, textsOf } from '../support/otlp-receiver.ts';
 
 const [traceId, spanId] = ['4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7'];
@@ -30,7 +31,7 @@ async function call(verb: string, env: Record<string, string>): Promise<Ran> {
     const all = {
       CNI_COMMAND: verb,
       CNI_PATH: '/opt/cni/bin',
-      NETPLUG_SOCKET: '/dev/null',
+      ...AS_OTHER_NODE,
       NETPLUG_CALL_TIMEOUT: '2',
       ...env,
     };
