@@ -1,74 +1,76 @@
-// Runs everything: the static checks, then every ring of tests. Ends with one line for whatever failed, and one plain
-// line that counts.
-import { spawnSync } from 'node:child_process';
+// Runs everything: the static checks, then every ring of tests. Components that are missing are built while tests that need
+// none of them run. Ends with where the time went, one line for whatever failed, and one plain line that counts. Arguments
+// go to vitest; with any, nothing is built.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
-import { relative } from 'node:path';
+import { describeMinutes, type Part } from './test/minutes.ts';
+import { type FileSpan, OUTCOME, type Outcome } from './test/outcome-reporter.ts';
 
 const CHECKS = ['format:check', 'lint', 'types', 'layers', 'unused', 'docs:check'];
-const REPORT = 'build/test-report.json';
+/** Projects whose tests need no component. */
+const SELF_CONTAINED = ['--project=unit', '--project=sim', '--project=netns*'];
+const OTHERS = ['--project=contract*', '--project=e2e*'];
 
 let passed = 0;
-let failed = 0;
 let skipped = 0;
 const failures: string[] = [];
+const parts: Part[] = [];
+const spans: FileSpan[] = [];
+
+const chosen = process.argv.slice(2);
+const components = chosen.length > 0 ? undefined : timed('components', 'node', ['scripts/build-components.ts']);
 for (const check of CHECKS) {
   process.stdout.write(`check ${check}\n`);
-  const { status } = spawnSync('npm', ['run', '--silent', check], { stdio: 'inherit' });
-  if (status === 0) passed += 1;
-  else fail(`check ${check}`);
+  if ((await timed(`check ${check}`, 'npm', ['run', '--silent', check])) === 0) passed += 1;
+  else failures.push(`check ${check}`);
+}
+if (components === undefined) {
+  await runTests(chosen);
+} else {
+  await runTests(SELF_CONTAINED);
+  if ((await components) === 0) await runTests(OTHERS);
+  else failures.push('components: see above');
 }
 
-rmSync(REPORT, { force: true });
-const vitest = ['scripts/run-vitest.ts', 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${REPORT}`];
-const { status } = spawnSync(process.execPath, [...vitest, ...process.argv.slice(2)], {
-  stdio: 'inherit',
-  env: { ...process.env, NO_COLOR: '1' },
-});
-const report = readReport();
-passed += report?.numPassedTests ?? 0;
-skipped += report?.numPendingTests ?? 0;
-for (const { name, status: outcome, message, assertionResults } of report?.testResults ?? []) {
-  const broken = assertionResults.filter((test) => test.status === 'failed');
-  const file = relative(process.cwd(), name);
-  for (const { fullName, failureMessages } of broken) fail(`${file} > ${fullName}: ${firstLine(failureMessages[0])}`);
-  if (outcome === 'failed' && broken.length === 0) fail(`${file}: ${firstLine(message)}`);
-}
-if (status !== 0 && failed === 0) fail('vitest: see above');
-
+const failed = failures.length;
+process.stdout.write(
+  describeMinutes(parts, spans)
+    .map((text) => `${text}\n`)
+    .join(''),
+);
 for (const failure of failures) process.stdout.write(`FAILED ${failure}\n`);
 process.stdout.write(
   `${String(passed)} passed, ${String(failed)} failed${skipped > 0 ? `, ${String(skipped)} skipped` : ''}\n`,
 );
 process.exitCode = failed === 0 ? 0 : 1;
 
-function fail(what: string): void {
-  failed += 1;
-  failures.push(what);
+async function runTests(args: readonly string[]): Promise<void> {
+  rmSync(OUTCOME, { force: true });
+  const reporters = ['--reporter=default', '--reporter=./scripts/test/outcome-reporter.ts'];
+  const vitest = ['scripts/run-vitest.ts', 'run', ...reporters, ...args];
+  const status = await timed(`vitest ${args.join(' ')}`, 'node', vitest);
+  const outcome = readOutcome();
+  passed += outcome?.passed ?? 0;
+  skipped += outcome?.skipped ?? 0;
+  spans.push(...(outcome?.spans ?? []));
+  failures.push(...(outcome?.failures ?? []));
+  if (status !== 0 && (outcome?.failures.length ?? 0) === 0) failures.push(`vitest ${args.join(' ')}: see above`);
 }
 
-function firstLine(text = ''): string {
-  return text.split('\n', 1)[0]!;
+/** Runs the program to its end, and notes the time it took. Returns its exit status. */
+async function timed(name: string, file: string, args: readonly string[]): Promise<number> {
+  const startMs = Date.now();
+  const program = file === 'node' ? process.execPath : file;
+  const child = spawn(program, args, { stdio: 'inherit', env: { ...process.env, NO_COLOR: '1' } });
+  const [status] = (await once(child, 'exit')) as [number | null];
+  parts.push({ name, startMs, endMs: Date.now() });
+  return status ?? 1;
 }
 
-/** What this program reads of vitest's report; undefined when there is none. */
-interface Report {
-  readonly numPassedTests: number;
-  readonly numPendingTests: number;
-  readonly testResults: readonly {
-    readonly name: string;
-    readonly status: string;
-    readonly message: string;
-    readonly assertionResults: readonly {
-      readonly fullName: string;
-      readonly status: string;
-      readonly failureMessages: readonly string[];
-    }[];
-  }[];
-}
-
-function readReport(): Report | undefined {
+function readOutcome(): Outcome | undefined {
   try {
-    return JSON.parse(readFileSync(REPORT, 'utf8')) as Report;
+    return JSON.parse(readFileSync(OUTCOME, 'utf8')) as Outcome;
   } catch {
     return undefined;
   }

@@ -57,7 +57,7 @@ function startLoad(node: TestNode, conf: Json): Load {
   const refusals: string[] = [];
   const held = new Map<string, { readonly address: string; readonly netns: string }>();
   const rounds = Array.from({ length: WORKERS }, () => 0);
-  let isOver = false;
+  const over = new AbortController();
   const remove = async (containerId: string): Promise<void> => {
     const pod = held.get(containerId)!;
     const { status, stdout } = await node.cni('DEL', { containerId, netns: pod.netns, conf });
@@ -71,7 +71,7 @@ function startLoad(node: TestNode, conf: Json): Load {
   };
   const work = async (worker: number): Promise<void> => {
     const namespaces = await Promise.all(Array.from({ length: PODS }, async () => (await node.pod()).path));
-    for (let round = 0; !isOver; round += 1) {
+    for (let round = 0; !over.signal.aborted; round += 1) {
       const slot = round % PODS;
       const previous = `w${String(worker)}-${String(round - PODS)}`;
       if (held.has(previous)) await remove(previous);
@@ -88,11 +88,11 @@ function startLoad(node: TestNode, conf: Json): Load {
       await until(() => rounds.every((round, worker) => round >= before[worker]! + 3), 'every worker goes on', 60_000);
     },
     end: async () => {
-      isOver = true;
+      over.abort();
       await workers;
     },
     removeAll: async () => {
-      for (const containerId of [...held.keys()]) await remove(containerId);
+      for (const containerId of held.keys()) await remove(containerId);
     },
   };
 }

@@ -22,8 +22,13 @@ interface Group {
 }
 
 const REGISTRY = 'registry.k8s.io/e2e-test-images';
-/** Stands in for the image of pause and for that of dig, whose programs it has as well. */
-const AGNHOST = [`${REGISTRY}/agnhost:2.66.1`, `${REGISTRY}/glibc-dns-testing:2.1.1`, 'registry.k8s.io/pause:3.10.2'];
+/** Stands in for the images of pause, dig and conntrack, whose programs it has as well. */
+const AGNHOST = [
+  `${REGISTRY}/agnhost:2.66.1`,
+  `${REGISTRY}/glibc-dns-testing:2.1.1`,
+  'registry.k8s.io/pause:3.10.2',
+  'registry.k8s.io/build-image/distroless-iptables:v0.9.9',
+];
 const CONNTRACK = [`${REGISTRY}/regression-issue-74839:1.5`];
 /** Each node has pools of its own, so that who has no agent can have routes, too. */
 const POOLS = [
@@ -134,6 +139,7 @@ async function makeAgnhost(folder: string): Promise<string> {
       '/bin/bash': '/bin/bash',
       '/bin/sh': '/bin/dash',
       '/usr/bin/nc': '/bin/nc.openbsd',
+      '/usr/sbin/conntrack': '/usr/sbin/conntrack',
       // Its servers find these in the folder that they are started in.
       '/localhost.crt': certFile,
       '/localhost.key': keyFile,
