@@ -7,8 +7,9 @@ PACKAGES := etcd-server etcd-client containernetworking-plugins containerd runc 
 
 .PHONY: demo test soak fuzz build bench ok clean setup components cluster cluster-empty cluster-down
 
+# On Debian's etcd and plugins, so that nothing but netplug is built.
 demo: build
-	$(NODE) scripts/demo.ts
+	NETPLUG_COMPONENTS=debian $(NODE) scripts/demo.ts
 
 # Builds the components that are missing while tests that need none of them run.
 test: build
@@ -20,6 +21,8 @@ soak: build
 	$(NODE) scripts/build-components.ts soak
 	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 \
 	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network test/e2e/soak
+	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
+	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster
 
 # What a hostile agent may say to the shim, with coverage, AddressSanitizer and UBSan.
 FUZZ_SECONDS := 180

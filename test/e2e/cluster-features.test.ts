@@ -10,7 +10,7 @@ import { giveAccess, KUBECONFIG } from '../support/orch-access.ts';
 import { startRoutedCluster } from '../support/routed-cluster.ts';
 
 const VXLAN = { vxlanMode: 'Always', natOutgoing: true };
-const POLICY = resolve(import.meta.dirname, '../../examples/restrict-address-annotations.yaml');
+const POLICY = resolve(import.meta.dirname, '../../examples/kubernetes/restrict-address-annotations.yaml');
 const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const PORT = 8080;
 

@@ -32,6 +32,53 @@ describe('ctr run --cni', () => {
   });
 });
 
+describe('the network of containerd', () => {
+  it('with a list of CNI 1.1 is ready when STATUS of netplug says so, and tells its message until then', async () => {
+    await using bench = await startBench({ pools: [], cniVersion: '1.1.0', network: 'later' });
+    const { node, containerd } = bench;
+    const networkReady = async (): Promise<Json> => {
+      const { status } = await containerd.cri.call('status');
+      return status.conditions.find(({ type }: Json) => type === 'NetworkReady');
+    };
+    expect(await networkReady()).toMatchObject({
+      status: false,
+      message: expect.stringContaining('no IPv4 pool exists'),
+    });
+    await node.seedPool('pool-4', '10.83.0.0/24');
+    await node.seedPool('pool-6', 'fd00:83::/112');
+    await until(async () => (await networkReady()).status, 'the network is ready');
+    await node.exec('etcdctl', 'del', '/netplug/v3/resources/ippools/pool-4');
+    await until(async () => !(await networkReady()).status, 'the network is not ready any more');
+  });
+
+  it.each([
+    { cniVersion: '1.1.0', asked: true },
+    { cniVersion: '1.0.0', asked: false },
+  ])('with a list of CNI $cniVersion asks for STATUS: $asked; it never asks for CHECK or GC', async (example) => {
+    await using bench = await startBench({ cniVersion: example.cniVersion });
+    const { node, containerd } = bench;
+    const id = await containerd.runSandbox(POD);
+    expect(await containerd.sandboxIps(id)).toEqual(await node.heldAddresses());
+    await containerd.restart();
+    await containerd.removeSandbox(id);
+    const commands = new Set((await recordedCalls(node)).map(({ command }) => command));
+    expect(commands).toEqual(new Set(['ADD', 'DEL', ...(example.asked ? ['STATUS'] : [])]));
+    await expectNothing(node);
+  });
+
+  it('passes capabilities to the plugins that declare them, and neither addresses nor a MAC address to netplug', async () => {
+    await using bench = await startBench({ capabilities: { ips: true, mac: true, portMappings: true } });
+    const { node, containerd } = bench;
+    const portMappings = [{ protocol: 0, containerPort: 80, hostPort: 18081 }];
+    const id = await containerd.runSandbox({ ...POD, portMappings });
+    const [{ conf }] = (await recordedCalls(node)).filter(({ command }) => command === 'ADD') as [Json];
+    expect(Object.keys(conf.runtimeConfig)).toEqual(['portMappings']);
+    expect(conf.runtimeConfig.portMappings).toMatchObject([{ HostPort: 18081, ContainerPort: 80, Protocol: 'tcp' }]);
+    await containerd.removeSandbox(id);
+    await expectNothing(node);
+  });
+});
+
 describe('a pod sandbox of the CRI', () => {
   it('has its addresses reported and recorded with namespace, pod and uid', async () => {
     await using bench = await startBench();
@@ -125,7 +172,8 @@ describe('a pod sandbox of the CRI', () => {
       annotations: { 'kubernetes.io/ingress-bandwidth': '10M', 'kubernetes.io/egress-bandwidth': '20M' },
     });
     const other = await containerd.runSandbox({ ...POD, name: 'web-1' });
-    const [server, client] = (await recordedCalls(node)).map(({ netns }) => netns);
+    const added = (await recordedCalls(node)).filter(({ command }) => command === 'ADD');
+    const [server, client] = added.map(({ netns }) => netns);
 
     for (const ip of await containerd.sandboxIps(other)) expect(await canPing(node, server!, ip)).toBe(true);
     expect(await node.exec('tc', 'qdisc', 'show')).toMatch(/rate 10Mbit[^]*rate 20Mbit/);
@@ -140,7 +188,7 @@ describe('a pod sandbox of the CRI', () => {
   });
 
   it('is refused in the words of netplug when there is no address, and leaves nothing', async () => {
-    await using bench = await startBench({ pools: [] });
+    await using bench = await startBench({ pools: [], network: 'later' });
     const { node, containerd } = bench;
     const message = await containerd.runSandbox(POD).then(
       () => 'no refusal',
@@ -158,29 +206,46 @@ interface Bench extends AsyncDisposable {
   readonly containerd: Containerd;
 }
 
+interface BenchOptions {
+  readonly pools?: readonly string[];
+  /** The whole chain unless given, which the next two change. */
+  readonly list?: Conflist;
+  readonly cniVersion?: string;
+  /** That netplug declares. */
+  readonly capabilities?: object;
+  readonly name?: string;
+  readonly network?: 'at-once' | 'later';
+}
+
 async function startBench({
   pools = ['10.83.0.0/24', 'fd00:83::/112'],
   list,
   name = 'node-a',
-}: { pools?: readonly string[]; list?: Conflist; name?: string } = {}): Promise<Bench> {
+  cniVersion = '1.1.0',
+  capabilities = {},
+  network = 'at-once',
+}: BenchOptions = {}): Promise<Bench> {
   await using scope = new AsyncDisposableStack();
   const node = scope.use(await startNode({ name, ownRun: true }));
   for (const [index, cidr] of pools.entries()) await node.seedPool(`pool-${String(index)}`, cidr);
   for (const address of ['198.51.100.1/32', 'fd00:5100::1/128'])
     await node.exec('ip', 'address', 'add', address, 'dev', 'lo');
   await recordCalls(node);
-  await installNetwork(node, list ?? wholeChain(node));
-  const containerd = scope.use(await startContainerd(node));
+  await installNetwork(node, list ?? wholeChain(node, { cniVersion, capabilities }));
+  const containerd = scope.use(await startContainerd(node, { network }));
   const kept = scope.move();
   return { node, containerd, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }
 
-function wholeChain(node: TestNode): Conflist {
+function wholeChain(
+  node: TestNode,
+  { cniVersion, capabilities }: { readonly cniVersion: string; readonly capabilities: object },
+): Conflist {
   return {
-    cniVersion: '1.0.0',
+    cniVersion,
     name: 'k8s-pod-network',
     plugins: [
-      node.netconf({ ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' } }),
+      node.netconf({ capabilities, ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' } }),
       { type: 'portmap', snat: true, capabilities: { portMappings: true } },
       { type: 'bandwidth', capabilities: { bandwidth: true } },
     ],

@@ -1,9 +1,9 @@
 // The namespaces of a test node.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { program, type ProgramName } from './components.ts';
+import { type ProgramName, programPath } from './components.ts';
 import type { TestNetns } from './netns.ts';
 
 const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
@@ -42,7 +42,7 @@ export async function openBox(
 ): Promise<[string, ...string[]]> {
   const bin = join(dir, 'bin');
   mkdirSync(bin, { recursive: true });
-  for (const name of NODE_PROGRAMS) symlinkSync(program(name), join(bin, name));
+  for (const name of NODE_PROGRAMS) provide(name, join(bin, name));
   const script = [
     'set -e',
     ...['etc', 'var', 'opt'].flatMap((folder) => [
@@ -85,6 +85,14 @@ export async function openBox(
   ];
   if (machine === undefined) return enter;
   return [...inCgroup(machine.cgroup), ...enter, `--uts=${proc}/uts`, `--cgroup=${proc}/cgroup`];
+}
+
+/** A program that is not there says so when it is run, instead of leaving its name to an older one of the machine. */
+function provide(name: ProgramName, path: string): void {
+  const file = programPath(name);
+  if (existsSync(file)) symlinkSync(file, path);
+  else
+    writeFileSync(path, `#!/bin/sh\necho '${file} is missing: run "make components"' >&2\nexit 127\n`, { mode: 0o755 });
 }
 
 /** What follows runs in new control groups, which become the roots of what is inside. */

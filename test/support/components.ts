@@ -172,10 +172,19 @@ export function cacheFolder(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'netplug');
 }
 
-/** Returns where the program is: the file that its environment variable names, else where it is built to. */
+/** What Debian's packages have of them: older releases, which need no building. NETPLUG_COMPONENTS=debian selects them. */
+const PACKAGED: Readonly<Partial<Record<ProgramName, string>>> = {
+  etcd: '/usr/bin/etcd',
+  etcdctl: '/usr/bin/etcdctl',
+  ...Object.fromEntries(STANDARD_PLUGINS.map((name) => [name, `/usr/lib/cni/${name}`])),
+};
+
+/** Returns where the program is: the file that its environment variable names, else Debian's or where it is built to. */
 export function programPath(name: ProgramName): string {
   const named = process.env[PROGRAMS[name].variable] ?? '';
-  return named === '' ? join(builtFolder(name), name) : named;
+  if (named !== '') return named;
+  const packaged = process.env['NETPLUG_COMPONENTS'] === 'debian' ? PACKAGED[name] : undefined;
+  return packaged ?? join(builtFolder(name), name);
 }
 
 /** Returns the file of the program; throws when it has not been built. */

@@ -23,14 +23,6 @@ export interface Etcd extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-/** Debian's etcd 3.4, the oldest release that netplug supports. */
-const OLDEST = '/usr/bin/etcd';
-
-/** Returns the etcd that this run of the tests is about: the current release, or the oldest one with NETPLUG_TEST_ETCD=oldest. */
-function etcdProgram(): string {
-  return process.env['NETPLUG_TEST_ETCD'] === 'oldest' ? OLDEST : program('etcd');
-}
-
 /** Starts etcd and waits until it serves clients. */
 export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host?: string } = {}): Promise<Etcd> {
   const { tls, host = '127.0.0.1' } = options;
@@ -83,7 +75,7 @@ interface Running {
 
 /** One process, once it serves clients. */
 async function run(command: readonly string[]): Promise<Running> {
-  const child = spawn(etcdProgram(), command, { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(program('etcd'), command, { stdio: ['ignore', 'ignore', 'pipe'] });
   let log = '';
   const ready = new Promise<void>((resolve) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
