@@ -77,8 +77,6 @@ export function blockSchema(): StructuralSchema {
           },
           free: {
             ...text,
-            // Otherwise API servers of Kubernetes 1.20 that were built with a newer Go take the empty text for null.
-            nullable: true,
             description: 'Places that are free, next to be handed out first.',
           },
         },
