@@ -130,7 +130,11 @@ describe('the custom resources of netplug', () => {
       object('GlobalNetworkPolicy', 'a', { preDNAT: true, doNotTrack: true, applyOnForward: true }),
       'spec',
     ],
-    ['an action that is none', object('NetworkPolicy', 'a', { ingress: [{ action: 'allow' }] }), 'spec.ingress[0].action'],
+    [
+      'an action that is none',
+      object('NetworkPolicy', 'a', { ingress: [{ action: 'allow' }] }),
+      'spec.ingress[0].action',
+    ],
     ['a rule without an action', object('Profile', 'a', { egress: [{}] }), 'spec.egress[0].action'],
     [
       'a port that is a list',

@@ -253,8 +253,8 @@ describe('a cluster with agents that keep the network', () => {
 });
 
 describe('a cluster with agents that keep the network by records in etcd', () => {
-  it('lets pods of both nodes reach each other, and the API server', async () => {
-    await using cluster = await startCluster({ networking: {}, poolSpec: VXLAN });
+  it('lets pods of both nodes reach each other, and the API server, with kube-proxy in iptables mode', async () => {
+    await using cluster = await startCluster({ networking: {}, poolSpec: VXLAN, proxyMode: 'iptables' });
     await expectMutualAnswers(cluster);
     const ask = [...CURL, '--insecure', 'https://10.96.0.1/version'];
     expect(await cluster.kubectl('exec', 'web-b', '--', ...ask)).toContain(VERSION);

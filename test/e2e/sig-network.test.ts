@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../support/cluster.ts';
+import type { ProxyMode } from '../support/cluster-node.ts';
 import { startClusterDns } from '../support/cluster-dns.ts';
 import { makeImage } from '../support/image.ts';
 import { removeAtEnd } from '../support/janitor.ts';
@@ -17,6 +18,8 @@ import { makeTlsFolder } from '../support/tls.ts';
 interface Group {
   /** `runs`, or what the tests wait for. */
   readonly status: string;
+  /** The mode of kube-proxy they are about; nftables unless given. */
+  readonly proxyMode?: ProxyMode;
   readonly why: string;
   readonly tests: readonly string[];
 }
@@ -32,55 +35,72 @@ const AGNHOST = [
 const CONNTRACK = [`${REGISTRY}/regression-issue-74839:1.5`];
 /** Each node has pools of its own, so that who has no agent can have routes, too. */
 const POOLS = [
-  { ipv4: '10.83.0.0/17', ipv6: 'fd00:83::/65' },
-  { ipv4: '10.83.128.0/17', ipv6: 'fd00:83:0:0:8000::/65' },
+  { ipv4: '10.83.0.0/18', ipv6: 'fd00:83::/66' },
+  { ipv4: '10.83.64.0/18', ipv6: 'fd00:83:0:0:4000::/66' },
+  { ipv4: '10.83.128.0/18', ipv6: 'fd00:83:0:0:8000::/66' },
 ];
 /** Processes at a time, and tests of each. */
 const AT_ONCE = 5;
 const BATCH = 4;
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 
-describe.runIf(SOAK)('the tests of Kubernetes for networks (take minutes, so only with NETPLUG_SOAK=1)', () => {
-  let dir: string;
-  let cluster: Cluster;
-  let groups: readonly Group[];
-  beforeAll(async () => {
-    dir = await mkdtemp(join(tmpdir(), 'netplug-sig-network-'));
-    removeAtEnd('folder', dir);
-    groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
-    const images = [await makeAgnhost(join(dir, 'agnhost')), await makeConntrack(join(dir, 'conntrack'))];
-    cluster = await startRoutedCluster({ images, pools: poolsByName() });
-    await leadToPods(cluster);
-    await standInForTheWorld(cluster);
-    await startClusterDns(cluster);
-  }, 240_000);
-  afterAll(async () => {
-    await cluster?.[Symbol.asyncDispose]();
-    await rm(dir, { recursive: true, force: true });
-  });
+describe.runIf(SOAK).each([{ proxyMode: 'nftables' }, { proxyMode: 'iptables' }] as const)(
+  'the tests of Kubernetes for networks, kube-proxy in $proxyMode mode (only with NETPLUG_SOAK=1)',
+  ({ proxyMode }) => {
+    let dir: string;
+    let cluster: Cluster;
+    let groups: readonly Group[];
+    beforeAll(async () => {
+      dir = await mkdtemp(join(tmpdir(), 'netplug-sig-network-'));
+      removeAtEnd('folder', dir);
+      groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
+      const images = [await makeAgnhost(join(dir, 'agnhost')), await makeConntrack(join(dir, 'conntrack'))];
+      cluster = await startRoutedCluster({ images, nodes: POOLS.length, pools: poolsByName(), proxyMode });
+      await putIntoZones(cluster);
+      await leadToPods(cluster);
+      await standInForTheWorld(cluster);
+      await startClusterDns(cluster);
+    }, 240_000);
+    afterAll(async () => {
+      await cluster?.[Symbol.asyncDispose]();
+      await rm(dir, { recursive: true, force: true });
+    });
 
-  it('are all in test/sig-network.json, each once', async () => {
-    const all = await e2eTest(cluster, '-ginkgo.focus=\\[sig-network\\]', '-ginkgo.dry-run');
-    expect(groups.flatMap(({ tests }) => tests).sort()).toEqual(all.passed.toSorted());
-  });
+    it('are all in test/sig-network.json, each once', async () => {
+      const all = await e2eTest(cluster, '-ginkgo.focus=\\[sig-network\\]', '-ginkgo.dry-run');
+      expect(groups.flatMap(({ tests }) => tests).sort()).toEqual(all.passed.toSorted());
+    });
 
-  it('pass where that says so', async () => {
-    const running = groups.filter(({ status }) => status === 'runs').flatMap(({ tests }) => tests);
-    const results = await runTests(cluster, running);
-    for (const { failed, output } of results) if (failed.length > 0) process.stderr.write(`${output.slice(-30_000)}\n`);
-    expect(results.flatMap(({ failed }) => failed)).toEqual([]);
-    expect(results.flatMap(({ passed }) => passed).toSorted()).toEqual(running.toSorted());
-  }, 3_000_000);
-});
+    it('pass where that says so', async () => {
+      const isMeant = (group: Group): boolean =>
+        group.status === 'runs' && (group.proxyMode ?? 'nftables') === proxyMode;
+      const running = groups.filter(isMeant).flatMap(({ tests }) => tests);
+      const results = await runTests(cluster, running);
+      for (const { failed, output } of results)
+        if (failed.length > 0) process.stderr.write(`${output.slice(-30_000)}\n`);
+      expect(results.flatMap(({ failed }) => failed)).toEqual([]);
+      expect(results.flatMap(({ passed }) => passed).toSorted()).toEqual(running.toSorted());
+    }, 3_000_000);
+  },
+);
 
 function poolsByName(): Readonly<Record<string, PoolSpec>> {
   const pools = POOLS.flatMap((ranges, index) => {
-    const node = `node-${'ab'.charAt(index)}`;
+    const node = nodeNameOf(index);
     const nodeSelector = `kubernetes.io/hostname == '${node}'`;
     const spec = { vxlanMode: 'Always', natOutgoing: true, nodeSelector };
     return Object.entries(ranges).map(([family, cidr]) => [`${node}-${family}`, { cidr, ...spec }] as const);
   });
   return Object.fromEntries(pools);
+}
+
+function nodeNameOf(index: number): string {
+  return `node-${'abc'.charAt(index)}`;
+}
+
+/** Each node is a zone of its own. */
+async function putIntoZones({ nodes, kubectl }: Cluster): Promise<void> {
+  for (const { name } of nodes) await kubectl('label', 'node', name, `topology.kubernetes.io/zone=zone-of-${name}`);
 }
 
 /** The control plane runs no pods and so has no agent. A way by another node would be one way only: rules refuse it. */
@@ -92,8 +112,12 @@ async function leadToPods({ control, nodes }: Cluster): Promise<void> {
   }
 }
 
-/** Before many tests of services, somebody must answer beside the API server under a name of the world. */
-async function standInForTheWorld({ control }: Cluster): Promise<void> {
+/** Hosts of the Internet that tests ask: one over HTTP from beside the API server, one by the name of its address. */
+async function standInForTheWorld({ control, nodes }: Cluster): Promise<void> {
+  const own = ['--user=root', '--pid-file', '--conf-file=/dev/null', '--no-resolv', '--no-hosts'];
+  await control.start(['dnsmasq', '--keep-in-foreground', ...own, '--host-record=dns.google,8.8.8.8']);
+  const [address = ''] = (await control.exec('hostname', '-I')).split(' ');
+  for (const { machine } of nodes) await machine.exec('sh', '-c', `echo 'nameserver ${address}' > /etc/resolv.conf`);
   const page = join(control.dir, 'world');
   await control.exec('sh', '-c', 'mkdir "$0" && echo here > "$0/index.html"', page);
   await control.exec('sh', '-c', "echo '127.0.0.1 localhost google.com' > /etc/hosts");
