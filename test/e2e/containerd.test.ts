@@ -46,9 +46,9 @@ describe('the network of containerd', () => {
     });
     await node.seedPool('pool-4', '10.83.0.0/24');
     await node.seedPool('pool-6', 'fd00:83::/112');
-    await until(async () => (await networkReady()).status, 'the network is ready');
+    await until(async () => (await networkReady()).status === true, 'the network is ready');
     await node.exec('etcdctl', 'del', '/netplug/v3/resources/ippools/pool-4');
-    await until(async () => !(await networkReady()).status, 'the network is not ready any more');
+    await until(async () => (await networkReady()).status === false, 'the network is not ready any more');
   });
 
   it.each([
