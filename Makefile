@@ -1,9 +1,9 @@
 # Every target sets up what it needs on a bare Debian 12 as root with Node 20 and npm, and is quick when nothing is missing.
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
-PACKAGES := etcd-server etcd-client containernetworking-plugins containerd runc podman nftables iptables iproute2 \
+PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nftables iptables iproute2 \
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
-	conntrack bird2 wget fish zsh libseccomp-dev pkg-config
+	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils iperf
 
 .PHONY: demo test soak fuzz build bench ok clean setup components cluster cluster-empty cluster-down
 

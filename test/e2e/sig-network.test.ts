@@ -5,21 +5,28 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Cluster } from '../support/cluster.ts';
-import type { ProxyMode } from '../support/cluster-node.ts';
 import { startClusterDns } from '../support/cluster-dns.ts';
 import { makeImage } from '../support/image.ts';
 import { removeAtEnd } from '../support/janitor.ts';
 import { program } from '../support/components.ts';
 import type { Json } from '../support/node.ts';
-import { type PoolSpec, startRoutedCluster } from '../support/routed-cluster.ts';
+import { type RoutedClusterOptions, startRoutedCluster } from '../support/routed-cluster.ts';
 import { makeTlsFolder } from '../support/tls.ts';
+
+/** Two ways between the nodes, each with a mode of kube-proxy. */
+const CLUSTERS = {
+  tunnels: { proxyMode: 'nftables', vxlanMode: 'Always' },
+  direct: { proxyMode: 'iptables', vxlanMode: 'CrossSubnet' },
+} as const;
+
+type ClusterName = keyof typeof CLUSTERS;
 
 /** Tests that run, or wait, for the same reason. */
 interface Group {
   /** `runs`, or what the tests wait for. */
   readonly status: string;
-  /** The mode of kube-proxy they are about; nftables unless given. */
-  readonly proxyMode?: ProxyMode;
+  /** The cluster they need; `tunnels` unless given. */
+  readonly cluster?: ClusterName;
   readonly why: string;
   readonly tests: readonly string[];
 }
@@ -44,9 +51,9 @@ const AT_ONCE = 5;
 const BATCH = 4;
 const SOAK = process.env['NETPLUG_SOAK'] === '1';
 
-describe.runIf(SOAK).each([{ proxyMode: 'nftables' }, { proxyMode: 'iptables' }] as const)(
-  'the tests of Kubernetes for networks, kube-proxy in $proxyMode mode (only with NETPLUG_SOAK=1)',
-  ({ proxyMode }) => {
+describe.runIf(SOAK).each(Object.keys(CLUSTERS) as ClusterName[])(
+  'the tests of Kubernetes for networks, on nodes joined by %s (only with NETPLUG_SOAK=1)',
+  (name) => {
     let dir: string;
     let cluster: Cluster;
     let groups: readonly Group[];
@@ -55,7 +62,7 @@ describe.runIf(SOAK).each([{ proxyMode: 'nftables' }, { proxyMode: 'iptables' }]
       removeAtEnd('folder', dir);
       groups = JSON.parse(await readFile(join(import.meta.dirname, '../sig-network.json'), 'utf8'));
       const images = [await makeAgnhost(join(dir, 'agnhost')), await makeConntrack(join(dir, 'conntrack'))];
-      cluster = await startRoutedCluster({ images, nodes: POOLS.length, pools: poolsByName(), proxyMode });
+      cluster = await startRoutedCluster({ images, nodes: POOLS.length, ...optionsOf(name) });
       await putIntoZones(cluster);
       await leadToPods(cluster);
       await standInForTheWorld(cluster);
@@ -72,8 +79,7 @@ describe.runIf(SOAK).each([{ proxyMode: 'nftables' }, { proxyMode: 'iptables' }]
     });
 
     it('pass where that says so', async () => {
-      const isMeant = (group: Group): boolean =>
-        group.status === 'runs' && (group.proxyMode ?? 'nftables') === proxyMode;
+      const isMeant = (group: Group): boolean => group.status === 'runs' && (group.cluster ?? 'tunnels') === name;
       const running = groups.filter(isMeant).flatMap(({ tests }) => tests);
       const results = await runTests(cluster, running);
       for (const { failed, output } of results)
@@ -84,14 +90,15 @@ describe.runIf(SOAK).each([{ proxyMode: 'nftables' }, { proxyMode: 'iptables' }]
   },
 );
 
-function poolsByName(): Readonly<Record<string, PoolSpec>> {
+function optionsOf(name: ClusterName): Pick<RoutedClusterOptions, 'pools' | 'proxyMode'> {
+  const { proxyMode, vxlanMode } = CLUSTERS[name];
   const pools = POOLS.flatMap((ranges, index) => {
     const node = nodeNameOf(index);
     const nodeSelector = `kubernetes.io/hostname == '${node}'`;
-    const spec = { vxlanMode: 'Always', natOutgoing: true, nodeSelector };
+    const spec = { vxlanMode, natOutgoing: true, nodeSelector };
     return Object.entries(ranges).map(([family, cidr]) => [`${node}-${family}`, { cidr, ...spec }] as const);
   });
-  return Object.fromEntries(pools);
+  return { pools: Object.fromEntries(pools), proxyMode };
 }
 
 function nodeNameOf(index: number): string {

@@ -93,10 +93,9 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
     `--kubeconfig=${await api.kubeconfigFor(api.userToken(PROXY_USER))}`,
     `--hostname-override=${name}`,
     `--proxy-mode=${proxyMode}`,
-    // These settings are the kernel's, not the node's.
-    ...['max-per-core', 'min', 'tcp-timeout-established', 'tcp-timeout-close-wait'].map(
-      (setting) => `--conntrack-${setting}=0`,
-    ),
+    // The size of the table is the kernel's, not the node's.
+    '--conntrack-max-per-core=0',
+    '--conntrack-min=0',
   ]);
   const kept = scope.move();
   return {
