@@ -1,9 +1,15 @@
 import { defineConfig } from 'vitest/config';
 
-const alone = { pool: 'forks', fileParallelism: false, testTimeout: 120_000, hookTimeout: 120_000 } as const;
+const patient = { pool: 'forks', testTimeout: 120_000, hookTimeout: 120_000 } as const;
 
-/** They have servers and namespaces of their own, and wait for them most of the time. After the others, all together. */
-const twoAtATime = { ...alone, fileParallelism: true, maxWorkers: 2, sequence: { groupOrder: 1 } } as const;
+/** They share nothing but the processor: pure, or with files of their own. */
+const light = { pool: 'threads', isolate: false, maxWorkers: 4 } as const;
+
+/** They have servers and namespaces of their own, and wait for them most of the time. */
+const together = { ...patient, maxWorkers: 4, sequence: { groupOrder: 1 } } as const;
+
+/** After the others, one by one. */
+const alone = { ...patient, fileParallelism: false, sequence: { groupOrder: 2 } } as const;
 
 const isSoak = process.env['NETPLUG_SOAK'] === '1';
 const inAgentMode = { NETPLUG_TEST_MODE: 'agent' };
@@ -14,12 +20,13 @@ const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', .
 const ON_ETCD = ['test/contract/{store-kv,store-kv-*,inspect-datastore}.test.ts'];
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
-/** They measure, or take a whole machine's time for a storm. */
-const TIMED = ['test/e2e/{shim,trace,soak,takeover,event-loop*,hostile-clients,many-at-once,agent-trouble}.test.ts'];
+/** They measure. */
+const TIMED = ['test/e2e/event-loop*.test.ts'];
 /** They want the first packet through, whatever else the machine does. */
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
-const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,event-loop*,hostile-clients}.test.ts'];
+/** Without an agent of the node, or with agents that they start themselves. */
+const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,hostile-clients}.test.ts'];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
   'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,tasks}.test.ts',
@@ -30,37 +37,34 @@ const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000 } },
-      { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000 } },
+      { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000, ...light } },
+      { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000, ...light } },
       { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
-      { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...twoAtATime } },
-      { test: { name: 'e2e-timed', include: TIMED, exclude: ONLY_AGENT, ...alone } },
+      { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...together } },
+      { test: { name: 'e2e-timed', include: TIMED, ...alone } },
+      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...together } },
       {
-        test: { name: 'e2e-agent-timed', include: TIMED, exclude: ONLY_ONCE, env: inAgentMode, ...alone },
-      },
-      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...twoAtATime } },
-      {
-        test: { name: 'contract-oldest-etcd', include: ON_ETCD, env: { NETPLUG_COMPONENTS: 'debian' }, ...twoAtATime },
+        test: { name: 'contract-oldest-etcd', include: ON_ETCD, env: { NETPLUG_COMPONENTS: 'debian' }, ...together },
       },
       {
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
           exclude: [...ONLY_AGENT, ...TIMED, ...BETWEEN_NODES, ...ROUTED_CLUSTERS, ...(isSoak ? [] : SLOW)],
-          ...twoAtATime,
+          ...together,
         },
       },
       {
         test: {
           name: 'e2e-agent',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: [...TIMED, ...CLUSTERS, ...BETWEEN_NODES, ...TOOL],
+          exclude: [...TIMED, ...ONLY_ONCE, ...CLUSTERS, ...BETWEEN_NODES, ...TOOL],
           env: inAgentMode,
-          ...twoAtATime,
+          ...together,
         },
       },
-      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, env: inAgentMode, ...twoAtATime } },
-      { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...twoAtATime } },
+      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, env: inAgentMode, ...together } },
+      { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...together } },
     ],
   },
 });

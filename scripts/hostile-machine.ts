@@ -32,10 +32,13 @@ for (const [path, text] of Object.entries(FILES)) {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, text, { mode: path.startsWith('/opt/') ? 0o755 : 0o666 });
 }
-let calls = 0;
+/** Beginnings of what was said to the agent, which tell the test. */
+const said: string[] = [];
 const agent = createServer((socket) => {
-  calls += 1;
-  socket.on('error', () => undefined).end(GARBAGE);
+  const call = said.push('') - 1;
+  socket.on('error', () => undefined);
+  socket.setEncoding('utf8').on('data', (text: string) => (said[call] = `${said[call] ?? ''}${text}`.slice(0, 300)));
+  socket.end(GARBAGE);
 });
 agent.listen(SOCKET);
 await once(agent, 'listening');
@@ -52,7 +55,7 @@ const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
 );
 const found = [
   ...changed.map((path) => `a test changed ${path}`),
-  ...(calls === 0 ? [] : [`tests connected ${String(calls)} times to ${SOCKET}`]),
+  ...said.map((text) => `a test connected to ${SOCKET} and said ${JSON.stringify(text)}`),
 ];
 for (const line of found) process.stderr.write(`FAILED the tests use the installation of this machine: ${line}\n`);
 process.exitCode = found.length === 0 ? (status ?? 1) : 1;
