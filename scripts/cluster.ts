@@ -23,7 +23,8 @@ import { program } from '../test/support/components.ts';
 import { startRoutedCluster } from '../test/support/routed-cluster.ts';
 import { until } from '../test/support/until.ts';
 
-const STATE = '/run/netplug-cluster';
+/** Another folder, and another network namespace to start from, make room for a second cluster. */
+const STATE = process.env['NETPLUG_CLUSTER_DIR'] ?? '/run/netplug-cluster';
 const KUBECONFIG = join(STATE, 'kubeconfig');
 /** Process that holds the cluster, and when it was started. */
 const HOLDER = join(STATE, 'holder');
@@ -137,7 +138,8 @@ async function down(): Promise<void> {
     process.stdout.write('cluster: ending it\n');
     process.kill(pid, 'SIGTERM');
   }
-  await until(() => holder() === undefined && !existsSync(FILES), 'the cluster is gone', DOWN_MS);
+  // The link goes with the namespace of its other end, a moment after the last process there.
+  await until(() => holder() === undefined && !existsSync(FILES) && !isLinked(), 'the cluster is gone', DOWN_MS);
   rmSync(STATE, { recursive: true, force: true });
 }
 
@@ -236,6 +238,10 @@ function linkTo({ control }: Cluster): void {
   ip('link', 'set', 'dev', LINK.name, 'up');
   ip('-netns', control.host.name, 'address', 'add', `${LINK.control}/30`, 'dev', 'machine');
   ip('-netns', control.host.name, 'link', 'set', 'dev', 'machine', 'up');
+}
+
+function isLinked(): boolean {
+  return spawnSync('ip', ['link', 'show', 'dev', LINK.name]).status === 0;
 }
 
 function ip(...args: string[]): void {

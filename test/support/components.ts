@@ -98,7 +98,7 @@ export const PROGRAMS = {
     module: 'kubernetes',
     package: 'k8s.io/kubernetes/test/images/agnhost',
     variable: 'AGNHOST',
-    neededBy: 'test',
+    neededBy: 'soak',
   },
   'e2e.test': { module: 'kubernetes', package: 'k8s.io/kubernetes/test/e2e', variable: 'E2E_TEST', neededBy: 'soak' },
   'regression-issue-74839': {

@@ -1,0 +1,189 @@
+// The cluster that `make cluster` starts, as its user meets it.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { program } from '../support/components.ts';
+import { here } from '../support/here.ts';
+import { makeImage } from '../support/image.ts';
+import { removeAtEnd } from '../support/janitor.ts';
+import { newNetns, type TestNetns } from '../support/netns.ts';
+import { type RunResult, until } from '../support/node.ts';
+
+const SCRIPT = resolve(import.meta.dirname, '../../scripts/cluster.ts');
+const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+
+let dir: string;
+let machine: TestNetns;
+/** What `up` has printed. */
+let printed = '';
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'netplug-playground-'));
+  removeAtEnd('folder', dir);
+  machine = await newNetns();
+  const { status, stdout, stderr } = await cluster('up');
+  if (status !== 0) throw new Error(`${stdout}${stderr}`);
+  printed = stdout;
+}, 240_000);
+afterAll(async () => {
+  await cluster('down');
+  await machine[Symbol.asyncDispose]();
+  await rm(dir, { recursive: true, force: true });
+}, 60_000);
+
+const state = (): string => join(dir, 'cluster');
+const environment = (): Record<string, string> => ({
+  NETPLUG_CLUSTER_DIR: state(),
+  KUBECONFIG: join(state(), 'kubeconfig'),
+});
+
+/** Runs a program where the user of the cluster is. */
+async function run(command: readonly string[]): Promise<RunResult> {
+  return here.run(['nsenter', `--net=${machine.path}`, ...command], { env: environment() });
+}
+
+async function cluster(...args: string[]): Promise<RunResult> {
+  return run([process.execPath, SCRIPT, ...args]);
+}
+
+async function kubectl(...args: string[]): Promise<string> {
+  const { status, stdout, stderr } = await run([program('kubectl'), ...args]);
+  if (status !== 0) throw new Error(`kubectl ${args.join(' ')}: ${stdout}${stderr}`);
+  return stdout;
+}
+
+describe('the cluster to play with', () => {
+  it('says where its tools are and how to reach it, also when it is asked for again', async () => {
+    const lines = [
+      `kubectl is ${program('kubectl')}`,
+      `helm is ${program('helm')}`,
+      `export KUBECONFIG=${join(state(), 'kubeconfig')}`,
+    ];
+    expect(printed.trim().split('\n').slice(-3)).toEqual(lines);
+    expect((await cluster('up')).stdout.trim().split('\n').slice(-3)).toEqual(lines);
+  });
+
+  it('lets a pod reach a Deployment by the name of its Service with wget, nc and nslookup of busybox', async () => {
+    await kubectl(
+      'create',
+      'deployment',
+      'web',
+      '--image=busybox:1.35',
+      '--',
+      'httpd',
+      '-f',
+      '-p',
+      '8080',
+      '-h',
+      '/etc',
+    );
+    await kubectl('expose', 'deployment', 'web', '--port=80', '--target-port=8080');
+    await kubectl('run', 'client', '--image=busybox:1.35', '--', 'sleep', '100000');
+    await kubectl('wait', '--for=condition=Available', '--timeout=60s', 'deployment/web');
+    await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/client');
+    const inClient = async (script: string): Promise<string> => kubectl('exec', 'client', '--', 'sh', '-c', script);
+    const name = (await kubectl('get', 'pods', '--selector=app=web', '--output=name')).trim().replace('pod/', '');
+    expect(await inClient('wget -T 5 -q -O - http://web/hostname')).toBe(`${name}\n`);
+    expect(await inClient('printf "GET /hostname HTTP/1.0\\r\\n\\r\\n" | nc -w 5 web 80')).toContain(`${name}\n`);
+    const service = (await kubectl('get', 'service', 'web', '--output=jsonpath={.spec.clusterIP}')).trim();
+    expect(await inClient('nslookup web.default.svc.cluster.local')).toContain(`Address: ${service}`);
+  });
+
+  it('forwards ports and shows logs', async () => {
+    const forward = spawn(
+      'nsenter',
+      [`--net=${machine.path}`, program('kubectl'), 'port-forward', 'service/web', '18080:80'],
+      {
+        env: { ...process.env, ...environment() },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      },
+    );
+    const gone = once(forward, 'exit');
+    try {
+      await once(forward.stdout, 'data');
+      const ask = ['curl', '--silent', '--max-time', '5', 'http://127.0.0.1:18080/hostname'];
+      expect((await run(ask)).stdout).toMatch(/^web-/);
+    } finally {
+      forward.kill();
+      await gone;
+    }
+    await kubectl('run', 'talker', '--image=busybox:1.35', '--restart=Never', '--', 'echo', 'heard');
+    await until(
+      async () => (await kubectl('logs', 'talker').catch(() => '')) === 'heard\n',
+      'the log is there',
+      30_000,
+      250,
+    );
+  });
+
+  it('keeps its records in the API, where netplugctl finds them, and heeds annotations', async () => {
+    expect((await run([NETPLUGCTL, 'get', 'ippools', '--output', 'name'])).stdout).toBe(
+      'ippool/default-ipv4\nippool/default-ipv6\n',
+    );
+    const annotations = {
+      'cni.netplug/ipAddrs': '["10.83.200.7"]',
+      'cni.netplug/floatingIPs': '["10.83.201.7"]',
+    };
+    const overrides = JSON.stringify({ metadata: { annotations } });
+    await kubectl(
+      'run',
+      'fixed',
+      '--image=busybox:1.35',
+      `--overrides=${overrides}`,
+      '--',
+      'httpd',
+      '-f',
+      '-p',
+      '80',
+      '-h',
+      '/etc',
+    );
+    await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/fixed');
+    expect(await kubectl('get', 'pod', 'fixed', '--output=jsonpath={.status.podIP}')).toBe('10.83.200.7');
+    for (const address of ['10.83.200.7', '10.83.201.7']) {
+      const ask = ['exec', 'client', '--', 'wget', '-T', '3', '-q', '-O', '-', `http://${address}/hostname`];
+      await until(async () => (await kubectl(...ask).catch(() => '')) === 'fixed\n', `${address} answers`, 30_000, 250);
+    }
+  });
+
+  it('runs pods from an archive that its user has loaded, and says which archive cannot be', async () => {
+    const options = { names: ['example.test/mine:1'], config: { Cmd: ['sleep', '100000'] } };
+    const archive = await makeImage(join(dir, 'image'), options);
+    const loaded = await cluster('load', archive);
+    expect(loaded).toMatchObject({ status: 0, stdout: expect.stringContaining('node-b') });
+    await kubectl('run', 'mine', '--image=example.test/mine:1');
+    await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/mine');
+    const missing = await cluster('load', join(dir, 'nothing.tar'));
+    expect(missing.status).toBe(1);
+    expect(missing.stderr).toContain('no such file');
+  });
+
+  it('runs commands on its nodes, with their status, and names the nodes it has', async () => {
+    expect((await cluster('shell', 'node-b', 'hostname')).stdout).toBe('node-b\n');
+    expect((await cluster('shell', 'node-a', 'sh', '-c', 'exit 7')).status).toBe(7);
+    expect(await cluster('shell', 'node-z')).toMatchObject({
+      status: 64,
+      stderr: 'cluster: there is no node "node-z"; nodes: node-a, node-b\n',
+    });
+  });
+
+  it.each([['up', '--nodes', '0'], ['up', '--datastore', 'files'], ['load'], ['rest']])(
+    'explains its use when called with %s %s %s',
+    async (...args) => {
+      expect(await cluster(...args)).toMatchObject({ status: 64, stderr: expect.stringMatching(/^usage: /) });
+    },
+  );
+
+  it('leaves nothing when it is ended, and can be ended twice', async () => {
+    expect((await cluster('down')).status).toBe(0);
+    expect((await machine.ip('link')).map(({ ifname }) => String(ifname))).toEqual(['lo']);
+    expect((await here.run(['ls', dir])).stdout.split('\n').filter((name) => name === 'cluster')).toEqual([]);
+    expect((await cluster('down')).status).toBe(0);
+    expect(await cluster('load', 'any.tar')).toMatchObject({
+      status: 1,
+      stderr: 'cluster: no cluster is running; start one with "make cluster"\n',
+    });
+  });
+});
