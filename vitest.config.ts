@@ -20,13 +20,13 @@ const CLUSTERS = ['test/e2e/{cluster,cluster-datastores-*,orch-pods}.test.ts', .
 const ON_ETCD = ['test/contract/{store-kv,store-kv-*,inspect-datastore}.test.ts'];
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
-/** They measure. */
-const TIMED = ['test/e2e/event-loop*.test.ts'];
+/** They measure how long calls take. */
+const TIMED = ['test/e2e/{event-loop*,hostile-clients}.test.ts'];
 /** They want the first packet through, whatever else the machine does. */
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 /** Without an agent of the node, or with agents that they start themselves. */
-const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover,hostile-clients}.test.ts'];
+const ONLY_ONCE = ['test/e2e/{shim,trace,soak,takeover}.test.ts'];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
   'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,tasks}.test.ts',
