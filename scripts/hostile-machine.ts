@@ -32,12 +32,13 @@ for (const [path, text] of Object.entries(FILES)) {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, text, { mode: path.startsWith('/opt/') ? 0o755 : 0o666 });
 }
-/** Beginnings of what was said to the agent, which tell the test. */
-const said: string[] = [];
+/** When the agent was spoken to, and the beginnings of what was said: they tell the test. */
+const said: { readonly at: string; text: string }[] = [];
 const agent = createServer((socket) => {
-  const call = said.push('') - 1;
+  const call = { at: new Date().toISOString(), text: '' };
+  said.push(call);
   socket.on('error', () => undefined);
-  socket.setEncoding('utf8').on('data', (text: string) => (said[call] = `${said[call] ?? ''}${text}`.slice(0, 300)));
+  socket.setEncoding('utf8').on('data', (text: string) => (call.text = `${call.text}${text}`.slice(0, 300)));
   socket.end(GARBAGE);
 });
 agent.listen(SOCKET);
@@ -55,7 +56,7 @@ const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
 );
 const found = [
   ...changed.map((path) => `a test changed ${path}`),
-  ...said.map((text) => `a test connected to ${SOCKET} and said ${JSON.stringify(text)}`),
+  ...said.map(({ at, text }) => `a test connected to ${SOCKET} at ${at} and said ${JSON.stringify(text)}`),
 ];
 for (const line of found) process.stderr.write(`FAILED the tests use the installation of this machine: ${line}\n`);
 process.exitCode = found.length === 0 ? (status ?? 1) : 1;
