@@ -135,11 +135,20 @@ async function runGo(
   const dir = mkdtempSync(join(tmpdir(), 'netplug-build-'));
   const log = join(dir, 'log');
   const output = openSync(log, 'w');
-  // Tests that run at the same time come first. The settings of the machine's own Go projects must not change the result.
+  // Tests that run at the same time come first. Settings of the machine's own Go projects must not change the result, and
+  // their build cache must not grow by gigabytes.
   const child = spawn('nice', [go, ...args], {
     cwd,
     stdio: ['ignore', output, output],
-    env: { ...process.env, GOTOOLCHAIN: 'auto', GOFLAGS: '', GOWORK: 'off', GO111MODULE: 'on', ...env },
+    env: {
+      ...process.env,
+      GOTOOLCHAIN: 'auto',
+      GOFLAGS: '',
+      GOWORK: 'off',
+      GO111MODULE: 'on',
+      GOCACHE: join(cacheFolder(), 'go-build'),
+      ...env,
+    },
   });
   const status = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve));
   const text = readFileSync(log, 'utf8');
