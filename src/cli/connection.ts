@@ -76,7 +76,7 @@ export async function openAdmitted(context: Context, datastore: Datastore, acces
 }
 
 /** The parts of a context that decide the connection. */
-type Surroundings = Pick<Context, 'config' | 'env' | 'kubeconfig'> & {
+type ConnectionInputs = Pick<Context, 'config' | 'env' | 'kubeconfig'> & {
   readonly ports: { readonly machine: Pick<Machine, 'serviceAccountDir'> };
 };
 
@@ -92,7 +92,7 @@ export interface Connection {
  * rules are those of the network configuration.
  * @throws netconf/invalid, store/config-invalid, cli/usage when the file cannot be read
  */
-export async function readConnection(context: Surroundings): Promise<Connection> {
+export async function readConnection(context: ConnectionInputs): Promise<Connection> {
   const { config, env, kubeconfig: flags } = context;
   if (config !== undefined) return readOwnConnection(context);
   const [homeFile, isInCluster] = [await findHomeFile(env), await hasPodAccount(context)];
@@ -131,7 +131,7 @@ async function findHomeFile({ HOME: home = '' }: Context['env']): Promise<string
   return home !== '' && (await exists(path)) ? path : undefined;
 }
 
-async function hasPodAccount({ env, ports }: Pick<Surroundings, 'env' | 'ports'>): Promise<boolean> {
+async function hasPodAccount({ env, ports }: Pick<ConnectionInputs, 'env' | 'ports'>): Promise<boolean> {
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') === '') return false;
   return exists(join(ports.machine.serviceAccountDir, 'token'));
 }

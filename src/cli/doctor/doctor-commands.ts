@@ -14,7 +14,7 @@ export const DOCTOR_COMMAND: Command = command({
   path: ['doctor'],
   summary: 'Looks for what is wrong with this node and the cluster, and says what to do about it.',
   options: {
-    node: flag('this node only, whoever asks', { excludes: ['cluster'] }),
+    node: flag('this node only, even for an administrator of the cluster', { excludes: ['cluster'] }),
     cluster: flag('the cluster only'),
     list: flag('list the checks, and do nothing'),
     confDir: CONF_DIR_OPTION,
