@@ -1,9 +1,12 @@
 import { execFileSync } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Follower } from '../../src/datastore/contract-follower.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { program } from '../support/components.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
+import { nodeName } from '../support/fixtures.ts';
 import { type Authority, type KeyPair, makeTlsFolder, type TlsFolder } from '../support/tls.ts';
 
 const never = new AbortController().signal;
@@ -131,6 +134,17 @@ describe('a kv datastore behind TLS', () => {
         code: 'store/refused',
       });
     }
+    // The probe of a quiet watch is answered although the user may not read the key that it names.
+    const limits = { connectMs: 1000, impatientMs: 1000, answerMs: 2000, silenceMs: 1000 };
+    const endpoints = { from: 'list', urls: [guarded.url] } as const;
+    await using quiet = openKvStore({ endpoints, ...client, caCertFile }, { limits });
+    const follower = new Follower(quiet, nodeName('n1'));
+    await follower.started();
+    await expect(Promise.race([follower.ended, sleep(3 * limits.silenceMs, 'still there')])).resolves.toBe(
+      'still there',
+    );
+    await follower.end();
+
     await using nameless = await startEtcd({ tls: server });
     expect(await failure([nameless.url], { caCertFile })).toEqual({});
   });
