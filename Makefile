@@ -3,7 +3,7 @@ SHELL := /bin/bash
 NODE := node_modules/.bin/node
 PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nftables iptables iproute2 \
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
-	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils iperf
+	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils
 
 .PHONY: demo test soak fuzz build bench ok clean setup components cluster cluster-empty cluster-down
 
@@ -22,7 +22,7 @@ soak: build
 	NETPLUG_SIM_RUNS=100000 NETPLUG_STORM=100 NETPLUG_SOAK=1 NETPLUG_SOAK_CALLS=50000 \
 	  $(NODE) scripts/test.ts --project sim --project 'e2e*' test/sim cluster-datastores orch-pods sig-network test/e2e/soak
 	KUBERNETES=1.34 $(NODE) scripts/build-components.ts test
-	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster
+	KUBERNETES=1.34 $(NODE) scripts/test.ts --project 'e2e-agent-clusters' cluster playground
 
 # What a hostile agent may say to the shim, with coverage, AddressSanitizer and UBSan.
 FUZZ_SECONDS := 180
@@ -40,7 +40,7 @@ bench: build components
 
 # Kubernetes, containerd, etcd and other real programs that tests and the cluster run; built once, outside the repository.
 components: setup
-	$(NODE) scripts/build-components.ts cluster
+	$(NODE) scripts/build-components.ts
 
 # A cluster to play with, with netplug as its network or without any: docs/cluster.md.
 cluster: build components

@@ -1,9 +1,18 @@
 // Builds the real programs that tests and the playground run (test/support/components.ts), from pinned Go modules or from
-// packages of Debian, into a folder outside the repository. Arguments are names of programs, `test`, `cluster` or `soak`; `test` unless given.
+// packages of Debian, into a folder outside the repository. Arguments are names of programs, `test` or `soak`; `test` unless given.
 // Programs that are there, or that an environment variable such as KUBE_APISERVER names, are not built.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import {
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import {
   buildFlags,
@@ -24,8 +33,7 @@ import { unpackProgram } from './components/unpack-program.ts';
 const LOCKED = '--locked';
 const SELECTIONS: Readonly<Record<string, readonly string[]>> = {
   test: ['test'],
-  cluster: ['test', 'cluster'],
-  soak: ['test', 'cluster', 'soak'],
+  soak: ['test', 'soak'],
 };
 /** Compiling uses every core by itself; a second build fills the time in which the first one links. */
 const BUILDS_AT_ONCE = 2;
@@ -83,6 +91,7 @@ async function buildAll(names: readonly ProgramName[]): Promise<void> {
     }
   }
   if (fromGo.length === 0) return;
+  removeUnfinished();
   const go = findGo(say);
   const started = Date.now();
   const groups = Map.groupBy(fromGo, groupOf);
@@ -93,6 +102,11 @@ async function buildAll(names: readonly ProgramName[]): Promise<void> {
   };
   await Promise.all(Array.from({ length: BUILDS_AT_ONCE }, work));
   say(`built everything in ${secondsSince(started)} s, in ${cacheFolder()}`);
+}
+
+/** What an interrupted build has left; only the holder of the lock builds. */
+function removeUnfinished(): void {
+  for (const folder of globSync(join(cacheFolder(), '*', '.build-*'))) rmSync(folder, { recursive: true, force: true });
 }
 
 /** Programs of one module are compiled by one command, so that what they share is compiled once. */
@@ -112,7 +126,11 @@ async function buildGroup(go: string, names: readonly ProgramName[]): Promise<vo
       ? ['test', '-c', '-o', join(unfinished, first)]
       : ['build', '-o', `${unfinished}/`];
     const packages = names.map((name) => goProgram(name).package);
-    await runGo(go, [...command, ...args, ...packages], { cwd: moduleFolder(goProgram(first).module), env });
+    await runGo(go, [...command, ...args, ...packages], {
+      cwd: moduleFolder(goProgram(first).module),
+      env,
+      log: join(unfinished, 'log'),
+    });
     for (const name of names) renameSync(join(unfinished, builtName(name)), programPath(name));
   } finally {
     rmSync(unfinished, { recursive: true, force: true });
@@ -130,10 +148,8 @@ function builtName(name: ProgramName): string {
 async function runGo(
   go: string,
   args: readonly string[],
-  { cwd, env }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv },
+  { cwd, env, log }: { readonly cwd: string; readonly env: NodeJS.ProcessEnv; readonly log: string },
 ): Promise<void> {
-  const dir = mkdtempSync(join(tmpdir(), 'netplug-build-'));
-  const log = join(dir, 'log');
   const output = openSync(log, 'w');
   // Tests that run at the same time come first. Settings of the machine's own Go projects must not change the result, and
   // their build cache must not grow by gigabytes.
@@ -143,7 +159,7 @@ async function runGo(
     env: {
       ...process.env,
       GOTOOLCHAIN: 'auto',
-      GOFLAGS: '',
+      GOFLAGS: '-mod=readonly',
       GOWORK: 'off',
       GO111MODULE: 'on',
       GOCACHE: join(cacheFolder(), 'go-build'),
@@ -151,9 +167,9 @@ async function runGo(
     },
   });
   const status = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve));
+  if (status === 0) return;
   const text = readFileSync(log, 'utf8');
-  rmSync(dir, { recursive: true, force: true });
-  if (status !== 0) throw new Error(`go ${args.join(' ')} ended with ${String(status)}:\n${text.slice(-4000)}`);
+  throw new Error(`go ${args.join(' ')} ended with ${String(status)}:\n${text.slice(-4000)}`);
 }
 
 function secondsSince(started: number): string {

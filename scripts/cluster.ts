@@ -5,9 +5,11 @@ import {
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
+  rmdirSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -16,16 +18,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { errnoOf } from '../src/base/errors.ts';
+import { searchPath } from '../test/support/box.ts';
 import { type Cluster, NO_NETWORK, startCluster } from '../test/support/cluster.ts';
-import { startClusterDns } from '../test/support/cluster-dns.ts';
+import { putClusterDns, startClusterDns } from '../test/support/cluster-dns.ts';
 import { removeAtEnd } from '../test/support/janitor.ts';
 import { program } from '../test/support/components.ts';
 import { startRoutedCluster } from '../test/support/routed-cluster.ts';
 import { until } from '../test/support/until.ts';
 
 /** Another folder, and another network namespace to start from, make room for a second cluster. */
-const STATE = process.env['NETPLUG_CLUSTER_DIR'] ?? '/run/netplug-cluster';
+const named = process.env['NETPLUG_CLUSTER_DIR'] ?? '';
+const STATE = named === '' ? '/run/netplug-cluster' : named;
 const KUBECONFIG = join(STATE, 'kubeconfig');
+/** The options that the cluster was started with. */
+const OPTIONS = join(STATE, 'options.json');
 /** Process that holds the cluster, and when it was started. */
 const HOLDER = join(STATE, 'holder');
 const LOG = join(STATE, 'cluster.log');
@@ -45,11 +51,16 @@ const USAGE = `usage: cluster.ts up [--nodes COUNT] [--datastore orch|kv] [--net
        cluster.ts shell NODE [COMMAND ...]
        cluster.ts down
 `;
-/** Both families, with a way out that pods share with their node. */
+/** Both families, with a way out that pods share with their node, and one that no pod gets addresses of unasked. */
 const POOLS = {
+  // Floating IPs are announced by BGP alone.
+  floating: { cidr: '10.84.0.0/24', nodeSelector: '!all()' },
   'default-ipv4': { cidr: '10.83.0.0/16', vxlanMode: 'Always', natOutgoing: true },
   'default-ipv6': { cidr: 'fd00:83::/64', vxlanMode: 'Always', natOutgoing: true },
 };
+
+/** What `up` says the paths of. */
+const TOOLS = ['kubectl', 'helm'] as const;
 
 interface ReachableNode {
   readonly name: string;
@@ -57,26 +68,35 @@ interface ReachableNode {
   readonly socket: string;
   /** Command that runs what follows it on the node. */
   readonly enter: readonly string[];
+  /** PATH of its programs. */
+  readonly path: string;
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  // What follows the name of a node is a command with options of its own.
-  args: process.argv.slice(2, process.argv[2] === 'shell' ? 4 : undefined),
-  options: {
-    nodes: { type: 'string', default: '2' },
-    datastore: { type: 'string', default: 'orch' },
-    network: { type: 'string', default: 'netplug' },
-  },
-});
+const { values, positionals } = readArguments();
 const [verb = '', ...operands] = positionals;
 const commands: Record<string, () => Promise<void> | void> = { up, load, shell, down, serve };
-const command = commands[verb];
+const command = Object.hasOwn(commands, verb) ? commands[verb] : undefined;
 if (command === undefined || !isValid()) {
   process.stderr.write(USAGE);
   process.exitCode = 64;
 } else {
   await command();
+}
+
+function readArguments() {
+  const options = {
+    nodes: { type: 'string', default: '2' },
+    datastore: { type: 'string', default: 'orch' },
+    network: { type: 'string', default: 'netplug' },
+  } as const;
+  // What follows the name of a node is a command with options of its own.
+  const args = process.argv.slice(2, process.argv[2] === 'shell' ? 4 : undefined);
+  try {
+    return parseArgs({ allowPositionals: true, args, options });
+  } catch {
+    // An option that is none, or one without its value.
+    return parseArgs({ allowPositionals: true, args: [], options });
+  }
 }
 
 function isValid(): boolean {
@@ -87,7 +107,15 @@ function isValid(): boolean {
 
 /** Starts the process that holds the cluster, and shows what it does until the cluster is ready. */
 async function up(): Promise<void> {
-  if (holder() === undefined) await startHolder();
+  if (holder() === undefined) {
+    // Before anything is started, for what is missing.
+    for (const name of TOOLS) program(name);
+    await startHolder();
+  } else if (readFileSync(OPTIONS, 'utf8') !== JSON.stringify(values)) {
+    process.stderr.write('cluster: another one is running; end it first with "make cluster-down"\n');
+    process.exitCode = 1;
+    return;
+  }
   let shown = 0;
   const show = (): void => {
     const text = readFileSync(LOG, 'utf8');
@@ -103,12 +131,14 @@ async function up(): Promise<void> {
     process.stdout.write(`${String(cause)}\n`);
   });
   if (!isReady()) {
-    await down();
+    await end();
+    process.stdout.write(`cluster: it did not start; ${LOG} says why\n`);
     process.exitCode = 1;
     return;
   }
-  for (const name of ['kubectl', 'helm'] as const) process.stdout.write(`${name} is ${program(name)}\n`);
+  for (const name of TOOLS) process.stdout.write(`${name} is ${program(name)}\n`);
   process.stdout.write(`export KUBECONFIG=${KUBECONFIG}\n`);
+  if (values.datastore === 'kv') process.stdout.write(`export KV_ENDPOINTS=http://${LINK.control}:2379\n`);
 }
 
 async function startHolder(): Promise<void> {
@@ -126,6 +156,7 @@ async function startHolder(): Promise<void> {
     env: { ...process.env, TMPDIR: files },
   });
   child.unref();
+  writeFileSync(OPTIONS, JSON.stringify(values));
   writeFileSync(HOLDER, identityOf(child.pid ?? 0) ?? '');
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.once(signal, () => void down().finally(() => process.kill(process.pid, signal)));
@@ -133,14 +164,23 @@ async function startHolder(): Promise<void> {
 
 /** Ends the cluster and waits until nothing is left of it; nothing to do without one. */
 async function down(): Promise<void> {
+  await end();
+  rmSync(LOG, { force: true });
+  // Nothing else may be in the folder, unless somebody named one that is not for clusters.
+  if (existsSync(STATE) && readdirSync(STATE).length === 0) rmdirSync(STATE);
+}
+
+/** Ends the cluster and leaves nothing but its log. */
+async function end(): Promise<void> {
   const pid = holder();
   if (pid !== undefined) {
     process.stdout.write('cluster: ending it\n');
     process.kill(pid, 'SIGTERM');
   }
   // The link goes with the namespace of its other end, a moment after the last process there.
-  await until(() => holder() === undefined && !existsSync(FILES) && !isLinked(), 'the cluster is gone', DOWN_MS);
-  rmSync(STATE, { recursive: true, force: true });
+  const isGone = (): boolean => holder() === undefined && !existsSync(FILES) && (pid === undefined || !isLinked());
+  await until(isGone, 'the cluster is gone', DOWN_MS);
+  for (const file of [KUBECONFIG, OPTIONS, HOLDER, NODES, LOGS, FILES]) rmSync(file, { force: true });
 }
 
 /** Holds the cluster until a signal ends this process, and so the cluster. */
@@ -148,7 +188,7 @@ async function serve(): Promise<void> {
   removeAtEnd('folder', realpathSync(FILES));
   const cluster = await start();
   const reachable = cluster.nodes.map(({ name, machine, containerd }): ReachableNode => {
-    return { name, socket: containerd.socket, enter: machine.enter };
+    return { name, socket: containerd.socket, enter: machine.enter, path: searchPath(machine.dir) };
   });
   writeFileSync(NODES, JSON.stringify(reachable));
   linkTo(cluster);
@@ -165,11 +205,20 @@ async function start(): Promise<Cluster> {
     logs: realpathSync(LOGS),
     onProgress: (text: string) => process.stdout.write(`cluster: ${text}\n`),
   };
-  if (values.network === 'none') return startCluster({ ...common, pools: {}, conflist: NO_NETWORK });
+  if (values.network === 'none') {
+    const cluster = await startCluster({ ...common, pools: {}, conflist: NO_NETWORK });
+    await putClusterDns(cluster);
+    return cluster;
+  }
   const datastore = values.datastore === 'kv' ? 'kv' : 'orch';
   const cluster = await startRoutedCluster({ ...common, datastore, pools: POOLS });
   common.onProgress('starting CoreDNS');
-  await startClusterDns(cluster);
+  try {
+    await startClusterDns(cluster);
+  } catch (cause) {
+    for (const [name, text] of Object.entries(await cluster.logs())) process.stdout.write(`--- ${name}\n${text}\n`);
+    throw cause;
+  }
   return cluster;
 }
 
@@ -187,18 +236,20 @@ function load(): void {
 /** Runs a command on a node, or an interactive shell. */
 function shell(): void {
   const nodes = reachableNodes();
+  if (nodes.length === 0) return;
   const node = nodes.find(({ name }) => name === operands[0]);
   if (node === undefined) {
     const known = nodes.map(({ name }) => name).join(', ');
-    process.stderr.write(`cluster: there is no node "${operands[0] ?? ''}"; nodes: ${known === '' ? 'none' : known}\n`);
+    process.stderr.write(`cluster: there is no node "${operands[0] ?? ''}"; nodes: ${known}\n`);
     process.exitCode = 64;
     return;
   }
   const [enter = '', ...inside] = node.enter;
-  const command = process.argv.slice(4);
-  const { status } = spawnSync(enter, [...inside, ...(command.length === 0 ? ['bash'] : command)], {
-    stdio: 'inherit',
-  });
+  const command = process.argv.length > 4 ? process.argv.slice(4) : ['bash'];
+  const here = ['sh', '-c', 'cd "$0" && exec "$@"', process.cwd(), ...command];
+  // A kubeconfig of the machine is not there.
+  const { KUBECONFIG: _, ...env } = process.env;
+  const { status } = spawnSync(enter, [...inside, ...here], { stdio: 'inherit', env: { ...env, PATH: node.path } });
   process.exitCode = status ?? 1;
 }
 

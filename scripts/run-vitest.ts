@@ -11,7 +11,8 @@ const VITEST = join(import.meta.dirname, '../node_modules/vitest/vitest.mjs');
 /** The overlays keep the tmpfs in use, so that neither a mount nor a folder stays behind, however the tests end. */
 const OVERLAYS = `
 set -e
-upper=$(mktemp -d)
+# Below no folder that an overlay covers.
+upper=$(mktemp -d -p /tmp)
 trap 'rmdir "$upper"' EXIT
 mount -t tmpfs tmpfs "$upper"
 for tree in etc opt run var; do

@@ -30,7 +30,13 @@ export function withSuite(
 ): void {
   const format = '$(REPO_URI) $(RELEASE) $(COMPONENT) $(LABEL)';
   const list = ['indextargets', '--format', format, 'Created-By: Packages'];
-  const archive = findArchive(execFileSync('apt-get', list, { encoding: 'utf8' }));
+  const find = (): DebianArchive | undefined => findArchive(execFileSync('apt-get', list, { encoding: 'utf8' }));
+  let archive = find();
+  if (archive === undefined) {
+    // A machine that has no lists of packages yet names no archive either.
+    execFileSync('apt-get', ['-q', 'update'], { stdio: ['ignore', 'ignore', 'inherit'] });
+    archive = find();
+  }
   if (archive === undefined) throw new Error("apt knows no archive of Debian's main section");
   const dir = mkdtempSync(join(tmpdir(), 'netplug-apt-'));
   try {

@@ -1,5 +1,5 @@
 // Finds a Go command that can build the pinned modules.
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { withSuite } from './debian-suite.ts';
@@ -61,9 +61,10 @@ function installedGo(): GoCommand[] {
     .map((folder) => join(folder, 'go'))
     .filter((path) => existsSync(path))
     .flatMap((path) => {
-      // The version of the command itself, not of a toolchain that a go.mod nearby makes it run.
-      const text = execFileSync(path, ['version'], { encoding: 'utf8', env: { ...process.env, GOTOOLCHAIN: 'local' } });
-      const version = parseGoVersion(text);
+      // The version of the command itself, not of a toolchain that a go.mod nearby makes it run. What cannot be run, such
+      // as a folder of this name, is no Go command.
+      const env = { ...process.env, GOTOOLCHAIN: 'local' };
+      const version = parseGoVersion(spawnSync(path, ['version'], { encoding: 'utf8', env }).stdout ?? '');
       return version === undefined ? [] : [{ path, version }];
     });
 }

@@ -1,11 +1,11 @@
 // A reporter of vitest that writes down what failed, and when each file of each project ran.
 import { writeFileSync } from 'node:fs';
-import type { Reporter, TestCase, TestModule } from 'vitest/node';
+import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
 
 /** Where the outcome is written, from the root of the repository. */
 export const OUTCOME = 'build/test-outcome.json';
 
-/** What one run of vitest has come to. */
+/** The result of one run of vitest. */
 export interface Outcome {
   readonly passed: number;
   readonly skipped: number;
@@ -43,6 +43,11 @@ export default class OutcomeReporter implements Reporter {
     const endMs = Date.now();
     this.#spans.push({ project: project.name, file, startMs: this.#started.get(id) ?? endMs, endMs });
     for (const { message } of module.errors()) this.#failures.push(`${file}: ${firstLine(message)}`);
+  }
+
+  onTestSuiteResult(suite: TestSuite): void {
+    const { relativeModuleId: file } = suite.module;
+    for (const { message } of suite.errors()) this.#failures.push(`${file} > ${suite.fullName}: ${firstLine(message)}`);
   }
 
   onTestCaseResult(test: TestCase): void {

@@ -5,9 +5,10 @@ import { stateDir } from './registration.ts';
 
 const DEFAULT_RUN_DIR = '/run/netplug';
 
-/** The folder for sockets and for files that need not survive a reboot: NETPLUG_RUN_DIR. */
+/** The folder for files that need not survive a reboot: NETPLUG_RUN_DIR. An empty value counts as unset. */
 export function runDir(env: NodeJS.ProcessEnv): string {
-  return env['NETPLUG_RUN_DIR'] ?? DEFAULT_RUN_DIR;
+  const path = env['NETPLUG_RUN_DIR'] ?? '';
+  return path === '' ? DEFAULT_RUN_DIR : path;
 }
 
 /** The socket of the node's agent: NETPLUG_SOCKET. As in the plugin, an empty value counts as unset. */

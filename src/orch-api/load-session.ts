@@ -61,6 +61,9 @@ async function loadKubeconfigSession(
   signal: AbortSignal,
 ): Promise<Session> {
   const { cluster, user, clusterOrigin, userOrigin } = await readKubeconfig(source);
+  for (const field of ['as', 'as-uid', 'as-groups', 'as-user-extra'] as const) {
+    if (user[field] !== undefined) throw wrong(userOrigin.path, `${userOrigin.field}.${field}: is not supported`);
+  }
   const { path, field } = clusterOrigin;
   if ((cluster['proxy-url'] ?? '') !== '') throw wrong(path, `${field}.proxy-url: is not supported`);
   // Missing files too: the session is read again when one appears.

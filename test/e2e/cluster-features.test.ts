@@ -129,18 +129,20 @@ describe('a pod', () => {
     ]);
   });
 
-  it('keeps its addresses and connections while its CPU is changed in place', async () => {
+  it('keeps its addresses and loses no packet while its CPU is changed in place', async () => {
     const resources = { requests: { cpu: '10m' }, limits: { cpu: '100m' } };
     const resizePolicy = [{ resourceName: 'cpu', restartPolicy: 'NotRequired' }];
     const pod = await start('resized', { container: { resources, resizePolicy } });
     const more = {
       spec: { containers: [{ name: 'main', resources: { requests: { cpu: '20m' }, limits: { cpu: '200m' } } }] },
     };
+    const ping = cluster.kubectl('exec', 'client', '--', 'ping', '-c', '40', '-i', '0.1', ipsOf(pod)[0] ?? '');
     await cluster.kubectl('patch', 'pod', 'resized', '--subresource=resize', `--patch=${JSON.stringify(more)}`);
     const allocated = async (): Promise<Json> => (await cluster.get('pod', 'resized')).status.containerStatuses[0];
     await until(async () => (await allocated()).resources?.limits?.cpu === '200m', 'the pod is resized', 60_000, 250);
     expect(ipsOf(await cluster.get('pod', 'resized'))).toEqual(ipsOf(pod));
     expect((await allocated()).restartCount).toBe(0);
+    expect(await ping).toContain('40 packets transmitted, 40 packets received');
     for (const ip of ipsOf(pod)) await expectAnswer(ip, 'resized');
   });
 

@@ -1,11 +1,11 @@
 // The cluster that `make cluster` starts, as its user meets it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { program } from '../support/components.ts';
+import { program, releaseOf } from '../support/components.ts';
 import { here } from '../support/here.ts';
 import { makeImage } from '../support/image.ts';
 import { removeAtEnd } from '../support/janitor.ts';
@@ -80,7 +80,8 @@ describe('the cluster to play with', () => {
       '/etc',
     );
     await kubectl('expose', 'deployment', 'web', '--port=80', '--target-port=8080');
-    await kubectl('run', 'client', '--image=busybox:1.35', '--', 'sleep', '100000');
+    const onNodeA = `--overrides=${JSON.stringify({ spec: { nodeName: 'node-a' } })}`;
+    await kubectl('run', 'client', '--image=busybox:1.35', onNodeA, '--', 'sleep', '100000');
     await kubectl('wait', '--for=condition=Available', '--timeout=60s', 'deployment/web');
     await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/client');
     const inClient = async (script: string): Promise<string> => kubectl('exec', 'client', '--', 'sh', '-c', script);
@@ -120,13 +121,14 @@ describe('the cluster to play with', () => {
 
   it('keeps its records in the API, where netplugctl finds them, and heeds annotations', async () => {
     expect((await run([NETPLUGCTL, 'get', 'ippools', '--output', 'name'])).stdout).toBe(
-      'ippool/default-ipv4\nippool/default-ipv6\n',
+      'ippool/default-ipv4\nippool/default-ipv6\nippool/floating\n',
     );
     const annotations = {
       'cni.netplug/ipAddrs': '["10.83.200.7"]',
-      'cni.netplug/floatingIPs': '["10.83.201.7"]',
+      'cni.netplug/floatingIPs': '["10.84.0.7"]',
     };
-    const overrides = JSON.stringify({ metadata: { annotations } });
+    // On the other node than its client.
+    const overrides = JSON.stringify({ metadata: { annotations }, spec: { nodeName: 'node-b' } });
     await kubectl(
       'run',
       'fixed',
@@ -142,7 +144,7 @@ describe('the cluster to play with', () => {
     );
     await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/fixed');
     expect(await kubectl('get', 'pod', 'fixed', '--output=jsonpath={.status.podIP}')).toBe('10.83.200.7');
-    for (const address of ['10.83.200.7', '10.83.201.7']) {
+    for (const address of ['10.83.200.7', '10.84.0.7']) {
       const ask = ['exec', 'client', '--', 'wget', '-T', '3', '-q', '-O', '-', `http://${address}/hostname`];
       await until(async () => (await kubectl(...ask).catch(() => '')) === 'fixed\n', `${address} answers`, 30_000, 250);
     }
@@ -162,6 +164,9 @@ describe('the cluster to play with', () => {
 
   it('runs commands on its nodes, with their status, and names the nodes it has', async () => {
     expect((await cluster('shell', 'node-b', 'hostname')).stdout).toBe('node-b\n');
+    expect((await cluster('shell', 'node-b', 'sh', '-c', 'containerd --version; pwd')).stdout).toMatch(
+      new RegExp(`v${releaseOf('containerd')}.*\\n${process.cwd()}\\n$`),
+    );
     expect((await cluster('shell', 'node-a', 'sh', '-c', 'exit 7')).status).toBe(7);
     expect(await cluster('shell', 'node-z')).toMatchObject({
       status: 64,
@@ -169,12 +174,19 @@ describe('the cluster to play with', () => {
     });
   });
 
-  it.each([['up', '--nodes', '0'], ['up', '--datastore', 'files'], ['load'], ['rest']])(
-    'explains its use when called with %s %s %s',
+  it.each([['up', '--nodes', '0'], ['up', '--datastore', 'files'], ['up', '--colour'], ['load'], ['toString']])(
+    'explains its use when called with %j',
     async (...args) => {
       expect(await cluster(...args)).toMatchObject({ status: 64, stderr: expect.stringMatching(/^usage: /) });
     },
   );
+
+  it('refuses to start another one beside it', async () => {
+    expect(await cluster('up', '--datastore', 'kv')).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('make cluster-down'),
+    });
+  });
 
   it('leaves nothing when it is ended, and can be ended twice', async () => {
     expect((await cluster('down')).status).toBe(0);
@@ -186,4 +198,46 @@ describe('the cluster to play with', () => {
       stderr: 'cluster: no cluster is running; start one with "make cluster"\n',
     });
   });
+
+  it('can keep its records in etcd instead, where netplugctl finds them as it says', async () => {
+    const { stdout } = await cluster('up', '--nodes', '1', '--datastore', 'kv');
+    const [, endpoints = ''] = /^export KV_ENDPOINTS=(.*)$/m.exec(stdout) ?? [];
+    const pools = ['get', 'ippools', '--output', 'name'];
+    expect((await run(['env', `KV_ENDPOINTS=${endpoints}`, NETPLUGCTL, ...pools])).stdout).toContain('default-ipv4');
+    const annotations = { 'cni.netplug/ipAddrs': '["10.83.200.7"]' };
+    const overrides = JSON.stringify({ metadata: { annotations } });
+    await kubectl('run', 'fixed', '--image=busybox:1.35', `--overrides=${overrides}`, '--', 'sleep', '100000');
+    await kubectl('wait', '--for=condition=Ready', '--timeout=60s', 'pod/fixed');
+    expect(await kubectl('get', 'pod', 'fixed', '--output=jsonpath={.status.podIP}')).toBe('10.83.200.7');
+    expect((await cluster('down')).status).toBe(0);
+  }, 120_000);
+
+  it('can come without a network, with nodes that are not ready and have nothing of netplug', async () => {
+    await cluster('up', '--nodes', '1', '--network', 'none');
+    const ready = 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}';
+    expect(await kubectl('get', 'nodes', `--output=${ready}`)).toBe('False');
+    const plugins = (await cluster('shell', 'node-a', 'ls', '/opt/cni/bin')).stdout.trim().split('\n');
+    expect(plugins).toContain('portmap');
+    expect(plugins.filter((name) => name.startsWith('netplug'))).toEqual([]);
+    expect((await cluster('down')).status).toBe(0);
+  }, 120_000);
+
+  it('keeps nothing but its log when it does not start, and removes no file that is not its own', async () => {
+    await writeFile(join(dir, 'broken'), '#!/bin/sh\nexit 3\n', { mode: 0o755 });
+    await mkdir(state(), { recursive: true });
+    await writeFile(join(state(), 'mine'), 'mine');
+    const { status, stdout } = await run([
+      'env',
+      `COREDNS=${join(dir, 'broken')}`,
+      `KUBELET=${join(dir, 'broken')}`,
+      process.execPath,
+      SCRIPT,
+      'up',
+    ]);
+    expect(status).toBe(1);
+    expect(stdout).toContain(`${join(state(), 'cluster.log')} says why`);
+    expect((await readdir(state())).toSorted()).toEqual(['cluster.log', 'mine']);
+    expect((await cluster('down')).status).toBe(0);
+    expect(await readdir(state())).toEqual(['mine']);
+  }, 240_000);
 });

@@ -159,7 +159,7 @@ async function runTests(cluster: Cluster, tests: readonly string[]): Promise<E2e
 async function makeAgnhost(folder: string): Promise<string> {
   using tls = makeTlsFolder();
   const { certFile, keyFile } = tls.authority('agnhost').issue('localhost', ['localhost']);
-  const beside = ['curl', 'dig', 'getent', 'iperf', 'ss', 'wget'].map((name) => `/usr/bin/${name}`);
+  const beside = ['curl', 'dig', 'getent', 'ss', 'wget'].map((name) => `/usr/bin/${name}`);
   return await makeImage(folder, {
     names: AGNHOST,
     config: { Entrypoint: ['/agnhost'], Cmd: ['pause'], Env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'] },

@@ -87,7 +87,7 @@ export async function openBox(
   return [...inCgroup(machine.cgroup), ...enter, `--uts=${proc}/uts`, `--cgroup=${proc}/cgroup`];
 }
 
-/** A program that is not there says so when it is run, instead of leaving its name to an older one of the machine. */
+/** Puts the program at the path. One that is missing says so when it is run; PATH must not lead to an older one. */
 function provide(name: ProgramName, path: string): void {
   const file = programPath(name);
   if (existsSync(file)) symlinkSync(file, path);
@@ -123,8 +123,8 @@ function inCgroup(name: string): [string, ...string[]] {
 }
 
 /**
- * The kernel lets a pod with users of its own mount /proc only where a /proc with nothing mounted over it is to be seen,
- * and the settings below are mounted over the other one.
+ * The kernel lets a pod with users of its own mount /proc only where it sees a /proc with nothing mounted over it, and the
+ * settings below are mounted over the other one.
  */
 const WHOLE_PROC = 'mkdir -p /dev/shm/proc && mount -t proc proc /dev/shm/proc';
 

@@ -29,8 +29,14 @@ const COREFILE = `.:53 {
 }
 `;
 
-/** Imports its image on every node, starts it on the network of the pods, and returns when it serves names. */
+/** Starts it on the network of the pods, and returns when it serves names. */
 export async function startClusterDns(cluster: Pick<Cluster, 'nodes' | 'apply' | 'waitForPodsReady'>): Promise<void> {
+  await putClusterDns(cluster);
+  await cluster.waitForPodsReady({ namespace: NAMESPACE, selector: 'k8s-app=kube-dns', count: 1 });
+}
+
+/** Imports its image on every node and creates its objects; its pod starts as soon as there is a network. */
+export async function putClusterDns(cluster: Pick<Cluster, 'nodes' | 'apply'>): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'netplug-coredns-'));
   try {
     const image = { names: [IMAGE], config: { Entrypoint: ['/coredns'] }, files: { '/coredns': program('coredns') } };
@@ -40,7 +46,6 @@ export async function startClusterDns(cluster: Pick<Cluster, 'nodes' | 'apply' |
     await rm(folder, { recursive: true, force: true });
   }
   await cluster.apply(manifests());
-  await cluster.waitForPodsReady({ namespace: NAMESPACE, selector: 'k8s-app=kube-dns', count: 1 });
 }
 
 function manifests(): object[] {
@@ -60,7 +65,7 @@ function manifests(): object[] {
   };
   const pod = {
     serviceAccountName: 'coredns',
-    // Names that are not of the cluster are asked of whom the node asks.
+    // Other names than those of the cluster go to the name server of the node.
     dnsPolicy: 'Default',
     priorityClassName: 'system-cluster-critical',
     containers: [container],

@@ -1,6 +1,6 @@
 // Real programs that the tests and the playground run: which there are, which release is pinned, and where each one is.
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
@@ -10,8 +10,8 @@ export type Program = GoProgram | DebianProgram;
 interface ProgramUse {
   /** Environment variable that names another file in place of the one in the cache. */
   readonly variable: string;
-  /** What needs it: `make test`, `make cluster` besides, or `make soak` besides; `named` is built by name only. */
-  readonly neededBy: 'test' | 'cluster' | 'soak' | 'named';
+  /** What needs it: `make test` and `make cluster`, or `make soak` besides; `named` is built by name only. */
+  readonly neededBy: 'test' | 'soak' | 'named';
 }
 
 export interface GoProgram extends ProgramUse {
@@ -38,9 +38,18 @@ export interface Recipe {
   readonly stamps?: (release: string) => Readonly<Record<string, string>>;
 }
 
+const MODULES = join(import.meta.dirname, '../components');
 const KUBERNETES = process.env['KUBERNETES'] ?? '';
 /** The module that servers and nodes of Kubernetes come from. `KUBERNETES=1.34` selects the oldest supported release. */
-const KUBERNETES_MODULE = KUBERNETES === '' ? 'kubernetes' : `kubernetes-${KUBERNETES}`;
+const KUBERNETES_MODULE = kubernetesModule();
+
+function kubernetesModule(): string {
+  const module = KUBERNETES === '' ? 'kubernetes' : `kubernetes-${KUBERNETES}`;
+  const known = readdirSync(MODULES).filter((name) => name.startsWith('kubernetes'));
+  if (known.includes(module)) return module;
+  const releases = known.filter((name) => name !== 'kubernetes').map((name) => name.replace('kubernetes-', ''));
+  throw new Error(`KUBERNETES is "${KUBERNETES}"; allowed is ${releases.join(', ')}, or nothing for the newest`);
+}
 
 const kubernetes = (name: string): GoProgram => ({
   module: KUBERNETES_MODULE,
@@ -65,7 +74,7 @@ const plugin = (folder: string): GoProgram => ({
 export const PROGRAMS = {
   etcd: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/server/v3', variable: 'ETCD', neededBy: 'test' },
   etcdctl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdctl/v3', variable: 'ETCDCTL', neededBy: 'test' },
-  etcdutl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdutl/v3', variable: 'ETCDUTL', neededBy: 'test' },
+  etcdutl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdutl/v3', variable: 'ETCDUTL', neededBy: 'named' },
   'host-local': plugin('ipam/host-local'),
   static: plugin('ipam/static'),
   loopback: plugin('main/loopback'),
@@ -93,7 +102,7 @@ export const PROGRAMS = {
     variable: 'BUSYBOX',
     neededBy: 'test',
   },
-  helm: { module: 'helm', package: 'helm.sh/helm/v4/cmd/helm', variable: 'HELM', neededBy: 'cluster' },
+  helm: { module: 'helm', package: 'helm.sh/helm/v4/cmd/helm', variable: 'HELM', neededBy: 'test' },
   agnhost: {
     module: 'kubernetes',
     package: 'k8s.io/kubernetes/test/images/agnhost',
@@ -137,8 +146,6 @@ const RECIPES: Readonly<Record<string, Recipe>> = {
   },
 };
 
-const MODULES = join(import.meta.dirname, '../components');
-
 /** Returns the release of the program's component that its go.mod pins, without the leading `v`. */
 export function releaseOf(name: ProgramName): string {
   const { module, package: path } = goProgram(name);
@@ -169,7 +176,8 @@ export function buildFlags(name: ProgramName): { readonly args: readonly string[
 
 /** Returns the root of everything that is built once and kept outside the repository. */
 export function cacheFolder(): string {
-  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'netplug');
+  const named = process.env['XDG_CACHE_HOME'] ?? '';
+  return join(named === '' ? join(homedir(), '.cache') : named, 'netplug');
 }
 
 /** What Debian's packages have of them: older releases, which need no building. NETPLUG_COMPONENTS=debian selects them. */

@@ -48,7 +48,7 @@ const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-
 function makeAuthority(dir: string, name: string): Authority {
   const keyFile = join(dir, `${name}.key`);
   const certFile = join(dir, `${name}.crt`);
-  openssl('req', '-x509', ...NEW_KEY, '-days', '2', '-subj', `/CN=${name}`, '-keyout', keyFile, '-out', certFile);
+  openssl('req', '-x509', ...NEW_KEY, '-days', '365', '-subj', `/CN=${name}`, '-keyout', keyFile, '-out', certFile);
   let serial = 0;
   return {
     certFile,
@@ -65,7 +65,7 @@ function makeAuthority(dir: string, name: string): Authority {
           ...(alternatives.length === 0 ? [] : [`subjectAltName=${alternatives.join(',')}`]),
         ].join('\n'),
       );
-      const signing = ['-CA', certFile, '-CAkey', keyFile, '-CAcreateserial', '-days', '2'];
+      const signing = ['-CA', certFile, '-CAkey', keyFile, '-CAcreateserial', '-days', '365'];
       openssl('x509', '-req', '-in', `${base}.csr`, ...signing, '-extfile', `${base}.ext`, '-out', made.certFile);
       return made;
     },

@@ -13,6 +13,9 @@ export interface Batch<T> {
   readonly events: readonly Event[];
 }
 
+/** What etcd answers in place of the id of a watch that the user may not have. */
+const REFUSED_ID = -1n;
+
 /** Several ranges followed over one stream, each under a topic. */
 export class EtcdWatch<T> {
   readonly #client: EtcdClient;
@@ -44,9 +47,10 @@ export class EtcdWatch<T> {
     try {
       for await (const response of this.#client.watch(this.#requests, signal)) {
         const topic = this.#topics.get(response.watchId);
-        // What was left may still be talked about.
-        if (topic === undefined) continue;
-        if (response.canceled) throw lost(response);
+        const isRefused = response.canceled && response.watchId === REFUSED_ID;
+        // Responses to a watch that was cancelled, or was only a probe, may still arrive.
+        if (topic === undefined && !isRefused) continue;
+        if (topic === undefined || response.canceled) throw lost(response);
         if (response.events.length > 0) yield { topic, events: response.events };
       }
     } finally {

@@ -5,6 +5,7 @@ import { repeat } from '../../base/clock.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import type { Watch, WatchRequestSchema, WatchResponse } from './gen/etcd_pb.js';
 import type { Http2Connection } from './http2-connection.ts';
+import { DEFAULT_PREFIX } from './keys.ts';
 import { bytesOf } from './requests.ts';
 import { errorOf, judge } from './translate-error.ts';
 
@@ -22,11 +23,12 @@ const HEADERS = { hasleader: 'true' };
 
 /**
  * A watch that is created and cancelled at once, which every server answers. A request for progress does not serve: current
- * releases of etcd leave it unanswered while a watch of the stream starts at a revision that is still to come.
+ * releases of etcd leave it unanswered while a watch of the stream starts at a revision that is still to come. Its key is
+ * one that the user may read, because etcd does not say which watch of a stream it has refused.
  */
 const PROBE_ID = 1n << 62n;
 const PROBE: readonly WatchInit[] = [
-  { requestUnion: { case: 'createRequest', value: { key: bytesOf('\0'), watchId: PROBE_ID } } },
+  { requestUnion: { case: 'createRequest', value: { key: bytesOf(`${DEFAULT_PREFIX}/probe`), watchId: PROBE_ID } } },
   { requestUnion: { case: 'cancelRequest', value: { watchId: PROBE_ID } } },
 ];
 

@@ -22,7 +22,7 @@ import type { EndpointId } from '../../model/workload-endpoint.ts';
 import { bitsOf, FAMILIES, type Family } from '../../net/address.ts';
 import { type Cidr, cidrAround, cidrSize } from '../../net/cidr.ts';
 
-const DEFAULT_PREFIX = '/netplug/v3';
+export const DEFAULT_PREFIX = '/netplug/v3';
 
 /** What lies from `from` up to, not including, `to`. */
 export interface KeyRange {
