@@ -70,6 +70,15 @@ describe('a session from merged kubeconfig files', () => {
     expect(session.credential).toMatchObject({ kind: 'token', token: 'of plugin' });
   });
 
+  it.each([{ as: 'viewer' }, { 'as-groups': ['team'] }, { 'as-uid': '7' }])(
+    'is refused when its user acts as another one (%j), rather than used with more rights',
+    async (impersonation) => {
+      await expect(load({ token: 'secret', ...impersonation })).rejects.toMatchObject({
+        message: expect.stringContaining(`${Object.keys(impersonation)[0] ?? ''}: is not supported`) as string,
+      });
+    },
+  );
+
   it('is refused when no file of KUBECONFIG exists', async () => {
     await expect(load({}, { paths: [at('x'), at('y')] })).rejects.toMatchObject({
       code: 'store/config-invalid',

@@ -114,8 +114,9 @@ describe('a kv datastore behind TLS', () => {
 
   it('with authentication on knows the plugin by the name in its certificate', async () => {
     await using guarded = await startEtcd({ tls: { ...server, clientCaFile: ours.certFile } });
+    const root = ours.issue('root');
     const etcdctl = (...args: string[]): void => {
-      const login = [`--cert=${client.certFile}`, `--key=${client.keyFile}`, `--cacert=${ours.certFile}`];
+      const login = [`--cert=${root.certFile}`, `--key=${root.keyFile}`, `--cacert=${ours.certFile}`];
       const env = { ...process.env, ETCDCTL_API: '3' };
       execFileSync(program('etcdctl'), [`--endpoints=${guarded.url}`, ...login, ...args], { env, stdio: 'ignore' });
     };
