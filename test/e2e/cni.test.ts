@@ -314,12 +314,12 @@ describe('the executables', () => {
       `mkdir -p ${dir} && cd ${dir} && cp ${node.cniPath}/netplug netplug-ipam && ln -s ${node.cniPath}/netplug linked &&
         ln -s ${node.cniPath}/netplug-standalone .`,
     );
-    const env = { CNI_COMMAND: 'VERSION' };
+    const env = { CNI_COMMAND: 'VERSION', NETPLUG_SOCKET: node.socket };
     for (const program of ['./netplug-ipam', './linked']) {
       const { stdout } = await node.run(['sh', '-c', `cd ${dir} && exec ${program}`], { env });
       expect(JSON.parse(stdout).supportedVersions).toEqual(CNI_VERSIONS);
     }
-    const silent = await node.run([`${dir}/netplug-ipam`]);
+    const silent = await node.run([`${dir}/netplug-ipam`], { env: { NETPLUG_SOCKET: node.socket } });
     expect([silent.status, silent.stdout, silent.stderr]).toEqual([
       0,
       '',
@@ -332,7 +332,9 @@ describe('VERSION', () => {
   it('lists every supported version, with or without input', async () => {
     const { json } = await node.cni('VERSION', { conf: { cniVersion: '0.4.0' } });
     expect(json).toEqual({ cniVersion: '0.4.0', supportedVersions: CNI_VERSIONS });
-    const silent = await node.run([`${node.cniPath}/netplug`], { env: { CNI_COMMAND: 'VERSION' } });
+    const silent = await node.run([`${node.cniPath}/netplug`], {
+      env: { CNI_COMMAND: 'VERSION', NETPLUG_SOCKET: node.socket },
+    });
     expect(JSON.parse(silent.stdout).supportedVersions).toEqual(CNI_VERSIONS);
   });
 });

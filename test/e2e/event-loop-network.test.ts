@@ -31,7 +31,9 @@ it(`no turn of the event loop needs ${String(LONGEST_MS)} ms while an agent make
   };
   expect(await longestTurn({ windows: WINDOWS, enoughMs: LONGEST_MS }, measure)).toBeLessThan(LONGEST_MS);
   await untilWorking(agent);
-  expect(await kernelTablesOf(crowded.node)).toEqual(expectedTables(crowded.crowd));
+  await expect
+    .poll(async () => kernelTablesOf(crowded.node), { timeout: 20_000 })
+    .toEqual(expectedTables(crowded.crowd));
 });
 
 it('nor while the way to all of them changes with the mode of a pool', async () => {
