@@ -228,8 +228,7 @@ describe('the cluster to play with', () => {
     await writeFile(join(state(), 'mine'), 'mine');
     const { status, stdout } = await run([
       'env',
-      `COREDNS=${join(dir, 'broken')}`,
-      `KUBELET=${join(dir, 'broken')}`,
+      `KUBE_APISERVER=${join(dir, 'broken')}`,
       process.execPath,
       SCRIPT,
       'up',
