@@ -73,7 +73,8 @@ const ADMIN: KubeUser = { name: 'admin', groups: ['system:masters'] };
 /** Starts etcd when none is given, and an API server that is ready to serve. `await using` ends and removes both. */
 export async function startApiServer(options: ApiServerOptions = {}): Promise<ApiServer> {
   await using scope = new AsyncDisposableStack();
-  const tls = scope.use(makeTlsFolder());
+  // A cluster to play with may stay.
+  const tls = scope.use(makeTlsFolder(365));
   const at = options.at ?? {
     place: here,
     etcdUrl: scope.use(await startEtcd()).url,

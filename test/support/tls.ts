@@ -25,7 +25,8 @@ export interface TlsFolder extends Disposable {
   write(name: string, text: string): string;
 }
 
-export function makeTlsFolder(): TlsFolder {
+/** `validDays` limits the certificates. */
+export function makeTlsFolder(validDays = 2): TlsFolder {
   const dir = mkdtempSync(join(tmpdir(), 'netplug-tls-'));
   removeAtEnd('folder', dir);
   const write = (name: string, text: string): string => {
@@ -35,7 +36,7 @@ export function makeTlsFolder(): TlsFolder {
   };
   return {
     dir,
-    authority: (name) => makeAuthority(dir, name),
+    authority: (name) => makeAuthority(dir, name, String(validDays)),
     bundle: (name, authorities) =>
       write(name, authorities.map(({ certFile }) => readFileSync(certFile, 'utf8')).join('')),
     write,
@@ -45,10 +46,10 @@ export function makeTlsFolder(): TlsFolder {
 
 const NEW_KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
-function makeAuthority(dir: string, name: string): Authority {
+function makeAuthority(dir: string, name: string, validDays: string): Authority {
   const keyFile = join(dir, `${name}.key`);
   const certFile = join(dir, `${name}.crt`);
-  openssl('req', '-x509', ...NEW_KEY, '-days', '365', '-subj', `/CN=${name}`, '-keyout', keyFile, '-out', certFile);
+  openssl('req', '-x509', ...NEW_KEY, '-days', validDays, '-subj', `/CN=${name}`, '-keyout', keyFile, '-out', certFile);
   let serial = 0;
   return {
     certFile,
@@ -65,7 +66,7 @@ function makeAuthority(dir: string, name: string): Authority {
           ...(alternatives.length === 0 ? [] : [`subjectAltName=${alternatives.join(',')}`]),
         ].join('\n'),
       );
-      const signing = ['-CA', certFile, '-CAkey', keyFile, '-CAcreateserial', '-days', '365'];
+      const signing = ['-CA', certFile, '-CAkey', keyFile, '-CAcreateserial', '-days', validDays];
       openssl('x509', '-req', '-in', `${base}.csr`, ...signing, '-extfile', `${base}.ext`, '-out', made.certFile);
       return made;
     },
