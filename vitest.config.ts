@@ -42,9 +42,10 @@ export default defineConfig({
       { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
       { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...together } },
       { test: { name: 'e2e-timed', include: TIMED, ...alone } },
-      // In the order of running: what takes long first, so that no single file is left at the end.
-      { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...together } },
-      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, env: inAgentMode, ...together } },
+      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...together } },
+      {
+        test: { name: 'contract-oldest-etcd', include: ON_ETCD, env: { NETPLUG_COMPONENTS: 'debian' }, ...together },
+      },
       {
         test: {
           name: 'e2e',
@@ -62,10 +63,8 @@ export default defineConfig({
           ...together,
         },
       },
-      { test: { name: 'contract', include: ['test/contract/**/*.test.ts'], ...together } },
-      {
-        test: { name: 'contract-oldest-etcd', include: ON_ETCD, env: { NETPLUG_COMPONENTS: 'debian' }, ...together },
-      },
+      { test: { name: 'e2e-agent-clusters', include: CLUSTERS, env: inAgentMode, ...together } },
+      { test: { name: 'e2e-between-nodes', include: BETWEEN_NODES, ...together } },
     ],
   },
 });
