@@ -166,7 +166,7 @@ async function startHolder(): Promise<void> {
 async function down(): Promise<void> {
   await end();
   rmSync(LOG, { force: true });
-  // Nothing else may be in the folder, unless somebody named one that is not for clusters.
+  // The folder may hold other files when NETPLUG_CLUSTER_DIR names one that was there before.
   if (existsSync(STATE) && readdirSync(STATE).length === 0) rmdirSync(STATE);
 }
 

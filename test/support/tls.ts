@@ -25,7 +25,7 @@ export interface TlsFolder extends Disposable {
   write(name: string, text: string): string;
 }
 
-/** `validDays` limits the certificates. */
+/** Makes a folder for certificates that are valid for so many days. */
 export function makeTlsFolder(validDays = 2): TlsFolder {
   const dir = mkdtempSync(join(tmpdir(), 'netplug-tls-'));
   removeAtEnd('folder', dir);
