@@ -44,7 +44,7 @@ describe('netplugctl diags on a node', () => {
     // The agent leaves the network to others here, nothing is translated, and nothing was installed by the tool.
     expect(failed.map(({ path }) => path)).toEqual([
       'agent/network.json',
-      'kernel/nftables.json',
+      'kernel/nftables-netplug-nat.json',
       'state/install.json',
     ]);
     expect(JSON.parse(await fileIn(archive, 'agent/calls.json')).calls).toMatchObject([{ command: 'ADD' }]);

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exec } from '../../base/exec.ts';
-import { NAT_TABLE } from '../../routing/nat-table.ts';
+import { PACKET_TABLES } from '../../routing/packet-tables.ts';
 import { gatherKernel } from '../doctor/kernel-facts.ts';
 import { mountOf, readMounts } from '../doctor/mounts.ts';
 import type { Sources } from '../doctor/sources.ts';
@@ -16,7 +16,11 @@ const COMMANDS: Readonly<Record<string, readonly [string, ...string[]]>> = {
   'rules-ipv6.json': ['ip', '-json', '-6', 'rule', 'show'],
   'neighbours.json': ['ip', '-json', 'neighbour', 'show'],
   'forwarding.json': ['bridge', '-json', 'fdb', 'show'],
-  'nftables.json': ['nft', '--json', 'list', 'table', 'inet', NAT_TABLE],
+  ...Object.fromEntries(
+    PACKET_TABLES.map(
+      (table) => [`nftables-${table}.json`, ['nft', '--json', 'list', 'table', 'inet', table]] as const,
+    ),
+  ),
 };
 
 /** What the kernel has of pods, tunnels, routes and translation. */

@@ -3,7 +3,7 @@ import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import { readShownCalls } from '../../model/shown-call.ts';
 import { formatCidr } from '../../net/cidr.ts';
-import { NAT_TABLE } from '../../routing/nat-table.ts';
+import { PACKET_TABLES } from '../../routing/packet-tables.ts';
 import { TUNNEL_KINDS, TUNNELS } from '../../routing/tunnels.ts';
 import { askAgentOfNode } from './ask-agent-of-node.ts';
 import type { Context, Status } from '../ports.ts';
@@ -22,12 +22,12 @@ export async function cleanNode(
   const host = ports.openHostNetwork();
   const routes = await removeRoutes(context, host);
   const tunnels = await removeTunnels(host);
-  const hadTable = await removeNat(context, ports.openPacketFilter());
+  const tables = await removeTables(context, ports.openPacketFilter());
   const hadBird = await ports.stopBird(context.signal);
   const removed = [
     routes.removed === 0 ? [] : counted(routes.removed, 'route'),
     tunnels.map((device) => `tunnel device ${device}`),
-    hadTable ? `nftables table inet ${NAT_TABLE}` : [],
+    tables.map((name) => `nftables table inet ${name}`),
     hadBird ? 'BIRD with its routes' : [],
   ].flat();
   io.stdout(removed.length === 0 ? 'nothing of netplug-agent was found\n' : `removed ${removed.join(', ')}\n`);
@@ -72,12 +72,14 @@ async function removeTunnels(host: HostNetwork): Promise<readonly string[]> {
   return removed;
 }
 
-/** Without the program `nft` the agent cannot have made a table. */
-async function removeNat({ signal }: Pick<Context, 'signal'>, filter: PacketFilter): Promise<boolean> {
+/** Those that were there. Without the program `nft` the agent cannot have made one. */
+async function removeTables({ signal }: Pick<Context, 'signal'>, filter: PacketFilter): Promise<readonly string[]> {
+  const removed: string[] = [];
   try {
-    return (await filter.replace({ name: NAT_TABLE, objects: [] }, signal)) === 'changed';
+    for (const name of PACKET_TABLES)
+      if ((await filter.replace({ name, objects: [] }, signal)) === 'changed') removed.push(name);
   } catch (cause) {
-    if (isNetplugError(cause, 'kernel/nft-missing')) return false;
-    throw cause;
+    if (!isNetplugError(cause, 'kernel/nft-missing')) throw cause;
   }
+  return removed;
 }
