@@ -1,7 +1,7 @@
 import { NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
 import { failureFacts } from '../cni/error-output.ts';
 import type { Log } from '../base/log.ts';
-import type { Patience } from '../base/retry.ts';
+import { type Patience, pauseMs } from '../base/retry.ts';
 import { VERSION } from '../base/version.ts';
 import { keepClusterInformation } from '../datastore/keep-cluster-information.ts';
 import type { Store } from '../datastore/store.ts';
@@ -24,6 +24,9 @@ const LOCK_PERIOD_MS = 10;
 /** For what is under way when the agent is asked to end. */
 const CALLS_MS = 20_000;
 const DRAIN_MS = 5000;
+/** How often a registered node is looked at again. */
+const REGISTERED_MS = 60_000;
+const REGISTRATION_PAUSES = { firstMs: 1000, longestMs: 10_000, longestRefusedMs: 60_000 };
 const PROOF_MS = 10_000;
 const READY_MS = 10_000;
 const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
@@ -178,21 +181,24 @@ async function keepRegistered(
   { node, datastore }: AgentSettings,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, log } = ports;
+  const { clock, random, log } = ports;
   const store = nodes.get(datastore).inner;
   const note = { version: VERSION, types: [datastore.type === 'orch' ? 'orch' : 'kv'] };
-  for (let pauseMs = 1000; !signal.aborted;) {
+  for (let failures = 0; !signal.aborted;) {
+    let restMs = REGISTERED_MS;
     try {
       await keepClusterInformation({ ...ports, store }, note, signal);
       // The orchestrator keeps its own nodes.
       if (datastore.type === 'orch') return;
       await registerNode(store, node, signal);
-      pauseMs = 60_000;
+      failures = 0;
     } catch (cause) {
       if (signal.aborted) return;
+      failures += 1;
+      restMs = pauseMs({ failures, cause }, REGISTRATION_PAUSES, random);
       log.debug('node and release are not registered yet', { reason: reasonOf(cause) });
     }
-    await clock.sleep(pauseMs, signal).catch(() => undefined);
+    await clock.sleep(restMs, signal).catch(() => undefined);
   }
 }
 

@@ -1,7 +1,7 @@
 import { timeLimit } from '../base/clock.ts';
 import { isNetplugError, never, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { backOff, type Patience } from '../base/retry.ts';
+import { backOff, type Patience, pauseMs } from '../base/retry.ts';
 import { ownTurn } from '../base/turns.ts';
 import type { Change, Outcome, Store } from '../datastore/store.ts';
 import { endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
@@ -19,7 +19,7 @@ import { takenBack } from './taken-back.ts';
 /** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
 const GATHER_MS = 20;
 const WRITE_MS = 15_000;
-const LONGEST_PAUSE_MS = 2000;
+const PAUSES = { firstMs: 100, longestMs: 2000, longestRefusedMs: 10_000 };
 const LONGEST_LAG_MS = 64;
 /** Without a reason, one with a stack would be made each time. */
 const HURRY = new Error('there is no time to gather');
@@ -161,8 +161,9 @@ export class Publisher {
         // Once is enough to say that the datastore is away.
         const say = this.#failures === 1 ? 'warning' : 'debug';
         this.#ports.log[say]('publication failed, is tried again', { reason: reasonOf(cause), waiting: this.depth });
-        const pauseMs = Math.min(LONGEST_PAUSE_MS, 50 * 2 ** this.#failures);
-        await this.#ports.clock.sleep(pauseMs, signal).catch(() => undefined);
+        const { clock, random } = this.#ports;
+        const restMs = pauseMs({ failures: this.#failures, cause }, PAUSES, random);
+        await clock.sleep(restMs, signal).catch(() => undefined);
       }
     }
   }

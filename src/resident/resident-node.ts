@@ -1,6 +1,7 @@
 import { NetplugError, reasonOf } from '../base/errors.ts';
 import { repeat, timeLimit } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
+import { Restarts } from '../base/restarts.ts';
 import type { Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store, Stored } from '../datastore/store.ts';
 import type { IpBlock } from '../model/ip-block.ts';
@@ -25,7 +26,7 @@ import { planStock } from './stock.ts';
 
 /** How often the stock is looked at while nothing happens. */
 const TIDY_MS = 5000;
-const LONGEST_PAUSE_MS = 2000;
+const PAUSES = { firstMs: 50, longestMs: 2000, longestRefusedMs: 10_000 };
 const LEARNT_MS = 100;
 /** Without a reason, one with a stack would be made each time. */
 const ANEW = new Error('the watch is begun anew');
@@ -249,26 +250,25 @@ export class ResidentNode {
 
   async #follow(): Promise<void> {
     const { signal } = this.#stop;
-    const { clock, log } = this.#ports;
+    const { log } = this.#ports;
+    const restarts = new Restarts(this.#ports, PAUSES);
     repeat(() => this.#tidy(), TIDY_MS, signal);
-    for (let failures = 0; !signal.aborted; failures += 1) {
+    while (!signal.aborted) {
+      restarts.begin();
       try {
         if (this.#journal === undefined) await this.#begin(signal);
         this.#watch = new AbortController();
         const ended = AbortSignal.any([signal, this.#watch.signal]);
-        for await (const change of this.inner.watchNode(this.#options.node, ended)) {
-          this.#learn(change);
-          failures = 0;
-        }
+        for await (const change of this.inner.watchNode(this.#options.node, ended)) this.#learn(change);
         if (this.#watch.signal.aborted) continue;
       } catch (cause) {
         this.#problem = signal.aborted ? ENDING : cause;
         this.#isUntried = false;
-        if (failures === 0) log.warning('datastore is away', { reason: reasonOf(cause) });
+        if (restarts.fail(cause) === 1) log.warning('datastore is away', { reason: reasonOf(cause) });
       }
       this.#isCutOff = true;
       this.#learnt.notify();
-      await clock.sleep(Math.min(LONGEST_PAUSE_MS, 50 * 2 ** failures), signal).catch(() => undefined);
+      await restarts.rest(signal);
     }
   }
 

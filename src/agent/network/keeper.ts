@@ -1,13 +1,12 @@
-import type { Clock } from '../../base/clock.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
+import { type Patience, pauseMs } from '../../base/retry.ts';
 
 /** Pokes that come together are answered together. */
 const SETTLE_MS = 20;
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 10_000;
+const PAUSES = { firstMs: 250, longestMs: 10_000, longestRefusedMs: 30_000 };
 
-export interface KeeperOptions {
+export interface KeeperOptions extends Patience {
   /** What is kept, as in "Cannot keep the <name>". */
   readonly name: string;
   readonly work: (signal: AbortSignal) => Promise<void>;
@@ -17,7 +16,6 @@ export interface KeeperOptions {
   readonly restMs?: number;
   /** Told after each try. */
   readonly onTried?: () => void;
-  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -30,6 +28,7 @@ export class Keeper {
   #isPoked = false;
   #hasWorked = false;
   #problem: string | undefined;
+  #cause: unknown;
   #isDatastoreAway = false;
   #wake: (() => void) | undefined;
 
@@ -89,16 +88,17 @@ export class Keeper {
       const reason = reasonOf(cause);
       if (reason !== this.#problem) log.warning('trouble', { part: name, reason });
       this.#problem = reason;
+      this.#cause = cause;
       this.#isDatastoreAway = isNetplugError(cause, 'store/unavailable');
       return false;
     }
   }
 
   async #poked(failures: number, signal: AbortSignal): Promise<void> {
-    const { clock, everyMs } = this.#options;
+    const { clock, random, everyMs } = this.#options;
     if (failures > 0) {
-      const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 1));
-      await clock.sleep(pauseMs, signal).catch(() => undefined);
+      const restMs = pauseMs({ failures, cause: this.#cause }, PAUSES, random);
+      await clock.sleep(restMs, signal).catch(() => undefined);
       return;
     }
     if (!this.#isPoked) {

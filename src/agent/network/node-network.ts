@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../base/errors.ts';
 import { inPieces } from '../../base/pieces.ts';
+import { Restarts } from '../../base/restarts.ts';
 import type { HostEvent, HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import type { ClusterChange, RoutedBlock, Store } from '../../datastore/store.ts';
@@ -31,7 +32,7 @@ import { factsOf } from './own-facts.ts';
 import { shownNetwork } from './shown-network.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
 
-const LONGEST_PAUSE_MS = 5000;
+const PAUSES = { firstMs: 100, longestMs: 5000, longestRefusedMs: 30_000 };
 /** Everything on the host is looked at so often although nothing was heard. */
 const COMPARE_MS = 60_000;
 /** What nobody tells of: forwarding, and translation. */
@@ -109,6 +110,7 @@ export class NodeNetwork {
       new Keeper({
         name,
         clock: ports.clock,
+        random: ports.random,
         log: ports.log,
         ...rhythm,
         work,
@@ -136,6 +138,7 @@ export class NodeNetwork {
     this.#registration = new Keeper({
       name: 'registration',
       clock: ports.clock,
+      random: ports.random,
       log: ports.log,
       work: async (signal) => {
         const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
@@ -199,20 +202,22 @@ export class NodeNetwork {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { store, log, clock } = this.#ports;
-    for (let failures = 0; !signal.aborted; failures += 1) {
+    const { store, log } = this.#ports;
+    const restarts = new Restarts(this.#ports, PAUSES);
+    while (!signal.aborted) {
+      restarts.begin();
       try {
         for await (const change of store.watchCluster(signal)) {
           await this.#learn(change);
-          failures = 0;
           this.#cutOff = undefined;
         }
       } catch (cause) {
         if (signal.aborted) return;
-        this.#cutOff = `the cluster is not heard of: ${reasonOf(cause)}`;
-        if (failures === 0) log.warning('cluster is not heard of, routes stay', { reason: reasonOf(cause) });
+        const reason = reasonOf(cause);
+        this.#cutOff = `the cluster is not heard of: ${reason}`;
+        if (restarts.fail(cause) === 1) log.warning('cluster is not heard of, routes stay', { reason });
       }
-      await clock.sleep(Math.min(LONGEST_PAUSE_MS, 100 * 2 ** failures), signal).catch(() => undefined);
+      await restarts.rest(signal);
     }
   }
 

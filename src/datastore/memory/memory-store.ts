@@ -44,6 +44,8 @@ export type Fault =
   | { readonly kind: 'conflict' }
   /** The datastore does not answer, and did nothing. */
   | { readonly kind: 'unavailable-before' }
+  /** The datastore refuses what it is asked, for lack of rights. */
+  | { readonly kind: 'refused' }
   /** The datastore does not answer, but did what was asked. */
   | { readonly kind: 'unavailable-after' }
   /** A reader is shown what was true some changes ago. */
@@ -234,10 +236,17 @@ class MemoryStore implements Store {
     if (signal.aborted) throw outOfTime(signal, 'waiting for the datastore in memory');
     const fault = this.#options.fault?.(operation, changes);
     if (fault?.kind === 'unavailable-before') throw unavailable('it was told not to answer');
+    if (fault?.kind === 'refused') throw refused();
     const result = effect(fault);
     if (fault?.kind === 'unavailable-after') throw unavailable('it is not known whether the change was made');
     return result;
   }
+}
+
+function refused(): NetplugError {
+  return new NetplugError('store/refused', 'Cannot use the datastore in memory: the user has no rights', {
+    hint: 'This is a fault that a test asked for',
+  });
 }
 
 function unavailable(why: string): NetplugError {
