@@ -1,4 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
+import { interfaceNameFault, isContainerId } from '../model/interface-name.ts';
 
 export type Command = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION';
 
@@ -62,7 +63,7 @@ function isCommand(text: string): text is Command {
 }
 
 function checkContainerId(text: string): string {
-  if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(text)) return text;
+  if (isContainerId(text)) return text;
   throw envInvalid(
     `CNI_CONTAINERID is ${JSON.stringify(text)}`,
     'Begin with a letter or digit and use letters, digits, ".", "_" and "-" only',
@@ -70,14 +71,7 @@ function checkContainerId(text: string): string {
 }
 
 function checkIfName(text: string): string {
-  const fault =
-    Buffer.byteLength(text) > 15
-      ? 'is longer than 15 bytes'
-      : text === '.' || text === '..'
-        ? 'is no name'
-        : /[/:\s]/.test(text)
-          ? 'holds "/", ":" or white space'
-          : undefined;
+  const fault = interfaceNameFault(text);
   if (fault === undefined) return text;
   throw envInvalid(
     `CNI_IFNAME ${JSON.stringify(text)} ${fault}`,

@@ -76,7 +76,15 @@ describe.each(['kv', 'orch'] as const)('retiring a node on %s', (datastore) => {
   };
   const putEndpoint = async (name: string, node: string): Promise<void> => {
     const { network, containerId: containerID, ifName: endpoint } = attachmentOf(name);
-    const spec = { orchestrator: 'cni', node, network, containerID, endpoint, interfaceName: '', mac: '' } as const;
+    const spec = {
+      orchestrator: 'cni',
+      node,
+      network,
+      containerID,
+      endpoint,
+      interfaceName: '',
+      mac: '0a:00:00:00:00:01',
+    } as const;
     const written = await fixture.endpointOf({
       apiVersion: 'netplug.io/v3',
       kind: 'WorkloadEndpoint',

@@ -11,7 +11,7 @@ import { holderLabel } from './names.ts';
 import { endpointTexts, readEndpoint } from './pod-endpoints.ts';
 import { type SettingResources, settingsOf } from './read-node.ts';
 import { collectionOf, resourceReader } from './resource-objects.ts';
-import type { Unreadable } from './unreadable.ts';
+import { Unreadable } from './unreadable.ts';
 
 /** The seven watches that tell everything about a node. */
 export function nodeSources(feed: NodeFeed): readonly Source<NodeChange>[] {
@@ -28,7 +28,10 @@ function blockSource(feed: NodeFeed): Source<NodeChange> {
   };
 }
 
-/** Pods change often, and seldom in what netplug wrote on them. */
+/**
+ * Pods change often, and seldom in what netplug wrote on them. Of notes that cannot be read nothing is told: their
+ * owners may make as many as they like.
+ */
 function podSource(feed: NodeFeed): Source<NodeChange> {
   const nameOf = ({ metadata }: ApiObject, key: string): string =>
     `${metadata.namespace ?? ''}/${metadata.name} ${key}`;
@@ -40,7 +43,10 @@ function podSource(feed: NodeFeed): Source<NodeChange> {
       if (pod === undefined) return feed.endpoint(name, undefined);
       return endpointTexts(pod)
         .filter(([key]) => nameOf(pod, key) === name)
-        .flatMap(([key, text]) => feed.endpoint(name, readEndpoint(pod, key, text)));
+        .flatMap(([key, text]) => {
+          const read = readEndpoint(pod, key, text);
+          return feed.endpoint(name, read instanceof Unreadable ? undefined : read);
+        });
     },
   };
 }

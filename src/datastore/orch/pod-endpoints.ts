@@ -1,9 +1,13 @@
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import { createHash } from 'node:crypto';
 import * as v from 'valibot';
+import { isContainerId, isInterfaceName } from '../../model/interface-name.ts';
 import { isLabelValue } from '../../model/metadata.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import { endpointName, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { bitsOf, tryParseAddress } from '../../net/address.ts';
+import { tryReadCidr } from '../../net/cidr.ts';
+import { tryParseMac } from '../../net/mac.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
 import type { Stored } from '../store.ts';
 import { Unreadable } from './unreadable.ts';
@@ -12,24 +16,58 @@ import { Unreadable } from './unreadable.ts';
 export const POD_IPS = 'cni.netplug/podIPs';
 /** The sandbox that the addresses belong to. */
 export const CONTAINER_ID = 'cni.netplug/containerID';
-/** What nobody else knows of the endpoint, one annotation per interface. */
+/** What else there is to know of the endpoint, one annotation per interface: a note for people, which decides nothing. */
 const ENDPOINT = 'cni.netplug/endpoint.';
 /** The interface whose addresses the orchestrator means when it speaks of those of the pod. */
 const MAIN_INTERFACE = 'eth0';
 
-/** `id` never repeats, so that a late release does not clear a newer write of the same container. */
-const packed = v.looseObject({
-  id: v.string(),
-  network: v.string(),
-  containerID: v.string(),
-  endpoint: v.string(),
-  interfaceName: v.string(),
-  mac: v.string(),
-  ipNetworks: v.array(v.string()),
-  ipv4Gateway: v.exactOptional(v.string()),
-  ipv6Gateway: v.exactOptional(v.string()),
-  profiles: v.array(v.string()),
-  ipam: v.string(),
+/** More interfaces than any pod has, and far more text than describes one: what goes beyond is not of netplug. */
+const MOST_NOTES = 8;
+const LONGEST_NOTE = 32_768;
+
+const text = v.pipe(v.string(), v.maxLength(1024));
+const word = v.pipe(text, v.nonEmpty());
+const address = v.pipe(
+  text,
+  v.check((each) => tryParseAddress(each) !== undefined, 'it is no IP address'),
+);
+const port = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535));
+
+/**
+ * Every field is checked, and unknown ones are dropped: whoever may change a pod may write what he likes here. `id`
+ * never repeats, so that two writes of the same differ.
+ */
+const packed = v.object({
+  id: word,
+  network: word,
+  containerID: v.pipe(word, v.check(isContainerId, 'it is no container id')),
+  endpoint: v.pipe(word, v.check(isInterfaceName, 'it is no interface name')),
+  interfaceName: v.pipe(
+    text,
+    v.check((each) => each === '' || isInterfaceName(each), 'it is no interface name'),
+  ),
+  mac: v.pipe(
+    text,
+    v.check((each) => tryParseMac(each) !== undefined, 'it is no MAC address'),
+  ),
+  ipNetworks: v.array(v.pipe(text, v.check(isHostCidr, 'it is no /32 or /128'))),
+  ipv4Gateway: v.exactOptional(address),
+  ipv6Gateway: v.exactOptional(address),
+  profiles: v.array(text),
+  serviceAccountName: v.exactOptional(word),
+  ports: v.exactOptional(
+    v.array(
+      v.object({
+        name: v.exactOptional(word),
+        protocol: word,
+        port,
+        hostPort: v.exactOptional(port),
+        hostIP: v.exactOptional(address),
+      }),
+    ),
+  ),
+  ipNATs: v.exactOptional(v.array(v.object({ internalIP: address, externalIP: address }))),
+  ipam: word,
 });
 const podSpec = v.looseObject({ nodeName: v.exactOptional(v.string()) });
 
@@ -54,15 +92,19 @@ export function readEndpoints(pod: ApiObject): (Stored<WorkloadEndpoint> | Unrea
   return endpointTexts(pod).map(([key, text]) => readEndpoint(pod, key, text));
 }
 
-/** The annotations of a pod that hold endpoints. */
+/** The annotations of a pod that hold endpoints, as many as a pod can have. */
 export function endpointTexts({ metadata }: ApiObject): [key: string, text: string][] {
-  return Object.entries(metadata.annotations ?? {}).filter(([key]) => key.startsWith(ENDPOINT));
+  const notes = Object.entries(metadata.annotations ?? {}).filter(([key]) => key.startsWith(ENDPOINT));
+  // That of the main interface is among them, however many others its pod has made up.
+  const order = ([key]: [string, string]): number => (key === endpointKey(MAIN_INTERFACE) ? 0 : 1);
+  return notes.toSorted((a, b) => order(a) - order(b)).slice(0, MOST_NOTES);
 }
 
 export function readEndpoint(pod: ApiObject, key: string, text: string): Stored<WorkloadEndpoint> | Unreadable {
   const { name, namespace = 'default' } = pod.metadata;
+  if (text.length > LONGEST_NOTE) return unreadable(pod, key, 'it is too long');
   const read = v.safeParse(packed, tryParseJson(text));
-  if (!read.success) return unreadable(pod, key, read.issues[0].message);
+  if (!read.success) return unreadable(pod, key, describe(read.issues[0]));
   if (endpointKey(read.output.endpoint) !== key) return unreadable(pod, key, 'it is of another interface');
   const spec = v.safeParse(podSpec, pod['spec']);
   const node = spec.success ? spec.output.nodeName : undefined;
@@ -96,6 +138,16 @@ function endpointOf(
       ...rest,
     },
   };
+}
+
+function isHostCidr(text: string): boolean {
+  const read = tryReadCidr(text);
+  return read !== undefined && read.cidr.prefixBits === bitsOf(read.address.family);
+}
+
+function describe(issue: v.BaseIssue<unknown>): string {
+  const path = v.getDotPath(issue);
+  return path === null ? issue.message : `${path}: ${issue.message}`;
 }
 
 function unreadable({ metadata }: ApiObject, key: string, why: string): Unreadable {
