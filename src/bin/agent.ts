@@ -51,7 +51,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   mkdirSync(stateDir(env), { recursive: true });
   const lock = openSync(join(stateDir(env), 'agent.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   const base = { clock: systemClock, random: systemRandom, log };
-  const openStore = openStoreIn(env);
+  const openStore = openStoreIn(env, { log });
   const history = callHistory();
   using metrics = createMetrics(() => ({ ...nodes.standing(), network: network.current()?.standing() }));
   await using traces = residentTraces(env, log);

@@ -45,7 +45,7 @@ export async function runCtl(name: string): Promise<void> {
     },
     interrupted: interruptions(),
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
-    openStore: openStoreIn(process.env, 'netplugctl'),
+    openStore: openStoreIn(process.env, { manager: 'netplugctl' }),
     openInspector: openInspectorIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),

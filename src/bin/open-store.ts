@@ -1,3 +1,5 @@
+import type { Log } from '../base/log.ts';
+import type { Surroundings } from '../cni/run-plugin.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
@@ -10,22 +12,25 @@ type OpenStore = (datastore: Datastore) => Store;
 
 /**
  * The store of a configuration; connects when it is first used. `manager` is whom the orchestrator shall take for the
- * writer. @throws netconf/needs-orchestrator
+ * writer, and the log hears of notes on pods that it refuses. @throws netconf/needs-orchestrator
  */
-export function openStoreIn(env: NodeJS.ProcessEnv, manager = 'netplug'): OpenStore {
+export function openStoreIn(
+  env: NodeJS.ProcessEnv,
+  options: { readonly manager?: string; readonly log?: Log } = {},
+): OpenStore {
   return (datastore) =>
     datastore.type === 'kvv3'
       ? openKvStore(datastore.connection)
-      : openOrchStore(accessOf(datastore.orch, env), { env, manager });
+      : openOrchStore(accessOf(datastore.orch, env), { env, ...options });
 }
 
 /**
  * The same for the plugin, which has to take pods down even where nothing gives access to the API: ADD refuses such a
  * configuration before it writes, so that there is nothing to find.
  */
-export function openPluginStoreIn(env: NodeJS.ProcessEnv): OpenStore {
-  const open = openStoreIn(env);
-  return (datastore) => (isCutOff(datastore) ? openMemoryStore(new MemoryDatabase()) : open(datastore));
+export function openPluginStoreIn(env: NodeJS.ProcessEnv): Surroundings['openStore'] {
+  return (datastore, { log }) =>
+    isCutOff(datastore) ? openMemoryStore(new MemoryDatabase()) : openStoreIn(env, { log })(datastore);
 }
 
 /** Whether nothing in the configuration gives access to the datastore. */

@@ -42,11 +42,11 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
   const kernels = { own: linuxKernel({ allowOwnNetns: true }), others: linuxKernel() };
   const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
     allowOwnNetns ? kernels.own : kernels.others;
-  const openStore: Surroundings['openStore'] = (datastore, watch) =>
+  const openStore: Surroundings['openStore'] = (datastore, call) =>
     isCutOff(datastore)
-      ? openPluginStoreIn(own)(datastore)
+      ? openPluginStoreIn(own)(datastore, call)
       : callStore(nodes.get(datastore), async (phase, work) =>
-          watch.time(phase, async () => {
+          call.watch.time(phase, async () => {
             const done = await work();
             // One sync of the journal, or one write, lets many calls go on at once.
             await ownTurn();

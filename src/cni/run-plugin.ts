@@ -42,8 +42,8 @@ export interface Surroundings {
   readonly readRegisteredName: () => string | undefined;
   /** The MTU, in bytes, for pods whose configuration names none; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
-  /** `watch` is the call's. */
-  readonly openStore: (datastore: Datastore, watch: Stopwatch) => Store;
+  /** Stopwatch and log are the call's. */
+  readonly openStore: (datastore: Datastore, call: { readonly watch: Stopwatch; readonly log: Log }) => Store;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
   /** Plugin types of the installed network list with that name. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
@@ -165,7 +165,7 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
   const isCleaning = invocation.command === 'DEL' || invocation.command === 'GC';
   const nodes = isCleaning ? possibleNodeNames(names) : [resolveNodeName(names)];
   watch.enter('setup');
-  await using store = around.openStore(config.datastore, watch);
+  await using store = around.openStore(config.datastore, { watch, log: told.log });
   await using orch = around.openOrch(config.orch);
   const ports: CniPorts = {
     clock: around.clock,

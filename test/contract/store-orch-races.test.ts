@@ -345,7 +345,11 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       const type = 'application/merge-patch+json';
       await server.call('PATCH', path, { type, body: { metadata: { annotations: { other: 'text' } } } });
       await addPod(uid, 'new');
-      expect(await straight.commit([{ kind: 'delete-endpoint', before: before! }], never)).toBe('conflict');
+      expect(await straight.commit([{ kind: 'delete-endpoint', before: before! }], never)).toBe('committed');
+      expect(await annotations()).toMatchObject({
+        'cni.netplug/containerID': 'new',
+        'cni.netplug/podIPs': expect.stringContaining('/32') as string,
+      });
       const [now] = (await straight.listEndpoints(nodeName('n1'), never)).endpoints;
       await server.call('PATCH', path, { type, body: { metadata: { annotations: { other: 'words' } } } });
       expect(await straight.commit([{ kind: 'delete-endpoint', before: now! }], never)).toBe('committed');

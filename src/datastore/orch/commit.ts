@@ -1,10 +1,12 @@
 import { never } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
 import { KINDS } from '../../model/kinds.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { compareCidrs } from '../../net/cidr.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
 import { isObjectName } from '../../orch-api/paths.ts';
 import type { Change, Outcome, Stored } from '../store.ts';
+import { NoteWrites } from './note-writes.ts';
 import { clearEndpoint, writeEndpoint } from './pod-writes.ts';
 import { type BlockWrite, takeBack, type Written, writeBlock } from './write-block.ts';
 
@@ -27,18 +29,18 @@ interface Parts {
  * an endpoint goes before its addresses may be given to others, and comes after the blocks say that they are its own.
  * The blocks decide. They are written in the order of their CIDRs, so that two writers of the same blocks meet at the
  * first; when a later one is lost, the earlier ones are taken back. What a crash leaves in between carries its handle,
- * and the next ADD of the same attachment, DEL or GC finds it.
+ * and the next ADD of the same attachment, DEL or GC finds it. Endpoints are notes on pods, which decide nothing: one
+ * that cannot be written is logged and left out.
  */
 export async function commitChanges(
-  parts: { readonly api: OrchApi; readonly newId: () => string },
+  parts: { readonly api: OrchApi; readonly newId: () => string; readonly log: Log },
   changes: readonly Change[],
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { api, newId } = parts;
   const { blocks, pools, gonePools, endpoints, goneEndpoints } = partsOf(changes);
-  for (const { before } of goneEndpoints) {
-    if ((await clearEndpoint(api, before, signal)) === 'conflict') return 'conflict';
-  }
+  const notes = new NoteWrites(parts, signal);
+  await notes.write(goneEndpoints, async ({ before }, limit) => clearEndpoint(api, before, limit));
   const written: Written[] = [];
   const outcome = await decide(api, { blocks, pools, gonePools, written }, signal);
   if (outcome === 'conflict') {
@@ -46,7 +48,8 @@ export async function commitChanges(
     for (const write of written.reverse()) await takeBack(api, write, undoSignal);
     return 'conflict';
   }
-  for (const { endpoint } of endpoints) await writeEndpoint(api, { endpoint, id: newId() }, signal);
+  await notes.write(endpoints, async ({ endpoint }, limit) => writeEndpoint(api, { endpoint, id: newId() }, limit));
+  notes.settle({ isServed: blocks.length > 0 || gonePools.length > 0 });
   return 'committed';
 }
 

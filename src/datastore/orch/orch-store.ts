@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../base/clock.ts';
+import { type Log, silentLog } from '../../base/log.ts';
 import type { Mode } from '../../base/mode.ts';
 import { systemRandom } from '../../base/random.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
@@ -39,7 +40,10 @@ import { watchCluster } from './watch-cluster.ts';
 import { watchResources } from './watch-resources.ts';
 import { watchNode } from './watch-node.ts';
 
-export type OrchStoreOptions = OrchApiOptions;
+export interface OrchStoreOptions extends OrchApiOptions {
+  /** Hears of notes on pods that could not be written. */
+  readonly log?: Log;
+}
 
 /**
  * The datastore in the API of the orchestrator: resources and blocks are custom resources, nodes the orchestrator's
@@ -53,9 +57,11 @@ class OrchStore implements Store {
   readonly #api: OrchApi;
   readonly #clock: Clock;
   readonly #newId: () => string;
+  readonly #log: Log;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
-    const { random = systemRandom, clock = systemClock } = options;
+    const { random = systemRandom, clock = systemClock, log = silentLog } = options;
+    this.#log = log;
     this.#clock = clock;
     this.#api = new OrchApi(access, options);
     this.#newId = (): string => random.id();
@@ -90,7 +96,7 @@ class OrchStore implements Store {
   }
 
   async commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
-    return commitChanges({ api: this.#api, newId: this.#newId }, changes, signal);
+    return commitChanges({ api: this.#api, newId: this.#newId, log: this.#log }, changes, signal);
   }
 
   async listEndpoints(

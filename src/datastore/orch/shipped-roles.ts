@@ -30,7 +30,15 @@ export const ROLES = {
       ],
       "verbs": [
         "get",
-        "list",
+        "list"
+      ]
+    },
+    {
+      "group": "",
+      "resources": [
+        "pods/status"
+      ],
+      "verbs": [
         "patch"
       ]
     },
@@ -137,7 +145,15 @@ export const ROLES = {
       ],
       "verbs": [
         "get",
-        "list",
+        "list"
+      ]
+    },
+    {
+      "group": "",
+      "resources": [
+        "pods/status"
+      ],
+      "verbs": [
         "patch"
       ]
     },
