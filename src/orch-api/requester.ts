@@ -26,6 +26,19 @@ export const DEFAULT_LIMITS: OrchApiLimits = { answerMs: 10_000, patienceMs: 20_
 /** Enough for one more try at once: a connection that was kept open may have died unnoticed. */
 const IMPATIENT_MS = 150;
 
+/**
+ * An API server that has just started refuses everything until it has read its roles. What every account may ask tells
+ * that it has; where that was taken from the accounts, a refusal is believed after this time.
+ */
+const ROLES_MS = 5000;
+const ASKED_OF_ALL = {
+  what: 'get version',
+  method: 'GET',
+  path: '/version',
+  body: undefined,
+  isPatient: false,
+} as const;
+
 const FOREIGN_HINT = 'Apply manifests/crds.yaml, and check that this is the URL of the API server';
 
 export interface Call extends Omit<RawRequest, 'headers'> {
@@ -95,6 +108,8 @@ export class Requester {
     let session = await this.#parts.keeper.current(signal);
     let mayBeOurs = false;
     let isRenewed = false;
+    let knowsRoles = !request.isPatient;
+    const rolesAt = this.#parts.clock.monotonic() + ROLES_MS;
     const shared = request.restsWith === 'watches' ? this.#watches : undefined;
     for (let attempt = 0; ; attempt += 1) {
       await this.#during(async () => shared?.wait(signal), { signal, why: 'all watches rest' });
@@ -109,7 +124,10 @@ export class Requester {
         case 'foreign':
           throw apiError('store/unavailable', { ...about, reason: verdict.message, hint: FOREIGN_HINT });
         case 'forbidden':
-          throw apiError('store/refused', { ...about, reason: verdict.message });
+          if (knowsRoles) throw apiError('store/refused', { ...about, reason: verdict.message });
+          knowsRoles = (await this.#knowsRoles(session, signal)) || this.#parts.clock.monotonic() >= rolesAt;
+          if (!knowsRoles) await this.#wait(100 + this.#parts.random.int(100), signal, verdict.message);
+          break;
         case 'unauthorized':
           if (isRenewed) {
             const who = describeCredential(session.credential, about.now);
@@ -140,6 +158,11 @@ export class Requester {
         }
       }
     }
+  }
+
+  async #knowsRoles(session: Session, signal: AbortSignal): Promise<boolean> {
+    const { verdict } = await this.#try(session, ASKED_OF_ALL, { signal, mayBeOurs: false });
+    return verdict.kind === 'ok';
   }
 
   async #try(
