@@ -1,17 +1,18 @@
 // Pages made from declarations must match them; `--write` brings them up to date.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { parseAllDocuments } from 'yaml';
 import { ERRORS } from '../src/base/error-codes.ts';
 import { conflistJsonSchema } from '../src/cli/lint/conflist-schema.ts';
 import { doctorPage } from '../src/cli/doctor/doctor-page.ts';
 import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
+import { rbacManifestFile } from '../src/datastore/orch/role-manifests.ts';
 import { KIND_NAMES } from '../src/model/kinds.ts';
 import { resourceReference } from '../src/model/resource-reference.ts';
 import { anyResourceJsonSchema, resourceJsonSchema } from '../src/model/resource-schema.ts';
 import { netconfReference } from '../src/netconf/reference.ts';
 import { netconfJsonSchema } from '../src/netconf/schema.ts';
+import { rightsPage } from './rights-page.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {
   'docs/errors.md': errorsPage,
@@ -29,7 +30,8 @@ const PAGES: Readonly<Record<string, () => string>> = {
     ]),
   ),
   'manifests/crds.yaml': crdManifestFile,
-  'src/datastore/orch/shipped-roles.ts': rolesModule,
+  'manifests/rbac.yaml': rbacManifestFile,
+  'docs/rights.md': rightsPage,
 };
 
 const isWriting = process.argv.includes('--write');
@@ -75,25 +77,4 @@ A runtime sees the CNI number and the code at the end of \`details\`; \`netplugc
 | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
 `;
-}
-
-/** The cluster roles of the manifest, for who compares them with what an account may do. */
-function rolesModule(): string {
-  const objects = parseAllDocuments(readFileSync('manifests/rbac.yaml', 'utf8')).map(
-    (document) => document.toJS() as Manifest,
-  );
-  const roles = objects
-    .filter(({ kind }) => kind === 'ClusterRole')
-    .map(({ metadata, rules }) => [
-      metadata.name,
-      rules.map(({ apiGroups, resources, verbs }) => ({ group: apiGroups.join(), resources, verbs })),
-    ]);
-  const table = JSON.stringify(Object.fromEntries(roles), undefined, 2);
-  return `// Made by scripts/check-generated.ts from manifests/rbac.yaml: change the roles there.\nexport const ROLES = ${table} as const;\n`;
-}
-
-interface Manifest {
-  readonly kind: string;
-  readonly metadata: { readonly name: string };
-  readonly rules: readonly { apiGroups: string[]; resources: string[]; verbs: string[] }[];
 }

@@ -15,6 +15,7 @@ import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import type { NodeName } from '../model/names.ts';
 import { STOCK_FLOOR } from '../resident/stock.ts';
+import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
 import { interruptions } from './interruptions.ts';
 import { socketPath } from './machine.ts';
@@ -51,7 +52,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   mkdirSync(stateDir(env), { recursive: true });
   const lock = openSync(join(stateDir(env), 'agent.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   const base = { clock: systemClock, random: systemRandom, log };
-  const openStore = openStoreIn(env, { log });
+  const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env) });
   const history = callHistory();
   using metrics = createMetrics(() => ({ ...nodes.standing(), network: network.current()?.standing() }));
   await using traces = residentTraces(env, log);

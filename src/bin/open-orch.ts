@@ -8,6 +8,9 @@ import { OrchApi } from '../orch-api/orch-api.ts';
 import { recordWarning } from '../orch-api/record-event.ts';
 import { readPodCidrs, readPodFacts } from '../orch-api/read-facts.ts';
 
+/** Finds the way to the API, and the account, for the settings of a network configuration or a command. */
+export type FindAccess = (settings: OrchSettings) => OrchAccess;
+
 /** Returns the access to the API: orchconfig, URL, kubeconfig, or the account of the pod. @throws netconf/needs-orchestrator */
 export function accessOf({ orchconfig, apiRoot, kubeconfig }: OrchSettings, env: NodeJS.ProcessEnv): OrchAccess {
   if (orchconfig !== undefined) return { from: 'file', path: orchconfig, apiRoot };

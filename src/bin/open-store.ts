@@ -6,22 +6,26 @@ import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { openOrchStore } from '../datastore/orch/orch-store.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../netconf/connection.ts';
-import { accessOf } from './open-orch.ts';
+import { accessOf, type FindAccess } from './open-orch.ts';
 
 type OpenStore = (datastore: Datastore) => Store;
 
-/**
- * The store of a configuration; connects when it is first used. `manager` is whom the orchestrator shall take for the
- * writer, and the log hears of notes on pods that it refuses. @throws netconf/needs-orchestrator
- */
-export function openStoreIn(
-  env: NodeJS.ProcessEnv,
-  options: { readonly manager?: string; readonly log?: Log } = {},
-): OpenStore {
+export interface OpenStoreOptions {
+  /** Under which name the orchestrator notes that a field was written; `netplug` unless given. */
+  readonly manager?: string;
+  /** Told of notes on pods that the orchestrator refuses. */
+  readonly log?: Log;
+  /** As the settings say unless given. */
+  readonly findAccess?: FindAccess;
+}
+
+/** Opens the store of a configuration, which connects when it is first used. @throws netconf/needs-orchestrator */
+export function openStoreIn(env: NodeJS.ProcessEnv, options: OpenStoreOptions = {}): OpenStore {
+  const { findAccess = (settings) => accessOf(settings, env), ...more } = options;
   return (datastore) =>
     datastore.type === 'kvv3'
       ? openKvStore(datastore.connection)
-      : openOrchStore(accessOf(datastore.orch, env), { env, ...options });
+      : openOrchStore(findAccess(datastore.orch), { env, ...more });
 }
 
 /**

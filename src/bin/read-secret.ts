@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import type { ReadSecret } from '../bgp/passwords.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import { OrchApi } from '../orch-api/orch-api.ts';
-import { accessOf } from './open-orch.ts';
+import { agentAccessIn } from './agent-access.ts';
 
 const DEFAULT_NAMESPACE = 'netplug-system';
 const secret = v.looseObject({ data: v.optional(v.record(v.string(), v.string()), {}) });
@@ -11,8 +11,9 @@ const secret = v.looseObject({ data: v.optional(v.record(v.string(), v.string())
 export function readSecretIn(env: NodeJS.ProcessEnv, datastore: Datastore): ReadSecret {
   if (datastore.type !== 'orch') return async () => Promise.resolve(undefined);
   const namespace = env['NETPLUG_NAMESPACE'] ?? DEFAULT_NAMESPACE;
+  const findAccess = agentAccessIn(env);
   return async (name, key, signal) => {
-    await using api = new OrchApi(accessOf(datastore.orch, env), { env });
+    await using api = new OrchApi(findAccess(datastore.orch), { env });
     const answer = await api.get({ group: '', version: 'v1', plural: 'secrets', namespace }, name, signal);
     const found = answer.outcome === 'ok' ? v.parse(secret, answer.value).data[key] : undefined;
     return found === undefined ? undefined : Buffer.from(found, 'base64').toString('utf8');

@@ -4,7 +4,8 @@ import type { OrchReader } from '../cni/orch-reader.ts';
 import type { OrchSettings } from '../netconf/connection.ts';
 import { OrchApi } from '../orch-api/orch-api.ts';
 import { PodWatcher } from '../orch-api/pod-watcher.ts';
-import { accessOf, orchReader } from './open-orch.ts';
+import { agentAccessIn } from './agent-access.ts';
+import { orchReader } from './open-orch.ts';
 
 export interface ResidentOrch extends AsyncDisposable {
   /** The reader for these settings, which stays open when a call is done with it. */
@@ -14,12 +15,14 @@ export interface ResidentOrch extends AsyncDisposable {
 /** Connections to APIs of orchestrators that outlive a call, each with the pods of the node in memory. */
 export function residentOrch(node: string, env: NodeJS.ProcessEnv, log: Log): ResidentOrch {
   const stop = new AbortController();
+  const findAccess = agentAccessIn(env);
   const opened = new Map<string, { readonly api: OrchApi; readonly pods: PodWatcher; readonly ended: Promise<void> }>();
   const connect = (settings: OrchSettings): { readonly api: OrchApi; readonly pods: PodWatcher } => {
-    const key = JSON.stringify([settings.orchconfig, settings.apiRoot]);
+    const access = findAccess(settings);
+    const key = JSON.stringify(access);
     const known = opened.get(key);
     if (known !== undefined) return known;
-    const api = new OrchApi(accessOf(settings, env), { env });
+    const api = new OrchApi(access, { env });
     const pods = new PodWatcher(node, { api, clock: systemClock, log });
     const connection = { api, pods, ended: pods.run(stop.signal) };
     opened.set(key, connection);

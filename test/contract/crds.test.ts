@@ -18,7 +18,7 @@ describe('the custom resources of netplug', () => {
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    store = openOrchStore({ from: 'file', path: server.kubeconfig });
+    store = openOrchStore({ from: 'file', path: await server.callerConfig('admin tool') });
   });
   afterAll(async () => {
     await store?.[Symbol.asyncDispose]();
@@ -213,8 +213,8 @@ describe('the custom resources of netplug', () => {
     await server.kubectl('patch', 'ippool', 'a', '--type=merge', '--patch={"metadata":{"finalizers":null}}');
   });
 
-  it('are all that the plugin and the agent may write, besides noting addresses and warnings on pods', async () => {
-    const user = '--as=system:serviceaccount:netplug-system:netplug-cni';
+  const rightsOf = async (account: string): Promise<readonly string[]> => {
+    const user = `--as=system:serviceaccount:netplug-system:${account}`;
     const list = await server.kubectl('auth', 'can-i', '--list', '--namespace=shop', user);
     const rules = list.split('\n').filter((line) => /^\S+ .*\[(get|create|list|patch|update|delete|\*)/.test(line));
     // What Kubernetes lets every account do.
@@ -222,7 +222,26 @@ describe('the custom resources of netplug', () => {
     const resources = rules.filter((line) => !common.test(line));
     const inOrder = (verbs: string): string => `[${verbs.split(' ').sort().join(' ')}]`;
     const rights = resources.map((line) => line.replace(/( *\[\])+ */, ' ').trim());
-    expect(rights.map((line) => line.replace(/\[(.*)\]/, (_, verbs: string) => inOrder(verbs))).sort()).toEqual([
+    return rights.map((line) => line.replace(/\[(.*)\]/, (_, verbs: string) => inOrder(verbs))).sort();
+  };
+
+  it('are, with notes on the status of pods and warnings, all that the plugin may write', async () => {
+    expect(await rightsOf('netplug-cni')).toEqual([
+      'clusterinformations.netplug.io [get]',
+      'events [create]',
+      'ipamconfigurations.netplug.io [get]',
+      'ipblocks.netplug.io [create delete get list update]',
+      'ippools.netplug.io [get list]',
+      'ipreservations.netplug.io [list]',
+      'namespaces [get]',
+      'nodes [get]',
+      'pods [get list]',
+      'pods/status [patch]',
+    ]);
+  });
+
+  it('are, with notes on the status of pods and nodes and warnings, all that the agent may write', async () => {
+    expect(await rightsOf('netplug-agent')).toEqual([
       'bgpconfigurations.netplug.io [list watch]',
       'bgppeers.netplug.io [list watch]',
       'clusterinformations.netplug.io [create get list update watch]',
@@ -230,11 +249,12 @@ describe('the custom resources of netplug', () => {
       'ipamconfigurations.netplug.io [get list watch]',
       'ipblocks.netplug.io [create delete get list update watch]',
       'ippools.netplug.io [get list watch]',
-      'ipreservations.netplug.io [get list watch]',
+      'ipreservations.netplug.io [list watch]',
       'namespaces [get list watch]',
       'nodes [get list watch]',
       'nodes/status [patch]',
-      'pods [get list patch watch]',
+      'pods [get list watch]',
+      'pods/status [patch]',
     ]);
   });
 

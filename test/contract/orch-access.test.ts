@@ -3,8 +3,10 @@ import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { NetplugError } from '../../src/base/errors.ts';
+import { agentAccessIn } from '../../src/bin/agent-access.ts';
 import { readSecretIn } from '../../src/bin/read-secret.ts';
 import { openOrchStore, type OrchStoreOptions } from '../../src/datastore/orch/orch-store.ts';
+import { PASSWORD_SECRET } from '../../src/datastore/orch/role-table.ts';
 import type { OrchAccess } from '../../src/orch-api/access.ts';
 import { startOrchApiServer, type OrchApiServer } from '../support/orch-datastore.ts';
 import { makeTlsFolder, type TlsFolder } from '../support/tls.ts';
@@ -51,20 +53,39 @@ describe('access to the API of the orchestrator', () => {
   const jwt = (claims: object): string =>
     ['{}', JSON.stringify(claims), 'x'].map((part) => Buffer.from(part).toString('base64url')).join('.');
 
-  it('reads the passwords of BGP sessions with the shipped role, in the namespace of netplug alone', async () => {
+  const settings = (path: string) => ({ orchconfig: path, apiRoot: undefined, nodeName: undefined });
+
+  it('reads the passwords of BGP sessions as the agent, in one Secret of one namespace, and never as the plugin', async () => {
+    const at = (namespace: string): string => `--namespace=${namespace}`;
+    const secret = ['create', 'secret', 'generic'];
+    const bgp = PASSWORD_SECRET;
+    const orch = settings(config({ token: await server.callerToken('plugin') }));
+    const datastore = { type: 'orch', orch } as const;
+    const own = { NETPLUG_ORCHCONFIG: config({ token: await server.callerToken('agent') }) };
+    const read = readSecretIn(own, datastore);
+    expect(await read(bgp, 'password', never)).toBeUndefined();
     for (const namespace of ['netplug-system', 'default']) {
       const flags = ['--from-literal=password=correct horse', '--from-literal=empty='];
-      await server.kubectl('create', 'secret', 'generic', 'bgp', `--namespace=${namespace}`, ...flags);
+      await server.kubectl(...secret, bgp, at(namespace), ...flags);
     }
-    const path = config({ token: await server.tokenFor('netplug-system/netplug-cni') });
-    const datastore = { type: 'orch', orch: { orchconfig: path, apiRoot: undefined, nodeName: undefined } } as const;
-    const read = readSecretIn({}, datastore);
-    expect(await read('bgp', 'password', never)).toBe('correct horse');
-    expect(await read('bgp', 'empty', never)).toBe('');
-    expect(await read('bgp', 'other', never)).toBeUndefined();
-    expect(await read('none', 'password', never)).toBeUndefined();
-    const elsewhere = readSecretIn({ NETPLUG_NAMESPACE: 'default' }, datastore);
-    await expect(elsewhere('bgp', 'password', never)).rejects.toMatchObject({ code: 'store/refused' });
+    await server.kubectl(...secret, 'other', at('netplug-system'), '--from-literal=password=battery');
+    expect(await read(bgp, 'password', never)).toBe('correct horse');
+    expect(await read(bgp, 'empty', never)).toBe('');
+    expect(await read(bgp, 'other', never)).toBeUndefined();
+    const refused = { code: 'store/refused' };
+    await expect(read('other', 'password', never)).rejects.toMatchObject(refused);
+    const elsewhere = readSecretIn({ ...own, NETPLUG_NAMESPACE: 'default' }, datastore);
+    await expect(elsewhere(bgp, 'password', never)).rejects.toMatchObject(refused);
+    await expect(readSecretIn({}, datastore)(bgp, 'password', never)).rejects.toMatchObject(refused);
+  });
+
+  it('is that of the own account of the agent, in a file or of its pod, whatever the network configuration names', () => {
+    const named = settings('/etc/cni/net.d/netplug-kubeconfig');
+    const found = (env: NodeJS.ProcessEnv): OrchAccess => agentAccessIn(env)(named);
+    expect(found({ NETPLUG_ORCHCONFIG: '/etc/netplug/agent' })).toEqual({ from: 'file', path: '/etc/netplug/agent' });
+    expect(found({ NETPLUG_ORCHCONFIG: 'in-cluster' })).toEqual({ from: 'in-cluster' });
+    for (const env of [{}, { NETPLUG_ORCHCONFIG: '' }])
+      expect(found(env)).toMatchObject({ from: 'file', path: named.orchconfig });
   });
 
   describe('by a configuration file', () => {

@@ -20,7 +20,7 @@ describe('pods kept in memory', () => {
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni'));
+    const path = await server.callerConfig('agent');
     api = new OrchApi({ from: 'file', path }, { onRequest: (what) => asked.push(what) });
     watcher = new PodWatcher('n1', { api, clock: systemClock, log: silentLog });
     running = watcher.run(ending.signal);

@@ -36,8 +36,9 @@ const FIXTURES: Readonly<Record<'kv' | 'orch', () => Promise<Fixture>>> = {
   },
   orch: async () => {
     const server = await startOrchApiServer();
+    const path = await server.callerConfig('admin tool');
     return {
-      open: () => openOrchStore({ from: 'file', path: server.kubeconfig }),
+      open: () => openOrchStore({ from: 'file', path }),
       endpointOf: async (endpoint) => server.podOf(endpoint),
       [Symbol.asyncDispose]: async () => server[Symbol.asyncDispose](),
     };

@@ -26,7 +26,8 @@ describe('applying fields in the API of the orchestrator', () => {
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    store = openOrchStore({ from: 'file', path: server.kubeconfig }, { manager: 'netplugctl' });
+    const path = await server.callerConfig('admin tool');
+    store = openOrchStore({ from: 'file', path }, { manager: 'netplugctl' });
   });
   beforeEach(async () => server.empty());
   afterAll(async () => {

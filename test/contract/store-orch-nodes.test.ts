@@ -18,7 +18,7 @@ describe("the orchestrator's own nodes", () => {
   beforeAll(async () => {
     server = await startOrchApiServer();
     // With the rights that the agent has.
-    const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni'));
+    const path = await server.callerConfig('agent');
     const clock = { ...systemClock, now: () => now };
     store = openOrchStore({ from: 'file', path }, { clock, onRequest: (what) => requests.push(what) });
   });

@@ -27,9 +27,9 @@ describe('notes on pods', () => {
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    proxy = await startProxy(server);
+    proxy = await startProxy(server, await server.callerToken('plugin'));
     const log = createLog('WARNING', [(line) => lines.push(line)], () => 0);
-    const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni'));
+    const path = await server.callerConfig('plugin');
     store = openOrchStore({ from: 'file', path }, { log });
     delayed = openOrchStore({ from: 'api-root', url: proxy.url }, { log });
   });
@@ -99,7 +99,7 @@ describe('notes on pods', () => {
     expect((await annotations('web'))['cni.netplug/podIPs']).toBe('10.0.0.1/32');
     expect(await store.commit([{ kind: 'delete-endpoint', before: await find('web') }], never)).toBe('committed');
     expect(await annotations('web')).toEqual({ 'cni.netplug/podIPs': '', 'cni.netplug/containerID': 'c-web' });
-    const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni'));
+    const path = await server.callerConfig('plugin');
     const asPlugin = ['--kubeconfig', path, '--namespace=shop'];
     await expect(server.kubectl(...asPlugin, 'label', 'pod', 'web', 'app=other')).rejects.toThrow(
       'cannot patch resource "pods"',

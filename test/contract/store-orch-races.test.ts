@@ -25,15 +25,16 @@ const BLOCKS = '/apis/netplug.io/v3/ipblocks';
 describe('writers of the datastore in the API of the orchestrator', () => {
   let server: OrchApiServer;
   let proxy: Proxy;
-  /** Straight to the API server, and through the proxy. */
+  /** The tool, straight to the API server; and the plugin, through the proxy. */
   let straight: Store;
   let delayed: Store;
   const requests: string[] = [];
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    proxy = await startProxy(server);
-    straight = openOrchStore({ from: 'file', path: server.kubeconfig }, { onRequest: (what) => requests.push(what) });
+    proxy = await startProxy(server, await server.callerToken('plugin'));
+    const path = await server.callerConfig('admin tool');
+    straight = openOrchStore({ from: 'file', path }, { onRequest: (what) => requests.push(what) });
     delayed = openOrchStore({ from: 'api-root', url: proxy.url }, { limits: { answerMs: 1000 }, pageSize: 2 });
   });
   beforeEach(async () => {

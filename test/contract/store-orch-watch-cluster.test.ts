@@ -24,15 +24,15 @@ const holder = (id: string, node = a): Allocation => {
 describe('a watch of the cluster in the API of the orchestrator', () => {
   let server: OrchApiServer;
   let proxy: Proxy;
-  /** Straight to the API server, and through the proxy. */
+  /** The tool, straight to the API server; and the agent, through the proxy. */
   let straight: Store;
   let store: Store;
   const followers: ClusterFollower[] = [];
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    proxy = await startProxy(server);
-    straight = openOrchStore({ from: 'file', path: server.kubeconfig });
+    proxy = await startProxy(server, await server.callerToken('agent'));
+    straight = openOrchStore({ from: 'file', path: await server.callerConfig('admin tool') });
     store = openOrchStore({ from: 'api-root', url: proxy.url }, { pageSize: 2 });
   });
   beforeEach(async () => server.empty());

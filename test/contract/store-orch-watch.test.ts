@@ -13,19 +13,21 @@ const NOTICED_MS = 15_000;
 
 describe('a watch of the datastore in the API of the orchestrator', () => {
   let server: OrchApiServer;
+  /** In the hands of the tool, and of the agent, which follows. */
   let store: Store;
+  let agent: Store;
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    store = openOrchStore({ from: 'file', path: server.kubeconfig });
+    store = openOrchStore({ from: 'file', path: await server.callerConfig('admin tool') });
+    agent = openOrchStore({ from: 'file', path: await server.callerConfig('agent') });
   });
   beforeEach(async () => server.empty());
   afterAll(async () => {
-    await store?.[Symbol.asyncDispose]();
-    await server?.[Symbol.asyncDispose]();
+    for (const part of [store, agent, server]) await part?.[Symbol.asyncDispose]();
   });
 
-  const follow = async (through = store): Promise<Follower> => {
+  const follow = async (through = agent): Promise<Follower> => {
     const follower = new Follower(through, nodeName('n1'));
     await follower.started();
     return follower;
@@ -63,7 +65,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
   it('is lost when the API falls silent', async () => {
     await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
     const url = `https://127.0.0.1:${String(proxy.port)}`;
-    const path = await server.kubeconfigFor(server.adminToken, { url });
+    const path = await server.kubeconfigFor(await server.callerToken('agent'), { url });
     await using through = openOrchStore({ from: 'file', path });
     const follower = await follow(through);
     const before = performance.now();

@@ -5,81 +5,61 @@ import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { collectionOf, homeOf } from '../../src/datastore/orch/resource-objects.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
-import type { AnyResource, ResourceKind } from '../../src/model/kinds.ts';
+import type { AnyResource } from '../../src/model/kinds.ts';
 import { objectPath } from '../../src/orch-api/paths.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', endpoints: 'on pods' };
 
-storeContract(
-  'orch',
-  async () => {
-    const server = await startOrchApiServer();
-    const path = server.kubeconfig;
-    return fixtureOn(server, () => openOrchStore({ from: 'file', path }, { pageSize: 2 }));
-  },
-  ON_THE_ORCHESTRATOR,
-);
+// With the rights of the shipped roles alone. The plugin assigns and releases by itself when there is no agent.
+for (const program of ['plugin', 'agent'] as const) {
+  storeContract(
+    `orch, with the rights of the ${program},`,
+    async () => {
+      const server = await startOrchApiServer();
+      const paths = [program, 'agent', 'admin tool'] as const;
+      const [worker, agent, tool] = await Promise.all(paths.map(async (caller) => server.callerConfig(caller)));
+      const open = (path = ''): Store => openOrchStore({ from: 'file', path }, { pageSize: 2 });
+      return fixtureOn(server, () => sharedWork({ worker: open(worker), agent: open(agent), tool: open(tool) }));
+    },
+    ON_THE_ORCHESTRATOR,
+  );
+}
 
-storeContract(
-  'orch, with the rights of the shipped roles,',
-  async () => {
-    const server = await startOrchApiServer();
-    await server.kubectl('create', 'serviceaccount', 'tool', '--namespace=netplug-system');
-    const binding = [
-      'clusterrolebinding',
-      'tool',
-      '--clusterrole=netplug-admin',
-      '--serviceaccount=netplug-system:tool',
-    ];
-    await server.kubectl('create', ...binding);
-    const [plugin, tool] = [
-      await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni')),
-      await server.kubeconfigFor(await server.tokenFor('netplug-system/tool')),
-    ];
-    return fixtureOn(server, () =>
-      sharedWork(
-        openOrchStore({ from: 'file', path: plugin }, { pageSize: 2 }),
-        openOrchStore({ from: 'file', path: tool }, { pageSize: 2 }),
-      ),
-    );
-  },
-  ON_THE_ORCHESTRATOR,
-);
+interface Workers {
+  /** Assigns and releases addresses. */
+  readonly worker: Store;
+  /** Follows the node and the cluster, and tells about its node. */
+  readonly agent: Store;
+  /** netplugctl in the hands of those who administer netplug. */
+  readonly tool: Store;
+}
 
-const READ_BY_PLUGIN: ReadonlySet<ResourceKind> = new Set([
-  'IPPool',
-  'IPReservation',
-  'IPAMConfiguration',
-  'Node',
-  'ClusterInformation',
-]);
-
-/** What the plugin does is done with its rights; what only netplugctl does, with those of its users. */
-function sharedWork(plugin: Store, tool: Store): Store {
-  const writerOf = ({ kind }: AnyResource): Store => (kind === 'ClusterInformation' ? plugin : tool);
+/** Each does its own work with its own rights. */
+function sharedWork({ worker, agent, tool }: Workers): Store {
+  const writerOf = ({ kind }: AnyResource): Store => (kind === 'ClusterInformation' ? agent : tool);
   return {
-    readNodeView: async (...args) => plugin.readNodeView(...args),
-    watchNode: (...args) => plugin.watchNode(...args),
-    watchCluster: (...args) => plugin.watchCluster(...args),
+    readNodeView: async (...args) => worker.readNodeView(...args),
+    watchNode: (...args) => agent.watchNode(...args),
+    watchCluster: (...args) => agent.watchCluster(...args),
     watchResources: (...args) => tool.watchResources(...args),
-    listClaims: async (...args) => plugin.listClaims(...args),
-    getBlocks: async (...args) => plugin.getBlocks(...args),
-    listBlocks: async (...args) => plugin.listBlocks(...args),
+    listClaims: async (...args) => worker.listClaims(...args),
+    getBlocks: async (...args) => worker.getBlocks(...args),
+    listBlocks: async (...args) => tool.listBlocks(...args),
     commit: async (changes, signal) =>
-      (changes.some(({ kind }) => kind === 'delete-pool') ? tool : plugin).commit(changes, signal),
-    listEndpoints: async (...args) => plugin.listEndpoints(...args),
+      (changes.some(({ kind }) => kind === 'delete-pool') ? tool : worker).commit(changes, signal),
+    listEndpoints: async (...args) => worker.listEndpoints(...args),
     listResources: async (...args) => tool.listResources(...args),
-    findResource: async (which, signal) => (READ_BY_PLUGIN.has(which.kind) ? plugin : tool).findResource(which, signal),
+    findResource: async (which, signal) =>
+      (which.kind === 'ClusterInformation' ? worker : tool).findResource(which, signal),
     createResource: async (...args) => writerOf(args[0]).createResource(...args),
     updateResource: async (...args) => writerOf(args[0]).updateResource(...args),
     deleteResource: async (...args) => tool.deleteResource(...args),
-    publishNode: async (...args) => plugin.publishNode(...args),
-    reportNetwork: async (...args) => plugin.reportNetwork(...args),
-    ping: async (...args) => plugin.ping(...args),
+    publishNode: async (...args) => agent.publishNode(...args),
+    reportNetwork: async (...args) => agent.reportNetwork(...args),
+    ping: async (...args) => worker.ping(...args),
     [Symbol.asyncDispose]: async () => {
-      await plugin[Symbol.asyncDispose]();
-      await tool[Symbol.asyncDispose]();
+      for (const store of [worker, agent, tool]) await store[Symbol.asyncDispose]();
     },
   };
 }

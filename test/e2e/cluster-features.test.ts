@@ -239,8 +239,8 @@ describe('a node', () => {
     await until(async () => (await conditionOf(node)).status === 'True', 'the node is ready again', 60_000, 250);
   });
 
-  it('gives pods their network with a new token after the account of the old one was made anew', async () => {
-    await cluster.kubectl('delete', 'serviceaccount', 'netplug-cni', '-n', 'netplug-system');
+  it('gives pods their network with new tokens after the accounts of the old ones were made anew', async () => {
+    await cluster.kubectl('delete', 'serviceaccount', 'netplug-cni', 'netplug-agent', '-n', 'netplug-system');
     await giveAccess(cluster);
     for (const on of [0, 1]) {
       const name = `renewed-${String(on)}`;

@@ -59,13 +59,10 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
   scope.defer(async () => rm(folder, { recursive: true, force: true }));
   file = join(folder, 'export.json');
-  await server.kubectl('create', 'serviceaccount', 'tool', '--namespace=netplug-system');
-  const binding = ['clusterrolebinding', 'tool', '--clusterrole=netplug-admin'];
-  await server.kubectl('create', ...binding, '--serviceaccount=netplug-system:tool');
-  const path = await server.kubeconfigFor(await server.tokenFor('netplug-system/tool'));
+  const path = await server.callerConfig('admin tool');
   orch = { DATASTORE_TYPE: 'orch', ORCHCONFIG: path };
   [kv, second] = [openKv(etcd), openKv(empty)];
-  inOrch = scope.use(openOrchStore({ from: 'file', path: server.kubeconfig }));
+  inOrch = scope.use(openOrchStore({ from: 'file', path }));
 });
 afterAll(async () => scope.disposeAsync());
 
@@ -264,7 +261,7 @@ describe('the API datastore through the kubeconfig of kubectl', () => {
   let file: string;
   beforeAll(async () => {
     file = join(folder, 'contexts');
-    const token = await server.tokenFor('netplug-system/tool');
+    const token = await server.callerToken('admin tool');
     const kubeconfig = {
       'current-context': 'stranger',
       clusters: [{ name: 'c', cluster: { server: server.url, 'certificate-authority': server.caFile } }],

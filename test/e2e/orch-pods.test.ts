@@ -54,8 +54,9 @@ describe('pods with policy.type "orch"', () => {
       conflist: (node) => conflistOf(node, { ipam, ...features }),
     });
     await giveAccess(cluster);
-    // With a kv datastore the plugin only reads.
-    await cluster.kubectl('delete', 'clusterrolebinding', 'netplug-cni-datastore');
+    // With a kv datastore plugin and agent only read.
+    await cluster.kubectl('delete', 'clusterrolebinding', 'netplug-cni-datastore', 'netplug-agent-datastore');
+    await cluster.kubectl('delete', 'rolebinding', 'netplug-agent-passwords', '--namespace=netplug-system');
   }, 240_000);
   afterAll(async () => cluster?.[Symbol.asyncDispose]());
 

@@ -11,6 +11,7 @@ import { program } from './components.ts';
 import { addressesOf, type LanAddresses } from './lan.ts';
 import { logged } from './logged.ts';
 import type { Service, TestNode } from './node.ts';
+import { AGENT_KUBECONFIG } from './orch-access.ts';
 import { installNetwork } from './runtime.ts';
 
 export interface ClusterNode {
@@ -62,7 +63,7 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   const startAgent = async (): Promise<void> => {
     if (conflist === undefined || (networking === undefined && MODE === 'standalone')) return;
     const between = networking === undefined ? {} : { NETPLUG_NETWORKING: 'on', ...networking };
-    const options = { socket: '/run/netplug/cni.sock', env: { ...datastoreOf(conflist), ...between } };
+    const options = { socket: '/run/netplug/cni.sock', env: { ...connectionOf(conflist), ...between } };
     agent = await launchAgent({ ...logged(machine, logs, `${name}-agent`), name }, options);
   };
   await startAgent();
@@ -136,12 +137,13 @@ function kubeletConfiguration(api: ApiServer, runtimeSocket: string): object {
   };
 }
 
-/** Leads the agent to the records of the network. */
-function datastoreOf({ plugins }: Conflist): Record<string, string> {
+/** Leads the agent to the records of the network, and to its own account where the network has to do with the API. */
+function connectionOf({ plugins }: Conflist): Record<string, string> {
   const { datastore_type: type, kv_endpoints: endpoints, orch } = plugins.find((each) => each['type'] === 'netplug')!;
+  const account = orch === undefined ? {} : { NETPLUG_ORCHCONFIG: AGENT_KUBECONFIG };
   return type === 'orch'
-    ? { DATASTORE_TYPE: 'orch', ORCHCONFIG: orch.orchconfig }
-    : { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: endpoints };
+    ? { DATASTORE_TYPE: 'orch', ORCHCONFIG: orch.orchconfig, ...account }
+    : { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: endpoints, ...account };
 }
 
 async function writeOn(machine: TestNode, path: string, text: string): Promise<void> {

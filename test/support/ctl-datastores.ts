@@ -88,16 +88,7 @@ async function startKv(): Promise<CtlDatastore> {
 /** With no more rights than the role for the tool that netplug ships. */
 async function startOrch(): Promise<CtlDatastore> {
   const server = await startOrchApiServer();
-  const account = 'netplug-system:tool';
-  const token = await server.tokenFor(account.replace(':', '/'));
-  await server.kubectl(
-    'create',
-    'clusterrolebinding',
-    'tool',
-    '--clusterrole=netplug-admin',
-    `--serviceaccount=${account}`,
-  );
-  const path = await server.kubeconfigFor(token);
+  const path = await server.callerConfig('admin tool');
   const connect = (): Store => openOrchStore({ from: 'file', path }, { manager: 'netplugctl' });
   const store = connect();
   const env = { DATASTORE_TYPE: 'orch', ORCHCONFIG: path };

@@ -49,9 +49,10 @@ export interface ApiServer extends AsyncDisposable {
   userToken(name: string): string;
   /**
    * A token of a service account, `namespace/name`, made with its namespace when missing. It may do nothing but what
-   * roles bound to it allow: `kubectl create clusterrolebinding … --serviceaccount=namespace:name`.
+   * roles bound to it allow: `kubectl create clusterrolebinding … --serviceaccount=namespace:name`. With `node`, the
+   * token is bound to that Node: the API server knows where it is used, and refuses it once the Node is gone.
    */
-  tokenFor(account: string): Promise<string>;
+  tokenFor(account: string, options?: { readonly node?: string }): Promise<string>;
   /** Kills the server; clients find nobody until `start`. etcd stays. */
   stop(): Promise<void>;
   /** Starts it after `stop` at the same address, and waits until it is ready. */
@@ -181,7 +182,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
       if (user === undefined) throw new Error(`the API server was started without a user "${name}"`);
       return user.token;
     },
-    tokenFor: async (account) => {
+    tokenFor: async (account, { node } = {}) => {
       const [namespace, name] = account.split('/') as [string, string];
       const objects = [
         { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },
@@ -192,7 +193,9 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
         if (status !== 0 && !stderr.includes('AlreadyExists')) throw new Error(stderr);
       }
       const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
-      const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: LASTING };
+      const bound = node === undefined ? {} : { boundObjectRef: { apiVersion: 'v1', kind: 'Node', name: node } };
+      const spec = { ...LASTING, ...bound };
+      const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec };
       return JSON.parse(await kubectl(['create', '--raw', path, '--filename=-'], JSON.stringify(request))).status.token;
     },
     stop,

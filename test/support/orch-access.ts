@@ -1,19 +1,29 @@
-// Gives the plugin on every node of a cluster its access to the API, with no more rights than the shipped manifest.
+// Gives the programs on every node of a cluster their access to the API, with no more rights than the shipped manifest.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Cluster } from './cluster.ts';
 
+/** Of the plugin. */
 export const KUBECONFIG = '/etc/cni/net.d/netplug-kubeconfig';
+/** Of the agent: NETPLUG_ORCHCONFIG. */
+export const AGENT_KUBECONFIG = '/etc/netplug/agent-kubeconfig';
 
-/** Applies CRDs and RBAC, writes a kubeconfig for the plugin's own account on every node, and waits for its agent. */
+const FILES = { 'netplug-cni': KUBECONFIG, 'netplug-agent': AGENT_KUBECONFIG };
+
+/**
+ * Applies CRDs and RBAC, writes kubeconfigs for the accounts of plugin and agent on every node, with tokens that are
+ * bound to the node, and waits for its agent.
+ */
 export async function giveAccess(cluster: Cluster): Promise<void> {
   for (const file of ['crds.yaml', 'rbac.yaml']) {
     await cluster.apply(await readFile(join(import.meta.dirname, '../../manifests', file), 'utf8'));
   }
-  const token = await cluster.api.tokenFor('netplug-system/netplug-cni');
-  const path = await cluster.api.kubeconfigFor(token);
-  for (const node of cluster.nodes) {
-    await node.machine.exec('install', '-m', '600', path, KUBECONFIG);
-    await node.agent()?.ready();
+  for (const { name: node, machine } of cluster.nodes) {
+    for (const [account, file] of Object.entries(FILES)) {
+      const token = await cluster.api.tokenFor(`netplug-system/${account}`, { node });
+      const path = await cluster.api.kubeconfigFor(token);
+      await machine.exec('install', '-D', '-m', '600', path, file);
+    }
   }
+  for (const node of cluster.nodes) await node.agent()?.ready();
 }

@@ -7,6 +7,9 @@ import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-en
 import type { Json } from './node.ts';
 import { type ApiServer, type ApiServerOptions, startApiServer } from './kube.ts';
 
+/** A program of netplug, or the management tool with one of its roles. */
+export type Caller = 'plugin' | 'agent' | 'admin tool' | 'viewer tool';
+
 /** Requests of an administrator, without kubectl's time to start. */
 export interface OrchApiServer extends ApiServer {
   /** Rejects unless the answer is a success, or one of `besides`. */
@@ -15,6 +18,10 @@ export interface OrchApiServer extends ApiServer {
     path: string,
     more?: { body?: unknown; type?: string; besides?: readonly number[] },
   ): Promise<Json>;
+  /** The token of an account that has the roles of the manifest and no other rights. */
+  callerToken(caller: Caller): Promise<string>;
+  /** A kubeconfig with that token. */
+  callerConfig(caller: Caller): Promise<string>;
   /** Removes every object that tests of the datastore make. */
   empty(): Promise<void>;
   putNamespace(name: string): Promise<void>;
@@ -33,6 +40,13 @@ export interface OrchApiServer extends ApiServer {
 
 const GROUP = '/apis/netplug.io/v3';
 const MANIFESTS = join(import.meta.dirname, '../../manifests');
+/** The programs have accounts of the manifest, which bind their roles; people bring their own. */
+const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly role?: string }>> = {
+  plugin: { account: 'netplug-cni' },
+  agent: { account: 'netplug-agent' },
+  'admin tool': { account: 'admin-tool', role: 'netplug-admin' },
+  'viewer tool': { account: 'viewer-tool', role: 'netplug-viewer' },
+};
 
 /** Starts an API server and applies the manifests that netplug ships. */
 export async function startOrchApiServer(options: ApiServerOptions = {}): Promise<OrchApiServer> {
@@ -60,6 +74,17 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
     await server[Symbol.asyncDispose]();
     throw cause;
   }
+  const callerToken: OrchApiServer['callerToken'] = async (caller) => {
+    const { account, role } = CALLERS[caller];
+    const token = await server.tokenFor(`netplug-system/${account}`);
+    if (role !== undefined) {
+      const subject = `--serviceaccount=netplug-system:${account}`;
+      await server.kubectl('create', 'clusterrolebinding', account, `--clusterrole=${role}`, subject).catch((cause) => {
+        if (!String(cause).includes('already exists')) throw cause;
+      });
+    }
+    return token;
+  };
   const namespaces = new Set(['default']);
   const putNamespace: OrchApiServer['putNamespace'] = async (name) => {
     if (namespaces.has(name)) return;
@@ -78,6 +103,8 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
   return {
     ...server,
     call,
+    callerToken,
+    callerConfig: async (caller) => server.kubeconfigFor(await callerToken(caller)),
     putNamespace,
     putPod,
     empty: async () => {

@@ -27,8 +27,8 @@ export interface Proxy extends AsyncDisposable {
   fate: (method: string, url: URL) => Promise<Fate> | Fate;
 }
 
-/** A proxy that speaks plain HTTP and calls the API server as its administrator. */
-export async function startProxy(server: ApiServer): Promise<Proxy> {
+/** A proxy that speaks plain HTTP and calls the API server with the token. */
+export async function startProxy(server: ApiServer, token: string): Promise<Proxy> {
   const ca = readFileSync(server.caFile, 'utf8');
   const seen: string[] = [];
   const bytes = new Map<string, number>();
@@ -40,7 +40,7 @@ export async function startProxy(server: ApiServer): Promise<Proxy> {
     return new Promise((resolve, reject) => {
       const { 'content-type': type = 'application/json', accept = '*/*' } = from.headers;
       const headers = {
-        authorization: `Bearer ${server.adminToken}`,
+        authorization: `Bearer ${token}`,
         'content-type': type,
         accept,
         'content-length': sent.length,

@@ -1,12 +1,4 @@
-import { ROLES } from './shipped-roles.ts';
-
-/** One line of a role. */
-export interface Rule {
-  /** The empty text is the core group. */
-  readonly group: string;
-  readonly resources: readonly string[];
-  readonly verbs: readonly string[];
-}
+import { type Role, type RoleName, ROLES } from './role-table.ts';
 
 /** A single right, as the API is asked for it. */
 export interface Right {
@@ -16,17 +8,20 @@ export interface Right {
   readonly verb: string;
 }
 
-export type RoleName = keyof typeof ROLES;
-
 /** Who may use the datastore, with the roles that takes: people, or the programs on a node. */
 export const CALLERS: readonly (readonly RoleName[])[] = [
   ['netplug-admin'],
-  ['netplug-cni-reader', 'netplug-cni-datastore', 'netplug-agent'],
+  ['netplug-viewer'],
+  ['netplug-cni-reader', 'netplug-cni-datastore'],
+  ['netplug-agent', 'netplug-agent-datastore'],
 ];
 
 /** Each once. */
 export function rightsOf(roles: readonly RoleName[]): readonly Right[] {
-  const rules: readonly Rule[] = roles.flatMap((role): readonly Rule[] => ROLES[role]);
+  const rules = roles.flatMap((role) => {
+    const { rules }: Role = ROLES[role];
+    return rules;
+  });
   const rights = rules.flatMap(({ group, resources, verbs }) =>
     resources.flatMap((resource) => verbs.map((verb): Right => ({ group, resource, verb }))),
   );
@@ -38,21 +33,22 @@ export function describeRight({ resource, verb }: Right): string {
   return `${verb} ${resource}`;
 }
 
-/** Of the caller that comes closest to having all, what is missing role by role. */
+/**
+ * Returns what is missing, role by role, of the caller that these rights are most like: each right that it has and they
+ * lack, or the other way round, makes it less like them.
+ */
 export function missingRights(
   granted: ReadonlySet<string>,
 ): readonly { readonly role: RoleName; readonly rights: readonly string[] }[] {
-  const choices = CALLERS.map((roles) =>
-    roles
-      .map((role) => ({
-        role,
-        rights: rightsOf([role])
-          .map(describeRight)
-          .filter((right) => !granted.has(right)),
-      }))
-      .filter(({ rights }) => rights.length > 0),
-  );
-  const missing = (choice: (typeof choices)[number]): number =>
-    choice.reduce((sum, { rights }) => sum + rights.length, 0);
-  return choices.sort((a, b) => missing(a) - missing(b))[0] ?? [];
+  const unlikeness = (roles: readonly RoleName[]): number =>
+    new Set(rightsOf(roles).map(describeRight)).symmetricDifference(granted).size;
+  const [closest = []] = [...CALLERS].sort((a, b) => unlikeness(a) - unlikeness(b));
+  return closest
+    .map((role) => ({
+      role,
+      rights: rightsOf([role])
+        .map(describeRight)
+        .filter((right) => !granted.has(right)),
+    }))
+    .filter(({ rights }) => rights.length > 0);
 }

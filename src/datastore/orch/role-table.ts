@@ -1,0 +1,243 @@
+// A table: what every program of netplug may do in the API, and why. manifests/rbac.yaml and docs/rights.md are made from it.
+
+/** Where the accounts of netplug are. */
+export const NAMESPACE = 'netplug-system';
+
+/** The one Secret that the agent may read. */
+export const PASSWORD_SECRET = 'netplug-bgp-passwords';
+
+/** One line of a role. */
+export interface Rule {
+  /** The empty text is the core group. */
+  readonly group: string;
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  /** The objects it is limited to; all of them unless given. */
+  readonly names?: readonly string[];
+  /** What the right is used for: one sentence without a full stop. */
+  readonly why: string;
+}
+
+export interface Role {
+  /** What the role is for: one or more sentences. */
+  readonly about: string;
+  /** The service account that has it; people get it by a binding of their cluster. */
+  readonly account?: 'netplug-cni' | 'netplug-agent';
+  /** The namespace it ends at; the whole cluster unless given. */
+  readonly namespace?: string;
+  readonly rules: readonly Rule[];
+}
+
+const GROUP = 'netplug.io';
+const ALLOCATION_KINDS = ['ippools', 'ipreservations', 'ipamconfigurations', 'bgpconfigurations', 'bgppeers'];
+const STORED_KINDS = [
+  'hostendpoints',
+  'networkpolicies',
+  'globalnetworkpolicies',
+  'profiles',
+  'networksets',
+  'globalnetworksets',
+  'agentconfigurations',
+  'controllersconfigurations',
+  'installations',
+];
+const READ = ['get', 'list', 'watch'];
+const WRITE = ['create', 'update', 'patch', 'delete'];
+
+/** What `netplugctl` reads, whoever uses it. */
+const SHOWN: readonly Rule[] = [
+  { group: '', resources: ['pods'], verbs: ['get', 'list'], why: 'The endpoints of pods and their annotations' },
+  { group: '', resources: ['namespaces'], verbs: ['get'], why: 'Annotations, for "why pod" and "plan add"' },
+  { group: '', resources: ['nodes'], verbs: READ, why: 'Labels, addresses and pod CIDRs of nodes' },
+  {
+    group: 'apiextensions.k8s.io',
+    resources: ['customresourcedefinitions'],
+    verbs: ['get'],
+    why: 'The doctor compares the definitions of kinds with those of its release',
+  },
+  {
+    group: 'admissionregistration.k8s.io',
+    resources: ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'],
+    verbs: ['list'],
+    why: 'The doctor looks for policies that restrict annotations',
+  },
+];
+
+export const ROLES = {
+  'netplug-cni-reader': {
+    about: 'What the plugin reads with policy.type "orch" and for pod CIDRs, whatever the datastore is.',
+    account: 'netplug-cni',
+    rules: [
+      {
+        group: '',
+        resources: ['pods', 'namespaces', 'nodes'],
+        verbs: ['get'],
+        why: 'Labels, ports and annotations of the pod, annotations of its namespace, pod CIDRs of the node',
+      },
+      {
+        group: '',
+        resources: ['events'],
+        verbs: ['create'],
+        why: 'A warning on the pod about an annotation that cannot work as meant',
+      },
+    ],
+  },
+  'netplug-cni-datastore': {
+    about: 'What datastore_type "orch" needs besides. Leave this role and its binding out with a kv datastore.',
+    account: 'netplug-cni',
+    rules: [
+      { group: '', resources: ['pods'], verbs: ['list'], why: 'GC reads the endpoints of all pods of its node' },
+      {
+        group: '',
+        resources: ['pods/status'],
+        verbs: ['patch'],
+        why: 'The endpoint is an annotation of its pod; the status takes annotations, and neither spec nor owner',
+      },
+      {
+        group: GROUP,
+        resources: ['ippools', 'ipreservations'],
+        verbs: ['list'],
+        why: 'What addresses are assigned from',
+      },
+      {
+        group: GROUP,
+        resources: ['ippools'],
+        verbs: ['get'],
+        why: 'A new block is kept only if its pool has not changed meanwhile',
+      },
+      {
+        group: GROUP,
+        resources: ['ipamconfigurations', 'clusterinformations'],
+        verbs: ['get'],
+        why: 'Settings of the address manager, and whether the datastore is locked',
+      },
+      {
+        group: GROUP,
+        resources: ['ipblocks'],
+        verbs: ['get', 'list', 'create', 'update', 'delete'],
+        why: 'The record of which attachment holds which address',
+      },
+    ],
+  },
+  'netplug-agent': {
+    about: 'What the agent reads with policy.type "orch" and for pod CIDRs, whatever the datastore is.',
+    account: 'netplug-agent',
+    rules: [
+      {
+        group: '',
+        resources: ['pods', 'namespaces'],
+        verbs: READ,
+        why: 'It follows what the plugin would read again for every pod, and asks for a pod that the watch has not shown yet',
+      },
+      { group: '', resources: ['nodes'], verbs: ['get'], why: 'Pod CIDRs of the node' },
+      {
+        group: '',
+        resources: ['events'],
+        verbs: ['create'],
+        why: 'A warning on the pod about an annotation that cannot work as meant',
+      },
+    ],
+  },
+  'netplug-agent-datastore': {
+    about:
+      'What the agent needs besides with datastore_type "orch". Leave this role and its binding out with a kv datastore.',
+    account: 'netplug-agent',
+    rules: [
+      {
+        group: '',
+        resources: ['pods/status'],
+        verbs: ['patch'],
+        why: 'The endpoint is an annotation of its pod; the status takes annotations, and neither spec nor owner',
+      },
+      {
+        group: '',
+        resources: ['nodes'],
+        verbs: ['list', 'watch'],
+        why: 'Where other nodes are reached, and the labels that pools select',
+      },
+      {
+        group: '',
+        resources: ['nodes/status'],
+        verbs: ['patch'],
+        why: 'Annotations that say where the node is reached, and the condition NetworkUnavailable',
+      },
+      {
+        group: GROUP,
+        resources: ALLOCATION_KINDS,
+        verbs: ['list', 'watch'],
+        why: 'What addresses are assigned from, and what routes and sessions depend on',
+      },
+      {
+        group: GROUP,
+        resources: ['ippools', 'ipamconfigurations'],
+        verbs: ['get'],
+        why: 'A new block is kept only if its pool has not changed meanwhile; a read that proves that the API answers',
+      },
+      {
+        group: GROUP,
+        resources: ['clusterinformations'],
+        verbs: ['get', 'list', 'watch', 'create', 'update'],
+        why: 'Which release runs in the cluster, and whether the datastore is locked',
+      },
+      {
+        group: GROUP,
+        resources: ['ipblocks'],
+        verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+        why: 'The record of which attachment holds which address',
+      },
+    ],
+  },
+  'netplug-agent-passwords': {
+    about: `Passwords of BGP sessions, as BGPPeer and BGPConfiguration name them: one Secret, with a key for each password. Add the names of others here. Leave this role and its binding out where no session has a password.`,
+    account: 'netplug-agent',
+    namespace: NAMESPACE,
+    rules: [
+      {
+        group: '',
+        resources: ['secrets'],
+        verbs: ['get'],
+        names: [PASSWORD_SECRET],
+        why: 'Passwords of BGP sessions',
+      },
+    ],
+  },
+  'netplug-viewer': {
+    about: 'For people who look at netplug with netplugctl and change nothing. Bind it to them.',
+    rules: [
+      ...SHOWN,
+      {
+        group: GROUP,
+        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'clusterinformations'],
+        verbs: READ,
+        why: 'All kinds of netplug',
+      },
+    ],
+  },
+  'netplug-admin': {
+    about: 'For people who use netplugctl without being administrators of the cluster. Bind it to them.',
+    rules: [
+      ...SHOWN,
+      {
+        group: '',
+        resources: ['pods/status', 'nodes/status'],
+        verbs: ['patch'],
+        why: 'Endpoints and facts of nodes, for "datastore import" and "node remove"',
+      },
+      {
+        group: GROUP,
+        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'clusterinformations'],
+        verbs: [...READ, ...WRITE],
+        why: 'All kinds of netplug',
+      },
+    ],
+  },
+} as const satisfies Readonly<Record<string, Role>>;
+
+export type RoleName = keyof typeof ROLES;
+
+/** Every role by its name, as the interface describes it. */
+export const ROLE_LIST: readonly (Role & { readonly name: RoleName })[] = Object.entries(ROLES).map(([name, role]) => ({
+  // The keys of the table.
+  name: name as RoleName,
+  ...role,
+}));

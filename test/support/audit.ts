@@ -1,0 +1,50 @@
+// What accounts have asked the API server for, from its audit log.
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export interface Audit {
+  /** Flags of the API server that writes it. */
+  readonly flags: Readonly<Record<string, string>>;
+  /** What the account has asked for so far. */
+  of(account: string): Promise<Asked>;
+}
+
+export interface Asked {
+  /** Each once, as `verb resource`. */
+  readonly allowed: ReadonlySet<string>;
+  /** Likewise. */
+  readonly refused: ReadonlySet<string>;
+}
+
+interface Event {
+  readonly verb: string;
+  readonly user: { readonly username: string };
+  readonly objectRef?: { readonly resource: string; readonly subresource?: string };
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** Notes who asks for what in a file of the folder, before the answer is sent; of the accounts of one namespace. */
+export async function newAudit(dir: string, namespace: string): Promise<Audit> {
+  const [policy, log] = [join(dir, 'audit-policy.json'), join(dir, 'audit.log')];
+  const rules = [{ level: 'Metadata', userGroups: [`system:serviceaccounts:${namespace}`] }, { level: 'None' }];
+  // Noted once, when the answer begins or ends.
+  const omitStages = ['RequestReceived'];
+  await writeFile(policy, JSON.stringify({ apiVersion: 'audit.k8s.io/v1', kind: 'Policy', rules, omitStages }));
+  return {
+    flags: { 'audit-policy-file': policy, 'audit-log-path': log, 'audit-log-mode': 'blocking' },
+    of: async (account) => {
+      const lines = (await readFile(log, 'utf8')).split('\n').filter((line) => line.endsWith('}'));
+      const asked = { allowed: new Set<string>(), refused: new Set<string>() };
+      for (const line of lines) {
+        // As the API server writes it.
+        const { verb, user, objectRef, annotations = {} } = JSON.parse(line) as Event;
+        if (user.username !== `system:serviceaccount:${namespace}:${account}` || objectRef === undefined) continue;
+        const { resource, subresource } = objectRef;
+        const what = `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`}`;
+        const isAllowed = annotations['authorization.k8s.io/decision'] === 'allow';
+        asked[isAllowed ? 'allowed' : 'refused'].add(what);
+      }
+      return asked;
+    },
+  };
+}
