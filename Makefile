@@ -1,11 +1,12 @@
 # Every target sets up what it needs on a bare Debian 12 as root with Node 20 and npm, and is quick when nothing is missing.
 SHELL := /bin/bash
 NODE := node_modules/.bin/node
+LOCKED := node_modules/.netplug-lock.sha256
 PACKAGES := etcd-server etcd-client containernetworking-plugins runc podman nftables iptables iproute2 \
 	iputils-ping iperf3 busybox-static openssl jq netcat-openbsd dnsmasq-base gcc libc6-dev util-linux procps curl \
 	conntrack bird2 wget fish zsh libseccomp-dev pkg-config bind9-dnsutils
 
-.PHONY: demo test soak fuzz build bench ok clean setup components cluster cluster-empty cluster-down
+.PHONY: demo test soak fuzz build bench ok clean setup modules components cluster cluster-empty cluster-down
 
 # On Debian's etcd and plugins, so that nothing but netplug is built.
 demo: build
@@ -58,7 +59,7 @@ ok: setup
 build: setup
 	$(NODE) scripts/build.ts
 
-setup: build/.packages build/.modules
+setup: build/.packages modules
 
 build/.packages: Makefile
 	@mkdir -p build
@@ -66,10 +67,10 @@ build/.packages: Makefile
 	if [ -n "$$missing" ]; then apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; fi
 	@touch $@
 
-build/.modules: package-lock.json
-	@mkdir -p build
-	npm install --no-save --no-audit --no-fund --loglevel=error
-	@touch $@
+# Installs exactly what the lock says, anew only when that is something else than what is there.
+modules:
+	@sha256sum --check --status $(LOCKED) 2>/dev/null || \
+	  { npm ci --no-audit --no-fund --loglevel=error && sha256sum package-lock.json > $(LOCKED); }
 
 clean:
 	rm -rf build dist node_modules

@@ -14,9 +14,9 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { build } from 'esbuild';
 import { inject } from 'postject';
 import { buildNative, buildShim } from './build-native.ts';
+import { bundle } from './bundle.ts';
 
 const SHIMS = ['netplug', 'netplug-ipam'];
 const PROGRAMS = ['netplug-standalone', 'netplugctl', 'netplug-agent'];
@@ -26,18 +26,7 @@ const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
 mkdirSync('build', { recursive: true });
 mkdirSync('dist/bin', { recursive: true });
 buildNative();
-await build({
-  entryPoints: ['src/bin/main.ts'],
-  outfile: 'build/netplug.cjs',
-  bundle: true,
-  platform: 'node',
-  target: 'node24',
-  format: 'cjs',
-  minifySyntax: true,
-  minifyWhitespace: true,
-  logLevel: 'warning',
-  logOverride: { 'empty-import-meta': 'silent' },
-});
+await bundle({ write: true });
 
 const digest = createHash('sha256');
 for (const input of ['build/netplug.cjs', 'build/netns.node', 'scripts/build.ts', 'package.json'])
@@ -51,6 +40,9 @@ if (!isCurrent) await assemble();
 
 const shim = buildShim();
 if (SHIMS.some((name) => !isSameFile(shim, `dist/bin/${name}`))) putUnder(SHIMS, shim);
+
+// Whoever hands the programs on hands these on as well.
+for (const name of ['LICENSE', 'THIRD_PARTY_NOTICES']) copyFileSync(name, `dist/${name}`);
 
 async function assemble(): Promise<void> {
   const config = {

@@ -1,0 +1,88 @@
+// What the built programs contain of others, with its licenses, must be what THIRD_PARTY_NOTICES says; `--write` brings it
+// up to date. The bundler says which packages are in it, so a new dependency shows here.
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { bundle } from './bundle.ts';
+
+interface Notice {
+  readonly title: string;
+  readonly texts: readonly string[];
+}
+
+const FILE = 'THIRD_PARTY_NOTICES';
+const LICENSE_FILES = '{LICENSE,LICENCE,NOTICE,COPYING}{,.md,.txt,-*}';
+const APACHE = 'Licensed under the Apache License, Version 2.0: see LICENSE.';
+/** For packages that name their license, and have its text and their owners in their sources only. */
+const NO_FILE: Readonly<Record<string, readonly string[]>> = {
+  '@bufbuild/protobuf': [
+    `Copyright 2021-2026 Buf Technologies, Inc. ${APACHE}\n`,
+    readText('native/licenses/protobuf.txt'),
+  ],
+  '@connectrpc/connect': [`Copyright 2021-2026 The Connect Authors. ${APACHE}`],
+  '@connectrpc/connect-node': [`Copyright 2021-2026 The Connect Authors. ${APACHE}`],
+};
+const HEAD = `Third-party software in the executables of netplug
+
+netplug itself is licensed under the Apache License, Version 2.0: see LICENSE. Its executables contain the software below.
+Made from what the build bundles; "npm run docs:write" makes it anew.
+`;
+const RULE = '='.repeat(80);
+
+const text = await render();
+if (process.argv.includes('--write')) {
+  writeFileSync(FILE, text);
+} else if (!existsSync(FILE) || readFileSync(FILE, 'utf8') !== text) {
+  console.error(`${FILE} is not what the programs are built from: run "npm run docs:write"`);
+  process.exitCode = 1;
+}
+
+async function render(): Promise<string> {
+  const packages = await bundledPackages();
+  if (packages.length === 0) throw new Error('the bundler names no packages');
+  const notices = [nodeNotice(), ...packages.map(packageNotice), glibcNotice()];
+  // Many packages have the very same text.
+  const groups = Map.groupBy(notices, ({ texts }) => texts.join('\n\n'));
+  const all = [...groups].map(([texts, group]) =>
+    [RULE, ...group.map(({ title }) => title), RULE, '', texts].join('\n'),
+  );
+  return `${HEAD}\n${all.join('\n\n')}\n`;
+}
+
+/** Folders of the packages of which code is in the bundle. */
+async function bundledPackages(): Promise<readonly string[]> {
+  const inputs = await bundle({ write: false });
+  const folders = inputs.flatMap((path) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? []);
+  return [...new Set(folders)].sort();
+}
+
+function packageNotice(folder: string): Notice {
+  const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+    readonly name: string;
+    readonly version: string;
+    readonly license?: string;
+  };
+  const files = globSync(join(folder, LICENSE_FILES)).sort();
+  const texts = files.length === 0 ? NO_FILE[name] : files.map(readText);
+  if (license === undefined || texts === undefined) throw new Error(`${folder} brings no license`);
+  return { title: `${name} ${version} (${license})`, texts };
+}
+
+/** Node is the executable into which the bundle is put. */
+function nodeNotice(): Notice {
+  const [file] = globSync('node_modules/{,node/node_modules/}node-linux-*/LICENSE');
+  if (file === undefined) throw new Error('Node brings no license');
+  const { version } = JSON.parse(readText(join(dirname(file), 'package.json'))) as { readonly version: string };
+  return { title: `Node.js ${version}`, texts: [readText(file)] };
+}
+
+/** The shim is linked statically; whoever replaces the library links it again from native/shim.c. */
+function glibcNotice(): Notice {
+  return {
+    title: 'GNU C Library (LGPL-2.1-or-later), in "netplug" and "netplug-ipam"',
+    texts: [readText('native/licenses/glibc.txt')],
+  };
+}
+
+function readText(file: string): string {
+  return readFileSync(file, 'utf8').trim();
+}
