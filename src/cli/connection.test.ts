@@ -151,6 +151,17 @@ describe('a connection from a file', () => {
     },
   );
 
+  it.each([
+    'kv_endpoints: http://a:1\nkv_key_file: /k\nkv_cert_file: /c\n',
+    'kv_endpoints: https://a:1,http://b:1\nkv_ca_cert_file: /ca\n',
+    'kv_authority: a:1\nkv_ca_cert_file: /ca\n',
+  ])('refuses TLS files beside a plain endpoint: %j', async (text) => {
+    await expect(read(text)).rejects.toMatchObject({
+      code: 'netconf/invalid',
+      message: expect.stringMatching(/is not encrypted, while .* ask for TLS/),
+    });
+  });
+
   it('knows a slip in a key, and what peers call it', async () => {
     await expect(read('kv_endpoint: http://a:1\n')).rejects.toMatchObject({
       message: expect.stringContaining('did you mean "kv_endpoints"?'),

@@ -7,6 +7,7 @@ import { CNI_VERSIONS, type Netconf } from './netconf.ts';
 
 const BARE = { name: 'pods', type: 'netplug', ipam: { type: 'netplug-ipam' } };
 const KV = { kv_endpoints: 'http://127.0.0.1:2379' };
+const ENCRYPTED = { kv_endpoints: 'https://127.0.0.1:2379' };
 
 function read(changes: object = {}, as: ReadAs = 'network'): Netconf {
   return decodeNetconf({ ...BARE, ...KV, ...changes }, as);
@@ -172,12 +173,45 @@ describe('the connection to a kv datastore', () => {
   });
 
   it('has a key and a certificate, or neither [kv-keycert]', () => {
-    const files = { kv_key_file: '/k', kv_cert_file: '/c', kv_ca_cert_file: '/ca' };
+    const files = { ...ENCRYPTED, kv_key_file: '/k', kv_cert_file: '/c', kv_ca_cert_file: '/ca' };
     expect(read(files).datastore).toMatchObject({ connection: { keyFile: '/k', certFile: '/c', caCertFile: '/ca' } });
     expect(read({ kv_key_file: '', kv_cert_file: '' }).datastore).toMatchObject({ connection: { keyFile: undefined } });
-    expect(inspectNetconf({ ...BARE, ...KV, kv_key_file: '/k' }, 'network').problems).toHaveLength(1);
-    const unreadable = { ...BARE, ...KV, kv_key_file: 5, kv_cert_file: '/c' };
+    expect(inspectNetconf({ ...BARE, ...ENCRYPTED, kv_key_file: '/k' }, 'network').problems).toHaveLength(1);
+    const unreadable = { ...BARE, ...ENCRYPTED, kv_key_file: 5, kv_cert_file: '/c' };
     expect(inspectNetconf(unreadable, 'network').problems).toHaveLength(1);
+  });
+
+  const PAIR = { kv_key_file: '/k', kv_cert_file: '/c' };
+  it.each([
+    ['a plain endpoint', { kv_endpoints: 'http://a:1', ...PAIR }, 'kv_endpoints', 'https://a:1'],
+    ['a CA file alone', { kv_endpoints: 'http://a:1', kv_ca_cert_file: '/ca' }, 'kv_endpoints', 'https://a:1'],
+    ['one plain endpoint of two', { kv_endpoints: 'http://a:1,https://b:2', ...PAIR }, 'kv_endpoints', 'https://b:2'],
+    ['a scheme in capitals', { kv_endpoints: 'HTTP://a:1', ...PAIR }, 'kv_endpoints', 'https://a:1'],
+    ['no endpoint', PAIR, 'kv_endpoints', 'https://127.0.0.1:2379'],
+    ['the deprecated authority', { kv_authority: 'a:1', ...PAIR }, 'kv_authority', 'https://a:1'],
+    ['the deprecated scheme', { kv_authority: 'a:1', kv_scheme: 'http', ...PAIR }, 'kv_scheme', 'https://a:1'],
+  ])('refuses TLS files beside %s', (_, keys, path, advised) => {
+    const { problems, warnings } = inspectNetconf({ ...BARE, ...keys }, 'network');
+    expect(problems).toMatchObject([{ path, code: 'netconf/invalid', hint: expect.stringContaining(advised) }]);
+    expect(problems[0]?.message).toMatch(/is not encrypted, while kv_\w+_file.* ask for TLS/);
+    // What the deprecated keys become must not be refused either.
+    expect(warnings.flatMap(({ fix }) => fix ?? [])).toEqual([]);
+  });
+
+  it.each([
+    ['plain endpoints without TLS files', { kv_endpoints: 'http://a:1,http://b:1' }],
+    ['encrypted endpoints without TLS files', { kv_endpoints: 'https://a:1' }],
+    ['encrypted endpoints with a CA file alone', { kv_endpoints: 'https://a:1', kv_ca_cert_file: '/ca' }],
+    ['TLS files and a domain', { kv_discovery_srv: 'example.org', ...PAIR }],
+    ['plain endpoints in keys that do not count', { ...ENCRYPTED, ...PAIR, kv_scheme: 'http' }],
+  ])('accepts %s', (_, keys) => {
+    expect(inspectNetconf({ ...BARE, ...keys }, 'network').problems).toEqual([]);
+  });
+
+  it('warns of encrypted and plain endpoints in one list', () => {
+    expect(read({ kv_endpoints: 'http://a:1,https://b:2' }).warnings).toEqual([
+      expect.stringContaining('kv_endpoints mixes https with http'),
+    ]);
   });
 });
 

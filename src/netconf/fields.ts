@@ -56,7 +56,7 @@ export const COMMON_FIELDS = {
         v.transform((domain) => (domain === '' ? undefined : domain)),
       ),
     ),
-    v.description('Domain whose SRV records name the endpoints. Excludes `kv_endpoints`.'),
+    v.description('Domain whose SRV records name the endpoints; encrypted ones win. Excludes `kv_endpoints`.'),
   ),
   kv_key_file: v.pipe(
     OptionalText,
@@ -68,7 +68,9 @@ export const COMMON_FIELDS = {
   ),
   kv_ca_cert_file: v.pipe(
     OptionalText,
-    v.description('Root certificates trusted for the server; the file may hold several.'),
+    v.description(
+      'Root certificates trusted for the server; the file may hold several. No TLS file goes with `http` endpoints.',
+    ),
   ),
   kv_authority: v.pipe(
     v.optional(

@@ -2,6 +2,7 @@ import type { PartialOutput } from '../model/read-schema.ts';
 import type { Findings, Fix } from '../base/problem.ts';
 import type { KvConnection, KvEndpoints } from './connection.ts';
 import type { COMMON_FIELDS } from './fields.ts';
+import { encrypted, isPlain, tlsOptionsOf } from './require-tls.ts';
 
 type Values = PartialOutput<typeof COMMON_FIELDS>;
 
@@ -27,10 +28,11 @@ export function decideConnection(values: Values, findings: Findings): KvConnecti
       findings.warnings.push({ path: key, message });
     }
   }
-  return { endpoints: decideEndpoints(values, findings), keyFile, certFile, caCertFile };
+  const files = { keyFile, certFile, caCertFile };
+  return { endpoints: decideEndpoints(values, tlsOptionsOf(files), findings), ...files };
 }
 
-function decideEndpoints(values: Values, findings: Findings): KvEndpoints {
+function decideEndpoints(values: Values, tlsOptions: readonly string[], findings: Findings): KvEndpoints {
   const { problems, warnings } = findings;
   const { kv_endpoints: urls, kv_discovery_srv: domain, kv_authority: authority } = values;
   const scheme = values.kv_scheme === '' ? undefined : values.kv_scheme;
@@ -48,17 +50,46 @@ function decideEndpoints(values: Values, findings: Findings): KvEndpoints {
       const message = `${path} is deprecated and has no effect beside ${used}; remove it`;
       warnings.push({ path, message, fix: [{ kind: 'remove', path }] });
     }
-    return urls === undefined ? { from: 'srv', domain: domain ?? '' } : { from: 'list', urls };
+    if (urls === undefined) return { from: 'srv', domain: domain ?? '' };
+    checkEncryption({ urls, path: 'kv_endpoints', tlsOptions }, findings);
+    return { from: 'list', urls };
   }
   const url = `${scheme ?? 'http'}://${authority ?? '127.0.0.1:2379'}`;
+  const isRefused = !hasList && isPlain(url) && tlsOptions.length > 0;
+  const advised = isRefused ? encrypted(url) : url;
   for (const path of deprecated) {
-    const message = `${path} is deprecated; write kv_endpoints as "${url}" instead`;
-    warnings.push({ path, message, ...(hasList ? {} : { fix: replaceBy(url, deprecated) }) });
+    const message = `${path} is deprecated; write kv_endpoints as "${advised}" instead`;
+    warnings.push({ path, message, ...(hasList || isRefused ? {} : { fix: replaceBy(url, deprecated) }) });
   }
+  if (isRefused) checkEncryption({ urls: [url], path: deprecated.at(-1) ?? 'kv_endpoints', tlsOptions }, findings);
   if (deprecated.length === 0 && !hasList) {
     warnings.push({ path: '', message: `No kv_endpoints are given; "${url}" is used` });
   }
   return { from: 'list', urls: [url] };
+}
+
+/** A TLS file asks for encryption, which a plain URL would drop without a word. */
+function checkEncryption(
+  {
+    urls,
+    path,
+    tlsOptions,
+  }: { readonly urls: readonly string[]; readonly path: string; readonly tlsOptions: readonly string[] },
+  { problems, warnings }: Findings,
+): void {
+  const plain = urls.filter(isPlain);
+  if (plain.length === 0) return;
+  if (tlsOptions.length > 0) {
+    problems.push({
+      path,
+      message: `"${plain.join(',')}" is not encrypted, while ${tlsOptions.join(' and ')} ask for TLS`,
+      hint: `write kv_endpoints as "${urls.map(encrypted).join(',')}", or remove ${tlsOptions.join(' and ')}`,
+      code: 'netconf/invalid',
+    });
+  } else if (plain.length < urls.length) {
+    const message = `${path} mixes https with http: while the former fail, requests travel unencrypted; write https only`;
+    warnings.push({ path, message });
+  }
 }
 
 /** The first of the deprecated options makes room for the new one. */

@@ -152,6 +152,34 @@ describe('a kv datastore behind TLS', () => {
     expect(await failure([nameless.url], { caCertFile })).toEqual({});
   });
 
+  it('is not talked to unencrypted where a TLS file is set', async () => {
+    await using plain = await startEtcd();
+    const mixed = [strict.url, plain.url];
+    for (const [urls, files] of [
+      [[plain.url], { ...client, caCertFile: ours.certFile }],
+      [[plain.url], client],
+      [[plain.url], { caCertFile: ours.certFile }],
+      [mixed, { ...client, caCertFile: ours.certFile }],
+    ] as const) {
+      expect(await failure(urls, files)).toMatchObject({
+        code: 'store/config-invalid',
+        message: expect.stringMatching(/"http:.*" is not encrypted, while kv_.* ask for TLS/) as string,
+        hint: expect.stringContaining('https:') as string,
+      });
+    }
+    expect(await failure([plain.url], {})).toEqual({});
+  });
+
+  it('refuses a certificate that has expired, and the plugin says so', async () => {
+    const files = { ...ours.issue('netplug', [], 'expired'), caCertFile: ours.certFile };
+    expect(await failure([strict.url], files)).toMatchObject({ code: 'store/refused' });
+    await using expired = await startEtcd({ tls: ours.issue('etcd', ['127.0.0.1'], 'expired') });
+    expect(await failure([expired.url], { caCertFile: ours.certFile })).toMatchObject({
+      code: 'store/refused',
+      message: expect.stringContaining('expired') as string,
+    });
+  });
+
   it('is not even asked with an unusable file, and the message names option, path and reason', async () => {
     const garbage = folder.write('garbage.pem', 'not a certificate');
     const broken = folder.write('broken.pem', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');

@@ -119,11 +119,18 @@ const BREAKAGES: readonly Breakage[] = [
     heal: async () => writeConflist({}),
   },
   {
+    what: 'a TLS file beside a plain endpoint',
+    ids: ['config/invalid'],
+    hurt: async () => writeConflist({ kv_ca_cert_file: '/etc/ssl/ca.pem' }),
+    heal: async () => writeConflist({}),
+  },
+  {
     what: 'an expired certificate',
-    ids: ['credentials/expired'],
+    ids: ['credentials/expired', 'datastore/unusable'],
     hurt: async () => {
       const { keyFile, certFile } = makeExpired(node.dir);
-      await writeConflist({ kv_key_file: keyFile, kv_cert_file: certFile });
+      const kv_endpoints = 'https://127.0.0.1:2379';
+      await writeConflist({ kv_endpoints, kv_key_file: keyFile, kv_cert_file: certFile });
     },
     heal: async () => writeConflist({}),
   },

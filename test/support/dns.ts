@@ -18,6 +18,8 @@ export interface SrvRecord {
  */
 export async function runWithDns(options: {
   readonly records: readonly SrvRecord[];
+  /** Names that the server never answers for. */
+  readonly silent?: readonly string[];
   readonly before?: string;
   readonly module: string;
 }): Promise<string> {
@@ -39,6 +41,8 @@ export async function runWithDns(options: {
         `pid-file=${join(dir, 'dnsmasq.pid')}`,
         ...options.records.map(({ service, target, port }) => `srv-host=${service},${target},${String(port)}`),
         ...hosts.map((host) => `address=/${host}/127.0.0.1`),
+        // Sent on to a server that does not listen.
+        ...(options.silent ?? []).map((name) => `server=/${name}/127.0.0.1#9`),
         // Any other name below the test domain does not exist, at once.
         'local=/test/',
       ].join('\n'),

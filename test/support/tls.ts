@@ -13,7 +13,7 @@ export interface KeyPair {
 export interface Authority {
   readonly certFile: string;
   /** A certificate for servers and clients alike; `names` are IP addresses and DNS names it is good for. */
-  issue(commonName: string, names?: readonly string[]): KeyPair;
+  issue(commonName: string, names?: readonly string[], validity?: 'valid' | 'expired'): KeyPair;
 }
 
 /** A folder for keys and certificates; disposing removes it. */
@@ -53,7 +53,7 @@ function makeAuthority(dir: string, name: string, validDays: string): Authority 
   let serial = 0;
   return {
     certFile,
-    issue: (commonName, names = []) => {
+    issue: (commonName, names = [], validity = 'valid') => {
       serial += 1;
       const base = join(dir, `${name}-${String(serial)}`);
       const made = { keyFile: `${base}.key`, certFile: `${base}.crt` };
@@ -66,7 +66,8 @@ function makeAuthority(dir: string, name: string, validDays: string): Authority 
           ...(alternatives.length === 0 ? [] : [`subjectAltName=${alternatives.join(',')}`]),
         ].join('\n'),
       );
-      const signing = ['-CA', certFile, '-CAkey', keyFile, '-CAcreateserial', '-days', validDays];
+      const days = validity === 'expired' ? '-1' : validDays;
+      const signing = ['-CA', certFile, '-CAkey', keyFile, '-CAcreateserial', '-days', days];
       openssl('x509', '-req', '-in', `${base}.csr`, ...signing, '-extfile', `${base}.ext`, '-out', made.certFile);
       return made;
     },

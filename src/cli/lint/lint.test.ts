@@ -33,6 +33,11 @@ describe('lint of a list', () => {
     ]);
   });
 
+  it('refuses TLS files beside a plain endpoint, and places that at the endpoint', () => {
+    const main = MAIN.replace('"ipam"', '"kv_key_file": "/k", "kv_cert_file": "/c", "ipam"');
+    expect(lines(list(main))).toEqual(['x.conflist:2:21 error plugins[0].kv_endpoints']);
+  });
+
   it('needs CNI 0.3.0 for a chain, and netplug in front [lint-chain]', () => {
     expect(lines(list(MAIN, '"name": "n", "cniVersion": "0.2.0"'))).toEqual(['x.conflist:1:15 error cniVersion']);
     const behind = list(`{"type": "portmap", "capabilities": {"portMappings": true}}, ${MAIN}`);

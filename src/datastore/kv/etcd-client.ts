@@ -4,6 +4,7 @@ import type { Channel as Queue } from '../../base/channel.ts';
 import { timeLimit } from '../../base/clock.ts';
 import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../netconf/connection.ts';
+import { isPlain } from '../../netconf/require-tls.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import { KV, type RangeResponse, type TxnRequest, type TxnResponse, Watch, type WatchResponse } from './gen/etcd_pb.js';
@@ -61,6 +62,8 @@ export class EtcdClient implements AsyncDisposable {
   #opening: Promise<readonly Channel[]> | undefined;
   /** Where the last answer came from: the first to be asked next. */
   #current = 0;
+  /** Whether endpoints were encrypted once: a later discovery must not lead to plain ones. */
+  #wasEncrypted = false;
 
   constructor(connection: KvConnection, options: ClientOptions) {
     this.#connection = connection;
@@ -210,8 +213,9 @@ export class EtcdClient implements AsyncDisposable {
   async #open(signal: AbortSignal): Promise<readonly Channel[]> {
     const [tls, origins] = await Promise.all([
       readTlsFiles(this.#connection),
-      findEndpoints(this.#connection.endpoints, signal),
+      findEndpoints(this.#connection, { wasEncrypted: this.#wasEncrypted, signal }),
     ]);
+    this.#wasEncrypted ||= origins.every((origin) => !isPlain(origin));
     return origins.map((origin) => {
       const { connectMs } = this.#options.limits;
       const connection = new Http2Connection(origin, { tls: origin.startsWith('https:') ? tls : {}, connectMs });

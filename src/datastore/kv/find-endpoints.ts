@@ -1,49 +1,32 @@
-import { Resolver } from 'node:dns/promises';
-import { errnoOf, NetplugError } from '../../base/errors.ts';
-import type { KvEndpoints } from '../../netconf/connection.ts';
-import { outOfTime } from '../../base/out-of-time.ts';
+import { NetplugError } from '../../base/errors.ts';
+import type { KvConnection } from '../../netconf/connection.ts';
+import { encrypted, isPlain, tlsOptionsOf } from '../../netconf/require-tls.ts';
+import { discoverEndpoints } from './discover-endpoints.ts';
 
 /**
- * The origins to talk to, best first.
- * @throws store/config-invalid for an unusable URL or a failed discovery
+ * Returns the origins to talk to, best first. All of them are encrypted where a TLS file is configured, and where
+ * `wasEncrypted` says that an earlier discovery of the same connection found encrypted ones.
+ * @throws store/config-invalid for an unusable or a plain URL, and for a discovery without a usable record;
+ * store/unavailable while DNS does not answer
  */
-export async function findEndpoints(endpoints: KvEndpoints, signal: AbortSignal): Promise<readonly string[]> {
-  if (endpoints.from === 'srv') return discover(endpoints.domain, signal);
-  if (endpoints.urls.length > 0) return endpoints.urls.map(originOf);
-  throw invalid('no endpoint is given', 'Set kv_endpoints or kv_discovery_srv');
-}
-
-const SERVICES = [
-  { service: '_etcd-client-ssl._tcp', scheme: 'https' },
-  { service: '_etcd-client._tcp', scheme: 'http' },
-] as const;
-
-async function discover(domain: string, signal: AbortSignal): Promise<readonly string[]> {
-  const resolver = new Resolver({ timeout: 1500, tries: 2 });
-  const cancel = (): void => resolver.cancel();
-  signal.addEventListener('abort', cancel, { once: true });
-  try {
-    const found = await Promise.allSettled(
-      SERVICES.map(async ({ service, scheme }) => {
-        const records = await resolver.resolveSrv(`${service}.${domain}`);
-        return records
-          .sort((a, b) => (a.priority === b.priority ? b.weight - a.weight : a.priority - b.priority))
-          .map(({ name, port }) => originOf(`${scheme}://${name}:${String(port)}`));
-      }),
-    );
-    if (signal.aborted) throw outOfTime(signal, `looking up the SRV records of "${domain}"`);
-    const origins = found.flatMap((lookup) => (lookup.status === 'fulfilled' ? lookup.value : []));
-    if (origins.length > 0) return origins;
-    const causes = found.flatMap((lookup): unknown[] => (lookup.status === 'rejected' ? [lookup.reason] : []));
-    const reasons = [...new Set(causes.map((cause) => errnoOf(cause) ?? String(cause)))].join(', ');
-    throw invalid(
-      `the SRV records of domain "${domain}" cannot be found (${reasons === '' ? 'no record' : reasons})`,
-      `Check kv_discovery_srv, and the records ${SERVICES.map(({ service }) => `${service}.${domain}`).join(' and ')}`,
-      causes[0],
-    );
-  } finally {
-    signal.removeEventListener('abort', cancel);
+export async function findEndpoints(
+  connection: KvConnection,
+  { wasEncrypted, signal }: { readonly wasEncrypted: boolean; readonly signal: AbortSignal },
+): Promise<readonly string[]> {
+  const { endpoints } = connection;
+  const options = tlsOptionsOf(connection);
+  if (endpoints.from === 'srv') {
+    const { domain } = endpoints;
+    return discoverEndpoints({ domain, mustEncrypt: wasEncrypted || options.length > 0 }, signal);
   }
+  if (endpoints.urls.length === 0) throw invalid('no endpoint is given', 'Set kv_endpoints or kv_discovery_srv');
+  const origins = endpoints.urls.map(originOf);
+  const plain = origins.find(isPlain);
+  if (plain === undefined || options.length === 0) return origins;
+  throw invalid(
+    `"${plain}" is not encrypted, while ${options.join(' and ')} ask for TLS`,
+    `Write "${encrypted(plain)}" in kv_endpoints, or remove ${options.join(' and ')}`,
+  );
 }
 
 function originOf(text: string): string {
@@ -52,6 +35,6 @@ function originOf(text: string): string {
   throw invalid(`"${text}" is no endpoint URL`, 'Write endpoints as http://host:port or https://host:port');
 }
 
-function invalid(what: string, hint: string, cause?: unknown): NetplugError {
-  return new NetplugError('store/config-invalid', `Cannot connect to the kv datastore: ${what}`, { hint, cause });
+function invalid(what: string, hint: string): NetplugError {
+  return new NetplugError('store/config-invalid', `Cannot connect to the kv datastore: ${what}`, { hint });
 }

@@ -19,7 +19,7 @@ export function openKvInspector(connection: KvConnection): Inspector {
 
 async function inspect(connection: KvConnection, signal: AbortSignal): Promise<DatastoreReport> {
   const tls = await readTlsFiles(connection);
-  const origins = await findEndpoints(connection.endpoints, signal);
+  const origins = await findEndpoints(connection, { wasEncrypted: false, signal });
   let failure: unknown;
   for (const origin of origins) {
     try {
