@@ -1,4 +1,5 @@
 import { systemClock } from '../base/clock.ts';
+import { systemRandom } from '../base/random.ts';
 import type { Log } from '../base/log.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import type { OrchSettings } from '../netconf/connection.ts';
@@ -23,7 +24,7 @@ export function residentOrch(node: string, env: NodeJS.ProcessEnv, log: Log): Re
     const known = opened.get(key);
     if (known !== undefined) return known;
     const api = new OrchApi(access, { env });
-    const pods = new PodWatcher(node, { api, clock: systemClock, log });
+    const pods = new PodWatcher(node, { api, clock: systemClock, random: systemRandom, log });
     const connection = { api, pods, ended: pods.run(stop.signal) };
     opened.set(key, connection);
     return connection;

@@ -1,17 +1,17 @@
-import type { Clock } from '../base/clock.ts';
 import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { Restarts } from '../base/restarts.ts';
+import type { Patience } from '../base/retry.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi, WatchOptions } from './orch-api.ts';
 import type { Collection } from './paths.ts';
+import { DEFAULT_LIMITS } from './requester.ts';
 import type { StreamState, WatchEvent } from './watch.ts';
 
 /** What was missed before a stream was opened comes right after that; until then nothing is certain. */
 const CATCH_UP_MS = 1000;
-/** The API says every minute that it has nothing to say. */
-const SILENCE_MS = 90_000;
-/** Before a watch that failed is begun anew. */
-const REST_MS = 1000;
+/** Before a watch that failed begins again. */
+const PAUSES = { firstMs: 1000, longestMs: 5000, longestRefusedMs: 30_000 };
 
 /** What is kept of the objects of one kind, and how they are found. */
 export interface Mirrored<T> {
@@ -20,9 +20,8 @@ export interface Mirrored<T> {
   readonly keep: (object: ApiObject) => T;
 }
 
-export interface MirrorPorts {
+export interface MirrorPorts extends Patience {
   readonly api: OrchApi;
-  readonly clock: Clock;
   readonly log: Log;
 }
 
@@ -43,24 +42,27 @@ export class ObjectMirror<T> {
   /** What is kept of an object; undefined also when something about it may have been missed. */
   find(namespace: string, name: string): T | undefined {
     const now = this.#ports.clock.monotonic();
-    const isCertain = now >= this.#certainFrom && now - this.#heardAt < SILENCE_MS;
+    const isCertain = now >= this.#certainFrom && now - this.#heardAt < DEFAULT_LIMITS.silenceMs;
     return isCertain ? this.#kept.get(keyOf(namespace, name)) : undefined;
   }
 
   /** Watches until the signal ends it, whatever becomes of the API meanwhile. */
   async run(signal: AbortSignal): Promise<void> {
-    const { api, clock, log } = this.#ports;
+    const { api, log } = this.#ports;
+    const restarts = new Restarts(this.#ports, PAUSES);
     const { collection, options } = this.#mirrored;
     const onStream = (state: StreamState): void => this.#note(state);
     while (!signal.aborted) {
+      restarts.begin();
       try {
         for await (const event of api.watch(collection, { ...options, onStream }, signal)) this.#apply(event);
       } catch (cause) {
         if (signal.aborted) return;
+        restarts.fail(cause);
         log.warning('watch is lost and begun anew', { kind: collection.plural, reason: reasonOf(cause) });
       }
       this.#forget();
-      await clock.sleep(REST_MS, signal).catch(() => undefined);
+      await restarts.rest(signal);
     }
   }
 

@@ -112,10 +112,11 @@ export class OrchApi implements AsyncDisposable {
     const headers = only === undefined ? {} : { headers: { accept: namesOnly('PartialObjectMetadata') } };
     const path = `${collectionPath(collection)}?${selectorsOf(selectors).toString()}`;
     while (!signal.aborted) {
-      const beginning = { ...options, restsWith: 'watches', pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] } as const;
+      const watchFlow = collection.plural;
+      const beginning = { ...options, watchFlow, pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] };
       const { items, version } = await this.#listing(collection, beginning, signal);
       yield { kind: 'all', objects: items };
-      const request = { ...call('watch', collection), ...headers, path, version, onStream };
+      const request = { ...call('watch', collection), ...headers, path, version, watchFlow, onStream };
       yield* followChanges(this.#requester, request, signal);
       if (!signal.aborted) await this.#requester.rest(signal);
     }
@@ -209,7 +210,7 @@ export class OrchApi implements AsyncDisposable {
   /** Undefined when the API has forgotten where the listing was. */
   async #listOnce(
     collection: Collection,
-    { limit, restsWith, ...options }: Listed & { readonly limit: number | undefined },
+    { limit, watchFlow, ...options }: Listed & { readonly limit: number | undefined },
     signal: AbortSignal,
   ): Promise<Listing | undefined> {
     const items: ApiObject[] = [];
@@ -225,7 +226,7 @@ export class OrchApi implements AsyncDisposable {
           ...call('list', collection),
           path: `${collectionPath(collection)}?${query.toString()}`,
           ...(options.only === undefined ? {} : { headers: { accept } }),
-          ...(restsWith === undefined ? {} : { restsWith }),
+          ...(watchFlow === undefined ? {} : { watchFlow }),
         },
         signal,
       );
@@ -252,7 +253,7 @@ export class OrchApi implements AsyncDisposable {
   }
 }
 
-type Listed = ListOptions & Pick<Call, 'restsWith'> & { readonly pageSize?: number };
+type Listed = ListOptions & Pick<Call, 'watchFlow'> & { readonly pageSize?: number };
 
 interface Listing {
   readonly items: readonly ApiObject[];

@@ -20,8 +20,15 @@ export interface OrchApiLimits {
    * a few it waits longer for them than for answers. A program that serves many at once wants more.
    */
   readonly connections: number;
+  /** For a watch without a word from the API, which says every minute that it has nothing to say. */
+  readonly silenceMs: number;
 }
-export const DEFAULT_LIMITS: OrchApiLimits = { answerMs: 10_000, patienceMs: 20_000, connections: 3 };
+export const DEFAULT_LIMITS: OrchApiLimits = {
+  answerMs: 10_000,
+  patienceMs: 20_000,
+  connections: 3,
+  silenceMs: 90_000,
+};
 
 /** Enough for one more try at once: a connection that was kept open may have died unnoticed. */
 const IMPATIENT_MS = 150;
@@ -47,10 +54,10 @@ export interface Call extends Omit<RawRequest, 'headers'> {
   readonly headers?: Readonly<Record<string, string>>;
   /** Whether to go on trying while the API does not serve. */
   readonly isPatient: boolean;
-  /** Requests of watches leave an API alone together that does not serve one of them. */
-  readonly restsWith?: 'watches';
-  /** The answer goes on for as long as the caller listens; it is given up after that much silence. */
-  readonly streamQuietMs?: number;
+  /** The flow of a watch: watches leave an API alone that does not serve one of them. */
+  readonly watchFlow?: string;
+  /** The answer goes on for as long as the caller listens. It is given up after `silenceMs` without a byte. */
+  readonly isStream?: true;
 }
 
 /** Sends requests until they have an answer: with a fresh credential after a 401, again while the API does not serve. */
@@ -77,13 +84,10 @@ export class Requester {
     this.#watches = new SharedBackOff(parts);
   }
 
-  /** The answer as a stream, for a call with `streamQuietMs`. */
-  async open(
-    request: Call & { readonly streamQuietMs: number },
-    signal: AbortSignal,
-  ): Promise<Answer<IncomingMessage>> {
-    const answer = await this.ask(request, signal);
-    // A stream is what a call with `streamQuietMs` gets.
+  /** Returns the answer as a stream. */
+  async open(request: Call, signal: AbortSignal): Promise<Answer<IncomingMessage>> {
+    const answer = await this.ask({ ...request, isStream: true }, signal);
+    // A stream is what a call with `isStream` gets.
     return answer.outcome === 'ok' ? { outcome: 'ok', value: answer.value as IncomingMessage } : answer;
   }
 
@@ -110,14 +114,16 @@ export class Requester {
     let isRenewed = false;
     let knowsRoles = !request.isPatient;
     const rolesAt = this.#parts.clock.monotonic() + ROLES_MS;
-    const shared = request.restsWith === 'watches' ? this.#watches : undefined;
+    const flow = request.watchFlow;
     for (let attempt = 0; ; attempt += 1) {
-      await this.#during(async () => shared?.wait(signal), { signal, why: 'all watches rest' });
+      if (flow !== undefined) {
+        await this.#during(async () => this.#watches.wait(flow, signal), { signal, why: 'watches rest' });
+      }
       const { verdict, cause } = await this.#try(session, request, { signal, mayBeOurs });
       const about = { session, now: this.#parts.clock.now(), cause };
       switch (verdict.kind) {
         case 'ok':
-          shared?.served();
+          if (flow !== undefined) this.#watches.served(flow);
           return { outcome: 'ok', value: verdict.body };
         case 'refusal':
           return { outcome: verdict.outcome, message: verdict.message, heldFields: verdict.heldFields, mayBeOurs };
@@ -138,11 +144,11 @@ export class Requester {
           break;
         case 'transient': {
           mayBeOurs ||= !verdict.isUnsent;
-          shared?.refused(verdict.waitMs);
+          if (flow !== undefined) this.#watches.refused(flow, verdict.waitMs);
           const backOffMs = 50 * 2 ** Math.min(attempt, 5) + this.#parts.random.int(50);
-          // What the API asked for, watches rest all together.
-          const waitMs = shared === undefined ? (verdict.waitMs ?? backOffMs) : backOffMs;
-          const leastMs = Math.max(waitMs, shared?.restMs ?? 0);
+          // What the API asked a watch for is waited for at the head of the loop.
+          const waitMs = flow === undefined ? (verdict.waitMs ?? backOffMs) : backOffMs;
+          const leastMs = Math.max(waitMs, flow === undefined ? 0 : this.#watches.restMs(flow));
           if (this.#parts.clock.monotonic() + leastMs >= endsAt) {
             const isUnknown = mayBeOurs && request.method !== 'GET';
             const unknown = isUnknown ? '; it is not known whether the change was made' : '';
@@ -170,7 +176,7 @@ export class Requester {
     request: Call,
     { signal, mayBeOurs }: { signal: AbortSignal; mayBeOurs: boolean },
   ): Promise<{ readonly verdict: Verdict; readonly cause?: unknown }> {
-    const { method, path, body } = request;
+    const { method, path, body, isStream } = request;
     using limit = timeLimit(this.#parts.limits.answerMs);
     const headers = {
       accept: 'application/json',
@@ -181,14 +187,14 @@ export class Requester {
     };
     this.#parts.onRequest(request.what);
     try {
-      if (request.streamQuietMs !== undefined) {
-        const options = { signal, quietMs: request.streamQuietMs };
-        const stream = await this.#parts.transport.open(session, { method, path, body, headers }, options);
-        if (stream.statusCode === 200) return { verdict: { kind: 'ok', body: stream } };
-        return { verdict: judgeAnswer(await readAnswer(stream)) };
-      }
-      const options = { signal: AbortSignal.any([signal, limit.signal]) };
+      const { silenceMs } = this.#parts.limits;
+      // The limit ends with this function: a stream that has begun lasts.
+      const options = {
+        signal: AbortSignal.any([signal, limit.signal]),
+        ...(isStream === true ? { quietMs: silenceMs } : {}),
+      };
       const stream = await this.#parts.transport.open(session, { method, path, body, headers }, options);
+      if (isStream === true && stream.statusCode === 200) return { verdict: { kind: 'ok', body: stream } };
       return { verdict: judgeAnswer(await readAnswer(stream)) };
     } catch (cause) {
       if (signal.aborted) {

@@ -2,44 +2,52 @@ import type { Patience } from '../base/retry.ts';
 
 const FIRST_MS = 100;
 const LONGEST_MS = 5000;
+/** The longest that a `Retry-After` counts for. A server that asks for a day must not silence a node for a day. */
+const LONGEST_ASKED_MS = 30_000;
 
 /**
- * How long all watches of one API leave it alone after it did not serve one of them. Trouble that several meet at the
- * same moment counts once; each watch comes back a random part later, so that they do not come all at once.
+ * How long the watches of one API leave it alone after it did not serve one of them. Trouble that several meet at the
+ * same moment counts once, and all of them rest. A time that the API asks for concerns the flow it was asked of. Each
+ * watch comes back a random part later, so that they do not come all at once.
  */
 export class SharedBackOff {
   readonly #patience: Patience;
   #failures = 0;
   /** On the monotonic clock. */
   #restsUntil = Number.NEGATIVE_INFINITY;
+  readonly #flowRestsUntil = new Map<string, number>();
 
   constructor(patience: Patience) {
     this.#patience = patience;
   }
 
-  /** Milliseconds until the API is to be asked again. */
-  get restMs(): number {
-    return Math.max(0, this.#restsUntil - this.#patience.clock.monotonic());
+  /** Returns the milliseconds until the API is to be asked again by the flow. */
+  restMs(flow: string): number {
+    const until = Math.max(this.#restsUntil, this.#flowRestsUntil.get(flow) ?? Number.NEGATIVE_INFINITY);
+    return Math.max(0, until - this.#patience.clock.monotonic());
   }
 
-  /** Notes that the API did not serve; `waitMs` is what it asked for itself. */
-  refused(waitMs: number | undefined): void {
-    const isNew = this.restMs === 0;
-    const ownMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#failures, 10));
-    if (isNew) this.#failures += 1;
-    if (!isNew && waitMs === undefined) return;
-    const until = this.#patience.clock.monotonic() + (waitMs ?? ownMs);
-    this.#restsUntil = Math.max(this.#restsUntil, until);
+  /** Notes that the API did not serve the flow; `waitMs` is what it asked for itself. */
+  refused(flow: string, waitMs: number | undefined): void {
+    const now = this.#patience.clock.monotonic();
+    if (waitMs !== undefined) {
+      this.#flowRestsUntil.set(flow, now + Math.min(waitMs, LONGEST_ASKED_MS));
+      return;
+    }
+    if (this.#restsUntil > now) return;
+    this.#restsUntil = now + Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#failures, 10));
+    this.#failures += 1;
   }
 
-  served(): void {
+  served(flow: string): void {
     this.#failures = 0;
+    this.#flowRestsUntil.delete(flow);
   }
 
-  /** Returns at once when the API may be asked. */
-  async wait(signal: AbortSignal): Promise<void> {
+  /** Returns at once when the flow may ask the API. */
+  async wait(flow: string, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#patience;
-    for (let restMs = this.restMs; restMs > 0; restMs = this.restMs) {
+    for (let restMs = this.restMs(flow); restMs > 0; restMs = this.restMs(flow)) {
       await clock.sleep(restMs + random.int(1 + Math.ceil(restMs / 2)), signal);
     }
   }

@@ -12,9 +12,8 @@ export type WatchEvent =
 /** How a watch stands: its stream was opened, the API was heard on it (also without a change), or it broke off. */
 export type StreamState = 'opened' | 'heard' | 'broken';
 
-/** The API ends a watch by itself after that long, so that a dead connection is noticed soon after. */
+/** The API ends a watch by itself after that long. */
 const WATCH_S = 300;
-const QUIET_MS = (WATCH_S + 30) * 1000;
 
 const event = v.looseObject({ type: v.string(), object: v.unknown() });
 
@@ -36,7 +35,7 @@ export async function* followChanges(
   while (!signal.aborted) {
     const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(WATCH_S) });
     const url = `${path}${path.endsWith('?') ? '' : '&'}${query.toString()}&resourceVersion=${encodeURIComponent(version)}`;
-    const answer = await requester.open({ ...call, path: url, streamQuietMs: QUIET_MS, restsWith: 'watches' }, signal);
+    const answer = await requester.open({ ...call, path: url }, signal);
     if (answer.outcome !== 'ok') return;
     onStream('opened');
     try {

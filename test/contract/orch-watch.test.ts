@@ -1,13 +1,18 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { OrchApi } from '../../src/orch-api/orch-api.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
+import { OrchApi, type OrchApiOptions } from '../../src/orch-api/orch-api.ts';
 import type { WatchEvent } from '../../src/orch-api/watch.ts';
 import { program } from '../support/components.ts';
 import { poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+import { startProxy } from '../support/orch-proxy.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 const POOLS = { group: 'netplug.io', version: 'v3', plural: 'ippools' } as const;
 const never = new AbortController().signal;
+/** How many times faster than that of the machine the clock of a watch runs. */
+const SPEED = 10;
 
 describe('a watch of the API of the orchestrator', () => {
   let server: OrchApiServer;
@@ -103,5 +108,68 @@ describe('a watch of the API of the orchestrator', () => {
     expect(await seen).toBe('all a');
     ending.abort();
     await watch.return(undefined);
+  });
+
+  /** The API by way of the proxy. */
+  const through = async (proxy: TcpProxy, limits: OrchApiOptions['limits']): Promise<OrchApi> => {
+    const url = `https://127.0.0.1:${String(proxy.port)}`;
+    const path = await server.kubeconfigFor(server.adminToken, { url });
+    return new OrchApi({ from: 'file', path }, limits === undefined ? {} : { limits });
+  };
+
+  it('goes on over another connection when its own carries nothing any more, and loses no change', async () => {
+    await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
+    await using watching = await through(proxy, { silenceMs: 1500 });
+    const ending = new AbortController();
+    const broken: number[] = [];
+    const onStream = (state: string): unknown => state === 'broken' && broken.push(performance.now());
+    const watch = watching.watch(POOLS, { onStream }, ending.signal);
+    expect(await next(watch)).toBe('all');
+    const first = next(watch);
+    await create('a');
+    expect(await first).toBe('changed a');
+    const second = next(watch);
+    proxy.hold();
+    const heldAt = performance.now();
+    await create('b');
+    expect(await second).toBe('changed b');
+    expect(broken[0]! - heldAt).toBeLessThan(3000);
+    ending.abort();
+    await watch.return(undefined);
+  });
+
+  it('fails in bounded time when the API takes the request for it and never answers', async () => {
+    await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
+    await using watching = await through(proxy, { answerMs: 500, patienceMs: 1000 });
+    const watch = watching.watch(POOLS, {}, never);
+    expect(await next(watch)).toBe('all');
+    proxy.fallSilent();
+    const before = performance.now();
+    await expect(next(watch)).rejects.toMatchObject({ code: 'store/unavailable' });
+    expect(performance.now() - before).toBeLessThan(5000);
+  });
+
+  it('rests less than a minute when the API asks for a day, and lets other watches go on', async () => {
+    await using proxy = await startProxy(server, server.adminToken);
+    const fast: Clock = {
+      ...systemClock,
+      monotonic: () => systemClock.monotonic() * SPEED,
+      sleep: async (ms, signal) => systemClock.sleep(ms / SPEED, signal),
+    };
+    const access = { from: 'api-root', url: proxy.url } as const;
+    await using watching = new OrchApi(access, { clock: fast });
+    proxy.fate = (_method, { pathname }) =>
+      pathname.endsWith('/ippools') ? { status: 429, headers: { 'retry-after': '86400' } } : 'pass';
+    const ending = new AbortController();
+    await expect(next(watching.watch(POOLS, {}, ending.signal))).rejects.toMatchObject({ code: 'store/unavailable' });
+    const pools = watching.watch(POOLS, {}, ending.signal);
+    const [refusedAt, answered] = [fast.monotonic(), next(pools)];
+    // Another kind is not concerned.
+    expect(await next(watching.watch({ ...POOLS, plural: 'ipreservations' }, {}, ending.signal))).toBe('all');
+    expect(fast.monotonic() - refusedAt).toBeLessThan(20_000);
+    proxy.fate = () => 'pass';
+    expect(await answered).toBe('all');
+    expect(fast.monotonic() - refusedAt).toBeLessThan(60_000);
+    ending.abort();
   });
 });

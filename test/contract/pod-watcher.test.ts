@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
+import { systemRandom } from '../../src/base/random.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { OrchApi } from '../../src/orch-api/orch-api.ts';
 import { type PodName, PodWatcher } from '../../src/orch-api/pod-watcher.ts';
@@ -22,7 +23,7 @@ describe('pods kept in memory', () => {
     server = await startOrchApiServer();
     const path = await server.callerConfig('agent');
     api = new OrchApi({ from: 'file', path }, { onRequest: (what) => asked.push(what) });
-    watcher = new PodWatcher('n1', { api, clock: systemClock, log: silentLog });
+    watcher = new PodWatcher('n1', { api, clock: systemClock, random: systemRandom, log: silentLog });
     running = watcher.run(ending.signal);
   });
   beforeEach(async () => server.empty());

@@ -8,21 +8,29 @@ export interface TcpProxy extends AsyncDisposable {
   cut(): void;
   /** Carries nothing any more in either direction, and ends nothing. */
   fallSilent(): void;
+  /** Holds what the connections that stand would carry; new ones are let through. */
+  hold(): void;
 }
 
 /** A proxy on a free loopback port. */
 export async function startTcpProxy(to: { readonly port: number }): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
+  const held = new Set<Socket>();
   let isSilent = false;
   const keep = (socket: Socket): void => {
-    sockets.add(socket.on('error', () => undefined).on('close', () => sockets.delete(socket)));
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.on('close', () => {
+      sockets.delete(socket);
+      held.delete(socket);
+    });
   };
   const server = createServer((socket) => {
     const upstream = connect(to.port, '127.0.0.1');
     for (const each of [socket, upstream]) keep(each);
     const carry = (from: Socket, into: Socket): void => {
       from.on('data', (data) => {
-        if (!isSilent) into.write(data);
+        if (!isSilent && !held.has(from)) into.write(data);
       });
       from.on('close', () => into.destroy());
     };
@@ -40,6 +48,9 @@ export async function startTcpProxy(to: { readonly port: number }): Promise<TcpP
     cut,
     fallSilent: () => {
       isSilent = true;
+    },
+    hold: () => {
+      for (const socket of sockets) held.add(socket);
     },
     [Symbol.asyncDispose]: async () => {
       cut();
