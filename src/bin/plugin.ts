@@ -1,7 +1,6 @@
 import { hostname } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
-import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { probeHttp } from '../cni/probe-http.ts';
 import type { Program } from '../cni/call-record.ts';
 import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
@@ -13,9 +12,10 @@ import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
-import { attachmentFolder, readOfferedMtu, readRegisteredName } from './registration.ts';
+import { readOfferedMtu, readRegisteredName } from './registration.ts';
 import { settleLeftoversIn } from './settle-leftovers.ts';
 import { readStdin } from './read-stdin.ts';
+import { sourceCheckIn } from './word-in.ts';
 import { interruptions } from './interruptions.ts';
 import { VERSION } from '../base/version.ts';
 
@@ -41,8 +41,7 @@ export async function runCni(program: Program): Promise<void> {
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),
-    attachments: new AttachmentFiles(attachmentFolder(env)),
-    openKernel: linuxKernel,
+    openKernel: (options) => linuxKernel({ ...options, sourceCheck: sourceCheckIn(env) }),
     openLog,
     settleLeftovers: settleLeftoversIn(env),
     execDelegateFor: execDelegateIn(env),

@@ -9,7 +9,6 @@ import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import type { Log } from '../base/log.ts';
 import { ownTurn } from '../base/turns.ts';
-import { AttachmentFiles } from '../cni/attachment-files.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import { probeHttp } from '../cni/probe-http.ts';
@@ -22,8 +21,9 @@ import { callStore } from '../resident/call-store.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { isCutOff, openPluginStoreIn } from './open-store.ts';
-import { attachmentFolder, readOfferedMtu } from './registration.ts';
+import { readOfferedMtu } from './registration.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
+import { sourceCheckIn } from './word-in.ts';
 
 export interface ResidentWorld {
   readonly node: NodeName;
@@ -40,7 +40,8 @@ export interface ResidentWorld {
 
 /** Serves calls as the standalone program does, with what stays between them: stores, connections, the kernel. */
 export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, env: own }: ResidentWorld): ServeCall {
-  const kernels = { own: linuxKernel({ allowOwnNetns: true }), others: linuxKernel() };
+  const sourceCheck = sourceCheckIn(own);
+  const kernels = { own: linuxKernel({ allowOwnNetns: true, sourceCheck }), others: linuxKernel({ sourceCheck }) };
   const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
     allowOwnNetns ? kernels.own : kernels.others;
   const openStore: Surroundings['openStore'] = (datastore, call) =>
@@ -54,7 +55,6 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
             return done;
           }),
         );
-  const attachments = new AttachmentFiles(attachmentFolder(own));
   const netconfs = new DecodedNetconfs();
   const ignoredAnnotations = new IgnoredAnnotations(log);
   const serve: ServeCall = async ({ kind, env, stdin }, gone) => {
@@ -79,7 +79,6 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
       openStore,
       openOrch,
       readPluginList: readPluginListIn(env),
-      attachments,
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),
       // The agent itself has recovered what others left before it served anybody: the call is understood, and planned next.

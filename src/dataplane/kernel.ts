@@ -8,6 +8,9 @@ export const GATEWAYS: Readonly<Record<Family, string>> = { 4: '169.254.1.1', 6:
 /** Every host side netplug makes starts like this (design D8). */
 export const HOST_LINK_PREFIX = 'npl';
 
+/** `strict`: a pod sends with its own addresses only. */
+export type SourceCheck = 'strict' | 'off';
+
 /** Which attachment a link belongs to; kept in the alias of its host side, so the kernel alone can tell. */
 export interface LinkOwner {
   readonly containerId: string;

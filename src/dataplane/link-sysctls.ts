@@ -1,5 +1,5 @@
 import type { Address, Family } from '../net/address.ts';
-import type { PodNetwork } from './kernel.ts';
+import type { PodNetwork, SourceCheck } from './kernel.ts';
 
 /** One setting below net; `path` with slashes, because names of links may contain dots. */
 export interface Sysctl {
@@ -28,11 +28,12 @@ export function familiesOf(addresses: readonly Address[]): ReadonlySet<Family> {
 /**
  * What the host side of a link needs. The host answers for the pod's gateway (proxy ARP, at once) and forwards what
  * the pod sends; it takes no router advertisements from a pod and gives the link no address of its own choosing.
+ * `route_localnet` stays off, so that the pod does not reach the loopback addresses of the host; portmap switches it on
+ * where it has a port to map.
  */
 export function hostSysctls(link: string, families: ReadonlySet<Family>): readonly Sysctl[] {
   const v4 = [
     sysctl(`ipv4/conf/${link}/forwarding`, 1),
-    sysctl(`ipv4/conf/${link}/route_localnet`, 1),
     sysctl(`ipv4/conf/${link}/proxy_arp`, 1),
     sysctl(`ipv4/neigh/${link}/proxy_delay`, 0),
   ];
@@ -53,6 +54,18 @@ export function hostSysctls(link: string, families: ReadonlySet<Family>): readon
     optionalSysctl(`ipv6/conf/${link}/accept_ra`, 0),
   ];
   return [...(families.has(4) ? v4 : []), ...(families.has(6) ? v6 : v6Closed)];
+}
+
+/**
+ * Has the kernel drop IPv4 packets that come from the link without the host having a route for their source by it, where
+ * the host does not overrule that for all links (`rp_filter` of `all` is 2). IPv6 has no such setting.
+ */
+export function sourceCheckSysctls(
+  link: string,
+  families: ReadonlySet<Family>,
+  sourceCheck: SourceCheck,
+): readonly Sysctl[] {
+  return families.has(4) ? [sysctl(`ipv4/conf/${link}/rp_filter`, sourceCheck === 'strict' ? 1 : 0)] : [];
 }
 
 /** Settings of the pod's namespace, in the order in which they have to be written. */

@@ -11,7 +11,7 @@ const NODE_ADDRESSES = ['198.51.100.1', 'fd00:5100::1'];
 const MBIT = 1_000_000;
 
 describe('portmap after netplug', () => {
-  it('leads a port of the node to the pod, from outside, from the node and from the pod itself [chain-portmap]', async () => {
+  it('leads a port of the node to the pod, from outside, from the node (at 127.0.0.1 too) and from the pod itself [chain-portmap]', async () => {
     await using bench = await startBench();
     const { call } = await bench.attach('one');
     await bench.serve(call.netns);
@@ -25,6 +25,7 @@ describe('portmap after netplug', () => {
       };
       expect(seen).toEqual({ outside: 'served', node: 'served', pod: 'served' });
     }
+    expect(await bench.fetch(bench.node.host.path, '127.0.0.1')).toBe('served');
   });
 
   it('closes the port of the node on DEL and leaves no rule of the pod [chain-portmap]', async () => {

@@ -170,8 +170,9 @@ describe('the link of a pod', () => {
     await kernel.apply(pod.network, signal);
     const name = pod.network.hostLinkName;
     const read = async (setting: string): Promise<string> => (await host.exec('sysctl', '-n', setting)).trim();
-    const v4 = ['forwarding', 'route_localnet', 'proxy_arp'].map(async (key) => read(`net.ipv4.conf.${name}.${key}`));
-    expect(await Promise.all(v4)).toEqual(['1', '1', '1']);
+    const v4 = ['forwarding', 'rp_filter', 'proxy_arp', 'route_localnet'];
+    const found = v4.map(async (key) => read(`net.ipv4.conf.${name}.${key}`));
+    expect(await Promise.all(found)).toEqual(['1', '1', '1', '0']);
     expect(await read(`net.ipv4.neigh.${name}.proxy_delay`)).toBe('0');
     const keys = ['accept_ra', 'accept_dad', 'disable_ipv6', 'proxy_ndp', 'forwarding'];
     const v6 = keys.map(async (key) => read(`net.ipv6.conf.${name}.${key}`));

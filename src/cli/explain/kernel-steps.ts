@@ -1,5 +1,12 @@
 import { GATEWAYS, type PodNetwork } from '../../dataplane/kernel.ts';
-import { familiesOf, hostSysctls, podSysctls, type Sysctl, sysctlName } from '../../dataplane/link-sysctls.ts';
+import {
+  familiesOf,
+  hostSysctls,
+  podSysctls,
+  sourceCheckSysctls,
+  type Sysctl,
+  sysctlName,
+} from '../../dataplane/link-sysctls.ts';
 import type { Family } from '../../net/address.ts';
 import { formatCidr, hostCidr } from '../../net/cidr.ts';
 import { HOST_MAC } from '../../net/mac.ts';
@@ -59,6 +66,7 @@ function stepsOf(network: PodNetwork & { readonly mtu: number }): readonly Kerne
   const hostSide: KernelStep[] = [
     { kind: 'link', where: 'host', link: host, mac: HOST_MAC, peer: pod, mtu, queues },
     ...settings('host', hostSysctls(host, families)),
+    ...settings('host', sourceCheckSysctls(host, families, 'strict')),
     ...(families.has(6) ? [{ kind: 'address', where: 'host', link: host, address: GATEWAY_6 } as const] : []),
   ];
   const podSide: KernelStep[] = [

@@ -2,7 +2,6 @@ import type { Log } from '../../base/log.ts';
 import type { Patience } from '../../base/retry.ts';
 import { Stopwatch } from '../../base/stopwatch.ts';
 import { NetplugError } from '../../base/errors.ts';
-import { type AttachmentRecords, memoryRecords } from '../../cni/attachment-records.ts';
 import type { CniPorts } from '../../cni/call.ts';
 import { decodeCall } from '../../cni/decode-call.ts';
 import type { ExecDelegate } from '../../cni/delegate.ts';
@@ -56,7 +55,7 @@ export interface AddPlan {
   readonly kernel: readonly KernelStep[];
   /** Plugins that are run, with what they are told. */
   readonly plugins: readonly PluginRun[];
-  /** What the agent of the node translates. */
+  /** What the agent of the node translates, once it sees the endpoint. */
   readonly floatingIps: readonly { readonly externalIP: string; readonly internalIP: string }[];
   /** Warnings recorded as events of the pod. */
   readonly events: readonly string[];
@@ -84,7 +83,6 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
   const call = decodeCall({ invocation, config, raw }, node, { work: signal, cleanup: signal });
   const store = recordingStore(ports.store, { node, offered: ports.offered });
   const kernel = recordingKernel(ports.kernel);
-  const attachments = memoryRecords();
   const gates: string[] = [];
   const events: string[] = [];
   const warnings: string[] = [...config.warnings];
@@ -99,7 +97,6 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     random: ports.random,
     store: store.store,
     kernel: kernel.kernel,
-    attachments,
     log: warningsInto(warnings),
     watch: new Stopwatch(ports.clock, 'plan'),
     execDelegate,
@@ -131,22 +128,12 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     store: written,
     kernel: kernelSteps(kernel.steps),
     plugins,
-    floatingIps: await floatingIn(attachments),
+    floatingIps: written.flatMap((step) => (step.kind === 'put-endpoint' ? (step.spec.ipNATs ?? []) : [])),
     events,
     stock: ports.offered === undefined ? await stockOf(ports.store, node, signal) : [],
     warnings,
     result: result === undefined ? {} : renderResult(result, config.cniVersion),
   };
-}
-
-async function floatingIn(attachments: AttachmentRecords): Promise<AddPlan['floatingIps']> {
-  const { records } = await attachments.list();
-  return records.flatMap(({ floating }) =>
-    floating.map(({ external, internal }) => ({
-      externalIP: formatAddress(external),
-      internalIP: formatAddress(internal),
-    })),
-  );
 }
 
 function refuseOthers({ netconf: { config, file } }: AddRequest): void {

@@ -1,18 +1,18 @@
 import { systemClock } from '../../base/clock.ts';
 import { NetplugError, reasonOf } from '../../base/errors.ts';
 import { Undo } from '../../base/undo.ts';
-import type { PodNetwork } from '../kernel.ts';
+import type { PodNetwork, SourceCheck } from '../kernel.ts';
 import { addAddress } from './address-messages.ts';
 import type { Addon } from './addon.ts';
 import type { LinkDeleter } from './delete-links.ts';
 import { ensureIpv6Forwarding } from './host-forwarding.ts';
 import { addHostRoute, clearHostRoute } from './host-routes.ts';
 import { encodeAlias } from '../link-alias.ts';
-import { familiesOf, hostSysctls, type Sysctl } from '../link-sysctls.ts';
+import { familiesOf, hostSysctls, sourceCheckSysctls, type Sysctl } from '../link-sysctls.ts';
 import { type Link, createVethPair, decodeNetnsId, getNetnsId, setLinkAlias, setLinkUp } from './link-messages.ts';
 import { findLink } from './links.ts';
 import { type Netns, type NetnsOptions, openNetns } from './netns.ts';
-import { configurePodLink, gatewayOf, writePodSysctls } from './pod-side.ts';
+import { configurePodLink, gatewayOf, removeSourceRules, writePodSysctls } from './pod-side.ts';
 import { RouteSocket, kernelFailure } from './route-socket.ts';
 import { writeSysctl } from './sysctl.ts';
 
@@ -27,10 +27,11 @@ export interface ApplyPorts {
   readonly addon: Addon;
   readonly deleter: LinkDeleter;
   readonly netnsOptions: NetnsOptions;
+  readonly sourceCheck: SourceCheck;
 }
 
 /** Both namespaces of one pod link: where the thread is, and the pod's. */
-interface Scene {
+interface Scene extends Pick<ApplyPorts, 'sourceCheck'> {
   readonly network: PodNetwork;
   readonly signal: AbortSignal;
   readonly host: RouteSocket;
@@ -49,7 +50,7 @@ interface Ends {
  * sandbox goes only when its successor is about to come; a leftover that is gone is not brought back.
  */
 export async function applyPodNetwork(
-  { addon, deleter, netnsOptions }: ApplyPorts,
+  { addon, deleter, netnsOptions, sourceCheck }: ApplyPorts,
   network: PodNetwork,
   signal: AbortSignal,
 ): Promise<{ readonly mtu: number }> {
@@ -57,7 +58,7 @@ export async function applyPodNetwork(
   using pod = openNetns(addon, network.netns, netnsOptions);
   using host = RouteSocket.open(addon);
   using inside = pod.run(() => RouteSocket.open(addon));
-  const scene = { network, signal, host, pod, inside };
+  const scene = { sourceCheck, network, signal, host, pod, inside };
   const alias = encodeAlias(network.owner);
 
   const leftover = findLink(host, network.hostLinkName);
@@ -86,7 +87,8 @@ export async function applyPodNetwork(
       writePodSysctls(network, changed);
     });
     signal.throwIfAborted();
-    configurePodLink(inside, network, podLink.index);
+    const ruled = configurePodLink(inside, network, podLink.index);
+    undo.defer(() => removeSourceRules(inside, ruled, podLink.index));
     for (const address of network.addresses) {
       signal.throwIfAborted();
       clearHostRoute(host, address, 'delete');
@@ -165,9 +167,10 @@ async function untilLinkCarries({ host, inside, signal }: Scene, { hostLink, pod
   }
 }
 
-function configureHostLink({ network, host }: Scene, link: Link): void {
+function configureHostLink({ network, host, sourceCheck }: Scene, link: Link): void {
   const families = familiesOf(network.addresses);
-  for (const setting of hostSysctls(link.name, families)) writeSysctl(setting, 'on the host');
+  const settings = [...hostSysctls(link.name, families), ...sourceCheckSysctls(link.name, families, sourceCheck)];
+  for (const setting of settings) writeSysctl(setting, 'on the host');
   if (families.has(6)) ensureIpv6Forwarding(link.name);
   const what = `interface "${link.name}" of the host`;
   host.request(`bring up ${what}`, setLinkUp(link.index));

@@ -1,5 +1,5 @@
 import { ownTurn } from '../../base/turns.ts';
-import type { Kernel, LinkOwner } from '../kernel.ts';
+import type { Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
 import { type Addon, loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
 import { LinkDeleter } from './delete-links.ts';
@@ -12,6 +12,8 @@ import { RouteSocket } from './route-socket.ts';
 export interface LinuxKernelOptions {
   /** Accepts the plugin's own namespace as a pod's: a runtime asks for that with CNI_NETNS_OVERRIDE. */
   readonly allowOwnNetns?: boolean;
+  /** Of the links it makes; `strict` unless given. */
+  readonly sourceCheck?: SourceCheck;
   /** Where netns.node lies, for a bundle that does not carry it inside. */
   readonly addonPath?: string;
 }
@@ -21,10 +23,11 @@ export interface LinuxKernelOptions {
  * thread's and stay the same while a call runs. Nothing is opened before the first call or held between calls.
  */
 export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
-  const netnsOptions = { allowOwn: options.allowOwnNetns ?? false };
+  const { allowOwnNetns = false, sourceCheck = 'strict', addonPath } = options;
+  const netnsOptions = { allowOwn: allowOwnNetns };
   let loaded: ApplyPorts | undefined;
   const ports = (): ApplyPorts => {
-    loaded ??= portsOf(loadAddon(options.addonPath), netnsOptions);
+    loaded ??= portsOf(loadAddon(addonPath), { netnsOptions, sourceCheck });
     return loaded;
   };
   return {
@@ -44,8 +47,8 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
   };
 }
 
-function portsOf(addon: Addon, netnsOptions: { readonly allowOwn: boolean }): ApplyPorts {
-  return { addon, deleter: new LinkDeleter(addon), netnsOptions };
+function portsOf(addon: Addon, options: Pick<ApplyPorts, 'netnsOptions' | 'sourceCheck'>): ApplyPorts {
+  return { addon, deleter: new LinkDeleter(addon), ...options };
 }
 
 async function removeLink(

@@ -9,7 +9,7 @@ import { findHostRoute } from './host-routes.ts';
 import type { Link } from './link-messages.ts';
 import { findLink, toHostLink } from './links.ts';
 import { type Netns, openNetns } from './netns.ts';
-import { decodeRoute, listRoutes } from './route-messages.ts';
+import { RT_TABLE_MAIN, decodeRoute, listRoutes } from './route-messages.ts';
 import { RouteSocket } from './route-socket.ts';
 import { differingSysctls, readSysctl } from './sysctl.ts';
 
@@ -89,7 +89,7 @@ function routesOf(inside: RouteSocket, link: Link, family: Family): readonly str
   return inside
     .list(`list the routes of interface "${link.name}"`, listRoutes(family, { deviceIndex: link.index }))
     .map(decodeRoute)
-    .filter(({ destination }) => destination.base.family === family)
+    .filter(({ destination, table }) => destination.base.family === family && table === RT_TABLE_MAIN)
     .flatMap(({ destination, gateway }) =>
       gateway === undefined ? [] : [`${formatCidr(destination)} via ${formatAddress(gateway)}`],
     );

@@ -1,5 +1,5 @@
 import { type Address, type Family, formatAddress, parseAddress } from '../../net/address.ts';
-import { formatCidr, hostCidr } from '../../net/cidr.ts';
+import { type Cidr, formatCidr, hostCidr } from '../../net/cidr.ts';
 import { HOST_MAC } from '../../net/mac.ts';
 import { GATEWAYS, type PodNetwork } from '../kernel.ts';
 import { familiesOf, podSysctls, type Sysctl, sysctl } from '../link-sysctls.ts';
@@ -7,7 +7,8 @@ import { addAddress } from './address-messages.ts';
 import { LOOPBACK_INDEX, setLinkUp } from './link-messages.ts';
 import { setPermanentNeighbour } from './neighbour-messages.ts';
 import { addRoute, type NewRoute } from './route-messages.ts';
-import type { RouteSocket } from './route-socket.ts';
+import { kernelFailure, type RouteSocket } from './route-socket.ts';
+import { addSourceRule, deleteSourceRule } from './rule-messages.ts';
 import { readSysctl, writeSysctl } from './sysctl.ts';
 
 type Pod = Pick<PodNetwork, 'netns' | 'podLinkName' | 'addresses' | 'routes' | 'allowIpForwarding'>;
@@ -15,6 +16,8 @@ type Pod = Pick<PodNetwork, 'netns' | 'podLinkName' | 'addresses' | 'routes' | '
 const EEXIST = 17;
 /** Behind the metric 1024 that the kernel gives IPv6 routes. */
 const LATER_PRIORITY = 2000;
+/** The number of a table for one interface is its index and this. */
+const LATER_TABLES = 1_000_000;
 
 export function gatewayOf(family: Family): Address {
   return parseAddress(GATEWAYS[family]);
@@ -35,20 +38,35 @@ export function writePodSysctls(pod: Pod, changed: Sysctl[]): void {
   }
 }
 
-/** Brings the pod's end up and gives it addresses, gateways and routes. `inside` speaks to the pod's namespace. */
-export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): void {
+/**
+ * Brings the pod's end up and gives it addresses, gateways and routes. `inside` speaks to the pod's namespace. Returns
+ * the addresses with routes of their own, which a later interface has; `removeSourceRules` takes them back.
+ */
+export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): readonly Address[] {
   const link = `interface "${pod.podLinkName}" ${inNetns(pod)}`;
   inside.request(`bring up interface "lo" ${inNetns(pod)}`, setLinkUp(LOOPBACK_INDEX));
   inside.request(`bring up ${link}`, setLinkUp(index));
   for (const address of pod.addresses) {
     inside.request(`add address ${formatCidr(hostCidr(address))} to ${link}`, addAddress(index, address));
   }
-  for (const family of familiesOf(pod.addresses)) addGateway(inside, { family, index, link });
+  const later = new Set<Family>();
+  for (const family of familiesOf(pod.addresses)) {
+    if (addGateway(inside, { family, index, link }) === 'behind another') later.add(family);
+  }
   for (const destination of pod.routes) {
     const gateway = gatewayOf(destination.base.family);
     const what = `add route ${formatCidr(destination)} via ${formatAddress(gateway)} on ${link}`;
     addPodRoute(inside, what, { destination, deviceIndex: index, gateway });
   }
+  for (const family of later) addOwnTable(inside, { family, index, link });
+  const ruled = pod.addresses.filter(({ family }) => later.has(family));
+  for (const address of ruled) addRuleFor(inside, address, index);
+  return ruled;
+}
+
+/** Packets with one of the addresses leave as others do again. */
+export function removeSourceRules(inside: RouteSocket, addresses: readonly Address[], index: number): void {
+  for (const address of addresses) inside.ask(deleteSourceRule(address, LATER_TABLES + index));
 }
 
 interface GatewayPlace {
@@ -58,20 +76,46 @@ interface GatewayPlace {
 }
 
 /** Its hardware address is fixed, so the pod never has to ask, and reaches it even where nobody would answer. */
-function addGateway(inside: RouteSocket, { family, index, link }: GatewayPlace): void {
+function addGateway(inside: RouteSocket, { family, index, link }: GatewayPlace): RoutePlace {
   const gateway = gatewayOf(family);
   const text = formatAddress(gateway);
   const route = { destination: hostCidr(gateway), deviceIndex: index, gateway: undefined };
-  addPodRoute(inside, `add the route to gateway ${text} on ${link}`, route);
+  const place = addPodRoute(inside, `add the route to gateway ${text} on ${link}`, route);
   inside.request(`add gateway ${text} as neighbour on ${link}`, setPermanentNeighbour(index, gateway, HOST_MAC));
+  return place;
 }
 
+/**
+ * A later interface has a table with the way to everything, for what the pod sends with its addresses: the host takes
+ * packets with an address by the interface of the address alone.
+ */
+function addOwnTable(inside: RouteSocket, { family, index, link }: GatewayPlace): void {
+  const gateway = gatewayOf(family);
+  const everything: Cidr = { base: { family, value: 0n }, prefixBits: 0 };
+  const own = { deviceIndex: index, table: LATER_TABLES + index };
+  const what = `add the routes of its own addresses to ${link}`;
+  inside.request(what, addRoute({ ...own, destination: hostCidr(gateway), gateway: undefined }));
+  inside.request(what, addRoute({ ...own, destination: everything, gateway }));
+}
+
+function addRuleFor(inside: RouteSocket, address: Address, index: number): void {
+  const rule = addSourceRule(address, LATER_TABLES + index);
+  const what = `have packets from ${formatAddress(address)} take the routes of its own interface`;
+  const { errno } = inside.ask(rule);
+  // An earlier interface of that index and address leaves its rule behind.
+  if (errno !== 0 && errno !== EEXIST) throw kernelFailure(what, errno);
+}
+
+/** Whether a route counts, or only without those of an earlier interface. */
+type RoutePlace = 'first' | 'behind another';
+
 /** A pod with several interfaces keeps the routes of the first; those of later ones stand behind them. */
-function addPodRoute(inside: RouteSocket, what: string, route: NewRoute): void {
+function addPodRoute(inside: RouteSocket, what: string, route: NewRoute): RoutePlace {
   const { errno } = inside.ask(addRoute(route));
-  if (errno === 0) return;
+  if (errno === 0) return 'first';
   const isTaken = errno === EEXIST;
   inside.request(what, addRoute(isTaken ? { ...route, priority: LATER_PRIORITY + route.deviceIndex } : route));
+  return isTaken ? 'behind another' : 'first';
 }
 
 function inNetns({ netns }: Pick<Pod, 'netns'>): string {

@@ -75,17 +75,21 @@ export interface NewRoute {
   readonly gateway: Address | undefined;
   /** Metric; left to the kernel unless given. */
   readonly priority?: number;
+  /** The main table unless given. */
+  readonly table?: number;
 }
 
-export function addRoute({ destination, deviceIndex, gateway, priority }: NewRoute): Message {
+export function addRoute({ destination, deviceIndex, gateway, priority, table }: NewRoute): Message {
   const scope = gateway === undefined ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
   const attributes = [
     attribute(RTA_DST, addressBytes(destination.base)),
     u32Attribute(RTA_OIF, deviceIndex),
     ...(gateway === undefined ? [] : [attribute(RTA_GATEWAY, addressBytes(gateway))]),
     ...(priority === undefined ? [] : [u32Attribute(RTA_PRIORITY, priority)]),
+    ...(table === undefined ? [] : [u32Attribute(RTA_TABLE, table)]),
   ];
-  const header = routeHeader({ destination, table: RT_TABLE_MAIN, scope, type: RTN_UNICAST });
+  // The attribute, which holds numbers over 255 too, decides where there is one.
+  const header = routeHeader({ destination, table: table === undefined ? RT_TABLE_MAIN : 0, scope, type: RTN_UNICAST });
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
   return { type: RTM_NEWROUTE, flags, body: Buffer.concat([header, ...attributes]) };
 }
