@@ -1,5 +1,5 @@
 /** A value of the JSON that nftables reads and writes, see libnftables-json(5). */
-export type NftJson = string | number | null | readonly NftJson[] | { readonly [key: string]: NftJson };
+export type NftJson = string | number | boolean | null | readonly NftJson[] | { readonly [key: string]: NftJson };
 
 /** A match, a translation or a verdict of a rule. */
 export type NftStatement = { readonly [key: string]: NftJson };

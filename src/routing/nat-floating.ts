@@ -1,6 +1,6 @@
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import type { NftJson, NftMap, NftObject } from '../dataplane/packet-filter.ts';
-import { ADDRESS_TYPES, goesOutside, headerAddress, nameOf, rule, translate } from './nat-statements.ts';
+import { ADDRESS_TYPES, goesOutside, headerAddress, nameOf, rule, translate } from './nft-statements.ts';
 
 /** An address under which a pod of this node can be reached besides its own. */
 export interface FloatingAddress {

@@ -1,4 +1,4 @@
-import { FAMILIES, type Family, formatAddress } from '../net/address.ts';
+import { FAMILIES, type Family } from '../net/address.ts';
 import { type Cidr, cidrContains, compareCidrs } from '../net/cidr.ts';
 import type { NftChain, NftObject, NftTable } from '../dataplane/packet-filter.ts';
 import { type FloatingAddress, floatingObjects } from './nat-floating.ts';
@@ -15,8 +15,9 @@ import {
   isOfType,
   leavesBy,
   nameOf,
+  prefixOf,
   rule,
-} from './nat-statements.ts';
+} from './nft-statements.ts';
 
 export const NAT_TABLE = 'netplug-nat';
 
@@ -74,9 +75,7 @@ function tunnelRules(tunnels: readonly string[]): readonly NftObject[] {
 }
 
 function poolSet(name: string, family: Family, pools: readonly Cidr[]): NftObject {
-  const elem = outermost(pools.filter(({ base }) => base.family === family)).map(({ base, prefixBits }) => ({
-    prefix: { addr: formatAddress(base), len: prefixBits },
-  }));
+  const elem = outermost(pools.filter(({ base }) => base.family === family)).map(prefixOf);
   const set = { name: nameOf(name, family), type: ADDRESS_TYPES[family], flags: ['interval'] };
   return { set: elem.length === 0 ? set : { ...set, elem } };
 }

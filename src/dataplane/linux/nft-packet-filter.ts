@@ -6,7 +6,7 @@ import { NetplugError, errnoOf } from '../../base/errors.ts';
 import { type ExecResult, exec } from '../../base/exec.ts';
 import type { NftTable, PacketFilter } from '../packet-filter.ts';
 import { replacementBatch } from './nft-batch.ts';
-import { type NftEntry, readListing } from './nft-listing.ts';
+import { readListing } from './nft-listing.ts';
 
 export interface NftOptions {
   /** Found in PATH, or a path. */
@@ -18,10 +18,10 @@ export interface NftOptions {
 /** A program that takes longer hangs. */
 const RUN_MS = 20_000;
 
-/** What a filter left behind: what was wanted, and how the kernel showed the table right after. */
+/** What a filter left behind: what was wanted, and how nft printed the table right after. */
 interface Left {
   readonly wanted: string;
-  readonly shown: string;
+  readonly printed: string;
 }
 
 /** nftables of the network namespace the process is in, by the program `nft`. */
@@ -37,26 +37,34 @@ export class NftPacketFilter implements PacketFilter {
 
   async replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
     const { name, objects, onlyIfThere = objects.length === 0 } = table;
-    const listing = await this.#list(name, signal);
+    const printed = await this.#print(name, signal);
     const wanted = JSON.stringify(objects);
-    if (listing === undefined ? onlyIfThere : this.#isAsLeft(name, wanted, listing)) return 'unchanged';
+    if (printed === undefined ? onlyIfThere : this.#isAsLeft(name, wanted, printed)) return 'unchanged';
     this.#left.delete(name);
-    const applied = await this.#apply(replacementBatch(table, listing ?? []), signal);
+    // Without what sets hold, which may be thousands of elements, and is replaced anyway.
+    const listing = printed === undefined ? undefined : await this.#print(name, signal, '--terse');
+    const batch = replacementBatch(table, listing === undefined ? [] : readListing(listing));
+    const applied = await this.#apply(batch, signal);
     if (applied.status !== 0) throw nftFailure(`replace the nftables table "${name}"`, applied);
-    const after = await this.#list(name, signal);
-    if (after !== undefined) this.#left.set(name, { wanted, shown: JSON.stringify(after) });
+    const after = await this.#print(name, signal);
+    if (after !== undefined) this.#left.set(name, { wanted, printed: after });
     return 'changed';
   }
 
-  #isAsLeft(name: string, wanted: string, listing: readonly NftEntry[]): boolean {
+  #isAsLeft(name: string, wanted: string, printed: string): boolean {
     const left = this.#left.get(name);
-    return left?.wanted === wanted && left.shown === JSON.stringify(listing);
+    if (left?.wanted !== wanted) return false;
+    // Usually not even the order of elements is another one, and nothing has to be parsed.
+    if (left.printed === printed) return true;
+    const isSame = JSON.stringify(readListing(left.printed)) === JSON.stringify(readListing(printed));
+    if (isSame) this.#left.set(name, { wanted, printed });
+    return isSame;
   }
 
-  /** Undefined when there is no such table. */
-  async #list(name: string, signal: AbortSignal): Promise<readonly NftEntry[] | undefined> {
-    const listed = await this.#run(['list', 'table', 'inet', name], signal);
-    if (listed.status === 0) return readListing(listed.stdout);
+  /** The table as JSON; undefined when there is none of that name. */
+  async #print(name: string, signal: AbortSignal, ...options: readonly '--terse'[]): Promise<string | undefined> {
+    const listed = await this.#run([...options, 'list', 'table', 'inet', name], signal);
+    if (listed.status === 0) return listed.stdout;
     if (listed.stderr.includes('No such file or directory')) return undefined;
     throw nftFailure(`read the nftables table "${name}"`, listed);
   }

@@ -1,5 +1,7 @@
-import type { Family } from '../net/address.ts';
+import { HOST_LINK_PREFIX } from '../dataplane/kernel.ts';
 import type { NftJson, NftObject, NftStatement } from '../dataplane/packet-filter.ts';
+import { type Family, formatAddress } from '../net/address.ts';
+import type { Cidr } from '../net/cidr.ts';
 
 type Side = 'saddr' | 'daddr';
 type AddressType = 'local' | 'broadcast' | 'multicast';
@@ -14,11 +16,26 @@ export const ADDRESS_TYPES: Readonly<Record<Family, string>> = { 4: 'ipv4_addr',
 export const MASQUERADE: NftStatement = { masquerade: { flags: ['fully-random'] } };
 
 export const ACCEPT: NftStatement = { accept: null };
+export const DROP: NftStatement = { drop: null };
+
+/** The packet comes from the link of a pod. */
+export const COMES_FROM_POD: NftStatement = {
+  match: { op: '==', left: { meta: { key: 'iifname' } }, right: `${HOST_LINK_PREFIX}*` },
+};
+
+/** The host has no route to the source address by the link that the packet comes from. */
+export const HAS_FOREIGN_SOURCE: NftStatement = {
+  match: { op: '==', left: { fib: { result: 'oif', flags: ['saddr', 'iif'] } }, right: false },
+};
 
 /** The packet belongs to a connection that is known already. */
 export const ESTABLISHED: NftStatement = {
   match: { op: 'in', left: { ct: { key: 'state' } }, right: 'established' },
 };
+
+export function isOfFamily(family: Family): NftStatement {
+  return { match: { op: '==', left: { meta: { key: 'nfproto' } }, right: `ipv${String(family)}` } };
+}
 
 /** An address of the packet. */
 export function headerAddress(family: Family, side: Side): NftJson {
@@ -27,6 +44,20 @@ export function headerAddress(family: Family, side: Side): NftJson {
 
 export function isIn(left: NftJson, set: string): NftStatement {
   return { match: { op: '==', left, right: `@${set}` } };
+}
+
+export function isNotIn(left: NftJson, set: string): NftStatement {
+  return { match: { op: '!=', left, right: `@${set}` } };
+}
+
+/** The address is in the range. */
+export function isWithin(left: NftJson, range: Cidr): NftStatement {
+  return { match: { op: '==', left, right: prefixOf(range) } };
+}
+
+/** A range as an element of a set or the right side of a match. */
+export function prefixOf({ base, prefixBits }: Cidr): NftJson {
+  return { prefix: { addr: formatAddress(base), len: prefixBits } };
 }
 
 export function leavesBy(devices: readonly string[]): NftStatement {
@@ -57,9 +88,8 @@ export function translate(
 
 /** Its destination lies in no pool (set `pools`), and is neither the node itself nor everybody on a network. */
 export function goesOutside(family: Family): readonly NftStatement[] {
-  const right = `@${nameOf('pools', family)}`;
   return [
-    { match: { op: '!=', left: headerAddress(family, 'daddr'), right } },
+    isNotIn(headerAddress(family, 'daddr'), nameOf('pools', family)),
     isOfNoType(addressType('daddr'), ['local', 'broadcast', 'multicast']),
   ];
 }

@@ -1,0 +1,86 @@
+import type { NftChain, NftObject, NftStatement, NftTable } from '../dataplane/packet-filter.ts';
+import { type Address, FAMILIES, type Family, formatAddress } from '../net/address.ts';
+import {
+  ACCEPT,
+  ADDRESS_TYPES,
+  COMES_FROM_POD,
+  DROP,
+  headerAddress,
+  isIn,
+  isNotIn,
+  isOfFamily,
+  nameOf,
+  rule,
+} from './nft-statements.ts';
+import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from './tunnels.ts';
+
+export const TUNNEL_TABLE = 'netplug-tunnels';
+
+/** Who may send through which tunnels. */
+export interface TunnelInput {
+  /** The tunnels that pools ask for. */
+  readonly tunnels: readonly TunnelKind[];
+  /** Addresses of all other nodes. */
+  readonly nodes: readonly Address[];
+}
+
+const INPUT: NftChain = { name: 'input', type: 'filter', hook: 'input', prio: 0, policy: 'accept' };
+const FORWARD: NftChain = { name: 'forward', type: 'filter', hook: 'forward', prio: 0, policy: 'accept' };
+
+const IS_VXLAN: NftStatement = {
+  match: { op: '==', left: { payload: { protocol: 'udp', field: 'dport' } }, right: VXLAN_PORT },
+};
+/** Never true of a fragment that ends before the number, which is dropped like one with the number. */
+const IS_OTHER_VXLAN: NftStatement = {
+  match: { op: '!=', left: { payload: { base: 'th', offset: 96, len: 24 } }, right: VXLAN_VNI },
+};
+/** In the header of IPv4. */
+const IPIP_PROTOCOL = 4;
+const IS_IPIP: NftStatement = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: IPIP_PROTOCOL } };
+
+/**
+ * The table that drops tunnel packets of everything but the other nodes, as their addresses say. What the node forwards
+ * to another node counts too: translated on the way, it would have the address of this node. VXLAN networks of another
+ * number are left alone. Without tunnels there is no table.
+ */
+export function renderTunnelTable({ tunnels, nodes }: TunnelInput): NftTable {
+  const filtered = FAMILIES.flatMap((family) => {
+    const kinds = tunnels.filter((kind) => TUNNELS[kind].family === family);
+    const matches = [...new Set(kinds.map((kind) => (kind === 'ipip4' ? IS_IPIP : IS_VXLAN)))];
+    return matches.map((match) => ({ family, match }));
+  });
+  if (filtered.length === 0) return { name: TUNNEL_TABLE, objects: [] };
+  const families = new Set(filtered.map(({ family }) => family));
+  return {
+    name: TUNNEL_TABLE,
+    objects: [
+      ...[...families].map((family) => nodeSet(family, nodes)),
+      { chain: INPUT },
+      { chain: FORWARD },
+      ...(filtered.some(({ match }) => match === IS_VXLAN)
+        ? [INPUT, FORWARD].map(({ name }) => rule(name, IS_VXLAN, IS_OTHER_VXLAN, ACCEPT))
+        : []),
+      ...filtered.flatMap(({ family, match }) => dropRules(family, match)),
+    ],
+  };
+}
+
+/** A pod is no node, whatever address it sends with. */
+function dropRules(family: Family, isTunnel: NftStatement): readonly NftObject[] {
+  const set = nameOf('nodes', family);
+  const isStranger = isNotIn(headerAddress(family, 'saddr'), set);
+  const isToNode = isIn(headerAddress(family, 'daddr'), set);
+  return [
+    rule(INPUT.name, isOfFamily(family), isTunnel, COMES_FROM_POD, DROP),
+    rule(INPUT.name, isTunnel, isStranger, DROP),
+    rule(FORWARD.name, isTunnel, isToNode, COMES_FROM_POD, DROP),
+    rule(FORWARD.name, isTunnel, isToNode, isStranger, DROP),
+  ];
+}
+
+function nodeSet(family: Family, nodes: readonly Address[]): NftObject {
+  const ofFamily = nodes.filter((address) => address.family === family);
+  const elem = [...new Set(ofFamily.map(formatAddress))].toSorted();
+  const set = { name: nameOf('nodes', family), type: ADDRESS_TYPES[family] };
+  return { set: elem.length === 0 ? set : { ...set, elem } };
+}

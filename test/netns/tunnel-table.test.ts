@@ -1,0 +1,269 @@
+// Who may send through the tunnels of a node: real VXLAN devices of nodes, of a stranger beside them, and of a pod.
+import { createSocket } from 'node:dgram';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { networkOf } from '../../src/dataplane/contract.ts';
+import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
+import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
+import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
+import { addressBytes, type Family, parseAddress } from '../../src/net/address.ts';
+import { macFromHash } from '../../src/net/mac.ts';
+import { renderTunnelTable, TUNNEL_TABLE } from '../../src/routing/tunnel-table.ts';
+import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../src/routing/tunnels.ts';
+import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
+import { within } from '../support/who-asks.ts';
+
+const signal = new AbortController().signal;
+const scope = new AsyncDisposableStack();
+
+/** The node that is looked at, another one, a machine of no cluster on the same network, and a pod of the node. */
+let node: TestNetns;
+let other: TestNetns;
+let stranger: TestNetns;
+let pod: TestNetns;
+
+interface Addresses {
+  readonly node: string;
+  readonly other: string;
+  readonly stranger: string;
+  readonly pod: string;
+}
+
+const ADDRESSES: Readonly<Record<Family, Addresses>> = {
+  4: { node: '198.51.100.1', other: '198.51.100.2', stranger: '198.51.100.9', pod: '10.65.0.1' },
+  6: { node: '2001:db8:1::1', other: '2001:db8:1::2', stranger: '2001:db8:1::9', pod: 'fd00:65::1' },
+};
+const KIND: Readonly<Record<Family, TunnelKind>> = { 4: 'vxlan4', 6: 'vxlan6' };
+const MAC = macFromHash(Buffer.alloc(32, 7));
+const FAMILIES = [4, 6] as const;
+
+beforeAll(async () => {
+  const bridge = scope.use(await newNetns());
+  [node, other, stranger, pod] = [
+    scope.use(await newNetns()),
+    scope.use(await newNetns()),
+    scope.use(await newNetns()),
+    scope.use(await newNetns()),
+  ];
+  const inside = enterNetns(node);
+  scope.defer(() => {
+    inside.leave();
+  });
+  await bridge.exec('ip', 'link', 'add', 'name', 'lan', 'type', 'bridge');
+  await bridge.exec('ip', 'link', 'set', 'dev', 'lan', 'up');
+  for (const [name, host] of Object.entries({ node, other, stranger })) {
+    await bridge.exec('ip', 'link', 'add', 'name', name, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', host.name);
+    await bridge.exec('ip', 'link', 'set', 'dev', name, 'master', 'lan', 'up');
+    for (const family of FAMILIES) {
+      const address = ADDRESSES[family][name as keyof Addresses];
+      const [length, more] = family === 4 ? ['24', []] : ['64', ['nodad']];
+      await host.exec('ip', 'address', 'add', `${address}/${length}`, 'dev', 'eth0', ...more);
+    }
+    await host.exec('ip', 'link', 'set', 'dev', 'eth0', 'up');
+    await host.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
+  }
+  const addresses = FAMILIES.map((family) => ADDRESSES[family].pod);
+  await linuxKernel().apply(networkOf(pod.path, { hostLinkName: 'nplone', addresses }), signal);
+  for (const [host, own] of [
+    [node, 'node'],
+    [other, 'other'],
+  ] as const)
+    await within(host, async () => {
+      for (const family of FAMILIES)
+        await linuxHostNetwork().putTunnel({
+          name: TUNNELS[KIND[family]].device,
+          mtu: 1400,
+          addresses: [],
+          encapsulation: {
+            kind: 'vxlan',
+            mac: MAC,
+            vni: VXLAN_VNI,
+            port: VXLAN_PORT,
+            local: parseAddress(ADDRESSES[family][own]),
+            uplink: 'eth0',
+          },
+        });
+    });
+  // As `natOutgoing` has it, for what the pod sends to other nodes.
+  await node.exec(
+    'nft',
+    'table inet nat { chain post { type nat hook postrouting priority 100; iifname "nplone" oifname "eth0" masquerade; }; }',
+  );
+});
+
+const NODES = FAMILIES.flatMap((family) => [ADDRESSES[family].node, ADDRESSES[family].other]);
+
+beforeEach(async () => {
+  for (const host of [node, other]) await filterOn(host, NODES);
+});
+
+afterEach(async () => {
+  for (const host of [node, other]) await filterOn(host, undefined);
+});
+
+afterAll(async () => scope.disposeAsync());
+
+describe.each(FAMILIES)('a packet in VXLAN over IPv%d', (family) => {
+  const at = ADDRESSES[family];
+
+  it('is taken from another node', async () => {
+    expect(await isTaken(family, { from: other, by: node, to: at.node })).toBe(true);
+  });
+
+  it('is not taken from a stranger', async () => {
+    expect(await isTaken(family, { from: stranger, by: node, to: at.node })).toBe(false);
+    await filterOn(node, undefined);
+    expect(await isTaken(family, { from: stranger, by: node, to: at.node })).toBe(true);
+  });
+
+  it('is taken from a node that has just become known, and not any more from one that is gone', async () => {
+    await filterOn(node, [at.node, at.other, at.stranger]);
+    expect(await isTaken(family, { from: stranger, by: node, to: at.node })).toBe(true);
+    await filterOn(node, [at.node]);
+    expect(await isTaken(family, { from: other, by: node, to: at.node })).toBe(false);
+  });
+
+  it('is not taken from a pod of the node, not even under the address of another node', async () => {
+    expect(await isTaken(family, { from: pod, by: node, to: at.node })).toBe(false);
+    const [link, length] = [family === 4 ? '-4' : '-6', family === 4 ? '32' : '128'];
+    await pod.exec('ip', link, 'address', 'add', `${at.other}/${length}`, 'dev', 'lo');
+    await node.exec('sysctl', '-qw', 'net.ipv4.conf.nplone.rp_filter=0');
+    expect(await isTaken(family, { from: pod, by: node, to: at.node, source: at.other })).toBe(false);
+    await filterOn(node, undefined);
+    expect(await isTaken(family, { from: pod, by: node, to: at.node, source: at.other })).toBe(true);
+    await pod.exec('ip', link, 'address', 'del', `${at.other}/${length}`, 'dev', 'lo');
+  });
+
+  it('is not forwarded from a pod to another node, which would take it as sent by its node', async () => {
+    expect(await isTaken(family, { from: pod, by: other, to: at.other })).toBe(false);
+    await filterOn(node, undefined);
+    expect(await isTaken(family, { from: pod, by: other, to: at.other })).toBe(true);
+  });
+
+  it('of another network is left alone', async () => {
+    await node.exec('ip', 'link', 'add', 'vx7', 'type', 'vxlan', 'id', '7', 'dstport', '4789', 'local', at.node);
+    await node.exec('ip', 'link', 'set', 'dev', 'vx7', 'up');
+    expect(await isTaken(family, { from: stranger, by: node, to: at.node, vni: 7, device: 'vx7' })).toBe(true);
+    await node.exec('ip', 'link', 'del', 'vx7');
+  });
+});
+
+describe('a packet in IP-in-IP', () => {
+  it('is taken from another node, and not from a stranger', async () => {
+    await node.exec('nft', 'table inet seen { chain input { type filter hook input priority 100; }; }');
+    const isSeen = async (from: TestNetns): Promise<boolean> => {
+      await node.exec('nft', 'flush', 'chain', 'inet', 'seen', 'input');
+      await node.exec('nft', 'add', 'rule', 'inet', 'seen', 'input', 'ip', 'protocol', '4', 'counter');
+      const inner = Buffer.alloc(20, 0).fill(0x45, 0, 1).toString('hex');
+      await from.exec('perl', '-MSocket=:all', '-e', SEND_IPIP, ADDRESSES[4].node, inner);
+      return !(await node.exec('nft', 'list', 'chain', 'inet', 'seen', 'input')).includes('packets 0 ');
+    };
+    expect([await isSeen(other), await isSeen(stranger)]).toEqual([true, false]);
+    await filterOn(node, undefined);
+    expect([await isSeen(other), await isSeen(stranger)]).toEqual([true, true]);
+  });
+});
+
+describe('a packet in VXLAN over IPv6 that comes in pieces', () => {
+  it('is not taken from a stranger either, however small the pieces are', async () => {
+    // Translation has packets put together before they are filtered.
+    await node.exec('nft', 'delete', 'table', 'inet', 'nat');
+    const pieces = piecesOf(frame(VXLAN_VNI)).map((piece) => piece.toString('hex'));
+    const send = async (): Promise<void> => {
+      await stranger.exec('perl', '-MSocket=:all', '-e', SEND_RAW, ADDRESSES[6].node, ...pieces);
+    };
+    expect(await received(node, TUNNELS.vxlan6.device, send)).toBe(false);
+    await filterOn(node, undefined);
+    expect(await received(node, TUNNELS.vxlan6.device, send)).toBe(true);
+  });
+});
+
+/** Undefined takes the filter away. */
+async function filterOn(host: TestNetns, nodes: readonly string[] | undefined): Promise<void> {
+  const table =
+    nodes === undefined
+      ? { name: TUNNEL_TABLE, objects: [] }
+      : renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: nodes.map(parseAddress) });
+  await within(host, async () => new NftPacketFilter().replace(table, signal));
+}
+
+interface Sending {
+  readonly from: TestNetns;
+  readonly by: TestNetns;
+  readonly to: string;
+  readonly source?: string;
+  readonly vni?: number;
+  readonly device?: string;
+}
+
+/** Whether the VXLAN device of the host that is named gets what somebody sends there, as any program can. */
+async function isTaken(
+  family: Family,
+  { from, by, to, source, vni = VXLAN_VNI, device = TUNNELS[KIND[family]].device }: Sending,
+): Promise<boolean> {
+  return received(by, device, async () => {
+    await within(from, async () => {
+      const socket = createSocket(family === 4 ? 'udp4' : 'udp6');
+      const bound = Promise.withResolvers<void>();
+      socket.bind({ port: 0, ...(source === undefined ? {} : { address: source }) }, () => bound.resolve());
+      await bound.promise;
+      const sent = Promise.withResolvers<void>();
+      socket.send(frame(vni), VXLAN_PORT, to, () => sent.resolve());
+      await sent.promise;
+      socket.close();
+    });
+  });
+}
+
+async function received(host: TestNetns, device: string, during: () => Promise<void>): Promise<boolean> {
+  const count = async (): Promise<number> => {
+    const [link] = await host.ip('-s', 'link', 'show', 'dev', device);
+    return Number(link?.['stats64']?.['rx']?.['packets']) + Number(link?.['stats64']?.['rx']?.['dropped']);
+  };
+  const before = await count();
+  await during();
+  // Neighbours have to be found first; what is taken is usually taken at once.
+  for (let round = 0; round < 10; round += 1) {
+    if ((await count()) > before) return true;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return false;
+}
+
+const SEND_IPIP = `my ($to, $packet) = @ARGV;
+  socket(my $socket, AF_INET, SOCK_RAW, 4) or die $!;
+  send($socket, pack("H*", $packet), 0, pack_sockaddr_in(0, inet_aton($to))) or die $!`;
+
+const SEND_RAW = `my ($to, @packets) = @ARGV;
+  socket(my $socket, AF_INET6, SOCK_RAW, 255) or die $!;
+  for (@packets) { send($socket, pack("H*", $_), 0, pack_sockaddr_in6(0, inet_pton(AF_INET6, $to))) or die $! }`;
+
+/** Two IPv6 packets of the stranger that are one of UDP; the first ends with the header of UDP. */
+function piecesOf(payload: Buffer): readonly Buffer[] {
+  const ends = [ADDRESSES[6].stranger, ADDRESSES[6].node].map((text) => addressBytes(parseAddress(text)));
+  const udp = Buffer.concat([Buffer.alloc(8), payload]);
+  udp.writeUInt16BE(40_000, 0);
+  udp.writeUInt16BE(VXLAN_PORT, 2);
+  udp.writeUInt16BE(udp.length, 4);
+  udp.writeUInt16BE(checksum(Buffer.concat([...ends, Buffer.from([0, 0, 0, udp.length, 0, 0, 0, 17]), udp])), 6);
+  return [udp.subarray(0, 8), udp.subarray(8)].map((part, index) => {
+    const header = Buffer.from([0x60, 0, 0, 0, 0, 8 + part.length, 44, 64]);
+    const fragment = Buffer.from([17, 0, 0, index === 0 ? 1 : 8, 0, 0, 0, 77]);
+    return Buffer.concat([header, ...ends, fragment, part]);
+  });
+}
+
+/** Of the Internet, over an even number of bytes. */
+function checksum(bytes: Buffer): number {
+  let sum = 0;
+  for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at);
+  while (sum > 0xffff) sum = (sum & 0xffff) + Math.floor(sum / 0x10000);
+  return ~sum & 0xffff;
+}
+
+/** VXLAN header, and an Ethernet frame for the device. */
+function frame(vni: number): Buffer {
+  const header = Buffer.from([8, 0, 0, 0, 0, 0, 0, 0]);
+  header.writeUIntBE(vni, 4, 3);
+  const macs = Buffer.from(`${MAC}:02:00:00:00:00:99`.replaceAll(':', ''), 'hex');
+  return Buffer.concat([header, macs, Buffer.from([0x08, 0x00]), Buffer.alloc(64)]);
+}
