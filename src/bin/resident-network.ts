@@ -1,14 +1,11 @@
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
 import { registerName } from '../agent/register-node.ts';
-import { attachedIn } from './attached.ts';
-import { AttachmentFiles } from '../cni/attachment-files.ts';
-import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { readSecretIn } from './read-secret.ts';
-import { NodeNetwork, type NetworkSettings } from '../agent/network/node-network.ts';
+import { NodeNetwork } from '../agent/network/node-network.ts';
+import type { NetworkSettings } from '../agent/network/network-settings.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
-import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Patience } from '../base/retry.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
@@ -17,7 +14,8 @@ import type { Datastore } from '../netconf/connection.ts';
 import type { NodeName } from '../model/names.ts';
 import type { ResidentNode } from '../resident/resident-node.ts';
 import { readDetection } from '../routing/detect-address-method.ts';
-import { attachmentFolder, stateDir } from './registration.ts';
+import { stateDir } from './registration.ts';
+import { sourceCheckIn, wordIn } from './word-in.ts';
 
 export interface ResidentNetwork {
   readonly open: (resident: ResidentNode) => NodeNetwork | undefined;
@@ -46,6 +44,7 @@ export function residentNetwork(
       6: readDetection(env['NETPLUG_IP6'] ?? 'first-found'),
     },
     blockSource: wordIn(env, 'USE_POD_CIDR', ['false', 'true']) === 'true' ? 'pod-cidrs' : 'claims',
+    sourceCheck: sourceCheckIn(env),
   };
   const vxlanChecksums = wordIn(env, 'NETPLUG_VXLAN_CHECKSUMS', ['auto', 'software', 'offload']);
   const state = stateDir(env);
@@ -60,8 +59,8 @@ export function residentNetwork(
         bird: birdIn(env),
         birdLog: join(birdFolder(env), 'bird.log'),
         readSecret: readSecretIn(env, datastore),
-        attachments: new AttachmentFiles(attachmentFolder(env)),
-        listAttached: attachedIn(linuxKernel()),
+        listEndpoints: async (signal) =>
+          (await resident.listEndpoints(node, signal)).endpoints.map(({ value }) => value),
         register: async ({ mtu }) => {
           mkdirSync(state, { recursive: true });
           await writeFileAtomically(join(state, 'mtu'), {
@@ -74,14 +73,4 @@ export function residentNetwork(
       settings,
     );
   return { open: (resident) => (current = open(resident)), current: () => current };
-}
-
-/** One of the words; the first when the variable is not set. @throws cni/env-invalid */
-function wordIn<const W extends string>(env: NodeJS.ProcessEnv, name: string, words: readonly [W, ...W[]]): W {
-  const text = env[name] ?? words[0];
-  const word = words.find((each) => each === text);
-  if (word !== undefined) return word;
-  throw new NetplugError('cni/env-invalid', `Cannot keep the network of the node: ${name} is ${JSON.stringify(text)}`, {
-    hint: `Set it to ${words.map((each) => `"${each}"`).join(' or ')}, or leave it out`,
-  });
 }

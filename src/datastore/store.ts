@@ -173,16 +173,6 @@ export interface FieldOwnership {
   ): Promise<AnyResource>;
 }
 
-export interface EndpointListing {
-  readonly endpoints: readonly Stored<WorkloadEndpoint>[];
-  readonly problems: readonly string[];
-  /**
-   * Where endpoints are notes: the pods there are, `namespace/name` with the uid. That a pod has no note, or another,
-   * proves nothing about its addresses.
-   */
-  readonly pods?: ReadonlyMap<string, string>;
-}
-
 /** `conflict`: something was not as expected and nothing was changed. */
 export type Outcome = 'committed' | 'conflict';
 
@@ -193,9 +183,6 @@ export type Outcome = 'committed' | 'conflict';
 export interface Store extends AsyncDisposable {
   /** Of a datastore that knows who wrote which field, as the API of the orchestrator does. */
   readonly fieldOwnership?: FieldOwnership;
-
-  /** Of a datastore where endpoints are notes on pods, which the owner of the pod may change, and which may be missing. */
-  readonly endpointsAreNotes?: true;
 
   /** The datastore itself, of one that answers from memory, which may lag a moment behind what others have written. */
   readonly beneath?: Store;
@@ -235,7 +222,10 @@ export interface Store extends AsyncDisposable {
   commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome>;
 
   /** Endpoints of one node, or all, ordered by namespace and name; `problems` names unreadable records. */
-  listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing>;
+  listEndpoints(
+    node: NodeName | undefined,
+    signal: AbortSignal,
+  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }>;
 
   /**
    * Resources of a kind, of all namespaces, ordered by namespace and name, `metadata.resourceVersion` filled in;

@@ -1,5 +1,4 @@
-import type { Allocation } from './ip-block.ts';
-import { type Attachment, handleOf } from './names.ts';
+import type { Attachment } from './names.ts';
 import type { PodPort } from './pod.ts';
 import type { Resource } from './resource.ts';
 
@@ -73,18 +72,8 @@ export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
 }
 
 /** The attachment that the endpoint describes. */
-export function attachmentOf({ spec }: Pick<WorkloadEndpoint, 'spec'>): Attachment {
+export function attachmentOf({ spec }: WorkloadEndpoint): Attachment {
   return { network: spec.network, containerId: spec.containerID, ifName: spec.endpoint };
-}
-
-/**
- * Whether the endpoint is that of the holder of an address. An endpoint that is a note on a pod may name any container;
- * whose note it is, its owner cannot change.
- */
-export function isEndpointOf({ metadata, spec }: WorkloadEndpoint, holder: Allocation): boolean {
-  const isSamePod =
-    spec.pod === holder.pod && (spec.pod === undefined || (metadata.namespace ?? 'default') === holder.namespace);
-  return isSamePod && handleOf(attachmentOf({ spec })) === holder.handle;
 }
 
 /** One text per endpoint, for maps. */

@@ -2,12 +2,12 @@
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
-import type { AttachmentPorts } from '../../src/agent/network/read-attachments.ts';
-import { type NetworkSettings, NodeNetwork } from '../../src/agent/network/node-network.ts';
+import { NodeNetwork } from '../../src/agent/network/node-network.ts';
+import type { NetworkSettings } from '../../src/agent/network/network-settings.ts';
 import type { BgpPorts } from '../../src/agent/network/keep-bgp.ts';
-import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
-import { MemoryPacketFilter, type MemoryTables } from '../../src/dataplane/memory/memory-packet-filter.ts';
+import type { PacketFilter } from '../../src/dataplane/packet-filter.ts';
+import { MemoryPacketFilter } from '../../src/dataplane/memory/memory-packet-filter.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
@@ -23,8 +23,6 @@ export interface RunningNode {
   readonly network: NodeNetwork;
   readonly host: MemoryHostNetwork;
   readonly bird: MemoryBird;
-  /** Of the packet filter. */
-  readonly tables: MemoryTables;
   readonly ended: Promise<void>;
   /** What the plugin would read. */
   readonly registered: (number | undefined)[];
@@ -92,37 +90,39 @@ export function startNode(
     clock = systemClock,
     readSecret = async () => Promise.resolve(undefined),
     blockSource = 'claims',
-    attachments = { ...memoryRecords(), watch: () => ({ [Symbol.dispose]: () => undefined }) },
-    attached = new Set(),
+    filter = new MemoryPacketFilter(),
+    sourceCheck = 'strict',
   }: { store: Store; host: MemoryHostNetwork } & Partial<
     Pick<BgpPorts, 'readSecret' | 'clock'> &
-      Pick<NetworkSettings, 'blockSource'> &
-      Pick<AttachmentPorts, 'attachments'> & { readonly attached: ReadonlySet<string> }
+      Pick<NetworkSettings, 'blockSource' | 'sourceCheck'> & { readonly filter: PacketFilter }
   >,
 ): RunningNode {
   const stop = new AbortController();
   const registered: (number | undefined)[] = [];
   const bird = new MemoryBird();
-  const tables: MemoryTables = new Map();
   const network = new NodeNetwork(
     {
       store,
       host,
-      filter: new MemoryPacketFilter(tables),
+      filter,
       clock,
       random: systemRandom,
       log: silentLog,
       bird,
       birdLog: '/dev/null',
       readSecret,
-      attachments,
-      listAttached: () => attached,
+      listEndpoints: async () => Promise.resolve([]),
       register: async ({ mtu }) => {
         registered.push(mtu);
         return Promise.resolve();
       },
     },
-    { node: nodeName(name), detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } }, blockSource },
+    {
+      node: nodeName(name),
+      detection: { 4: { kind: 'first-found' }, 6: { kind: 'first-found' } },
+      blockSource,
+      sourceCheck,
+    },
   );
   const ended = network.run(stop.signal);
   ended.catch(() => undefined);
@@ -130,7 +130,6 @@ export function startNode(
     network,
     host,
     bird,
-    tables,
     ended,
     registered,
     stop: async () => {

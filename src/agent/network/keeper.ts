@@ -50,6 +50,11 @@ export class Keeper {
     return this.#hasWorked && this.#isDatastoreAway ? undefined : this.problem;
   }
 
+  /** The one or the other as a sentence that names what is kept; none when all is well. */
+  said(what: 'harm' | 'problem'): readonly string[] {
+    return this[what] === undefined ? [] : [`${this.name}: ${this[what]}`];
+  }
+
   /** Whether it was as it shall be at least once. */
   get hasWorked(): boolean {
     return this.#hasWorked;

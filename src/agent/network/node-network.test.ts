@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { nodeOf, poolOf } from '../../../test/support/fixtures.ts';
 import {
@@ -16,12 +13,15 @@ import { until } from '../../../test/support/until.ts';
 import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
-import { AttachmentFiles } from '../../cni/attachment-files.ts';
+import { MemoryPacketFilter, type MemoryTables } from '../../dataplane/memory/memory-packet-filter.ts';
+import type { NftObject, PacketFilter } from '../../dataplane/packet-filter.ts';
 import { type Fault, openMemoryStore, type Operation } from '../../datastore/memory/memory-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import { assign } from '../../ipam/assign.ts';
 import { formatAddress, parseAddress } from '../../net/address.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
+import { POD_TABLE, renderPodTable } from '../../routing/pod-table.ts';
+import { TUNNEL_TABLE } from '../../routing/tunnel-table.ts';
 import { requestOf } from '../../../test/support/ipam-bench.ts';
 
 const never = new AbortController().signal;
@@ -45,44 +45,12 @@ async function neighbours(store: Store, host = hostAt('192.0.2.1/24')): Promise<
   return a;
 }
 
-describe('the network of a node', () => {
-  it('translates floating IPs that another program has recorded as soon as their pod has a link, and no longer', async () => {
-    const { store } = await worldWith(VXLAN);
-    const folder = mkdtempSync(join(tmpdir(), 'netplug-records-'));
-    const attached = new Set<string>();
-    const a = startNode('a', {
-      store,
-      host: hostAt('192.0.2.1/24'),
-      attachments: new AttachmentFiles(folder),
-      attached,
-    });
-    await works(a);
-    const isTranslated = (text: string): boolean => JSON.stringify([...a.tables]).includes(text);
-    const internal = parseAddress('10.65.0.9');
-    const attachment = { network: 'net', containerId: 'c1', ifName: 'eth0' };
-    const standalone = new AttachmentFiles(folder);
-    await standalone.put({
-      attachment,
-      pod: undefined,
-      at: '2026-01-01T00:00:00.000Z',
-      addressManager: 'netplug-ipam',
-      addresses: [internal],
-      floating: [{ external: parseAddress('203.0.113.7'), internal }],
-      switches: ['floating_ips'],
-    });
-    writeFileSync(join(folder, 'torn.json'), '{"format":1,');
-    await until(() => a.network.problems().some((text) => text.includes('torn.json')), 'the torn record is reported');
-    expect(isTranslated('203.0.113.7')).toBe(false);
-    const startMs = performance.now();
-    attached.add('c1/eth0');
-    await until(() => isTranslated('203.0.113.7'), 'the floating IP is translated');
-    expect(performance.now() - startMs).toBeLessThan(2000);
-    await standalone.remove(attachment);
-    await until(() => !isTranslated('203.0.113.7'), 'it is not translated any more');
-    expect(a.network.failures()).toEqual([]);
-    rmSync(folder, { recursive: true });
-  });
+/** Addresses from which the table takes tunnel packets. */
+function admittedBy(objects: readonly NftObject[]): readonly unknown[] {
+  return objects.flatMap((object) => ('set' in object ? (object.set.elem ?? []) : []));
+}
 
+describe('the network of a node', () => {
   it('leads to the blocks of the others, is offered to pods, and is registered when it works', async () => {
     const { store } = await worldWith(VXLAN);
     const [a, b] = [
@@ -143,6 +111,68 @@ describe('the network of a node', () => {
     });
     expect(twin.host.tunnels).toEqual([]);
   });
+
+  it('takes tunnel packets of another node before it routes to that node', async () => {
+    const { store } = await worldWith(VXLAN);
+    const seen: string[] = [];
+    const filter: PacketFilter = {
+      replace: async (table) => {
+        // A node joins while nft is slow.
+        await systemClock.sleep(100, never);
+        if (table.name === TUNNEL_TABLE && admittedBy(table.objects).includes('192.0.2.2')) seen.push('admitted');
+        return 'changed';
+      },
+    };
+    const host = hostAt('192.0.2.1/24');
+    using _watch = host.watch(({ kind }) => seen.push(kind));
+    const a = startNode('a', { store, host, filter });
+    await works(a);
+    seen.splice(0);
+    await podOn(store, 'b');
+    await works(startNode('b', { store, host: hostAt('192.0.2.2/24') }));
+    await until(() => seen.includes('route-put'), 'a routes to the block of b');
+    expect(seen.indexOf('admitted')).toBe(0);
+  });
+
+  it('takes tunnel packets of the nodes that it knows while the datastore is away, and of no others', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    const tables: MemoryTables = new Map();
+    const admitted = (): readonly unknown[] => admittedBy(tables.get(TUNNEL_TABLE) ?? []);
+    const host = hostAt('192.0.2.1/24');
+    let isAway = false;
+    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
+    const start = (): RunningNode =>
+      startNode('a', { store: openMemoryStore(database, { fault }), host, filter: new MemoryPacketFilter(tables) });
+    const a = start();
+    await works(a, startNode('b', { store, host: hostAt('192.0.2.2/24') }));
+    await until(() => admitted().includes('192.0.2.2'), 'b is admitted');
+    expect(admitted()).toEqual(['192.0.2.2']);
+    isAway = true;
+    await a.stop();
+    const next = start();
+    await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
+    expect(admitted()).toEqual(['192.0.2.2']);
+    isAway = false;
+    await works(next);
+    await stopNodes();
+    const last = start();
+    await works(last);
+    await store.deleteResource({ kind: 'Node', name: 'b' }, never);
+    await until(() => admitted().length === 0, 'b is not admitted any more');
+  });
+
+  it.each(['strict', 'off'] as const)(
+    'limits what pods send before the datastore has answered, with sources %s',
+    async (sourceCheck) => {
+      const { database } = await worldWith(VXLAN);
+      const tables: MemoryTables = new Map();
+      const store = openMemoryStore(database, { fault: () => ({ kind: 'unavailable-before' }) });
+      const filter = new MemoryPacketFilter(tables);
+      startNode('a', { store, host: hostAt('192.0.2.1/24'), filter, sourceCheck });
+      await until(() => tables.size > 0, 'there is a table');
+      expect(Object.fromEntries(tables)).toEqual({ [POD_TABLE]: renderPodTable(sourceCheck).objects });
+    },
+  );
 
   it('is repaired when somebody else has a hand in it', async () => {
     const { store } = await worldWith(VXLAN);

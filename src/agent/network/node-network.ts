@@ -6,15 +6,15 @@ import type { HostEvent, HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import type { ClusterChange, RoutedBlock, Store } from '../../datastore/store.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
-import type { NodeName } from '../../model/names.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
+import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Address, Family } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../routing/desired-network.ts';
-import type { Detection } from '../../routing/detect-address-method.ts';
-import { type BlockSource, NOTHING } from '../../routing/membership.ts';
+import { NOTHING } from '../../routing/membership.ts';
 import { renderNat } from '../../routing/nat-table.ts';
+import { renderPodTable } from '../../routing/pod-table.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
 import { type TunnelKind, TUNNELS } from '../../routing/tunnels.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
@@ -22,51 +22,34 @@ import { BgpKeeper, type BgpPorts } from './keep-bgp.ts';
 import { RouteKeeper } from './keep-routes.ts';
 import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
 import { Keeper, type KeeperOptions } from './keeper.ts';
-import { type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
+import { localEndpoints, type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
+import { NEEDS, type Part, PARTS } from './network-parts.ts';
+import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './offered-mtu.ts';
 import { podCidrAddress, podCidrProblems } from './pod-cidrs.ts';
 import { HeldAddresses } from './held-addresses.ts';
-import { type AttachmentPorts, AttachmentReader } from './read-attachments.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { factsOf } from './own-facts.ts';
 import { shownNetwork } from './shown-network.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
+import { TunnelFilter } from './tunnel-filter.ts';
 
 const PAUSES = { firstMs: 100, longestMs: 5000, longestRefusedMs: 30_000 };
 /** Everything on the host is looked at so often although nothing was heard. */
 const COMPARE_MS = 60_000;
-/** What nobody tells of: forwarding, and translation. */
+/** What the kernel does not report: forwarding, and nftables. */
 const LOOK_MS = 10_000;
 const ENDPOINTS_MS = 5000;
 const EXPIRE_MS = 1000;
 const FACTS_REST_MS = 1000;
 
-export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
+export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts {
   readonly store: Store;
   readonly host: HostNetwork;
   readonly filter: PacketFilter;
+  /** The endpoints of this node's pods. */
+  readonly listEndpoints: (signal: AbortSignal) => Promise<readonly WorkloadEndpoint[]>;
 }
-
-export interface NetworkSettings {
-  readonly node: NodeName;
-  readonly detection: Readonly<Record<Family, Detection>>;
-  readonly blockSource: BlockSource;
-}
-
-type Part = 'addresses' | 'tunnels' | 'facts' | 'routes' | 'nat' | 'bgp' | 'endpoints' | 'passwords';
-
-/** What must have worked once before: an agent that begins must not take down what it does not know yet. */
-const NEEDS: Readonly<Record<Part, readonly Part[]>> = {
-  addresses: [],
-  endpoints: [],
-  passwords: [],
-  tunnels: ['addresses'],
-  facts: ['tunnels'],
-  routes: ['tunnels'],
-  nat: ['tunnels', 'endpoints'],
-  bgp: ['tunnels', 'endpoints', 'passwords'],
-};
-const PARTS: readonly Part[] = ['addresses', 'endpoints', 'passwords', 'tunnels', 'facts', 'routes', 'nat', 'bgp'];
 
 /**
  * The node's side of the network between nodes. It follows the cluster and the host, and keeps each part of the node as
@@ -79,7 +62,7 @@ export class NodeNetwork {
   readonly #desired: DesiredNetwork;
   readonly #routes: RouteKeeper;
   readonly #bgp: BgpKeeper;
-  readonly #attachments: AttachmentReader;
+  readonly #tunnelFilter: TunnelFilter;
   readonly #own = new HeldAddresses();
   #tunnels: readonly OwnTunnel[] = [];
   #idleTunnels: ReadonlySet<TunnelKind> = new Set();
@@ -100,8 +83,8 @@ export class NodeNetwork {
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
     this.#routes = new RouteKeeper(ports, this.#desired, () => this.#poke('routes'));
-    this.#attachments = new AttachmentReader(ports, () => this.#poke('endpoints'));
     this.#bgp = new BgpKeeper(ports, settings.node, this.#state);
+    this.#tunnelFilter = new TunnelFilter(ports.filter, settings.node, this.#state);
     const keeper = (
       name: string,
       work: (signal: AbortSignal) => Promise<void>,
@@ -119,8 +102,12 @@ export class NodeNetwork {
           this.#poke(...PARTS.filter((part) => !this.#keepers[part].hasWorked));
         },
       });
+    const look = { everyMs: LOOK_MS };
+    const podTable = renderPodTable(settings.sourceCheck);
     this.#keepers = {
-      addresses: keeper('addresses', async () => this.#keepAddresses(), { everyMs: LOOK_MS }),
+      podFilter: keeper('pod filter', async (signal) => void (await ports.filter.replace(podTable, signal)), look),
+      tunnelFilter: keeper('tunnel filter', async (signal) => this.#tunnelFilter.work(signal), look),
+      addresses: keeper('addresses', async () => this.#keepAddresses(), look),
       tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), { everyMs: COMPARE_MS }),
       facts: keeper(
         'node facts',
@@ -128,9 +115,9 @@ export class NodeNetwork {
         // Another machine under the same name would answer at once, and so on.
         { everyMs: COMPARE_MS, restMs: FACTS_REST_MS },
       ),
-      routes: keeper('routes', async (signal) => this.#routes.work(signal), { everyMs: COMPARE_MS }),
+      routes: keeper('routes', async (signal) => this.#keepRoutes(signal), { everyMs: COMPARE_MS }),
       endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), { everyMs: ENDPOINTS_MS }),
-      nat: keeper('nat', async (signal) => this.#keepNat(signal), { everyMs: LOOK_MS }),
+      nat: keeper('nat', async (signal) => this.#keepNat(signal), look),
       passwords: keeper('passwords', async (signal) => this.#readPasswords(signal), { everyMs: COMPARE_MS }),
       bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), { everyMs: COMPARE_MS }),
     };
@@ -144,20 +131,20 @@ export class NodeNetwork {
         const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
         await registration.tell({ failing: this.#failingParts(), mtu }, signal);
       },
-      everyMs: LOOK_MS,
+      ...look,
     });
   }
 
   /** Why pods may be without network, a sentence each. */
   failures(): readonly string[] {
-    return [...this.#failingParts(), ...said(this.#registration, 'harm')];
+    return [...this.#failingParts(), ...this.#registration.said('harm')];
   }
 
   /** The same, what waits for the datastore, and what is left out of a network that works. */
   problems(): readonly string[] {
-    const cutOff = this.#cutOff === undefined ? [] : [this.#cutOff];
-    const all = [...Object.values(this.#keepers), this.#registration].flatMap((keeper) => said(keeper, 'problem'));
-    return [...cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#leftOut).flat()];
+    const cutOff = this.#cutOff ?? [];
+    const all = [...Object.values(this.#keepers), this.#registration].flatMap((keeper) => keeper.said('problem'));
+    return [cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#leftOut)].flat();
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
@@ -190,8 +177,9 @@ export class NodeNetwork {
   /** Keeps the network until the signal ends it. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#notice(event));
-    using _records = this.#ports.attachments.watch(() => this.noteCall());
     const keepers = [...Object.values(this.#keepers), this.#registration];
+    // Depends on nothing that the datastore says.
+    this.#keepers.podFilter.poke();
     const work = [
       this.#follow(signal),
       this.#expire(signal),
@@ -227,6 +215,7 @@ export class NodeNetwork {
     const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
     await this.#routes.follow(async () => {
       const touched = await inPieces(this.#state.learn(change, this.#ports.clock.monotonic()));
+      if (this.#tunnelFilter.note(touched)) this.#poke('tunnelFilter');
       this.#poke(...this.#partsFor(change, before));
       return touched;
     });
@@ -272,7 +261,8 @@ export class NodeNetwork {
       await this.#routes.follow(async () => {
         if (!this.#state.expire(clock.monotonic())) return NOTHING;
         this.#isManagerDue = true;
-        this.#poke('tunnels', 'nat', 'bgp');
+        this.#tunnelFilter.note('all');
+        this.#poke('tunnelFilter', 'tunnels', 'nat', 'bgp');
         return 'all';
       });
     }
@@ -307,9 +297,22 @@ export class NodeNetwork {
     }
   }
 
+  async #keepRoutes(signal: AbortSignal): Promise<void> {
+    // What the filter cannot do is a problem of its own, and tried again there.
+    await this.#tunnelFilter.ensure(signal).catch(() => this.#poke('tunnelFilter'));
+    await this.#routes.work(signal);
+  }
+
   async #keepTunnels(signal: AbortSignal): Promise<void> {
+    // No device takes packets that the filter does not know of.
+    await this.#tunnelFilter.ensure(signal);
     const { node, blockSource } = this.#settings;
-    const question = { node, state: this.#state, addresses: this.#own.addresses, idle: this.#idleTunnels };
+    const question = {
+      node,
+      state: this.#state,
+      addresses: this.#own.addresses,
+      idle: this.#idleTunnels,
+    };
     const known = (kind: TunnelKind): Address | undefined => this.#tunnels.find((each) => each.kind === kind)?.address;
     const byPodCidr = (kind: TunnelKind): Address | undefined => podCidrAddress(this.#state, node, kind);
     const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
@@ -347,10 +350,10 @@ export class NodeNetwork {
   }
 
   async #readEndpoints(signal: AbortSignal): Promise<void> {
-    const { endpoints, problems } = await this.#attachments.read(signal);
-    if (endpoints.text !== this.#endpoints.text) this.#poke('nat', 'bgp');
-    this.#endpoints = endpoints;
-    this.#leftOut.endpoints = problems;
+    const now = localEndpoints(await this.#ports.listEndpoints(signal));
+    const isSame = now.text === this.#endpoints.text;
+    this.#endpoints = now;
+    if (!isSame) this.#poke('nat', 'bgp');
   }
 
   async #keepNat(signal: AbortSignal): Promise<void> {
@@ -379,7 +382,7 @@ export class NodeNetwork {
   }
 
   #failingParts(): readonly string[] {
-    const parts = Object.values(this.#keepers).flatMap((keeper) => said(keeper, 'harm'));
+    const parts = Object.values(this.#keepers).flatMap((keeper) => keeper.said('harm'));
     const isNowhere = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
     return isNowhere ? ['addresses: no address of the node is known'] : parts;
   }
@@ -389,8 +392,4 @@ export class NodeNetwork {
     const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
     for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
   }
-}
-
-function said(keeper: Keeper, what: 'harm' | 'problem'): readonly string[] {
-  return keeper[what] === undefined ? [] : [`${keeper.name}: ${keeper[what]}`];
 }
