@@ -3,7 +3,7 @@ import { assign, rehearseAssign } from '../ipam/assign.ts';
 import type { Lease } from '../ipam/plan-assign.ts';
 import { release, releaseForGood } from '../ipam/release.ts';
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
-import { handleOf } from '../model/names.ts';
+import { handleOf, isSameHolder } from '../model/names.ts';
 import { formatAddress } from '../net/address.ts';
 import type { AddressSource, EndpointOf, Grant } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
@@ -47,9 +47,9 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
 
     async check(call, addresses) {
       const view = await ports.watch.time('store', async () => store.readNodeView(call.node, undefined, call.signal));
-      const handle = handleOf(call.attachment);
+      const holder = { node: call.node, handle: handleOf(call.attachment) };
       const held = [...view.owned, ...view.borrowed]
-        .flatMap(({ value }) => heldAddresses(value, (allocation) => allocation.handle === handle))
+        .flatMap(({ value }) => heldAddresses(value, (allocation) => isSameHolder(allocation, holder)))
         .map(({ address }) => formatAddress(address));
       const difference = differingSet(addresses.map(formatAddress), held);
       if (difference === undefined) return;

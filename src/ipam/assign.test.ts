@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ipamConfigurationOf, lockOf, nodeOf, poolOf, reservationOf } from '../../test/support/fixtures.ts';
 import { IpamBench, requestOf } from '../../test/support/ipam-bench.ts';
-import { rehearseAssign } from './assign.ts';
+import { assign, rehearseAssign } from './assign.ts';
 import { formatAddress } from '../net/address.ts';
-import { addressAt } from '../net/cidr.ts';
+import { addressAt, formatCidr } from '../net/cidr.ts';
 
 const containers = (count: number): string[] => Array.from({ length: count }, (_, index) => `c${String(index)}`);
 
@@ -74,6 +74,30 @@ describe('assigning', () => {
     expect(lease?.allocation.node).toBe('n2');
     expect(ipam.database.state().blocks.size).toBe(1);
     expect(await ipam.release('c2', 'n2')).toBe(1);
+  });
+
+  it('gives containers of one id on two nodes an address each', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', { blockSize: 30 }));
+    const [first] = await ipam.addresses('c1', { node: 'n1' });
+    const [second] = await ipam.addresses('c1', { node: 'n2' });
+    expect(second).not.toBe(first);
+    expect([await ipam.addresses('c1', { node: 'n1' }), await ipam.addresses('c1', { node: 'n2' })]).toEqual([
+      [first],
+      [second],
+    ]);
+    expect(await ipam.release('c1', 'n2')).toBe(1);
+    expect(await ipam.addresses('c1', { node: 'n1' })).toEqual([first]);
+  });
+
+  it('borrows in both families at once', async () => {
+    const ipam = await IpamBench.with(
+      poolOf('v4', '10.0.0.0/30', { blockSize: 30 }),
+      poolOf('v6', 'fd00::/126', { blockSize: 126 }),
+    );
+    await ipam.assign('c1', { node: 'n1', families: '46' });
+    const limits = { signal: AbortSignal.timeout(2000), cleanupSignal: ipam.signal };
+    const leases = await assign(ipam.ports(), requestOf('c2', { node: 'n2', families: '46' }), limits);
+    expect(leases.map(({ block }) => formatCidr(block))).toEqual(['10.0.0.0/30', 'fd00::/126']);
   });
 
   it('does not borrow under strict affinity, and says so', async () => {

@@ -4,7 +4,7 @@ import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
 import { type Allocation, type ChosenBy, heldAddresses } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
-import { type Attachment, handleOf, type NodeName } from '../model/names.ts';
+import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model/names.ts';
 import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
@@ -86,11 +86,11 @@ async function isConfirmed(
   const held = leases.filter(({ isNew }) => !isNew);
   if (beneath === undefined || held.length === 0) return true;
   const { node, attachment } = request;
-  const handle = handleOf(attachment);
+  const holder = { node, handle: handleOf(attachment) };
   try {
     const view = await beneath.readNodeView(node, undefined, signal);
     const known = [...view.owned, ...view.borrowed].flatMap(({ value }) =>
-      heldAddresses(value, (allocation) => allocation.node === node && allocation.handle === handle),
+      heldAddresses(value, (allocation) => isSameHolder(allocation, holder)),
     );
     return held.every((lease) => known.some(({ address }) => sameAddress(address, lease.address)));
   } catch (cause) {

@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import type { Change, Claim, NodeView, Stored } from '../datastore/store.ts';
 import { type Allocation, emptyBlock, holderOf, type IpBlock, isIdle, takeSlot } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
-import type { NodeName } from '../model/names.ts';
+import { isSameHolder, type NodeName } from '../model/names.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf } from '../net/cidr.ts';
 import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
@@ -19,7 +19,7 @@ export interface Want {
   readonly address: Address | undefined;
   /** Where the address is asked for, for messages. */
   readonly askedBy?: string;
-  /** What to record; its handle also finds an address held already. */
+  /** What to record; its node and handle also find an address held already. */
   readonly allocation: Allocation;
 }
 
@@ -28,7 +28,7 @@ export interface Lease {
   readonly allocation: Allocation;
   readonly block: Cidr;
   readonly pool: string;
-  /** False when the handle held the address before. */
+  /** False when the attachment held the address before. */
   readonly isNew: boolean;
 }
 
@@ -63,7 +63,7 @@ interface Draft {
 }
 
 /**
- * Decides every wanted address at once: one the handle holds already; the one asked for; else the next in the queue of
+ * Decides every wanted address at once: one the attachment holds already; the one asked for; else the next in the queue of
  * a block the node owns; else of a new block; else of an empty block taken over; else, unless strict, a borrowed one.
  * @throws store/locked, ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
  */
@@ -72,7 +72,7 @@ export function planAssign(known: Knowledge, node: NodeName, wants: readonly Wan
   for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.others]) {
     drafts.set(formatCidr(stored.value.cidr), { stored, pool: undefined, block: stored.value });
   }
-  const desk: Desk = { known, node, drafts, reserved: reservedCidrs(known.view.reservations) };
+  const desk: Desk = { known, node, wants, drafts, reserved: reservedCidrs(known.view.reservations) };
   const leases: Lease[] = [];
   for (const want of wants) {
     const step = heldLease(desk, want) ?? planNew(desk, want);
@@ -85,6 +85,7 @@ export function planAssign(known: Knowledge, node: NodeName, wants: readonly Wan
 interface Desk {
   readonly known: Knowledge;
   readonly node: NodeName;
+  readonly wants: readonly Want[];
   readonly drafts: Map<string, Draft>;
   readonly reserved: readonly Cidr[];
 }
@@ -95,7 +96,7 @@ function heldLease({ drafts, known }: Desk, want: Want): Lease | undefined {
   for (const { block } of drafts.values()) {
     if (block.cidr.base.family !== want.family) continue;
     for (const [ordinal, allocation] of block.slots) {
-      if (allocation.handle !== want.allocation.handle) continue;
+      if (!isSameHolder(allocation, want.allocation)) continue;
       const address = addressAt(block.cidr, ordinal);
       if (want.address !== undefined && !sameAddress(address, want.address)) {
         throw new NetplugError(
@@ -165,7 +166,7 @@ function planNext(desk: Desk, want: Want): Step {
     }
   }
   if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
-  if (known.claims === undefined) return { kind: 'need-claims', within: eligible.map(({ cidr }) => cidr) };
+  if (known.claims === undefined) return { kind: 'need-claims', within: everyEligible(desk) };
   // Another process of this node claimed a block since the view was read: use it instead of claiming one more.
   const fresh = unread(
     desk,
@@ -179,6 +180,11 @@ function planNext(desk: Desk, want: Want): Step {
     (atLimit ? undefined : planNewBlock(desk, want, known.claims)) ??
     planOthers(desk, want, { atLimit, claims: known.claims })
   );
+}
+
+/** Of all wants: what is known of claims must hold for the next want too. */
+function everyEligible({ wants }: Desk): readonly Cidr[] {
+  return wants.flatMap(({ selection }) => selection.eligible.map(({ cidr }) => cidr));
 }
 
 function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {

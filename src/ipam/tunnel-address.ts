@@ -1,6 +1,6 @@
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
-import { handleOf, type NodeName } from '../model/names.ts';
+import { handleOf, isSameHolder, type NodeName } from '../model/names.ts';
 import { matchesSelector } from '../model/selector.ts';
 import { tunnelAttachment } from '../model/tunnel-attachment.ts';
 import type { Address, Family } from '../net/address.ts';
@@ -26,9 +26,9 @@ export async function keepTunnelAddress(
   limits: Limits,
 ): Promise<Address | undefined> {
   const { node, device, family } = request;
-  const attachment = tunnelAttachment(device);
-  const handle = handleOf(attachment);
-  const isOwn = (allocation: Allocation): boolean => allocation.node === node && allocation.handle === handle;
+  const attachment = tunnelAttachment(node, device);
+  const holder = { node, handle: handleOf(attachment) };
+  const isOwn = (allocation: Allocation): boolean => isSameHolder(allocation, holder);
   const view = await ports.store.readNodeView(node, undefined, limits.signal);
   const pools = usablePools(request, view.node?.metadata.labels ?? {});
   const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));

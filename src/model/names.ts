@@ -3,13 +3,23 @@ import type { Brand } from '../base/brand.ts';
 /** The name a node is registered under; a host name is not one until decoded. */
 export type NodeName = Brand<string, 'NodeName'>;
 
-/** Identifies one attachment: network name, container id and interface name, joined by `/`. */
+/** Identifies one attachment on its node: network name, container id and interface name, joined by `/`. */
 export type Handle = Brand<string, 'Handle'>;
 
 export interface Attachment {
   readonly network: string;
   readonly containerId: string;
   readonly ifName: string;
+}
+
+/** Identifies the holder of an address. Container ids may repeat between nodes, for example in copies of one machine. */
+interface Holder {
+  readonly node: string;
+  readonly handle: Handle;
+}
+
+export function isSameHolder(a: Holder, b: Holder): boolean {
+  return a.node === b.node && a.handle === b.handle;
 }
 
 /** One interface of one container, whatever network it is in: `<containerId>/<ifName>`. */

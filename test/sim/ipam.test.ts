@@ -15,7 +15,12 @@ import { cidrContains, cidrsOverlap, parseCidr } from '../../src/net/cidr.ts';
 import { ipamConfigurationOf, nodeName, poolOf } from '../support/fixtures.ts';
 import { attachmentOf, requestOf } from '../support/ipam-bench.ts';
 
-const POOLS = [poolOf('v4', '10.0.0.0/28', { blockSize: 30 }), poolOf('v6', 'fd00::/124', { blockSize: 126 })];
+/** Roomy: a block for each node and one to spare. Tight: one block for all. */
+const POOLS = {
+  roomy: [poolOf('v4', '10.0.0.0/28', { blockSize: 30 }), poolOf('v6', 'fd00::/124', { blockSize: 126 })],
+  tight: [poolOf('v4', '10.0.0.0/29', { blockSize: 29 }), poolOf('v6', 'fd00::/125', { blockSize: 125 })],
+};
+type Room = keyof typeof POOLS;
 
 interface Op {
   readonly kind: 'add' | 'del' | 'crash';
@@ -51,7 +56,7 @@ function blocksOf(database: MemoryDatabase): IpBlock[] {
   });
 }
 
-function expectSound(database: MemoryDatabase): void {
+function expectSound(database: MemoryDatabase, room: Room): void {
   const blocks = blocksOf(database);
   const held = blocks.flatMap((block) => heldAddresses(block).map((holder) => ({ ...holder, block })));
   const texts = held.map(({ address }) => formatAddress(address));
@@ -63,7 +68,7 @@ function expectSound(database: MemoryDatabase): void {
   for (const block of blocks) {
     expect(blockFaults(block)).toEqual([]);
     expect(
-      POOLS.some(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr)),
+      POOLS[room].some(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr)),
       'a block lies outside every pool',
     ).toBe(true);
     expect(blocks.filter((other) => cidrsOverlap(other.cidr, block.cidr))).toHaveLength(1);
@@ -73,12 +78,12 @@ function expectSound(database: MemoryDatabase): void {
 /** Runs the script, every node's calls for one container one after the other as a runtime does, all else at once. */
 async function simulate(
   script: readonly Op[],
-  world: { s: fc.Scheduler; faults: readonly (Fault | undefined)[]; strict: boolean },
+  world: { s: fc.Scheduler; faults: readonly (Fault | undefined)[]; strict: boolean; room: Room },
 ): Promise<MemoryDatabase> {
   const database = new MemoryDatabase();
   const signal = new AbortController().signal;
   const quiet = openMemoryStore(database);
-  for (const resource of [...POOLS, ipamConfigurationOf({ strictAffinity: world.strict })])
+  for (const resource of [...POOLS[world.room], ipamConfigurationOf({ strictAffinity: world.strict })])
     await quiet.createResource(resource, signal);
 
   const queue = [...world.faults];
@@ -86,7 +91,7 @@ async function simulate(
   const portsFor = (isCrashing: boolean): IpamPorts => {
     const store = openMemoryStore(database, {
       pause: async (operation) => {
-        expectSound(database);
+        expectSound(database, world.room);
         // A crashed caller is never heard of again: its next effect does not happen.
         if (isCrashing && operation === 'commit') await new Promise(() => undefined);
         await world.s.schedule(Promise.resolve(), operation);
@@ -96,6 +101,8 @@ async function simulate(
     return { store, clock: virtualClock(), random: seededRandom((seed += 1)), log: silentLog };
   };
 
+  // What living attachments were told.
+  const told = new Map<string, readonly string[]>();
   const lanes = new Map<string, Promise<unknown>>();
   for (const op of script) {
     const lane = `${op.node}/${op.container}`;
@@ -104,12 +111,18 @@ async function simulate(
       const request = { ...requestOf(op.container, { node: op.node, families: op.families }), node: nodeName(op.node) };
       const ports = portsFor(op.kind === 'crash');
       if (op.kind === 'del') {
+        told.delete(lane);
         const handle = handleOf(attachmentOf(op.container));
         await release(ports, { node: nodeName(op.node), which: (held) => held.handle === handle }, signal);
       } else if (op.kind === 'crash') {
         void assign(ports, request, { signal, cleanupSignal: signal }).catch(() => undefined);
       } else {
-        await assign(ports, request, { signal, cleanupSignal: signal });
+        const leases = await assign(ports, request, { signal, cleanupSignal: signal });
+        const addresses = leases.map(({ address }) => formatAddress(address));
+        const others = new Set([...told].filter(([other]) => other !== lane).flatMap(([, theirs]) => theirs));
+        const twice = addresses.filter((address) => others.has(address));
+        if (twice.length > 0) throw new Error(`two attachments were told ${twice.join(' and ')}`);
+        told.set(lane, addresses);
       }
     };
     lanes.set(
@@ -126,21 +139,26 @@ async function simulate(
 describe('the address manager under crashes, races and time-outs', () => {
   it('never gives an address twice, keeps blocks sound and leaves nothing after the last release', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.scheduler(), ops, fc.record({ faults, strict: fc.boolean() }), async (s, script, world) => {
-        const database = await simulate(script, { s, ...world });
-        expectSound(database);
-        const signal = new AbortController().signal;
-        const ports = {
-          store: openMemoryStore(database),
-          clock: virtualClock(),
-          random: seededRandom(0),
-          log: silentLog,
-        };
-        for (const node of ['n1', 'n2', 'n3'])
-          await release(ports, { node: nodeName(node), which: () => true }, signal);
-        expect(blocksOf(database).flatMap((block) => heldAddresses(block))).toEqual([]);
-        expectSound(database);
-      }),
+      fc.asyncProperty(
+        fc.scheduler(),
+        ops,
+        fc.record({ faults, strict: fc.boolean(), room: fc.constantFrom<Room>('roomy', 'tight') }),
+        async (s, script, world) => {
+          const database = await simulate(script, { s, ...world });
+          expectSound(database, world.room);
+          const signal = new AbortController().signal;
+          const ports = {
+            store: openMemoryStore(database),
+            clock: virtualClock(),
+            random: seededRandom(0),
+            log: silentLog,
+          };
+          for (const node of ['n1', 'n2', 'n3'])
+            await release(ports, { node: nodeName(node), which: () => true }, signal);
+          expect(blocksOf(database).flatMap((block) => heldAddresses(block))).toEqual([]);
+          expectSound(database, world.room);
+        },
+      ),
       { numRuns: Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) },
     );
   });

@@ -79,7 +79,7 @@ async function seed(): Promise<void> {
   };
   let first = emptyBlock(parseCidr('10.65.0.0/26'), nodeName('node-a'));
   for (let ordinal = 1; ordinal < 12; ordinal += 1) first = take(first, ordinal, 'node-a');
-  first = takeSlot(first, 0, holder('node-a', 'tunnel', tunnelAttachment('npl-vxlan')));
+  first = takeSlot(first, 0, holder('node-a', 'tunnel', tunnelAttachment(nodeName('node-a'), 'npl-vxlan')));
   first = take(take(first, 12, 'node-b'), 13, 'node-a', true);
   first = setAside(first, new Map([14, 15, 16, 17].map((ordinal) => [ordinal, `run#${String(ordinal)}`])));
   const second = take(emptyBlock(parseCidr('10.65.0.128/26'), nodeName('node-b')), 0, 'node-b');

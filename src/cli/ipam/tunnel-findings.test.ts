@@ -20,7 +20,7 @@ const NOW = Date.parse('2026-01-02T00:00:00Z');
 const DAY_AGO = '2026-01-01T00:00:00Z';
 
 const held = (device: string, at = DAY_AGO): Allocation => {
-  const attachment = tunnelAttachment(device);
+  const attachment = tunnelAttachment(nodeName('n1'), device);
   return { id: device, handle: handleOf(attachment), node: nodeName('n1'), ...attachment, at, chosenBy: 'netconf' };
 };
 const node = (spec: NodeSpec): Node => ({ ...nodeOf('n1'), spec });
