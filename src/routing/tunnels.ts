@@ -17,6 +17,11 @@ export const TUNNELS: Readonly<Record<TunnelKind, TunnelInfo>> = {
 };
 export const TUNNEL_KINDS: readonly TunnelKind[] = ['vxlan4', 'vxlan6', 'ipip4'];
 
+/** A tunnel device may have the node's own address, which belongs to another link. */
+export function isTunnelDevice(name: string): boolean {
+  return TUNNEL_KINDS.some((kind) => TUNNELS[kind].device === name);
+}
+
 /** UDP. */
 export const VXLAN_PORT = 4789;
 export const VXLAN_VNI = 4096;

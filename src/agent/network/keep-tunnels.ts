@@ -88,7 +88,6 @@ async function keepTunnel(
   const { device, family } = TUNNELS[kind];
   const address = await addressFor(ports, task, signal).catch((cause: unknown) => {
     if (!isNetplugError(cause, 'ipam/exhausted', 'ipam/strict-affinity')) throw cause;
-    // The other nodes reach this one without it too; only what this node sends itself is masqueraded then.
     ports.log.warning('no address for a tunnel', { device, reason: reasonOf(cause) });
     return undefined;
   });
@@ -96,7 +95,7 @@ async function keepTunnel(
   const tunnel: Tunnel = {
     name: device,
     mtu: own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation],
-    addresses: address === undefined ? [] : [address],
+    addresses: [address ?? standIn(own)].filter((each) => each !== undefined),
     encapsulation:
       kind === 'ipip4'
         ? { kind: 'ipip', local: own.address }
@@ -105,6 +104,14 @@ async function keepTunnel(
   const outcome = await ports.host.putTunnel(tunnel);
   if (outcome !== 'unchanged') ports.log.info('tunnel device set', { device, outcome, mtu: tunnel.mtu, family });
   return { kind, mac, address, isNew: outcome === 'replaced' };
+}
+
+/**
+ * What the device has while no pool gives it an address. On a device without IPv4 address the kernel's reverse path
+ * filter drops every packet, even in loose mode; and a device that loses its last one loses its routes.
+ */
+function standIn({ address }: OwnAddress): Address | undefined {
+  return address.family === 4 ? address : undefined;
 }
 
 /** Out of one of the pools; without any, an address that is held goes back. */

@@ -6,6 +6,7 @@ import type { ClusterState } from '../../routing/cluster-state.ts';
 import { detectAddress } from '../../routing/detect-address.ts';
 import type { Detection } from '../../routing/detect-address-method.ts';
 import type { OwnAddress } from '../../routing/plan-hops.ts';
+import { isTunnelDevice } from '../../routing/tunnels.ts';
 
 export interface AddressQuestion {
   readonly node: NodeName;
@@ -26,7 +27,7 @@ export async function findOwnAddresses(
   state: ClusterState,
   { node, known, detection }: AddressQuestion,
 ): Promise<OwnAddresses> {
-  const interfaces = await host.listInterfaces();
+  const interfaces = (await host.listInterfaces()).filter(({ name }) => !isTunnelDevice(name));
   const internalIps = (state.findNode(node)?.spec.addresses ?? [])
     .filter(({ type }) => type === 'InternalIP')
     .map(({ address }) => parseAddress(address));
