@@ -161,6 +161,12 @@ export const ERRORS = {
     retry: false,
     about: 'The kernel lacks the module for a kind of tunnel that an IP pool asks for.',
   },
+  'cni/record-failed': {
+    cni: 114,
+    exit: 74,
+    retry: true,
+    about: 'A file in the state folder that tells the agent of an attachment could not be written, read or removed.',
+  },
   'kernel/failed': {
     cni: 112,
     exit: 71,

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
+import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { probeHttp } from '../cni/probe-http.ts';
 import type { Program } from '../cni/call-record.ts';
 import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
@@ -12,7 +13,7 @@ import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
-import { readOfferedMtu, readRegisteredName } from './registration.ts';
+import { attachmentFolder, readOfferedMtu, readRegisteredName } from './registration.ts';
 import { settleLeftoversIn } from './settle-leftovers.ts';
 import { readStdin } from './read-stdin.ts';
 import { sourceCheckIn } from './word-in.ts';
@@ -41,6 +42,7 @@ export async function runCni(program: Program): Promise<void> {
     openStore: openPluginStoreIn(env),
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),
+    attachments: new AttachmentFiles(attachmentFolder(env)),
     openKernel: (options) => linuxKernel({ ...options, sourceCheck: sourceCheckIn(env) }),
     openLog,
     settleLeftovers: settleLeftoversIn(env),

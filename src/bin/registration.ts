@@ -7,6 +7,11 @@ export function stateDir(env: NodeJS.ProcessEnv): string {
   return env['NETPLUG_STATE_DIR'] ?? '/var/lib/netplug';
 }
 
+/** Where the records of attachments lie. */
+export function attachmentFolder(env: NodeJS.ProcessEnv): string {
+  return join(stateDir(env), 'attachments');
+}
+
 /** The node name the agent registered this machine under, from `nodename` in the state folder; undefined without one. */
 export function readRegisteredName(env: NodeJS.ProcessEnv): string | undefined {
   return readLine(join(stateDir(env), 'nodename'));

@@ -1,6 +1,9 @@
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
 import { registerName } from '../agent/register-node.ts';
+import { attachedIn } from './attached.ts';
+import { AttachmentFiles } from '../cni/attachment-files.ts';
+import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
 import { readSecretIn } from './read-secret.ts';
 import { NodeNetwork } from '../agent/network/node-network.ts';
@@ -14,7 +17,7 @@ import type { Datastore } from '../netconf/connection.ts';
 import type { NodeName } from '../model/names.ts';
 import type { ResidentNode } from '../resident/resident-node.ts';
 import { readDetection } from '../routing/detect-address-method.ts';
-import { stateDir } from './registration.ts';
+import { attachmentFolder, stateDir } from './registration.ts';
 import { sourceCheckIn, wordIn } from './word-in.ts';
 
 export interface ResidentNetwork {
@@ -59,8 +62,8 @@ export function residentNetwork(
         bird: birdIn(env),
         birdLog: join(birdFolder(env), 'bird.log'),
         readSecret: readSecretIn(env, datastore),
-        listEndpoints: async (signal) =>
-          (await resident.listEndpoints(node, signal)).endpoints.map(({ value }) => value),
+        attachments: new AttachmentFiles(attachmentFolder(env)),
+        listAttached: attachedIn(linuxKernel()),
         register: async ({ mtu }) => {
           mkdirSync(state, { recursive: true });
           await writeFileAtomically(join(state, 'mtu'), {

@@ -9,6 +9,7 @@ import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import type { Log } from '../base/log.ts';
 import { ownTurn } from '../base/turns.ts';
+import { AttachmentFiles } from '../cni/attachment-files.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import { probeHttp } from '../cni/probe-http.ts';
@@ -21,7 +22,7 @@ import { callStore } from '../resident/call-store.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { isCutOff, openPluginStoreIn } from './open-store.ts';
-import { readOfferedMtu } from './registration.ts';
+import { attachmentFolder, readOfferedMtu } from './registration.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { sourceCheckIn } from './word-in.ts';
 
@@ -55,6 +56,7 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
             return done;
           }),
         );
+  const attachments = new AttachmentFiles(attachmentFolder(own));
   const netconfs = new DecodedNetconfs();
   const ignoredAnnotations = new IgnoredAnnotations(log);
   const serve: ServeCall = async ({ kind, env, stdin }, gone) => {
@@ -79,6 +81,7 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
       openStore,
       openOrch,
       readPluginList: readPluginListIn(env),
+      attachments,
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),
       // The agent itself has recovered what others left before it served anybody: the call is understood, and planned next.

@@ -5,6 +5,7 @@ import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.
 import { waitForGates } from './gates.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
 import { askOrchestrator } from './ask-orchestrator.ts';
+import { recordAttachment } from './record-attachment.ts';
 import { shapeBandwidth } from './shape-bandwidth.ts';
 import { warnAboutFloatingIps } from './warn-floating.ts';
 import type { CniResult } from './result.ts';
@@ -12,7 +13,7 @@ import type { CniResult } from './result.ts';
 /**
  * Gives one pod its addresses, link and routes. All of it exists when this returns, none of it when it throws; calling
  * again for the same attachment returns what is there, after checking it, and mends it where it is broken.
- * @throws kernel/*, ipam/*, store/*, gate/not-ready, netconf/needs-orchestrator, and what a delegated plugin throws
+ * @throws kernel/*, ipam/*, store/*, cni/record-failed, gate/not-ready, netconf/needs-orchestrator, and what a delegated plugin throws
  */
 export async function add(ports: CniPorts, source: AddressSource, told: Call): Promise<CniResult> {
   const { kernel, log, watch } = ports;
@@ -29,6 +30,9 @@ export async function add(ports: CniPorts, source: AddressSource, told: Call): P
 
   const grant = await source.acquire(call, (addresses) => planEndpoint(call, addresses));
   undo.defer(async () => grant.takeBack(call.cleanupSignal));
+
+  const forget = await recordAttachment(ports, call, grant.addresses);
+  undo.defer(forget);
 
   const network = planPodNetwork(call, grant.addresses);
   const { mtu, isNew } = await watch.time('kernel', async () => connect(ports, network, signal));

@@ -11,6 +11,7 @@ import type { PodFacts } from '../model/pod.ts';
 import type { PodWishes } from '../netconf/annotations.ts';
 import type { CniArgs } from '../netconf/cni-args.ts';
 import type { Netconf } from '../netconf/netconf.ts';
+import type { AttachmentRecords } from './attachment-records.ts';
 import type { CallIdentity } from './call-record.ts';
 import type { ExecDelegate } from './delegate.ts';
 import type { ProbeGate } from './gates.ts';
@@ -47,6 +48,7 @@ export interface OrchPod {
 export interface CniPorts extends Patience {
   readonly store: Store;
   readonly kernel: Kernel;
+  readonly attachments: AttachmentRecords;
   readonly log: Log;
   readonly watch: Stopwatch;
   readonly execDelegate: ExecDelegate;

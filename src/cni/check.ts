@@ -1,7 +1,12 @@
 import { NetplugError } from '../base/errors.ts';
+import type { AttachmentRecord } from '../model/attachment-record.ts';
+import type { WorkloadEndpointSpec as EndpointSpec } from '../model/workload-endpoint.ts';
+import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import type { AddressSource } from './address-source.ts';
 import { type Call, callFacts, type CniPorts } from './call.ts';
+import { differingSet } from './differing-set.ts';
+import { isUnmanaged } from './record-attachment.ts';
 import { firstDifference, planEndpoint, planPodNetwork } from './pod-network.ts';
 import { type CniResult, parseResult } from './result.ts';
 
@@ -9,7 +14,8 @@ import { type CniResult, parseResult } from './result.ts';
 const IDENTITY = ['node', 'network', 'containerID', 'endpoint', 'interfaceName', 'mac', 'ipNetworks'] as const;
 
 /**
- * Compares the previous result, the address manager, the endpoint record and the kernel, and names the first difference.
+ * Compares the previous result, the address manager, what the node and the datastore have recorded, and the kernel, and
+ * names the first difference.
  * @throws check/mismatch, netconf/invalid when there is no previous result
  */
 export async function check(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
@@ -21,21 +27,32 @@ export async function check(ports: CniPorts, source: AddressSource, call: Call):
   const { endpoint } = await watch.time('store', async () =>
     store.readNodeView(call.node, call.endpointId, call.signal),
   );
-  if (endpoint?.value.spec.ipam !== 'none') await source.check(call, addresses);
+  const record = await ports.attachments.find(call.attachment);
+  if (!isUnmanaged(record)) await source.check(call, addresses);
+  const recorded = record === undefined ? undefined : recordDifference(record, addresses);
+  if (recorded !== undefined) throw mismatch(call, recorded);
 
   const network = planPodNetwork(call, addresses);
   const state = await watch.time('kernel', async () => Promise.resolve(kernel.observe(network)));
   const difference = previousDifference(previous, call, network.podMac) ?? firstDifference(network, state);
   if (difference !== undefined) throw mismatch(call, difference);
 
-  if (endpoint === undefined) throw mismatch(call, 'its endpoint record is missing');
-  const expected = planEndpoint(call, addresses).spec;
-  const other = IDENTITY.find((field) => String(endpoint.value.spec[field]) !== String(expected[field]));
-  if (other !== undefined) {
-    const [found, wanted] = [endpoint.value.spec[other], expected[other]].map(String);
-    throw mismatch(call, `its endpoint record has ${other} "${found ?? ''}" instead of "${wanted ?? ''}"`);
-  }
+  const noted = endpointDifference(endpoint?.value.spec, planEndpoint(call, addresses).spec);
+  if (noted !== undefined && store.endpointsAreNotes !== true) throw mismatch(call, noted);
+  if (noted !== undefined) ports.log.warning('endpoint note differs', { ...callFacts(call), difference: noted });
   ports.log.info('pod checked', { ...callFacts(call), ...watch.facts() });
+}
+
+function recordDifference({ addresses }: AttachmentRecord, expected: readonly Address[]): string | undefined {
+  const difference = differingSet(expected.map(formatAddress), addresses.map(formatAddress));
+  return difference === undefined ? undefined : `its record on the node ${difference}`;
+}
+
+function endpointDifference(found: EndpointSpec | undefined, expected: EndpointSpec): string | undefined {
+  if (found === undefined) return 'its endpoint record is missing';
+  const other = IDENTITY.find((field) => String(found[field]) !== String(expected[field]));
+  if (other === undefined) return undefined;
+  return `its endpoint record has ${other} "${String(found[other])}" instead of "${String(expected[other])}"`;
 }
 
 /** @throws netconf/invalid when the runtime gave no previous result, or none that can be read */

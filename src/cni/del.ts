@@ -1,3 +1,4 @@
+import { reasonOf } from '../base/errors.ts';
 import type { AddressSource } from './address-source.ts';
 import { type Call, callFacts, type CniPorts } from './call.ts';
 import { hostLinkName } from './link-name.ts';
@@ -8,9 +9,17 @@ import { hostLinkName } from './link-name.ts';
  * same pod has taken over stays.
  */
 export async function del(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
-  const unlinked = ports.watch.time('kernel', async () =>
-    ports.kernel.remove(hostLinkName(call.pod, call.attachment), call.attachment),
-  );
+  const unlinked = unlink(ports, call);
   await Promise.all([unlinked, source.release(call, unlinked)]);
   ports.log.info('pod disconnected', { ...callFacts(call), hadLink: await unlinked, ...ports.watch.facts() });
+}
+
+/** The record goes with the link, without which it counts for nothing. */
+async function unlink({ kernel, attachments, watch, log }: CniPorts, call: Call): Promise<boolean> {
+  const { pod, attachment } = call;
+  const hadLink = await watch.time('kernel', async () => kernel.remove(hostLinkName(pod, attachment), attachment));
+  await attachments.remove(attachment).catch((cause: unknown) => {
+    log.warning('attachment record not removed', { ...callFacts(call), reason: reasonOf(cause) });
+  });
+  return hadLink;
 }

@@ -1,6 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
 import { Undo } from '../base/undo.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import { refuseWishes } from '../netconf/annotations.ts';
@@ -32,13 +31,9 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
     async acquire(call, endpointOf) {
       refuseRequests(call);
       if (call.orchPod !== undefined) refuseWishes(call.orchPod.facts, call.orchPod.wishes, delegation.plugin);
-      const draft = endpointOf([]);
-      const view = await ports.watch.time('store', async () =>
-        store.readNodeView(call.node, endpointIdOf(draft), call.signal),
-      );
-      const known = view.endpoint?.value;
-      if (known !== undefined && isOf(call, known)) {
-        return { addresses: addressesOf(known.spec.ipNetworks), dns: {}, facts: {}, takeBack: () => Promise.resolve() };
+      const known = await ports.attachments.find(call.attachment);
+      if (known?.addressManager === delegation.plugin) {
+        return { addresses: known.addresses, dns: {}, facts: {}, takeBack: () => Promise.resolve() };
       }
       await using undo = new Undo();
       undo.defer(async () => {
@@ -87,20 +82,28 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
     },
 
     async collect(call, keeps) {
-      const stale = await staleEndpoints(ports, call, keeps);
+      const { plugin } = delegation;
+      const { records } = await ports.attachments.list();
+      const stale = records
+        .filter(({ addressManager }) => addressManager === plugin)
+        .map(({ attachment }) => attachment)
+        .filter((attachment) => attachment.network === call.attachment.network && !keeps(attachment));
       const failures: unknown[] = [];
-      for (const before of stale) {
-        const { containerID, endpoint } = before.value.spec;
+      for (const attachment of stale) {
         try {
           const conf = await delegation.confOf(call, 'DEL');
-          const exec = ports.execDelegateFor({ containerId: containerID, ifName: endpoint });
+          const exec = ports.execDelegateFor(attachment);
           await ports.watch.time('delegate', async () =>
-            callDelegate(exec, { plugin: delegation.plugin, path, command: 'DEL', conf, signal: call.signal }),
+            callDelegate(exec, { plugin, path, command: 'DEL', conf, signal: call.signal }),
           );
-          await ports.watch.time('store', async () => store.commit([{ kind: 'delete-endpoint', before }], call.signal));
         } catch (cause) {
           failures.push(cause);
         }
+      }
+      for (const before of await staleEndpoints(ports, call, keeps)) {
+        await ports.watch
+          .time('store', async () => store.commit([{ kind: 'delete-endpoint', before }], call.signal))
+          .catch((cause: unknown) => failures.push(cause));
       }
       await ask(call, 'GC').catch((cause: unknown) => {
         if (!isVerbUnknown(cause)) failures.push(cause);
@@ -128,16 +131,6 @@ function refuseRequests({ config, args }: Call): void {
     'ipam/request-invalid',
     `Cannot assign ${asked.map(formatAddress).join(', ')}: host-local takes no request for a certain address`,
     { hint: 'Set ipam.type to "netplug-ipam", or ask for no address' },
-  );
-}
-
-function isOf(call: Call, { spec }: WorkloadEndpoint): boolean {
-  const { containerId, ifName, network } = call.attachment;
-  return (
-    spec.containerID === containerId &&
-    spec.endpoint === ifName &&
-    spec.network === network &&
-    spec.ipNetworks.length > 0
   );
 }
 

@@ -13,7 +13,7 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
   if (keeps === undefined) return;
   const failures: unknown[] = [];
   const links = await ports.watch.time('kernel', async () => removeLinks(ports.kernel, { call, keeps, failures }));
-  const addresses = await source.collect(call, keeps).catch((cause: unknown) => {
+  const addresses = await collect(ports, source, { call, keeps }).catch((cause: unknown) => {
     failures.push(cause);
     return 0;
   });
@@ -26,6 +26,20 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
   });
   if (failures.length === 1) throw failures[0];
   if (failures.length > 1) throw new AggregateError(failures, 'Cannot collect everything');
+}
+
+/** Records stay until their addresses are released: other address managers are asked for each of them by name. */
+async function collect(
+  { attachments }: CniPorts,
+  source: AddressSource,
+  { call, keeps }: { call: Call; keeps: Keeps },
+): Promise<number> {
+  const addresses = await source.collect(call, keeps);
+  const { records } = await attachments.list();
+  for (const { attachment } of records) {
+    if (attachment.network === call.attachment.network && !keeps(attachment)) await attachments.remove(attachment);
+  }
+  return addresses;
 }
 
 async function removeLinks(

@@ -1,5 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import { GATEWAYS, type HostLink, type PodNetwork, type PodNetworkState } from '../dataplane/kernel.ts';
+import { type FloatingPair, NO_MANAGER } from '../model/attachment-record.ts';
 import { endpointName, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
@@ -40,7 +41,7 @@ function planRoutes({ config }: Call, addresses: readonly Address[]): Cidr[] {
 
 /** The record policy and tools read. */
 export function planEndpoint(call: Call, addresses: readonly Address[]): WorkloadEndpoint {
-  const { attachment, pod, node, config } = call;
+  const { attachment, pod, node } = call;
   const network = planPodNetwork(call, addresses);
   const orchestrator = pod === undefined ? 'cni' : 'orch';
   const namespace = pod?.namespace ?? 'default';
@@ -84,8 +85,8 @@ export function planEndpoint(call: Call, addresses: readonly Address[]): Workloa
           : [`kns.${namespace}`, ...(account === undefined ? [] : [`ksa.${namespace}.${account}`])],
       ...(account === undefined ? {} : { serviceAccountName: account }),
       ...(facts === undefined || facts.ports.length === 0 ? {} : { ports: facts.ports }),
-      ...floatingIps(call, addresses),
-      ipam: isBypassed(call) ? 'none' : config.ipam.type === 'other' ? config.ipam.plugin : config.ipam.type,
+      ...natsOf(floatingPairs(call, addresses)),
+      ipam: addressManagerOf(call),
     },
   };
 }
@@ -95,21 +96,34 @@ export function isBypassed({ orchPod }: Call): boolean {
   return orchPod?.wishes.addresses?.via === 'bypass';
 }
 
+/** Who assigns the addresses of the call: the type of an address manager, or `none`. */
+export function addressManagerOf(call: Call): string {
+  const { ipam } = call.config;
+  if (isBypassed(call)) return NO_MANAGER;
+  return ipam.type === 'other' ? ipam.plugin : ipam.type;
+}
+
+function natsOf(floating: readonly FloatingPair[]): Pick<WorkloadEndpoint['spec'], 'ipNATs'> {
+  const ipNATs = floating.map(({ external, internal }) => ({
+    internalIP: formatAddress(internal),
+    externalIP: formatAddress(external),
+  }));
+  return ipNATs.length === 0 ? {} : { ipNATs };
+}
+
 /** Each floating IP is translated to the pod's address of its family. @throws annotation/invalid when there is none */
-function floatingIps({ orchPod, pod }: Call, addresses: readonly Address[]): Pick<WorkloadEndpoint['spec'], 'ipNATs'> {
-  const wished = orchPod?.wishes.floatingIps ?? [];
-  if (wished.length === 0 || addresses.length === 0) return {};
-  const ipNATs = wished.map((floating) => {
-    const internal = addresses.find(({ family }) => family === floating.family);
-    if (internal !== undefined) return { internalIP: formatAddress(internal), externalIP: formatAddress(floating) };
-    const text = formatAddress(floating);
+export function floatingPairs({ orchPod, pod }: Call, addresses: readonly Address[]): readonly FloatingPair[] {
+  if (addresses.length === 0) return [];
+  return (orchPod?.wishes.floatingIps ?? []).map((external) => {
+    const internal = addresses.find(({ family }) => family === external.family);
+    if (internal !== undefined) return { external, internal };
+    const text = formatAddress(external);
     throw new NetplugError(
       'annotation/invalid',
-      `Cannot use the annotations of pod "${pod?.namespace ?? ''}/${pod?.name ?? ''}": ${ANNOTATIONS.floatingIPs} holds ${text}, but the pod has no IPv${String(floating.family)} address`,
+      `Cannot use the annotations of pod "${pod?.namespace ?? ''}/${pod?.name ?? ''}": ${ANNOTATIONS.floatingIPs} holds ${text}, but the pod has no IPv${String(external.family)} address`,
       { hint: 'Ask for floating IPs of families that are assigned to the pod' },
     );
   });
-  return { ipNATs };
 }
 
 /** What ADD answers for a network that is in place. */

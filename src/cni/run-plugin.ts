@@ -11,6 +11,7 @@ import type { Datastore, OrchSettings } from '../netconf/connection.ts';
 import type { ReadAs } from '../netconf/decode.ts';
 import { CNI_VERSIONS, type CniVersion, type LogSettings, type Netconf } from '../netconf/netconf.ts';
 import { parseJsonObject } from '../netconf/parse-json.ts';
+import type { AttachmentRecords } from './attachment-records.ts';
 import { type Call, callFacts, type CniPorts } from './call.ts';
 import type { CallIdentity, CallRecord, Failure, Program } from './call-record.ts';
 import { type Deadlines, deadlines } from './deadline.ts';
@@ -47,6 +48,8 @@ export interface Surroundings {
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
   /** Plugin types of the installed network list with that name. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
+  /** What the node remembers of its attachments. */
+  readonly attachments: AttachmentRecords;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
   /** Logs to stderr, and to the file when there is one. */
   readonly openLog: (settings: LogSettings) => Log;
@@ -176,6 +179,7 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
     execDelegateFor: around.execDelegateFor,
     execDelegate: around.execDelegateFor(undefined),
     kernel: around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) }),
+    attachments: around.attachments,
     store,
     orch,
     log: told.log,

@@ -184,6 +184,9 @@ export interface Store extends AsyncDisposable {
   /** Of a datastore that knows who wrote which field, as the API of the orchestrator does. */
   readonly fieldOwnership?: FieldOwnership;
 
+  /** Of a datastore where endpoints are notes on pods, which the owner of the pod may change, and which may be missing. */
+  readonly endpointsAreNotes?: true;
+
   /** The datastore itself, of one that answers from memory, which may lag a moment behind what others have written. */
   readonly beneath?: Store;
 

@@ -6,6 +6,7 @@ export function callStore(resident: ResidentNode, time: TimePhase): Store {
   const { inner } = resident;
   return {
     beneath: inner,
+    ...(inner.endpointsAreNotes === true ? { endpointsAreNotes: true } : {}),
     readNodeView: async (node, endpoint, signal) => resident.readNodeView(node, endpoint, signal),
     commit: async (changes, signal) => resident.commit(changes, { signal, time }),
     listEndpoints: async (node, signal) => resident.listEndpoints(node, signal),

@@ -207,6 +207,51 @@ describe('a cluster with agents that keep the network', () => {
     }
   });
 
+  it('does nothing that annotations in the form of its own notes ask for, and goes on for other pods', async () => {
+    const [stolen, announced, later] = ['10.84.0.66', '10.84.0.77', '10.84.0.201'];
+    const note = (ifName: string, more: object): string =>
+      JSON.stringify({
+        id: 'mine',
+        network: 'k8s-pod-network',
+        containerID: 'mine',
+        endpoint: ifName,
+        interfaceName: 'npl0123456789a',
+        mac: '0a:00:00:00:00:01',
+        ipNetworks: [`${announced}/32`],
+        profiles: [],
+        ipam: 'none',
+        ipNATs: [{ internalIP: ipsOf(pods.b)[0], externalIP: stolen }],
+        ...more,
+      });
+    const hostile = {
+      'endpoint.net1': note('net1', {}),
+      'endpoint.net2': note('net2', { ipNetworks: ['not an address'] }),
+      'endpoint.net3': '{"network":',
+      'endpoint.net4': note('net4', { profiles: ['x'.repeat(100_000)] }),
+    };
+    await start(cluster, { name: 'hostile', on: 1, annotations: hostile });
+    // After ADD as well, in the note that netplug itself has written.
+    const own = (await cluster.get('pod', 'hostile')).metadata.annotations['cni.netplug/endpoint.eth0'];
+    const changed = JSON.stringify({ ...JSON.parse(own), ...JSON.parse(note('eth0', {})) });
+    await cluster.kubectl('annotate', '--overwrite', 'pod', 'hostile', `cni.netplug/endpoint.eth0=${changed}`);
+
+    await start(cluster, { name: 'later', on: 1, annotations: { floatingIPs: JSON.stringify([later]) } });
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', later), 'later');
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', FLOATING), 'floating');
+    const table = await cluster.node(1).machine.exec('nft', 'list', 'table', 'inet', 'netplug-nat');
+    expect(table).toContain(later);
+    expect(table).not.toContain(stolen);
+    const learned = await cluster.node(0).machine.exec('ip', '-4', 'route', 'show');
+    expect(learned).toContain(later);
+    expect(learned).not.toContain(stolen);
+    expect(learned).not.toContain(announced);
+    await cluster.kubectl('delete', 'pod', 'later', 'hostile');
+    await until(
+      async () => !(await cluster.node(1).machine.exec('nft', 'list', 'table', 'inet', 'netplug-nat')).includes(later),
+      'a floating IP goes with its pod',
+    );
+  });
+
   it('shows it all in netplugctl node status', async () => {
     const env = { NETPLUG_SOCKET: '/run/netplug/cni.sock' };
     const { machine, addresses } = cluster.node(0);

@@ -1,6 +1,7 @@
 import { type Clock, virtualClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { seededRandom } from '../../src/base/random.ts';
+import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { Program } from '../../src/cni/call-record.ts';
 import { decodeNetconf } from '../../src/netconf/decode.ts';
 import { runPlugin, type Served, type Surroundings } from '../../src/cni/run-plugin.ts';
@@ -27,6 +28,7 @@ const AT_ONCE: Delays = { input: 0, setup: 0, gate: 0, store: 0 };
 export interface MemoryNode {
   readonly clock: Clock;
   readonly kernel: MemoryKernel;
+  readonly attachments: AttachmentRecords;
   readonly database: MemoryDatabase;
   /** How long the datastore has taken so far. */
   storeMs(): number;
@@ -45,6 +47,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
   await using seed = openMemoryStore(database);
   await seed.createResource(poolOf('blue', '10.65.0.0/16'), never);
   await seed.createResource(nodeOf('node-a'), never);
+  const attachments = memoryRecords();
   let storeMs = 0;
   const pause = async (): Promise<void> => {
     if (delays.store === 0) return;
@@ -58,6 +61,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
   return {
     clock,
     kernel,
+    attachments,
     database,
     storeMs: () => storeMs,
     call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [] } = {}) => {
@@ -81,6 +85,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         openStore: () => setUp(openMemoryStore(database, { pause })),
         openOrch: () => memoryOrch(pods),
         readPluginList: () => undefined,
+        attachments,
         openKernel: () => setUp(kernel),
         openLog: () => silentLog,
         decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),

@@ -2,9 +2,11 @@
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
+import type { AttachmentPorts } from '../../src/agent/network/read-attachments.ts';
 import { NodeNetwork } from '../../src/agent/network/node-network.ts';
 import type { NetworkSettings } from '../../src/agent/network/network-settings.ts';
 import type { BgpPorts } from '../../src/agent/network/keep-bgp.ts';
+import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
 import type { PacketFilter } from '../../src/dataplane/packet-filter.ts';
 import { MemoryPacketFilter } from '../../src/dataplane/memory/memory-packet-filter.ts';
@@ -92,9 +94,15 @@ export function startNode(
     blockSource = 'claims',
     filter = new MemoryPacketFilter(),
     sourceCheck = 'strict',
+    attachments = { ...memoryRecords(), watch: () => ({ [Symbol.dispose]: () => undefined }) },
+    attached = new Set(),
   }: { store: Store; host: MemoryHostNetwork } & Partial<
     Pick<BgpPorts, 'readSecret' | 'clock'> &
-      Pick<NetworkSettings, 'blockSource' | 'sourceCheck'> & { readonly filter: PacketFilter }
+      Pick<NetworkSettings, 'blockSource' | 'sourceCheck'> &
+      Pick<AttachmentPorts, 'attachments'> & {
+        readonly filter: PacketFilter;
+        readonly attached: ReadonlySet<string>;
+      }
   >,
 ): RunningNode {
   const stop = new AbortController();
@@ -111,7 +119,8 @@ export function startNode(
       bird,
       birdLog: '/dev/null',
       readSecret,
-      listEndpoints: async () => Promise.resolve([]),
+      attachments,
+      listAttached: () => attached,
       register: async ({ mtu }) => {
         registered.push(mtu);
         return Promise.resolve();

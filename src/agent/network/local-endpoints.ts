@@ -1,9 +1,10 @@
-import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import { type Address, formatAddress, parseAddress, tryParseAddress } from '../../net/address.ts';
+import { type AttachmentRecord, type FloatingPair, NO_MANAGER } from '../../model/attachment-record.ts';
+import { handleOf } from '../../model/names.ts';
+import { type Address, formatAddress } from '../../net/address.ts';
 
-/** What the endpoints of the node's pods ask of translation and routing. */
+/** What the attachments of the node ask of translation and routing. */
 export interface LocalEndpoints {
-  readonly floating: readonly { readonly external: Address; readonly internal: Address }[];
+  readonly floating: readonly FloatingPair[];
   /** Single addresses to be announced: floating ones, and those assigned without an address manager. */
   readonly announced: readonly Address[];
   /** The same for the same. */
@@ -12,17 +13,18 @@ export interface LocalEndpoints {
 
 export const NO_ENDPOINTS: LocalEndpoints = { floating: [], announced: [], text: '' };
 
-export function localEndpoints(endpoints: readonly WorkloadEndpoint[]): LocalEndpoints {
-  const floating = endpoints
-    .flatMap(({ spec }) => spec.ipNATs ?? [])
-    .flatMap(({ externalIP, internalIP }) => {
-      const [external, internal] = [tryParseAddress(externalIP), tryParseAddress(internalIP)];
-      return external === undefined || internal === undefined ? [] : [{ external, internal }];
-    });
-  const unmanaged = endpoints
-    .filter(({ spec }) => spec.ipam === 'none')
-    .flatMap(({ spec }) => spec.ipNetworks.map((text) => parseAddress(text.split('/')[0] ?? '')));
+/** Of two attachments with the same floating address the older one comes first: a later pod does not take it away. */
+export function localEndpoints(records: readonly AttachmentRecord[]): LocalEndpoints {
+  const ordered = records.toSorted((a, b) => (ageKey(a) < ageKey(b) ? -1 : 1));
+  const floating = ordered.flatMap((record) => record.floating);
+  const unmanaged = ordered
+    .filter(({ addressManager }) => addressManager === NO_MANAGER)
+    .flatMap(({ addresses }) => addresses);
   const announced = [...floating.map(({ external }) => external), ...unmanaged];
   const pairs = floating.map((pair) => `${formatAddress(pair.external)} ${formatAddress(pair.internal)}`);
   return { floating, announced, text: [...pairs, '', ...unmanaged.map(formatAddress)].join('\n') };
+}
+
+function ageKey({ at, attachment }: AttachmentRecord): string {
+  return `${at} ${handleOf(attachment)}`;
 }

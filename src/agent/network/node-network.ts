@@ -7,7 +7,6 @@ import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import type { ClusterChange, RoutedBlock, Store } from '../../datastore/store.ts';
 import type { IpamPorts } from '../../ipam/assign.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
-import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Address, Family } from '../../net/address.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../routing/cluster-state.ts';
@@ -22,12 +21,13 @@ import { BgpKeeper, type BgpPorts } from './keep-bgp.ts';
 import { RouteKeeper } from './keep-routes.ts';
 import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
 import { Keeper, type KeeperOptions } from './keeper.ts';
-import { localEndpoints, type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
+import { type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
 import { NEEDS, type Part, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './offered-mtu.ts';
 import { podCidrAddress, podCidrProblems } from './pod-cidrs.ts';
 import { HeldAddresses } from './held-addresses.ts';
+import { type AttachmentPorts, AttachmentReader } from './read-attachments.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { factsOf } from './own-facts.ts';
 import { shownNetwork } from './shown-network.ts';
@@ -43,12 +43,10 @@ const ENDPOINTS_MS = 5000;
 const EXPIRE_MS = 1000;
 const FACTS_REST_MS = 1000;
 
-export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts {
+export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
   readonly store: Store;
   readonly host: HostNetwork;
   readonly filter: PacketFilter;
-  /** The endpoints of this node's pods. */
-  readonly listEndpoints: (signal: AbortSignal) => Promise<readonly WorkloadEndpoint[]>;
 }
 
 /**
@@ -63,6 +61,7 @@ export class NodeNetwork {
   readonly #routes: RouteKeeper;
   readonly #bgp: BgpKeeper;
   readonly #tunnelFilter: TunnelFilter;
+  readonly #attachments: AttachmentReader;
   readonly #own = new HeldAddresses();
   #tunnels: readonly OwnTunnel[] = [];
   #idleTunnels: ReadonlySet<TunnelKind> = new Set();
@@ -83,6 +82,7 @@ export class NodeNetwork {
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
     this.#routes = new RouteKeeper(ports, this.#desired, () => this.#poke('routes'));
+    this.#attachments = new AttachmentReader(ports, () => this.#poke('endpoints'));
     this.#bgp = new BgpKeeper(ports, settings.node, this.#state);
     this.#tunnelFilter = new TunnelFilter(ports.filter, settings.node, this.#state);
     const keeper = (
@@ -177,6 +177,7 @@ export class NodeNetwork {
   /** Keeps the network until the signal ends it. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#notice(event));
+    using _records = this.#ports.attachments.watch(() => this.noteCall());
     const keepers = [...Object.values(this.#keepers), this.#registration];
     // Depends on nothing that the datastore says.
     this.#keepers.podFilter.poke();
@@ -307,12 +308,7 @@ export class NodeNetwork {
     // No device takes packets that the filter does not know of.
     await this.#tunnelFilter.ensure(signal);
     const { node, blockSource } = this.#settings;
-    const question = {
-      node,
-      state: this.#state,
-      addresses: this.#own.addresses,
-      idle: this.#idleTunnels,
-    };
+    const question = { node, state: this.#state, addresses: this.#own.addresses, idle: this.#idleTunnels };
     const known = (kind: TunnelKind): Address | undefined => this.#tunnels.find((each) => each.kind === kind)?.address;
     const byPodCidr = (kind: TunnelKind): Address | undefined => podCidrAddress(this.#state, node, kind);
     const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
@@ -350,10 +346,10 @@ export class NodeNetwork {
   }
 
   async #readEndpoints(signal: AbortSignal): Promise<void> {
-    const now = localEndpoints(await this.#ports.listEndpoints(signal));
-    const isSame = now.text === this.#endpoints.text;
-    this.#endpoints = now;
-    if (!isSame) this.#poke('nat', 'bgp');
+    const { endpoints, problems } = await this.#attachments.read(signal);
+    if (endpoints.text !== this.#endpoints.text) this.#poke('nat', 'bgp');
+    this.#endpoints = endpoints;
+    this.#leftOut.endpoints = problems;
   }
 
   async #keepNat(signal: AbortSignal): Promise<void> {

@@ -2,6 +2,7 @@ import type { Log } from '../../base/log.ts';
 import type { Patience } from '../../base/retry.ts';
 import { Stopwatch } from '../../base/stopwatch.ts';
 import { NetplugError } from '../../base/errors.ts';
+import { type AttachmentRecords, memoryRecords } from '../../cni/attachment-records.ts';
 import type { CniPorts } from '../../cni/call.ts';
 import { decodeCall } from '../../cni/decode-call.ts';
 import type { ExecDelegate } from '../../cni/delegate.ts';
@@ -55,7 +56,7 @@ export interface AddPlan {
   readonly kernel: readonly KernelStep[];
   /** Plugins that are run, with what they are told. */
   readonly plugins: readonly PluginRun[];
-  /** What the agent of the node translates, once it sees the endpoint. */
+  /** What the agent of the node translates. */
   readonly floatingIps: readonly { readonly externalIP: string; readonly internalIP: string }[];
   /** Warnings recorded as events of the pod. */
   readonly events: readonly string[];
@@ -83,6 +84,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
   const call = decodeCall({ invocation, config, raw }, node, { work: signal, cleanup: signal });
   const store = recordingStore(ports.store, { node, offered: ports.offered });
   const kernel = recordingKernel(ports.kernel);
+  const attachments = memoryRecords();
   const gates: string[] = [];
   const events: string[] = [];
   const warnings: string[] = [...config.warnings];
@@ -97,6 +99,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     random: ports.random,
     store: store.store,
     kernel: kernel.kernel,
+    attachments,
     log: warningsInto(warnings),
     watch: new Stopwatch(ports.clock, 'plan'),
     execDelegate,
@@ -128,12 +131,22 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     store: written,
     kernel: kernelSteps(kernel.steps),
     plugins,
-    floatingIps: written.flatMap((step) => (step.kind === 'put-endpoint' ? (step.spec.ipNATs ?? []) : [])),
+    floatingIps: await floatingIn(attachments),
     events,
     stock: ports.offered === undefined ? await stockOf(ports.store, node, signal) : [],
     warnings,
     result: result === undefined ? {} : renderResult(result, config.cniVersion),
   };
+}
+
+async function floatingIn(attachments: AttachmentRecords): Promise<AddPlan['floatingIps']> {
+  const { records } = await attachments.list();
+  return records.flatMap(({ floating }) =>
+    floating.map(({ external, internal }) => ({
+      externalIP: formatAddress(external),
+      internalIP: formatAddress(internal),
+    })),
+  );
 }
 
 function refuseOthers({ netconf: { config, file } }: AddRequest): void {

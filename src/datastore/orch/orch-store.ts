@@ -54,6 +54,7 @@ export function openOrchStore(access: OrchAccess, options: OrchStoreOptions = {}
 }
 
 class OrchStore implements Store {
+  readonly endpointsAreNotes = true;
   readonly #api: OrchApi;
   readonly #clock: Clock;
   readonly #newId: () => string;

@@ -1,0 +1,113 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, watch } from 'node:fs';
+import { chmod, mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { writeFileAtomically } from '../base/atomic-file.ts';
+import { errnoOf, NetplugError, reasonOf } from '../base/errors.ts';
+import { type AttachmentRecord, decodeAttachmentRecord, encodeAttachmentRecord } from '../model/attachment-record.ts';
+import { type Attachment, handleOf } from '../model/names.ts';
+import type { AttachmentRecords } from './attachment-records.ts';
+
+const SUFFIX = '.json';
+/** Far more than any record needs. */
+const LARGEST_BYTES = 65_536;
+const FOLDER_MODE = 0o700;
+
+/** Records as files of a folder that is root's alone, one for each attachment. */
+export class AttachmentFiles implements AttachmentRecords {
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async put(record: AttachmentRecord): Promise<void> {
+    const path = this.#pathOf(record.attachment);
+    await doing('write', path, async () => {
+      await mkdir(this.#folder, { recursive: true, mode: FOLDER_MODE });
+      await chmod(this.#folder, FOLDER_MODE);
+      await writeFileAtomically(path, { text: encodeAttachmentRecord(record), mode: 0o600 });
+    });
+  }
+
+  async find(attachment: Attachment): Promise<AttachmentRecord | undefined> {
+    const found = await this.#read(fileOf(attachment));
+    return found === undefined || 'problem' in found ? undefined : found;
+  }
+
+  async remove(attachment: Attachment): Promise<void> {
+    const path = this.#pathOf(attachment);
+    await doing('remove', path, async () => rm(path, { force: true }));
+  }
+
+  async list(): Promise<{ readonly records: readonly AttachmentRecord[]; readonly problems: readonly string[] }> {
+    const names = await doing('list', this.#folder, async () => readdir(this.#folder).catch(noneIfMissing));
+    const records: AttachmentRecord[] = [];
+    const problems: string[] = [];
+    for (const name of names.filter((each) => each.endsWith(SUFFIX)).sort()) {
+      const found = await this.#read(name);
+      if (found === undefined) continue;
+      if ('problem' in found) problems.push(`Cannot use "${join(this.#folder, name)}": ${found.problem}`);
+      else records.push(found);
+    }
+    return { records, problems };
+  }
+
+  /**
+   * Calls when a record came, changed or went, whichever program did it. A folder that cannot be watched, or is removed,
+   * is told nothing of: the caller lists the records now and then as well, and hears then what is wrong with it.
+   */
+  watch(onChange: () => void): Disposable {
+    try {
+      mkdirSync(this.#folder, { recursive: true, mode: FOLDER_MODE });
+      const watcher = watch(this.#folder, { persistent: false }, onChange);
+      watcher.on('error', () => watcher.close());
+      return { [Symbol.dispose]: () => watcher.close() };
+    } catch (cause) {
+      if (errnoOf(cause) === undefined) throw cause;
+      return { [Symbol.dispose]: () => undefined };
+    }
+  }
+
+  #pathOf(attachment: Attachment): string {
+    return join(this.#folder, fileOf(attachment));
+  }
+
+  /** Undefined when the file is gone. */
+  async #read(name: string): Promise<AttachmentRecord | { readonly problem: string } | undefined> {
+    let text: string;
+    try {
+      await using file = await open(join(this.#folder, name), 'r');
+      const { size } = await file.stat();
+      if (size > LARGEST_BYTES) return { problem: 'it is too large' };
+      text = await file.readFile('utf8');
+    } catch (cause) {
+      return errnoOf(cause) === 'ENOENT' ? undefined : { problem: reasonOf(cause) };
+    }
+    const record = decodeAttachmentRecord(text);
+    if ('problem' in record || fileOf(record.attachment) === name) return record;
+    return { problem: 'it is the record of another attachment' };
+  }
+}
+
+/** A network may have any name, so that of the file is a hash. */
+function fileOf(attachment: Attachment): string {
+  return `${createHash('sha256').update(handleOf(attachment)).digest('hex').slice(0, 32)}${SUFFIX}`;
+}
+
+function noneIfMissing(cause: unknown): readonly string[] {
+  if (errnoOf(cause) !== 'ENOENT') throw cause;
+  return [];
+}
+
+async function doing<T>(what: string, path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    throw new NetplugError('cni/record-failed', `Cannot ${what} "${path}": ${reasonOf(cause)}`, {
+      hint: 'Look at space and rights of the folder: df and ls -ld tell',
+      facts: { path },
+      cause,
+    });
+  }
+}

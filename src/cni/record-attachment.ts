@@ -1,0 +1,52 @@
+import { type AttachmentRecord, type FeatureSwitch, NO_MANAGER } from '../model/attachment-record.ts';
+import type { Address } from '../net/address.ts';
+import type { Features } from '../netconf/netconf.ts';
+import type { Call, CniPorts } from './call.ts';
+import { addressManagerOf, floatingPairs } from './pod-network.ts';
+
+/**
+ * Records what the node has to know of the attachment and no block tells: before its link is made, because the record of
+ * an attachment without a link counts for nothing. Returns what undoes it.
+ * @throws cni/record-failed
+ */
+export async function recordAttachment(
+  { attachments, clock }: Pick<CniPorts, 'attachments' | 'clock'>,
+  call: Call,
+  addresses: readonly Address[],
+): Promise<() => Promise<void>> {
+  const { attachment } = call;
+  const before = await attachments.find(attachment);
+  const record = planRecord(call, addresses, before?.at ?? new Date(clock.now()).toISOString());
+  if (record !== undefined) await attachments.put(record);
+  else if (before !== undefined) await attachments.remove(attachment);
+  return async () => (before === undefined ? attachments.remove(attachment) : attachments.put(before));
+}
+
+/** Undefined for most attachments: the blocks tell all there is of them. */
+function planRecord(call: Call, addresses: readonly Address[], at: string): AttachmentRecord | undefined {
+  const { attachment, pod, config } = call;
+  const addressManager = addressManagerOf(call);
+  const floating = floatingPairs(call, addresses);
+  if (addressManager === 'netplug-ipam' && floating.length === 0) return undefined;
+  return {
+    attachment,
+    pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}`,
+    at,
+    addressManager,
+    addresses,
+    floating,
+    switches: switchesIn(config.features),
+  };
+}
+
+function switchesIn({ floatingIps, ipAddrsNoIpam }: Features): readonly FeatureSwitch[] {
+  return [
+    ...(floatingIps ? (['floating_ips'] as const) : []),
+    ...(ipAddrsNoIpam ? (['ip_addrs_no_ipam'] as const) : []),
+  ];
+}
+
+/** Whether the addresses were assigned without an address manager. */
+export function isUnmanaged(record: AttachmentRecord | undefined): boolean {
+  return record?.addressManager === NO_MANAGER;
+}

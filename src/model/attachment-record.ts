@@ -1,0 +1,104 @@
+import * as v from 'valibot';
+import { tryParseJson } from '../base/try-parse-json.ts';
+import { type Address, formatAddress, sameAddress, tryParseAddress } from '../net/address.ts';
+import { isContainerId, isInterfaceName } from './interface-name.ts';
+import type { Attachment } from './names.ts';
+
+/**
+ * What ADD gave to one attachment besides addresses of blocks. Translation and BGP of the node act on this alone: only
+ * root and the programs of netplug write it, whereas an endpoint in the API of the orchestrator is an annotation that
+ * every owner of a pod can change.
+ */
+export interface AttachmentRecord {
+  readonly attachment: Attachment;
+  /** `namespace/name`, for people. */
+  readonly pod: string | undefined;
+  /** When the first ADD of the attachment wrote it, ISO 8601. */
+  readonly at: string;
+  /** Type of the address manager that assigned the addresses; `none` for addresses assigned without one. */
+  readonly addressManager: string;
+  readonly addresses: readonly Address[];
+  /** Each with the address of the attachment that it is translated to. */
+  readonly floating: readonly FloatingPair[];
+  /** Switches of the network configuration, `feature_control`, that were on when this was granted. */
+  readonly switches: readonly FeatureSwitch[];
+}
+
+export interface FloatingPair {
+  readonly external: Address;
+  /** Of the same family. */
+  readonly internal: Address;
+}
+
+const SWITCHES = ['floating_ips', 'ip_addrs_no_ipam'] as const;
+export type FeatureSwitch = (typeof SWITCHES)[number];
+
+/** The address manager of addresses that were assigned without one. */
+export const NO_MANAGER = 'none';
+
+const address = v.pipe(
+  v.string(),
+  v.rawTransform<string, Address>(({ dataset, addIssue, NEVER }) => {
+    const read = tryParseAddress(dataset.value);
+    if (read !== undefined) return read;
+    addIssue({ message: `${JSON.stringify(dataset.value)} is no IP address` });
+    return NEVER;
+  }),
+);
+const stored = v.object({
+  format: v.literal(1),
+  network: v.pipe(v.string(), v.nonEmpty()),
+  containerID: v.pipe(v.string(), v.check(isContainerId, 'it is no container id')),
+  ifName: v.pipe(v.string(), v.check(isInterfaceName, 'it is no interface name')),
+  pod: v.exactOptional(v.string()),
+  at: v.pipe(v.string(), v.isoTimestamp()),
+  addressManager: v.pipe(v.string(), v.nonEmpty()),
+  addresses: v.pipe(v.array(address), v.minLength(1)),
+  floatingIPs: v.array(v.object({ external: address, internal: address })),
+  switches: v.array(v.picklist(SWITCHES)),
+});
+
+/** One line of JSON. */
+export function encodeAttachmentRecord(record: AttachmentRecord): string {
+  const { attachment, pod, at, addressManager, addresses, floating, switches } = record;
+  const { network, containerId: containerID, ifName } = attachment;
+  const floatingIPs = floating.map(({ external, internal }) => ({
+    external: formatAddress(external),
+    internal: formatAddress(internal),
+  }));
+  const identity = { network, containerID, ifName, ...(pod === undefined ? {} : { pod }) };
+  const given = { addressManager, addresses: addresses.map(formatAddress), floatingIPs, switches };
+  return `${JSON.stringify({ format: 1, ...identity, at, ...given })}\n`;
+}
+
+/** The record, or why it is none. Never throws. */
+export function decodeAttachmentRecord(text: string): AttachmentRecord | { readonly problem: string } {
+  const read = v.safeParse(stored, tryParseJson(text));
+  if (!read.success) return { problem: describe(read.issues[0]) };
+  const { network, containerID, ifName, pod, floatingIPs, format: _, ...rest } = read.output;
+  const record = { attachment: { network, containerId: containerID, ifName }, pod, floating: floatingIPs, ...rest };
+  const problem = inconsistency(record);
+  return problem === undefined ? record : { problem };
+}
+
+/** What was granted fits together, and fits the switches it was granted under. */
+function inconsistency({
+  floating,
+  addresses,
+  addressManager,
+  switches,
+}: Omit<AttachmentRecord, 'pod'>): string | undefined {
+  const stray = floating.find(({ internal }) => !addresses.some((own) => sameAddress(own, internal)));
+  if (stray !== undefined) return `floatingIPs: ${formatAddress(stray.internal)} is no address of the attachment`;
+  const mixed = floating.find(({ internal, external }) => internal.family !== external.family);
+  if (mixed !== undefined) return `floatingIPs: ${formatAddress(mixed.external)} is of the other family`;
+  if (floating.length > 0 && !switches.includes('floating_ips')) return 'switches: floating_ips is missing';
+  if (addressManager === NO_MANAGER && !switches.includes('ip_addrs_no_ipam'))
+    return 'switches: ip_addrs_no_ipam is missing';
+  return undefined;
+}
+
+function describe(issue: v.BaseIssue<unknown>): string {
+  const path = v.getDotPath(issue);
+  return path === null ? issue.message : `${path}: ${issue.message}`;
+}
