@@ -173,6 +173,16 @@ export interface FieldOwnership {
   ): Promise<AnyResource>;
 }
 
+export interface EndpointListing {
+  readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+  readonly problems: readonly string[];
+  /**
+   * Where endpoints are notes: the pods there are, `namespace/name` with the uid. That a pod has no note, or another,
+   * proves nothing about its addresses.
+   */
+  readonly pods?: ReadonlyMap<string, string>;
+}
+
 /** `conflict`: something was not as expected and nothing was changed. */
 export type Outcome = 'committed' | 'conflict';
 
@@ -225,10 +235,7 @@ export interface Store extends AsyncDisposable {
   commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome>;
 
   /** Endpoints of one node, or all, ordered by namespace and name; `problems` names unreadable records. */
-  listEndpoints(
-    node: NodeName | undefined,
-    signal: AbortSignal,
-  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }>;
+  listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing>;
 
   /**
    * Resources of a kind, of all namespaces, ordered by namespace and name, `metadata.resourceVersion` filled in;

@@ -1,4 +1,5 @@
-import type { Attachment } from './names.ts';
+import type { Allocation } from './ip-block.ts';
+import { type Attachment, handleOf } from './names.ts';
 import type { PodPort } from './pod.ts';
 import type { Resource } from './resource.ts';
 
@@ -72,8 +73,18 @@ export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
 }
 
 /** The attachment that the endpoint describes. */
-export function attachmentOf({ spec }: WorkloadEndpoint): Attachment {
+export function attachmentOf({ spec }: Pick<WorkloadEndpoint, 'spec'>): Attachment {
   return { network: spec.network, containerId: spec.containerID, ifName: spec.endpoint };
+}
+
+/**
+ * Whether the endpoint is that of the holder of an address. An endpoint that is a note on a pod may name any container;
+ * whose note it is, its owner cannot change.
+ */
+export function isEndpointOf({ metadata, spec }: WorkloadEndpoint, holder: Allocation): boolean {
+  const isSamePod =
+    spec.pod === holder.pod && (spec.pod === undefined || (metadata.namespace ?? 'default') === holder.namespace);
+  return isSamePod && handleOf(attachmentOf({ spec })) === holder.handle;
 }
 
 /** One text per endpoint, for maps. */

@@ -4,11 +4,10 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
 import { reservedCidrs } from '../../model/ip-reservation.ts';
 import type { IpamConfigurationSpec } from '../../model/ipam-configuration.ts';
-import { handleOf } from '../../model/names.ts';
 import type { Node } from '../../model/node.ts';
 import { matchesSelector } from '../../model/selector.ts';
 import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
-import { attachmentOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { isEndpointOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Address } from '../../net/address.ts';
 import { cidrAround, cidrContains, formatCidr, ordinalOf, parseCidr } from '../../net/cidr.ts';
 import { type AddressReport, reportAddress } from '../ipam/address-report.ts';
@@ -35,13 +34,15 @@ export function explainAddress(scene: AddressScene, address: Address): Explained
 
 function whyHeld({ endpoints }: AddressScene, { address, holder }: AddressReport): readonly string[] {
   if (holder === undefined || isTunnelAddress(holder)) return [];
-  const endpoint = endpoints.find(({ value }) => handleOf(attachmentOf(value)) === holder.handle)?.value;
+  const endpoint = endpoints.find(({ value }) => isEndpointOf(value, holder))?.value;
   if (endpoint === undefined)
     return ['no endpoint is recorded for the holder; "netplugctl ipam check" tells whether the address leaked'];
   const name = `${endpoint.metadata.namespace ?? 'default'}/${endpoint.metadata.name}`;
   return endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === address)
     ? [`endpoint ${name} uses it behind interface ${endpoint.spec.interfaceName} of node ${endpoint.spec.node}`]
-    : [`endpoint ${name} of the holder has ${endpoint.spec.ipNetworks.join(' and ')} instead: the address leaked`];
+    : [
+        `endpoint ${name} of the holder has ${endpoint.spec.ipNetworks.join(' and ')} instead; "netplugctl ipam check" tells whether the address leaked`,
+      ];
 }
 
 function whyNobody(scene: AddressScene, address: Address, report: AddressReport): readonly string[] {

@@ -64,6 +64,12 @@ describe('why IP', () => {
     expect(held.out).toContain(`${address} is held\n  pod:         shop/web\n`);
     expect(held.out).toMatch(/endpoint shop\/node--a-orch-web-eth0 uses it behind interface npl/);
     const [endpoint] = (await store.listEndpoints(undefined, never)).endpoints;
+    // Another pod that says to be this container.
+    const { metadata, spec } = endpoint!.value;
+    const name = metadata.name.replace('web', 'a');
+    const forged = { ...endpoint!.value, metadata: { ...metadata, name }, spec: { ...spec, pod: 'a', ipNetworks: [] } };
+    await store.commit([{ kind: 'put-endpoint', endpoint: forged }], never);
+    expect((await run(`why ${address}`)).out).toContain('endpoint shop/node--a-orch-web-eth0 uses it');
     await store.commit([{ kind: 'delete-endpoint', before: endpoint! }], never);
     expect((await run(`why ${address}`)).out).toContain('no endpoint is recorded for the holder');
   });

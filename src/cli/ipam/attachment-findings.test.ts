@@ -68,7 +68,7 @@ const state = (more: Partial<IpamState>): IpamState => ({
 const local = (...links: HostLink[]): IpamState['local'] => ({
   nodes: new Set([node]),
   links,
-  inJournals: new Set(),
+  attached: new Set(),
 });
 const kinds = (more: Partial<IpamState>): string[] =>
   checkIpam(state(more)).map(
@@ -117,9 +117,9 @@ describe('a check of addresses', () => {
   });
 
   it('leaves an interface alone whose address is in the journal of the agent only', () => {
-    const pending = { nodes: new Set([node]), links: [link('z')], inJournals: new Set(['z/eth0']) };
+    const pending = { nodes: new Set([node]), links: [link('z')], attached: new Set(['z/eth0']) };
     expect(kinds({ local: pending })).toEqual([]);
-    expect(kinds({ local: { ...pending, inJournals: new Set(['z/eth1']) } })).toEqual(['stray-link nplz remove-link']);
+    expect(kinds({ local: { ...pending, attached: new Set(['z/eth1']) } })).toEqual(['stray-link nplz remove-link']);
   });
 
   it('finds endpoints and interfaces that hold nothing', () => {
@@ -128,6 +128,52 @@ describe('a check of addresses', () => {
       'endpoint-without-address shop/e-a delete-endpoint',
       'stray-link nplz remove-link',
     ]);
+  });
+
+  describe('where endpoints are notes that the owner of a pod may change', () => {
+    const ofPod = (container: string, pod: string): Allocation =>
+      allocation(container, { namespace: 'shop', pod, podUid: `uid-${pod}` });
+    const note = (container: string, address: string, pod: string): { value: WorkloadEndpoint; version: string } => {
+      const { value, version } = endpoint(container, address);
+      return { value: { ...value, spec: { ...value.spec, pod } }, version };
+    };
+    const held = [block('10.0.0.0/26', ofPod('a', 'victim'), ofPod('b', 'web'))];
+    const notes = [note('a', '10.0.0.0', 'victim'), note('b', '10.0.0.1', 'web')];
+    const pods = new Map([
+      ['shop/victim', 'uid-victim'],
+      ['shop/web', 'uid-web'],
+      ['shop/thief', 'uid-thief'],
+    ]);
+
+    it('believes no pod about the container of another', () => {
+      const forged = [...notes, note('a', '10.9.9.9', 'thief')];
+      expect(kinds({ blocks: held, endpoints: forged, pods })).toEqual(['endpoint-without-address shop/e-a']);
+    });
+
+    it('frees no address of a pod that exists, whatever its note says', () => {
+      const [, web] = notes;
+      const other = note('a', '10.9.9.9', 'victim');
+      expect(kinds({ blocks: held, endpoints: [web!], pods })).toEqual(['endpoint-missing 10.0.0.0']);
+      expect(kinds({ blocks: held, endpoints: [other, web!], pods })).toEqual([
+        'endpoint-missing 10.0.0.0',
+        'endpoint-without-address shop/e-a',
+      ]);
+      expect(kinds({ blocks: held, endpoints: notes, pods, local: local() })).toEqual([
+        'endpoint-missing 10.0.0.0',
+        'endpoint-missing 10.0.0.1',
+      ]);
+    });
+
+    it('frees addresses of pods that are gone, made anew, or without the link that others of the network have', () => {
+      const [, web] = notes;
+      const gone = new Map([...pods].filter(([name]) => name !== 'shop/victim'));
+      expect(kinds({ blocks: held, endpoints: [web!], pods: gone })).toEqual(['leaked-address 10.0.0.0 release']);
+      const anew = new Map([...pods, ['shop/victim', 'uid-next'] as const]);
+      expect(kinds({ blocks: held, endpoints: [web!], pods: anew })).toEqual(['leaked-address 10.0.0.0 release']);
+      expect(kinds({ blocks: held, endpoints: [web!], pods, local: local(link('b')) })).toEqual([
+        'leaked-address 10.0.0.0 release',
+      ]);
+    });
   });
 
   it('drops what a second look no longer shows', () => {

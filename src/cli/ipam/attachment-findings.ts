@@ -1,8 +1,9 @@
+import { isLinkOf } from '../../dataplane/link-alias.ts';
 import type { Stored } from '../../datastore/store.ts';
 import { type Allocation, type HeldAddress, heldAddresses } from '../../model/ip-block.ts';
 import { type Handle, handleOf, interfaceKey } from '../../model/names.ts';
 import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
-import { attachmentOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { attachmentOf, isEndpointOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
 import { describeHolder } from './describe-holder.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';
@@ -21,7 +22,7 @@ export function attachmentFindings(state: IpamState): Finding[] {
 }
 
 interface Knowledge {
-  readonly endpoints: ReadonlyMap<Handle, Stored<WorkloadEndpoint>>;
+  readonly endpoints: ReadonlyMap<Handle, readonly Stored<WorkloadEndpoint>[]>;
   /**
    * Where netplug itself makes the attachments; it records endpoint and addresses in one commit. By node, because a
    * network may be served by netplug on one node and by another main plugin on the next.
@@ -32,7 +33,8 @@ interface Knowledge {
 function knowledgeOf({ endpoints }: IpamState): Knowledge {
   const own = endpoints.filter(({ value }) => value.spec.ipam === OWN_IPAM);
   return {
-    endpoints: new Map(own.map((endpoint) => [handleOf(attachmentOf(endpoint.value)), endpoint])),
+    // Several pods may claim one container in their notes.
+    endpoints: Map.groupBy(own, ({ value }) => handleOf(attachmentOf(value))),
     ownNetworks: new Set(own.map(({ value }) => networkOn(value.spec))),
   };
 }
@@ -42,21 +44,20 @@ function judge(
   { endpoints, ownNetworks }: Knowledge,
   { address, allocation }: HeldAddress,
 ): Finding[] {
-  const endpoint = endpoints.get(allocation.handle)?.value;
+  const endpoint = endpoints.get(allocation.handle)?.find(({ value }) => isEndpointOf(value, allocation))?.value;
   const isYoung = state.nowMs - Date.parse(allocation.at) < state.graceMs;
   const subject = formatAddress(address);
   const who = `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}`;
-  const leak = (why: string): Finding[] => [
-    {
-      kind: 'leaked-address',
-      subject,
-      message: `${who}: ${why}`,
-      repair: { kind: 'release', allocation, endpoint: undefined },
-    },
-  ];
-  if (isYoung) return [];
   const here = state.local?.nodes.has(allocation.node) === true ? state.local : undefined;
   const link = here === undefined ? undefined : linkOf(here, allocation, endpoint);
+  // What the owner of a pod can write or remove must not have an address freed that the pod uses.
+  const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation));
+  const leak = (why: string, of?: WorkloadEndpoint): Finding[] => {
+    const message = `${who}: ${why}`;
+    if (!isProven) return [{ kind: 'endpoint-missing', subject, message: `${message}, although the pod exists` }];
+    return [{ kind: 'leaked-address', subject, message, repair: { kind: 'release', allocation, endpoint: of } }];
+  };
+  if (isYoung) return [];
   if (endpoint === undefined) {
     if (link !== undefined) {
       const message = `${who}: interface "${link}" uses it, but there is no endpoint`;
@@ -72,8 +73,18 @@ function judge(
   }
   // Without an interface of ours there is nothing the kernel could tell.
   if (here === undefined || link !== undefined || endpoint.spec.interfaceName === '') return [];
-  const message = `${who}: interface "${endpoint.spec.interfaceName}" does not exist on this node`;
-  return [{ kind: 'leaked-address', subject, message, repair: { kind: 'release', allocation, endpoint } }];
+  return leak(`interface "${endpoint.spec.interfaceName}" does not exist on this node`, endpoint);
+}
+
+/** Whether netplug makes the links of the network on this machine, as the kernel shows it. */
+function isServedHere(here: LocalState | undefined, { network }: Allocation): boolean {
+  return here?.links.some(({ owner }) => owner !== undefined && isLinkOf(owner, network)) === true;
+}
+
+/** Whether the holder's pod exists, where endpoints alone prove nothing. */
+export function isPodThere({ pods }: Pick<IpamState, 'pods'>, { namespace, pod, podUid }: Allocation): boolean {
+  const uid = pods?.get(`${namespace ?? ''}/${pod ?? ''}`);
+  return uid !== undefined && (podUid === undefined || podUid === uid);
 }
 
 /** The host side of the attachment, by its owner, or by its name when its alias was lost. */
@@ -124,7 +135,7 @@ function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[
   const attached = new Set([
     ...held.map(({ allocation }) => interfaceKey(allocation)),
     ...endpoints.map(({ value }) => interfaceKey(attachmentOf(value))),
-    ...(local?.inJournals ?? []),
+    ...(local?.attached ?? []),
   ]);
   return (local?.links ?? []).flatMap((link): Finding[] => {
     const { name, owner } = link;

@@ -9,6 +9,8 @@ import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 export interface IpamState {
   readonly blocks: readonly IpBlock[];
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+  /** Where endpoints are notes that prove nothing: the pods there are, `namespace/name` with the uid. */
+  readonly pods?: ReadonlyMap<string, string> | undefined;
   readonly pools: readonly IpPool[];
   /** Undefined when one of them cannot be read: nobody knows then which tunnel addresses it has. */
   readonly nodes: readonly Node[] | undefined;
@@ -24,8 +26,11 @@ export interface LocalState {
   /** The names under which this machine may hold addresses. */
   readonly nodes: ReadonlySet<string>;
   readonly links: readonly HostLink[];
-  /** `<containerId>/<ifName>` of what the agent has decided and may not have published yet. */
-  readonly inJournals: ReadonlySet<string>;
+  /**
+   * `<containerId>/<ifName>` of attachments that the node itself knows: what its agent has decided and may not have
+   * published yet, and those whose addresses are in no block of netplug.
+   */
+  readonly attached: ReadonlySet<string>;
 }
 
 export type FindingKind =

@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import { silentLog } from '../../base/log.ts';
+import { AttachmentFiles } from '../../cni/attachment-files.ts';
 import type { Kernel } from '../../dataplane/kernel.ts';
 import type { Store } from '../../datastore/store.ts';
+import { interfaceKey } from '../../model/names.ts';
 import { attachmentsInJournals } from '../../resident/left-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import { withStore } from '../connection.ts';
@@ -89,7 +91,7 @@ async function readState(
   { kernel, options }: { kernel: Kernel | undefined; options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
 ): Promise<IpamState> {
   const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);
-  const { endpoints, problems: unreadableEndpoints } = await store.listEndpoints(undefined, signal);
+  const { endpoints, pods, problems: unreadableEndpoints } = await store.listEndpoints(undefined, signal);
   const pools = await store.listResources('IPPool', signal);
   const nodes = await store.listResources('Node', signal);
   const own = [ports.readRegisteredName(), ports.hostname].filter((name) => name !== undefined);
@@ -101,10 +103,13 @@ async function readState(
   }
   const names = new Set([...own, ...(options.node !== undefined && isHere ? [options.node] : [])]);
   const inJournals = attachmentsInJournals(join(ports.machine.stateDir, 'journal'));
-  const local: LocalState | undefined = links === undefined ? undefined : { nodes: names, links, inJournals };
+  const { records } = await new AttachmentFiles(join(ports.machine.stateDir, 'attachments')).list();
+  const attached = new Set([...inJournals, ...records.map(({ attachment }) => interfaceKey(attachment))]);
+  const local: LocalState | undefined = links === undefined ? undefined : { nodes: names, links, attached };
   return {
     blocks: blocks.map(({ value }) => value),
     endpoints,
+    pods,
     pools: pools.resources,
     nodes: nodes.problems.length === 0 ? nodes.resources : undefined,
     unreadable: [...unreadableBlocks, ...unreadableEndpoints, ...pools.problems, ...nodes.problems],

@@ -56,10 +56,11 @@ function rendered({ io }: Context, pools: readonly MappedPool[], form: MapOption
 
 /** The addresses that the records alone show as leaked. */
 async function leakedIn({ ports, signal }: Context, store: Store, cluster: Cluster): Promise<ReadonlySet<string>> {
-  const { endpoints } = await store.listEndpoints(undefined, signal);
+  const { endpoints, pods } = await store.listEndpoints(undefined, signal);
   const findings = checkIpam({
     blocks: cluster.blocks.map(({ value }) => value),
     endpoints,
+    pods,
     pools: cluster.pools,
     nodes: cluster.nodes,
     unreadable: [],

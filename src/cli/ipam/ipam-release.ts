@@ -52,9 +52,9 @@ export async function ipamRelease(context: Context, options: ReleaseOptions): Pr
   return withStore(context, 'write', async (store) => {
     const { nodes, blocks } = await readCluster(context, store);
     // Endpoints are read after blocks: an allocation that none of them names was in none when it was made.
-    const { endpoints } = await store.listEndpoints(undefined, signal);
+    const { endpoints, pods } = await store.listEndpoints(undefined, signal);
     const links = options.kernel === 'ask' ? ports.openKernel().listHostLinks() : undefined;
-    const scene: UseScene = { nodes, endpoints, links };
+    const scene: UseScene = { nodes, endpoints, pods, links };
     const outcomes: Released[] = [];
     let status: Status = 0;
     for (const target of targets) {

@@ -7,16 +7,16 @@ import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
-import { type EndpointId, endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { EndpointId } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { OrchAccess } from '../../orch-api/access.ts';
 import { OrchApi, type OrchApiOptions } from '../../orch-api/orch-api.ts';
-import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import type {
   Change,
   Claim,
   ClusterChange,
+  EndpointListing,
   FieldOwnership,
   NetworkReport,
   NodeChange,
@@ -32,10 +32,9 @@ import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
 import { publishNode } from './publish-node.ts';
 import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
-import { podEndpoints, readNodeView } from './read-node.ts';
+import { listPodEndpoints, readNodeView } from './read-node.ts';
 import { reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
-import { sortOut } from './unreadable.ts';
 import { watchCluster } from './watch-cluster.ts';
 import { watchResources } from './watch-resources.ts';
 import { watchNode } from './watch-node.ts';
@@ -100,13 +99,8 @@ class OrchStore implements Store {
     return commitChanges({ api: this.#api, newId: this.#newId, log: this.#log }, changes, signal);
   }
 
-  async listEndpoints(
-    node: NodeName | undefined,
-    signal: AbortSignal,
-  ): Promise<{ endpoints: readonly Stored<WorkloadEndpoint>[]; problems: readonly string[] }> {
-    const { good, problems } = sortOut(await podEndpoints(this.#api, node, signal), (each) => each);
-    const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
-    return { endpoints, problems };
+  async listEndpoints(node: NodeName | undefined, signal: AbortSignal): Promise<EndpointListing> {
+    return listPodEndpoints(this.#api, node, signal);
   }
 
   async listResources<K extends ResourceKind>(

@@ -12,8 +12,8 @@ import type { ApiObject } from '../../orch-api/objects.ts';
 import type { OrchApi } from '../../orch-api/orch-api.ts';
 import { isObjectName, PODS } from '../../orch-api/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
-import { compareText } from '../order.ts';
-import type { NodeSettings, NodeView, SettingKind, Stored } from '../store.ts';
+import { compareEndpointIds, compareText } from '../order.ts';
+import type { EndpointListing, NodeSettings, NodeView, SettingKind } from '../store.ts';
 import { BLOCKS, readBlock } from './block-objects.ts';
 import { holderLabel } from './names.ts';
 import { readEndpoints } from './pod-endpoints.ts';
@@ -87,14 +87,20 @@ export function settingsOf(resources: SettingResources): NodeSettings {
   };
 }
 
-/** The endpoints of the pods of one node, or of all. */
-export async function podEndpoints(
+/** The pods of one node, or of all, with their endpoints. */
+export async function listPodEndpoints(
   api: OrchApi,
   node: NodeName | undefined,
   signal: AbortSignal,
-): Promise<readonly (Stored<WorkloadEndpoint> | Unreadable)[]> {
+): Promise<EndpointListing> {
   const options = node === undefined ? {} : { fieldSelector: `spec.nodeName=${node}` };
-  return (await api.list(PODS, options, signal)).flatMap(readEndpoints);
+  const pods = await api.list(PODS, options, signal);
+  const { good, problems } = sortOut(pods.flatMap(readEndpoints), (each) => each);
+  const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));
+  const identities = pods.map(
+    ({ metadata: { namespace = '', name, uid = '' } }) => [`${namespace}/${name}`, uid] as const,
+  );
+  return { endpoints, problems, pods: new Map(identities) };
 }
 
 /** Only endpoints of pods are kept here; of the others blocks and kernel know all there is to know. */
