@@ -111,6 +111,7 @@ describe('notes on pods', () => {
     // As much as the API server takes of an owner.
     await annotate('big', { filler: 'x'.repeat(256 * 1024 - 'filler'.length) });
     expect(await store.commit([await takeOne(), put(big), put(small)], never)).toBe('committed');
+    expect(lines.join('')).toContain('metadata.annotations: Too long');
     expect((await noted()).map(({ value }) => value.spec.pod)).toContain('small');
     expect(await held()).toBe(1);
   });

@@ -1,5 +1,6 @@
 // Pods of two nodes of a real Kubernetes reach each other, services and the world, with agents that keep the network.
-import { resolve } from 'node:path';
+import { writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAddress } from '../../src/net/address.ts';
 import { cidrContains, parseCidr } from '../../src/net/cidr.ts';
@@ -235,7 +236,23 @@ describe('a cluster with agents that keep the network', () => {
     const changed = JSON.stringify({ ...JSON.parse(own), ...JSON.parse(note('eth0', {})) });
     await cluster.kubectl('annotate', '--overwrite', 'pod', 'hostile', `cni.netplug/endpoint.eth0=${changed}`);
 
-    await start(cluster, { name: 'later', on: 1, annotations: { floatingIPs: JSON.stringify([later]) } });
+    // As much as the API server takes; what "kubectl apply" would add is too much.
+    const huge = podOf(cluster, {
+      name: 'huge',
+      on: 1,
+      annotations: { huge: 'x'.repeat(262_144 - 'cni.netplug/huge'.length) },
+    });
+    const file = join(cluster.api.dir, 'huge.json');
+    await writeFile(file, JSON.stringify(huge));
+    await Promise.all([
+      cluster.kubectl('create', '-f', file),
+      start(cluster, { name: 'later', on: 1, annotations: { floatingIPs: JSON.stringify([later]) } }),
+    ]);
+    await cluster.waitForPodsReady({ selector: 'app=huge', count: 1 });
+    await until(
+      async () => 'cni.netplug/endpoint.eth0' in (await cluster.get('pod', 'later')).metadata.annotations,
+      'the pod beside the huge one has its note',
+    );
     await expectAnswer(async () => fetchIn(cluster, 'web-a', later), 'later');
     await expectAnswer(async () => fetchIn(cluster, 'web-a', FLOATING), 'floating');
     const table = await cluster.node(1).machine.exec('nft', 'list', 'table', 'inet', 'netplug-nat');
@@ -245,11 +262,22 @@ describe('a cluster with agents that keep the network', () => {
     expect(learned).toContain(later);
     expect(learned).not.toContain(stolen);
     expect(learned).not.toContain(announced);
-    await cluster.kubectl('delete', 'pod', 'later', 'hostile');
+    await cluster.kubectl('delete', 'pod', 'later', 'hostile', 'huge');
     await until(
       async () => !(await cluster.node(1).machine.exec('nft', 'list', 'table', 'inet', 'netplug-nat')).includes(later),
       'a floating IP goes with its pod',
     );
+  });
+
+  it('translates floating IPs after the agent was killed, also of pods that were started without one', async () => {
+    const node = cluster.node(1);
+    const alone = '10.84.0.202';
+    await node.agent()?.stop('KILL');
+    await start(cluster, { name: 'alone', on: 1, annotations: { floatingIPs: JSON.stringify([alone]) } });
+    await node.startAgent();
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', alone), 'alone');
+    await expectAnswer(async () => fetchIn(cluster, 'web-a', FLOATING), 'floating');
+    await cluster.kubectl('delete', 'pod', 'alone');
   });
 
   it('shows it all in netplugctl node status', async () => {

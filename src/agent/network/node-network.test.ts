@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { nodeOf, poolOf } from '../../../test/support/fixtures.ts';
 import {
@@ -18,7 +15,6 @@ import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { MemoryPacketFilter, type MemoryTables } from '../../dataplane/memory/memory-packet-filter.ts';
 import type { NftObject, PacketFilter } from '../../dataplane/packet-filter.ts';
-import { AttachmentFiles } from '../../cni/attachment-files.ts';
 import { type Fault, openMemoryStore, type Operation } from '../../datastore/memory/memory-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import { assign } from '../../ipam/assign.ts';
@@ -55,45 +51,6 @@ function admittedBy(objects: readonly NftObject[]): readonly unknown[] {
 }
 
 describe('the network of a node', () => {
-  it('translates floating IPs that another program has recorded as soon as their pod has a link, and no longer', async () => {
-    const { store } = await worldWith(VXLAN);
-    const folder = mkdtempSync(join(tmpdir(), 'netplug-records-'));
-    const attached = new Set<string>();
-    const tables: MemoryTables = new Map();
-    const a = startNode('a', {
-      store,
-      host: hostAt('192.0.2.1/24'),
-      filter: new MemoryPacketFilter(tables),
-      attachments: new AttachmentFiles(folder),
-      attached,
-    });
-    await works(a);
-    const isTranslated = (text: string): boolean => JSON.stringify([...tables]).includes(text);
-    const internal = parseAddress('10.65.0.9');
-    const attachment = { network: 'net', containerId: 'c1', ifName: 'eth0' };
-    const standalone = new AttachmentFiles(folder);
-    await standalone.put({
-      attachment,
-      pod: undefined,
-      at: '2026-01-01T00:00:00.000Z',
-      addressManager: 'netplug-ipam',
-      addresses: [internal],
-      floating: [{ external: parseAddress('203.0.113.7'), internal }],
-      switches: ['floating_ips'],
-    });
-    writeFileSync(join(folder, 'torn.json'), '{"format":1,');
-    await until(() => a.network.problems().some((text) => text.includes('torn.json')), 'the torn record is reported');
-    expect(isTranslated('203.0.113.7')).toBe(false);
-    const startMs = performance.now();
-    attached.add('c1/eth0');
-    await until(() => isTranslated('203.0.113.7'), 'the floating IP is translated');
-    expect(performance.now() - startMs).toBeLessThan(2000);
-    await standalone.remove(attachment);
-    await until(() => !isTranslated('203.0.113.7'), 'it is not translated any more');
-    expect(a.network.failures()).toEqual([]);
-    rmSync(folder, { recursive: true });
-  });
-
   it('leads to the blocks of the others, is offered to pods, and is registered when it works', async () => {
     const { store } = await worldWith(VXLAN);
     const [a, b] = [
