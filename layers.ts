@@ -20,5 +20,5 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   agent: [...core, 'netconf', 'datastore', 'ipam', 'dataplane', 'resident', 'cni', 'orch-api', 'routing', 'bgp'],
   routing: [...core, 'datastore', 'dataplane'],
   telemetry: ['base', 'cni'],
-  cli: [...core, 'netconf', 'orch-api', 'datastore', 'ipam', 'dataplane', 'resident', 'routing', 'cni'],
+  cli: [...core, 'netconf', 'orch-api', 'datastore', 'ipam', 'dataplane', 'resident', 'routing', 'bgp', 'cni'],
 };

@@ -29,6 +29,7 @@ const REGISTERED_MS = 60_000;
 const REGISTRATION_PAUSES = { firstMs: 1000, longestMs: 10_000, longestRefusedMs: 60_000 };
 const PROOF_MS = 10_000;
 const READY_MS = 10_000;
+const DONE: CallAnswer = { status: 0, stdout: '', stderr: '' };
 const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
 
 export interface AgentPorts extends Patience {
@@ -77,10 +78,15 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
       if (request.kind === 'show-network') return showNetwork(network, gone);
       if (request.kind === 'show-blocks') return showBlocks(nodes, request.stdin);
+      if (request.kind === 'shut-down') {
+        log.info('shutdown requested');
+        ending.abort();
+        return DONE;
+      }
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
       log.info('another agent takes over');
       void server.replaced().then(() => ending.abort());
-      return { status: 0, stdout: '', stderr: '' };
+      return DONE;
     },
   });
   await server.listen(socketPath);

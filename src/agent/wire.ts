@@ -1,7 +1,14 @@
 import { NetplugError } from '../base/errors.ts';
 
 /** What is asked of the agent. */
-export type RequestKind = 'netplug' | 'netplug-ipam' | 'take-over' | 'show-calls' | 'show-network' | 'show-blocks';
+export type RequestKind =
+  | 'netplug'
+  | 'netplug-ipam'
+  | 'take-over'
+  | 'show-calls'
+  | 'show-network'
+  | 'show-blocks'
+  | 'shut-down';
 
 export interface CallRequest {
   readonly kind: RequestKind;
@@ -25,6 +32,7 @@ const KINDS: readonly RequestKind[] = [
   'show-calls',
   'show-network',
   'show-blocks',
+  'shut-down',
 ];
 const HEAD_BYTES = 12;
 const MIB = 1024 * 1024;

@@ -229,7 +229,8 @@ export const ERRORS = {
     cni: 154,
     exit: 69,
     retry: false,
-    about: 'Pods hold addresses of the resource, the orchestrator still has the node, or an agent runs on it.',
+    about:
+      'Pods hold addresses of the resource or have interfaces on the node, the orchestrator still has the node, or an agent runs on it.',
   },
   'resource/not-writable': {
     cni: 155,

@@ -87,6 +87,17 @@ export class Bird {
     return true;
   }
 
+  /**
+   * Returns the id of the process that was started for this folder, also when it answers no more; undefined without one.
+   * The arguments of the process decide: the file may be of another life of the host.
+   */
+  async findProcess(): Promise<number | undefined> {
+    const text = (await readIfThere(this.#pidFile))?.trim() ?? '';
+    if (!/^[1-9]\d*$/.test(text)) return undefined;
+    const args = (await readIfThere(join('/proc', text, 'cmdline')))?.split('\0') ?? [];
+    return args[args.indexOf('-P') + 1] === this.#pidFile ? Number(text) : undefined;
+  }
+
   async #holdsRoutes(signal: AbortSignal): Promise<boolean> {
     const reply = await this.#ask(`show protocols ${SESSIONS}`, signal);
     return (reply ?? []).some(({ text }) => /^\S+\s+BGP\s+\S+\s+(?:up|start|stop|flush)\s/.test(text));

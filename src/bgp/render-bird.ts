@@ -3,6 +3,7 @@ import type { Problem } from '../base/problem.ts';
 import { type Address, type Family, FAMILIES, formatAddress } from '../net/address.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../net/cidr.ts';
 import type { LogSeverity } from './bgp-settings.ts';
+import { KERNEL_METRIC } from './kernel-metric.ts';
 import type { Announcement } from './plan-announcements.ts';
 import { quoteText } from './quote-text.ts';
 import { renderFilters } from './render-filters.ts';
@@ -26,9 +27,6 @@ export interface BirdConfig {
   /** Why sessions are left out. */
   readonly problems: readonly Problem[];
 }
-
-/** Of every route that BIRD writes: routes of others to the same place go before. */
-export const KERNEL_METRIC = 8192;
 
 /** BIRD starts the log anew at this size, and keeps the one before. */
 const LOG_LIMIT_BYTES = 1_048_576;

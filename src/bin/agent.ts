@@ -18,7 +18,7 @@ import { STOCK_FLOOR } from '../resident/stock.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
 import { interruptions } from './interruptions.ts';
-import { socketPath } from './machine.ts';
+import { agentLockPath, socketPath } from './machine.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { stateDir } from './registration.ts';
@@ -50,7 +50,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const stockFloor = stockFloorIn(env);
 
   mkdirSync(stateDir(env), { recursive: true });
-  const lock = openSync(join(stateDir(env), 'agent.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
+  const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
   const base = { clock: systemClock, random: systemRandom, log };
   const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env) });
   const history = callHistory();

@@ -17,12 +17,18 @@ export function socketPath(env: NodeJS.ProcessEnv): string {
   return path === '' ? join(DEFAULT_RUN_DIR, 'cni.sock') : path;
 }
 
+/** The file that the agent of this node has locked. */
+export function agentLockPath(env: NodeJS.ProcessEnv): string {
+  return join(stateDir(env), 'agent.lock');
+}
+
 /** The files and folders of the machine this process runs on. */
 export function machineOf(env: NodeJS.ProcessEnv): Machine {
   return {
     executable: isSea() ? process.execPath : undefined,
     stateDir: stateDir(env),
     runDir: runDir(env),
+    agentLock: agentLockPath(env),
     socketPath: socketPath(env),
     logDir: '/var/log/netplug',
     serviceAccountDir: '/var/run/secrets/kubernetes.io/serviceaccount',

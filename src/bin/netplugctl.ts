@@ -8,6 +8,7 @@ import { systemRandom } from '../base/random.ts';
 import { main } from '../cli/main.ts';
 import type { AgentQuestion } from '../cli/ports.ts';
 import type { Screen } from '../cli/screen.ts';
+import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
@@ -18,7 +19,7 @@ import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
 import { openOrchIn } from './open-orch.ts';
 import { pluginConfDir, readPluginListIn } from './read-plugin-list.ts';
-import { readOfferedMtu, readRegisteredName } from './registration.ts';
+import { readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 
 /** How the tool is called when its executable has another name: kubectl runs those it finds as its own commands. */
 const OTHER_NAMES: Readonly<Record<string, { program: string; before: readonly string[] }>> = {
@@ -49,9 +50,11 @@ export async function runCtl(name: string): Promise<void> {
     openInspector: openInspectorIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
-    openHostNetwork: () => linuxHostNetwork(),
+    openHostNetwork: () => linuxHostNetwork({ recordFolder: stateDir(env) }),
     openPacketFilter: () => new NftPacketFilter(),
-    stopBird: async (signal: AbortSignal) => birdIn(env).stop(signal),
+    bird: birdIn(env),
+    tryLockFile,
+    sendSignal,
   };
   const other = OTHER_NAMES[name];
   process.exitCode = await main(ports, {
@@ -73,6 +76,14 @@ async function askForText(socket: string, { kind, text: stdin }: AgentQuestion, 
   const { status, stdout, stderr } = await askAgent(socket, { kind, stdin }, signal);
   if (status !== 0) throw new Error(stderr);
   return stdout;
+}
+
+function sendSignal(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
+  try {
+    process.kill(pid, signal);
+  } catch (cause) {
+    if (errnoOf(cause) !== 'ESRCH') throw cause;
+  }
 }
 
 function screenOf(env: NodeJS.ProcessEnv): Screen {

@@ -6,6 +6,7 @@ import { probeHttp } from '../cni/probe-http.ts';
 import type { Program } from '../cni/call-record.ts';
 import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
 import { exportTrace } from './export-trace.ts';
+import { forwardingRecorder } from '../dataplane/linux/forwarding-record.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { decodeNetconf } from '../netconf/decode.ts';
 import { execDelegateIn } from './exec-delegate.ts';
@@ -13,7 +14,7 @@ import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
 import { openPluginStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
-import { attachmentFolder, readOfferedMtu, readRegisteredName } from './registration.ts';
+import { attachmentFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 import { settleLeftoversIn } from './settle-leftovers.ts';
 import { readStdin } from './read-stdin.ts';
 import { sourceCheckIn } from './word-in.ts';
@@ -43,7 +44,8 @@ export async function runCni(program: Program): Promise<void> {
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),
     attachments: new AttachmentFiles(attachmentFolder(env)),
-    openKernel: (options) => linuxKernel({ ...options, sourceCheck: sourceCheckIn(env) }),
+    openKernel: (options) =>
+      linuxKernel({ ...options, sourceCheck: sourceCheckIn(env), record: forwardingRecorder(stateDir(env)) }),
     openLog,
     settleLeftovers: settleLeftoversIn(env),
     execDelegateFor: execDelegateIn(env),

@@ -57,7 +57,7 @@ export function residentNetwork(
       {
         ...ports,
         store: resident.inner,
-        host: linuxHostNetwork({ vxlanChecksums }),
+        host: linuxHostNetwork({ vxlanChecksums, recordFolder: state }),
         filter: new NftPacketFilter(),
         bird: birdIn(env),
         birdLog: join(birdFolder(env), 'bird.log'),

@@ -15,6 +15,7 @@ import type { OrchReader } from '../cni/orch-reader.ts';
 import { probeHttp } from '../cni/probe-http.ts';
 import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
+import { forwardingRecorder } from '../dataplane/linux/forwarding-record.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import type { NodeName } from '../model/names.ts';
 import type { OrchSettings } from '../netconf/connection.ts';
@@ -22,7 +23,7 @@ import { callStore } from '../resident/call-store.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { isCutOff, openPluginStoreIn } from './open-store.ts';
-import { attachmentFolder, readOfferedMtu } from './registration.ts';
+import { attachmentFolder, readOfferedMtu, stateDir } from './registration.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { sourceCheckIn } from './word-in.ts';
 
@@ -41,8 +42,8 @@ export interface ResidentWorld {
 
 /** Serves calls as the standalone program does, with what stays between them: stores, connections, the kernel. */
 export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, env: own }: ResidentWorld): ServeCall {
-  const sourceCheck = sourceCheckIn(own);
-  const kernels = { own: linuxKernel({ allowOwnNetns: true, sourceCheck }), others: linuxKernel({ sourceCheck }) };
+  const options = { sourceCheck: sourceCheckIn(own), record: forwardingRecorder(stateDir(own)) };
+  const kernels = { own: linuxKernel({ ...options, allowOwnNetns: true }), others: linuxKernel(options) };
   const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
     allowOwnNetns ? kernels.own : kernels.others;
   const openStore: Surroundings['openStore'] = (datastore, call) =>

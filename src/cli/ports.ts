@@ -1,4 +1,5 @@
 import type { Patience } from '../base/retry.ts';
+import type { Bird } from '../bgp/bird.ts';
 import type { HostNetwork } from '../dataplane/host-network.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { PacketFilter } from '../dataplane/packet-filter.ts';
@@ -18,8 +19,12 @@ export interface CtlPorts extends Patience {
   readonly openKernel: () => Kernel;
   readonly openHostNetwork: () => HostNetwork;
   readonly openPacketFilter: () => PacketFilter;
-  /** Ends the BIRD that the agent of this host has started, with its routes; false when none runs. */
-  readonly stopBird: (signal: AbortSignal) => Promise<boolean>;
+  /** The BIRD that the agent of this host has started. */
+  readonly bird: Pick<Bird, 'status' | 'stop' | 'findProcess'>;
+  /** Locks an open file for this process until it is closed; false while another process has the lock. */
+  readonly tryLockFile: (fd: number) => boolean;
+  /** A process that is gone already is none to fail for. */
+  readonly sendSignal: (pid: number, signal: 'SIGTERM' | 'SIGKILL') => void;
   readonly hostname: string;
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;
@@ -44,7 +49,7 @@ export interface PluginPorts {
 }
 
 export interface AgentQuestion {
-  readonly kind: 'show-calls' | 'show-network' | 'show-blocks';
+  readonly kind: 'show-calls' | 'show-network' | 'show-blocks' | 'shut-down';
   /** JSON, the key of a datastore, or nothing where the kind says it all. */
   readonly text: string;
 }
@@ -56,6 +61,8 @@ export interface Machine {
   /** What netplug remembers about this node. */
   readonly stateDir: string;
   readonly runDir: string;
+  /** File that the agent of this node has locked. */
+  readonly agentLock: string;
   /** Where the node's agent listens. */
   readonly socketPath: string;
   readonly logDir: string;

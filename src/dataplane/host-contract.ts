@@ -15,7 +15,7 @@ export interface HostFixture extends AsyncDisposable {
   /** Those for exactly the destination that are not the agent's. */
   countForeignRoutes(destination: Cidr): Promise<number>;
   /** Puts a route like a routing daemon does. */
-  addLearnedRoute(destination: Cidr, gateway: Address): Promise<void>;
+  addLearnedRoute(destination: Cidr, gateway: Address, metric: number): Promise<void>;
   /** Does behind the agent's back what the host's administrator may do. */
   deleteRoute(route: HostRoute): Promise<void>;
   /** Makes a link of the name that is no tunnel. */
@@ -121,15 +121,28 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
     it("never touches other people's for the same destination", async () => {
       await using fixture = await makeHost();
       await fixture.addForeignRoute(parseCidr(block), parseAddress(other));
-      await fixture.addLearnedRoute(parseCidr(block), parseAddress(other));
+      await fixture.addLearnedRoute(parseCidr(block), parseAddress(other), 4000);
       await fixture.host.change([putRoute(block, gateway)], never);
       expect(await fixture.host.listRoutes()).toHaveLength(1);
-      expect(await fixture.host.listLearnedDestinations()).toEqual([parseCidr(block)]);
       await fixture.host.change([toDeletion(putRoute(block, gateway))], never);
       expect(await fixture.host.listRoutes()).toEqual([]);
       expect(await fixture.countForeignRoutes(parseCidr(block))).toBe(2);
       await fixture.host.change([toDeletion(putRoute(block, gateway))], never);
       expect(await fixture.countForeignRoutes(parseCidr(block))).toBe(2);
+    });
+
+    it('lists and deletes what a routing daemon left, by its metric', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      const destination = parseCidr(block);
+      for (const metric of [4000, 5000]) await fixture.addLearnedRoute(destination, parseAddress(other), metric);
+      await host.change([putRoute(block, gateway)], never);
+      expect(await host.listLearnedDestinations(5000)).toEqual([destination]);
+      const deletion = { kind: 'delete-learned-route', destination, metric: 5000 } as const;
+      expect(await host.change([deletion, deletion], never)).toEqual([]);
+      expect(await host.listLearnedDestinations(5000)).toEqual([]);
+      expect(await host.listLearnedDestinations(4000)).toEqual([destination]);
+      expect(await host.listRoutes()).toHaveLength(1);
     });
 
     it('tells whoever watches, also of what others do', async () => {
@@ -244,7 +257,9 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       const { host } = fixture;
       await host.putTunnel(vxlan());
       await host.change([putPeer(peer()), tunnelRoute()], never);
+      expect(await host.findTunnels(['tun0', 'tun1'])).toEqual(['tun0']);
       expect(await host.removeTunnel('tun0')).toBe(true);
+      expect(await host.findTunnels(['tun0', 'tun1'])).toEqual([]);
       expect(await host.removeTunnel('tun0')).toBe(false);
       expect(await host.listPeers('tun0')).toEqual([]);
       expect(await host.listRoutes()).toEqual([]);
@@ -255,6 +270,7 @@ export function hostContract(name: string, makeFixture: () => Promise<HostFixtur
       await fixture.addOrdinaryLink('tun0');
       const refusal = await refusalOf(fixture.host.putTunnel(vxlan()));
       expect([refusal.code, refusal.message]).toEqual(['kernel/failed', expect.stringContaining('tunnel "tun0"')]);
+      expect(await fixture.host.findTunnels(['tun0'])).toEqual([]);
       expect(await fixture.host.removeTunnel('tun0')).toBe(false);
     });
 

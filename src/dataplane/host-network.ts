@@ -69,6 +69,8 @@ export type HostChange =
   /** Adds the route, or replaces the one of the agent for that destination in one step. */
   | { readonly kind: 'put-route'; readonly route: HostRoute }
   | { readonly kind: 'delete-route'; readonly route: HostRoute }
+  /** Deletes what a routing daemon (BIRD) has put and did not take with it. */
+  | { readonly kind: 'delete-learned-route'; readonly destination: Cidr; readonly metric: number }
   | { readonly kind: 'put-peer'; readonly peer: TunnelPeer }
   | { readonly kind: 'delete-peer'; readonly peer: TunnelPeer };
 
@@ -108,8 +110,8 @@ export interface HostNetwork {
   /** The agent's own routes, of both families. @throws kernel/failed */
   listRoutes(): Promise<readonly HostRoute[]>;
 
-  /** Destinations to which a routing daemon (BIRD) has put a route of the main table. @throws kernel/failed */
-  listLearnedDestinations(): Promise<readonly Cidr[]>;
+  /** Destinations to which a routing daemon (BIRD) has put a route of the metric to the main table. @throws kernel/failed */
+  listLearnedDestinations(metric: number): Promise<readonly Cidr[]>;
 
   /** Peers of a tunnel device as the kernel has them; halves (a neighbour without forwarding entry) are left out. */
   listPeers(device: string): Promise<readonly TunnelPeer[]>;
@@ -123,6 +125,9 @@ export interface HostNetwork {
    */
   putTunnel(tunnel: Tunnel): Promise<'unchanged' | 'changed' | 'replaced'>;
 
+  /** Returns those of the names that are tunnels of the agent. @throws kernel/failed */
+  findTunnels(names: readonly string[]): Promise<readonly string[]>;
+
   /** @returns whether there was such a tunnel of the agent */
   removeTunnel(name: string): Promise<boolean>;
 
@@ -135,6 +140,12 @@ export interface HostNetwork {
 
   /** Sets what the host needs to forward for pods; says what had to be set. @throws kernel/failed */
   ensureForwarding(families: ReadonlySet<4 | 6>): readonly string[];
+
+  /** Returns settings that are no longer as before `ensureForwarding`, as `name=value` with the value from before. */
+  findChangedSettings(): readonly string[];
+
+  /** Puts those settings back. May be repeated. @throws kernel/failed */
+  restoreSettings(): void;
 
   /**
    * Tells what changes, soon after, until disposed; does not keep the process alive. IPv4 routes that go because their

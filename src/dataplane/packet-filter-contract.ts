@@ -22,6 +22,7 @@ export function packetFilterContract(name: string, makeFixture: () => Promise<Pa
       const filter = host.newFilter();
       expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('changed');
       expect(await host.hasTable('wanted')).toBe(true);
+      expect([await filter.has('wanted', signal), await filter.has('other', signal)]).toEqual([true, false]);
       expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('unchanged');
       expect(await filter.replace(tableWith('192.0.2.2'), signal)).toBe('changed');
       expect(await filter.replace(tableWith('192.0.2.2'), signal)).toBe('unchanged');

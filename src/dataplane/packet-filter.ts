@@ -53,4 +53,7 @@ export interface PacketFilter {
    * @throws kernel/nft-missing, kernel/failed
    */
   replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'>;
+
+  /** Reports whether there is a table of that name. @throws kernel/nft-missing, kernel/failed */
+  has(name: string, signal: AbortSignal): Promise<boolean>;
 }

@@ -342,6 +342,6 @@ function apply(
     if (change.kind === 'put-route') kernel.routes.set(routeKey(change.route), change.route);
     else if (change.kind === 'delete-route') kernel.routes.delete(routeKey(change.route));
     else if (change.kind === 'put-peer') kernel.peers.set(peerKey(change.peer), change.peer);
-    else kernel.peers.delete(peerKey(change.peer));
+    else if (change.kind === 'delete-peer') kernel.peers.delete(peerKey(change.peer));
   }
 }

@@ -15,8 +15,8 @@ hostContract('memory', async () => {
     addForeignRoute: async (destination) => {
       host.addForeignRoute(destination, 'administrator');
     },
-    addLearnedRoute: async (destination) => {
-      host.addForeignRoute(destination, 'routing-daemon');
+    addLearnedRoute: async (destination, _, metric) => {
+      host.addForeignRoute(destination, 'routing-daemon', metric);
     },
     countForeignRoutes: async (destination) => host.countForeignRoutes(destination),
     deleteRoute: async (route) => {

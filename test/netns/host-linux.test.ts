@@ -46,9 +46,9 @@ hostContract('linux', async () => {
       const routes = await netns.ip(family, 'route', 'show', 'exact', formatCidr(destination));
       return routes.filter(({ protocol }) => protocol !== '118').length;
     },
-    addLearnedRoute: async (destination, gateway) => {
+    addLearnedRoute: async (destination, gateway, metric) => {
       const to = [formatCidr(destination), 'via', formatAddress(gateway)];
-      await netns.exec('ip', 'route', 'add', ...to, 'metric', '32', 'proto', 'bird');
+      await netns.exec('ip', 'route', 'add', ...to, 'metric', String(metric), 'proto', 'bird');
     },
     deleteRoute: async ({ destination }) => {
       const family = destination.base.family === 4 ? '-4' : '-6';

@@ -24,6 +24,7 @@ export function machineIn(folder: string): CtlPorts['machine'] {
     executable: undefined,
     stateDir: join(folder, 'state'),
     runDir: join(folder, 'run'),
+    agentLock: join(folder, 'state/agent.lock'),
     socketPath: join(folder, 'run/cni.sock'),
     logDir: join(folder, 'log'),
     serviceAccountDir: join(folder, 'account'),
@@ -40,6 +41,13 @@ export const NO_PLUGIN: CtlPorts['plugin'] = {
   readPluginList: () => undefined,
   readOfferedMtu: () => undefined,
   confDir: '/nowhere',
+};
+
+/** A node on which no BIRD runs. */
+const NO_BIRD: CtlPorts['bird'] = {
+  status: async () => Promise.resolve(undefined),
+  stop: async () => Promise.resolve(false),
+  findProcess: async () => Promise.resolve(undefined),
 };
 
 /** Calls the management tool in this process, in a world that has only what the test gives it. */
@@ -63,7 +71,9 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     openKernel: missing,
     openHostNetwork: missing,
     openPacketFilter: missing,
-    stopBird: missing,
+    bird: NO_BIRD,
+    tryLockFile: missing,
+    sendSignal: missing,
     ...given,
   };
   const io = {

@@ -100,7 +100,7 @@ export function startNode(
     Pick<BgpPorts, 'readSecret' | 'clock'> &
       Pick<NetworkSettings, 'blockSource' | 'sourceCheck'> &
       Pick<AttachmentPorts, 'attachments'> & {
-        readonly filter: PacketFilter;
+        readonly filter: Pick<PacketFilter, 'replace'>;
         readonly attached: ReadonlySet<string>;
       }
   >,

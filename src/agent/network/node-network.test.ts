@@ -115,7 +115,7 @@ describe('the network of a node', () => {
   it('takes tunnel packets of another node before it routes to that node', async () => {
     const { store } = await worldWith(VXLAN);
     const seen: string[] = [];
-    const filter: PacketFilter = {
+    const filter: Pick<PacketFilter, 'replace'> = {
       replace: async (table) => {
         // A node joins while nft is slow.
         await systemClock.sleep(100, never);

@@ -46,7 +46,7 @@ const FACTS_REST_MS = 1000;
 export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
   readonly store: Store;
   readonly host: HostNetwork;
-  readonly filter: PacketFilter;
+  readonly filter: Pick<PacketFilter, 'replace'>;
 }
 
 /**

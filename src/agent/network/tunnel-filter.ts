@@ -13,13 +13,13 @@ import { TUNNEL_KINDS } from '../../routing/tunnels.ts';
  * Lets in tunnel packets of the nodes that the cluster's state knows, which stays as it was while the watch is lost.
  */
 export class TunnelFilter {
-  readonly #filter: PacketFilter;
+  readonly #filter: Pick<PacketFilter, 'replace'>;
   readonly #self: NodeName;
   readonly #state: ClusterState;
   readonly #line = new OneByOne();
   #isDue = true;
 
-  constructor(filter: PacketFilter, self: NodeName, state: ClusterState) {
+  constructor(filter: Pick<PacketFilter, 'replace'>, self: NodeName, state: ClusterState) {
     this.#filter = filter;
     this.#self = self;
     this.#state = state;

@@ -7,6 +7,9 @@ import { uninstall } from './uninstall.ts';
 
 const FOLDER = { read: absolutePath, completes: 'folder' } as const;
 
+/** An agent that shuts down may take most of a minute, and so may the datastore. */
+const PURGE_SECONDS = 180;
+
 /** What one's own conflist says itself. */
 const MADE_BY_OPTIONS = ['name', 'mtu', 'assignIpv6', 'logFile', 'portmap', 'bandwidth', 'policyOrch'];
 
@@ -57,21 +60,30 @@ once or not at all, the conflist last. What is as it shall be is left alone. Sec
     options: {
       binDir: value('folder', 'where the executables are, if not where they were installed', FOLDER),
       confDir: value('folder', 'where the configuration is, likewise', FOLDER),
-      purge: flag('remove interfaces of pods, state and logs too'),
-      force: flag('remove files that were changed since, or that no record knows, too'),
+      purge: flag('remove all that plugin and agent made on this host too'),
+      force: flag('remove changed and unknown files too, and cut off pods that still run'),
+      dryRun: flag('say what would be removed, and do nothing'),
       output: OUTPUT,
     },
     details: `
 Drain the node first: pods that are still there cannot be taken down without the plugin. Files that
-were changed since they were installed stay, and the exit status is then 1. Nothing in the datastore
-changes; "netplugctl ipam check --fix" frees the addresses of pods that are gone.`,
-    examples: ['netplugctl uninstall', 'netplugctl uninstall --purge'],
-    run: async (context, { options: { binDir, confDir, purge, force, output } }) =>
+were changed since they were installed stay, and the exit status is then 1. Without --purge nothing
+in the datastore changes; "netplugctl ipam check --fix" frees the addresses of pods that are gone.
+
+With --purge the host is afterwards as before netplug. Disable the service of netplug-agent first, or
+remove its pod: an agent that runs is ended, but not kept from being started. Removes interfaces of
+pods, BIRD, routes, tunnels, nftables tables, state and logs, puts the settings of the host back, and
+gives back what the node holds in the datastore. May be repeated.`,
+    timeoutSeconds: PURGE_SECONDS,
+    examples: ['netplugctl uninstall', 'netplugctl uninstall --purge --dry-run', 'netplugctl uninstall --purge'],
+    run: async (context, { options: { binDir, confDir, purge, force, dryRun, output } }) =>
       uninstall(context, {
         binDir,
         confDir,
         changed: force ? 'remove' : 'leave',
         extent: purge ? 'everything' : 'files',
+        pods: force ? 'cut-off' : 'refuse',
+        mode: dryRun ? 'rehearse' : 'carry-out',
         output,
       }),
   }),

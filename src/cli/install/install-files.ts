@@ -10,6 +10,7 @@ import {
   writeFileAtomically,
 } from '../../base/atomic-file.ts';
 import { errnoOf, NetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import { onFile } from './install-errors.ts';
 import { EXECUTABLE_NAMES } from './install-places.ts';
 import type { RecordedFile } from './install-record.ts';
@@ -73,17 +74,22 @@ export async function putFile(planned: PlannedFile, twins: readonly PlannedFile[
   });
 }
 
-/** Removes the file if it is still one of those recorded. */
+/** Removes the file if it is still one of those recorded, or only says what would become of it. */
 export async function removeFile(
   path: string,
-  { sha256s, changed }: { readonly sha256s: readonly string[]; readonly changed: 'leave' | 'remove' },
+  {
+    sha256s,
+    changed,
+    mode = 'carry-out',
+  }: { readonly sha256s: readonly string[]; readonly changed: 'leave' | 'remove'; readonly mode?: Mode },
   signal: AbortSignal,
 ): Promise<'removed' | 'changed' | 'missing'> {
   return onFile('remove', path, async () => {
     const state = await readFileState(path, signal);
-    if (state === undefined && changed === 'leave') return 'missing';
+    if (state === undefined && (changed === 'leave' || mode === 'rehearse')) return 'missing';
     if (changed === 'leave' && state !== undefined && !sha256s.includes(state.sha256)) return 'changed';
     signal.throwIfAborted();
+    if (mode === 'rehearse') return 'removed';
     return rm(path).then(() => 'removed' as const, ignoreMissing);
   });
 }

@@ -1,3 +1,4 @@
+import type { Mode } from '../../base/mode.ts';
 import type { Output } from '../common-options.ts';
 import type { ChainedPlugin } from './render-conflist.ts';
 
@@ -43,5 +44,8 @@ export interface UninstallOptions {
   readonly confDir: string | undefined;
   readonly changed: 'leave' | 'remove';
   readonly extent: 'files' | 'everything';
+  /** What if pods still have interfaces of netplug, when everything is removed. */
+  readonly pods: 'refuse' | 'cut-off';
+  readonly mode: Mode;
   readonly output: Output;
 }

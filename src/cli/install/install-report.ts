@@ -1,10 +1,15 @@
+import type { Mode } from '../../base/mode.ts';
 import type { Output } from '../common-options.ts';
+import type { PartKind } from '../clean-up/part.ts';
 import type { Io } from '../ports.ts';
+
+/** Says of something that it went, or that it would go. */
+export const REMOVED: Readonly<Record<Mode, string>> = { 'carry-out': 'removed', rehearse: 'would be removed' };
 
 /** One thing that was done, or found done already. */
 export interface Step {
-  readonly kind: 'executable' | 'kubeconfig' | 'conflist' | 'record' | 'interface' | 'folder';
-  /** Path, or the name of an interface. */
+  readonly kind: 'executable' | 'kubeconfig' | 'conflist' | 'record' | 'folder' | 'agent' | 'node' | PartKind;
+  /** Path, or what else names it. */
   readonly subject: string;
   readonly done: string;
 }

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { callCtl, type Ran } from '../../../test/support/ctl.ts';
 import { virtualClock } from '../../base/clock.ts';
+import { MemoryHostNetwork } from '../../dataplane/memory/memory-host-network.ts';
+import { MemoryPacketFilter } from '../../dataplane/memory/memory-packet-filter.ts';
 import { MemoryKernel } from '../../dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
@@ -14,9 +16,11 @@ const never = new AbortController().signal;
 
 let folder: string;
 let kernel: MemoryKernel;
+let host: MemoryHostNetwork;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'netplug-install-'));
   kernel = new MemoryKernel();
+  host = new MemoryHostNetwork();
   await put('from/netplug-standalone', 'all of it');
   for (const name of ['netplug', 'netplug-ipam']) await put(`from/${name}`, 'program');
 });
@@ -30,11 +34,14 @@ async function run(verb: string, flags: readonly string[] = [], env: Record<stri
       executable: undefined,
       stateDir: join(folder, 'state/netplug'),
       runDir: join(folder, 'run/netplug'),
+      agentLock: join(folder, 'state/netplug/agent.lock'),
       socketPath: join(folder, 'run/netplug/cni.sock'),
       logDir: join(folder, 'log/netplug'),
       serviceAccountDir: join(folder, 'serviceaccount'),
     },
     openKernel: () => kernel,
+    openHostNetwork: () => host,
+    openPacketFilter: () => new MemoryPacketFilter(),
     openStore: () => openMemoryStore(new MemoryDatabase()),
     env: { KV_ENDPOINTS: 'http://127.0.0.1:2379', ...env },
   });
@@ -297,7 +304,17 @@ describe('uninstall --purge', () => {
       await put(file, '');
     }
     await install();
-    expect(await run('uninstall', ['--purge', '-o', 'json'])).toMatchObject({ status: 0, err: '' });
+    expect(await run('uninstall', ['--purge'])).toMatchObject({
+      status: 69,
+      out: '',
+      err: expect.stringContaining('--force'),
+    });
+    expect(kernel.listHostLinks()).toHaveLength(2);
+    const rehearsed = await run('uninstall', ['--purge', '--dry-run']);
+    expect(rehearsed).toMatchObject({ status: 69, err: expect.stringMatching(/^would be refused: Cannot purge/) });
+    expect(rehearsed.out.match(/^interface ".*" would be removed$/gm)).toHaveLength(2);
+    expect(kernel.listHostLinks()).toHaveLength(2);
+    expect(await run('uninstall', ['--purge', '--force', '-o', 'json'])).toMatchObject({ status: 0, err: '' });
     expect(kernel.listHostLinks()).toEqual([]);
     expect([await names('state'), await names('run'), await names('log')]).toEqual([[], [], ['other']]);
     expect(await run('uninstall', ['--purge'])).toMatchObject({ status: 0, err: '' });

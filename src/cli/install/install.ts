@@ -4,6 +4,7 @@ import { NetplugError } from '../../base/errors.ts';
 import { hasFlags } from '../choose-connection.ts';
 import { decideConflist, refuseForeign } from './install-conflist.ts';
 import { onFile } from './install-errors.ts';
+import { missingFolders } from './install-folders.ts';
 import { planExecutables, planText, type PlannedFile, putFile, removeFile, sweep } from './install-files.ts';
 import type { InstallOptions } from './install-options.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
@@ -25,14 +26,16 @@ export async function install(context: Context, options: InstallOptions): Promis
   refuseKubeconfigFlags(context);
   const planned = await planFiles(context, options, report);
   const { stateDir } = context.ports.machine;
-  const before = (await readRecord(stateDir, report)) ?? [];
+  const { files: before, folders: made } = (await readRecord(stateDir, report)) ?? { files: [], folders: [] };
   const conflistPath = join(options.confDir, options.confName);
   if (!before.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
   const isPlanned = ({ path }: RecordedFile): boolean => planned.some((file) => file.path === path);
   const installed = planned.map(({ kind, path, sha256 }) => ({ kind, path, sha256 }));
 
   // An installation that is cut short is known as well: each file is then as it was or as it shall be.
-  await writeRecord(stateDir, [...before, ...installed]);
+  const missing = await missingFolders([options.binDir, options.confDir]);
+  const folders = [...new Set([...made, ...missing])];
+  await writeRecord(stateDir, { files: [...before, ...installed], folders });
   await prepareFolders(context, options);
   for (const [index, file] of planned.entries()) {
     const done = await putFile(file, planned.slice(0, index), context.signal);
@@ -40,7 +43,7 @@ export async function install(context: Context, options: InstallOptions): Promis
   }
   const others = before.filter((file) => !isPlanned(file));
   const left = await removeSuperseded(context, { others, options, report });
-  await writeRecord(stateDir, [...left, ...installed]);
+  await writeRecord(stateDir, { files: [...left, ...installed], folders });
   await warnOfOthers(options, report);
   return 0;
 }

@@ -1,52 +1,98 @@
 import { lstat, readdir, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { errnoOf } from '../../base/errors.ts';
-import type { HostLink, Kernel } from '../../dataplane/kernel.ts';
-import { onFile } from './install-errors.ts';
-import type { Report } from './install-report.ts';
+import { errnoOf, NetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
+import { endAgent } from '../clean-up/end-agent.ts';
+import { networkParts } from '../clean-up/network-parts.ts';
+import { type Part, removeParts } from '../clean-up/part.ts';
+import { podLinksPart } from '../clean-up/pod-links.ts';
+import { settingsPart } from '../clean-up/settings-part.ts';
 import type { Context } from '../ports.ts';
 import { reportError } from '../report-error.ts';
+import { onFile } from './install-errors.ts';
+import { REMOVED, type Report } from './install-report.ts';
+import { releaseNode, type Registration } from './release-node.ts';
 
-/** So many go at once: the kernel takes a group of links away in the time of one, and each waiting one holds a socket. */
-const LINKS_AT_ONCE = 64;
-
-/** Removes every interface of netplug with its routes, then the folders of its state; says whether all of it went. */
-export async function purge(context: Context, report: Report): Promise<boolean> {
-  const { stateDir, runDir, logDir } = context.ports.machine;
-  let isComplete = await removeLinks(context, report);
-  for (const folder of [stateDir, runDir, logDir]) {
-    context.signal.throwIfAborted();
-    isComplete = (await removeFolder(folder, report)) && isComplete;
-  }
-  return isComplete;
+export interface PurgeOptions {
+  readonly mode: Mode;
+  /** Where the node is registered, as far as that is known. */
+  readonly registration: Registration;
+  /** Removes the installed files that reaching the datastore may need. */
+  readonly removeFiles: () => Promise<void>;
 }
 
-async function removeLinks({ ports, io, signal }: Context, report: Report): Promise<boolean> {
-  const kernel = ports.openKernel();
-  const links = kernel.listHostLinks();
+/**
+ * Takes away everything that plugin and agent have put on this host, the agent first: it would make the rest again. What
+ * fails is reported and does not keep the rest from going, but for the folders: a second try needs what is in them.
+ * Returns whether nothing stays. @throws resource/in-use when the agent cannot be ended
+ */
+export async function purge(
+  context: Context,
+  { mode, registration, removeFiles }: PurgeOptions,
+  report: Report,
+): Promise<boolean> {
+  await using _noOther = await endAgent(context, {
+    mode,
+    onEnded: (subject) => {
+      report.step({ kind: 'agent', subject, done: mode === 'rehearse' ? 'would be ended' : 'ended' });
+    },
+  });
+  const isClean = await removeParts(context, partsOf(context), {
+    mode,
+    report: {
+      onGone: (kind, subject) => {
+        report.step({ kind, subject, done: REMOVED[mode] });
+      },
+      onLeft: (kind, { subject, reason }) => {
+        report.warn(`${kind} "${subject}" is left: ${reason}`);
+      },
+    },
+  });
+  if (isClean) await releaseNode(context, { mode, registration }, report);
+  await removeFiles();
+  if (!isClean) {
+    report.warn('the folders of netplug are left, so that the command can be repeated');
+    return false;
+  }
+  if (mode === 'carry-out' && (await isThere(context.ports.machine.socketPath))) {
+    reportError(context.io, startedAgain());
+    return false;
+  }
+  return await removeFolders(context, { mode, report });
+}
+
+async function removeFolders(
+  context: Context,
+  { mode, report }: { readonly mode: Mode; readonly report: Report },
+): Promise<boolean> {
   let isComplete = true;
-  for (let start = 0; start < links.length; start += LINKS_AT_ONCE) {
-    signal.throwIfAborted();
-    const round = links.slice(start, start + LINKS_AT_ONCE);
-    const outcomes = await Promise.allSettled(round.map(async (link) => removeLink(kernel, link)));
-    for (const [index, outcome] of outcomes.entries()) {
-      const subject = round[index]?.name ?? '';
-      if (outcome.status === 'fulfilled' && outcome.value) {
-        report.step({ kind: 'interface', subject, done: 'removed' });
-        continue;
-      }
-      isComplete = false;
-      if (outcome.status === 'rejected') reportError(io, outcome.reason, `interface "${subject}"`);
-      else report.warn(`interface "${subject}" is left: its alias is not one of netplug`);
-    }
+  for (const folder of foldersOf(context)) {
+    context.signal.throwIfAborted();
+    if (mode === 'carry-out') isComplete = (await removeFolder(folder, report)) && isComplete;
+    else if (await isThere(folder)) report.step({ kind: 'folder', subject: folder, done: REMOVED[mode] });
   }
   return isComplete;
 }
 
-/** Without an owner, only a link that nobody came to own is taken; one that is gone meanwhile counts as removed. */
-async function removeLink(kernel: Kernel, { name, owner }: HostLink): Promise<boolean> {
-  if (await kernel.remove(name, owner ?? { containerId: '', ifName: '' })) return true;
-  return !kernel.listHostLinks().some((link) => link.name === name);
+/** Pods first: whatever comes then, no packet of theirs leaves the node without its translation. */
+function partsOf({ ports }: Context): readonly Part[] {
+  return [podLinksPart(ports), ...networkParts(ports), settingsPart(ports.openHostNetwork())];
+}
+
+/** The one with the records that a second try needs goes last. */
+function foldersOf({ ports }: Context): readonly string[] {
+  const { stateDir, runDir, logDir } = ports.machine;
+  return [logDir, runDir, stateDir];
+}
+
+function startedAgain(): NetplugError {
+  return new NetplugError('resource/in-use', 'Cannot finish the purge: netplug-agent was started again meanwhile', {
+    hint: 'Disable its service or remove its pod, then repeat the command',
+  });
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return onFile('read', path, async () => (await lstat(path).catch(ignoreMissing)) !== undefined);
 }
 
 /** A folder that somebody mounted there stays, empty. */
@@ -72,5 +118,5 @@ async function removeFolder(path: string, report: Report): Promise<boolean> {
 }
 
 function ignoreMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT') throw cause;
+  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
 }

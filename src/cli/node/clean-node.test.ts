@@ -32,7 +32,6 @@ async function clean(more: CtlWorld = {}): Promise<Ran> {
   return callCtl(['node', 'clean'], {
     openHostNetwork: () => host,
     openPacketFilter: () => new MemoryPacketFilter(tables),
-    stopBird: async () => Promise.resolve(false),
     ...more,
   });
 }
@@ -51,7 +50,7 @@ describe('netplugctl node clean', () => {
   it('tells which routes the kernel keeps', async () => {
     host.refuseNext((change) => change.kind === 'delete-route' && change.route.destination.base.family === 6, 'busy');
     const { status, out, err } = await clean();
-    expect({ status, err }).toEqual({ status: 1, err: 'warning: route to fd00::/122 is left: busy\n' });
+    expect({ status, err }).toEqual({ status: 1, err: 'warning: route "fd00::/122" is left: busy\n' });
     expect(out).toContain('removed 1 route, tunnel device');
   });
 

@@ -45,7 +45,7 @@ repeated.`,
     options: { socket: SOCKET },
     details: `
 Drain the node and stop netplug-agent first. Removes its routes (protocol 118), its tunnel devices and
-its nftables table, in the network namespace the tool runs in, and stops BIRD with its routes.
+its nftables tables, in the network namespace the tool runs in, and stops BIRD with its routes.
 Interfaces of pods stay; "netplugctl uninstall --purge" removes those.`,
     examples: ['netplugctl node clean'],
     run: async (context, { options }) => cleanNode(context, options),

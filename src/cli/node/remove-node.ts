@@ -1,9 +1,11 @@
 import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { Retired } from '../../ipam/plan-retirement.ts';
 import { rehearseRetirement, retireNode } from '../../ipam/retire-node.ts';
 import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
+import type { Datastore } from '../../netconf/connection.ts';
 import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../table.ts';
@@ -12,7 +14,7 @@ export interface RemoveNodeOptions {
   readonly node: NodeName;
   /** What if the orchestrator still has the node. */
   readonly ifPresent: 'refuse' | 'remove';
-  readonly mode: 'rehearse' | 'carry-out';
+  readonly mode: Mode;
 }
 
 interface Which {
@@ -22,20 +24,37 @@ interface Which {
 
 /** Gives back what a node that is gone for good has left. @throws resource/in-use while the orchestrator has the node */
 export async function removeNode(context: Context, { node, ifPresent, mode }: RemoveNodeOptions): Promise<Status> {
-  const { ports, io, signal } = context;
+  const { io, signal } = context;
   return withStoreToChange(context, { mode }, async (store, { type }) => {
     if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);
-    const { retired, problems } =
-      mode === 'rehearse'
-        ? await rehearseRetirement(store, node, signal)
-        : await retireNode({ ...ports, store }, node, signal);
-    // The orchestrator keeps its own nodes; what peers a node has there stays for the next of that name.
-    const records = type === 'orch' ? [] : await recordsOf(store, node, signal);
-    const gone = mode === 'rehearse' ? records : await deleteAll(store, records, signal);
+    const { summary, problems } = await retireFrom(context, { store, type, node, mode });
     for (const problem of problems) io.stderr(`warning: ${problem}\n`);
-    io.stdout(`${summary({ node, retired, gone, mode })}\n`);
+    const done = mode === 'rehearse' ? `nothing is changed yet: ${summary ?? ''}` : summary;
+    io.stdout(summary === undefined ? `node ${node} has left nothing behind\n` : `${done ?? ''}\n`);
     return 0;
   });
+}
+
+export interface Retiring {
+  readonly store: Store;
+  readonly type: Datastore['type'];
+  readonly node: NodeName;
+  readonly mode: Mode;
+}
+
+/** Gives back what the node holds in the datastore; the summary is undefined when that is nothing. May be repeated. */
+export async function retireFrom(
+  { ports, signal }: Pick<Context, 'ports' | 'signal'>,
+  { store, type, node, mode }: Retiring,
+): Promise<{ readonly summary: string | undefined; readonly problems: readonly string[] }> {
+  const { retired, problems } =
+    mode === 'rehearse'
+      ? await rehearseRetirement(store, node, signal)
+      : await retireNode({ ...ports, store }, node, signal);
+  // The orchestrator keeps its own nodes; what peers a node has there stays for the next of that name.
+  const records = type === 'orch' ? [] : await recordsOf(store, node, signal);
+  const gone = mode === 'rehearse' ? records : await deleteAll(store, records, signal);
+  return { summary: summaryOf({ node, retired, gone }), problems };
 }
 
 async function assertGone(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
@@ -69,17 +88,15 @@ async function deleteAll(store: Store, records: readonly Which[], signal: AbortS
   return gone;
 }
 
-function summary({
+function summaryOf({
   node,
   retired,
   gone,
-  mode,
 }: {
   readonly node: NodeName;
   readonly retired: Retired;
   readonly gone: readonly Which[];
-  readonly mode: 'rehearse' | 'carry-out';
-}): string {
+}): string | undefined {
   const { addresses, endpoints, returnedBlocks, orphanedBlocks } = retired;
   const peers = gone.filter(({ kind }) => kind === 'BGPPeer').length;
   const parts = [
@@ -90,6 +107,5 @@ function summary({
     peers === 0 ? [] : `deleted ${counted(peers, 'BGPPeer')}`,
     gone.some(({ kind }) => kind === 'Node') ? `removed node ${node}` : [],
   ].flat();
-  if (parts.length === 0) return `node ${node} has left nothing behind`;
-  return `${mode === 'rehearse' ? 'nothing is changed yet: ' : ''}${parts.join(', ')}`;
+  return parts.length === 0 ? undefined : parts.join(', ');
 }

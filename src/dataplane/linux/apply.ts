@@ -5,7 +5,7 @@ import type { PodNetwork, SourceCheck } from '../kernel.ts';
 import { addAddress } from './address-messages.ts';
 import type { Addon } from './addon.ts';
 import type { LinkDeleter } from './delete-links.ts';
-import { ensureIpv6Forwarding } from './host-forwarding.ts';
+import { ensureIpv6Forwarding, type ForwardingOptions } from './host-forwarding.ts';
 import { addHostRoute, clearHostRoute } from './host-routes.ts';
 import { encodeAlias } from '../link-alias.ts';
 import { familiesOf, hostSysctls, sourceCheckSysctls, type Sysctl } from '../link-sysctls.ts';
@@ -28,6 +28,7 @@ export interface ApplyPorts {
   readonly deleter: LinkDeleter;
   readonly netnsOptions: NetnsOptions;
   readonly sourceCheck: SourceCheck;
+  readonly forwarding: ForwardingOptions;
 }
 
 /** Both namespaces of one pod link: where the thread is, and the pod's. */
@@ -37,6 +38,7 @@ interface Scene extends Pick<ApplyPorts, 'sourceCheck'> {
   readonly host: RouteSocket;
   readonly pod: Netns;
   readonly inside: RouteSocket;
+  readonly forwarding: ForwardingOptions;
 }
 
 /** The two ends of one link. */
@@ -50,7 +52,7 @@ interface Ends {
  * sandbox goes only when its successor is about to come; a leftover that is gone is not brought back.
  */
 export async function applyPodNetwork(
-  { addon, deleter, netnsOptions, sourceCheck }: ApplyPorts,
+  { addon, deleter, netnsOptions, sourceCheck, forwarding }: ApplyPorts,
   network: PodNetwork,
   signal: AbortSignal,
 ): Promise<{ readonly mtu: number }> {
@@ -58,7 +60,7 @@ export async function applyPodNetwork(
   using pod = openNetns(addon, network.netns, netnsOptions);
   using host = RouteSocket.open(addon);
   using inside = pod.run(() => RouteSocket.open(addon));
-  const scene = { sourceCheck, network, signal, host, pod, inside };
+  const scene = { sourceCheck, forwarding, network, signal, host, pod, inside };
   const alias = encodeAlias(network.owner);
 
   const leftover = findLink(host, network.hostLinkName);
@@ -167,11 +169,11 @@ async function untilLinkCarries({ host, inside, signal }: Scene, { hostLink, pod
   }
 }
 
-function configureHostLink({ network, host, sourceCheck }: Scene, link: Link): void {
+function configureHostLink({ network, host, sourceCheck, forwarding }: Scene, link: Link): void {
   const families = familiesOf(network.addresses);
   const settings = [...hostSysctls(link.name, families), ...sourceCheckSysctls(link.name, families, sourceCheck)];
   for (const setting of settings) writeSysctl(setting, 'on the host');
-  if (families.has(6)) ensureIpv6Forwarding(link.name);
+  if (families.has(6)) ensureIpv6Forwarding(link.name, forwarding);
   const what = `interface "${link.name}" of the host`;
   host.request(`bring up ${what}`, setLinkUp(link.index));
   if (families.has(6)) {

@@ -6,7 +6,7 @@ import type { Link } from './link-messages.ts';
 import { findLinkOnWorker } from './links.ts';
 import { deleteForwarding, deleteNeighbour, setForwarding, setPermanentNeighbour } from './neighbour-messages.ts';
 import type { Message } from './netlink.ts';
-import { deleteAgentRoute, putAgentRoute } from './route-messages.ts';
+import { deleteAgentRoute, deleteLearnedRoute, putAgentRoute } from './route-messages.ts';
 import { type RouteSocket, verdictOf } from './route-socket.ts';
 
 /** So many acknowledgements fit the buffer of a socket at its smallest usual size. */
@@ -83,6 +83,8 @@ function messagesFor(change: HostChange, links: Links): readonly Message[] | und
     }
     case 'delete-route':
       return [deleteAgentRoute(change.route.destination)];
+    case 'delete-learned-route':
+      return [deleteLearnedRoute(change.destination, change.metric)];
     case 'put-peer': {
       const { gateway, mac, remote } = change.peer;
       if (index === undefined) return undefined;
@@ -128,10 +130,11 @@ async function findDevices(socket: RouteSocket, changes: readonly HostChange[]):
 /** Of the device a change needs. */
 function deviceOf(change: HostChange): string | undefined {
   if (change.kind === 'put-peer' || change.kind === 'delete-peer') return change.peer.device;
-  if (change.kind === 'delete-route' || change.route.hop.kind === 'blackhole') return undefined;
+  if (change.kind === 'delete-route' || change.kind === 'delete-learned-route') return undefined;
+  if (change.route.hop.kind === 'blackhole') return undefined;
   return change.route.hop.device;
 }
 
 function isDeletion({ kind }: HostChange): boolean {
-  return kind === 'delete-route' || kind === 'delete-peer';
+  return kind !== 'put-route' && kind !== 'put-peer';
 }

@@ -32,7 +32,7 @@ const before617 = {
 describe('IPv6 forwarding of the host', () => {
   it('goes on for the whole host on an older kernel, which goes on listening to its routers', () => {
     using host = settings(before617);
-    ensureIpv6Forwarding('npl1', host.conf);
+    ensureIpv6Forwarding('npl1', host);
     expect(host.read('all/forwarding')).toBe('1');
     const listening = ['default', 'uplink', 'static', 'npl1', 'all'].map((name) => host.read(`${name}/accept_ra`));
     expect(listening).toEqual(['2', '2', '0', '1', '1']);
@@ -40,20 +40,20 @@ describe('IPv6 forwarding of the host', () => {
 
   it('is left alone where the link has a switch of its own', () => {
     using host = settings({ ...before617, 'npl1/force_forwarding': '1' });
-    ensureIpv6Forwarding('npl1', host.conf);
+    ensureIpv6Forwarding('npl1', host);
     expect([host.read('all/forwarding'), host.read('uplink/accept_ra')]).toEqual(['0', '1']);
   });
 
   it('goes on for the whole host when that is asked for, and says so once', () => {
     using host = settings({ ...before617, 'npl1/force_forwarding': '1' });
-    expect(switchOnIpv6Forwarding(undefined, host.conf)).toBe(true);
+    expect(switchOnIpv6Forwarding(host)).toBe(true);
     expect([host.read('all/forwarding'), host.read('uplink/accept_ra')]).toEqual(['1', '2']);
-    expect(switchOnIpv6Forwarding(undefined, host.conf)).toBe(false);
+    expect(switchOnIpv6Forwarding(host)).toBe(false);
   });
 
   it('is left alone where it is on already', () => {
     using host = settings({ ...before617, 'all/forwarding': '1' });
-    ensureIpv6Forwarding('npl1', host.conf);
+    ensureIpv6Forwarding('npl1', host);
     expect(host.read('uplink/accept_ra')).toBe('1');
   });
 });

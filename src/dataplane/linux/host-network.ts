@@ -4,17 +4,20 @@ import type { HostNetwork } from '../host-network.ts';
 import { type Addon, loadAddon } from './addon.ts';
 import { carryOut } from './host-changes.ts';
 import { watchHost } from './host-events.ts';
-import { switchOnIpv6Forwarding } from './host-forwarding.ts';
+import { changedSettings, forwardingRecorder, restoreSettings } from './forwarding-record.ts';
+import { type ForwardingOptions, switchOnIpv6Forwarding } from './host-forwarding.ts';
 import { listInterfaces, listLearnedDestinations, listPeers, listRoutes, lookUp } from './host-tables.ts';
 import { RouteSocket } from './route-socket.ts';
-import { sysctl } from '../link-sysctls.ts';
+import { sysctl, sysctlName } from '../link-sysctls.ts';
 import { readSysctl, writeSysctl } from './sysctl.ts';
-import { putTunnel, removeTunnel } from './tunnels.ts';
+import { findTunnels, putTunnel, removeTunnel } from './tunnels.ts';
 import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
 
 export interface LinuxHostNetworkOptions {
   /** `auto` unless given. */
   readonly vxlanChecksums?: VxlanChecksums;
+  /** Where the settings of the host are recorded before they are changed; nowhere unless given. */
+  readonly recordFolder?: string;
   /** Where netns.node lies, for a bundle that does not carry it inside. */
   readonly addonPath?: string;
 }
@@ -30,14 +33,29 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     listInterfaces: async () => withSocket(addon(), listInterfaces),
     lookUp: async (address) => withSocket(addon(), async (socket) => lookUp(socket, address)),
     listRoutes: async () => withSocket(addon(), listRoutes),
-    listLearnedDestinations: async () => withSocket(addon(), listLearnedDestinations),
+    listLearnedDestinations: async (metric) =>
+      withSocket(addon(), async (socket) => listLearnedDestinations(socket, metric)),
     listPeers: async (device) => withSocket(addon(), async (socket) => listPeers(socket, device)),
     putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums }, tunnel),
+    findTunnels: async (names) => findTunnels(addon(), names),
     removeTunnel: async (name) => removeTunnel(addon(), name),
     change: async (changes, signal) => withSocket(addon(), async (socket) => carryOut(socket, changes, signal)),
-    ensureForwarding,
+    ensureForwarding: (families) => ensureForwarding(families, recorderOf(options)),
+    findChangedSettings: () => changedIn(options),
+    restoreSettings: () => {
+      if (options.recordFolder !== undefined) restoreSettings(options.recordFolder);
+    },
     watch: (onEvent) => watchHost(addon(), onEvent),
   };
+}
+
+function recorderOf({ recordFolder }: LinuxHostNetworkOptions): ForwardingOptions {
+  return recordFolder === undefined ? {} : { record: forwardingRecorder(recordFolder) };
+}
+
+function changedIn({ recordFolder }: LinuxHostNetworkOptions): readonly string[] {
+  if (recordFolder === undefined) return [];
+  return changedSettings(recordFolder).map(({ path, value }) => `${sysctlName(path)}=${value}`);
 }
 
 async function withSocket<T>(addon: Addon, use: (socket: RouteSocket) => Promise<T>): Promise<T> {
@@ -46,12 +64,13 @@ async function withSocket<T>(addon: Addon, use: (socket: RouteSocket) => Promise
 }
 
 /** See HostNetwork.ensureForwarding. */
-function ensureForwarding(families: ReadonlySet<Family>): readonly string[] {
+function ensureForwarding(families: ReadonlySet<Family>, options: ForwardingOptions): readonly string[] {
   const wrong: string[] = [];
   if (families.has(4) && readSysctl('ipv4/ip_forward') !== '1') {
+    options.record?.(4);
     writeSysctl(sysctl('ipv4/ip_forward', 1), 'on the host');
     wrong.push('net.ipv4.ip_forward=0');
   }
-  if (families.has(6) && switchOnIpv6Forwarding()) wrong.push('net.ipv6.conf.all.forwarding=0');
+  if (families.has(6) && switchOnIpv6Forwarding(options)) wrong.push('net.ipv6.conf.all.forwarding=0');
   return wrong;
 }

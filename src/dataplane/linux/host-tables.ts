@@ -72,8 +72,9 @@ export async function listRoutes(socket: RouteSocket): Promise<readonly HostRout
 }
 
 /** See HostNetwork.listLearnedDestinations. */
-export async function listLearnedDestinations(socket: RouteSocket): Promise<readonly Cidr[]> {
-  return (await listRoutesOf(socket, RTPROT_BIRD)).map(({ destination }) => destination);
+export async function listLearnedDestinations(socket: RouteSocket, metric: number): Promise<readonly Cidr[]> {
+  const routes = await listRoutesOf(socket, RTPROT_BIRD);
+  return routes.filter(({ priority }) => priority === metric).map(({ destination }) => destination);
 }
 
 /** See HostNetwork.listPeers. */

@@ -3,6 +3,7 @@ import type { Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
 import { type Addon, loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
 import { LinkDeleter } from './delete-links.ts';
+import type { ForwardingRecorder } from './forwarding-record.ts';
 import { decodeAlias } from '../link-alias.ts';
 import { findLinkOnWorker, isHostSide, listHostLinks } from './links.ts';
 import { openNetns } from './netns.ts';
@@ -14,6 +15,8 @@ export interface LinuxKernelOptions {
   readonly allowOwnNetns?: boolean;
   /** Of the links it makes; `strict` unless given. */
   readonly sourceCheck?: SourceCheck;
+  /** Called before the host is let forward. */
+  readonly record?: ForwardingRecorder;
   /** Where netns.node lies, for a bundle that does not carry it inside. */
   readonly addonPath?: string;
 }
@@ -23,11 +26,15 @@ export interface LinuxKernelOptions {
  * thread's and stay the same while a call runs. Nothing is opened before the first call or held between calls.
  */
 export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
-  const { allowOwnNetns = false, sourceCheck = 'strict', addonPath } = options;
+  const { allowOwnNetns = false, sourceCheck = 'strict', record, addonPath } = options;
   const netnsOptions = { allowOwn: allowOwnNetns };
   let loaded: ApplyPorts | undefined;
   const ports = (): ApplyPorts => {
-    loaded ??= portsOf(loadAddon(addonPath), { netnsOptions, sourceCheck });
+    loaded ??= portsOf(loadAddon(addonPath), {
+      netnsOptions,
+      sourceCheck,
+      forwarding: record === undefined ? {} : { record },
+    });
     return loaded;
   };
   return {
@@ -47,7 +54,7 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
   };
 }
 
-function portsOf(addon: Addon, options: Pick<ApplyPorts, 'netnsOptions' | 'sourceCheck'>): ApplyPorts {
+function portsOf(addon: Addon, options: Pick<ApplyPorts, 'netnsOptions' | 'sourceCheck' | 'forwarding'>): ApplyPorts {
   return { addon, deleter: new LinkDeleter(addon), ...options };
 }
 

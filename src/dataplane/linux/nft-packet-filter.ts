@@ -51,6 +51,10 @@ export class NftPacketFilter implements PacketFilter {
     return 'changed';
   }
 
+  async has(name: string, signal: AbortSignal): Promise<boolean> {
+    return (await this.#print(name, signal, '--terse')) !== undefined;
+  }
+
   #isAsLeft(name: string, wanted: string, printed: string): boolean {
     const left = this.#left.get(name);
     if (left?.wanted !== wanted) return false;

@@ -126,10 +126,21 @@ export function putAgentRoute(destination: Cidr, hop: IndexedHop): Message {
 
 /** Deletes the agent's route for the destination, wherever it leads. */
 export function deleteAgentRoute(destination: Cidr): Message {
-  const scope = RT_SCOPE_NOWHERE;
-  const header = routeHeader({ destination, table: RT_TABLE_MAIN, scope, type: 0, protocol: ROUTE_PROTOCOL });
-  const body = Buffer.concat([header, attribute(RTA_DST, addressBytes(destination.base))]);
-  return { type: RTM_DELROUTE, flags: NLM_F_ACK, body };
+  return deleteRouteOf(ROUTE_PROTOCOL, destination);
+}
+
+/** Deletes BIRD's route of the metric for the destination, wherever it leads. */
+export function deleteLearnedRoute(destination: Cidr, metric: number): Message {
+  return deleteRouteOf(RTPROT_BIRD, destination, metric);
+}
+
+function deleteRouteOf(protocol: number, destination: Cidr, metric?: number): Message {
+  const header = routeHeader({ destination, table: RT_TABLE_MAIN, scope: RT_SCOPE_NOWHERE, type: 0, protocol });
+  const attributes = [
+    attribute(RTA_DST, addressBytes(destination.base)),
+    ...(metric === undefined ? [] : [u32Attribute(RTA_PRIORITY, metric)]),
+  ];
+  return { type: RTM_DELROUTE, flags: NLM_F_ACK, body: Buffer.concat([header, ...attributes]) };
 }
 
 /** Deletes exactly the route that was read. */

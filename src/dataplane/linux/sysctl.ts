@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
 import { type Sysctl, sysctlName } from '../link-sysctls.ts';
 
@@ -11,6 +11,16 @@ export function readSysctl(path: string): string | undefined {
   } catch (cause) {
     if (errnoOf(cause) === 'ENOENT') return undefined;
     throw failed(`read sysctl ${sysctlName(path)}`, cause);
+  }
+}
+
+/** The names below the path, in the namespace the thread is in; none when the kernel does not have it. */
+export function listSysctls(path: string): readonly string[] {
+  try {
+    return readdirSync(ROOT + path);
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT') return [];
+    throw failed(`list sysctls ${sysctlName(path)}`, cause);
   }
 }
 

@@ -47,6 +47,17 @@ export async function putTunnel(ports: TunnelPorts, tunnel: Tunnel): Promise<'un
   return !isSame || steps.includes(true) ? 'changed' : 'unchanged';
 }
 
+/** See HostNetwork.findTunnels. */
+export async function findTunnels(addon: Addon, names: readonly string[]): Promise<readonly string[]> {
+  using socket = RouteSocket.open(addon);
+  const found: string[] = [];
+  for (const name of names) {
+    const link = await findLinkOnWorker(socket, name);
+    if (link !== undefined && isOurs(link)) found.push(name);
+  }
+  return found;
+}
+
 /** See HostNetwork.removeTunnel. */
 export async function removeTunnel(addon: Addon, name: string): Promise<boolean> {
   using socket = RouteSocket.open(addon);

@@ -15,6 +15,7 @@ import type {
 interface ForeignRoute {
   readonly destination: Cidr;
   readonly madeBy: 'administrator' | 'routing-daemon';
+  readonly metric: number;
 }
 
 const LOOPBACK: HostInterface = { name: 'lo', mtu: 65_536, isUp: true, isLoopback: true, addresses: [] };
@@ -25,11 +26,12 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #ordinaryLinks = new Set<string>();
   readonly #tunnels = new Map<string, Tunnel>();
   readonly #routes = new Map<string, HostRoute>();
-  readonly #foreignRoutes: ForeignRoute[] = [];
+  #foreignRoutes: ForeignRoute[] = [];
   /** By device, then gateway. */
   readonly #neighbours = new Map<string, Map<string, TunnelPeer>>();
   readonly #watchers = new Set<(event: HostEvent) => void>();
   readonly #forwards: Record<Family, boolean> = { 4: false, 6: false };
+  readonly #settingsBefore = new Map<Family, string>();
   readonly #refusals: { readonly isMeant: (change: HostChange) => boolean; readonly reason: string }[] = [];
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
   #changesMade = 0;
@@ -70,8 +72,8 @@ export class MemoryHostNetwork implements HostNetwork {
     this.#dropTunnel(name);
   }
 
-  addForeignRoute(destination: Cidr, madeBy: ForeignRoute['madeBy']): void {
-    this.#foreignRoutes.push({ destination, madeBy });
+  addForeignRoute(destination: Cidr, madeBy: ForeignRoute['madeBy'], metric = 0): void {
+    this.#foreignRoutes.push({ destination, madeBy, metric });
   }
 
   /** Those for exactly the destination that are not the agent's. */
@@ -122,9 +124,9 @@ export class MemoryHostNetwork implements HostNetwork {
     return [...this.#routes.values()];
   }
 
-  async listLearnedDestinations(): Promise<readonly Cidr[]> {
+  async listLearnedDestinations(metric: number): Promise<readonly Cidr[]> {
     return this.#foreignRoutes
-      .filter(({ madeBy }) => madeBy === 'routing-daemon')
+      .filter((route) => route.madeBy === 'routing-daemon' && route.metric === metric)
       .map(({ destination }) => destination);
   }
 
@@ -149,6 +151,10 @@ export class MemoryHostNetwork implements HostNetwork {
     return isReplaced || (before !== undefined && macOf(before) !== macOf(tunnel)) ? 'replaced' : 'changed';
   }
 
+  async findTunnels(names: readonly string[]): Promise<readonly string[]> {
+    return names.filter((name) => this.#tunnels.has(name));
+  }
+
   async removeTunnel(name: string): Promise<boolean> {
     return this.#dropTunnel(name);
   }
@@ -171,7 +177,17 @@ export class MemoryHostNetwork implements HostNetwork {
     const names = { 4: 'net.ipv4.ip_forward=0', 6: 'net.ipv6.conf.all.forwarding=0' } as const;
     const wrong = [...families].filter((family) => !this.#forwards[family]);
     for (const family of wrong) this.#forwards[family] = true;
+    for (const family of wrong) this.#settingsBefore.set(family, names[family]);
     return wrong.map((family) => names[family]);
+  }
+
+  findChangedSettings(): readonly string[] {
+    return [...this.#settingsBefore.values()];
+  }
+
+  restoreSettings(): void {
+    for (const family of this.#settingsBefore.keys()) this.#forwards[family] = false;
+    this.#settingsBefore.clear();
   }
 
   watch(onEvent: (event: HostEvent) => void): Disposable {
@@ -207,6 +223,13 @@ export class MemoryHostNetwork implements HostNetwork {
   #make(change: HostChange): void {
     if (change.kind === 'put-peer' || change.kind === 'delete-peer') {
       this.#makePeer(change.kind, change.peer);
+      return;
+    }
+    if (change.kind === 'delete-learned-route') {
+      const { destination, metric } = change;
+      const isMeant = (route: ForeignRoute): boolean =>
+        route.madeBy === 'routing-daemon' && route.metric === metric && sameCidr(route.destination, destination);
+      this.#foreignRoutes = this.#foreignRoutes.filter((route) => !isMeant(route));
       return;
     }
     const key = formatCidr(change.route.destination);

@@ -34,6 +34,11 @@ export class MemoryPacketFilter implements PacketFilter {
     return 'changed';
   }
 
+  async has(name: string, signal: AbortSignal): Promise<boolean> {
+    signal.throwIfAborted();
+    return this.#tables.has(name);
+  }
+
   #isInPlace({ name, objects, onlyIfThere = objects.length === 0 }: NftTable): boolean {
     const shown = this.#tables.get(name);
     if (shown === undefined) return onlyIfThere;

@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto';
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { errnoOf } from '../../base/errors.ts';
+import { FAMILIES, type Family } from '../../net/address.ts';
+import { optionalSysctl, type Sysctl } from '../link-sysctls.ts';
+import { isDifferent, listSysctls, readSysctl, writeSysctl } from './sysctl.ts';
+
+/** Records the settings of a family as they are, before netplug lets the host forward. */
+export type ForwardingRecorder = (family: Family) => void;
+
+const SettingsSchema = v.array(v.tuple([v.string(), v.string()]));
+const RecordSchema = v.object({ format: v.literal(1), bootId: v.string(), values: SettingsSchema });
+
+/** The switch of the whole family comes first: the kernel resets the others when it changes. */
+const SWITCHES: Readonly<Record<Family, string>> = { 4: 'ipv4/ip_forward', 6: 'ipv6/conf/all/forwarding' };
+const BOOT_ID = '/proc/sys/kernel/random/boot_id';
+const MODE = 0o600;
+/** A folder that cannot be written is no reason to leave pods without network. */
+const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM', 'ENOSPC', 'EDQUOT', 'ENOTDIR'];
+
+/**
+ * Writes `sysctls-ipv4.json` and `sysctls-ipv6.json` to the folder. The first record since the host has started stays,
+ * also when several processes write one: later values may be those that netplug has set.
+ */
+export function forwardingRecorder(folder: string): ForwardingRecorder {
+  return (family) => {
+    const values = currentValues(family);
+    if (values[0]?.[1] !== '0') return;
+    const path = fileOf(folder, family);
+    const draft = `${path}.${randomBytes(6).toString('hex')}`;
+    try {
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(draft, `${JSON.stringify({ format: 1, bootId: bootId(), values })}\n`, { mode: MODE });
+      const put = recordedValues(folder, family) === undefined ? renameSync : linkSync;
+      put(draft, path);
+    } catch (cause) {
+      if (!['EEXIST', ...UNWRITABLE].includes(errnoOf(cause) ?? '')) throw cause;
+    } finally {
+      rmSync(draft, { force: true });
+    }
+  };
+}
+
+/** Returns recorded settings whose value is another now, as they were. */
+export function changedSettings(folder: string): readonly Sysctl[] {
+  return FAMILIES.flatMap((family) => recordedValues(folder, family) ?? []).filter(isDifferent);
+}
+
+/** Puts the recorded settings back and removes the records. May be repeated. @throws kernel/failed */
+export function restoreSettings(folder: string): void {
+  for (const family of FAMILIES) {
+    for (const setting of recordedValues(folder, family) ?? [])
+      // Asked only now: it may have changed with the switch.
+      if (isDifferent(setting)) writeSysctl(setting, 'on the host');
+    rmSync(fileOf(folder, family), { force: true });
+  }
+}
+
+/** What the kernel changes with the switch, and what netplug changes beside it. */
+function currentValues(family: Family): readonly (readonly [path: string, value: string])[] {
+  const root = `ipv${String(family)}/conf`;
+  const perLink = family === 4 ? ['forwarding'] : ['forwarding', 'accept_ra'];
+  const paths = new Set([
+    SWITCHES[family],
+    ...(family === 4 ? [`${root}/all/accept_redirects`] : []),
+    ...listSysctls(root).flatMap((link) => perLink.map((name) => `${root}/${link}/${name}`)),
+  ]);
+  return [...paths].flatMap((path) => {
+    const value = readSysctl(path);
+    return value === undefined ? [] : [[path, value] as const];
+  });
+}
+
+/** Undefined without a record of this boot. Interfaces may be gone since, and their settings with them. */
+function recordedValues(folder: string, family: Family): readonly Sysctl[] | undefined {
+  let text: string;
+  try {
+    text = readFileSync(fileOf(folder, family), 'utf8');
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT' || errnoOf(cause) === 'ENOTDIR') return undefined;
+    throw cause;
+  }
+  const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), text);
+  if (!read.success || read.output.bootId !== bootId()) return undefined;
+  return read.output.values.map(([path, value]) => optionalSysctl(path, value));
+}
+
+function fileOf(folder: string, family: Family): string {
+  return join(folder, `sysctls-ipv${String(family)}.json`);
+}
+
+function bootId(): string {
+  return readFileSync(BOOT_ID, 'utf8').trim();
+}

@@ -1,0 +1,187 @@
+// A host is after `uninstall --purge` as it was before the installation, whatever state netplug was in.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Agent, startAgent } from '../support/agent.ts';
+import { type FabricNode, startFabricNode } from '../support/fabric-node.ts';
+import { newSegments } from '../support/fabric-segments.ts';
+import { type HostSnapshot, snapshotOf } from '../support/host-snapshot.ts';
+import { type RunResult, startNode, type TestNode, until } from '../support/node.ts';
+
+const BUILT = resolve(import.meta.dirname, '../../dist/bin');
+const PROGRAM = join(BUILT, 'netplugctl');
+const ENV = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://127.0.0.1:2379' };
+const NAME = 'leaving';
+const PODS = ['pod-1', 'pod-2'];
+/** For BIRD to learn what its peer announces. */
+const LEARN_MS = 40_000;
+const BIRD_CTL = '/run/netplug/bird/bird.ctl';
+
+let scope: AsyncDisposableStack;
+let node: TestNode;
+let peer: FabricNode;
+let before: HostSnapshot;
+let agent: Agent;
+
+beforeAll(async () => {
+  scope = new AsyncDisposableStack();
+  const dir = await mkdtemp(join(tmpdir(), 'netplug-purge-'));
+  scope.defer(async () => rm(dir, { recursive: true, force: true }));
+  const segments = scope.use(await newSegments(1500));
+  node = scope.use(await startNode({ name: NAME, ownRun: true, etcd: 'every-address', mode: 'standalone' }));
+  const { addresses } = scope.use(await segments.plugIn(node.host, 'a', 11));
+  await node.seedPool('tunnelled', '10.65.0.0/24', { vxlanMode: 'Always', natOutgoing: true });
+  await node.seedPool('tunnelled6', 'fd00:66::/112', { vxlanMode: 'Always' });
+  await node.seedPool('announced', '10.67.0.0/24');
+  await node.seedPool('announced6', 'fd00:65::/112', { natOutgoing: true });
+  const etcdUrl = `http://${addresses.ipv4}:2379`;
+  const place = { segments, segment: 'a', number: 12, etcdUrl, stateDir: join(dir, 'peer') } as const;
+  peer = scope.use(await startFabricNode({ name: 'peer', ...place }));
+  await peer.startAgent();
+  await peer.pod({ ipv4_pools: ['announced'], ipv6_pools: ['announced6'] });
+  // What the kernel adds to a host with its modules is no trace of netplug.
+  await sh('ip link add t0 type vxlan id 1 dstport 4789 && ip link del t0');
+  await sh("nft 'table inet t { chain c { type nat hook postrouting priority 100; ct state new masquerade; }; }'");
+  await sh('nft delete table inet t');
+  for (const pod of PODS) await sh(`ip netns add ${pod}`);
+  await sh('rm -r /etc/cni /opt/cni/bin/netplug*; sysctl -q -w net.ipv4.conf.all.accept_redirects=0');
+  await until(async () => (await sh('ip -6 address show tentative')) === '', 'its addresses are settled');
+  before = await snapshotOf(node);
+});
+afterAll(async () => scope?.disposeAsync());
+
+const sh = async (script: string): Promise<string> => node.exec('sh', '-c', script);
+const ctl = async (...args: string[]): Promise<RunResult> => node.run([PROGRAM, ...args], { env: ENV });
+const purge = async (...flags: string[]): Promise<RunResult> => ctl('uninstall', '--purge', ...flags);
+
+/** Installs netplug, and returns when the node routes, translates and speaks BGP for its pods. */
+async function settleIn(): Promise<void> {
+  expect(await ctl('install', '--from', BUILT)).toMatchObject({ status: 0 });
+  agent = await startAgent(node, { socket: '/run/netplug/cni.sock', env: { NETPLUG_NETWORKING: 'on' } });
+  const pools = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
+  for (const [index, containerId] of PODS.entries()) {
+    const conf = node.netconf({ ipam: { ...pools, ipv4_pools: [index === 0 ? 'tunnelled' : 'announced'] } });
+    const added = await node.cni('ADD', { containerId, netns: `/run/netns/${containerId}`, conf });
+    expect(added).toMatchObject({ status: 0 });
+  }
+  const isThere = async (script: string): Promise<void> =>
+    until(
+      async () => (await sh(script)).trim() !== '',
+      () => `${script}\n${agent.log().slice(-3000)}`,
+      LEARN_MS,
+    );
+  await isThere('ip route show proto bird; true');
+  await isThere('ip -6 route show proto bird; true');
+  await isThere('ip route show proto 118; true');
+  await isThere('nft list tables | grep netplug || true');
+  expect(await sh('ip -br link')).toMatch(/vxlan\.netplug[\s\S]*vxlan6\.netplug/);
+}
+
+/** Process id, as seen inside, of the BIRD of the node. */
+const birdPid = async (): Promise<string> => (await sh('cat /run/netplug/bird/bird.pid')).trim();
+
+async function isAsBefore(): Promise<void> {
+  const after = await snapshotOf(node);
+  for (const part of Object.keys(before)) expect({ [part]: after[part] }).toEqual({ [part]: before[part] });
+}
+
+/** Addresses and records of the node in the datastore. */
+async function held(): Promise<string> {
+  const records = await node.records();
+  return [...records].flatMap(([key, value]) => (JSON.stringify([key, value]).includes(NAME) ? [key] : [])).join('\n');
+}
+
+describe('netplugctl uninstall --purge', () => {
+  beforeEach(async () => settleIn());
+
+  it('is refused while pods run, names everything it would remove, and leaves a host as it was before', async () => {
+    const during = await snapshotOf(node);
+    const refused = await purge();
+    expect(refused).toMatchObject({ status: 69, stdout: '' });
+    expect(refused.stderr).toContain('2 interfaces of pods still exist');
+
+    const rehearsed = await purge('--dry-run', '--force');
+    expect(rehearsed).toMatchObject({ status: 0, stderr: '' });
+    for (const line of [
+      'conflist "/etc/cni/net.d/10-netplug.conflist" would be removed',
+      `agent "process ${String(agent.pid)}" would be ended`,
+      `bird "process ${await birdPid()}" would be removed`,
+      'tunnel "vxlan.netplug" would be removed',
+      'tunnel "vxlan6.netplug" would be removed',
+      'table "netplug-nat" would be removed',
+      'setting "net.ipv4.ip_forward=0" would be removed',
+      'folder "/var/lib/netplug" would be removed',
+    ])
+      expect(rehearsed.stdout).toContain(`${line}\n`);
+    expect(rehearsed.stdout).toMatch(/^route "10\.6[57]\.0\..*" would be removed$/m);
+    expect(await snapshotOf(node)).toEqual(during);
+
+    const purged = await purge('--force');
+    expect(purged).toMatchObject({ status: 0, stderr: '' });
+    expect(purged.stdout).toContain(`agent "process ${String(agent.pid)}" ended\n`);
+    await agent.ended;
+    await isAsBefore();
+    expect(await held()).toBe('');
+    expect(await purge()).toEqual({ status: 0, stdout: expect.not.stringContaining('removed'), stderr: '' });
+  });
+
+  it.each<[string, () => Promise<void>]>([
+    ['an agent that was killed', async () => agent.stop('KILL')],
+    ['an agent that does not answer', async () => agent.pause()],
+    [
+      'a BIRD that was killed',
+      async () => {
+        await agent.stop('KILL');
+        await sh(`kill -KILL ${await birdPid()}`);
+        expect(await sh('ip route show proto bird')).not.toBe('');
+      },
+    ],
+    ['a BIRD that does not answer', async () => void (await sh(`kill -STOP ${await birdPid()}`))],
+    ['a BIRD whose control socket is gone', async () => void (await sh(`rm ${BIRD_CTL}`))],
+  ])('leaves a host as it was before, with %s', async (_, break_) => {
+    await break_();
+    expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
+    // What has started it may have been stopped with it.
+    await agent.resume();
+    await agent.ended;
+    await isAsBefore();
+    expect(await held()).toBe('');
+  });
+
+  it('finishes what a purge that was killed at any moment has begun', async () => {
+    for (const seconds of ['0.15', '0.25', '0.35', '0.5', '0.7'])
+      await node.run(['timeout', '-s', 'KILL', seconds, PROGRAM, 'uninstall', '--purge', '--force'], { env: ENV });
+    expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
+    await agent.ended;
+    await isAsBefore();
+    expect(await held()).toBe('');
+  });
+
+  it('goes on without the rights to change the network, keeps what a second try needs, and says so', async () => {
+    const bounded = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', PROGRAM];
+    const first = await node.run([...bounded, 'uninstall', '--purge', '--force'], { env: ENV });
+    expect(first.status).toBe(1);
+    expect(first.stderr).toContain('warning: tunnel "vxlan.netplug" is left: ');
+    expect(first.stderr).toContain('the folders of netplug are left');
+    await agent.ended;
+    expect(await held()).not.toBe('');
+    expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
+    await isAsBefore();
+    expect(await held()).toBe('');
+  });
+
+  it('leaves a host as it was before while the datastore is unreachable, and names the command for later', async () => {
+    await node.etcd!.pause();
+    const purged = await purge('--force');
+    await node.etcd!.resume();
+    expect(purged.status).toBe(0);
+    expect(purged.stderr).toMatch(
+      /^warning: addresses of node "leaving" stay in the datastore \(.*\); run "netplugctl node remove leaving" where it can be reached\n$/,
+    );
+    await isAsBefore();
+    expect(await held()).not.toBe('');
+    expect(await ctl('node', 'remove', NAME)).toMatchObject({ status: 0 });
+    expect(await held()).toBe('');
+  });
+});
