@@ -141,6 +141,12 @@ const BREAKAGES: readonly Breakage[] = [
     heal: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1'),
   },
   {
+    what: 'a firewall that forwards nothing',
+    ids: ['kernel/forward-dropped'],
+    hurt: async () => node.exec('iptables-nft', '-P', 'FORWARD', 'DROP'),
+    heal: async () => node.exec('iptables-nft', '-P', 'FORWARD', 'ACCEPT'),
+  },
+  {
     what: 'a pool that selects nobody',
     ids: ['pools/node-unserved', 'pools/selects-none'],
     hurt: async () => editPool((text) => text.replace('all()', 'has(nothing)')),

@@ -1,3 +1,5 @@
+import { HOST_LINK_PREFIX } from '../../dataplane/kernel.ts';
+import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import { type Check, type Fault, topic } from './topic.ts';
 
@@ -13,6 +15,19 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
       ...(families.has(4) ? wrong(sysctls, 'ipv4/ip_forward', '1') : []),
       ...(families.has(6) ? wrong(sysctls, 'ipv6/conf/all/forwarding', '1') : []),
     ],
+  },
+  {
+    id: 'kernel/forward-dropped',
+    severity: 'error',
+    expected: 'a firewall that lets the host forward packets of pods',
+    judge: ({ forwardDroppers }) =>
+      forwardDroppers.map((dropper) => ({
+        found: `chain ${dropper.chain} of table "${dropper.family} ${dropper.table}" drops packets of pods`,
+        remedy: dropper.isUfw
+          ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw so that it stays'
+          : 'Accept packets of pods now, and in the settings of the firewall so that it stays',
+        command: acceptCommand(dropper),
+      })),
   },
   {
     id: 'kernel/ipv6-off',
@@ -126,6 +141,18 @@ function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): F
       command: `sysctl -w net/${path}=${wanted}`,
     },
   ];
+}
+
+/** For the tool that owns the table, since iptables does not read all that others write there. */
+function acceptCommand({ family, table, chain, insertInto, isLegacy }: ForwardDropper): string {
+  const isIptables = family !== 'inet' && table === 'filter' && chain === 'FORWARD';
+  if (!isIptables) {
+    const insert = (match: string): string => `nft insert rule ${family} ${table} ${chain} ${match} accept`;
+    return [insert(`iifname '"${HOST_LINK_PREFIX}*"'`), insert(`oifname '"${HOST_LINK_PREFIX}*"'`)].join(' && ');
+  }
+  const program = `${family === 'ip' ? 'iptables' : 'ip6tables'}-${isLegacy ? 'legacy' : 'nft'}`;
+  const links = ['-i', '-o'].map((option) => `${program} -I ${insertInto} ${option} ${HOST_LINK_PREFIX}+ -j ACCEPT`);
+  return links.join(' && ');
 }
 
 /** The kernel takes the larger of both. */

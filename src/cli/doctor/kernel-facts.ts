@@ -8,6 +8,8 @@ import { FAMILIES, type Family } from '../../net/address.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import { modeOf, type PoolMode } from '../../routing/pool-modes.ts';
 import { TUNNEL_KINDS, TUNNELS } from '../../routing/tunnels.ts';
+import { findDroppers, type ForwardDropper } from './forward-filter.ts';
+import { readForwardFilters } from './read-forward-filters.ts';
 import type { Sources } from './sources.ts';
 
 /** What netplug needs the kernel to be able to. */
@@ -26,6 +28,8 @@ export interface KernelFacts {
   readonly hasNft: boolean;
   /** Below /proc/sys/net, with slashes; undefined what the kernel does not have. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
+  /** Of the host's firewall, for families that pods have. */
+  readonly forwardDroppers: readonly ForwardDropper[];
   /** Host sides of pods to which an IPv4 address is routed. */
   readonly podLinks: readonly string[];
   /** Tunnel devices that are there. */
@@ -55,6 +59,8 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   const { procDir } = sources.context.ports.host;
   const pools = await sources.pools();
   const families = await familiesOf(sources, pools);
+  const cidrs = pools.map(({ spec }) => parseCidr(spec.cidr));
+  const droppers = findDroppers(await readForwardFilters(procDir, signal), cidrs);
   const podLinks = await linksWithPods(procDir);
   const links = await listOrNone(join(procDir, 'sys/net/ipv4/conf'));
   const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
@@ -74,6 +80,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     sysctls: Object.fromEntries(
       await Promise.all(paths.map(async (path) => [path, await readSysctl(join(procDir, 'sys/net', path))] as const)),
     ),
+    forwardDroppers: droppers.filter(({ family }) => concerns(family, families)),
     podLinks,
     tunnels,
   };
@@ -89,6 +96,10 @@ export function neededFor(pools: readonly IpPool[]): ReadonlySet<Ability> {
     ...(modes.has('ipip') ? (['ipip'] as const) : []),
     ...(needsRules ? (['nf_tables'] as const) : []),
   ]);
+}
+
+function concerns(family: ForwardDropper['family'], families: ReadonlySet<Family>): boolean {
+  return family === 'inet' ? families.size > 0 : families.has(family === 'ip' ? 4 : 6);
 }
 
 /** Those of the pools; without any, what the network configuration assigns. */

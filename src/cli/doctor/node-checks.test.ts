@@ -64,6 +64,7 @@ const KERNEL: KernelFacts = {
     'ipv4/conf/npl1/forwarding': '1',
     'ipv4/conf/npl1/proxy_arp': '1',
   },
+  forwardDroppers: [],
   podLinks: ['npl1'],
   tunnels: ['vxlan.netplug'],
 };
@@ -74,6 +75,11 @@ const sysctl = (path: string, value: string): Pick<KernelFacts, 'sysctls'> => ({
 describe('checks of the kernel', () => {
   expectEachCheck(KERNEL_CHECKS, KERNEL, {
     forwarding: sysctl('ipv4/ip_forward', '0'),
+    'forward-dropped': {
+      forwardDroppers: [
+        { family: 'ip', table: 'filter', chain: 'FORWARD', isLegacy: false, insertInto: 'FORWARD', isUfw: false },
+      ],
+    },
     'ipv6-off': sysctl('ipv6/conf/all/disable_ipv6', '1'),
     missing: { abilities: { ...ALL, vxlan: false } },
     untried: { abilities: { ...ALL, veth: undefined } },
