@@ -1,7 +1,10 @@
 import { crc32 } from 'node:zlib';
-import { formatCidr, parseCidr } from '../net/cidr.ts';
+import * as v from 'valibot';
+import { tryParseJson } from '../base/try-parse-json.ts';
+import { formatCidr } from '../net/cidr.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import type { Entry } from './entry.ts';
+import { ENTRY, HEADER } from './journal-shapes.ts';
 import type { SlotChange } from './slot-change.ts';
 
 /** Whose journal it is: the first line of every segment. */
@@ -21,43 +24,36 @@ export function encodeLine(content: JournalHeader | Entry): string {
 }
 
 /**
- * What a segment says up to the first line that is torn or damaged; nothing after that was ever confirmed to anybody,
- * because lines are synced in their order. Undefined without a header.
+ * What a segment says up to the first line that is torn, damaged or no entry; nothing after a torn line was ever
+ * confirmed to anybody, because lines are synced in their order. Undefined without a header. Never throws.
  */
 export function decodeSegment(
   bytes: string,
 ): { readonly header: JournalHeader; readonly entries: readonly Entry[]; readonly isTorn: boolean } | undefined {
   const lines = bytes.split('\n');
-  const whole = lines.slice(0, -1).map(readLine);
-  const end = whole.indexOf(undefined);
-  const [header, ...entries] = end === -1 ? whole : whole.slice(0, end);
-  if (header === undefined || (header as Partial<JournalHeader>).format !== 1) return undefined;
-  return {
-    // Written by encodeLine and confirmed by its checksum.
-    header: header as JournalHeader,
-    entries: entries.map((entry) => unpack(entry as PackedEntry)),
-    isTorn: end !== -1 || lines.at(-1) !== '',
-  };
+  const [first, ...rest] = lines.slice(0, -1);
+  const header = v.safeParse(HEADER, first === undefined ? undefined : readLine(first));
+  if (!header.success) return undefined;
+  const entries: Entry[] = [];
+  for (const line of rest) {
+    const entry = v.safeParse(ENTRY, readLine(line));
+    if (!entry.success) break;
+    // The schema checks the fields of an entry; the compiler does not see those that stay although they are not known.
+    entries.push(entry.output as unknown as Entry);
+  }
+  const isTorn = entries.length < rest.length || lines.at(-1) !== '';
+  // The same for the header.
+  return { header: header.output as unknown as JournalHeader, entries, isTorn };
 }
 
-type PackedSlot = Omit<SlotChange, 'block'> & { readonly block: string };
-interface PackedEntry extends Omit<Entry, 'slots'> {
-  readonly slots: readonly PackedSlot[];
-}
-
-function packSlot(change: SlotChange): PackedSlot {
+function packSlot(change: SlotChange): Omit<SlotChange, 'block'> & { readonly block: string } {
   return { ...change, block: formatCidr(change.block) };
-}
-
-function unpack({ slots, ...rest }: PackedEntry): Entry {
-  // The same object with its CIDR as a value again.
-  return { ...rest, slots: slots.map((slot) => ({ ...slot, block: parseCidr(slot.block) }) as SlotChange) };
 }
 
 function readLine(line: string): unknown {
   const text = line.slice(9);
   if (line.slice(0, 9) !== `${checksum(text)} `) return undefined;
-  return JSON.parse(text);
+  return tryParseJson(text);
 }
 
 function checksum(text: string): string {
