@@ -86,6 +86,12 @@ export const ERRORS = {
     retry: true,
     about: 'The datastore is locked, as while it is moved: no address is assigned or released until it is unlocked.',
   },
+  'store/replaced': {
+    cni: 11,
+    exit: 75,
+    retry: true,
+    about: 'The datastore at the configured address holds the records of another cluster than before.',
+  },
   'cni/deadline': { cni: 11, exit: 75, retry: true, about: 'The call ran out of time.' },
   'agent/journal-failed': {
     cni: 11,
@@ -154,6 +160,12 @@ export const ERRORS = {
     exit: 73,
     retry: false,
     about: 'The host already routes the address of the pod to something that is not netplug’s.',
+  },
+  'kernel/address-in-use': {
+    cni: 111,
+    exit: 73,
+    retry: true,
+    about: 'The host routes the address of the pod to the link of another living pod.',
   },
   'kernel/module-missing': {
     cni: 113,

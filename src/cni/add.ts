@@ -3,6 +3,7 @@ import type { PodNetwork } from '../dataplane/kernel.ts';
 import type { AddressSource } from './address-source.ts';
 import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
 import { waitForGates } from './gates.ts';
+import { namePods } from './name-pods.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
 import { askOrchestrator } from './ask-orchestrator.ts';
 import { recordAttachment } from './record-attachment.ts';
@@ -35,7 +36,11 @@ export async function add(ports: CniPorts, source: AddressSource, told: Call): P
   undo.defer(forget);
 
   const network = planPodNetwork(call, grant.addresses);
-  const { mtu, isNew } = await watch.time('kernel', async () => connect(ports, network, signal));
+  const { mtu, isNew } = await watch.time('kernel', async () =>
+    connect(ports, network, signal).catch(async (cause: unknown) => {
+      throw await namePods(ports, call, cause);
+    }),
+  );
   if (isNew) {
     undo.defer(async () => {
       await watch.time('kernel', async () => kernel.remove(network.hostLinkName, network.owner));

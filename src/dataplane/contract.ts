@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type NetplugError, isNetplugError } from '../base/errors.ts';
-import { type Address, parseAddress } from '../net/address.ts';
+import { type Address, formatAddress, parseAddress } from '../net/address.ts';
 import { parseCidr } from '../net/cidr.ts';
 import { HOST_MAC } from '../net/mac.ts';
 import type { Kernel, PodNetwork } from './kernel.ts';
@@ -90,14 +90,37 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       expect(host.kernel.listHostLinks()).toHaveLength(1);
     });
 
-    it('takes over a host route that still points to another netplug link', async () => {
+    it('refuses an address that the link of another attachment has, names that, and leaves both as they were', async () => {
       await using host = await makeFixture();
-      const earlier = networkOf(await host.newPod(), { hostLinkName: 'npl0000000000a' });
-      const later = networkOf(await host.newPod(), { hostLinkName: 'npl0000000000b' });
-      await host.kernel.apply(earlier, never);
-      await host.kernel.apply(later, never);
-      expect(host.kernel.observe(later).hostRoutes).toEqual(['10.65.0.1', 'fd00:65::1']);
-      expect(host.kernel.observe(earlier).hostRoutes).toEqual([]);
+      const living = networkOf(await host.newPod(), { hostLinkName: 'npl0000000000a', containerId: 'living' });
+      const second = networkOf(await host.newPod(), { hostLinkName: 'npl0000000000b' });
+      await host.kernel.apply(living, never);
+      const refusal = await refusalOf(host.kernel.apply(second, never));
+      expect(refusal.code).toBe('kernel/address-in-use');
+      expect(refusal.message).toContain('"living"');
+      expect(refusal.message).toContain('10.65.0.1');
+      expect(host.kernel.observe(living).hostRoutes).toEqual(['10.65.0.1', 'fd00:65::1']);
+      expect(host.kernel.listHostLinks()).toHaveLength(1);
+    });
+
+    it('lists the addresses that it routes to pods, with the attachment of each', async () => {
+      await using host = await makeFixture();
+      await host.addForeignRoute(parseAddress('10.65.0.9'));
+      const one = networkOf(await host.newPod(), { hostLinkName: 'npl0000000000a', containerId: 'one' });
+      const other = networkOf(await host.newPod(), {
+        hostLinkName: 'npl0000000000b',
+        containerId: 'other',
+        addresses: ['10.65.0.2'],
+      });
+      expect(await host.kernel.listPodAddresses()).toEqual([]);
+      await host.kernel.apply(one, never);
+      await host.kernel.apply(other, never);
+      const listed = (await host.kernel.listPodAddresses()).map(
+        ({ address, owner }) => `${formatAddress(address)} ${owner.containerId}`,
+      );
+      expect(listed.sort()).toEqual(['10.65.0.1 one', '10.65.0.2 other', 'fd00:65::1 one']);
+      await host.kernel.remove(one.hostLinkName, one.owner);
+      expect(await host.kernel.listPodAddresses()).toHaveLength(1);
     });
 
     it('refuses an address the host routes elsewhere, names address and device, and leaves nothing', async () => {

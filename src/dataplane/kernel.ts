@@ -1,4 +1,5 @@
-import type { Address, Family } from '../net/address.ts';
+import { NetplugError } from '../base/errors.ts';
+import { type Address, type Family, formatAddress } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { Mac } from '../net/mac.ts';
 
@@ -48,6 +49,12 @@ export interface HostLink {
   readonly owner: LinkOwner | undefined;
 }
 
+/** An address that the host routes to the link of a pod. */
+export interface PodAddress {
+  readonly address: Address;
+  readonly owner: LinkOwner;
+}
+
 /** What the kernel shows of one pod's network; a part that is missing is undefined or empty. */
 export interface PodNetworkState {
   readonly hostLink: HostLink | undefined;
@@ -83,10 +90,11 @@ export interface Kernel {
 
   /**
    * Makes the link and everything on it. A host link of that name left by an earlier sandbox is replaced, and so is a
-   * host route for one of the addresses that points to another netplug link; what is replaced is not brought back when
-   * a later step fails.
-   * @throws kernel/interface-exists when the pod has a link of that name, kernel/foreign-route when the host routes one
-   * of the addresses elsewhere, kernel/netns-invalid, kernel/failed
+   * host route for one of the addresses that points to a netplug link without an owner; what is replaced is not brought
+   * back when a later step fails.
+   * @throws kernel/interface-exists when the pod has a link of that name, kernel/address-in-use when the host routes one
+   * of the addresses to the link of another attachment, kernel/foreign-route when it routes one elsewhere,
+   * kernel/netns-invalid, kernel/failed
    */
   apply(network: PodNetwork, signal: AbortSignal): Promise<{ readonly mtu: number }>;
 
@@ -101,4 +109,20 @@ export interface Kernel {
 
   /** Every host side in the host's namespace, ordered by name. */
   listHostLinks(): readonly HostLink[];
+
+  /** Every single address that the host routes to a link with an owner, in no order. */
+  listPodAddresses(): Promise<readonly PodAddress[]>;
+}
+
+/** The refusal to route an address to a pod while another pod's link has it. */
+export function addressInUse(address: Address, linkName: string, { containerId, ifName }: LinkOwner): NetplugError {
+  const text = formatAddress(address);
+  return new NetplugError(
+    'kernel/address-in-use',
+    `Cannot route ${text} to the pod: interface "${linkName}" of container "${containerId}" uses the address`,
+    {
+      hint: 'Try again for another address; "netplugctl ipam check" tells why the address was taken for free',
+      facts: { address: text, link: linkName, containerId, ifName },
+    },
+  );
 }

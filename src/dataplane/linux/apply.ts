@@ -65,7 +65,7 @@ export async function applyPodNetwork(
 
   const leftover = findLink(host, network.hostLinkName);
   refuseTakenName(scene, leftover);
-  for (const address of network.addresses) clearHostRoute(host, address, 'look');
+  for (const address of network.addresses) clearHostRoute(host, address, { mode: 'look', own: network.hostLinkName });
   if (leftover !== undefined) {
     signal.throwIfAborted();
     await deleter.delete(leftover);
@@ -93,7 +93,7 @@ export async function applyPodNetwork(
     undo.defer(() => removeSourceRules(inside, ruled, podLink.index));
     for (const address of network.addresses) {
       signal.throwIfAborted();
-      clearHostRoute(host, address, 'delete');
+      clearHostRoute(host, address, { mode: 'delete', own: network.hostLinkName });
       addHostRoute(host, address, hostLink);
     }
     await untilLinkCarries(scene, { hostLink, podLink });

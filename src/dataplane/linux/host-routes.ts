@@ -2,8 +2,10 @@ import { NetplugError } from '../../base/errors.ts';
 import { type Address, bitsOf, formatAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr, sameCidr } from '../../net/cidr.ts';
 import { ROUTE_PROTOCOL } from '../host-network.ts';
-import { HOST_LINK_PREFIX } from '../kernel.ts';
+import { addressInUse, HOST_LINK_PREFIX, type LinkOwner } from '../kernel.ts';
+import { decodeAlias } from '../link-alias.ts';
 import { decodeLink, getLinkByIndex } from './link-messages.ts';
+import { findLink } from './links.ts';
 import {
   REFUSING_TYPES,
   RTPROT_BIRD,
@@ -42,11 +44,16 @@ export function findHostRoute(host: RouteSocket, address: Address): HostRoute | 
 }
 
 /**
- * Makes way for a route to `address`: one that leads to another netplug link is left over from an earlier holder of
- * the address and is deleted, unless the mode is only to look.
- * @throws kernel/foreign-route when something else of the host has the address
+ * Makes way for a route to `address` through the link named `own`: one that leads to an earlier link of that name, or to
+ * a netplug link without an owner, is deleted, unless the mode is only to look.
+ * @throws kernel/address-in-use when the link of another attachment has the address, kernel/foreign-route when
+ * something else of the host has it
  */
-export function clearHostRoute(host: RouteSocket, address: Address, mode: 'look' | 'delete'): void {
+export function clearHostRoute(
+  host: RouteSocket,
+  address: Address,
+  { mode, own }: { readonly mode: 'look' | 'delete'; readonly own: string },
+): void {
   for (let round = 0; round < MOST_ROUTES_PER_ADDRESS; round += 1) {
     const answer = lookUp(host, address);
     // Looking through all routes takes milliseconds where there are thousands; what came after the look is refused when
@@ -58,6 +65,8 @@ export function clearHostRoute(host: RouteSocket, address: Address, mode: 'look'
     if (found.route.type !== 'unicast' || found.deviceName?.startsWith(HOST_LINK_PREFIX) !== true) {
       throw foreignRoute(address, found);
     }
+    const user = found.deviceName === own ? undefined : ownerOf(host, found.deviceName);
+    if (user !== undefined) throw addressInUse(address, found.deviceName, user);
     if (mode === 'look') return;
     const reply = host.ask(deleteRoute(found.route));
     // Gone already: its link was just deleted.
@@ -110,6 +119,11 @@ function findRefusingRoute(host: RouteSocket, address: Address, types: readonly 
 function nameOf(host: RouteSocket, index: number): string {
   const [body] = host.ask(getLinkByIndex(index)).bodies;
   return body === undefined ? `index ${String(index)}` : decodeLink(body).name;
+}
+
+function ownerOf(host: RouteSocket, linkName: string): LinkOwner | undefined {
+  const link = findLink(host, linkName);
+  return link === undefined ? undefined : decodeAlias(link.alias);
 }
 
 function foreignRoute(address: Address, found: HostRoute): NetplugError {

@@ -8,6 +8,7 @@ import { decodeAlias } from '../link-alias.ts';
 import { findLinkOnWorker, isHostSide, listHostLinks } from './links.ts';
 import { openNetns } from './netns.ts';
 import { observePodNetwork } from './observe.ts';
+import { listPodAddresses } from './pod-addresses.ts';
 import { RouteSocket } from './route-socket.ts';
 
 export interface LinuxKernelOptions {
@@ -50,6 +51,10 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
     listHostLinks: () => {
       using host = RouteSocket.open(ports().addon);
       return listHostLinks(host);
+    },
+    listPodAddresses: async () => {
+      using host = RouteSocket.open(ports().addon);
+      return await listPodAddresses(host);
     },
   };
 }

@@ -26,7 +26,8 @@ const RTA_PREFSRC = 7;
 const RTA_TABLE = 15;
 const RTMSG_BYTES = 12;
 export const RT_TABLE_MAIN = 254;
-const RTPROT_BOOT = 3;
+/** What the kernel notes of a route that does not name who makes it: netplug's routes to pods. */
+export const RTPROT_BOOT = 3;
 /** What the routing daemon BIRD puts on its routes. */
 export const RTPROT_BIRD = 12;
 const RTNH_F_ONLINK = 0x4;

@@ -1,8 +1,16 @@
 import { NetplugError } from '../../base/errors.ts';
-import { type Address, type Family, formatAddress } from '../../net/address.ts';
+import { type Address, type Family, formatAddress, parseAddress } from '../../net/address.ts';
 import { formatCidr, hostCidr } from '../../net/cidr.ts';
 import { HOST_MAC } from '../../net/mac.ts';
-import { GATEWAYS, HOST_LINK_PREFIX, type HostLink, type Kernel, type PodNetwork } from '../kernel.ts';
+import {
+  addressInUse,
+  GATEWAYS,
+  HOST_LINK_PREFIX,
+  type HostLink,
+  type Kernel,
+  type PodAddress,
+  type PodNetwork,
+} from '../kernel.ts';
 
 /** The places of `apply` and `remove` at which a fault can be injected, in the order in which they are passed. */
 export const MEMORY_STEPS = [
@@ -77,7 +85,7 @@ export class MemoryKernel implements Kernel {
     const netns = this.#netnsAt(network.netns);
     const leftover = this.#attachments.get(network.hostLinkName);
     this.#refuseTakenName(network, netns, leftover);
-    for (const address of network.addresses) this.#refuseForeignRoute(address);
+    for (const address of network.addresses) this.#refuseRoute(address, network);
     if (leftover !== undefined) {
       this.#pass('delete-leftover', signal);
       this.#detach(network.hostLinkName);
@@ -93,7 +101,7 @@ export class MemoryKernel implements Kernel {
       for (const { family } of network.addresses) netns.ipForwarding[family] = network.allowIpForwarding;
       for (const address of network.addresses) {
         this.#pass('add-host-route', signal);
-        this.#refuseForeignRoute(address);
+        this.#refuseRoute(address, network);
         this.#hostRoutes.set(formatAddress(address), network.hostLinkName);
       }
     } catch (cause) {
@@ -143,6 +151,14 @@ export class MemoryKernel implements Kernel {
     return [...this.#attachments.values()].map(toHostLink).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  async listPodAddresses(): Promise<readonly PodAddress[]> {
+    await Promise.resolve();
+    return [...this.#hostRoutes].flatMap(([address, device]) => {
+      const owner = this.#attachments.get(device)?.network.owner;
+      return owner === undefined ? [] : { address: parseAddress(address), owner };
+    });
+  }
+
   #netnsAt(path: string): Netns {
     const netns = this.#netns.get(path);
     if (netns !== undefined) return netns;
@@ -174,10 +190,13 @@ export class MemoryKernel implements Kernel {
     });
   }
 
-  #refuseForeignRoute(address: Address): void {
+  #refuseRoute(address: Address, { hostLinkName }: PodNetwork): void {
     const text = formatCidr(hostCidr(address));
     const device = this.#hostRoutes.get(formatAddress(address));
-    if (device === undefined || device.startsWith(HOST_LINK_PREFIX)) return;
+    if (device === undefined || device === hostLinkName) return;
+    const user = this.#attachments.get(device);
+    if (user !== undefined) throw addressInUse(address, device, user.network.owner);
+    if (device.startsWith(HOST_LINK_PREFIX)) return;
     const what = `Cannot route ${formatAddress(address)} to the pod: the host already has route ${text}`;
     throw new NetplugError('kernel/foreign-route', `${what} on device "${device}"`, {
       facts: { address: formatAddress(address), device, type: 'unicast' },

@@ -1,0 +1,21 @@
+import { isNetplugError, NetplugError } from '../base/errors.ts';
+import type { Call, CniPorts } from './call.ts';
+
+/** The failure with the names of both pods when one has the address that the other was assigned. */
+export async function namePods({ store, log }: CniPorts, call: Call, cause: unknown): Promise<unknown> {
+  if (!isNetplugError(cause, 'kernel/address-in-use')) return cause;
+  const { containerId, address } = cause.facts;
+  log.error('address assigned although a living pod uses it', cause.facts);
+  const { endpoints } = await store
+    .listEndpoints(call.node, call.cleanupSignal)
+    .catch(() => ({ endpoints: [] as const }));
+  const user = endpoints.find(({ value }) => value.spec.containerID === containerId)?.value;
+  const used = user?.spec.pod === undefined ? '' : ` pod "${user.metadata.namespace ?? ''}/${user.spec.pod}",`;
+  const asked = call.pod === undefined ? 'the pod' : `pod "${call.pod.namespace}/${call.pod.name}"`;
+  const { hint } = cause;
+  return new NetplugError(
+    'kernel/address-in-use',
+    `Cannot connect ${asked}: ${String(address)} is used by${used} container "${String(containerId)}" of this node`,
+    { ...(hint === undefined ? {} : { hint }), facts: cause.facts, cause },
+  );
+}
