@@ -13,7 +13,7 @@ import { CallServer } from './call-server.ts';
 import type { ServeCall } from './conversation.ts';
 import { registerName, registerNode } from './register-node.ts';
 import { encodeOfferedBlocks } from '../resident/offered-block.ts';
-import type { ResidentNode } from '../resident/resident-node.ts';
+import type { NamedDatastore } from '../resident/named-datastore.ts';
 import type { NodeNetwork } from './network/node-network.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
 import type { CallAnswer } from './wire.ts';
@@ -44,7 +44,7 @@ export interface AgentPorts extends Patience {
   /** Told how long it took, in milliseconds, to become the node's one agent. */
   readonly onLockWait: (ms: number) => void;
   /** The node's side of the network between nodes; undefined where somebody else keeps that. */
-  readonly openNetwork: (node: ResidentNode) => NodeNetwork | undefined;
+  readonly openNetwork: (datastore: NamedDatastore) => NodeNetwork | undefined;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
   /** Makes this process the node's one agent; false while another is. */
@@ -146,9 +146,9 @@ function showCalls(ports: AgentPorts, question: string): CallAnswer {
   }
 }
 
-/** Tells of the datastore whose key is asked for what the next call would be offered. */
-function showBlocks(nodes: ResidentNodes, key: string): CallAnswer {
-  const resident = nodes.find(key);
+/** Tells of the datastore whose id is asked for what the next call would be offered. */
+function showBlocks(nodes: ResidentNodes, datastore: string): CallAnswer {
+  const resident = nodes.find(datastore);
   if (resident === undefined) return { status: 1, stdout: '', stderr: 'The agent serves no calls for that datastore' };
   return { status: 0, stdout: encodeOfferedBlocks(resident.offered()), stderr: '' };
 }
@@ -188,12 +188,14 @@ async function keepRegistered(
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, random, log } = ports;
-  const store = nodes.get(datastore).inner;
-  const note = { version: VERSION, types: [datastore.type === 'orch' ? 'orch' : 'kv'] };
+  const named = nodes.get(datastore);
+  const store = named.inner;
+  const types = [datastore.type === 'orch' ? 'orch' : 'kv'];
   for (let failures = 0; !signal.aborted;) {
     let restMs = REGISTERED_MS;
     try {
-      await keepClusterInformation({ ...ports, store }, note, signal);
+      const { clusterId } = await named.resolve(signal);
+      await keepClusterInformation({ ...ports, store }, { version: VERSION, types, clusterId }, signal);
       // The orchestrator keeps its own nodes.
       if (datastore.type === 'orch') return;
       await registerNode(store, node, signal);

@@ -4,7 +4,8 @@ import type { Datastore } from '../netconf/connection.ts';
 import { type ResidentPorts, type ResidentState, ResidentNode } from '../resident/resident-node.ts';
 import { addressUse } from './address-use.ts';
 import type { Standing } from './metrics.ts';
-import { datastoreKey } from '../resident/segment-name.ts';
+import { type DatastoreId, identifyDatastore } from '../resident/datastore-id.ts';
+import { NamedDatastore } from '../resident/named-datastore.ts';
 
 export interface NodeSettings {
   readonly node: NodeName;
@@ -12,14 +13,19 @@ export interface NodeSettings {
   readonly stockFloor: number;
 }
 
-/** One resident node per datastore configuration, opened when a call first names it and kept until the agent ends. */
+/**
+ * One resident node per datastore, opened when a call first names it and kept until the agent ends. Configurations that
+ * reach the same datastore share one, however they spell it.
+ */
 export class ResidentNodes implements AsyncDisposable {
   readonly #open: (datastore: Datastore) => Store;
   readonly #ports: ResidentPorts;
   readonly #settings: NodeSettings;
-  readonly #nodes = new Map<string, ResidentNode>();
+  readonly #nodes = new Map<DatastoreId, ResidentNode>();
+  /** By the text of the configuration. */
+  readonly #named = new Map<string, NamedDatastore>();
   /** By the object itself, which is the same for configurations that were decoded once. */
-  readonly #seen = new WeakMap<Datastore, ResidentNode>();
+  readonly #seen = new WeakMap<Datastore, NamedDatastore>();
 
   constructor(open: (datastore: Datastore) => Store, ports: ResidentPorts, settings: NodeSettings) {
     this.#open = open;
@@ -27,23 +33,36 @@ export class ResidentNodes implements AsyncDisposable {
     this.#settings = settings;
   }
 
-  get(datastore: Datastore): ResidentNode {
+  get(datastore: Datastore): NamedDatastore {
     const seen = this.#seen.get(datastore);
     if (seen !== undefined) return seen;
-    const key = datastoreKey(datastore);
-    const known = this.#nodes.get(key);
-    if (known !== undefined) {
-      this.#seen.set(datastore, known);
-      return known;
-    }
-    const opened = new ResidentNode(this.#open(datastore), this.#ports, { datastore, ...this.#settings });
-    this.#nodes.set(key, opened);
-    return opened;
+    const text = JSON.stringify(datastore);
+    const named = this.#named.get(text) ?? this.#name(datastore);
+    this.#named.set(text, named);
+    this.#seen.set(datastore, named);
+    return named;
   }
 
-  /** The one for the datastore with that key, if a call has named it. */
-  find(key: string): ResidentNode | undefined {
-    return this.#nodes.get(key);
+  /** The resident node of the datastore, if a call has named it. */
+  find(datastore: string): ResidentNode | undefined {
+    return [...this.#nodes].find(([id]) => id === datastore)?.[1];
+  }
+
+  #name(datastore: Datastore): NamedDatastore {
+    const inner = this.#open(datastore);
+    const { node } = this.#settings;
+    return new NamedDatastore(inner, {
+      ...this.#ports,
+      identify: async (signal) =>
+        identifyDatastore({ ...this.#ports, store: inner }, { type: datastore.type, node }, signal),
+      join: (id, store) => {
+        const known = this.#nodes.get(id);
+        if (known !== undefined) return known;
+        const opened = new ResidentNode(store, this.#ports, { datastore: id, ...this.#settings });
+        this.#nodes.set(id, opened);
+        return opened;
+      },
+    });
   }
 
   /** All datastores together. */
@@ -52,20 +71,26 @@ export class ResidentNodes implements AsyncDisposable {
     return {
       addresses: addressUse(states),
       waiting: states.reduce((sum, state) => sum + state.waiting, 0),
-      isDatastoreUp: states.length > 0 && states.every(({ problem }) => problem === undefined),
+      isDatastoreUp:
+        states.length > 0 && this.#unidentified().length === 0 && states.every(({ problem }) => problem === undefined),
     };
   }
 
   /** Why calls cannot be served now; a datastore that is away while there is stock left is no reason. */
   problems(): readonly string[] {
-    if (this.#nodes.size === 0) return ['no datastore is open yet'];
-    return this.#states().flatMap(({ isReady, problem }) =>
+    if (this.#named.size === 0) return ['no datastore is open yet'];
+    const states = this.#states().flatMap(({ isReady, problem }) =>
       isReady ? [] : [problem ?? 'the datastore is being read'],
     );
+    return [...this.#unidentified(), ...states];
   }
 
   #states(): readonly ResidentState[] {
     return this.#list().map(({ state }) => state);
+  }
+
+  #unidentified(): readonly string[] {
+    return [...this.#named.values()].flatMap(({ problem }) => problem ?? []);
   }
 
   #list(): readonly ResidentNode[] {
@@ -78,7 +103,9 @@ export class ResidentNodes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#named.values()].map(async (each) => each.end()));
     await Promise.all(this.#list().map(async (each) => each.end()));
+    this.#named.clear();
     this.#nodes.clear();
   }
 }

@@ -17,6 +17,7 @@ import type { NodeName } from '../model/names.ts';
 import { STOCK_FLOOR } from '../resident/stock.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
+import { hostIn } from './host-in.ts';
 import { interruptions } from './interruptions.ts';
 import { agentLockPath, socketPath } from './machine.ts';
 import { openLog } from './open-log.ts';
@@ -57,12 +58,15 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   using metrics = createMetrics(() => ({ ...nodes.standing(), network: network.current()?.standing() }));
   await using traces = residentTraces(env, log);
   await using orch = residentOrch(node, env, log);
+  const kernel = linuxKernel();
   const nodes = new ResidentNodes(
     openStore,
     {
       ...base,
       place: { folder: journalFolder(env), tryLock: tryLockFile },
-      listAttached: attachedIn(linuxKernel()),
+      host: hostIn(env),
+      listAttached: attachedIn(kernel),
+      listLiving: async () => kernel.listPodAddresses(),
       onJournalWait: metrics.observeJournalSync,
       onPublished: metrics.observePublicationWait,
     },

@@ -15,13 +15,13 @@ import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import type { NodeName } from '../model/names.ts';
-import type { ResidentNode } from '../resident/resident-node.ts';
+import type { NamedDatastore } from '../resident/named-datastore.ts';
 import { readDetection } from '../routing/detect-address-method.ts';
 import { attachmentFolder, stateDir } from './registration.ts';
 import { sourceCheckIn, wordIn } from './word-in.ts';
 
 export interface ResidentNetwork {
-  readonly open: (resident: ResidentNode) => NodeNetwork | undefined;
+  readonly open: (resident: NamedDatastore) => NodeNetwork | undefined;
   /** What was opened. */
   readonly current: () => NodeNetwork | undefined;
 }
@@ -52,7 +52,7 @@ export function residentNetwork(
   const vxlanChecksums = wordIn(env, 'NETPLUG_VXLAN_CHECKSUMS', ['auto', 'software', 'offload']);
   const state = stateDir(env);
   let current: NodeNetwork | undefined;
-  const open = (resident: ResidentNode): NodeNetwork =>
+  const open = (resident: NamedDatastore): NodeNetwork =>
     new NodeNetwork(
       {
         ...ports,

@@ -53,8 +53,14 @@ export interface Surroundings {
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
   /** Logs to stderr, and to the file when there is one. */
   readonly openLog: (settings: LogSettings) => Log;
-  /** Settles what an agent that is gone has left for this node. @throws agent/busy, store/*, kernel/failed */
-  readonly settleLeftovers: (ports: CniPorts, call: Call, datastore: Datastore) => Promise<void>;
+  /**
+   * Settles what an agent that is gone has left for this node, and records what living pods use and the datastore has
+   * lost. @throws agent/busy, store/*, kernel/failed
+   */
+  readonly settleLeftovers: (
+    ports: CniPorts,
+    what: { readonly call: Call; readonly command: Command; readonly datastore: Datastore },
+  ) => Promise<void>;
   /** Runs delegates for the call's own attachment, or for another one. */
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'> | undefined) => ExecDelegate;
 }
@@ -191,7 +197,10 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
       watch.enter('plan');
       const call = decodeCall(serving, node, serving.limits);
       told.identity = callFacts(call);
-      await watch.time('recovery', async () => around.settleLeftovers(ports, call, config.datastore));
+      const { command } = invocation;
+      await watch.time('recovery', async () =>
+        around.settleLeftovers(ports, { call, command, datastore: config.datastore }),
+      );
       result = await serveBy(serving.program, ports, { call, invocation });
     }
     return result;

@@ -78,7 +78,7 @@ export class Follower {
 
   /** What `truth` would be if nothing changed since. */
   told(): unknown {
-    const { pools, reservations, config, node, isLocked, problems } = this.settings;
+    const { pools, reservations, config, node, isLocked, clusterId, problems } = this.settings;
     const blocks = this.blocks.map(plain);
     return {
       pools,
@@ -86,6 +86,7 @@ export class Follower {
       config,
       node,
       isLocked,
+      clusterId,
       problems: problems.length,
       blocks,
       endpoints: this.endpoints,
@@ -96,10 +97,10 @@ export class Follower {
   async truth(): Promise<unknown> {
     const view = await this.#store.readNodeView(this.#node, undefined, never);
     const { endpoints, problems } = await this.#store.listEndpoints(this.#node, never);
-    const { pools, reservations, config, node, isLocked, owned, borrowed } = view;
+    const { pools, reservations, config, node, isLocked, clusterId, owned, borrowed } = view;
     const blocks = [...owned, ...borrowed].sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr)).map(plain);
     const count = view.problems.length + problems.length;
-    return { pools, reservations, config, node, isLocked, problems: count, blocks, endpoints };
+    return { pools, reservations, config, node, isLocked, clusterId, problems: count, blocks, endpoints };
   }
 
   async end(): Promise<void> {

@@ -5,6 +5,7 @@ import {
   CLUSTER_INFORMATION_ID,
   CLUSTER_INFORMATION_NAME,
   type ClusterInformation,
+  clusterIdOf,
 } from '../model/cluster-information.ts';
 import { API_VERSION } from '../model/resource.ts';
 import type { Store } from './store.ts';
@@ -14,6 +15,8 @@ export interface ClusterNote {
   readonly version: string;
   /** Words for what the cluster is made of. */
   readonly types: readonly string[];
+  /** The id that the cluster had, should its record be gone; a new one otherwise. */
+  readonly clusterId?: string;
 }
 
 /** How often it is tried while others write the same. */
@@ -33,8 +36,19 @@ export async function keepClusterInformation(
   note: ClusterNote,
   signal: AbortSignal,
 ): Promise<void> {
-  const guid = newGuid(ports);
+  const guid = note.clusterId ?? newGuid(ports);
   await changeClusterInformation(ports, (before) => withNote(before, note, guid), signal);
+}
+
+/** Gives the cluster this id unless it has one; returns the id it has then. @throws store/*, resource/changed */
+export async function giveClusterId(ports: ClusterPorts, guid: string, signal: AbortSignal): Promise<string> {
+  const before = await changeClusterInformation(
+    ports,
+    (cluster = newCluster()) =>
+      clusterIdOf(cluster) === undefined ? { ...cluster, spec: { ...cluster.spec, clusterGUID: guid } } : undefined,
+    signal,
+  );
+  return clusterIdOf(before) ?? guid;
 }
 
 /** Writes what `plan` makes of it, if anything, and plans again when somebody else was quicker. Returns what it was. */

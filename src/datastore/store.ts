@@ -34,18 +34,25 @@ export interface NodeView {
   readonly node: Node | undefined;
   /** While it is, nobody may assign or release addresses. */
   readonly isLocked: boolean;
+  /** The id of the cluster whose records these are; undefined until an agent has written one. */
+  readonly clusterId: string | undefined;
   /** Blocks the node owns. */
   readonly owned: readonly Stored<IpBlock>[];
   /** Blocks of others in which the node holds at least one address. */
   readonly borrowed: readonly Stored<IpBlock>[];
   /** The endpoint asked for, when there is one. */
   readonly endpoint: Stored<WorkloadEndpoint> | undefined;
+  /** How often this store has found the datastore older than it had been, as after a backup was restored. */
+  readonly rollbacks: number;
   /** Records that could not be understood and were left out, for a warning each. */
   readonly problems: readonly string[];
 }
 
 /** The part of a view that people write. */
-export type NodeSettings = Pick<NodeView, 'pools' | 'reservations' | 'config' | 'node' | 'isLocked' | 'problems'>;
+export type NodeSettings = Pick<
+  NodeView,
+  'pools' | 'reservations' | 'config' | 'node' | 'isLocked' | 'clusterId' | 'problems'
+>;
 
 /** Kinds that make the settings of a node. */
 export type SettingKind = 'IPPool' | 'IPReservation' | 'IPAMConfiguration' | 'Node' | 'ClusterInformation';
@@ -55,7 +62,7 @@ export type NodeChange =
   /** Everything there is: what was known before is forgotten. Always the first. */
   | {
       readonly kind: 'all';
-      readonly view: Omit<NodeView, 'endpoint'>;
+      readonly view: Omit<NodeView, 'endpoint' | 'rollbacks'>;
       /** Of the node, ordered by namespace and name. */
       readonly endpoints: readonly Stored<WorkloadEndpoint>[];
     }
@@ -142,8 +149,16 @@ export type Change =
    * another datastore, nothing is asked of pools.
    */
   | { readonly kind: 'create-block'; readonly block: IpBlock; readonly pool: Stored<IpPool> | undefined }
-  /** The block is still as it was read; its owner may change with it. */
-  | { readonly kind: 'update-block'; readonly before: Stored<IpBlock>; readonly after: IpBlock }
+  /**
+   * The block is still as it was read; its owner may change with it. `told` are allocations that a caller was told: a
+   * datastore without transactions keeps them once they are written, whatever becomes of the other changes.
+   */
+  | {
+      readonly kind: 'update-block';
+      readonly before: Stored<IpBlock>;
+      readonly after: IpBlock;
+      readonly told?: ReadonlySet<string>;
+    }
   | { readonly kind: 'delete-block'; readonly before: Stored<IpBlock> }
   /** Last writer wins: an endpoint describes the newest attachment. */
   | { readonly kind: 'put-endpoint'; readonly endpoint: WorkloadEndpoint }

@@ -4,9 +4,14 @@ import { type Allocation, freeSlots, type IpBlock, isIdle } from '../model/ip-bl
 export interface ReleasePlan {
   readonly changes: Change[];
   readonly freed: readonly Allocation[];
+  /** Whether there is more to free than one commit takes. */
+  readonly isPartial: boolean;
 }
 
-/** Frees every allocation that passes `which`; a block without owner that empties goes altogether. */
+/** How many blocks one commit releases from: what datastores take at once is bounded. */
+const BLOCKS_PER_COMMIT = 16;
+
+/** Frees allocations that pass `which`, of so many blocks as one commit takes; a block without owner that empties goes altogether. */
 export function planRelease(
   blocks: readonly Stored<IpBlock>[],
   which: (allocation: Allocation) => boolean,
@@ -14,6 +19,7 @@ export function planRelease(
   const changes: Change[] = [];
   const freed: Allocation[] = [];
   for (const before of blocks) {
+    if (changes.length === BLOCKS_PER_COMMIT) return { changes, freed, isPartial: true };
     const ids = new Set<string>();
     for (const allocation of before.value.slots.values()) {
       if (!which(allocation)) continue;
@@ -25,5 +31,5 @@ export function planRelease(
     const isLeft = after.node === undefined && isIdle(after);
     changes.push(isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, after });
   }
-  return { changes, freed };
+  return { changes, freed, isPartial: false };
 }

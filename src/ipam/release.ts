@@ -1,6 +1,6 @@
 import { isNetplugError } from '../base/errors.ts';
 import { backOff } from '../base/retry.ts';
-import type { NodeView } from '../datastore/store.ts';
+import type { Change, NodeView } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -66,15 +66,26 @@ export async function releaseForGood(
   }
 }
 
-async function releaseFrom(ports: IpamPorts, request: ReleaseRequest, signal: AbortSignal): Promise<ReleasePlan> {
+async function releaseFrom(
+  ports: IpamPorts,
+  request: ReleaseRequest,
+  signal: AbortSignal,
+): Promise<Pick<ReleasePlan, 'changes' | 'freed'>> {
   const { node, endpoint } = request;
-  for (let attempt = 0; ; attempt += 1) {
-    await backOff(ports, attempt, signal);
-    const view =
-      (attempt === 0 ? request.view : undefined) ?? (await ports.store.readNodeView(node, endpoint?.id, signal));
+  const whole = { changes: new Array<Change>(), freed: new Array<Allocation>() };
+  let view = request.view;
+  for (let conflicts = 0; ;) {
+    await backOff(ports, conflicts, signal);
+    view ??= await ports.store.readNodeView(node, endpoint?.id, signal);
     const plan = planChanges(request, view);
     if (view.isLocked && plan.freed.length > 0) throw locked('release an address', node);
-    if (plan.changes.length === 0 || (await ports.store.commit(plan.changes, signal)) === 'committed') return plan;
+    if (plan.changes.length === 0) return whole;
+    if ((await ports.store.commit(plan.changes, signal)) === 'committed') {
+      whole.changes.push(...plan.changes);
+      whole.freed.push(...plan.freed);
+      if (!plan.isPartial) return whole;
+    } else conflicts += 1;
+    view = undefined;
   }
 }
 

@@ -26,7 +26,9 @@ const AGENT_CONFIGURATION_FIELDS = {
   addressStock: v.optional(
     v.pipe(
       wholeNumber(0, 1024, 'addresses'),
-      v.description('Addresses kept ready per pool that pods come from; 8 unless set. NETPLUG_STOCK goes before it.'),
+      v.description(
+        'Addresses kept ready per pool that pods come from; 256 unless set, as far as the node’s blocks have them. NETPLUG_STOCK goes before it.',
+      ),
     ),
   ),
   vxlanChecksums: v.optional(

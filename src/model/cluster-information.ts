@@ -53,6 +53,12 @@ export const CLUSTER_INFORMATION: KindDeclaration<ClusterInformation> = {
 export const CLUSTER_INFORMATION_NAME = 'default';
 export const CLUSTER_INFORMATION_ID = { kind: 'ClusterInformation', name: CLUSTER_INFORMATION_NAME } as const;
 
+/** The id of the cluster; undefined until an agent has written one. */
+export function clusterIdOf(cluster: ClusterInformation | undefined): string | undefined {
+  const id = cluster?.spec.clusterGUID;
+  return id === '' ? undefined : id;
+}
+
 /** A cluster that nobody has noted anything about is not locked. */
 export function isLocked(cluster: ClusterInformation | undefined): boolean {
   return cluster?.spec.datastoreReady === false;

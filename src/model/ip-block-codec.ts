@@ -58,14 +58,14 @@ const nodeName = v.pipe(
   v.minLength(1),
   v.transform((text) => text as NodeName),
 );
-export const handle = v.pipe(
+const handle = v.pipe(
   v.string(),
   v.minLength(1),
   v.transform((text) => text as Handle),
 );
 
 /** Loose, so that a field written by a newer release survives the read and write of an older one. */
-export const allocation = v.looseObject({
+const allocation = v.looseObject({
   id: v.pipe(v.string(), v.minLength(1)),
   handle,
   node: nodeName,

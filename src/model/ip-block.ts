@@ -23,8 +23,18 @@ export interface Allocation {
   readonly considered?: readonly string[];
 }
 
-/** Ranks of the precedence table, highest first; `request` is an address asked for by the runtime. */
-export const CHOSEN_BY = ['pod-annotation', 'namespace-annotation', 'request', 'netconf', 'node-selector'] as const;
+/**
+ * Ranks of the precedence table, highest first; `request` is an address asked for by the runtime, `living-link` one that
+ * the datastore had lost and that was recorded again for the link that uses it.
+ */
+export const CHOSEN_BY = [
+  'pod-annotation',
+  'namespace-annotation',
+  'request',
+  'netconf',
+  'node-selector',
+  'living-link',
+] as const;
 export type ChosenBy = (typeof CHOSEN_BY)[number];
 
 /**

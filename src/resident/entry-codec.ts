@@ -1,17 +1,14 @@
 import { crc32 } from 'node:zlib';
-import * as v from 'valibot';
-import { tryParseJson } from '../base/try-parse-json.ts';
-import { formatCidr } from '../net/cidr.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import { formatCidr, parseCidr } from '../net/cidr.ts';
+import type { DatastoreId } from './datastore-id.ts';
 import type { Entry } from './entry.ts';
-import { ENTRY, HEADER } from './journal-shapes.ts';
 import type { SlotChange } from './slot-change.ts';
 
 /** Whose journal it is: the first line of every segment. */
 export interface JournalHeader {
-  readonly format: 1;
-  /** How to reach the datastore that the entries belong to. */
-  readonly datastore: Datastore;
+  readonly format: 2;
+  /** Which datastore the entries belong to. */
+  readonly datastore: DatastoreId;
   readonly node: string;
   /** Of the agent that wrote it; its stock ids begin with it. */
   readonly run: string;
@@ -23,37 +20,50 @@ export function encodeLine(content: JournalHeader | Entry): string {
   return `${checksum(text)} ${text}\n`;
 }
 
-/**
- * What a segment says up to the first line that is torn, damaged or no entry; nothing after a torn line was ever
- * confirmed to anybody, because lines are synced in their order. Undefined without a header. Never throws.
- */
-export function decodeSegment(
-  bytes: string,
-): { readonly header: JournalHeader; readonly entries: readonly Entry[]; readonly isTorn: boolean } | undefined {
-  const lines = bytes.split('\n');
-  const [first, ...rest] = lines.slice(0, -1);
-  const header = v.safeParse(HEADER, first === undefined ? undefined : readLine(first));
-  if (!header.success) return undefined;
-  const entries: Entry[] = [];
-  for (const line of rest) {
-    const entry = v.safeParse(ENTRY, readLine(line));
-    if (!entry.success) break;
-    // The schema checks the fields of an entry; the compiler does not see those that stay although they are not known.
-    entries.push(entry.output as unknown as Entry);
-  }
-  const isTorn = entries.length < rest.length || lines.at(-1) !== '';
-  // The same for the header.
-  return { header: header.output as unknown as JournalHeader, entries, isTorn };
+/** What can be read of a segment. */
+export interface ReadSegment {
+  /** Undefined when its line cannot be read. */
+  readonly header: JournalHeader | undefined;
+  readonly entries: readonly Entry[];
+  /**
+   * Lines that were written whole and cannot be read. An unfinished last line is none of them: the process ended while
+   * it wrote the line, so nobody was told that it stands.
+   */
+  readonly damagedLines: number;
 }
 
-function packSlot(change: SlotChange): Omit<SlotChange, 'block'> & { readonly block: string } {
+/** Decodes every line that can be read: each entry is right by itself, because it names what the slot holds before. */
+export function decodeSegment(bytes: string): ReadSegment {
+  const [first, ...rest] = bytes.split('\n').slice(0, -1).map(readLine);
+  const header = isHeader(first) ? first : undefined;
+  const entries = rest.flatMap((line) => unpack(line) ?? []);
+  return { header, entries, damagedLines: rest.length - entries.length + (header === undefined ? 1 : 0) };
+}
+
+function isHeader(line: unknown): line is JournalHeader {
+  return typeof line === 'object' && line !== null && (line as Partial<JournalHeader>).format === 2;
+}
+
+type PackedSlot = Omit<SlotChange, 'block'> & { readonly block: string };
+interface PackedEntry extends Omit<Entry, 'slots'> {
+  readonly slots: readonly PackedSlot[];
+}
+
+function packSlot(change: SlotChange): PackedSlot {
   return { ...change, block: formatCidr(change.block) };
+}
+
+/** The entry of a line; undefined when the line could not be read. */
+function unpack(line: unknown): Entry | undefined {
+  if (typeof line !== 'object' || line === null || !('slots' in line)) return undefined;
+  // Written by encodeLine and confirmed by its checksum.
+  const { slots, ...rest } = line as PackedEntry;
+  return { ...rest, slots: slots.map((slot) => ({ ...slot, block: parseCidr(slot.block) }) as SlotChange) };
 }
 
 function readLine(line: string): unknown {
   const text = line.slice(9);
-  if (line.slice(0, 9) !== `${checksum(text)} `) return undefined;
-  return tryParseJson(text);
+  return line.slice(0, 9) === `${checksum(text)} ` ? JSON.parse(text) : undefined;
 }
 
 function checksum(text: string): string {

@@ -3,20 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { NodeName } from '../model/names.ts';
+import { datastoreIdOf } from './datastore-id.ts';
 import { type Entry, idOf } from './entry.ts';
 import { decodeSegment } from './entry-codec.ts';
 import { Journal, type Segment } from './journal.ts';
 
-const DATASTORE = {
-  type: 'kvv3',
-  connection: {
-    endpoints: { from: 'list', urls: ['http://127.0.0.1:1'] },
-    keyFile: undefined,
-    certFile: undefined,
-    caCertFile: undefined,
-  },
-} as const;
-const HEADER = { format: 1, datastore: DATASTORE, node: 'node-a' as NodeName, run: 'run' } as const;
+const HEADER = { format: 2, datastore: datastoreIdOf('kvv3', 'one'), node: 'node-a' as NodeName, run: 'run' } as const;
 /** Four of them fill a segment. */
 const LARGE = 300_000;
 
@@ -47,7 +39,7 @@ async function fill(): Promise<Segment> {
 /** What the next agent would find, by the names of the endpoints. */
 function found(): string[] {
   const entries = readdirSync(folder).flatMap(
-    (name) => decodeSegment(readFileSync(join(folder, name), 'utf8'))!.entries,
+    (name) => decodeSegment(readFileSync(join(folder, name), 'utf8')).entries,
   );
   return entries.flatMap(({ endpoints }) => endpoints.map((change) => idOf(change).name));
 }

@@ -1,46 +1,91 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
+import type { HeldAddress } from '../model/ip-block.ts';
 import { interfaceKey } from '../model/names.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import { addressAt } from '../net/cidr.ts';
+import type { DatastoreId } from './datastore-id.ts';
 import type { Entry } from './entry.ts';
-import { decodeSegment, type JournalHeader } from './entry-codec.ts';
+import { decodeSegment } from './entry-codec.ts';
 import type { JournalPlace } from './journal.ts';
-import { runOfSegment } from './segment-name.ts';
+import { damagedName, datastoreKey, parseSegmentName, type SegmentName } from './segment-name.ts';
 
-/** A journal whose owner is gone, locked by this process until it is removed or let go. */
+/** An orphaned journal, locked by this process until it is removed or let go. */
 export interface LeftJournal {
-  readonly header: JournalHeader;
+  /** The node that it says it is of; undefined when no segment says so. */
+  readonly node: string | undefined;
   readonly entries: readonly Entry[];
-  /** It is settled: nobody shall find it again. */
-  remove(): void;
-  /** Leaves it for the next one. */
+  /** Segments with lines that cannot be read. */
+  readonly damaged: readonly string[];
+  /** Removes it, except for the damaged segments when those are to be kept aside. */
+  remove(damaged: 'keep' | 'remove'): void;
+  /** Leaves it for the next process. */
   letGo(): void;
 }
 
-/** Runs that have a journal of the datastore, living or not. */
-export function listRuns({ folder }: Pick<JournalPlace, 'folder'>, datastore: Datastore): ReadonlySet<string> {
-  return new Set(segmentsOf(folder, datastore).map(({ run }) => run));
+interface Segment extends SegmentName {
+  readonly path: string;
 }
 
-/** The journals of one run whose owner lives, to see what they mention. */
-export function readJournal(folder: string, datastore: Datastore, run: string): readonly Entry[] {
-  const paths = segmentsOf(folder, datastore).filter((segment) => segment.run === run);
-  return paths.flatMap(({ path }) => readSegment(path));
+/** Runs with a journal of the datastore that can still be replayed, whether their owner is alive or not. */
+export function runsToRecover(folder: string, datastore: DatastoreId): ReadonlySet<string> {
+  const key = datastoreKey(datastore);
+  return new Set(
+    listSegments(folder).flatMap(({ run, isDamaged, ...segment }) =>
+      segment.datastoreKey === key && !isDamaged ? run : [],
+    ),
+  );
+}
+
+/** Runs with any journal, of whichever datastore, also those with nothing but damaged segments. */
+export function runsWithJournal(folder: string): ReadonlySet<string> {
+  return new Set(listSegments(folder).map(({ run }) => run));
+}
+
+/** Paths of orphaned journals that belong to other datastores. */
+export function journalsOfOthers({ folder, tryLock }: JournalPlace, datastore: DatastoreId): readonly string[] {
+  const key = datastoreKey(datastore);
+  return listSegments(folder).flatMap(({ path, isDamaged, ...segment }) => {
+    if (segment.datastoreKey === key || isDamaged) return [];
+    const fd = openIfThere(path);
+    if (fd === undefined) return [];
+    try {
+      return tryLock(fd) ? path : [];
+    } finally {
+      closeSync(fd);
+    }
+  });
+}
+
+/** Damaged segments that were kept aside. */
+export function damagedSegments(folder: string): readonly { readonly path: string; readonly run: string }[] {
+  return listSegments(folder).filter(({ isDamaged }) => isDamaged);
+}
+
+/** The entries of one run whose owner lives. */
+export function readJournal(folder: string, run: string): readonly Entry[] {
+  return segmentsOf(folder, run).flatMap(({ path }) => readSegment(path));
+}
+
+/** Allocations that journals of the node give, published or not. */
+export function allocationsInJournals(folder: string): readonly HeldAddress[] {
+  return listSegments(folder).flatMap(({ path }) =>
+    readSegment(path).flatMap(({ slots }) =>
+      slots.flatMap((slot) =>
+        slot.kind === 'take' ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation } : [],
+      ),
+    ),
+  );
 }
 
 /** `<containerId>/<ifName>` of everything that some journal of the node gives an address: it may not be published yet. */
 export function attachmentsInJournals(folder: string): ReadonlySet<string> {
-  const entries = listFolder(folder)
-    .filter((name) => name.endsWith('.jsonl'))
-    .flatMap((name) => readSegment(join(folder, name)));
-  const takes = entries.flatMap(({ slots }) => slots.filter((slot) => slot.kind === 'take'));
-  return new Set(takes.map(({ allocation }) => interfaceKey(allocation)));
+  return new Set(allocationsInJournals(folder).map(({ allocation }) => interfaceKey(allocation)));
 }
 
 function readSegment(path: string): readonly Entry[] {
   try {
-    return decodeSegment(readFileSync(path, 'utf8'))?.entries ?? [];
+    return decodeSegment(readFileSync(path, 'utf8')).entries;
   } catch (cause) {
     if (errnoOf(cause) === 'ENOENT') return [];
     throw cause;
@@ -48,20 +93,16 @@ function readSegment(path: string): readonly Entry[] {
 }
 
 /**
- * Takes the journal of a run over; undefined when somebody else has the lock of a segment, `gone` when others have
- * removed it. A segment without a readable header was never used.
+ * Takes the journal of a run over; undefined when another process has the lock of a segment, `gone` when another process
+ * has removed it.
  */
-export function takeJournal(
-  { folder, tryLock }: JournalPlace,
-  datastore: Datastore,
-  run: string,
-): LeftJournal | 'gone' | undefined {
+export function takeJournal({ folder, tryLock }: JournalPlace, run: string): LeftJournal | 'gone' | undefined {
   const taken: { readonly path: string; readonly fd: number }[] = [];
   const letGo = (): void => {
     for (const { fd } of taken.splice(0)) closeSync(fd);
   };
   try {
-    for (const { path } of segmentsOf(folder, datastore).filter((segment) => segment.run === run)) {
+    for (const { path } of segmentsOf(folder, run)) {
       const fd = openIfThere(path);
       if (fd === undefined) continue;
       taken.push({ path, fd });
@@ -70,21 +111,25 @@ export function takeJournal(
         return undefined;
       }
     }
-    // Whoever had the lock before may have removed the file since it was listed.
+    // The process that had the lock before may have removed the file since it was listed.
     const segments = taken
       .filter(({ fd }) => fstatSync(fd).nlink > 0)
-      .flatMap(({ path }) => decodeSegment(readFileSync(path, 'utf8')) ?? []);
-    const [first] = segments;
-    if (first === undefined) {
+      .map(({ path }) => ({ path, ...decodeSegment(readFileSync(path, 'utf8')) }));
+    if (segments.length === 0) {
       letGo();
       return 'gone';
     }
+    const damaged = segments.filter(({ damagedLines }) => damagedLines > 0).map(({ path }) => path);
     return {
-      header: first.header,
+      node: segments.find(({ header }) => header !== undefined)?.header?.node,
       entries: segments.flatMap(({ entries }) => entries),
+      damaged,
       letGo,
-      remove: () => {
-        for (const { path } of taken) rmSync(path, { force: true });
+      remove: (mode) => {
+        for (const { path } of segments) {
+          if (mode === 'keep' && damaged.includes(path)) renameSync(path, damagedName(path));
+          else rmSync(path, { force: true });
+        }
         letGo();
       },
     };
@@ -94,10 +139,15 @@ export function takeJournal(
   }
 }
 
-function segmentsOf(folder: string, datastore: Datastore): { readonly path: string; readonly run: string }[] {
+function segmentsOf(folder: string, run: string): readonly Segment[] {
+  return listSegments(folder).filter((segment) => segment.run === run && !segment.isDamaged);
+}
+
+/** In the order of their names, which is the order in which they were written. */
+function listSegments(folder: string): readonly Segment[] {
   return listFolder(folder).flatMap((name) => {
-    const run = runOfSegment(name, datastore);
-    return run === undefined ? [] : [{ path: join(folder, name), run }];
+    const parsed = parseSegmentName(name);
+    return parsed === undefined ? [] : [{ ...parsed, path: join(folder, name) }];
   });
 }
 

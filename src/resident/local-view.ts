@@ -1,7 +1,8 @@
 import type { NodeView, Stored } from '../datastore/store.ts';
-import type { IpBlock } from '../model/ip-block.ts';
+import type { LivingAddress } from '../ipam/plan-assertion.ts';
+import { type Allocation, heldAddresses, type IpBlock } from '../model/ip-block.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { formatCidr } from '../net/cidr.ts';
+import { addressAt, formatCidr } from '../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
 import type { NodeMemory } from './node-memory.ts';
@@ -100,6 +101,7 @@ export class LocalView {
       ...settings,
       owned,
       borrowed,
+      rollbacks: 0,
       endpoint: endpoint === undefined ? undefined : this.#changedEndpoint(endpointKey(endpoint)),
     };
   }
@@ -112,6 +114,38 @@ export class LocalView {
       ready: this.#stock.in(block),
       isStockOnly: isStockOnly(key, block),
     }));
+  }
+
+  /** Addresses that attachments of the node hold. */
+  held(): readonly (LivingAddress & { readonly allocation: Allocation })[] {
+    return [...this.#blocks.values()].flatMap((block) =>
+      heldAddresses(block, ({ node }) => node === this.#memory.node).map(({ address, allocation }) => ({
+        address,
+        owner: allocation,
+        allocation,
+      })),
+    );
+  }
+
+  /** Addresses that attachments of the node were given and the datastore does not record yet. */
+  pending(): readonly LivingAddress[] {
+    return [...this.#slotChanges.values()].flatMap((changes) =>
+      [...changes].flatMap((change) =>
+        change.kind === 'take' ? { address: addressAt(change.block, change.ordinal), owner: change.allocation } : [],
+      ),
+    );
+  }
+
+  /** Whether the block, when it becomes this one, lacks an allocation of the node that this process did not release. */
+  loses(key: string, after: IpBlock | undefined): boolean {
+    const before = this.#memory.blocks.get(key)?.value;
+    const decided = [...(this.#slotChanges.get(key) ?? [])].map((change) =>
+      change.kind === 'free' ? change.id : change.from,
+    );
+    return [...(before?.slots ?? [])].some(
+      ([ordinal, { id, node }]) =>
+        node === this.#memory.node && after?.slots.get(ordinal)?.id !== id && !decided.includes(id),
+    );
   }
 
   endpoints(): readonly Stored<WorkloadEndpoint>[] {

@@ -78,8 +78,8 @@ export class NodeMemory {
     return this.#poolOfBlock.get(key);
   }
 
-  #settle({ pools, reservations, config, node, isLocked, problems }: NodeSettings): void {
-    this.#settings = { pools, reservations, config, node, isLocked, problems };
+  #settle({ pools, reservations, config, node, isLocked, clusterId, problems }: NodeSettings): void {
+    this.#settings = { pools, reservations, config, node, isLocked, clusterId, problems };
     this.#pools = readPools(pools);
     this.#reserved = reservedCidrs(reservations);
     this.#poolOfBlock.clear();

@@ -1,10 +1,14 @@
 import type { IpBlock } from '../model/ip-block.ts';
 
-/** The stock of one run of the agent: which of it may be handed out. */
+/**
+ * The stock of one run of the agent: which of it may be handed out. An id may be handed out once: what the datastore
+ * shows again afterwards, as after a backup was restored, is no offer.
+ */
 export class OwnStock {
   readonly run: string;
   #count = 0;
-  #returning: ReadonlySet<string> = new Set();
+  /** Ids that were set aside and neither handed out nor given back. */
+  #ready = new Set<string>();
   /** Grows whenever `owns` may answer otherwise than before. */
   version = 0;
 
@@ -13,23 +17,33 @@ export class OwnStock {
   }
 
   /** A stock id that was never used before. */
-  readonly newId = (): string => `${this.run}#${String((this.#count += 1))}`;
+  readonly newId = (): string => {
+    const id = `${this.run}#${String((this.#count += 1))}`;
+    this.#ready.add(id);
+    this.version += 1;
+    return id;
+  };
 
-  readonly owns = (stockId: string): boolean => isOfRun(stockId, this.run) && !this.#returning.has(stockId);
+  readonly owns = (stockId: string): boolean => this.#ready.has(stockId);
+
+  /** Whether the id is of this run and may not be handed out. */
+  readonly isSpent = (stockId: string): boolean => isOfRun(stockId, this.run) && !this.#ready.has(stockId);
 
   /** The ordinals of the block that may be handed out, in the order in which they were set aside. */
   in(block: IpBlock): number[] {
     return stockOf(block, this.owns);
   }
 
-  /** What the next write gives back is handed out no more, whatever becomes of that write. */
-  giveBack(before: ReadonlyMap<string, IpBlock>, after: ReadonlyMap<string, IpBlock>): void {
-    const kept = new Set([...after.values()].flatMap(({ stock }) => [...stock.values()]));
-    const returning = [...before.values()]
-      .flatMap(({ stock }) => [...stock.values()])
-      .filter((id) => isOfRun(id, this.run) && !kept.has(id));
-    if (returning.length === 0 && this.#returning.size === 0) return;
-    this.#returning = new Set(returning);
+  /** The id is handed out now. */
+  spend(stockId: string): void {
+    if (this.#ready.delete(stockId)) this.version += 1;
+  }
+
+  /** Only what these blocks still have in stock may be handed out from now on, whatever becomes of their write. */
+  keep(blocks: Iterable<IpBlock>): void {
+    const kept = new Set([...blocks].flatMap(({ stock }) => [...stock.values()]).filter(this.owns));
+    if (kept.size === this.#ready.size) return;
+    this.#ready = kept;
     this.version += 1;
   }
 }

@@ -5,8 +5,32 @@ import { formatCidr } from '../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import { changeSlot, insistOnSlot } from './slot-change.ts';
 
-/** As many entries as surely fit into one transaction of etcd. */
-export const ENTRIES_PER_WRITE = 32;
+/** How much goes into one write; a transaction of etcd takes 128 operations. */
+const WEIGHT_PER_WRITE = 96;
+/** How many blocks one write changes for no other reason than their stock. */
+export const BLOCKS_FOR_STOCK = 16;
+
+/** The most operations that one entry costs: a block may have an index record beside it. */
+function weightOf({ slots, endpoints }: Entry): number {
+  return 2 * slots.length + endpoints.length;
+}
+
+/** How many of the first entries fit into one write; at least one. */
+export function fittingEntries(entries: readonly Entry[]): number {
+  let weight = 0;
+  const over = entries.findIndex((entry) => (weight += weightOf(entry)) > WEIGHT_PER_WRITE);
+  return over === -1 ? entries.length : Math.max(1, over);
+}
+
+/** The entry in parts that fit into one write each, in order. What releases many addresses need not do so at once. */
+export function partsOf({ slots, endpoints }: Entry): readonly Entry[] {
+  const parts: Entry[] = [];
+  const most = WEIGHT_PER_WRITE / 4;
+  for (let from = 0; from === 0 || from < Math.max(slots.length, endpoints.length); from += most) {
+    parts.push({ slots: slots.slice(from, from + most), endpoints: endpoints.slice(from, from + most) });
+  }
+  return parts;
+}
 
 /** What the datastore is known to hold. */
 export interface Published {
@@ -43,6 +67,7 @@ export function planPublication(
   let blocks = new Map<string, IpBlock>([...known.blocks].map(([key, { value }]) => [key, value]));
   const endpoints = new Map<string, EndpointChange>();
   const lost = new Set<Entry>();
+  const told = new Set<string>();
   for (const entry of entries) {
     const changed = changeBlocks(blocks, entry, isTold(entry) ? insistOnSlot : changeSlot);
     if (changed === undefined) {
@@ -50,10 +75,11 @@ export function planPublication(
       continue;
     }
     for (const [key, block] of changed) blocks.set(key, block);
+    if (isTold(entry)) for (const slot of entry.slots) if (slot.kind === 'take') told.add(slot.allocation.id);
     for (const change of entry.endpoints) endpoints.set(endpointKey(idOf(change)), change);
   }
   blocks = new Map(adjust(blocks, (key) => blocks.get(key) !== known.blocks.get(key)?.value));
-  return { changes: [...blockChanges(known, blocks), ...endpointChanges(known, endpoints)], lost };
+  return { changes: [...blockChanges(known, blocks, told), ...endpointChanges(known, endpoints)], lost };
 }
 
 /** The blocks as the entry leaves them; undefined when it cannot be made. A block that is gone has nothing to free. */
@@ -74,11 +100,16 @@ function changeBlocks(
   return changed;
 }
 
-function blockChanges({ blocks: known }: Published, blocks: ReadonlyMap<string, IpBlock>): Change[] {
+function blockChanges(
+  { blocks: known }: Published,
+  blocks: ReadonlyMap<string, IpBlock>,
+  told: ReadonlySet<string>,
+): Change[] {
   return [...blocks].flatMap(([key, after]): Change[] => {
     const before = known.get(key);
     if (before === undefined || before.value === after) return [];
-    return [{ kind: 'update-block', before, after }];
+    const kept = new Set([...after.slots.values()].flatMap(({ id }) => (told.has(id) ? id : [])));
+    return [{ kind: 'update-block', before, after, ...(kept.size === 0 ? {} : { told: kept }) }];
   });
 }
 

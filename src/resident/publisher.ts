@@ -13,7 +13,7 @@ import type { Journal, Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { Notifier } from './notifier.ts';
-import { type AdjustBlocks, ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
+import { type AdjustBlocks, fittingEntries, planPublication } from './plan-publication.ts';
 import { takenBack } from './taken-back.ts';
 
 /** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
@@ -25,7 +25,7 @@ const LONGEST_LAG_MS = 64;
 const HURRY = new Error('there is no time to gather');
 
 export interface PublisherPorts extends Patience {
-  readonly store: Store;
+  readonly store: Pick<Store, 'commit'>;
   readonly memory: NodeMemory;
   readonly fresh: FreshEndpoints;
   readonly view: LocalView;
@@ -255,8 +255,9 @@ export class Publisher {
     const [first] = this.#queue;
     if (first === undefined) return [];
     if (first.others.length > 0 || this.#oneByOne > 0) return [first];
-    const end = this.#queue.findIndex(({ others }, index) => others.length > 0 || index === ENTRIES_PER_WRITE);
-    return this.#queue.slice(0, end === -1 ? undefined : end);
+    const end = this.#queue.findIndex(({ others }) => others.length > 0);
+    const together = this.#queue.slice(0, end === -1 ? undefined : end);
+    return together.slice(0, fittingEntries(together.map(({ entry }) => entry)));
   }
 
   /** From here on nobody may take it back, whatever becomes of a later write of the same. */

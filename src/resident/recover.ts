@@ -2,15 +2,17 @@ import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Store } from '../datastore/store.ts';
-import { giveBack, type IpBlock } from '../model/ip-block.ts';
+import { giveBack } from '../model/ip-block.ts';
 import { type Handle, interfaceKey, type NodeName } from '../model/names.ts';
 import { attachmentOf, endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
-import { formatCidr } from '../net/cidr.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import { formatAddress } from '../net/address.ts';
+import { addressAt, formatCidr } from '../net/cidr.ts';
+import type { DatastoreId } from './datastore-id.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
-import { type LeftJournal, listRuns, readJournal, takeJournal } from './left-journals.ts';
-import { ENTRIES_PER_WRITE, planPublication } from './plan-publication.ts';
+import { damagedSegments, type LeftJournal, readJournal, runsToRecover, takeJournal } from './left-journals.ts';
+import { BLOCKS_FOR_STOCK, fittingEntries, planPublication, type PublicationOptions } from './plan-publication.ts';
+import { type Host, isOfBoot } from './run-id.ts';
 import { handleIn } from './slot-change.ts';
 import { isOfRun } from './own-stock.ts';
 import { takenBack } from './taken-back.ts';
@@ -21,50 +23,51 @@ const LOCK_TRIES = 9;
 export interface RecoveryPorts extends Patience {
   readonly store: Store;
   readonly log: Log;
+  readonly host: Host;
   readonly place: JournalPlace;
   /** `<containerId>/<ifName>` of every pod link the kernel has. */
   readonly listAttached: () => ReadonlySet<string>;
 }
 
 export interface Leftover {
-  readonly datastore: Datastore;
+  readonly datastore: DatastoreId;
   readonly node: NodeName;
+  /** The run of the process itself. */
+  readonly except?: string;
 }
 
 /**
- * Publishes what agents that are gone had decided, gives their stock back and removes their journals. Addresses of pods
- * whose link the kernel does not have are freed: their ADD never ended. Returns the runs whose owners live.
- * @throws store/*; then the journals stay
+ * Replays the orphaned journals of the datastore, gives the stock of their runs back and removes them. Addresses of pods
+ * whose link the kernel does not have are released: their ADD never ended. A journal with damaged lines is replayed as
+ * far as it can be read and kept aside; the stock of its run stays taken until the machine is started again, because the
+ * lost lines may have handed it out. @throws store/*; then the journals stay
  */
 export async function recoverJournals(
   ports: RecoveryPorts,
-  { datastore, node }: Leftover,
+  { datastore, node, except }: Leftover,
   signal: AbortSignal,
-): Promise<ReadonlySet<string>> {
-  const living = new Set<string>();
-  for (const run of listRuns(ports.place, datastore)) {
-    if (!(await recoverRun(ports, { datastore, node, run, tries: LOCK_TRIES }, signal))) living.add(run);
+): Promise<void> {
+  for (const run of runsToRecover(ports.place.folder, datastore)) {
+    if (run === except) continue;
+    await recoverRun(ports, { datastore, node, run, tries: LOCK_TRIES }, signal);
   }
-  return living;
 }
 
-/** Whether the run's journal is settled; false when its owner, or somebody who recovers it, lives on. */
+/** Whether the run's journal is settled; false when its owner, or a process that recovers it, lives on. */
 async function recoverRun(
   ports: RecoveryPorts,
-  { datastore, node, run, tries }: Leftover & { readonly run: string; readonly tries: number },
+  { node, run, tries }: Leftover & { readonly run: string; readonly tries: number },
   signal: AbortSignal,
 ): Promise<boolean> {
   for (let attempt = 1; attempt <= tries; attempt += 1) {
-    const journal = takeJournal(ports.place, datastore, run);
+    const journal = takeJournal(ports.place, run);
     if (journal === 'gone') return true;
     if (journal === undefined) {
       if (attempt < tries) await ports.clock.sleep(2 ** attempt, signal);
       continue;
     }
     try {
-      await replay(ports, { journal, node: journal.header.node as NodeName }, signal);
-      journal.remove();
-      ports.log.info('journal recovered', { run, node, entries: journal.entries.length });
+      await settle(ports, { journal, run, node: (journal.node ?? node) as NodeName }, signal);
       return true;
     } finally {
       journal.letGo();
@@ -83,12 +86,10 @@ export async function recoverForCall(
   leftover: Leftover,
   { handle, signal }: { readonly handle: Handle; readonly signal: AbortSignal },
 ): Promise<void> {
-  const { datastore } = leftover;
-  for (const run of listRuns(ports.place, datastore)) {
+  const { folder } = ports.place;
+  for (const run of runsToRecover(folder, leftover.datastore)) {
     if (await recoverRun(ports, { ...leftover, run, tries: 1 }, signal)) continue;
-    const isMentioned = readJournal(ports.place.folder, datastore, run).some(({ slots }) =>
-      slots.some((slot) => handleIn(slot) === handle),
-    );
+    const isMentioned = readJournal(folder, run).some(({ slots }) => slots.some((slot) => handleIn(slot) === handle));
     // It may be about to end, as on an upgrade.
     if (!isMentioned || (await recoverRun(ports, { ...leftover, run, tries: LOCK_TRIES }, signal))) continue;
     throw new NetplugError(
@@ -99,31 +100,76 @@ export async function recoverForCall(
   }
 }
 
-async function replay(
-  ports: RecoveryPorts,
-  { journal, node }: { readonly journal: LeftJournal; readonly node: NodeName },
-  signal: AbortSignal,
-): Promise<void> {
-  const entries = [...journal.entries, ...neverEnded(journal.entries, ports.listAttached())];
-  for (let from = 0; from < entries.length; from += ENTRIES_PER_WRITE) {
-    await publish(ports, { node, entries: entries.slice(from, from + ENTRIES_PER_WRITE), run: undefined }, signal);
-  }
-  await publish(ports, { node, entries: [], run: journal.header.run }, signal);
+/** Damaged segments of runs before the last boot: no pod of theirs can be alive. */
+export function outdatedDamage({ place, host }: Pick<RecoveryPorts, 'place' | 'host'>): readonly string[] {
+  return damagedSegments(place.folder).flatMap(({ path, run }) => (isOfBoot(run, host) ? [] : path));
 }
 
-async function publish(
-  { store, ...patience }: RecoveryPorts,
-  {
-    node,
-    entries,
-    run,
-  }: { readonly node: NodeName; readonly entries: readonly Entry[]; readonly run: string | undefined },
+async function settle(
+  ports: RecoveryPorts,
+  { journal, run, node }: { readonly journal: LeftJournal; readonly run: string; readonly node: NodeName },
   signal: AbortSignal,
 ): Promise<void> {
-  const withoutStock = (blocks: ReadonlyMap<string, IpBlock>): ReadonlyMap<string, IpBlock> =>
-    run === undefined
-      ? blocks
-      : new Map([...blocks].map(([key, block]) => [key, giveBack(block, (id) => isOfRun(id, run))]));
+  const { host, log } = ports;
+  const { damaged, entries } = journal;
+  const isIncomplete = damaged.length > 0 && isOfBoot(run, host);
+  await replay(ports, { node, entries }, signal);
+  if (!isIncomplete) await giveStockBack(ports, { node, run }, signal);
+  journal.remove(isIncomplete ? 'keep' : 'remove');
+  log.info('journal recovered', { run, node, entries: entries.length });
+  if (isIncomplete) {
+    log.error('journal damaged: what it cannot tell may be in use, so the addresses set aside by its run stay taken', {
+      run,
+      segments: damaged,
+      hint: 'Compare with "netplugctl ipam check", then delete the files named *.damaged and restart netplug-agent',
+    });
+  }
+}
+
+async function replay(
+  ports: RecoveryPorts,
+  { node, entries }: { readonly node: NodeName; readonly entries: readonly Entry[] },
+  signal: AbortSignal,
+): Promise<void> {
+  const undone = neverEnded(entries, ports.listAttached());
+  const left = [...entries, ...undone.map((entry) => takenBack(entry, []))];
+  while (left.length > 0) {
+    const some = left.splice(0, fittingEntries(left));
+    const isTold = (entry: Entry): boolean => !undone.includes(entry);
+    const lost = await publish(ports, { node, entries: some, isTold, adjust: (blocks) => blocks }, signal);
+    for (const { slots } of [...lost].filter(isTold)) {
+      const addresses = slots.map(({ block, ordinal }) => formatAddress(addressAt(block, ordinal)));
+      ports.log.error('address of a journal is held by another attachment', { addresses });
+    }
+  }
+}
+
+async function giveStockBack(
+  ports: RecoveryPorts,
+  { node, run }: { readonly node: NodeName; readonly run: string },
+  signal: AbortSignal,
+): Promise<void> {
+  for (let isLeft = true; isLeft;) {
+    isLeft = false;
+    const adjust: PublicationOptions['adjust'] = (blocks) => {
+      const withStock = [...blocks].filter(([, { stock }]) => [...stock.values()].some((id) => isOfRun(id, run)));
+      isLeft = withStock.length > BLOCKS_FOR_STOCK;
+      const some = withStock.slice(0, BLOCKS_FOR_STOCK);
+      return new Map([
+        ...blocks,
+        ...some.map(([key, block]) => [key, giveBack(block, (id) => isOfRun(id, run))] as const),
+      ]);
+    };
+    await publish(ports, { node, entries: [], isTold: () => false, adjust }, signal);
+  }
+}
+
+/** Returns the entries that cannot be made true any more. */
+async function publish(
+  { store, ...patience }: RecoveryPorts,
+  { node, entries, ...options }: PublicationOptions & { readonly node: NodeName; readonly entries: readonly Entry[] },
+  signal: AbortSignal,
+): Promise<ReadonlySet<Entry>> {
   for (let attempt = 0; ; attempt += 1) {
     await backOff(patience, attempt, signal);
     const [view, { endpoints }] = await Promise.all([
@@ -134,16 +180,14 @@ async function publish(
       blocks: new Map([...view.owned, ...view.borrowed].map((block) => [formatCidr(block.value.cidr), block])),
       endpoints: new Map(endpoints.map((endpoint) => [endpointKey(endpointIdOf(endpoint.value)), endpoint])),
     };
-    const { changes } = planPublication(known, entries, { adjust: withoutStock, isTold: () => false });
-    if (changes.length === 0 || (await store.commit(changes, signal)) === 'committed') return;
+    const { changes, lost } = planPublication(known, entries, options);
+    if (changes.length === 0 || (await store.commit(changes, signal)) === 'committed') return lost;
   }
 }
 
-/** Undoes the entries whose pod has no link: nobody was ever told of those addresses, or the pod is gone. */
-function neverEnded(entries: readonly Entry[], attached: ReadonlySet<string>): Entry[] {
-  return entries
-    .filter(({ endpoints }) => endpoints.some((change) => isUnlinked(change, attached)))
-    .map((entry) => takenBack(entry, []));
+/** The entries whose pod has no link: nobody was ever told of those addresses, or the pod is gone. */
+function neverEnded(entries: readonly Entry[], attached: ReadonlySet<string>): readonly Entry[] {
+  return entries.filter(({ endpoints }) => endpoints.some((change) => isUnlinked(change, attached)));
 }
 
 /** An endpoint without an interface of ours belongs to another main plugin: there the kernel tells nothing. */

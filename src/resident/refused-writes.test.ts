@@ -15,15 +15,10 @@ import { ipamConfigurationOf, nodeName, poolOf } from '../../test/support/fixtur
 import { requestOf } from '../../test/support/ipam-bench.ts';
 import { until } from '../../test/support/until.ts';
 import { callStore } from './call-store.ts';
+import { datastoreIdOf } from './datastore-id.ts';
 import { ResidentNode } from './resident-node.ts';
 
 const NODE = nodeName('n1');
-const NOWHERE = {
-  endpoints: { from: 'list', urls: [] },
-  keyFile: undefined,
-  certFile: undefined,
-  caCertFile: undefined,
-} as const;
 const never = new AbortController().signal;
 
 /** How many times faster than that of the machine the clock of the node runs. */
@@ -62,11 +57,13 @@ class Bench {
       random: systemRandom,
       log: silentLog,
       place: { folder, tryLock: (fd: number) => fstatSync(fd).isFile() },
+      host: { machine: 'm', boot: 'b' },
       listAttached: () => new Set<string>(),
+      listLiving: async () => Promise.resolve([]),
       onJournalWait: () => undefined,
       onPublished: () => undefined,
     };
-    const datastore = { type: 'kvv3', connection: NOWHERE } as const;
+    const datastore = datastoreIdOf('kvv3', 'one');
     const watched = withWatch(store, (signal) => this.#watch(store, signal));
     this.node = new ResidentNode(watched, ports, { datastore, node: NODE, stockFloor: 4 });
   }
@@ -89,7 +86,10 @@ class Bench {
   }
 
   async add(container: string): Promise<void> {
-    const store = callStore(this.node, async (_phase, work) => work());
+    const store = callStore(
+      { inner: this.node.inner, resolve: async () => Promise.resolve(this.node) },
+      async (_phase, work) => work(),
+    );
     const ports = { store, clock: fastClock, random: systemRandom, log: silentLog };
     await assign(ports, requestOf(container, { node: NODE }), { signal: never, cleanupSignal: never });
   }

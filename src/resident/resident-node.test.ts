@@ -1,123 +1,26 @@
-import { fstatSync } from 'node:fs';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
-import { MemoryDatabase, UNREADABLE } from '../datastore/memory/memory-database.ts';
-import { openMemoryStore, type Operation } from '../datastore/memory/memory-store.ts';
+import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import type { Store } from '../datastore/store.ts';
 import { assign, rehearseAssign } from '../ipam/assign.ts';
-import { release, releaseForGood } from '../ipam/release.ts';
-import { freeSlots, heldAddresses, type IpBlock } from '../model/ip-block.ts';
+import { releaseForGood } from '../ipam/release.ts';
+import { freeSlots } from '../model/ip-block.ts';
 import { handleOf } from '../model/names.ts';
-import { formatAddress } from '../net/address.ts';
-import type { Datastore } from '../netconf/connection.ts';
-import { ipamConfigurationOf, lockOf, nodeName, poolOf } from '../../test/support/fixtures.ts';
+import { lockOf, nodeName } from '../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../test/support/ipam-bench.ts';
+import { residentOn, type World, worldWith } from '../../test/support/resident-world.ts';
 import { until } from '../../test/support/until.ts';
-import { callStore } from './call-store.ts';
-import { ResidentNode } from './resident-node.ts';
 
-const DATASTORE: Datastore = {
-  type: 'kvv3',
-  connection: { endpoints: { from: 'list', urls: [] }, keyFile: undefined, certFile: undefined, caCertFile: undefined },
-};
 const signal = AbortSignal.timeout(120_000);
-const ends: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
-});
-
-/** A datastore that counts and can be away. */
-class World {
-  readonly database = new MemoryDatabase();
-  readonly calls: Operation[] = [];
-  isAway = false;
-
-  store(): Store {
-    return openMemoryStore(this.database, {
-      pause: async (operation) => {
-        if (operation !== 'watchNode') this.calls.push(operation);
-        await Promise.resolve();
-      },
-      fault: () => (this.isAway ? { kind: 'unavailable-before' } : undefined),
-    });
-  }
-
-  blocks(): IpBlock[] {
-    return [...this.database.state().blocks.values()].flatMap(({ value }) => (value === UNREADABLE ? [] : [value]));
-  }
-
-  /** Addresses that blocks say are held. */
-  held(): string[] {
-    return this.blocks().flatMap((block) => heldAddresses(block).map(({ address }) => formatAddress(address)));
-  }
-
-  stock(): number {
-    return this.blocks().reduce((sum, { stock }) => sum + stock.size, 0);
-  }
-}
-
-async function worldWith(cidr: string, blockSize: number, strictAffinity = false): Promise<World> {
-  const world = new World();
-  const store = openMemoryStore(world.database);
-  await store.createResource(poolOf('v4', cidr, { blockSize }), signal);
-  await store.createResource(ipamConfigurationOf({ strictAffinity }), signal);
-  return world;
-}
-
-interface Resident {
-  readonly node: ResidentNode;
-  readonly store: Store;
-  readonly folder: string;
-  add(container: string, ip?: string): Promise<string[]>;
-  remove(container: string): Promise<void>;
-}
-
-async function residentOn(world: World, name = 'n1', stockFloor = 4): Promise<Resident> {
-  const folder = await mkdtemp(join(tmpdir(), 'netplug-resident-'));
-  const node = new ResidentNode(
-    world.store(),
-    {
-      clock: systemClock,
-      random: systemRandom,
-      log: silentLog,
-      place: { folder, tryLock: (fd) => fstatSync(fd).isFile() },
-      listAttached: () => new Set(),
-      onJournalWait: () => undefined,
-      onPublished: () => undefined,
-    },
-    { datastore: DATASTORE, node: nodeName(name), stockFloor },
-  );
-  ends.push(async () => {
-    world.isAway = false;
-    await node.end();
-    await rm(folder, { recursive: true, force: true });
-  });
-  const store = callStore(node, async (_phase, work) => work());
-  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
-  return {
-    node,
-    store,
-    folder,
-    add: async (container, ip) => {
-      const request = requestOf(container, { node: name, ...(ip === undefined ? {} : { ip }) });
-      const leases = await assign(ports, request, { signal, cleanupSignal: signal });
-      return leases.map(({ address }) => formatAddress(address));
-    },
-    remove: async (container) => {
-      const handle = handleOf(attachmentOf(container));
-      await release(ports, { node: nodeName(name), which: (held) => held.handle === handle }, signal);
-    },
-  };
-}
+let world: World;
+afterEach(async () => world.end());
 
 describe('a resident node', () => {
   it('asks the datastore for nothing in a warm ADD and DEL, and publishes both', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
@@ -132,7 +35,7 @@ describe('a resident node', () => {
   });
 
   it('gives the same address again to the same attachment, published or not', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
@@ -143,8 +46,8 @@ describe('a resident node', () => {
   });
 
   it('makes one write of many ADDs at once', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
-    const agent = await residentOn(world, 'n1', 0);
+    world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world, { stockFloor: 0 });
     await agent.add('first');
     world.calls.length = 0;
     const addresses = await Promise.all(Array.from({ length: 30 }, async (_, index) => agent.add(`c${String(index)}`)));
@@ -153,7 +56,7 @@ describe('a resident node', () => {
   });
 
   it('goes on without the datastore until the stock is used up, then says so, and releases without end', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
@@ -174,7 +77,7 @@ describe('a resident node', () => {
   });
 
   it('gives its stock back when it ends, and leaves no journal', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
@@ -187,13 +90,13 @@ describe('a resident node', () => {
   });
 
   it('gives its stock back when the datastore is locked, and hands out and takes nothing until that ends', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     const [address] = await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
     const other = openMemoryStore(world.database);
     const beforeLock = await agent.store.readNodeView(nodeName('n1'), undefined, signal);
-    await other.createResource(lockOf('locked'), signal);
+    await other.updateResource(lockOf('locked'), signal);
     await until(() => world.stock() === 0, 'the stock is given back');
     await expect(agent.add('a')).rejects.toMatchObject({ code: 'store/locked' });
     await expect(agent.remove('first')).rejects.toMatchObject({ code: 'store/locked' });
@@ -210,20 +113,20 @@ describe('a resident node', () => {
   });
 
   it('gives its stock back when it learns of the lock only after the datastore was away', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
     world.isAway = true;
     const [address] = await agent.add('a');
-    await openMemoryStore(world.database).createResource(lockOf('locked'), signal);
+    await openMemoryStore(world.database).updateResource(lockOf('locked'), signal);
     world.isAway = false;
     await until(() => world.stock() === 0, 'the stock is given back');
     expect(world.held()).toContain(address);
   });
 
   it('gives stock back when the pool is disabled', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
@@ -236,8 +139,8 @@ describe('a resident node', () => {
   });
 
   it('gives up stock that another node needs', async () => {
-    const world = await worldWith('10.0.0.0/29', 29);
-    const [one, two] = [await residentOn(world, 'n1'), await residentOn(world, 'n2')];
+    world = await worldWith('10.0.0.0/29', 29);
+    const [one, two] = [await residentOn(world, { name: 'n1' }), await residentOn(world, { name: 'n2' })];
     await one.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
     const borrowed: string[] = [];
@@ -248,8 +151,8 @@ describe('a resident node', () => {
   });
 
   it('gives up the very address that is asked for on another node', async () => {
-    const world = await worldWith('10.0.0.0/28', 28);
-    const [one, two] = [await residentOn(world, 'n1'), await residentOn(world, 'n2')];
+    world = await worldWith('10.0.0.0/28', 28);
+    const [one, two] = [await residentOn(world, { name: 'n1' }), await residentOn(world, { name: 'n2' })];
     await one.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
     const [block] = world.blocks();
@@ -259,18 +162,18 @@ describe('a resident node', () => {
   });
 
   it('says who holds up what is set aside by an agent that is gone', async () => {
-    const world = await worldWith('10.0.0.0/28', 28);
-    const one = await residentOn(world, 'n1');
+    world = await worldWith('10.0.0.0/28', 28);
+    const one = await residentOn(world, { name: 'n1' });
     await one.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
     await one.node.end();
-    const two = await residentOn(world, 'n2');
+    const two = await residentOn(world, { name: 'n2' });
     const [ordinal = 0] = world.blocks()[0]?.stock.keys() ?? [];
     await expect(two.add('wants it', `10.0.0.${String(ordinal)}`)).rejects.toMatchObject({ code: 'ipam/set-aside' });
   });
 
   it('releases for good what somebody else wrote a moment ago, although memory does not show it yet', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     const ports = { clock: systemClock, random: systemRandom, log: silentLog };
@@ -286,7 +189,7 @@ describe('a resident node', () => {
   });
 
   it('records an address again whose stock was taken from under it', async () => {
-    const world = await worldWith('10.0.0.0/24', 26);
+    world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.stock() >= 4, 'there is stock');

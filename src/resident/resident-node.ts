@@ -4,13 +4,12 @@ import type { Log } from '../base/log.ts';
 import { Restarts } from '../base/restarts.ts';
 import type { Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store, Stored } from '../datastore/store.ts';
-import type { IpBlock } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
+import type { LivingAddress } from '../ipam/plan-assertion.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
-import { type Cidr, formatCidr } from '../net/cidr.ts';
-import type { Datastore } from '../netconf/connection.ts';
-import { Demand } from './demand.ts';
-import { BlockClaims } from './block-claims.ts';
+import { formatCidr } from '../net/cidr.ts';
+import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from './datastore-id.ts';
+import { Assertion } from './assertion.ts';
 import type { Entry } from './entry.ts';
 import { FreshEndpoints } from './fresh-endpoints.ts';
 import { Journal, type JournalPlace } from './journal.ts';
@@ -18,11 +17,13 @@ import { LocalView } from './local-view.ts';
 import { NodeMemory } from './node-memory.ts';
 import { Notifier } from './notifier.ts';
 import type { OfferedBlock } from './offered-block.ts';
+import { OtherRuns } from './other-runs.ts';
+import { partsOf } from './plan-publication.ts';
 import { Publisher } from './publisher.ts';
-import { recoverJournals } from './recover.ts';
-import { mayDecide, sortChanges } from './sort-changes.ts';
-import { isOfRun, OwnStock, runOf } from './own-stock.ts';
-import { planStock } from './stock.ts';
+import { type Host, newRunId } from './run-id.ts';
+import { mayDecide, sortChanges, takesAddresses } from './sort-changes.ts';
+import { OwnStock } from './own-stock.ts';
+import { WarmPool } from './warm-pool.ts';
 
 /** How often the stock is looked at while nothing happens. */
 const TIDY_MS = 5000;
@@ -35,14 +36,15 @@ const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore a
 });
 /** How long a call waits for a datastore that is away. */
 const AWAY_MS = 2000;
-/** Where others had to ask for stock, none is set aside for so long. */
-const YIELD_MS = 10_000;
 
 export interface ResidentPorts extends Patience {
   readonly log: Log;
+  readonly host: Host;
   readonly place: JournalPlace;
   /** `<containerId>/<ifName>` of every pod link the kernel has. */
   readonly listAttached: () => ReadonlySet<string>;
+  /** The addresses that the kernel routes to links of pods. */
+  readonly listLiving: () => Promise<readonly LivingAddress[]>;
   /** Told how long each call waited for the journal, in milliseconds. */
   readonly onJournalWait: (ms: number) => void;
   /** Told how long each change waited to be in the datastore, in milliseconds. */
@@ -50,7 +52,7 @@ export interface ResidentPorts extends Patience {
 }
 
 export interface ResidentOptions {
-  readonly datastore: Datastore;
+  readonly datastore: DatastoreId;
   readonly node: NodeName;
   /** Addresses kept ready per pool even when no pod starts. */
   readonly stockFloor: number;
@@ -93,16 +95,16 @@ export class ResidentNode {
   readonly #memory: NodeMemory;
   readonly #fresh: FreshEndpoints;
   readonly #view: LocalView;
-  readonly #demand: Demand;
-  readonly #claims: BlockClaims;
+  readonly #warmPool: WarmPool;
   readonly #learnt: Notifier;
+  readonly #others: OtherRuns;
+  readonly #assertion: Assertion;
   readonly #stop = new AbortController();
   #journal: Journal | undefined;
   #publisher: Publisher | undefined;
   #problem: unknown = new NetplugError('store/unavailable', 'Cannot use the datastore yet: it is being read', {
     hint: 'Try again in a moment',
   });
-  #tidied = '';
   #watch = new AbortController();
   /** How often everything was read. */
   #readings = 0;
@@ -111,32 +113,49 @@ export class ResidentNode {
   /** The last write did not get through, although the watch still stands. */
   #isUnreachable = false;
   #isUntried = true;
-  #isClosing = false;
-  /** When others last asked for stock, by pool. */
-  readonly #requested = new Map<string, number>();
-  /** Whose stock lay in the blocks when this run began, without a journal. */
-  #deadRuns: ReadonlySet<string> = new Set();
+  /** The datastore holds the records of another cluster. */
+  #isReplaced = false;
   readonly #following: Promise<void>;
 
   constructor(inner: Store, ports: ResidentPorts, options: ResidentOptions) {
     this.inner = inner;
     this.#ports = ports;
     this.#options = options;
-    this.#stock = new OwnStock(ports.random.id());
+    this.#stock = new OwnStock(newRunId(ports.host, ports.random));
     this.#memory = new NodeMemory(options.node);
     this.#fresh = new FreshEndpoints(this.#memory, () => ports.clock.monotonic());
     this.#view = new LocalView(this.#memory, this.#fresh, this.#stock);
-    this.#demand = new Demand(options.stockFloor);
-    this.#claims = new BlockClaims({
-      ...ports,
-      node: options.node,
-      store: inner,
-      memory: this.#memory,
-      recent: (pool) => this.#demand.recent(pool, ports.clock.monotonic()),
-      write: async (create, signal) => this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal),
-    });
     this.#learnt = new Notifier(ports.clock);
+    this.#others = new OtherRuns({ ...ports, store: inner }, { ...options, except: this.#stock.run });
+    this.#assertion = new Assertion(
+      {
+        ...ports,
+        store: inner,
+        view: this.#view,
+        checkIdentity: (clusterId) => this.#checkIdentity(clusterId),
+        onSettled: () => this.#publisher?.nudge(),
+      },
+      options,
+    );
+    this.#warmPool = new WarmPool(
+      {
+        ...ports,
+        store: inner,
+        memory: this.#memory,
+        view: this.#view,
+        stock: this.#stock,
+        others: this.#others,
+        settlingMs: () => this.#assertion.settlingMs(),
+        hurry: () => this.#publisher?.hurry(),
+        claim: async (create, signal) => this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal),
+      },
+      options,
+    );
     this.#following = this.#follow();
+  }
+
+  get clusterId(): string {
+    return clusterIdIn(this.#options.datastore);
   }
 
   get state(): ResidentState {
@@ -170,6 +189,7 @@ export class ResidentNode {
 
   /** What only the datastore itself knows; when it is away, its answer is not waited for as long as the call could. */
   async ask<T>(read: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    this.#refuseReplaced();
     if (!this.#isCutOff && !this.#isUnreachable) return read(signal);
     using limit = timeLimit(AWAY_MS);
     try {
@@ -181,6 +201,7 @@ export class ResidentNode {
 
   /** `time` is told what the caller waits for. */
   async commit(changes: readonly Change[], { signal, time }: CommitOptions): Promise<Outcome> {
+    this.#refuseReplaced();
     const publisher = this.#publisher;
     const sorted = sortChanges(changes, { node: this.#options.node, stock: this.#stock, view: this.#view });
     if (publisher === undefined || sorted === undefined) return this.inner.commit(changes, signal);
@@ -188,9 +209,27 @@ export class ResidentNode {
     const { entry, others } = sorted;
     // It was planned before the lock was told: whoever plans anew is refused.
     if (this.#memory.isLocked && entry.slots.length > 0) return 'conflict';
-    this.#noteDemand(entry);
-    const write = async (): Promise<Outcome> => time('publication', async () => publisher.write(entry, others, signal));
-    if (others.length > 0 || !mayDecide(entry)) return write();
+    const isTaking = entry.slots.some(({ kind }) => kind === 'take') || others.some(takesAddresses);
+    if (isTaking && this.#assertion.settlingMs() > 0) {
+      await this.#ports.clock.sleep(this.#assertion.settlingMs(), signal);
+      return 'conflict';
+    }
+    for (const slot of entry.slots) if (slot.kind === 'take' && slot.from !== undefined) this.#stock.spend(slot.from);
+    this.#warmPool.noteStarts(entry);
+    const parts = partsOf(entry);
+    if (others.length === 0 && parts.length > 1 && mayDecide(entry)) {
+      for (const part of parts) await this.#decide(part, { signal, time });
+      return 'committed';
+    }
+    return others.length > 0 || !mayDecide(entry)
+      ? time('publication', async () => publisher.write(entry, others, signal))
+      : this.#decide(entry, { signal, time });
+  }
+
+  /** Makes an entry true that this node alone may decide. */
+  async #decide(entry: Entry, { signal, time }: CommitOptions): Promise<Outcome> {
+    const publisher = this.#publisher;
+    if (publisher === undefined) throw this.#problem;
     const startMs = this.#ports.clock.monotonic();
     // Counted before it is on disk, so that nobody else is given the same address meanwhile.
     this.#view.add(entry);
@@ -200,7 +239,7 @@ export class ResidentNode {
     } catch (cause) {
       this.#view.remove([entry]);
       this.#ports.log.error('journal failed, the datastore is waited for', { reason: reasonOf(cause) });
-      return await write();
+      return await time('publication', async () => publisher.write(entry, [], signal));
     } finally {
       this.#ports.onJournalWait(this.#ports.clock.monotonic() - startMs);
     }
@@ -217,7 +256,7 @@ export class ResidentNode {
 
   /** Publishes what waits and gives the stock back, as far as the signal lets it. What is left stays in the journal. */
   async drain(signal: AbortSignal): Promise<void> {
-    this.#isClosing = true;
+    this.#warmPool.close();
     await this.#publisher?.drained(signal).catch((cause: unknown) => {
       this.#ports.log.warning('not everything is published', { reason: reasonOf(cause) });
     });
@@ -257,6 +296,7 @@ export class ResidentNode {
       restarts.begin();
       try {
         if (this.#journal === undefined) await this.#begin(signal);
+        await this.#assertion.run(signal);
         this.#watch = new AbortController();
         const ended = AbortSignal.any([signal, this.#watch.signal]);
         for await (const change of this.inner.watchNode(this.#options.node, ended)) this.#learn(change);
@@ -274,24 +314,47 @@ export class ResidentNode {
 
   async #begin(signal: AbortSignal): Promise<void> {
     const { datastore, node } = this.#options;
-    const living = await recoverJournals({ ...this.#ports, store: this.inner }, { datastore, node }, signal);
-    const { owned } = await this.inner.readNodeView(node, undefined, signal);
-    const runs = owned.flatMap(({ value }) => [...value.stock.values()].map(runOf));
-    this.#deadRuns = new Set(runs.filter((run) => !living.has(run)));
-    this.#journal = await Journal.open(this.#ports.place, { format: 1, datastore, node, run: this.#stock.run });
+    await this.#others.recover(signal);
+    this.#journal = await Journal.open(this.#ports.place, { format: 2, datastore, node, run: this.#stock.run });
+  }
+
+  /** @throws store/replaced */
+  #checkIdentity(clusterId: string | undefined): void {
+    const { datastore } = this.#options;
+    if (clusterId === undefined) return;
+    const found = datastoreIdOf(datastore, clusterId);
+    this.#isReplaced = found !== datastore;
+    if (this.#isReplaced) throw datastoreReplaced(datastore, found);
+  }
+
+  #refuseReplaced(): void {
+    if (this.#isReplaced) throw this.#problem;
   }
 
   #learn(change: Parameters<NodeMemory['learn']>[0]): void {
-    if (change.kind === 'block' && (change.block?.value.wanted.size ?? 0) > 0) this.#noteRequest(change.cidr);
+    if (change.kind === 'block' && (change.block?.value.wanted.size ?? 0) > 0) {
+      this.#warmPool.noteRequest(change.cidr);
+      this.#publisher?.hurry();
+    }
     if (change.kind === 'all') this.#readings += 1;
+    if (change.kind === 'settings') this.#checkIdentity(change.settings.clusterId);
+    if (change.kind === 'all') this.#checkIdentity(change.view.clusterId);
+    const hasLost = change.kind === 'block' && this.#view.loses(formatCidr(change.cidr), change.block?.value);
     this.#view.refresh(this.#memory.learn(change));
+    // Not by this process: by a tool, or because the datastore is older now.
+    if (hasLost) this.#watch.abort(ANEW);
     // Pools may have come or gone, and a lock asks for the stock.
     if (change.kind === 'settings' || change.kind === 'all') this.#publisher?.nudge();
     this.#isCutOff = false;
     if (this.#publisher === undefined && this.#journal !== undefined) {
       this.#publisher = new Publisher({
         ...this.#ports,
-        store: this.inner,
+        store: {
+          commit: async (changes, signal) => {
+            this.#refuseReplaced();
+            return this.inner.commit(changes, signal);
+          },
+        },
         memory: this.#memory,
         fresh: this.#fresh,
         view: this.#view,
@@ -302,21 +365,11 @@ export class ResidentNode {
           if (problem !== undefined) this.#problem = problem;
         },
         reread: async (signal) => this.#reread(signal),
-        adjustStock: (blocks, isWritten) => this.#adjustStock(blocks, isWritten),
+        adjustStock: (blocks, isWritten) => this.#warmPool.adjust(blocks, isWritten),
       });
       this.#publisher.nudge();
     }
     this.#learnt.notify();
-  }
-
-  #noteRequest(block: Cidr): void {
-    const pool = this.#memory.poolOf(formatCidr(block), block);
-    if (pool !== undefined) this.#requested.set(pool.name, this.#ports.clock.monotonic());
-    this.#publisher?.hurry();
-  }
-
-  #yielding(nowMs: number): ReadonlySet<string> {
-    return new Set([...this.#requested].filter(([, at]) => nowMs - at < YIELD_MS).map(([pool]) => pool));
   }
 
   /** Begins the watch anew, for a reading beside it could be older than what it has told already. */
@@ -330,58 +383,8 @@ export class ResidentNode {
     }
   }
 
-  /** Looks at the stock when time has passed that makes a difference. */
   #tidy(): void {
-    const nowMs = this.#ports.clock.monotonic();
-    const standing = `${this.#demand.standing(nowMs)} ${String(this.#yielding(nowMs).size)}`;
-    if (standing === this.#tidied) return;
-    this.#tidied = standing;
-    this.#publisher?.nudge();
-  }
-
-  #noteDemand({ slots }: Entry): void {
-    const nowMs = this.#ports.clock.monotonic();
-    for (const slot of slots) {
-      if (slot.kind !== 'take') continue;
-      const pool = this.#memory.poolOf(formatCidr(slot.block), slot.block);
-      if (pool !== undefined) this.#demand.note(pool.name, nowMs);
-    }
-  }
-
-  #adjustStock(
-    blocks: ReadonlyMap<string, IpBlock>,
-    isWritten: (key: string) => boolean,
-  ): ReadonlyMap<string, IpBlock> {
-    const { node } = this.#options;
-    const { pools, reserved } = this.#memory;
-    const nowMs = this.#ports.clock.monotonic();
-    const own = new Map([...blocks].filter(([, block]) => block.node === node));
-    const mayHoard = !this.#isClosing && !this.#memory.isLocked;
-    const targets = !mayHoard
-      ? new Map<string, number>()
-      : this.#demand.targets(pools, { own: [...own.values()], node, nowMs });
-    // What waits to be published has been handed out.
-    const available = new Set(
-      [...this.#view.ownBlocks().values()]
-        .flatMap(({ stock }) => [...stock.values()])
-        .filter((id) => isOfRun(id, this.#stock.run)),
-    );
-    const isDead = (stockId: string): boolean => this.#deadRuns.has(runOf(stockId));
-    const changed = planStock({
-      owns: (id) => available.has(id),
-      blocks: own,
-      pools,
-      reserved,
-      targets,
-      newId: this.#stock.newId,
-      isWritten,
-      isDead,
-      yielding: this.#yielding(nowMs),
-      isSpokenFor: (key, ordinal) => this.#view.block(key)?.slots.has(ordinal) === true,
-    });
-    const after = new Map([...own, ...changed]);
-    this.#stock.giveBack(own, after);
-    if (mayHoard) void this.#claims.claimAhead([...after.values()]);
-    return new Map([...blocks, ...changed]);
+    if (!this.#isCutOff) void this.#others.recoverEnded(this.#stop.signal);
+    if (this.#warmPool.hasAged()) this.#publisher?.nudge();
   }
 }

@@ -1,33 +1,38 @@
 import { createHash } from 'node:crypto';
-import type { Datastore } from '../netconf/connection.ts';
+import type { DatastoreId } from './datastore-id.ts';
 import type { JournalHeader } from './entry-codec.ts';
 
-/** `<datastore>.<run>.<number>.jsonl`, so that whoever looks for journals of a datastore need not open the others. */
-export function segmentName({ datastore, run }: JournalHeader, number: number): string {
-  return `${datastoreKey(datastore)}.${run}.${String(number).padStart(6, '0')}.jsonl`;
+const ENDING = '.jsonl';
+/** Appended to the name of a segment that is kept because parts of it cannot be read. */
+const DAMAGED = '.damaged';
+
+/** What the name of a segment says, so that nobody needs to open it to know whose it is. */
+export interface SegmentName {
+  readonly datastoreKey: string;
+  readonly run: string;
+  readonly isDamaged: boolean;
 }
 
-/** Whether the file is a segment of the datastore, and of which run. */
-export function runOfSegment(name: string, datastore: Datastore): string | undefined {
-  const [key, run, number, ending, ...rest] = name.split('.');
-  const isSegment = key === datastoreKey(datastore) && ending === 'jsonl' && rest.length === 0;
-  return isSegment && number !== undefined && /^\d{6,}$/.test(number) ? run : undefined;
+/** `<datastore>.<run>.<number>.jsonl` */
+export function segmentName({ datastore, run }: Pick<JournalHeader, 'datastore' | 'run'>, number: number): string {
+  return `${datastoreKey(datastore)}.${run}.${String(number).padStart(6, '0')}${ENDING}`;
 }
 
-/** The same for configurations that reach the same records, whatever the order in which their fields were set. */
-export function datastoreKey(datastore: Datastore): string {
-  const reach = datastore.type === 'orch' ? { ...datastore.orch, nodeName: undefined } : datastore.connection;
-  return createHash('sha256')
-    .update(canonical({ type: datastore.type, reach }))
-    .digest('hex')
-    .slice(0, 16);
+export function damagedName(segment: string): string {
+  return `${segment}${DAMAGED}`;
 }
 
-function canonical(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
-  const fields = Object.entries(value)
-    .filter(([, field]) => field !== undefined)
-    .sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${fields.map(([key, field]) => `${JSON.stringify(key)}:${canonical(field)}`).join(',')}}`;
+/** Undefined for a file that is no segment. */
+export function parseSegmentName(name: string): SegmentName | undefined {
+  const isDamaged = name.endsWith(DAMAGED);
+  const segment = isDamaged ? name.slice(0, -DAMAGED.length) : name;
+  const match = /^([0-9a-f]{16})\.([^.]+)\.\d{6,}\.jsonl$/.exec(segment);
+  return match?.[1] === undefined || match[2] === undefined
+    ? undefined
+    : { datastoreKey: match[1], run: match[2], isDamaged };
+}
+
+/** Stands for the datastore in file names. */
+export function datastoreKey(datastore: DatastoreId): string {
+  return createHash('sha256').update(datastore).digest('hex').slice(0, 16);
 }

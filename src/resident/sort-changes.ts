@@ -88,6 +88,7 @@ function withStock(block: IpBlock, slot: SlotChange, stock: OwnStock): SlotChang
   return isOwn ? { ...slot, from: stockId } : slot;
 }
 
-function takesAddresses({ kind }: Change): boolean {
+/** Whether the change may give the node addresses that it did not have. */
+export function takesAddresses({ kind }: Change): boolean {
   return kind === 'create-block' || kind === 'update-block';
 }

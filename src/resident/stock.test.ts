@@ -50,7 +50,7 @@ function stockAt(nowMs: number, yielding: readonly string[] = []): number {
     yielding: new Set(yielding),
     isWritten: () => false,
     isSpokenFor: () => false,
-    isDead: () => false,
+    isOrphaned: () => false,
   });
   block = changed.get(KEY) ?? block;
   return stockOf(block, own.owns).length;

@@ -4,8 +4,11 @@ import { type Pool, poolAround } from '../ipam/choose-pools.ts';
 import { freeOrdinals, isReserved } from '../ipam/free-ordinals.ts';
 import { stockOf } from './own-stock.ts';
 
-/** Addresses kept ready for a pool that pods have come from. */
-export const STOCK_FLOOR = 8;
+/**
+ * Addresses kept ready for a pool that pods have come from, as far as the blocks of the node have them: so many pods
+ * start without the datastore. Other nodes get them for the asking.
+ */
+export const STOCK_FLOOR = 256;
 const STOCK_CEILING = 256;
 
 /** How many addresses shall be in stock when so many pods have come lately. */
@@ -29,14 +32,14 @@ export interface StockPlan {
   readonly isWritten: (key: string) => boolean;
   /** Whether a call under way is about to take the free address. */
   readonly isSpokenFor: (block: string, ordinal: number) => boolean;
-  /** Stock whose owner is gone without a trace. */
-  readonly isDead: (stockId: string) => boolean;
+  /** Stock that nobody may hand out any more. */
+  readonly isOrphaned: (stockId: string) => boolean;
 }
 
 /**
  * The blocks with the stock of every pool brought to its target: taken from the heads of the queues, given back to
  * them when there is more than twice as much, or when an address has been reserved meanwhile. A block is written for
- * the stock alone only when less than half of the target is left. Only changed blocks are returned.
+ * the stock alone only when less than half of what can be had is left. Only changed blocks are returned.
  */
 export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   const changed = new Map<string, IpBlock>();
@@ -48,7 +51,7 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
       .map((block) => {
         // Most blocks of a node have none.
         if (block.stock.size === 0) return block;
-        return withoutReserved(giveBack(answerRequests(block, plan.owns), plan.isDead), plan);
+        return withoutReserved(withoutOrphaned(answerRequests(block, plan.owns), plan), plan);
       })
       .sort((a, b) => compareCidrs(a.cidr, b.cidr));
   for (const pool of [...plan.pools, undefined]) {
@@ -67,6 +70,13 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   return new Map([...changed].filter(([key, block]) => plan.blocks.get(key) !== block));
 }
 
+/** What waits to be published as handed out is no orphan. */
+function withoutOrphaned(block: IpBlock, { isOrphaned, isSpokenFor }: StockPlan): IpBlock {
+  const key = formatCidr(block.cidr);
+  const ids = new Set([...block.stock].flatMap(([at, id]) => (isOrphaned(id) && !isSpokenFor(key, at) ? id : [])));
+  return giveBack(block, (id) => ids.has(id));
+}
+
 function withoutReserved(block: IpBlock, { reserved, owns }: StockPlan): IpBlock {
   const ids = new Set(
     stockOf(block, owns)
@@ -82,17 +92,22 @@ function grow(
   { reserved, newId, isWritten, isSpokenFor }: StockPlan,
 ): IpBlock[] {
   let left = target - stock;
-  return blocks.map((block) => {
+  if (left <= 0) return [...blocks];
+  const freeIn = blocks.map((block) => {
     const key = formatCidr(block.cidr);
-    const isWorth = isWritten(key) || stock * 2 < target;
-    if (left <= 0 || !isWorth) return block;
     const free: number[] = [];
     for (const ordinal of freeOrdinals(block, reserved)) {
       if (free.length === left) break;
       if (!isSpokenFor(key, ordinal)) free.push(ordinal);
     }
     left -= free.length;
-    return free.length === 0 ? block : setAside(block, new Map(free.map((ordinal) => [ordinal, newId()])));
+    return free;
+  });
+  const reachable = target - left;
+  return blocks.map((block, index) => {
+    const free = freeIn[index] ?? [];
+    const isWorth = isWritten(formatCidr(block.cidr)) || stock * 2 < reachable;
+    return free.length === 0 || !isWorth ? block : setAside(block, new Map(free.map((ordinal) => [ordinal, newId()])));
   });
 }
 

@@ -74,7 +74,7 @@ const plugin = (folder: string): GoProgram => ({
 export const PROGRAMS = {
   etcd: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/server/v3', variable: 'ETCD', neededBy: 'test' },
   etcdctl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdctl/v3', variable: 'ETCDCTL', neededBy: 'test' },
-  etcdutl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdutl/v3', variable: 'ETCDUTL', neededBy: 'named' },
+  etcdutl: { module: 'etcd-3.7', package: 'go.etcd.io/etcd/etcdutl/v3', variable: 'ETCDUTL', neededBy: 'test' },
   'host-local': plugin('ipam/host-local'),
   static: plugin('ipam/static'),
   loopback: plugin('main/loopback'),

@@ -14,23 +14,17 @@ import { endpointOf, release } from '../../src/ipam/release.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { type Address, formatAddress, formatAddress as text } from '../../src/net/address.ts';
-import type { Datastore } from '../../src/netconf/connection.ts';
+import type { LivingAddress } from '../../src/ipam/plan-assertion.ts';
 import { callStore } from '../../src/resident/call-store.ts';
+import { datastoreIdOf } from '../../src/resident/datastore-id.ts';
 import { recoverForCall } from '../../src/resident/recover.ts';
 import { ResidentNode } from '../../src/resident/resident-node.ts';
+import type { Host } from '../../src/resident/run-id.ts';
 import { nodeName } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
 import { piecewiseStore } from './piecewise-store.ts';
 
-const DATASTORE: Datastore = {
-  type: 'kvv3',
-  connection: {
-    endpoints: { from: 'list', urls: ['http://simulated'] },
-    keyFile: undefined,
-    certFile: undefined,
-    caCertFile: undefined,
-  },
-};
+const DATASTORE = datastoreIdOf('kvv3', 'simulated');
 
 /** A process: what it has locked is free when it is dead, and a dead one has no more effects. */
 interface Process {
@@ -64,7 +58,8 @@ export interface Cluster {
 export class SimulatedNode {
   readonly #cluster: Cluster;
   readonly #name: string;
-  readonly #links = new Set<string>();
+  /** By `<containerId>/<ifName>`. */
+  readonly #links = new Map<string, readonly LivingAddress[]>();
   #agent: { readonly process: Process; readonly store: ResidentNode; readonly order: OneAtATime } | undefined;
 
   constructor(cluster: Cluster, name: string) {
@@ -116,7 +111,11 @@ export class SimulatedNode {
       // Killed while another call of it was under way: nothing more happens here.
       if (!process.isAlive) await new Promise(() => undefined);
       if (dies === 'before-link') return this.killAgent();
-      this.#links.add(`${container}/eth0`);
+      const owner = attachmentOf(container);
+      this.#links.set(
+        `${container}/eth0`,
+        leases.map(({ address }) => ({ address, owner })),
+      );
       if (dies === 'after-link') return this.killAgent();
       this.#tell(
         container,
@@ -153,7 +152,10 @@ export class SimulatedNode {
     try {
       if (this.#agent !== undefined) {
         const { store, order } = this.#agent;
-        const used = callStore(store, async (_phase, wait) => wait());
+        const used = callStore(
+          { inner: store.inner, resolve: async () => Promise.resolve(store) },
+          async (_phase, wait) => wait(),
+        );
         await order.run(container, async () => work(used, process));
       } else {
         const store = this.#storeFor(process);
@@ -184,7 +186,9 @@ export class SimulatedNode {
     random: typeof systemRandom;
     log: typeof silentLog;
     place: { folder: string; tryLock: (fd: number) => boolean };
+    host: Host;
     listAttached: () => ReadonlySet<string>;
+    listLiving: () => Promise<readonly LivingAddress[]>;
   } {
     return {
       clock: systemClock,
@@ -194,7 +198,9 @@ export class SimulatedNode {
         folder: `${this.#cluster.folder}/${this.#name}`,
         tryLock: (fd) => this.#cluster.locks.tryLock(fd, process),
       },
-      listAttached: () => this.#links,
+      host: { machine: this.#name, boot: 'one' },
+      listAttached: () => new Set(this.#links.keys()),
+      listLiving: async () => Promise.resolve([...this.#links.values()].flat()),
     };
   }
 

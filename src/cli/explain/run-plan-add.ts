@@ -6,7 +6,8 @@ import type { NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../netconf/connection.ts';
 import type { Netconf } from '../../netconf/netconf.ts';
 import { decodeOfferedBlocks, offer } from '../../resident/offered-block.ts';
-import { datastoreKey } from '../../resident/segment-name.ts';
+import type { Store } from '../../datastore/store.ts';
+import { datastoreIdOf } from '../../resident/datastore-id.ts';
 import { askAgentOfNode } from '../node/ask-agent-of-node.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
@@ -44,7 +45,8 @@ export async function runPlanAdd(context: Context, options: PlanAddOptions): Pro
     await using orch = openOrchOf(context, datastore, config.orch);
     const kernel = options.netns === undefined ? undefined : ports.openKernel();
     const isHere = node === nodeOf(context, { node: undefined }, config);
-    const offered = isHere ? await offeredBlocks(context, options.socket, datastore) : undefined;
+    const asked = { socket: options.socket, store, type: datastore.type, node };
+    const offered = isHere ? await offeredBlocks(context, asked) : undefined;
     const plan = await planAdd({ ...ports, store, offered, kernel, orch }, { netconf, node, invocation }, signal);
     io.stdout(options.output === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : renderPlan(plan));
     return 0;
@@ -54,10 +56,21 @@ export async function runPlanAdd(context: Context, options: PlanAddOptions): Pro
 /** As the agent of this machine has them; undefined where none serves calls for that datastore. */
 async function offeredBlocks(
   context: Context,
-  socket: string | undefined,
-  datastore: Datastore,
+  {
+    socket,
+    store,
+    type,
+    node,
+  }: {
+    readonly socket: string | undefined;
+    readonly store: Store;
+    readonly type: Datastore['type'];
+    readonly node: NodeName;
+  },
 ): Promise<readonly IpBlock[] | undefined> {
-  const question = { kind: 'show-blocks', text: datastoreKey(datastore) } as const;
+  const { clusterId } = await store.readNodeView(node, undefined, context.signal);
+  if (clusterId === undefined) return undefined;
+  const question = { kind: 'show-blocks', text: datastoreIdOf(type, clusterId) } as const;
   try {
     return (await askAgentOfNode(context, { socket, question }, decodeOfferedBlocks)).map(offer);
   } catch (cause) {

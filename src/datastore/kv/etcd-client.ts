@@ -45,6 +45,11 @@ interface Channel {
   readonly watch: Client<typeof Watch>;
 }
 
+/** An answer that may tell the revision of the state it comes from. */
+interface Dated {
+  readonly header?: { readonly revision: bigint } | undefined;
+}
+
 /** One endpoint that did not do as asked. */
 interface Failure {
   readonly origin: string;
@@ -64,19 +69,32 @@ export class EtcdClient implements AsyncDisposable {
   #current = 0;
   /** Whether endpoints were encrypted once: a later discovery must not lead to plain ones. */
   #wasEncrypted = false;
+  /** The newest revision that any answer has told. */
+  #revision = 0n;
+  #rollbacks = 0;
 
   constructor(connection: KvConnection, options: ClientOptions) {
     this.#connection = connection;
     this.#options = options;
   }
 
+  /**
+   * How often etcd has answered from a state older than it had told before. Its reads are linearizable, so that happens
+   * only when its data were replaced by older ones.
+   */
+  get rollbacks(): number {
+    return this.#rollbacks;
+  }
+
   async range(request: RangeInit, signal: AbortSignal): Promise<RangeResponse> {
-    return this.#read('Range', async (kv, limit) => kv.range(request, { signal: limit }), signal);
+    return this.#dated(async () =>
+      this.#read('Range', async (kv, limit) => kv.range(request, { signal: limit }), signal),
+    );
   }
 
   /** A transaction without effects: may be asked of several endpoints. */
   async read(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
-    return this.#read('Txn', async (kv, limit) => kv.txn(request, { signal: limit }), signal);
+    return this.#dated(async () => this.#read('Txn', async (kv, limit) => kv.txn(request, { signal: limit }), signal));
   }
 
   /** A transaction with effects: sent once, over the first connection that stands. */
@@ -92,7 +110,10 @@ export class EtcdClient implements AsyncDisposable {
       const limitMs = this.#options.limits.answerMs;
       const send: Send<TxnResponse> = async (kv, limit) => kv.txn(request, { signal: limit });
       const result = await this.#ask(channel, 'Txn', { send, limitMs, signal });
-      if ('answer' in result) return result.answer;
+      if ('answer' in result) {
+        this.#note(result.answer);
+        return result.answer;
+      }
       const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
       if (signal.aborted) throw outOfTime(signal, `waiting for an answer of ${channel.origin}${unknown}`);
       throw errorOf(
@@ -112,7 +133,11 @@ export class EtcdClient implements AsyncDisposable {
       const failure = await this.#connect(channel, { signal, channels });
       if (failure === undefined) {
         this.#options.onRequest('Watch');
-        yield* followStream(channel, { requests, silenceMs: this.#options.limits.silenceMs, signal });
+        const { silenceMs } = this.#options.limits;
+        for await (const response of followStream(channel, { requests, silenceMs, signal })) {
+          this.#note(response);
+          yield response;
+        }
         return;
       }
       failures.push(failure);
@@ -125,6 +150,22 @@ export class EtcdClient implements AsyncDisposable {
     this.#channels = [];
     this.#opening = undefined;
     await Promise.resolve();
+  }
+
+  /** The answer to a read, which is at least as new as everything that was told before the read began. */
+  async #dated<T extends Dated>(read: () => Promise<T>): Promise<T> {
+    const before = this.#revision;
+    const answer = await read();
+    if ((answer.header?.revision ?? before) < before) {
+      this.#rollbacks += 1;
+      this.#revision = 0n;
+    }
+    this.#note(answer);
+    return answer;
+  }
+
+  #note({ header }: Dated): void {
+    if (header !== undefined && header.revision > this.#revision) this.#revision = header.revision;
   }
 
   /** Certificates and DNS records change while a program lives on: where nothing stands, all is looked up anew. */

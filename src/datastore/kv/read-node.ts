@@ -1,4 +1,4 @@
-import { CLUSTER_INFORMATION_ID, isLocked } from '../../model/cluster-information.ts';
+import { CLUSTER_INFORMATION_ID, clusterIdOf, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
@@ -31,6 +31,7 @@ async function readNodeViewOnce(reach: Reach, node: NodeName, endpoint: Endpoint
     owned: read.owned.good.sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr)),
     borrowed: read.borrowed.good.sort((a, b) => compareCidrs(a.value.cidr, b.value.cidr)),
     endpoint: read.endpoints.good[0],
+    rollbacks: reach.client.rollbacks,
     problems: [...settings.problems, ...Object.values(read).flatMap(({ problems }) => problems)],
   };
 }
@@ -104,6 +105,7 @@ export function settingsOf(keys: Keys, records: SettingRecords): NodeSettings {
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...read.config.good[0]?.resource.spec },
     node: read.nodes.good[0]?.resource,
     isLocked: isLocked(read.clusters.good[0]?.resource),
+    clusterId: clusterIdOf(read.clusters.good[0]?.resource),
     problems: Object.values(read).flatMap(({ problems }) => problems),
   };
 }

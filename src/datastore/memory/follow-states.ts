@@ -1,3 +1,4 @@
+import { NetplugError } from '../../base/errors.ts';
 import { Channel } from '../../base/channel.ts';
 import type { MemoryDatabase, MemoryState } from './memory-database.ts';
 
@@ -11,7 +12,10 @@ export async function* followStates(
   const end = (): void => states.close();
   signal.addEventListener('abort', end, { once: true });
   states.push(database.state());
-  const stop = database.listen((state) => states.push(state));
+  const stop = database.listen(
+    (state) => states.push(state),
+    () => states.fail(new NetplugError('store/unavailable', 'Cannot follow the datastore: a backup was restored')),
+  );
   try {
     let before: MemoryState | undefined;
     for await (const next of states) {

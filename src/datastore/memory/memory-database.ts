@@ -35,6 +35,12 @@ export const resourceKey = (which: ResourceId): string => JSON.stringify(fullId(
 /** What `resourceKey` was made of. */
 export const resourceIdIn = (key: string): ResourceId => JSON.parse(key) as ResourceId;
 
+/** Everything stored at one moment, and how old that is. */
+export interface MemoryBackup {
+  readonly state: MemoryState;
+  readonly revision: number;
+}
+
 /** How many past states a stale reader can be shown. */
 const HISTORY = 16;
 
@@ -42,9 +48,27 @@ const HISTORY = 16;
 export class MemoryDatabase {
   #states: MemoryState[] = [{ blocks: new Map(), endpoints: new Map(), resources: new Map() }];
   #revision = 0;
+  #rollbacks = 0;
   /** What was told about the networks of nodes, first to last. */
   readonly networkReports: (NetworkReport & { readonly node: string })[] = [];
-  readonly #listeners = new Set<(state: MemoryState) => void>();
+  readonly #listeners = new Set<{ readonly onState: (state: MemoryState) => void; readonly onLost: () => void }>();
+
+  /** How often a backup was restored. */
+  get rollbacks(): number {
+    return this.#rollbacks;
+  }
+
+  backUp(): MemoryBackup {
+    return { state: this.state(), revision: this.#revision };
+  }
+
+  /** Puts everything back to what it was, versions included; whoever follows the states loses the thread. */
+  restore({ state, revision }: MemoryBackup): void {
+    this.#states = [state];
+    this.#revision = revision;
+    this.#rollbacks += 1;
+    for (const { onLost } of this.#listeners) onLost();
+  }
 
   /** The newest state, or the one `back` changes ago, as far as remembered. */
   state(back = 0): MemoryState {
@@ -52,8 +76,9 @@ export class MemoryDatabase {
     return state ?? { blocks: new Map(), endpoints: new Map(), resources: new Map() };
   }
 
-  /** Tells the listener every new state from now on, until the returned function is called. */
-  listen(listener: (state: MemoryState) => void): () => void {
+  /** Tells every new state from now on, and when a backup was restored, until the returned function is called. */
+  listen(onState: (state: MemoryState) => void, onLost: () => void = () => undefined): () => void {
+    const listener = { onState, onLost };
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -102,7 +127,7 @@ export class MemoryDatabase {
     const version = String(this.#revision);
     change(draft, version);
     this.#states = [...this.#states, draft].slice(-HISTORY);
-    for (const listener of this.#listeners) listener(draft);
+    for (const { onState } of this.#listeners) onState(draft);
     return version;
   }
 }

@@ -78,7 +78,10 @@ class MemoryStore implements Store {
   }
 
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
-    return this.#read('readNodeView', signal, (state) => viewOf(state, node, endpoint));
+    return this.#read('readNodeView', signal, (state) => ({
+      ...viewOf(state, node, endpoint),
+      rollbacks: this.#database.rollbacks,
+    }));
   }
 
   async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {

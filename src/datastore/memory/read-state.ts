@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
-import { CLUSTER_INFORMATION_NAME, isLocked } from '../../model/cluster-information.ts';
+import { CLUSTER_INFORMATION_NAME, clusterIdOf, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -20,7 +20,11 @@ import {
   UNREADABLE,
 } from './memory-database.ts';
 
-export function viewOf(state: MemoryState, node: NodeName, endpoint: EndpointId | undefined): NodeView {
+export function viewOf(
+  state: MemoryState,
+  node: NodeName,
+  endpoint: EndpointId | undefined,
+): Omit<NodeView, 'rollbacks'> {
   const settings = settingsIn(state, node);
   const blocks = blocksIn(state);
   const found = endpoint === undefined ? undefined : state.endpoints.get(endpointKey(endpoint));
@@ -50,6 +54,7 @@ export function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...configs.resources[0]?.spec },
     node: nodes.resources[0],
     isLocked: isLocked(clusters.resources[0]),
+    clusterId: clusterIdOf(clusters.resources[0]),
     problems: [pools, reservations, configs, nodes, clusters].flatMap(({ problems }) => problems),
   };
 }

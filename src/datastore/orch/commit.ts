@@ -28,8 +28,8 @@ interface Parts {
  * Carries out changes without a transaction, in an order in which a crash at any point leaves nothing wrong:
  * an endpoint goes before its addresses may be given to others, and comes after the blocks say that they are its own.
  * The blocks decide. They are written in the order of their CIDRs, so that two writers of the same blocks meet at the
- * first; when a later one is lost, the earlier ones are taken back. What a crash leaves in between carries its handle,
- * and the next ADD of the same attachment, DEL or GC finds it. Endpoints are notes on pods, which decide nothing: one
+ * first; when a later one is lost, the earlier ones are taken back, except for what a caller was told.
+ * What a crash leaves in between carries its handle, and the next ADD of the same attachment, DEL or GC finds it. Endpoints are notes on pods, which decide nothing: one
  * that cannot be written is logged and left out.
  */
 export async function commitChanges(
@@ -98,7 +98,12 @@ function partsOf(changes: readonly Change[]): Parts {
         if (change.pool !== undefined) parts.pools.push(change.pool);
         break;
       case 'update-block':
-        parts.blocks.push({ cidr: change.after.cidr, before: change.before, after: change.after });
+        parts.blocks.push({
+          cidr: change.after.cidr,
+          before: change.before,
+          after: change.after,
+          ...(change.told === undefined ? {} : { told: change.told }),
+        });
         break;
       case 'delete-block':
         parts.blocks.push({ cidr: change.before.value.cidr, before: change.before, after: undefined });

@@ -1,4 +1,4 @@
-import { CLUSTER_INFORMATION_NAME, isLocked } from '../../model/cluster-information.ts';
+import { CLUSTER_INFORMATION_NAME, clusterIdOf, isLocked } from '../../model/cluster-information.ts';
 import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -59,6 +59,8 @@ export async function readNodeView(
     // Labels only say where to look.
     owned: held.filter(({ value }) => value.node === node),
     borrowed: held.filter(({ value }) => borrowersOf(value).has(node)),
+    // Versions of the API are not to be compared: there, only what is missing shows that it has been restored.
+    rollbacks: 0,
     endpoint: read.endpoints.good.find(({ value }) => endpoint !== undefined && isEndpoint(value, endpoint)),
     problems: [...settings.problems, ...read.blocks.problems, ...read.endpoints.problems],
   };
@@ -83,6 +85,7 @@ export function settingsOf(resources: SettingResources): NodeSettings {
     config: { ...DEFAULT_IPAM_CONFIGURATION, ...read.config.good[0]?.spec },
     node: read.nodes.good[0],
     isLocked: isLocked(read.clusters.good[0]),
+    clusterId: clusterIdOf(read.clusters.good[0]),
     problems: Object.values(read).flatMap(({ problems }) => problems),
   };
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { invariant, NetplugError } from '../../base/errors.ts';
 import { encodeBlock } from '../../model/ip-block-codec.ts';
-import { freeSlots, type IpBlock } from '../../model/ip-block.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
 import { type Cidr, formatCidr, sameCidr } from '../../net/cidr.ts';
 import type { Answer } from '../../orch-api/answers.ts';
 import type { ApiObject } from '../../orch-api/objects.ts';
@@ -24,6 +24,8 @@ export interface BlockWrite {
   readonly cidr: Cidr;
   readonly before: Stored<IpBlock> | undefined;
   readonly after: IpBlock | undefined;
+  /** Allocations in `after` that are never taken back: a caller was told of them. */
+  readonly told?: ReadonlySet<string>;
 }
 
 /** What taking a write back needs: the version that was written, none when the block is gone. */
@@ -60,26 +62,52 @@ export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortS
   return settle(api, { ...write, after, answer }, signal);
 }
 
-/** Takes a write back: as it was when nobody wrote since, otherwise only the slots that the write took. */
+/**
+ * Takes a write back: as it was when nobody wrote since and no caller was told, otherwise only the slots that the write
+ * took and that nobody was told of.
+ */
 export async function takeBack(api: OrchApi, write: Written, signal: AbortSignal): Promise<void> {
-  const { cidr, before, after } = write;
-  const undone = await undoExactly(api, write, signal);
-  if (undone === 'committed' || after === undefined) return;
-  const old = new Set([...(before?.value.slots.values() ?? [])].map(({ id }) => id));
-  const taken = new Set([...after.slots.values()].map(({ id }) => id).filter((id) => !old.has(id)));
+  const { cidr, before, after, told = new Set() } = write;
+  if (told.size === 0 && (await undoExactly(api, write, signal)) === 'committed') return;
+  if (after === undefined) return;
   for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
     const answer = await api.get(BLOCKS, blockObjectName(cidr), signal);
     const now = answer.outcome === 'ok' ? readBlock(answer.value) : undefined;
     if (now === undefined || now instanceof Unreadable) return;
-    const freed = freeSlots(now.value, taken);
-    if (freed === now.value) return;
-    if ((await writeBlock(api, { cidr, before: now, after: freed }, signal)) !== 'conflict') return;
+    const reverted = revertSlots(now.value, { before: before?.value, after, told });
+    if (reverted === now.value) return;
+    if ((await writeBlock(api, { cidr, before: now, after: reverted }, signal)) !== 'conflict') return;
   }
   throw new NetplugError(
     'store/conflict',
     `Cannot give block ${formatCidr(cidr)} back as it was: others keep changing it`,
     { hint: 'The next ADD, DEL or "netplugctl ipam check" of the node finds what is left' },
   );
+}
+
+/** The block with the slots that `after` took as `before` has them, unless another writer or a caller has them now. */
+export function revertSlots(
+  now: IpBlock,
+  {
+    before,
+    after,
+    told,
+  }: { readonly before: IpBlock | undefined; readonly after: IpBlock; readonly told: ReadonlySet<string> },
+): IpBlock {
+  const slots = new Map(now.slots);
+  const stock = new Map(now.stock);
+  const free: number[] = [];
+  for (const [ordinal, { id }] of after.slots) {
+    const earlier = before?.slots.get(ordinal);
+    if (earlier?.id === id || told.has(id) || slots.get(ordinal)?.id !== id) continue;
+    const stockId = before?.stock.get(ordinal);
+    if (earlier === undefined) slots.delete(ordinal);
+    else slots.set(ordinal, earlier);
+    if (earlier === undefined && stockId !== undefined) stock.set(ordinal, stockId);
+    if (earlier === undefined && stockId === undefined) free.push(ordinal);
+  }
+  const isSame = [...after.slots].every(([ordinal]) => slots.get(ordinal) === now.slots.get(ordinal));
+  return isSame ? now : { ...now, slots, stock, queue: [...now.queue, ...free] };
 }
 
 async function undoExactly(

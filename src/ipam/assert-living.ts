@@ -1,0 +1,160 @@
+import { backOff, type Patience } from '../base/retry.ts';
+import type { Log } from '../base/log.ts';
+import type { NodeView, Store } from '../datastore/store.ts';
+import type { Allocation } from '../model/ip-block.ts';
+import { handleOf, interfaceKey, type NodeName } from '../model/names.ts';
+import { attachmentOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { formatAddress } from '../net/address.ts';
+import { hostCidr } from '../net/cidr.ts';
+import { readPools } from './choose-pools.ts';
+import {
+  type AddressConflict,
+  findUnrecorded,
+  type LivingAddress,
+  livingKey,
+  planAssertion,
+} from './plan-assertion.ts';
+import { release } from './release.ts';
+
+export interface AssertionPorts extends Patience {
+  readonly store: Store;
+  readonly log: Log;
+  /** The addresses that the kernel routes to links of this node's pods. */
+  readonly listLiving: () => Promise<readonly LivingAddress[]>;
+}
+
+export interface AssertionRequest {
+  readonly node: NodeName;
+  /** As it was read a moment ago. */
+  readonly view: NodeView;
+  /** What this process knows of living addresses, by `livingKey`: recorded again as it was. */
+  readonly known: ReadonlyMap<string, Allocation>;
+  /** `livingKey` of the addresses that a pending write records. */
+  readonly pending: ReadonlySet<string>;
+}
+
+export interface Assertion {
+  readonly asserted: readonly LivingAddress[];
+  readonly conflicts: readonly AddressConflict[];
+}
+
+/** How often is planned again while others write the same blocks. */
+const ATTEMPTS = 16;
+
+/**
+ * Records in the datastore every address that a living link of this node uses and that the datastore has lost, as after
+ * a backup was restored (design D12). Reports addresses that another attachment holds by now, and changes nothing of
+ * those. @throws store/*
+ */
+export async function assertLiving(
+  ports: AssertionPorts,
+  { node, view, known, pending }: AssertionRequest,
+  signal: AbortSignal,
+): Promise<Assertion> {
+  const { store, log } = ports;
+  let current = view;
+  for (let attempt = 0; ; attempt += 1) {
+    await backOff(ports, attempt, signal);
+    if (attempt > 0) current = await store.readNodeView(node, undefined, signal);
+    const living = await ports.listLiving();
+    const pools = readPools(current.pools);
+    const { missing, conflicts } = findUnrecorded(current, {
+      node,
+      pools,
+      living,
+      isPending: (each) => pending.has(livingKey(each)),
+    });
+    const endpoints = missing.length === 0 ? new Map() : await endpointsOf(store, node, signal);
+    const lost = missing.filter(({ owner }) => isManaged(endpoints.get(interfaceKey(owner))));
+    if (lost.length === 0) return report(log, { asserted: [], conflicts });
+    const claims = await store.listClaims(
+      lost.map(({ address }) => hostCidr(address)),
+      signal,
+    );
+    const blocks = await store.getBlocks(
+      claims.map(({ cidr }) => cidr),
+      signal,
+    );
+    const allocationOf = (each: LivingAddress): Allocation =>
+      known.get(livingKey(each)) ??
+      newAllocation(ports, { node, living: each, endpoint: endpoints.get(interfaceKey(each.owner)) });
+    const plan = planAssertion(lost, { node, pools, blocks, allocationOf });
+    let isWritten = true;
+    for (const change of plan.changes) isWritten &&= (await store.commit([change], signal)) === 'committed';
+    if (!isWritten && attempt < ATTEMPTS) continue;
+    const conflicting = new Set(plan.conflicts.map(livingKey));
+    const asserted = lost.filter((each) => !conflicting.has(livingKey(each)));
+    await releaseEnded(ports, { node, asserted }, signal);
+    return report(log, { asserted, conflicts: [...conflicts, ...plan.conflicts] });
+  }
+}
+
+/** What went while it was being recorded must not stay held: its own release has found nothing to free. */
+async function releaseEnded(
+  ports: AssertionPorts,
+  { node, asserted }: { readonly node: NodeName; readonly asserted: readonly LivingAddress[] },
+  signal: AbortSignal,
+): Promise<void> {
+  const living = new Set((await ports.listLiving()).map(livingKey));
+  const ended = new Set(
+    asserted.filter((each) => !living.has(livingKey(each))).map(({ owner }) => interfaceKey(owner)),
+  );
+  if (ended.size === 0) return;
+  await release(ports, { node, which: (allocation) => ended.has(interfaceKey(allocation)) }, signal);
+}
+
+async function endpointsOf(
+  store: Store,
+  node: NodeName,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, WorkloadEndpoint>> {
+  const { endpoints } = await store.listEndpoints(node, signal);
+  return new Map(endpoints.map(({ value }) => [interfaceKey(attachmentOf(value)), value]));
+}
+
+/** Other address managers, and annotations that bypass this one, may use addresses inside of pools. */
+function isManaged(endpoint: WorkloadEndpoint | undefined): boolean {
+  return endpoint === undefined || endpoint.spec.ipam === 'netplug-ipam';
+}
+
+function newAllocation(
+  { clock, random }: Patience,
+  {
+    node,
+    living: { owner },
+    endpoint,
+  }: { readonly node: NodeName; readonly living: LivingAddress; readonly endpoint: WorkloadEndpoint | undefined },
+): Allocation {
+  const { pod, podUID: podUid } = endpoint?.spec ?? {};
+  const namespace = endpoint?.metadata.namespace;
+  return {
+    id: random.id(),
+    handle: handleOf(owner),
+    node,
+    network: owner.network,
+    containerId: owner.containerId,
+    ifName: owner.ifName,
+    ...(pod === undefined || namespace === undefined ? {} : { namespace, pod }),
+    ...(podUid === undefined ? {} : { podUid }),
+    at: new Date(clock.now()).toISOString(),
+    chosenBy: 'living-link',
+  };
+}
+
+function report(log: Log, assertion: Assertion): Assertion {
+  for (const { address, owner } of assertion.asserted) {
+    log.warning('address recorded again: a pod uses it and the datastore had lost it', {
+      address: formatAddress(address),
+      ...owner,
+    });
+  }
+  for (const { address, owner, holder } of assertion.conflicts) {
+    log.error('address used by a pod is held by another attachment', {
+      address: formatAddress(address),
+      ...owner,
+      holderNode: holder.node,
+      holder: holder.pod === undefined ? holder.handle : `${holder.namespace ?? ''}/${holder.pod}`,
+    });
+  }
+  return assertion;
+}

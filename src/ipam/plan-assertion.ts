@@ -1,0 +1,120 @@
+import type { Change, NodeView, Stored } from '../datastore/store.ts';
+import { type Allocation, emptyBlock, handOver, type IpBlock, takeSlot } from '../model/ip-block.ts';
+import { type Attachment, interfaceKey, type NodeName } from '../model/names.ts';
+import { type Address, formatAddress } from '../net/address.ts';
+import { cidrAround, cidrContains, formatCidr, ordinalOf } from '../net/cidr.ts';
+import { type Pool, poolAround } from './choose-pools.ts';
+
+/** An address that a pod of this node uses, and the attachment that uses it. */
+export interface LivingAddress {
+  readonly address: Address;
+  readonly owner: Attachment;
+}
+
+/** An address that a pod uses while the datastore says that another attachment holds it. */
+export interface AddressConflict extends LivingAddress {
+  readonly holder: Allocation;
+}
+
+/** The living addresses that no block of the view records for their attachment, and those that it records for another. */
+export interface Unrecorded {
+  readonly missing: readonly LivingAddress[];
+  readonly conflicts: readonly AddressConflict[];
+}
+
+export interface AssertionPlan {
+  /** One per block; each may be committed by itself. */
+  readonly changes: readonly Change[];
+  readonly conflicts: readonly AddressConflict[];
+}
+
+/**
+ * Addresses outside of every pool are not managed, and so never missing; nor are those that a pending write is about to
+ * record in a block of the view.
+ */
+export function findUnrecorded(
+  { owned, borrowed }: Pick<NodeView, 'owned' | 'borrowed'>,
+  {
+    node,
+    pools,
+    living,
+    isPending,
+  }: {
+    readonly node: NodeName;
+    readonly pools: readonly Pool[];
+    readonly living: readonly LivingAddress[];
+    readonly isPending: (living: LivingAddress) => boolean;
+  },
+): Unrecorded {
+  const blocks = [...owned, ...borrowed].map(({ value }) => value);
+  const missing: LivingAddress[] = [];
+  const conflicts: AddressConflict[] = [];
+  for (const each of living) {
+    if (poolAround(pools, each.address) === undefined) continue;
+    const block = blocks.find(({ cidr }) => cidrContains(cidr, each.address));
+    const holder = block?.slots.get(ordinalOf(block.cidr, each.address));
+    if (block !== undefined && isPending(each)) continue;
+    if (holder === undefined) missing.push(each);
+    else if (!isHeldBy(holder, node, each.owner)) conflicts.push({ ...each, holder });
+  }
+  return { missing, conflicts };
+}
+
+/**
+ * Records every missing address for the attachment that uses it: in the block around it, whichever node owns that, else
+ * in a new block of the node. An address that another attachment holds is a conflict and stays as it is.
+ */
+export function planAssertion(
+  missing: readonly LivingAddress[],
+  {
+    node,
+    pools,
+    blocks,
+    allocationOf,
+  }: {
+    readonly node: NodeName;
+    readonly pools: readonly Pool[];
+    /** Every block around one of the addresses. */
+    readonly blocks: readonly Stored<IpBlock>[];
+    readonly allocationOf: (living: LivingAddress) => Allocation;
+  },
+): AssertionPlan {
+  const drafts = new Map<
+    string,
+    { readonly stored: Stored<IpBlock> | undefined; readonly pool: Pool; block: IpBlock }
+  >();
+  const conflicts: AddressConflict[] = [];
+  for (const living of missing) {
+    const { address } = living;
+    const pool = poolAround(pools, address);
+    if (pool === undefined) continue;
+    const stored = blocks.find(({ value }) => cidrContains(value.cidr, address));
+    const cidr = stored?.value.cidr ?? cidrAround(address, pool.stored.value.spec.blockSize);
+    const key = formatCidr(cidr);
+    const draft = drafts.get(key) ?? { stored, pool, block: stored?.value ?? emptyBlock(cidr, node) };
+    const ordinal = ordinalOf(cidr, address);
+    const holder = draft.block.slots.get(ordinal);
+    if (holder !== undefined) {
+      if (!isHeldBy(holder, node, living.owner)) conflicts.push({ ...living, holder });
+      continue;
+    }
+    const take = draft.block.stock.has(ordinal) ? handOver : takeSlot;
+    drafts.set(key, { ...draft, block: take(draft.block, ordinal, allocationOf(living)) });
+  }
+  const changes = [...drafts.values()].map(({ stored, pool, block }): Change =>
+    stored === undefined
+      ? { kind: 'create-block', block, pool: pool.stored }
+      : { kind: 'update-block', before: stored, after: block },
+  );
+  return { changes, conflicts };
+}
+
+/** The text that identifies a living address. */
+export function livingKey({ address, owner }: LivingAddress): string {
+  return `${interfaceKey(owner)} ${formatAddress(address)}`;
+}
+
+/** A link tells container and interface whole, of the network perhaps only the beginning. */
+function isHeldBy(holder: Allocation, node: NodeName, owner: Attachment): boolean {
+  return holder.node === node && interfaceKey(holder) === interfaceKey(owner);
+}

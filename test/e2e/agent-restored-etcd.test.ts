@@ -1,0 +1,25 @@
+// An etcd that is restored from a backup knows nothing of the pods that came after the backup.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { backUpEtcd } from '../support/etcd-backup.ts';
+import { startNode, type TestNode } from '../support/node.ts';
+import { addPods, addressesOf } from '../support/pods.ts';
+
+let node: TestNode;
+beforeEach(async () => {
+  node = await startNode();
+  await node.seedPool('v4', '10.65.0.0/24');
+});
+afterEach(async () => node[Symbol.asyncDispose]());
+
+describe('an etcd restored from a backup', () => {
+  it('under 200 pods gives none of their addresses away', async () => {
+    const backup = await backUpEtcd(node);
+    const before = await addPods(node, 'before-', 200);
+    await node.settled();
+    await backup.restore();
+    const pods = [...before, ...(await addPods(node, 'after-', 40))];
+    expect(new Set(addressesOf(pods)).size).toBe(240);
+    await node.settled();
+    expect([...(await node.heldAddresses())].sort()).toEqual(addressesOf(pods));
+  }, 240_000);
+});
