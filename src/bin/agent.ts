@@ -84,7 +84,6 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       history.add(record);
       metrics.observeCall(record);
       traces.add(record);
-      network.current()?.noteCall();
     },
   });
   await serveNode(

@@ -40,6 +40,7 @@ const COMPARE_MS = 60_000;
 /** What the kernel does not report: forwarding, and nftables. */
 const LOOK_MS = 10_000;
 const ENDPOINTS_MS = 5000;
+const ENDPOINTS_REST_MS = 200;
 const EXPIRE_MS = 1000;
 const FACTS_REST_MS = 1000;
 
@@ -116,7 +117,11 @@ export class NodeNetwork {
         { everyMs: COMPARE_MS, restMs: FACTS_REST_MS },
       ),
       routes: keeper('routes', async (signal) => this.#keepRoutes(signal), { everyMs: COMPARE_MS }),
-      endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), { everyMs: ENDPOINTS_MS }),
+      endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), {
+        everyMs: ENDPOINTS_MS,
+        // Under another address manager each pod has a record, and many come at once.
+        restMs: ENDPOINTS_REST_MS,
+      }),
       nat: keeper('nat', async (signal) => this.#keepNat(signal), look),
       passwords: keeper('passwords', async (signal) => this.#readPasswords(signal), { everyMs: COMPARE_MS }),
       bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), { everyMs: COMPARE_MS }),
@@ -169,15 +174,10 @@ export class NodeNetwork {
     };
   }
 
-  /** Pods have come or gone. */
-  noteCall(): void {
-    if (this.#state.isKnown) this.#keepers.endpoints.poke();
-  }
-
   /** Keeps the network until the signal ends it. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#notice(event));
-    using _records = this.#ports.attachments.watch(() => this.noteCall());
+    using _records = this.#ports.attachments.watch(() => this.#poke('endpoints'));
     const keepers = [...Object.values(this.#keepers), this.#registration];
     // Depends on nothing that the datastore says.
     this.#keepers.podFilter.poke();
