@@ -39,6 +39,7 @@ export default defineConfig({
     projects: [
       { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000, ...light } },
       { test: { name: 'sim', include: ['test/sim/**/*.test.ts'], testTimeout: 120_000, ...light } },
+      { test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'], ...patient, maxWorkers: 2 } },
       { test: { name: 'netns-timed', include: FIRST_PACKETS, ...alone } },
       { test: { name: 'netns', include: ['test/netns/**/*.test.ts'], exclude: FIRST_PACKETS, ...together } },
       { test: { name: 'e2e-timed', include: TIMED, ...alone } },

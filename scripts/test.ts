@@ -4,6 +4,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
 import { describeMinutes, type Part } from './test/minutes.ts';
 import { type FileSpan, OUTCOME, type Outcome } from './test/outcome-reporter.ts';
 
@@ -29,8 +30,10 @@ if (components === undefined) {
   await runTests(chosen);
 } else {
   await runTests(SELF_CONTAINED);
+  const fuzzed = fuzz();
   if ((await components) === 0) await runTests(OTHERS);
   else failures.push('components: see above');
+  await fuzzed;
 }
 
 const failed = failures.length;
@@ -56,6 +59,22 @@ async function runTests(args: readonly string[]): Promise<void> {
   spans.push(...(outcome?.spans ?? []));
   failures.push(...(outcome?.failures ?? []));
   if (status !== 0 && (outcome?.failures.length ?? 0) === 0) failures.push(`vitest ${args.join(' ')}: see above`);
+}
+
+/** Fuzzes each target for a minute, with what the other tests leave of the processor. Prints nothing unless one fails. */
+async function fuzz(): Promise<void> {
+  const startMs = Date.now();
+  const args = ['-n', '19', process.execPath, 'node_modules/vitest/vitest.mjs', 'run', '--project=fuzz'];
+  const env = { ...process.env, NO_COLOR: '1', NETPLUG_FUZZ_SECONDS: '60' };
+  const child = spawn('nice', args, { stdio: ['ignore', 'pipe', 'pipe'], env });
+  const told = Promise.all([text(child.stdout), text(child.stderr)]);
+  const [status] = (await once(child, 'exit')) as [number | null];
+  parts.push({ name: 'fuzz', startMs, endMs: Date.now() });
+  if (status === 0) passed += 1;
+  else {
+    failures.push('fuzz: see above');
+    process.stdout.write((await told).join(''));
+  }
 }
 
 /** Runs the program to its end, and notes the time it took. Returns its exit status. */

@@ -58,14 +58,14 @@ const nodeName = v.pipe(
   v.minLength(1),
   v.transform((text) => text as NodeName),
 );
-const handle = v.pipe(
+export const handle = v.pipe(
   v.string(),
   v.minLength(1),
   v.transform((text) => text as Handle),
 );
 
 /** Loose, so that a field written by a newer release survives the read and write of an older one. */
-const allocation = v.looseObject({
+export const allocation = v.looseObject({
   id: v.pipe(v.string(), v.minLength(1)),
   handle,
   node: nodeName,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { problemLine } from '../base/problem.ts';
-import { decodeResource } from './decode-resource.ts';
+import { decodeResource, decodeStoredResource } from './decode-resource.ts';
 import { API_VERSION } from './resource.ts';
 
 const globalPolicy = (spec: object): object => ({
@@ -138,6 +138,25 @@ describe('a rule', () => {
     const lines = problemsOf(policy({ ingress: [rule] }));
     expect(lines).toHaveLength(texts.length);
     for (const text of texts) expect(lines.join('\n')).toContain(text);
+  });
+
+  it.each([
+    ['source: []', { action: 'Allow', source: [] }, 'source'],
+    ['source: ["10.0.0.0/8"]', { action: 'Allow', source: ['10.0.0.0/8'] }, 'source'],
+    ['serviceAccounts: []', { action: 'Allow', source: { serviceAccounts: [] } }, 'source.serviceAccounts'],
+  ])('with a list in place of an object applies to nothing and is refused: %s', (_, broken, field) => {
+    const policy = {
+      apiVersion: 'netplug.io/v3',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'web' },
+      spec: { ingress: [broken] },
+    };
+    expect(decodeResource(policy)).toMatchObject({
+      problems: [
+        { path: `spec.ingress[0].${field}`, message: expect.stringMatching(/\(array\), allowed is an object/) },
+      ],
+    });
+    expect(decodeStoredResource(policy)).toMatch(`spec.ingress[0].${field}`);
   });
 
   it('of a profile has the same rules', () => {

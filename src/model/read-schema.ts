@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import type { ErrorCode } from '../base/error-codes.ts';
 import { didYouMean, nearMiss, sameLetters } from '../base/near-miss.ts';
 import { at, type Edit, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
+import { misplacedLists } from './misplaced-lists.ts';
 
 /**
  * The text of every check in our schemas completes the sentence "allowed is …", so that one place writes the
@@ -31,8 +32,13 @@ export function readEntries<const E extends Entries>(
   const values: Record<string, unknown> = {};
   let isComplete = true;
   for (const [key, schema] of Object.entries(entries)) {
-    const result = v.safeParse(schema, Object.hasOwn(raw, key) ? raw[key] : undefined);
-    if (result.success) {
+    const value = Object.hasOwn(raw, key) ? raw[key] : undefined;
+    const result = v.safeParse(schema, value);
+    const lists = result.success ? misplacedLists(schema, value, { path: at(path, key), code }) : [];
+    if (lists.length > 0) {
+      isComplete = false;
+      problems.push(...lists);
+    } else if (result.success) {
       if (result.output !== undefined) values[key] = result.output;
     } else {
       isComplete = false;

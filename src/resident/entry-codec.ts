@@ -1,7 +1,10 @@
 import { crc32 } from 'node:zlib';
-import { formatCidr, parseCidr } from '../net/cidr.ts';
+import * as v from 'valibot';
+import { tryParseJson } from '../base/try-parse-json.ts';
+import { formatCidr } from '../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { Entry } from './entry.ts';
+import { ENTRY, HEADER } from './journal-shapes.ts';
 import type { SlotChange } from './slot-change.ts';
 
 /** Whose journal it is: the first line of every segment. */
@@ -32,38 +35,36 @@ export interface ReadSegment {
   readonly damagedLines: number;
 }
 
-/** Decodes every line that can be read: each entry is right by itself, because it names what the slot holds before. */
+/**
+ * Decodes every line that can be read: each entry is right by itself, because it names what the slot holds before. A line
+ * with a right checksum that is no entry counts as damaged. Never throws.
+ */
 export function decodeSegment(bytes: string): ReadSegment {
   const [first, ...rest] = bytes.split('\n').slice(0, -1).map(readLine);
-  const header = isHeader(first) ? first : undefined;
-  const entries = rest.flatMap((line) => unpack(line) ?? []);
+  const header = readHeader(first);
+  const entries = rest.flatMap((line) => readEntry(line) ?? []);
   return { header, entries, damagedLines: rest.length - entries.length + (header === undefined ? 1 : 0) };
 }
 
-function isHeader(line: unknown): line is JournalHeader {
-  return typeof line === 'object' && line !== null && (line as Partial<JournalHeader>).format === 2;
+function readHeader(line: unknown): JournalHeader | undefined {
+  const read = v.safeParse(HEADER, line);
+  // The schema checks the fields; the compiler does not see the brands of those that stay as they are.
+  return read.success ? (read.output as unknown as JournalHeader) : undefined;
 }
 
-type PackedSlot = Omit<SlotChange, 'block'> & { readonly block: string };
-interface PackedEntry extends Omit<Entry, 'slots'> {
-  readonly slots: readonly PackedSlot[];
+function readEntry(line: unknown): Entry | undefined {
+  const read = v.safeParse(ENTRY, line);
+  // The same.
+  return read.success ? (read.output as unknown as Entry) : undefined;
 }
 
-function packSlot(change: SlotChange): PackedSlot {
+function packSlot(change: SlotChange): Omit<SlotChange, 'block'> & { readonly block: string } {
   return { ...change, block: formatCidr(change.block) };
-}
-
-/** The entry of a line; undefined when the line could not be read. */
-function unpack(line: unknown): Entry | undefined {
-  if (typeof line !== 'object' || line === null || !('slots' in line)) return undefined;
-  // Written by encodeLine and confirmed by its checksum.
-  const { slots, ...rest } = line as PackedEntry;
-  return { ...rest, slots: slots.map((slot) => ({ ...slot, block: parseCidr(slot.block) }) as SlotChange) };
 }
 
 function readLine(line: string): unknown {
   const text = line.slice(9);
-  return line.slice(0, 9) === `${checksum(text)} ` ? JSON.parse(text) : undefined;
+  return line.slice(0, 9) === `${checksum(text)} ` ? tryParseJson(text) : undefined;
 }
 
 function checksum(text: string): string {

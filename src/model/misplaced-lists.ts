@@ -1,0 +1,29 @@
+import { at, type Problem, showFound } from '../base/problem.ts';
+import { type Schema, shapeOf, unwrapped } from './schema-shape.ts';
+
+/**
+ * Returns a problem for each list where an object is declared, however deep. The schema library takes such a list for an
+ * object without a field, and a rule of a policy with nothing in it applies to everything.
+ */
+export function misplacedLists(
+  schema: Schema,
+  value: unknown,
+  { path, code }: Pick<Problem, 'path' | 'code'>,
+): Problem[] {
+  const shape = shapeOf(schema);
+  const bare = unwrapped(schema);
+  const isObject = shape.kind === 'object' || bare.type === 'record';
+  if (isObject && Array.isArray(value)) {
+    const allowed = 'message' in bare && typeof bare.message === 'string' ? bare.message : 'an object';
+    return [{ path, message: `found ${showFound(value)}, allowed is ${allowed}`, code }];
+  }
+  if (typeof value !== 'object' || value === null || shape.kind === 'value') return [];
+  if (shape.kind === 'array') {
+    if (!Array.isArray(value)) return [];
+    return value.flatMap((item: unknown, index) => misplacedLists(shape.item, item, { path: at(path, index), code }));
+  }
+  return Object.entries(value).flatMap(([key, field]: [string, unknown]) => {
+    const declared = Object.hasOwn(shape.entries, key) ? shape.entries[key] : undefined;
+    return declared === undefined ? [] : misplacedLists(declared, field, { path: at(path, key), code });
+  });
+}

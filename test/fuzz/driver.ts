@@ -1,0 +1,39 @@
+// Runs one property on values without end, for as long as the environment says.
+import * as fc from 'fast-check';
+import { expect } from 'vitest';
+
+/** How long all properties of one file take together. `make test` gives them a minute. */
+export const SECONDS = Number(process.env['NETPLUG_FUZZ_SECONDS'] ?? '2');
+export const SEED = process.env['NETPLUG_FUZZ_SEED'];
+/** Far more than any value takes, of the processor and not of the wall clock: others use the machine too. */
+const LONGEST_CPU_MS = 2000;
+
+/** The longest that one property may take, in milliseconds; what lasts longer hangs. */
+export const HANG_MS = (SECONDS + 60) * 1000;
+
+/**
+ * Checks values until the share of the time is over. Returns how many. A failure names the seed, the path and the
+ * smallest value that fails. `NETPLUG_FUZZ_SEED` repeats a run.
+ */
+export function fuzz<T>(values: fc.Arbitrary<T>, share: number, check: (value: T) => void): number {
+  const property = fc.property(values, (value) => {
+    const before = process.cpuUsage();
+    check(value);
+    const { user, system } = process.cpuUsage(before);
+    const cpuMs = (user + system) / 1000;
+    if (cpuMs > LONGEST_CPU_MS) throw new Error(`it took ${String(Math.round(cpuMs))} ms of the processor`);
+  });
+  const outcome = fc.check(property, {
+    ...(SEED === undefined ? {} : { seed: Number(SEED) }),
+    numRuns: Number.MAX_SAFE_INTEGER,
+    interruptAfterTimeLimit: SECONDS * 1000 * share,
+    markInterruptAsFailure: false,
+  });
+  if (outcome.failed) throw new Error(fc.defaultReportMessage(outcome), { cause: outcome.errorInstance });
+  return outcome.numRuns;
+}
+
+/** Fails unless both are equal; fields that are undefined do not count. */
+export function mustEqual(actual: unknown, expected: unknown): void {
+  expect(actual).toEqual(expected);
+}
