@@ -89,6 +89,16 @@ describe('assigning', () => {
     expect(await ipam.addresses('c1', { node: 'n1' })).toEqual([first]);
   });
 
+  it('refuses names that do not fit into a slot, before it takes one', async () => {
+    const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
+    const refused = ipam.assign('c'.repeat(700));
+    await expect(refused).rejects.toMatchObject({
+      code: 'ipam/request-invalid',
+      message: expect.stringMatching(/take \d+ bytes, at most 1408 fit \(.*containerId 700/),
+    });
+    expect(ipam.database.state().blocks.size).toBe(0);
+  });
+
   it('borrows in both families at once', async () => {
     const ipam = await IpamBench.with(
       poolOf('v4', '10.0.0.0/30', { blockSize: 30 }),

@@ -2,7 +2,7 @@ import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
-import { type Allocation, type ChosenBy, heldAddresses } from '../model/ip-block.ts';
+import { type Allocation, type ChosenBy, heldAddresses, MAX_HOLDER_BYTES } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model/names.ts';
 import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -199,9 +199,8 @@ function wantsOf(
     } as const;
     const selection = choosePools(pools, question);
     const chosenBy = address === undefined ? selection.chosenBy : requested.rule;
-    const considered = selection.verdicts.map(({ pool, verdict }) => `${pool.name}: ${verdict}`);
     const by = requested.text === undefined ? {} : { askedBy: requested.text };
-    wants.push({ family, selection, address, ...by, allocation: { ...allocation, chosenBy, considered } });
+    wants.push({ family, selection, address, ...by, allocation: { ...allocation, chosenBy } });
   }
   if (wants.length > 0) return wants;
   throw new NetplugError(
@@ -231,19 +230,23 @@ function draftAllocations({ clock, random }: Patience, request: AssignRequest): 
     pod === undefined
       ? {}
       : { namespace: pod.namespace, pod: pod.name, ...(pod.uid === undefined ? {} : { podUid: pod.uid }) };
-  return new Map(
-    FAMILIES.map((family) => [
-      family,
-      {
-        id: random.id(),
-        handle: handleOf(attachment),
-        node,
-        ...attachment,
-        ...identity,
-        at,
-        chosenBy: 'node-selector',
-      },
-    ]),
+  const holder = { handle: handleOf(attachment), node, ...attachment, ...identity, at };
+  assertFits(holder);
+  return new Map(FAMILIES.map((family) => [family, { id: random.id(), ...holder, chosenBy: 'node-selector' }]));
+}
+
+/** A block is one record, and the datastore bounds records: see MAX_HOLDER_BYTES. */
+function assertFits(holder: Omit<Allocation, 'id' | 'chosenBy'>): void {
+  const bytes = new TextEncoder().encode(JSON.stringify(holder)).length;
+  if (bytes <= MAX_HOLDER_BYTES) return;
+  const { network, containerId, namespace = '', pod = '', podUid = '' } = holder;
+  const lengths = Object.entries({ network, containerId, namespace, pod, podUid }).map(
+    ([name, text]) => `${name} ${String(text.length)}`,
+  );
+  throw new NetplugError(
+    'ipam/request-invalid',
+    `Cannot assign an address: the names of the attachment take ${String(bytes)} bytes, at most ${String(MAX_HOLDER_BYTES)} fit (characters: ${lengths.join(', ')})`,
+    { hint: 'Shorten the longest of them, such as the "name" of the network configuration' },
   );
 }
 

@@ -6,6 +6,7 @@ import { isSameHolder, type NodeName } from '../model/names.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf } from '../net/cidr.ts';
 import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
+import { consideredFor } from './considered.ts';
 import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
 import { freeCidrs, isOneOf } from './free-cidrs.ts';
 import { locked } from './locked.ts';
@@ -258,7 +259,7 @@ function newDraft({ drafts, node }: Desk, cidr: Cidr, pool: Pool): Draft {
 }
 
 function take(draft: Draft, ordinal: number, { want, pool }: { want: Want; pool: Pool }): Lease {
-  const { allocation } = want;
+  const allocation = { ...want.allocation, considered: consideredFor(want.selection, pool) };
   const address = addressAt(draft.block.cidr, ordinal);
   draft.block = takeSlot(draft.block, ordinal, allocation);
   return { address, allocation, block: draft.block.cidr, pool: pool.name, isNew: true };

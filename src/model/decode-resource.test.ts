@@ -60,8 +60,8 @@ describe('an IP pool', () => {
     [{ cidr: '127.0.0.0/8' }, 'overlaps the loopback addresses'],
     [{ cidr: '239.0.0.0/8' }, 'overlaps the multicast addresses'],
     [{ cidr: '10.0.0.0/16', blockSize: 19 }, 'spec.blockSize: found 19'],
-    [{ cidr: '10.0.0.0/16', blockSize: 33 }, 'from 20 to 32 for an IPv4 pool'],
-    [{ cidr: 'fd00::/64', blockSize: 26 }, 'from 116 to 128 for an IPv6 pool'],
+    [{ cidr: '10.0.0.0/16', blockSize: 33 }, 'from 23 to 32 for an IPv4 pool'],
+    [{ cidr: 'fd00::/64', blockSize: 26 }, 'from 119 to 128 for an IPv6 pool'],
     [{ cidr: '10.0.0.0/28' }, 'a /26 block does not fit into 10.0.0.0/28'],
     [{ cidr: '10.0.0.0/16', cdir: 'x' }, 'did you mean "cidr"?'],
   ])('is refused with spec %j [pool-cidr]', (spec, text) => {

@@ -19,9 +19,15 @@ export interface Allocation {
   readonly at: string;
   /** Which rank of the precedence table chose the pool. */
   readonly chosenBy: ChosenBy;
-  /** Every pool of the family that was looked at, as `name: verdict`. */
+  /** Which pools were considered, as `name: verdict`; of many pools a few and how many more. At most 512 bytes. */
   readonly considered?: readonly string[];
 }
+
+/**
+ * How many bytes what names a holder may take in a slot: everything of an allocation but id, rank and considered pools.
+ * With those a slot takes 2 KiB at most, and the largest block, of 512 slots, 1 MiB of the 1.5 MiB that etcd takes.
+ */
+export const MAX_HOLDER_BYTES = 1408;
 
 /**
  * Ranks of the precedence table, highest first; `request` is an address asked for by the runtime, `living-link` one that

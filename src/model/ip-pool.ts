@@ -47,9 +47,10 @@ type WrittenSpec = v.InferOutput<v.ObjectSchema<typeof IP_POOL_FIELDS, undefined
 export type IpPoolSpec = Readonly<Omit<WrittenSpec, 'blockSize'>> & { readonly blockSize: number };
 export type IpPool = Resource<'IPPool', IpPoolSpec>;
 
+/** A block of 512 addresses is the largest: it is one record, and the datastore bounds records. */
 export const BLOCK_SIZES = {
-  4: { smallest: 20, largest: 32, default: 26 },
-  6: { smallest: 116, largest: 128, default: 122 },
+  4: { smallest: 23, largest: 32, default: 26 },
+  6: { smallest: 119, largest: 128, default: 122 },
 };
 const NO_POOL_HERE = {
   'link-local': ['169.254.0.0/16', 'fe80::/10'],
@@ -86,7 +87,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
   rules: [
     'One of ipipMode and vxlanMode is `Never`, and ipipMode is `Never` in an IPv6 pool.',
     'Pools do not overlap one another, nor link-local, loopback and multicast addresses.',
-    'blockSize is from 20 to 32 for IPv4 and from 116 to 128 for IPv6, and a block fits into the pool unless it is disabled.',
+    'blockSize is from 23 to 32 for IPv4 and from 119 to 128 for IPv6, and a block fits into the pool unless it is disabled.',
     'cidr and blockSize cannot be changed.',
   ],
   schemaRules: {
@@ -99,7 +100,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
         },
       },
     },
-    properties: { blockSize: { minimum: 20, maximum: 128 } },
+    properties: { blockSize: { minimum: 23, maximum: 128 } },
   },
   example: {
     metadata: { name: 'default-ipv4' },
