@@ -6,6 +6,7 @@ import { callHistory } from '../agent/call-history.ts';
 import { readHealthAddress, startHealthServer } from '../agent/health-server.ts';
 import { createMetrics } from '../agent/metrics.ts';
 import { ResidentNodes } from '../agent/resident-nodes.ts';
+import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { systemClock } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
 import { systemRandom } from '../base/random.ts';
@@ -18,11 +19,12 @@ import { STOCK_FLOOR } from '../resident/stock.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
 import { hostIn } from './host-in.ts';
+import { livingIn } from './living-in.ts';
 import { interruptions } from './interruptions.ts';
 import { agentLockPath, socketPath } from './machine.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
-import { stateDir } from './registration.ts';
+import { attachmentFolder, stateDir } from './registration.ts';
 import { residentNetwork } from './resident-network.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
@@ -66,7 +68,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       place: { folder: journalFolder(env), tryLock: tryLockFile },
       host: hostIn(env),
       listAttached: attachedIn(kernel),
-      listLiving: async () => kernel.listPodAddresses(),
+      listLiving: livingIn(kernel, new AttachmentFiles(attachmentFolder(env))),
       onJournalWait: metrics.observeJournalSync,
       onPublished: metrics.observePublicationWait,
     },

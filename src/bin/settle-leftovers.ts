@@ -10,6 +10,7 @@ import { datastoreIdOf } from '../resident/datastore-id.ts';
 import { allocationsInJournals, runsWithJournal } from '../resident/left-journals.ts';
 import { recoverForCall } from '../resident/recover.ts';
 import { attachedIn } from './attached.ts';
+import { livingIn } from './living-in.ts';
 import { hostIn } from './host-in.ts';
 import { stateDir } from './registration.ts';
 
@@ -47,13 +48,12 @@ async function recoverIn(
 
 /** Nothing is read where no pod has a link. */
 async function assertIn(folder: string, ports: CniPorts, { node, signal }: Call): Promise<void> {
-  const living = await ports.kernel.listPodAddresses();
-  if (living.length === 0) return;
+  const listLiving = livingIn(ports.kernel, ports.attachments);
+  if ((await listLiving()).length === 0) return;
   const view = await ports.store.readNodeView(node, undefined, signal);
   const unpublished = allocationsInJournals(folder).map(
     ({ address, allocation }) => [livingKey({ address, owner: allocation }), allocation] as const,
   );
-  const listLiving = async (): ReturnType<typeof ports.kernel.listPodAddresses> => ports.kernel.listPodAddresses();
   const known = new Map(unpublished);
   await assertLiving({ ...ports, listLiving }, { node, view, known, pending: new Set(known.keys()) }, signal);
 }

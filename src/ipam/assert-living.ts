@@ -19,7 +19,7 @@ import { release } from './release.ts';
 export interface AssertionPorts extends Patience {
   readonly store: Store;
   readonly log: Log;
-  /** The addresses that the kernel routes to links of this node's pods. */
+  /** The addresses of this address manager that the kernel routes to links of the node's pods. */
   readonly listLiving: () => Promise<readonly LivingAddress[]>;
 }
 
@@ -64,11 +64,10 @@ export async function assertLiving(
       living,
       isPending: (each) => pending.has(livingKey(each)),
     });
-    const endpoints = missing.length === 0 ? new Map() : await endpointsOf(store, node, signal);
-    const lost = missing.filter(({ owner }) => isManaged(endpoints.get(interfaceKey(owner))));
-    if (lost.length === 0) return report(log, { asserted: [], conflicts });
+    if (missing.length === 0) return report(log, { asserted: [], conflicts });
+    const endpoints = await endpointsOf(store, node, signal);
     const claims = await store.listClaims(
-      lost.map(({ address }) => hostCidr(address)),
+      missing.map(({ address }) => hostCidr(address)),
       signal,
     );
     const blocks = await store.getBlocks(
@@ -78,12 +77,12 @@ export async function assertLiving(
     const allocationOf = (each: LivingAddress): Allocation =>
       known.get(livingKey(each)) ??
       newAllocation(ports, { node, living: each, endpoint: endpoints.get(interfaceKey(each.owner)) });
-    const plan = planAssertion(lost, { node, pools, blocks, allocationOf });
+    const plan = planAssertion(missing, { node, pools, blocks, allocationOf });
     let isWritten = true;
     for (const change of plan.changes) isWritten &&= (await store.commit([change], signal)) === 'committed';
     if (!isWritten && attempt < ATTEMPTS) continue;
     const conflicting = new Set(plan.conflicts.map(livingKey));
-    const asserted = lost.filter((each) => !conflicting.has(livingKey(each)));
+    const asserted = missing.filter((each) => !conflicting.has(livingKey(each)));
     await releaseEnded(ports, { node, asserted }, signal);
     return report(log, { asserted, conflicts: [...conflicts, ...plan.conflicts] });
   }
@@ -110,11 +109,6 @@ async function endpointsOf(
 ): Promise<ReadonlyMap<string, WorkloadEndpoint>> {
   const { endpoints } = await store.listEndpoints(node, signal);
   return new Map(endpoints.map(({ value }) => [interfaceKey(attachmentOf(value)), value]));
-}
-
-/** Other address managers, and annotations that bypass this one, may use addresses inside of pools. */
-function isManaged(endpoint: WorkloadEndpoint | undefined): boolean {
-  return endpoint === undefined || endpoint.spec.ipam === 'netplug-ipam';
 }
 
 function newAllocation(

@@ -23,8 +23,8 @@ describe('an etcd restored from a backup', () => {
     expect(new Set(addressesOf(pods)).size).toBe(14);
     await node.settled();
     expect([...(await node.heldAddresses())].sort()).toEqual(addressesOf(pods));
-    // Every pod still answers, under its own address.
-    for (const { netns, address } of pods) await netns.exec('ping', '-c1', '-W2', '-I', address, '169.254.1.1');
+    const [asking, ...others] = pods;
+    for (const { address } of others) await asking?.netns.exec('ping', '-c1', '-W2', address);
     for (let index = 0; index < 6; index += 1)
       expect((await node.cni('DEL', { containerId: `before-${String(index)}`, conf: node.netconf() })).status).toBe(0);
     await node.settled();

@@ -1,0 +1,25 @@
+import type { AttachmentRecords } from '../cni/attachment-records.ts';
+import type { Kernel } from '../dataplane/kernel.ts';
+import type { LivingAddress } from '../ipam/plan-assertion.ts';
+import { interfaceKey } from '../model/names.ts';
+
+/**
+ * Which addresses of netplug's address manager the kernel routes to pods. Addresses of another manager, or of none, may
+ * lie in a pool as well: of those the node itself keeps records.
+ */
+export function livingIn(
+  kernel: Kernel,
+  attachments: Pick<AttachmentRecords, 'list'>,
+): () => Promise<readonly LivingAddress[]> {
+  return async () => {
+    const living = await kernel.listPodAddresses();
+    if (living.length === 0) return [];
+    const { records } = await attachments.list();
+    const others = new Set(
+      records.flatMap(({ attachment, addressManager }) =>
+        addressManager === 'netplug-ipam' ? [] : interfaceKey(attachment),
+      ),
+    );
+    return living.filter(({ owner }) => !others.has(interfaceKey(owner)));
+  };
+}
