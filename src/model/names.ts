@@ -13,13 +13,18 @@ export interface Attachment {
 }
 
 /** Identifies the holder of an address. Container ids may repeat between nodes, for example in copies of one machine. */
-interface Holder {
+export interface Holder {
   readonly node: string;
   readonly handle: Handle;
 }
 
 export function isSameHolder(a: Holder, b: Holder): boolean {
   return a.node === b.node && a.handle === b.handle;
+}
+
+/** One text per holder, for maps. */
+export function holderKey({ node, handle }: Holder): string {
+  return JSON.stringify([node, handle]);
 }
 
 /** One interface of one container, whatever network it is in: `<containerId>/<ifName>`. */

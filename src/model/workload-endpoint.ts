@@ -1,5 +1,5 @@
 import type { Allocation } from './ip-block.ts';
-import { type Attachment, handleOf } from './names.ts';
+import { type Attachment, handleOf, type Holder, isSameHolder } from './names.ts';
 import type { PodPort } from './pod.ts';
 import type { Resource } from './resource.ts';
 
@@ -77,14 +77,20 @@ export function attachmentOf({ spec }: Pick<WorkloadEndpoint, 'spec'>): Attachme
   return { network: spec.network, containerId: spec.containerID, ifName: spec.endpoint };
 }
 
+/** What holds the addresses of the endpoint. */
+export function holderOfEndpoint(endpoint: WorkloadEndpoint): Holder {
+  return { node: endpoint.spec.node, handle: handleOf(attachmentOf(endpoint)) };
+}
+
 /**
  * Whether the endpoint is that of the holder of an address. An endpoint that is a note on a pod may name any container;
  * whose note it is, its owner cannot change.
  */
-export function isEndpointOf({ metadata, spec }: WorkloadEndpoint, holder: Allocation): boolean {
+export function isEndpointOf(endpoint: WorkloadEndpoint, holder: Allocation): boolean {
+  const { metadata, spec } = endpoint;
   const isSamePod =
     spec.pod === holder.pod && (spec.pod === undefined || (metadata.namespace ?? 'default') === holder.namespace);
-  return isSamePod && handleOf(attachmentOf({ spec })) === holder.handle;
+  return isSamePod && isSameHolder(holderOfEndpoint(endpoint), holder);
 }
 
 /** One text per endpoint, for maps. */

@@ -9,6 +9,7 @@ import { checkIpam, confirmed } from './check-ipam.ts';
 import type { IpamState } from './finding.ts';
 
 const node = 'node-a' as NodeName;
+const other = 'node-b' as NodeName;
 const NOW = Date.parse('2026-01-02T00:00:00Z');
 
 const allocation = (containerId: string, more: Partial<Allocation> = {}): Allocation => {
@@ -25,7 +26,11 @@ const allocation = (containerId: string, more: Partial<Allocation> = {}): Alloca
 };
 const block = (cidr: string, ...held: Allocation[]): IpBlock =>
   held.reduce((all, each, ordinal) => takeSlot(all, ordinal, each), emptyBlock(parseCidr(cidr), node));
-const endpoint = (containerID: string, address: string): { value: WorkloadEndpoint; version: string } => ({
+const endpoint = (
+  containerID: string,
+  address: string,
+  on: NodeName = node,
+): { value: WorkloadEndpoint; version: string } => ({
   version: '1',
   value: {
     apiVersion: 'netplug.io/v3',
@@ -33,7 +38,7 @@ const endpoint = (containerID: string, address: string): { value: WorkloadEndpoi
     metadata: { name: `e-${containerID}`, namespace: 'shop' },
     spec: {
       orchestrator: 'orch',
-      node,
+      node: on,
       network: 'net',
       containerID,
       endpoint: 'eth0',
@@ -93,9 +98,10 @@ describe('a check of addresses', () => {
   });
 
   it('believes the kernel of this node about its own addresses alone', () => {
-    const elsewhere = [block('10.0.0.0/26', allocation('a'), allocation('b', { node: 'node-b' as NodeName }))];
-    expect(kinds({ blocks: elsewhere, endpoints: both, local: local() })).toEqual(['leaked-address 10.0.0.0 release']);
-    const found = checkIpam(state({ blocks: elsewhere, endpoints: both, local: local() }));
+    const elsewhere = [block('10.0.0.0/26', allocation('a'), allocation('b', { node: other }))];
+    const endpoints = [endpoint('a', '10.0.0.0'), endpoint('b', '10.0.0.1', other)];
+    expect(kinds({ blocks: elsewhere, endpoints, local: local() })).toEqual(['leaked-address 10.0.0.0 release']);
+    const found = checkIpam(state({ blocks: elsewhere, endpoints, local: local() }));
     expect(found[0]?.repair).toMatchObject({ kind: 'release', endpoint: { metadata: { name: 'e-a' } } });
   });
 
@@ -109,6 +115,14 @@ describe('a check of addresses', () => {
     expect(kinds({ blocks: young, endpoints: both.slice(0, 1), local: local() })).toEqual(
       ['endpoint-without-address shop/e-b'].slice(1),
     );
+  });
+
+  it('tells containers of one id on two nodes apart', () => {
+    const twins = [block('10.0.0.0/26', allocation('a'), allocation('a', { id: 'twin', node: other }))];
+    const [here, there] = [endpoint('a', '10.0.0.0'), endpoint('a', '10.0.0.1', other)];
+    expect(kinds({ blocks: twins, endpoints: [here, there] })).toEqual([]);
+    const gone = [here, endpoint('b', '10.0.0.1', other)];
+    expect(kinds({ blocks: twins, endpoints: gone })).toContain('leaked-address 10.0.0.1 release');
   });
 
   it('finds a second address of one attachment', () => {

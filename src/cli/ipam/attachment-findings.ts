@@ -1,9 +1,9 @@
 import { isLinkOf } from '../../dataplane/link-alias.ts';
 import type { Stored } from '../../datastore/store.ts';
 import { type Allocation, type HeldAddress, heldAddresses } from '../../model/ip-block.ts';
-import { type Handle, handleOf, interfaceKey } from '../../model/names.ts';
+import { holderKey, interfaceKey } from '../../model/names.ts';
 import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
-import { attachmentOf, isEndpointOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { attachmentOf, holderOfEndpoint, isEndpointOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
 import { describeHolder } from './describe-holder.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';
@@ -22,7 +22,8 @@ export function attachmentFindings(state: IpamState): Finding[] {
 }
 
 interface Knowledge {
-  readonly endpoints: ReadonlyMap<Handle, readonly Stored<WorkloadEndpoint>[]>;
+  /** By holder. */
+  readonly endpoints: ReadonlyMap<string, readonly Stored<WorkloadEndpoint>[]>;
   /**
    * Where netplug itself makes the attachments; it records endpoint and addresses in one commit. By node, because a
    * network may be served by netplug on one node and by another main plugin on the next.
@@ -34,7 +35,7 @@ function knowledgeOf({ endpoints }: IpamState): Knowledge {
   const own = endpoints.filter(({ value }) => value.spec.ipam === OWN_IPAM);
   return {
     // Several pods may claim one container in their notes.
-    endpoints: Map.groupBy(own, ({ value }) => handleOf(attachmentOf(value))),
+    endpoints: Map.groupBy(own, ({ value }) => holderKey(holderOfEndpoint(value))),
     ownNetworks: new Set(own.map(({ value }) => networkOn(value.spec))),
   };
 }
@@ -44,7 +45,7 @@ function judge(
   { endpoints, ownNetworks }: Knowledge,
   { address, allocation }: HeldAddress,
 ): Finding[] {
-  const endpoint = endpoints.get(allocation.handle)?.find(({ value }) => isEndpointOf(value, allocation))?.value;
+  const endpoint = endpoints.get(holderKey(allocation))?.find(({ value }) => isEndpointOf(value, allocation))?.value;
   const isYoung = state.nowMs - Date.parse(allocation.at) < state.graceMs;
   const subject = formatAddress(address);
   const who = `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}`;
@@ -105,12 +106,12 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
   const holders = new Map<string, Set<string>>();
   for (const { address, allocation } of held) {
     const text = formatAddress(address);
-    holders.set(text, (holders.get(text) ?? new Set()).add(allocation.handle));
+    holders.set(text, (holders.get(text) ?? new Set()).add(holderKey(allocation)));
   }
   return endpoints.flatMap((before): Finding[] => {
     const { metadata, spec } = before.value;
-    const handle = handleOf(attachmentOf(before.value));
-    const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(handle) !== true);
+    const holder = holderKey(holderOfEndpoint(before.value));
+    const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(holder) !== true);
     if (spec.ipam !== OWN_IPAM || lost.length === 0) return [];
     const subject = `${metadata.namespace ?? 'default'}/${metadata.name}`;
     const message = `endpoint ${subject} on node ${spec.node} has ${lost.join(' and ')}, which no block says it holds`;
