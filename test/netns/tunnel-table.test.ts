@@ -1,5 +1,4 @@
 // Who may send through the tunnels of a node: real VXLAN devices of nodes, of a stranger beside them, and of a pod.
-import { createSocket } from 'node:dgram';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { networkOf } from '../../src/dataplane/contract.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
@@ -10,6 +9,7 @@ import { macFromHash } from '../../src/net/mac.ts';
 import { renderTunnelTable, TUNNEL_TABLE } from '../../src/routing/tunnel-table.ts';
 import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../src/routing/tunnels.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
+import { isReceived, sendVxlan, vxlanFrame } from '../support/vxlan-frames.ts';
 import { within } from '../support/who-asks.ts';
 
 const signal = new AbortController().signal;
@@ -167,13 +167,13 @@ describe('a packet in VXLAN over IPv6 that comes in pieces', () => {
   it('is not taken from a stranger either, however small the pieces are', async () => {
     // Translation has packets put together before they are filtered.
     await node.exec('nft', 'delete', 'table', 'inet', 'nat');
-    const pieces = piecesOf(frame(VXLAN_VNI)).map((piece) => piece.toString('hex'));
+    const pieces = piecesOf(vxlanFrame(VXLAN_VNI)).map((piece) => piece.toString('hex'));
     const send = async (): Promise<void> => {
       await stranger.exec('perl', '-MSocket=:all', '-e', SEND_RAW, ADDRESSES[6].node, ...pieces);
     };
-    expect(await received(node, TUNNELS.vxlan6.device, send)).toBe(false);
+    expect(await isReceived(node, TUNNELS.vxlan6.device, send)).toBe(false);
     await filterOn(node, undefined);
-    expect(await received(node, TUNNELS.vxlan6.device, send)).toBe(true);
+    expect(await isReceived(node, TUNNELS.vxlan6.device, send)).toBe(true);
   });
 });
 
@@ -198,35 +198,9 @@ interface Sending {
 /** Whether the VXLAN device of the host that is named gets what somebody sends there, as any program can. */
 async function isTaken(
   family: Family,
-  { from, by, to, source, vni = VXLAN_VNI, device = TUNNELS[KIND[family]].device }: Sending,
+  { by, device = TUNNELS[KIND[family]].device, ...sending }: Sending,
 ): Promise<boolean> {
-  return received(by, device, async () => {
-    await within(from, async () => {
-      const socket = createSocket(family === 4 ? 'udp4' : 'udp6');
-      const bound = Promise.withResolvers<void>();
-      socket.bind({ port: 0, ...(source === undefined ? {} : { address: source }) }, () => bound.resolve());
-      await bound.promise;
-      const sent = Promise.withResolvers<void>();
-      socket.send(frame(vni), VXLAN_PORT, to, () => sent.resolve());
-      await sent.promise;
-      socket.close();
-    });
-  });
-}
-
-async function received(host: TestNetns, device: string, during: () => Promise<void>): Promise<boolean> {
-  const count = async (): Promise<number> => {
-    const [link] = await host.ip('-s', 'link', 'show', 'dev', device);
-    return Number(link?.['stats64']?.['rx']?.['packets']) + Number(link?.['stats64']?.['rx']?.['dropped']);
-  };
-  const before = await count();
-  await during();
-  // Neighbours have to be found first; what is taken is usually taken at once.
-  for (let round = 0; round < 10; round += 1) {
-    if ((await count()) > before) return true;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return false;
+  return isReceived(by, device, async () => sendVxlan(sending));
 }
 
 const SEND_IPIP = `my ($to, $packet) = @ARGV;
@@ -258,12 +232,4 @@ function checksum(bytes: Buffer): number {
   for (let at = 0; at < bytes.length; at += 2) sum += bytes.readUInt16BE(at);
   while (sum > 0xffff) sum = (sum & 0xffff) + Math.floor(sum / 0x10000);
   return ~sum & 0xffff;
-}
-
-/** VXLAN header, and an Ethernet frame for the device. */
-function frame(vni: number): Buffer {
-  const header = Buffer.from([8, 0, 0, 0, 0, 0, 0, 0]);
-  header.writeUIntBE(vni, 4, 3);
-  const macs = Buffer.from(`${MAC}:02:00:00:00:00:99`.replaceAll(':', ''), 'hex');
-  return Buffer.concat([header, macs, Buffer.from([0x08, 0x00]), Buffer.alloc(64)]);
 }
