@@ -92,7 +92,7 @@ describe('records of attachments in files', () => {
   it('are refused by name where the folder cannot be', async () => {
     writeFileSync(folder, '');
     await expect(files.put(A)).rejects.toMatchObject({ code: 'cni/record-failed' });
-    await expect(files.list()).rejects.toMatchObject({ code: 'cni/record-failed' });
+    expect(await files.list()).toEqual({ records: [], problems: [] });
     using _watch = files.watch(() => undefined);
   });
 });
