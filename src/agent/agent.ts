@@ -62,7 +62,7 @@ export interface AgentSettings {
 /**
  * Serves the node's calls until the signal ends it. When another agent serves them already, it proves first that it can
  * reach the datastore and then takes over, call by call: those that come wait here until the other one is through.
- * @throws agent/socket-unusable, agent/not-alone, store/* when it cannot take over what works
+ * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
  */
 export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
   const { clock, log, nodes } = ports;
@@ -97,6 +97,7 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
     ports.onLockWait(clock.monotonic() - startMs);
     const resident = nodes.get(datastore);
     await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    resident.assertJournal();
     network = ports.openNetwork(resident);
     if (network === undefined) await registerName(settings.namePath, node);
     server.start();

@@ -15,7 +15,6 @@ import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
-import { listEnforcedPoliciesIn } from './list-enforced-policies.ts';
 import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
 import { openOrchIn } from './open-orch.ts';
@@ -49,7 +48,6 @@ export async function runCtl(name: string): Promise<void> {
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
     openStore: openStoreIn(process.env, { manager: 'netplugctl' }),
     openInspector: openInspectorIn(process.env),
-    listEnforcedPolicies: listEnforcedPoliciesIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork({ recordFolder: stateDir(env) }),

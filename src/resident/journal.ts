@@ -63,7 +63,9 @@ export class Journal {
 
   /** @throws agent/journal-failed */
   static async open(place: JournalPlace, header: JournalHeader): Promise<Journal> {
-    await mkdir(place.folder, { recursive: true, mode: 0o700 });
+    await mkdir(place.folder, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
+      throw cannotWrite(place.folder, cause);
+    });
     return new Journal(place, header, newSegment(place, header, 0));
   }
 

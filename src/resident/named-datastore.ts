@@ -63,6 +63,11 @@ export class NamedDatastore {
     await this.#node?.opened(signal);
   }
 
+  /** Every call would fail without a journal. @throws agent/journal-failed when none could be begun */
+  assertJournal(): void {
+    this.#node?.assertJournal();
+  }
+
   /** Ends the identification. The resident node is ended by those that share it. */
   async end(): Promise<void> {
     this.#stop.abort(CLOSED);

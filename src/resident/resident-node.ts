@@ -1,4 +1,4 @@
-import { NetplugError, reasonOf } from '../base/errors.ts';
+import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import { repeat, timeLimit } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { Restarts } from '../base/restarts.ts';
@@ -275,6 +275,11 @@ export class ResidentNode {
   /** Resolves when the node is known, or when it cannot be known now, or the signal ends the waiting. */
   async opened(signal: AbortSignal): Promise<void> {
     while (this.#publisher === undefined && this.#isUntried && !signal.aborted) await this.#learnt.next(100);
+  }
+
+  /** Every call would fail without a journal. @throws agent/journal-failed when none could be begun */
+  assertJournal(): void {
+    if (this.#publisher === undefined && isNetplugError(this.#problem, 'agent/journal-failed')) throw this.#problem;
   }
 
   /** Resolves when the node is known. @throws the reason why it is not; the signal's reason */
