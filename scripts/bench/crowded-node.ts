@@ -41,7 +41,6 @@ export async function openCrowdedNode(): Promise<CrowdedNode> {
     return openCrowd(store);
   });
   const env = {
-    NETPLUG_NETWORKING: 'on',
     NETPLUG_STATE_DIR: join(node.dir, 'agent/state'),
     NETPLUG_RUN_DIR: join(node.dir, 'agent/run'),
   };

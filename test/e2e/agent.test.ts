@@ -48,6 +48,20 @@ describe('netplug-agent', () => {
     expect((await node.exec('stat', '-c', '%a %U %F', agent.socket)).trim()).toBe('600 root socket');
   });
 
+  it('serves calls and leaves the network of the node alone with NETPLUG_NETWORKING=off', async () => {
+    await node.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=0');
+    await node.seedPool('v4-tunnelled', '10.66.0.0/24', { vxlanMode: 'Always', natOutgoing: true });
+    await using agent = await serve({ NETPLUG_NETWORKING: 'off' });
+    expect(await node.exec('cat', '/var/lib/netplug/nodename')).toBe(`${node.name}\n`);
+    expect(await add('c1')).toMatchObject({ status: 0 });
+    const shown = await node.run([NETPLUGCTL, 'node', 'status', '--socket', agent.socket]);
+    expect([shown.status === 0, shown.stderr]).toEqual([false, expect.stringContaining('does not keep the network')]);
+    expect(await node.exec('nft', 'list', 'tables')).toBe('');
+    expect(await node.exec('ip', 'route', 'show', 'proto', '118')).toBe('');
+    expect(await node.exec('ip', '-br', 'link')).not.toContain('vxlan.netplug');
+    expect(await node.exec('sysctl', '-n', 'net.ipv4.ip_forward')).toBe('0\n');
+  });
+
   it('serves every verb, and tells of its calls', async () => {
     await using agent = await serve();
     const call = { containerId: 'c1', netns: (await node.pod()).path, conf: node.netconf() };

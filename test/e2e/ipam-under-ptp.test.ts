@@ -21,6 +21,8 @@ describe('netplug-ipam under ptp', () => {
       `${String(held[0])}/26`,
       `${String(held[1])}/122`,
     ]);
+    // A host that has an IPv6 address sends from it, and ptp gives the pod no route back there.
+    await pod.exec('ip', '-6', 'route', 'add', 'default', 'via', V6_GATEWAY, 'dev', 'eth0');
     for (const address of held) await until(async () => node.host.ping(address), `the host reaches ${address}`);
     // The kernel looks for duplicates of the gateway's address first, because ptp lets it.
     for (const gateway of [V4_GATEWAY, `${V6_GATEWAY}%eth0`]) {

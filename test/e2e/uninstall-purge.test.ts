@@ -58,7 +58,7 @@ const purge = async (...flags: string[]): Promise<RunResult> => ctl('uninstall',
 /** Installs netplug, and returns when the node routes, translates and speaks BGP for its pods. */
 async function settleIn(): Promise<void> {
   expect(await ctl('install', '--from', BUILT)).toMatchObject({ status: 0 });
-  agent = await startAgent(node, { socket: '/run/netplug/cni.sock', env: { NETPLUG_NETWORKING: 'on' } });
+  agent = await startAgent(node, { socket: '/run/netplug/cni.sock' });
   const pools = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
   for (const [index, containerId] of PODS.entries()) {
     const conf = node.netconf({ ipam: { ...pools, ipv4_pools: [index === 0 ? 'tunnelled' : 'announced'] } });

@@ -1,8 +1,9 @@
 // The resident agent of a test node.
 import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { RunResult, Service, TestNode } from './node.ts';
 import { until } from './until.ts';
+import { ensureUplink } from './uplink.ts';
 
 /** Whether calls are served by an agent, or by the standalone program that the shim executes when there is none. */
 export type Mode = 'agent' | 'standalone';
@@ -54,14 +55,16 @@ export async function launchAgent(
   { socket = join(node.dir, 'agent/cni.sock'), command = [PROGRAM], env = {} }: AgentOptions = {},
 ): Promise<Agent> {
   if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
+  if (env['NETPLUG_NETWORKING'] !== 'off') await ensureUplink(node);
   const service = await node.start(command, {
     env: {
       NODENAME: node.name,
       DATASTORE_TYPE: 'kvv3',
       KV_ENDPOINTS: 'http://127.0.0.1:2379',
       NETPLUG_SOCKET: socket,
+      // Nodes may share /run.
+      NETPLUG_RUN_DIR: dirname(socket),
       NETPLUG_HEALTH_ADDRESS: HEALTH,
-      NETPLUG_NETWORKING: 'off',
       ...env,
     },
   });

@@ -35,7 +35,7 @@ export interface ClusterNodeOptions {
   readonly api: ApiServer;
   /** None for a network that is installed later. */
   readonly conflist: Conflist | undefined;
-  /** Environment of an agent that keeps the network between nodes; none for one that does not. */
+  /** Adds to the environment of the agent; without it there is an agent in agent mode only. */
   readonly networking: Readonly<Record<string, string>> | undefined;
   /** Text of files by path. */
   readonly files: Readonly<Record<string, string>>;
@@ -62,8 +62,7 @@ export async function startClusterNode(options: ClusterNodeOptions): Promise<Clu
   let agent: Agent | undefined;
   const startAgent = async (): Promise<void> => {
     if (conflist === undefined || (networking === undefined && MODE === 'standalone')) return;
-    const between = networking === undefined ? {} : { NETPLUG_NETWORKING: 'on', ...networking };
-    const options = { socket: '/run/netplug/cni.sock', env: { ...connectionOf(conflist), ...between } };
+    const options = { socket: '/run/netplug/cni.sock', env: { ...connectionOf(conflist), ...networking } };
     agent = await launchAgent({ ...logged(machine, logs, `${name}-agent`), name }, options);
   };
   await startAgent();

@@ -25,8 +25,8 @@ export interface ClusterOptions {
   /** Adds to the spec of each of these pools. */
   readonly poolSpec?: object;
   /**
-   * Lets agents keep the network between the nodes, in whichever mode the tests run, with this added to their
-   * environment. Unless given, a pod reaches those of its own node.
+   * Runs agents in whichever mode the tests run, with this added to their environment. Unless given, there are agents in
+   * agent mode only; without them a pod reaches those of its own node.
    */
   readonly networking?: Readonly<Record<string, string>>;
   /** Text of files on every node, by path. */

@@ -68,7 +68,6 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
       [Symbol.asyncDispose]: async () => Promise.resolve(),
     }),
     host: { uid: 1000, procDir: '/proc' },
-    listEnforcedPolicies: missing,
     openKernel: missing,
     openHostNetwork: missing,
     openPacketFilter: missing,

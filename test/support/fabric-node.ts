@@ -67,7 +67,6 @@ export async function startFabricNode(options: FabricNodeOptions): Promise<Fabri
     env: {
       ...places,
       KV_ENDPOINTS: etcdUrl,
-      NETPLUG_NETWORKING: 'on',
       NETPLUG_RUN_DIR: join(machine.dir, 'run'),
       ...env,
     },
