@@ -15,6 +15,7 @@ import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
+import { listEnforcedPoliciesIn } from './list-enforced-policies.ts';
 import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
 import { openOrchIn } from './open-orch.ts';
@@ -48,6 +49,7 @@ export async function runCtl(name: string): Promise<void> {
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
     openStore: openStoreIn(process.env, { manager: 'netplugctl' }),
     openInspector: openInspectorIn(process.env),
+    listEnforcedPolicies: listEnforcedPoliciesIn(process.env),
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork({ recordFolder: stateDir(env) }),

@@ -7,6 +7,7 @@ import type { Inspector } from '../datastore/inspector.ts';
 import type { Store } from '../datastore/store.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import type { Datastore, OrchSettings } from '../netconf/connection.ts';
+import type { EnforcedPolicy } from '../orch-api/admission-policies.ts';
 import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from './choose-connection.ts';
 import type { Screen } from './screen.ts';
@@ -16,6 +17,8 @@ export interface CtlPorts extends Patience {
   readonly openStore: (datastore: Datastore) => Store;
   /** Looks at the datastore itself. */
   readonly openInspector: (datastore: Datastore) => Inspector;
+  /** The admission policies of the orchestrator that refuse something. @throws store/* */
+  readonly listEnforcedPolicies: (settings: OrchSettings, signal: AbortSignal) => Promise<readonly EnforcedPolicy[]>;
   readonly openKernel: () => Kernel;
   readonly openHostNetwork: () => HostNetwork;
   readonly openPacketFilter: () => PacketFilter;

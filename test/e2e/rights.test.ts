@@ -25,7 +25,9 @@ const scope = new AsyncDisposableStack();
 let node: TestNode;
 let server: ApiServer;
 let audit: Audit;
+/** Kubeconfigs of the plugin on the node, and on another one. */
 let plugin: string;
+let otherPlugin: string;
 
 beforeAll(async () => {
   const lan = scope.use(await newLan());
@@ -36,13 +38,19 @@ beforeAll(async () => {
   audit = await newAudit(dir, 'netplug-system');
   const at = { place: node, etcdUrl: 'http://127.0.0.1:2379', address: '127.0.0.1', port: 6443 };
   server = scope.use(await startApiServer({ at, flags: audit.flags }));
-  for (const file of ['crds.yaml', 'rbac.yaml'])
+  for (const file of ['crds.yaml', 'rbac.yaml', 'admission.yaml', 'node-restriction.yaml'])
     await server.apply(await readFile(join(import.meta.dirname, '../../manifests', file), 'utf8'));
   await server.kubectl('wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all');
   await server.apply([POOL, nodeObject(NODE, '10.244.1.0/24'), nodeObject(OTHER, '10.244.2.0/24')]);
-  plugin = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-cni', { node: NODE }));
+  [plugin = '', otherPlugin = ''] = await Promise.all(
+    [NODE, OTHER].map(async (name) => configFor('netplug-cni', name)),
+  );
 }, 120_000);
 afterAll(async () => scope.disposeAsync());
+
+async function configFor(account: string, on: string): Promise<string> {
+  return server.kubeconfigFor(await server.tokenFor(`netplug-system/${account}`, { node: on }));
+}
 
 function nodeObject(name: string, podCIDR: string): object {
   return { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec: { podCIDR, podCIDRs: [podCIDR] } };
@@ -114,7 +122,7 @@ async function everyVerb(suffix: string): Promise<void> {
   const other = await attach({
     name: `other-${suffix}`,
     on: OTHER,
-    conf: conf({ nodename: OTHER }),
+    conf: conf({ nodename: OTHER, orch: { orchconfig: otherPlugin } }),
     env: AS_OTHER_NODE,
   });
   const more: Attached[] = [];
@@ -167,7 +175,7 @@ describe('the agent', () => {
       { apiVersion: 'netplug.io/v3', kind: 'BGPPeer', metadata: { name: 'router' }, spec: peer },
     ]);
     const runDir = join(node.dir, 'agent');
-    const own = await server.kubeconfigFor(await server.tokenFor('netplug-system/netplug-agent', { node: NODE }));
+    const own = await configFor('netplug-agent', NODE);
     const env = {
       DATASTORE_TYPE: 'orch',
       ORCHCONFIG: plugin,

@@ -68,6 +68,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
       [Symbol.asyncDispose]: async () => Promise.resolve(),
     }),
     host: { uid: 1000, procDir: '/proc' },
+    listEnforcedPolicies: missing,
     openKernel: missing,
     openHostNetwork: missing,
     openPacketFilter: missing,

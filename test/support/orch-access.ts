@@ -10,12 +10,15 @@ export const AGENT_KUBECONFIG = '/etc/netplug/agent-kubeconfig';
 
 const FILES = { 'netplug-cni': KUBECONFIG, 'netplug-agent': AGENT_KUBECONFIG };
 
+/** In the order in which they are applied; the last two are options. */
+const MANIFESTS = ['crds.yaml', 'rbac.yaml', 'admission.yaml', 'node-restriction.yaml'];
+
 /**
- * Applies CRDs and RBAC, writes kubeconfigs for the accounts of plugin and agent on every node, with tokens that are
+ * Applies all manifests, writes kubeconfigs for the accounts of plugin and agent on every node, with tokens that are
  * bound to the node, and waits for its agent.
  */
 export async function giveAccess(cluster: Cluster): Promise<void> {
-  for (const file of ['crds.yaml', 'rbac.yaml']) {
+  for (const file of MANIFESTS) {
     await cluster.apply(await readFile(join(import.meta.dirname, '../../manifests', file), 'utf8'));
   }
   for (const { name: node, machine } of cluster.nodes) {

@@ -18,6 +18,12 @@ export interface OrchApiServer extends ApiServer {
     path: string,
     more?: { body?: unknown; type?: string; besides?: readonly number[] },
   ): Promise<Json>;
+  /** The answer, whatever it says; with another token than the administrator's if one is given. */
+  ask(
+    method: string,
+    path: string,
+    more?: { body?: unknown; type?: string; token?: string },
+  ): Promise<{ readonly status: number; readonly body: Json }>;
   /** The token of an account that has the roles of the manifest and no other rights. */
   callerToken(caller: Caller): Promise<string>;
   /** A kubeconfig with that token. */
@@ -52,21 +58,22 @@ const CALLERS: Readonly<Record<Caller, { readonly account: string; readonly role
 export async function startOrchApiServer(options: ApiServerOptions = {}): Promise<OrchApiServer> {
   const server = await startApiServer(options);
   const ca = await readFile(server.caFile, 'utf8');
-  const call: OrchApiServer['call'] = async (method, path, { body, type = 'application/json', besides = [] } = {}) =>
+  const ask: OrchApiServer['ask'] = async (method, path, { body, type = 'application/json', token } = {}) =>
     new Promise((resolve, reject) => {
-      const headers = { authorization: `Bearer ${server.adminToken}`, 'content-type': type };
+      const headers = { authorization: `Bearer ${token ?? server.adminToken}`, 'content-type': type };
       const sent = request(new URL(path, server.url), { method, ca, headers }, (answer) => {
         let text = '';
         answer.setEncoding('utf8').on('data', (part: string) => (text += part));
-        answer.on('end', () => {
-          const { statusCode = 0 } = answer;
-          if (statusCode < 300 || besides.includes(statusCode)) resolve(JSON.parse(text));
-          else reject(new Error(`${method} ${path}: ${String(statusCode)} ${text}`));
-        });
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: JSON.parse(text) }));
       });
       sent.on('error', reject);
       sent.end(body === undefined ? undefined : JSON.stringify(body));
     });
+  const call: OrchApiServer['call'] = async (method, path, { besides = [], ...more } = {}) => {
+    const { status, body } = await ask(method, path, more);
+    if (status < 300 || besides.includes(status)) return body;
+    throw new Error(`${method} ${path}: ${String(status)} ${JSON.stringify(body)}`);
+  };
   try {
     for (const name of ['crds.yaml', 'rbac.yaml']) await server.apply(await readFile(join(MANIFESTS, name), 'utf8'));
     await server.kubectl('wait', '--for=condition=Established', '--timeout=30s', 'crd', '--all');
@@ -102,6 +109,7 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
   };
   return {
     ...server,
+    ask,
     call,
     callerToken,
     callerConfig: async (caller) => server.kubeconfigFor(await callerToken(caller)),

@@ -35,6 +35,7 @@ const DATASTORE: DatastoreFacts = {
   report: REPORT,
   silence: undefined,
   skewMs: -1200,
+  unlisted: undefined,
   unreadable: [],
 };
 const report = (more: Partial<DatastoreReport>): Partial<DatastoreFacts> => ({ report: { ...REPORT, ...more } });
@@ -48,6 +49,7 @@ describe('checks of the datastore', () => {
     'kind-missing': report({ missingKinds: ['IPPool'] }),
     'kind-differs': report({ differingKinds: ['IPPool'] }),
     'right-missing': report({ missingRights: [{ role: 'netplug-admin', rights: ['get pods'] }] }),
+    unlisted: { unlisted: 'nodes is forbidden' },
     unreadable: { unreadable: ['IPPool "x" cannot be understood'] },
     uninspected: { report: undefined, silence: 'no answer' },
   });

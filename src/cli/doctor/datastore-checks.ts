@@ -100,6 +100,21 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
       unreadable.map((found) => ({ found, remedy: 'Correct or delete the record; netplug passes over it' })),
   },
   {
+    id: 'datastore/unlisted',
+    severity: 'note',
+    expected: 'an account that may list all records',
+    judge: ({ unlisted }) =>
+      unlisted === undefined
+        ? []
+        : [
+            {
+              found: unlisted,
+              remedy: 'Run the doctor with the account of an administrator, or one with the role netplug-viewer',
+              command: 'netplugctl doctor --kubeconfig FILE',
+            },
+          ],
+  },
+  {
     id: 'datastore/uninspected',
     severity: 'note',
     expected: 'a datastore that tells its version, size and clock',

@@ -17,6 +17,8 @@ export interface DatastoreFacts {
   /** How far this clock is ahead of the datastore's, at least. */
   readonly skewMs: number | undefined;
   readonly unreadable: readonly string[];
+  /** Why the records cannot be listed although the datastore answers; undefined when they can. */
+  readonly unlisted: string | undefined;
 }
 
 const PINGS = 3;
@@ -26,6 +28,7 @@ const UNKNOWN = {
   silence: undefined,
   skewMs: undefined,
   unreadable: [],
+  unlisted: undefined,
 } as const;
 
 export async function gatherDatastore(sources: Sources, signal: AbortSignal): Promise<DatastoreFacts> {
@@ -46,6 +49,8 @@ export async function gatherDatastore(sources: Sources, signal: AbortSignal): Pr
     await using inspector = openInspector(datastore);
     const inspected = await inspector.inspect(signal).catch(toNetplugError);
     const report = isNetplugError(inspected) ? undefined : inspected;
+    // The plugin on a node, whose account this may be, may not list all of them.
+    const records = await sources.records().catch(refusal);
     return {
       ...known,
       trouble: undefined,
@@ -53,10 +58,17 @@ export async function gatherDatastore(sources: Sources, signal: AbortSignal): Pr
       report,
       silence: isNetplugError(inspected) ? inspected.message : undefined,
       skewMs: report?.skewMs,
-      unreadable: (await sources.records()).unreadable,
+      unreadable: isNetplugError(records) ? [] : records.unreadable,
+      unlisted: isNetplugError(records) ? records.message : undefined,
     };
   } catch (cause) {
     if (!isStoreTrouble(cause)) throw cause;
     return { ...known, ...UNKNOWN, trouble: toNetplugError(cause) };
   }
+}
+
+/** The error of a refusal; others are thrown on. */
+function refusal(cause: unknown): NetplugError {
+  if (isNetplugError(cause, 'store/refused')) return cause;
+  throw cause;
 }

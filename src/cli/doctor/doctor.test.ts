@@ -44,7 +44,7 @@ describe('netplugctl doctor', () => {
     const { status, out } = await run('');
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (the environment) · answers in 0.0 ms · memory\n');
-    expect(out).toContain('left out: config, files, agent, kernel, bgp (this is not root');
+    expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (this is not root');
     expect(out).toMatch(/\nlooked at 6 areas: nothing is wrong\n$/);
   });
 
@@ -61,7 +61,7 @@ describe('netplugctl doctor', () => {
         '',
       ].join('\n'),
     );
-    expect(out).toContain('left out: config, files, agent, kernel, bgp (only the cluster was asked for)');
+    expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (only the cluster was asked for)');
   });
 
   it('goes on with what needs no datastore while that is away', async () => {

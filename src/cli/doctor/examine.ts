@@ -1,6 +1,6 @@
 import { timeLimit } from '../../base/clock.ts';
 import { untilAborted } from '../../base/until-aborted.ts';
-import { reasonOf } from '../../base/errors.ts';
+import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import { isStoreTrouble, type Sources } from './sources.ts';
 import type { Examination, Finding, Topic } from './topic.ts';
 import { UNEXAMINED, unexaminedId } from './topics.ts';
@@ -39,6 +39,7 @@ async function examineOne(topic: Topic, sources: Sources): Promise<Examined | Le
     if (needsRecords) await untilAborted(sources.records(), signal);
     return { area, ...(await untilAborted(topic.examine(sources, signal), signal)) };
   } catch (cause) {
+    if (needsRecords && isNetplugError(cause, 'store/refused')) return { area, why: 'the records may not be listed' };
     if (needsRecords && isStoreTrouble(cause)) return { area, why: 'the datastore cannot be used' };
     return { area, measured: [], findings: [unexamined(area, cause)] };
   }

@@ -1,4 +1,5 @@
 import { ADDRESSES } from './address-checks.ts';
+import { ADMISSION } from './admission-checks.ts';
 import { AGENT } from './agent-checks.ts';
 import { BGP } from './bgp-checks.ts';
 import { CONFIG } from './config-checks.ts';
@@ -14,6 +15,7 @@ import { VERSIONS } from './version-checks.ts';
 /** Everything the doctor looks at, in the order in which it tells. */
 export const TOPICS: readonly Topic[] = [
   CONFIG,
+  ADMISSION,
   FILES,
   AGENT,
   KERNEL,

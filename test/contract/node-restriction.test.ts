@@ -1,0 +1,328 @@
+// The shipped policies that end the writes of plugin and agent at their own node, on a real API server.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { systemRandom } from '../../src/base/random.ts';
+import { keepClusterInformation } from '../../src/datastore/keep-cluster-information.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
+import { release } from '../../src/ipam/release.ts';
+import { askFor, setAside } from '../../src/model/ip-block.ts';
+import { handleOf, type NodeName } from '../../src/model/names.ts';
+import { formatAddress } from '../../src/net/address.ts';
+import { parseCidr } from '../../src/net/cidr.ts';
+import { nodeName, poolOf } from '../support/fixtures.ts';
+import { attachmentOf, requestOf } from '../support/ipam-bench.ts';
+import type { Json } from '../support/node.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+import { until } from '../support/until.ts';
+
+const never = new AbortController().signal;
+const limits = { signal: never, cleanupSignal: never };
+const MERGE = 'application/merge-patch+json';
+const STRATEGIC = 'application/strategic-merge-patch+json';
+const BLOCKS = '/apis/netplug.io/v3/ipblocks';
+/** Two blocks of four addresses. */
+const POOL = poolOf('small', '10.66.0.0/29', { blockSize: 30 });
+const [a, b] = [nodeName('node-a'), nodeName('node-b')];
+const [FIRST, SECOND] = ['10.66.0.0/30', '10.66.0.4/30'];
+const PODS = '/api/v1/namespaces/shop/pods';
+const NOTE = { metadata: { annotations: { 'cni.netplug/endpoint.eth0': '{}' } } };
+
+const scope = new AsyncDisposableStack();
+let server: OrchApiServer;
+/** Of accounts and nodes, as `agent node-a`, and of an agent on no node. */
+const tokens = new Map<string, string>();
+/** What the plugin of a node does. */
+const stores = new Map<NodeName, Store>();
+
+beforeAll(async () => {
+  server = scope.use(await startOrchApiServer());
+  for (const name of [a, b]) {
+    await server.putNode(name);
+    for (const [program, account] of [
+      ['plugin', 'netplug-cni'],
+      ['agent', 'netplug-agent'],
+    ] as const)
+      tokens.set(`${program} ${name}`, await server.tokenFor(`netplug-system/${account}`, { node: name }));
+    const path = await server.kubeconfigFor(tokenOf(`plugin ${name}`));
+    stores.set(name, scope.use(openOrchStore({ from: 'file', path })));
+  }
+  tokens.set('agent', await server.callerToken('agent'));
+  await server.putNamespace('shop');
+  await server.apply(await readFile(join(import.meta.dirname, '../../manifests/node-restriction.yaml'), 'utf8'));
+  await server.putPod({ namespace: 'shop', name: 'probe', node: a });
+  const isOn = async (): Promise<boolean> => {
+    const writes = [
+      as('agent', 'PATCH', `${PODS}/probe/status`, NOTE, MERGE),
+      as('agent', 'PATCH', `/api/v1/nodes/${a}/status`, { metadata: { annotations: { 'netplug/x': 'y' } } }, MERGE),
+      as('agent', 'POST', BLOCKS, blockOf('10.99.0.0/30', a)),
+      as('agent', 'POST', '/apis/netplug.io/v3/clusterinformations', clusterInformation({})),
+    ];
+    return (await Promise.all(writes)).every(({ status }) => status === 403);
+  };
+  await until(isOn, 'the policies take effect', 30_000, 200);
+}, 120_000);
+afterAll(async () => scope.disposeAsync());
+
+beforeEach(async () => {
+  // Not the nodes: tokens are bound to them.
+  const kinds = ['ipblocks', 'ippools', 'clusterinformations'].map((plural) => `/apis/netplug.io/v3/${plural}`);
+  for (const path of [`${PODS}?gracePeriodSeconds=0`, ...kinds]) await server.call('DELETE', path);
+  await server.call('POST', '/apis/netplug.io/v3/ippools', { body: POOL });
+});
+
+function tokenOf(caller: string): string {
+  const token = tokens.get(caller);
+  if (token === undefined) throw new Error(`there is no token of "${caller}"`);
+  return token;
+}
+
+function portsOf(node: NodeName): IpamPorts {
+  const store = stores.get(node);
+  if (store === undefined) throw new Error(`node "${node}" has no store`);
+  return { store, clock: systemClock, random: systemRandom, log: silentLog };
+}
+
+async function as(
+  caller: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  type?: string,
+): Promise<{ readonly status: number; readonly body: Json }> {
+  return server.ask(method, path, { body, token: tokenOf(caller), ...(type === undefined ? {} : { type }) });
+}
+
+async function expectRefused(asked: ReturnType<typeof as>, words: string): Promise<void> {
+  const { status, body } = await asked;
+  expect(body.message).toContain(words);
+  expect(body.message).toContain('ValidatingAdmissionPolicy');
+  expect(status).toBeGreaterThanOrEqual(400);
+}
+
+function blockOf(cidr: string, node: string, more: object = {}): Json {
+  const name = cidr.replaceAll(/[./]/g, '-');
+  const labels = { 'netplug/node': node };
+  const spec = { format: 1, cidr, node, slots: {}, free: '0-3', ...more };
+  return { apiVersion: 'netplug.io/v3', kind: 'IPBlock', metadata: { name, labels }, spec };
+}
+
+function clusterInformation(spec: object): object {
+  return { apiVersion: 'netplug.io/v3', kind: 'ClusterInformation', metadata: { name: 'default' }, spec };
+}
+
+/** The address that a pod of the node gets. */
+async function add(node: NodeName, container: string): Promise<string> {
+  const [lease] = await assign(portsOf(node), requestOf(container, { node }), limits);
+  return lease === undefined ? 'nothing' : formatAddress(lease.address);
+}
+
+async function del(node: NodeName, container: string): Promise<void> {
+  const handle = handleOf(attachmentOf(container));
+  await release(portsOf(node), { node, which: (held) => held.handle === handle }, never);
+}
+
+/** The range of the block that the address lies in. */
+function blockAround(address: string): string {
+  return Number(address.split('.').at(-1)) < 4 ? FIRST : SECOND;
+}
+
+/** The path of the block with that range. */
+function pathOf(cidr: string): string {
+  return `${BLOCKS}/${cidr.replaceAll(/[./]/g, '-')}`;
+}
+
+async function put(caller: string, block: Json): ReturnType<typeof as> {
+  return as(caller, 'PUT', pathOf(block.spec.cidr), block);
+}
+
+/** A block of node-a with one address that it holds: its range, its object, and the place of the address. */
+async function ownedBlock(): Promise<{ readonly cidr: string; readonly block: Json; readonly held: string }> {
+  const cidr = blockAround(await add(a, 'a0'));
+  const block = await server.call('GET', pathOf(cidr));
+  const [held = ''] = Object.keys(block.spec.slots);
+  return { cidr, block, held };
+}
+
+describe('with the policies that restrict nodes, a node', () => {
+  it('assigns, borrows, takes over an empty block, releases, and gives up a block without an owner', async () => {
+    const { cidr: mine } = await ownedBlock();
+    const theirs = blockAround(await add(b, 'b0'));
+    expect(theirs).not.toBe(mine);
+    for (const name of ['a1', 'a2', 'a3']) await add(a, name);
+    expect(blockAround(await add(a, 'a4'))).toBe(theirs);
+    const holders = async (): Promise<Json> => {
+      const { spec } = await server.call('GET', pathOf(theirs));
+      return [spec.node, ...Object.values(spec.slots).map(({ node }: Json) => node)].toSorted();
+    };
+    expect(await holders()).toEqual([a, b, b]);
+    await del(a, 'a4');
+    await del(b, 'b0');
+    expect(await holders()).toEqual([b]);
+    expect(blockAround(await add(a, 'a5'))).toBe(theirs);
+    expect(await holders()).toEqual([a, a]);
+    await del(a, 'a5');
+    const disown = ['/spec/node', '/metadata/labels/netplug~1node'].map((path) => ({ op: 'remove', path }));
+    await server.call('PATCH', pathOf(mine), { body: disown, type: 'application/json-patch+json' });
+    for (const name of ['a0', 'a1', 'a2', 'a3']) await del(a, name);
+    expect((await server.call('GET', BLOCKS)).items.map(({ spec }: Json) => spec.cidr)).toEqual([theirs]);
+  });
+
+  it('sets addresses aside in its own block, and asks for those of another', async () => {
+    const { cidr } = await ownedBlock();
+    const read = async (node: NodeName) => (await portsOf(node).store.getBlocks([parseCidr(cidr)], never))[0]!;
+    const before = await read(a);
+    const [aside = -1] = before.value.queue;
+    const after = setAside(before.value, new Map([[aside, 'run#1']]));
+    expect(await portsOf(a).store.commit([{ kind: 'update-block', before, after }], never)).toBe('committed');
+    const theirs = await read(b);
+    const asking = { kind: 'update-block', before: theirs, after: askFor(theirs.value, aside) } as const;
+    expect(await portsOf(b).store.commit([asking], never)).toBe('committed');
+    const block = await server.call('GET', pathOf(cidr));
+    const [slot]: Json[] = Object.values(block.spec.slots);
+    for (const caller of [`plugin ${b}`, `agent ${b}`]) {
+      const given = { ...block.spec, stock: {} };
+      await expectRefused(put(caller, { ...block, spec: given }), 'what the agent of node "node-a" has set aside');
+      const forgotten = { ...block.spec, wanted: [] };
+      await expectRefused(put(caller, { ...block, spec: forgotten }), 'what the agent of node "node-a" has set aside');
+      const taken = { ...block.spec, slots: { ...block.spec.slots, [aside]: { ...slot, node: b } } };
+      await expectRefused(put(caller, { ...block, spec: taken }), 'may take only addresses that are free');
+    }
+  });
+
+  it.each<[string, (block: Json, held: string) => void, string]>([
+    [
+      'takes the block over',
+      ({ metadata, spec }) => {
+        spec.node = b;
+        metadata.labels['netplug/node'] = b;
+      },
+      'holds or has set aside',
+    ],
+    [
+      'leaves the block without an owner',
+      ({ metadata, spec }) => {
+        delete spec.node;
+        delete metadata.labels['netplug/node'];
+      },
+      'holds or has set aside',
+    ],
+    ['releases an address of the owner', ({ spec }, held) => delete spec.slots[held], 'release only addresses that it'],
+    [
+      'gives an address of the owner to itself',
+      ({ spec }, held) => (spec.slots[held].node = b),
+      'may take only addresses that are free',
+    ],
+    [
+      'gives a free address to the owner',
+      ({ spec }, held) => (spec.slots[(Number(held) + 1) % 4] = { ...spec.slots[held], id: 'other' }),
+      'may take only addresses that are free',
+    ],
+    [
+      'changes the handle of an address of the owner',
+      ({ spec }, held) => (spec.slots[held].handle = 'mine'),
+      'may take only addresses that are free',
+    ],
+    ['routes the block to itself', ({ metadata }) => (metadata.labels['netplug/node'] = b), 'must name the owner'],
+    [
+      'routes an address of the owner to itself',
+      ({ metadata }, held) => (metadata.annotations = { 'netplug/borrowed': `{"node-b":[${held}]}` }),
+      'must name the nodes that hold',
+    ],
+    [
+      'writes of borrowers what no policy can read',
+      ({ metadata }, held) => (metadata.annotations = { 'netplug/borrowed': `{ "node-b": [${held}] }` }),
+      'must name the nodes that hold',
+    ],
+  ])('is refused when it %s, in the block of another', async (_, change, words) => {
+    const { block, held } = await ownedBlock();
+    change(block, held);
+    for (const caller of [`plugin ${b}`, `agent ${b}`]) await expectRefused(put(caller, block), words);
+    // What is refused is the node, not the write.
+    expect((await server.call('PUT', pathOf(block.spec.cidr), { body: block })).metadata.name).toBe(
+      block.metadata.name,
+    );
+  });
+
+  it('neither deletes the block of another, nor makes one for another or with addresses of another', async () => {
+    const { cidr, block, held } = await ownedBlock();
+    const free = cidr === FIRST ? SECOND : FIRST;
+    for (const caller of [`plugin ${b}`, `agent ${b}`]) {
+      await expectRefused(as(caller, 'DELETE', pathOf(cidr)), 'the block is owned by node "node-a"');
+      await expectRefused(as(caller, 'POST', BLOCKS, blockOf(free, a)), 'a new block must be owned by node "node-b"');
+      const foreign = blockOf(free, b, { slots: { [held]: block.spec.slots[held] } });
+      await expectRefused(as(caller, 'POST', BLOCKS, foreign), 'may take only addresses that are free');
+    }
+    expect(await as(`plugin ${a}`, 'DELETE', pathOf(cidr))).toMatchObject({ status: 200 });
+  });
+
+  it('writes notes on its own pods and on no others', async () => {
+    await server.putPod({ namespace: 'shop', name: 'p', node: a, labels: { app: 'p' } });
+    for (const program of ['plugin', 'agent']) {
+      const write = async (node: string, body: object): ReturnType<typeof as> =>
+        as(`${program} ${node}`, 'PATCH', `${PODS}/p/status`, body, MERGE);
+      expect(await write(a, NOTE)).toMatchObject({ status: 200 });
+      await expectRefused(write(b, NOTE), 'the pod is not on node "node-b"');
+      for (const change of [
+        { metadata: { annotations: { 'cni.netplug/floatingIPs': '[]' } } },
+        { metadata: { labels: { app: 'q' } } },
+        { status: { podIP: '10.0.0.1', podIPs: [{ ip: '10.0.0.1' }] } },
+        { status: { phase: 'Failed' } },
+      ])
+        await expectRefused(write(a, change), 'changes nothing of a pod but its own annotations');
+    }
+    expect((await server.call('GET', `${PODS}/p`)).metadata).toMatchObject({ labels: { app: 'p' }, ...NOTE.metadata });
+  });
+
+  it('writes what concerns netplug to its own Node and to no other', async () => {
+    const ready = { type: 'Ready', status: 'True' };
+    await server.call('PATCH', `/api/v1/nodes/${a}/status`, {
+      body: { status: { conditions: [ready] } },
+      type: STRATEGIC,
+    });
+    const write = async (node: string, body: object): ReturnType<typeof as> =>
+      as(`agent ${node}`, 'PATCH', `/api/v1/nodes/${a}/status`, body, STRATEGIC);
+    const facts = { metadata: { annotations: { 'netplug/IPv4Address': '192.0.2.7/24' } } };
+    const condition = { status: { conditions: [{ type: 'NetworkUnavailable', status: 'False' }] } };
+    for (const change of [facts, condition]) {
+      expect(await write(a, change)).toMatchObject({ status: 200 });
+      await expectRefused(write(b, change), 'the token is that of node "node-b"');
+    }
+    for (const change of [
+      { metadata: { labels: { 'node-role.kubernetes.io/control-plane': '' } } },
+      { metadata: { annotations: { 'volumes.kubernetes.io/x': 'y' } } },
+      { status: { conditions: [{ type: 'Ready', status: 'False' }] } },
+      { status: { capacity: { cpu: '1000' } } },
+      { status: { addresses: [{ type: 'InternalIP', address: '192.0.2.66' }] } },
+    ])
+      await expectRefused(write(a, change), 'changes nothing of a node but');
+  });
+
+  it('notes its release, and neither locks the datastore nor changes the id of the cluster', async () => {
+    const path = await server.kubeconfigFor(tokenOf(`agent ${a}`));
+    await using store = openOrchStore({ from: 'file', path });
+    const ports = { clock: systemClock, random: systemRandom, store };
+    await keepClusterInformation(ports, { version: 'v3.26.0', types: ['orch'] }, never);
+    await keepClusterInformation(ports, { version: 'v3.27.0', types: ['orch'] }, never);
+    const home = '/apis/netplug.io/v3/clusterinformations/default';
+    const info = await server.call('GET', home);
+    expect(info.spec).toMatchObject({ netplugVersion: 'v3.27.0', datastoreReady: true });
+    const write = async (spec: object): ReturnType<typeof as> =>
+      as(`agent ${a}`, 'PUT', home, { ...info, spec: { ...info.spec, ...spec } });
+    await expectRefused(write({ datastoreReady: false }), 'only administrators lock');
+    await expectRefused(write({ clusterGUID: 'other' }), 'the id of the cluster stays');
+  });
+
+  it('is known by its token: one that is bound to no node writes nothing, and that of a Node that is gone is refused', async () => {
+    await server.putPod({ namespace: 'shop', name: 'p', node: a });
+    await expectRefused(as('agent', 'PATCH', `${PODS}/p/status`, NOTE, MERGE), 'the token is bound to no node');
+    await expectRefused(as('agent', 'POST', BLOCKS, blockOf(FIRST, a)), 'the token is bound to no node');
+    await server.call('DELETE', `/api/v1/nodes/${a}`);
+    const refused = async (): Promise<boolean> => (await as(`agent ${a}`, 'GET', BLOCKS)).status === 401;
+    await until(refused, 'the token ends with its Node', 30_000, 200);
+  });
+});
