@@ -4,6 +4,7 @@ import type { Surroundings } from '../cni/run-plugin.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { assertLiving } from '../ipam/assert-living.ts';
 import { livingKey } from '../ipam/plan-assertion.ts';
+import type { Allocation } from '../model/ip-block.ts';
 import { handleOf } from '../model/names.ts';
 import type { Datastore } from '../netconf/connection.ts';
 import { datastoreIdOf } from '../resident/datastore-id.ts';
@@ -51,9 +52,13 @@ async function assertIn(folder: string, ports: CniPorts, { node, signal }: Call)
   const listLiving = livingIn(ports.kernel, ports.attachments);
   if ((await listLiving()).length === 0) return;
   const view = await ports.store.readNodeView(node, undefined, signal);
-  const unpublished = allocationsInJournals(folder).map(
-    ({ address, allocation }) => [livingKey({ address, owner: allocation }), allocation] as const,
-  );
-  const known = new Map(unpublished);
-  await assertLiving({ ...ports, listLiving }, { node, view, known, pending: new Set(known.keys()) }, signal);
+  // What a journal gives is recorded as the journal says, so that replaying it later changes nothing.
+  const known = (): ReadonlyMap<string, Allocation> =>
+    new Map(
+      allocationsInJournals(folder).map(({ address, allocation }) => [
+        livingKey({ address, owner: allocation }),
+        allocation,
+      ]),
+    );
+  await assertLiving({ ...ports, listLiving }, { node, view, known, pending: () => new Set() }, signal);
 }

@@ -1,3 +1,4 @@
+import { NetplugError } from '../base/errors.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Log } from '../base/log.ts';
 import type { NodeView, Store } from '../datastore/store.ts';
@@ -27,10 +28,10 @@ export interface AssertionRequest {
   readonly node: NodeName;
   /** As it was read a moment ago. */
   readonly view: NodeView;
-  /** What this process knows of living addresses, by `livingKey`: recorded again as it was. */
-  readonly known: ReadonlyMap<string, Allocation>;
-  /** `livingKey` of the addresses that a pending write records. */
-  readonly pending: ReadonlySet<string>;
+  /** Returns what this node knows of living addresses, by `livingKey`: recorded again as it was. */
+  readonly known: () => ReadonlyMap<string, Allocation>;
+  /** Returns `livingKey` of the addresses that a pending write records. Like `known`, called after links were listed. */
+  readonly pending: () => ReadonlySet<string>;
 }
 
 export interface Assertion {
@@ -48,15 +49,17 @@ const ATTEMPTS = 16;
  */
 export async function assertLiving(
   ports: AssertionPorts,
-  { node, view, known, pending }: AssertionRequest,
+  { node, view, ...request }: AssertionRequest,
   signal: AbortSignal,
 ): Promise<Assertion> {
-  const { store, log } = ports;
+  const { store } = ports;
+  const asserted: LivingAddress[] = [];
   let current = view;
   for (let attempt = 0; ; attempt += 1) {
     await backOff(ports, attempt, signal);
     if (attempt > 0) current = await store.readNodeView(node, undefined, signal);
     const living = await ports.listLiving();
+    const [known, pending] = [request.known(), request.pending()];
     const pools = readPools(current.pools);
     const { missing, conflicts } = findUnrecorded(current, {
       node,
@@ -64,7 +67,7 @@ export async function assertLiving(
       living,
       isPending: (each) => pending.has(livingKey(each)),
     });
-    if (missing.length === 0) return report(log, { asserted: [], conflicts });
+    if (missing.length === 0) return finish(ports, { node, asserted, conflicts }, signal);
     const endpoints = await endpointsOf(store, node, signal);
     const claims = await store.listClaims(
       missing.map(({ address }) => hostCidr(address)),
@@ -79,13 +82,31 @@ export async function assertLiving(
       newAllocation(ports, { node, living: each, endpoint: endpoints.get(interfaceKey(each.owner)) });
     const plan = planAssertion(missing, { node, pools, blocks, allocationOf });
     let isWritten = true;
-    for (const change of plan.changes) isWritten &&= (await store.commit([change], signal)) === 'committed';
-    if (!isWritten && attempt < ATTEMPTS) continue;
-    const conflicting = new Set(plan.conflicts.map(livingKey));
-    const asserted = missing.filter((each) => !conflicting.has(livingKey(each)));
-    await releaseEnded(ports, { node, asserted }, signal);
-    return report(log, { asserted, conflicts: [...conflicts, ...plan.conflicts] });
+    for (const { change, recorded } of plan.writes) {
+      isWritten &&= (await store.commit([change], signal)) === 'committed';
+      if (isWritten) asserted.push(...recorded);
+    }
+    if (isWritten) return finish(ports, { node, asserted, conflicts: [...conflicts, ...plan.conflicts] }, signal);
+    if (attempt === ATTEMPTS) throw overtaken(node);
   }
+}
+
+async function finish(
+  ports: AssertionPorts,
+  { node, ...assertion }: Assertion & { readonly node: NodeName },
+  signal: AbortSignal,
+): Promise<Assertion> {
+  await releaseEnded(ports, { node, asserted: assertion.asserted }, signal);
+  return report(ports.log, assertion);
+}
+
+/** Nothing may be offered before everything is recorded. */
+function overtaken(node: NodeName): NetplugError {
+  return new NetplugError(
+    'store/conflict',
+    `Cannot record what pods of node "${node}" use: ${String(ATTEMPTS)} tries lost to other writers`,
+    { hint: 'Run "netplugctl ipam check"; it finds damaged blocks and claims without a block' },
+  );
 }
 
 /** What went while it was being recorded must not stay held: its own release has found nothing to free. */
@@ -94,6 +115,7 @@ async function releaseEnded(
   { node, asserted }: { readonly node: NodeName; readonly asserted: readonly LivingAddress[] },
   signal: AbortSignal,
 ): Promise<void> {
+  if (asserted.length === 0) return;
   const living = new Set((await ports.listLiving()).map(livingKey));
   const ended = new Set(
     asserted.filter((each) => !living.has(livingKey(each))).map(({ owner }) => interfaceKey(owner)),

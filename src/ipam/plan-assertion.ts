@@ -22,9 +22,15 @@ export interface Unrecorded {
   readonly conflicts: readonly AddressConflict[];
 }
 
+/** The change of one block, and what it records. It may be committed by itself. */
+export interface AssertionWrite {
+  readonly change: Change;
+  readonly recorded: readonly LivingAddress[];
+}
+
 export interface AssertionPlan {
-  /** One per block; each may be committed by itself. */
-  readonly changes: readonly Change[];
+  /** One per block. Addresses that a block records by now need none. */
+  readonly writes: readonly AssertionWrite[];
   readonly conflicts: readonly AddressConflict[];
 }
 
@@ -81,7 +87,12 @@ export function planAssertion(
 ): AssertionPlan {
   const drafts = new Map<
     string,
-    { readonly stored: Stored<IpBlock> | undefined; readonly pool: Pool; block: IpBlock }
+    {
+      readonly stored: Stored<IpBlock> | undefined;
+      readonly pool: Pool;
+      readonly recorded: readonly LivingAddress[];
+      readonly block: IpBlock;
+    }
   >();
   const conflicts: AddressConflict[] = [];
   for (const living of missing) {
@@ -91,7 +102,7 @@ export function planAssertion(
     const stored = blocks.find(({ value }) => cidrContains(value.cidr, address));
     const cidr = stored?.value.cidr ?? cidrAround(address, pool.stored.value.spec.blockSize);
     const key = formatCidr(cidr);
-    const draft = drafts.get(key) ?? { stored, pool, block: stored?.value ?? emptyBlock(cidr, node) };
+    const draft = drafts.get(key) ?? { stored, pool, recorded: [], block: stored?.value ?? emptyBlock(cidr, node) };
     const ordinal = ordinalOf(cidr, address);
     const holder = draft.block.slots.get(ordinal);
     if (holder !== undefined) {
@@ -99,14 +110,20 @@ export function planAssertion(
       continue;
     }
     const take = draft.block.stock.has(ordinal) ? handOver : takeSlot;
-    drafts.set(key, { ...draft, block: take(draft.block, ordinal, allocationOf(living)) });
+    drafts.set(key, {
+      ...draft,
+      recorded: [...draft.recorded, living],
+      block: take(draft.block, ordinal, allocationOf(living)),
+    });
   }
-  const changes = [...drafts.values()].map(({ stored, pool, block }): Change =>
-    stored === undefined
-      ? { kind: 'create-block', block, pool: pool.stored }
-      : { kind: 'update-block', before: stored, after: block },
-  );
-  return { changes, conflicts };
+  const writes = [...drafts.values()].map(({ stored, pool, recorded, block }): AssertionWrite => ({
+    recorded,
+    change:
+      stored === undefined
+        ? { kind: 'create-block', block, pool: pool.stored }
+        : { kind: 'update-block', before: stored, after: block },
+  }));
+  return { writes, conflicts };
 }
 
 /** The text that identifies a living address. */

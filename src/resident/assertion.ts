@@ -57,13 +57,14 @@ export class Assertion {
     if (view.clusterId === undefined) await giveClusterId(this.#ports, clusterIdIn(this.#datastore), signal);
     const isRolledBack = this.#rollbacks !== undefined && view.rollbacks !== this.#rollbacks;
     const held = local.held();
+    const known = new Map(held.map((each) => [livingKey(each), each.allocation]));
     const { asserted } = await assertLiving(
       { ...this.#ports, listLiving: async () => this.#listLiving(isRolledBack ? held : []) },
       {
         node: this.#node,
         view,
-        known: new Map(held.map((each) => [livingKey(each), each.allocation])),
-        pending: new Set(local.pending().map(livingKey)),
+        known: () => known,
+        pending: () => new Set(local.pending().map(livingKey)),
       },
       signal,
     );
