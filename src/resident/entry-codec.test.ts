@@ -19,6 +19,26 @@ describe('a segment of a journal', () => {
     expect(decodeSegment(SEGMENT)).toEqual({ header: HEADER, entries: [ENTRY], damagedLines: 0 });
   });
 
+  it('shows the damage of any single byte', () => {
+    const whole = Buffer.from(SEGMENT + encodeLine(ENTRY));
+    const unnoticed = [...whole.keys()].filter((at) =>
+      [0x01, 0x20, 0x80].some((bits) => {
+        const damaged = Buffer.from(whole);
+        damaged.writeUInt8(whole.readUInt8(at) ^ bits, at);
+        const { entries, damagedLines } = decodeSegment(damaged.toString('utf8'));
+        return entries.length < 2 && damagedLines === 0;
+      }),
+    );
+    expect(unnoticed).toEqual([]);
+  });
+
+  it('may end in a line that was not finished', () => {
+    for (let length = 1; length < encodeLine(ENTRY).length; length += 1) {
+      const { entries, damagedLines } = decodeSegment(SEGMENT + encodeLine(ENTRY).slice(0, length));
+      expect([entries.length, damagedLines]).toEqual([1, 0]);
+    }
+  });
+
   it.each([
     ['no JSON', 'slots'],
     ['null', 'null'],

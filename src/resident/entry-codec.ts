@@ -40,7 +40,11 @@ export interface ReadSegment {
  * with a right checksum that is no entry counts as damaged. Never throws.
  */
 export function decodeSegment(bytes: string): ReadSegment {
-  const [first, ...rest] = bytes.split('\n').slice(0, -1).map(readLine);
+  const lines = bytes.split('\n');
+  const tail = lines.pop() ?? '';
+  // More than a whole line without its end was never being written: the end itself is damaged.
+  if (readLine(tail.slice(0, -1)) !== undefined) lines.push(tail);
+  const [first, ...rest] = lines.map(readLine);
   const header = readHeader(first);
   const entries = rest.flatMap((line) => readEntry(line) ?? []);
   return { header, entries, damagedLines: rest.length - entries.length + (header === undefined ? 1 : 0) };
