@@ -3,8 +3,9 @@ import type { Allocation, IpBlock } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import type { NodeName } from '../model/names.ts';
 import { type Address, formatAddress } from '../net/address.ts';
-import { cidrContains, cidrSize, cidrsOverlap, formatCidr } from '../net/cidr.ts';
-import type { Pool } from './choose-pools.ts';
+import { type Cidr, cidrContains, cidrSize, cidrsOverlap, formatCidr } from '../net/cidr.ts';
+import { type Pool, whyClosed } from './choose-pools.ts';
+import type { Claim } from '../datastore/store.ts';
 import type { Knowledge, Want } from './plan-assign.ts';
 
 /** A holder as people know it: its pod, or else its container. */
@@ -50,12 +51,41 @@ export function strictAffinity(address: Address, block: IpBlock): NetplugError {
 
 export function notInPool(asked: Asked, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
   const { address } = asked;
-  const state = pool === undefined ? 'it lies in no IP pool' : `pool "${pool.name}" is disabled`;
+  const closed = pool === undefined ? undefined : whyClosed(pool);
+  const state = pool === undefined ? 'it lies in no IP pool' : `it lies in pool "${pool.name}", and ${closed ?? ''}`;
   const known = pools.map(({ name, cidr }) => `"${name}" ${formatCidr(cidr)}`).join(', ');
   return new NetplugError('ipam/address-not-in-pool', `Cannot assign ${describeAsked(asked)}: ${state}`, {
     hint: known === '' ? 'Create an IP pool first' : `Ask for an address inside one of the pools: ${known}`,
     facts: { address: formatAddress(address) },
   });
+}
+
+/** The block of an address asked for is not claimed yet, and the node may claim none. */
+export function blockLimit(
+  asked: Asked,
+  { cidr, node, limit }: { readonly cidr: Cidr; readonly node: NodeName; readonly limit: number },
+): NetplugError {
+  return new NetplugError(
+    'ipam/exhausted',
+    `Cannot assign ${describeAsked(asked)}: no node has claimed its block ${formatCidr(cidr)} yet, and node "${node}" owns ${String(limit)} ${limit === 1 ? 'block' : 'blocks'}, its limit`,
+    {
+      hint: 'Raise maxBlocksPerNode in the IPAMConfiguration, or ask for an address in a block that a node owns ("netplugctl ipam show --blocks")',
+      facts: { address: formatAddress(asked.address), node },
+    },
+  );
+}
+
+/** The block of an address asked for would hold addresses of another one. */
+export function blockOverlaps(asked: Asked, cidr: Cidr, claim: Claim): NetplugError {
+  const owner = claim.node === undefined ? 'no node' : `node "${claim.node}"`;
+  return new NetplugError(
+    'ipam/exhausted',
+    `Cannot assign ${describeAsked(asked)}: its block ${formatCidr(cidr)} would overlap block ${formatCidr(claim.cidr)} of ${owner}`,
+    {
+      hint: 'Free that block first; "netplugctl ipam check" lists blocks of another size than that of their pool',
+      facts: { address: formatAddress(asked.address), block: formatCidr(claim.cidr) },
+    },
+  );
 }
 
 /** Says for every pool of the family why it gave nothing, and what would help most. */

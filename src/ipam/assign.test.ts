@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ipamConfigurationOf, lockOf, nodeOf, poolOf, reservationOf } from '../../test/support/fixtures.ts';
 import { IpamBench, requestOf } from '../../test/support/ipam-bench.ts';
 import { assign, rehearseAssign } from './assign.ts';
+import type { IpPool } from '../model/ip-pool.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt, formatCidr } from '../net/cidr.ts';
 
@@ -217,6 +218,35 @@ describe('pools', () => {
   });
 });
 
+describe('pools that overlap', () => {
+  const created = (pool: IpPool, creationTimestamp: string): IpPool => ({
+    ...pool,
+    metadata: { ...pool.metadata, creationTimestamp },
+  });
+
+  it('give addresses out of the older one only', async () => {
+    const ipam = await IpamBench.with();
+    for (const pool of [
+      created(poolOf('aa-younger', '10.0.0.0/16', { blockSize: 24 }), '2026-01-02T00:00:01Z'),
+      created(poolOf('zz-older', '10.0.0.0/24'), '2026-01-02T00:00:00Z'),
+    ])
+      ipam.database.putResource({ kind: 'IPPool', name: pool.metadata.name }, pool);
+    const [lease] = await ipam.assign('c1');
+    expect(lease?.pool).toBe('zz-older');
+    await expect(ipam.assign('c2', { pools: ['aa-younger'] })).rejects.toMatchObject({
+      code: 'ipam/pool-unusable',
+      message: expect.stringContaining('it overlaps the older pool "zz-older"'),
+    });
+    await expect(ipam.assign('c3', { ip: '10.0.7.1' })).rejects.toMatchObject({
+      code: 'ipam/address-not-in-pool',
+      message: expect.stringContaining('overlaps the older pool'),
+    });
+    expect(await ipam.addresses('c4', { ip: '10.0.0.9' })).toEqual(['10.0.0.9']);
+    await ipam.ports().store.deleteResource({ kind: 'IPPool', name: 'zz-older' }, ipam.signal);
+    expect((await ipam.assign('c5', { node: 'n2' }))[0]?.pool).toBe('aa-younger');
+  });
+});
+
 describe('a certain address', () => {
   it('is given when it is free, and refused with its holder named when not', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
@@ -231,8 +261,42 @@ describe('a certain address', () => {
     const ipam = await IpamBench.with(poolOf('off', '10.0.0.0/24', { disabled: true }));
     await expect(ipam.assign('c1', { ip: '10.9.0.1' })).rejects.toMatchObject({ code: 'ipam/address-not-in-pool' });
     await expect(ipam.assign('c1', { ip: '10.0.0.1' })).rejects.toMatchObject({
-      message: expect.stringContaining('"off" is disabled'),
+      message: expect.stringContaining('pool "off", and it is disabled'),
     });
+  });
+
+  it('claims no block beyond the limit of the node, and borrows within it', async () => {
+    const ipam = await IpamBench.with(
+      poolOf('v4', '10.0.0.0/24', { blockSize: 28 }),
+      ipamConfigurationOf({ maxBlocksPerNode: 1 }),
+    );
+    await ipam.assign('c1', { ip: '10.0.0.1' });
+    await expect(ipam.assign('c2', { ip: '10.0.0.17' })).rejects.toMatchObject({
+      code: 'ipam/exhausted',
+      message:
+        'Cannot assign 10.0.0.17: no node has claimed its block 10.0.0.16/28 yet, and node "n1" owns 1 block, its limit',
+    });
+    expect(ipam.database.state().blocks.size).toBe(1);
+    expect(await ipam.addresses('c3', { ip: '10.0.0.17', node: 'n2' })).toEqual(['10.0.0.17']);
+    expect(await ipam.addresses('c2', { ip: '10.0.0.18' })).toEqual(['10.0.0.18']);
+  });
+
+  it('comes out of no new block that overlaps one of another size', async () => {
+    const ipam = await IpamBench.with(poolOf('old', '10.0.0.0/24'));
+    expect(await ipam.addresses('c1', { ip: '10.0.0.65', node: 'n1' })).toEqual(['10.0.0.65']);
+    const { store } = ipam.ports();
+    await store.deleteResource({ kind: 'IPPool', name: 'old' }, ipam.signal);
+    await store.createResource(poolOf('new', '10.0.0.0/24', { blockSize: 24 }), ipam.signal);
+    await expect(ipam.assign('c2', { ip: '10.0.0.65', node: 'n2' })).rejects.toMatchObject({
+      code: 'ipam/address-taken',
+    });
+    expect(await ipam.addresses('c2', { ip: '10.0.0.66', node: 'n2' })).toEqual(['10.0.0.66']);
+    await expect(ipam.assign('c3', { ip: '10.0.0.1', node: 'n2' })).rejects.toMatchObject({
+      code: 'ipam/exhausted',
+      message: 'Cannot assign 10.0.0.1: its block 10.0.0.0/24 would overlap block 10.0.0.64/26 of node "n1"',
+    });
+    await ipam.assign('c4', { node: 'n3' });
+    expect(ipam.database.state().blocks.size).toBe(1);
   });
 
   it('in a block of another node is refused under strict affinity', async () => {

@@ -2,6 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import type { Stored } from '../datastore/store.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { IpPool, PoolUse } from '../model/ip-pool.ts';
+import { overlappedPools } from '../model/pool-conflicts.ts';
 import { matchesSelector } from '../model/selector.ts';
 import type { Address, Family } from '../net/address.ts';
 import { type Cidr, cidrContains, formatCidr, parseCidr, sameCidr } from '../net/cidr.ts';
@@ -12,10 +13,18 @@ export interface Pool {
   readonly stored: Stored<IpPool>;
   readonly name: string;
   readonly cidr: Cidr;
+  /** Why it gives no new addresses; undefined when it does. */
+  readonly closed: 'disabled' | { readonly overlaps: string } | undefined;
 }
 
 /** Why a pool may not be used; `eligible` when it may. */
-export type PoolVerdict = 'eligible' | 'not asked for' | 'disabled' | 'not for this use' | 'does not select the node';
+export type PoolVerdict =
+  | 'eligible'
+  | 'not asked for'
+  | 'disabled'
+  | 'overlaps an older pool'
+  | 'not for this use'
+  | 'does not select the node';
 
 export interface PoolSelection {
   readonly family: Family;
@@ -37,16 +46,25 @@ export interface PoolQuestion {
 }
 
 export function readPools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
-  return stored.map((pool) => ({
-    stored: pool,
-    name: pool.value.metadata.name,
-    cidr: parseCidr(pool.value.spec.cidr),
-  }));
+  const overlapped = overlappedPools(stored.map(({ value }) => value));
+  return stored.map((pool) => {
+    const { metadata, spec } = pool.value;
+    const overlaps = overlapped.get(metadata.name);
+    const closed = overlaps === undefined ? (spec.disabled ? 'disabled' : undefined) : { overlaps };
+    return { stored: pool, name: metadata.name, cidr: parseCidr(spec.cidr), closed };
+  });
 }
 
-/** The pool in which the address or the block lies; undefined when there is none. */
+/** The pool in which the address or the block lies, of overlapping ones the oldest; undefined when there is none. */
 export function poolAround(pools: readonly Pool[], inner: Address | Cidr): Pool | undefined {
-  return pools.find(({ cidr }) => cidrContains(cidr, inner));
+  const around = pools.filter(({ cidr }) => cidrContains(cidr, inner));
+  return around.find(({ closed }) => typeof closed !== 'object') ?? around[0];
+}
+
+/** Why the pool gives no new addresses, in words; undefined when it does. */
+export function whyClosed({ closed }: Pool): string | undefined {
+  if (closed === undefined) return undefined;
+  return closed === 'disabled' ? 'it is disabled' : `it overlaps the older pool "${closed.overlaps}"`;
 }
 
 /**
@@ -71,7 +89,7 @@ export function choosePools(pools: readonly Pool[], question: PoolQuestion): Poo
 function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels, use }: PoolQuestion): PoolVerdict {
   const { spec } = pool.stored.value;
   if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not asked for';
-  if (spec.disabled) return 'disabled';
+  if (pool.closed !== undefined) return pool.closed === 'disabled' ? 'disabled' : 'overlaps an older pool';
   if (!spec.allowedUses.includes(use)) return 'not for this use';
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
 }
@@ -84,11 +102,8 @@ function findAsked(pools: readonly Pool[], ref: PoolRef, question: PoolQuestion)
   const { spec } = pool.stored.value;
   const reason =
     pool.cidr.base.family === family
-      ? spec.disabled
-        ? 'it is disabled'
-        : spec.allowedUses.includes(use)
-          ? undefined
-          : `its allowedUses are ${spec.allowedUses.join(', ')}`
+      ? (whyClosed(pool) ??
+        (spec.allowedUses.includes(use) ? undefined : `its allowedUses are ${spec.allowedUses.join(', ')}`))
       : `it is an IPv${String(pool.cidr.base.family)} pool`;
   if (reason === undefined) return pool;
   throw new NetplugError(

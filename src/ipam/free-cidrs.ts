@@ -1,6 +1,6 @@
 import type { NodeName } from '../model/names.ts';
 import { bitsOf } from '../net/address.ts';
-import { type Cidr, cidrContains, formatCidr } from '../net/cidr.ts';
+import { type Cidr, cidrContains, cidrsOverlap, formatCidr } from '../net/cidr.ts';
 import type { Pool } from './choose-pools.ts';
 
 /**
@@ -20,10 +20,17 @@ export function* freeCidrs(
   }
 }
 
-/** Whether a CIDR is one of these. */
-export function isOneOf(cidrs: readonly Cidr[]): (cidr: Cidr) => boolean {
-  const texts = new Set(cidrs.map(formatCidr));
-  return (cidr) => texts.has(formatCidr(cidr));
+/** Whether a CIDR overlaps one of these blocks, which may be of another size. */
+export function overlapsOneOf(blocks: readonly Cidr[]): (cidr: Cidr) => boolean {
+  const texts = new Set(blocks.map(formatCidr));
+  const others = new Map<number, readonly Cidr[]>();
+  return (cidr) => {
+    if (texts.has(formatCidr(cidr))) return true;
+    const ofOtherSize =
+      others.get(cidr.prefixBits) ?? blocks.filter(({ prefixBits }) => prefixBits !== cidr.prefixBits);
+    others.set(cidr.prefixBits, ofOtherSize);
+    return ofOtherSize.some((block) => cidrsOverlap(block, cidr));
+  };
 }
 
 /** How many blocks a pool has. */

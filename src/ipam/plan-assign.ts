@@ -4,11 +4,21 @@ import { type Allocation, emptyBlock, holderOf, type IpBlock, isIdle, takeSlot }
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import { isSameHolder, type NodeName } from '../model/names.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
-import { addressAt, type Cidr, cidrAround, cidrContains, compareCidrs, formatCidr, ordinalOf } from '../net/cidr.ts';
+import {
+  addressAt,
+  type Cidr,
+  cidrAround,
+  cidrContains,
+  cidrsOverlap,
+  compareCidrs,
+  formatCidr,
+  ordinalOf,
+  sameCidr,
+} from '../net/cidr.ts';
 import { type Pool, poolAround, type PoolSelection } from './choose-pools.ts';
 import { consideredFor } from './considered.ts';
-import { addressTaken, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
-import { freeCidrs, isOneOf } from './free-cidrs.ts';
+import { addressTaken, blockLimit, blockOverlaps, exhausted, notInPool, strictAffinity } from './assign-errors.ts';
+import { freeCidrs, overlapsOneOf } from './free-cidrs.ts';
 import { locked } from './locked.ts';
 import { freeOrdinals } from './free-ordinals.ts';
 
@@ -126,13 +136,21 @@ function planNew(desk: Desk, want: Want): Step {
 function planExact(desk: Desk, want: Want, address: Address): Step {
   const { known, node, drafts } = desk;
   const pool = poolAround(known.pools, address);
-  if (pool === undefined || pool.stored.value.spec.disabled) {
+  if (pool === undefined || pool.closed !== undefined) {
     throw notInPool({ address, askedBy: want.askedBy }, pool, known.pools);
   }
   const cidr = cidrAround(address, pool.stored.value.spec.blockSize);
-  const draft = drafts.get(formatCidr(cidr));
+  const draft = [...drafts.values()].find(({ block }) => cidrContains(block.cidr, address));
   if (draft === undefined) {
     if (!known.looked.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
+    if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(desk) };
+    // A block of another size, from a pool that was there before.
+    const around = unread(
+      desk,
+      known.claims.filter((claim) => cidrContains(claim.cidr, address)),
+    );
+    if (around.length > 0) return { kind: 'need-blocks', cidrs: around };
+    assertClaimable(desk, { want, address, cidr, claims: known.claims });
     return take(newDraft(desk, cidr, pool), ordinalOf(cidr, address), { want, pool });
   }
   const holder = holderOf(draft.block, address);
@@ -140,10 +158,11 @@ function planExact(desk: Desk, want: Want, address: Address): Step {
     throw addressTaken({ address, askedBy: want.askedBy }, holder);
   }
   if (known.view.config.strictAffinity && draft.block.node !== node) throw strictAffinity(address, draft.block);
-  if (draft.stored !== undefined && draft.block.stock.has(ordinalOf(cidr, address))) {
-    return { kind: 'need-stock', block: draft.stored, ordinal: ordinalOf(cidr, address) };
+  const ordinal = ordinalOf(draft.block.cidr, address);
+  if (draft.stored !== undefined && draft.block.stock.has(ordinal)) {
+    return { kind: 'need-stock', block: draft.stored, ordinal };
   }
-  return take(draft, ordinalOf(cidr, address), { want, pool });
+  return take(draft, ordinal, { want, pool });
 }
 
 /**
@@ -167,7 +186,7 @@ function planNext(desk: Desk, want: Want): Step {
     }
   }
   if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
-  if (known.claims === undefined) return { kind: 'need-claims', within: everyEligible(desk) };
+  if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(desk) };
   // Another process of this node claimed a block since the view was read: use it instead of claiming one more.
   const fresh = unread(
     desk,
@@ -175,8 +194,7 @@ function planNext(desk: Desk, want: Want): Step {
   );
   if (fresh.length > 0) return { kind: 'need-blocks', cidrs: fresh };
 
-  const limit = known.view.config.maxBlocksPerNode;
-  const atLimit = limit > 0 && own.filter(({ block }) => block.cidr.base.family === want.family).length >= limit;
+  const atLimit = isAtLimit(desk, want.family);
   return (
     (atLimit ? undefined : planNewBlock(desk, want, known.claims)) ??
     planOthers(desk, want, { atLimit, claims: known.claims })
@@ -184,12 +202,41 @@ function planNext(desk: Desk, want: Want): Step {
 }
 
 /** Of all wants: what is known of claims must hold for the next want too. */
-function everyEligible({ wants }: Desk): readonly Cidr[] {
-  return wants.flatMap(({ selection }) => selection.eligible.map(({ cidr }) => cidr));
+function claimsNeeded({ wants, known }: Desk): readonly Cidr[] {
+  return wants.flatMap(({ selection, address }) => {
+    if (address === undefined) return selection.eligible.map(({ cidr }) => cidr);
+    const pool = poolAround(known.pools, address);
+    return pool === undefined ? [] : [cidrAround(address, pool.stored.value.spec.blockSize)];
+  });
+}
+
+/** Whether the node may claim no more blocks of the family. */
+function isAtLimit({ known, node, drafts }: Desk, family: Family): boolean {
+  const limit = known.view.config.maxBlocksPerNode;
+  const own = [...drafts.values()].filter(({ block }) => block.node === node && block.cidr.base.family === family);
+  return limit > 0 && own.length >= limit;
+}
+
+/** A new block for an address that is asked for needs the same as any other. @throws ipam/exhausted */
+function assertClaimable(
+  desk: Desk,
+  {
+    want: { family, askedBy },
+    address,
+    cidr,
+    claims,
+  }: { readonly want: Want; readonly address: Address; readonly cidr: Cidr; readonly claims: readonly Claim[] },
+): void {
+  const { node, known } = desk;
+  const asked = { address, askedBy };
+  // One of just this block came about since the blocks were read: then the write is refused, and all is read again.
+  const inside = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
+  if (inside !== undefined) throw blockOverlaps(asked, cidr, inside);
+  if (isAtLimit(desk, family)) throw blockLimit(asked, { cidr, node, limit: known.view.config.maxBlocksPerNode });
 }
 
 function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {
-  const isClaimed = isOneOf([
+  const isClaimed = overlapsOneOf([
     ...claims.map(({ cidr }) => cidr),
     ...[...desk.drafts.values()].map(({ block }) => block.cidr),
   ]);

@@ -6,6 +6,7 @@ import { tunnelAttachment } from '../model/tunnel-attachment.ts';
 import type { Address, Family } from '../net/address.ts';
 import { cidrContains, parseCidr } from '../net/cidr.ts';
 import { assign, type IpamPorts, type Limits } from './assign.ts';
+import { readPools } from './choose-pools.ts';
 import { release } from './release.ts';
 
 export interface TunnelAddressRequest {
@@ -17,7 +18,8 @@ export interface TunnelAddressRequest {
 }
 
 /**
- * The address of a tunnel device of the node: the one it has while that lies in a wanted pool, otherwise another one.
+ * The address of a tunnel device of the node: the one it has while that lies in a wanted pool that is enabled, otherwise
+ * another one.
  * Undefined, with nothing held, when no pool may give one. @throws what `assign` throws
  */
 export async function keepTunnelAddress(
@@ -31,16 +33,18 @@ export async function keepTunnelAddress(
   const isOwn = (allocation: Allocation): boolean => isSameHolder(allocation, holder);
   const view = await ports.store.readNodeView(node, undefined, limits.signal);
   const pools = usablePools(request, view.node?.metadata.labels ?? {});
+  const stored = new Map(readPools(view.pools).map((pool) => [pool.name, pool]));
+  // What is closed keeps no address of a tunnel: nothing else could move it away. A pool that cannot be read stays as it was.
+  const open = pools.filter(({ spec, metadata }) => !spec.disabled && stored.get(metadata.name)?.closed === undefined);
   const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));
-  const good = held.find(({ address }) => pools.some(({ spec }) => cidrContains(parseCidr(spec.cidr), address)));
+  const good = held.find(({ address }) => open.some(({ spec }) => cidrContains(parseCidr(spec.cidr), address)));
   const isKept = ({ id }: Allocation): boolean => id === good?.allocation.id;
   if (held.some(({ allocation }) => !isKept(allocation))) {
     await release(ports, { node, which: (each) => isOwn(each) && !isKept(each) }, limits.cleanupSignal);
   }
-  const isThere = (name: string): boolean => view.pools.some(({ value }) => value.metadata.name === name);
-  const open = pools.filter(({ spec, metadata }) => !spec.disabled && isThere(metadata.name));
-  if (good !== undefined || open.length === 0) return good?.address;
-  const refs = open.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
+  const readable = open.filter(({ metadata }) => stored.has(metadata.name));
+  if (good !== undefined || readable.length === 0) return good?.address;
+  const refs = readable.map(({ metadata: { name } }) => ({ by: 'name', name }) as const);
   const none = { assign: false, pools: undefined };
   const [lease] = await assign(
     ports,

@@ -1,5 +1,5 @@
 import type { Problem } from '../base/problem.ts';
-import { cidrsOverlap, parseCidr } from '../net/cidr.ts';
+import { type Cidr, cidrsOverlap, compareCidrs, parseCidr } from '../net/cidr.ts';
 import type { IpPool } from './ip-pool.ts';
 
 /**
@@ -25,4 +25,37 @@ export function poolProblems(candidate: IpPool, others: readonly IpPool[], previ
     problems.push({ path: 'spec.cidr', message, code: 'resource/invalid' });
   }
   return problems;
+}
+
+/**
+ * The pools that overlap an older one, each with the name of that one. Only the older pool gives addresses: so no address
+ * belongs to two pools, whoever created them. Pools of one second are ordered by name.
+ */
+export function overlappedPools(pools: readonly IpPool[]): ReadonlyMap<string, string> {
+  const ranges = pools.map((pool) => ({ pool, range: parseCidr(pool.spec.cidr) }));
+  if (!isAnyOverlap(ranges.map(({ range }) => range))) return new Map();
+  const accepted: typeof ranges = [];
+  const overlapped = new Map<string, string>();
+  for (const each of ranges.toSorted((a, b) => compareAge(a.pool, b.pool))) {
+    const older = accepted.find(({ range }) => cidrsOverlap(range, each.range));
+    if (older === undefined) accepted.push(each);
+    else overlapped.set(each.pool.metadata.name, older.pool.metadata.name);
+  }
+  return overlapped;
+}
+
+/** In the order of CIDRs, one that overlaps another stands right behind one that does. */
+function isAnyOverlap(ranges: readonly Cidr[]): boolean {
+  const sorted = ranges.toSorted(compareCidrs);
+  return sorted.some((range, at) => {
+    const before = sorted[at - 1];
+    return before !== undefined && cidrsOverlap(before, range);
+  });
+}
+
+function compareAge({ metadata: a }: IpPool, { metadata: b }: IpPool): number {
+  const [createdA, createdB] = [Date.parse(a.creationTimestamp ?? ''), Date.parse(b.creationTimestamp ?? '')];
+  if (createdA < createdB) return -1;
+  if (createdA > createdB) return 1;
+  return a.name < b.name ? -1 : 1;
 }

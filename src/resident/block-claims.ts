@@ -1,7 +1,7 @@
 import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Change, Store } from '../datastore/store.ts';
-import { freeCidrs, isOneOf } from '../ipam/free-cidrs.ts';
+import { freeCidrs, overlapsOneOf } from '../ipam/free-cidrs.ts';
 import { emptyBlock, type IpBlock } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import { busyPool } from './busy-pool.ts';
@@ -39,7 +39,7 @@ export class BlockClaims {
     try {
       const signal = AbortSignal.timeout(CLAIM_MS);
       const claims = await store.listClaims([pool.cidr], signal);
-      const isClaimed = isOneOf(claims.map(({ cidr }) => cidr));
+      const isClaimed = overlapsOneOf(claims.map(({ cidr }) => cidr));
       const [cidr] = freeCidrs(pool, { isClaimed, reserved: memory.reserved, node });
       if (cidr === undefined) return;
       await write({ kind: 'create-block', block: emptyBlock(cidr, node), pool: pool.stored }, signal);

@@ -20,9 +20,9 @@ export function busyPool(
     readonly recent: (pool: string) => number;
   },
 ): Pool | undefined {
-  return pools.find(({ name, cidr, stored }) => {
+  return pools.find(({ name, cidr, closed }) => {
     const starts = recent(name);
-    if (starts < BUSY_STARTS || stored.value.spec.disabled) return false;
+    if (starts < BUSY_STARTS || closed !== undefined) return false;
     const ofFamily = own.filter((block) => block.cidr.base.family === cidr.base.family);
     if (limit > 0 && ofFamily.length >= limit) return false;
     const inPool = ofFamily.filter((block) => cidrContains(cidr, block.cidr));

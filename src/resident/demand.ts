@@ -43,12 +43,12 @@ export class Demand {
     { own, node, nowMs }: { own: readonly IpBlock[]; node: NodeName; nowMs: number },
   ): ReadonlyMap<string, number> {
     const targets = new Map<string, number>();
-    for (const { name, cidr, stored } of pools) {
+    for (const { name, cidr, closed } of pools) {
       const starts = this.#starts.get(name) ?? [];
       const isUsed =
         starts.some((at) => nowMs - at < MEMORY_MS) ||
         own.some((block) => block.node === node && block.slots.size > 0 && cidrContains(cidr, block.cidr));
-      if (isUsed && !stored.value.spec.disabled) targets.set(name, stockTarget(this.recent(name, nowMs), this.#floor));
+      if (isUsed && closed === undefined) targets.set(name, stockTarget(this.recent(name, nowMs), this.#floor));
     }
     return targets;
   }

@@ -1,5 +1,5 @@
 import { answerRequests, giveBack, type IpBlock, setAside } from '../model/ip-block.ts';
-import { type Cidr, cidrContains, compareCidrs, formatCidr } from '../net/cidr.ts';
+import { type Cidr, compareCidrs, formatCidr } from '../net/cidr.ts';
 import { type Pool, poolAround } from '../ipam/choose-pools.ts';
 import { freeOrdinals, isReserved } from '../ipam/free-ordinals.ts';
 import { stockOf } from './own-stock.ts';
@@ -43,11 +43,9 @@ export interface StockPlan {
  */
 export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
   const changed = new Map<string, IpBlock>();
+  const byPool = Map.groupBy(plan.blocks.values(), ({ cidr }) => poolAround(plan.pools, cidr));
   const inPool = (pool: Pool | undefined): IpBlock[] =>
-    [...plan.blocks.values()]
-      .filter(({ cidr }) =>
-        pool === undefined ? poolAround(plan.pools, cidr) === undefined : cidrContains(pool.cidr, cidr),
-      )
+    (byPool.get(pool) ?? [])
       .map((block) => {
         // Most blocks of a node have none.
         if (block.stock.size === 0) return block;

@@ -1,6 +1,7 @@
 // More nodes than blocks, and then fewer addresses than tunnels.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricPod, resourceOf, startFabric } from '../support/fabric.ts';
+import { startFlow } from '../support/traffic-flow.ts';
 import { pairsOf, untilReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
@@ -71,5 +72,37 @@ describe('six nodes', () => {
     const hosts = fabric.nodes.map(({ name, netns, addresses }) => ({ name, netns, addresses }));
     const pairs = hosts.flatMap((from) => pods.filter(({ node }) => node !== from.name).map((to) => ({ from, to })));
     await untilReached(pairs, () => fabric.logs());
+  });
+
+  it('keep their tunnels when the pool of the tunnel addresses is deleted', async () => {
+    const [first, last] = [pods[0]!, pods[5]!];
+    const flow = await startFlow(first, last.addresses.ipv4);
+    expect(await fabric.netplugctl(['delete', 'ippool', 'tunnels'])).toMatchObject({ status: 0 });
+    await until(
+      async () => (await onDevices()).every((address) => address?.startsWith('10.66.0.') !== true),
+      'all have moved',
+    );
+    await untilReached(pairsOf(pods), () => fabric.logs());
+    expect(await flow.stop()).toMatchObject({ lost: 0 });
+    expect([...(await inBlocks()).keys()]).toEqual([]);
+  });
+
+  it('give a pool in VXLAN mode back once their pods are gone, but for a node whose agent does not live', async () => {
+    await fabric.apply(resourceOf('IPPool', 'v4', { cidr: '10.65.0.0/24', ...VXLAN }));
+    await until(async () => (await inBlocks()).size === NODES.length, 'the tunnels have addresses of the pool again');
+    expect(await fabric.netplugctl(['delete', 'ippool', 'v4'])).toMatchObject({
+      status: 69,
+      stderr: expect.stringContaining('6 addresses of it held on 6 nodes'),
+    });
+    for (const pod of pods) await pod.remove();
+    await fabric.node('n6').agent().settled();
+    await fabric.node('n6').agent().stop('KILL');
+    expect(await fabric.netplugctl(['delete', 'ippool', 'v4'])).toMatchObject({
+      status: 69,
+      stderr: expect.stringMatching(/the agents of node n6 keep \d+ address[^]*netplugctl node remove n6/),
+    });
+    await fabric.node('n6').startAgent();
+    expect(await fabric.netplugctl(['delete', 'ippool', 'v4'])).toMatchObject({ status: 0 });
+    expect(await fabric.store.records('ipam/blocks/')).toEqual(new Map());
   });
 });

@@ -74,16 +74,18 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     await expect(said.join('\n')).toMatchFileSnapshot('../golden/ctl/resources.txt');
   });
 
+  /** In this process, so that many run at once. */
+  const call = async (argv: readonly string[], stdin = ''): Promise<Ran> =>
+    callCtl(argv, {
+      env: datastore.env,
+      stdin,
+      openStore: datastore.connect,
+      clock: systemClock,
+      random: systemRandom,
+    });
+
   it('loses no change when 64 write at once', async () => {
     await apply(BLUE);
-    const call = async (argv: readonly string[], stdin = ''): Promise<Ran> =>
-      callCtl(argv, {
-        env: datastore.env,
-        stdin,
-        openStore: datastore.connect,
-        clock: systemClock,
-        random: systemRandom,
-      });
     const labelling = Array.from({ length: 32 }, async (_, index) =>
       call(['label', 'ippool', 'blue', `w${String(index)}=x`, '--timeout', '100']),
     );
@@ -96,6 +98,25 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     expect(resources).toHaveLength(33);
     const { labels = {} } = resources.find(({ metadata }) => metadata.name === 'blue')?.metadata ?? {};
     expect(Object.keys(labels)).toHaveLength(32);
+  });
+
+  it('accepts at most one of pools that overlap and are created at one moment', async () => {
+    for (let round = 0; round < 6; round += 1) {
+      // Each holds all, or a part, of the next.
+      const cidrs = [16, 17, 18, 20, 24].map((bits) => `10.${String(50 + round)}.0.0/${String(bits)}`);
+      const applied = await Promise.all(
+        cidrs.map(async (cidr, at) =>
+          call(['create', '-f', '-', '--timeout', '100'], pool(`o${String(round)}-${String(at)}`, cidr)),
+        ),
+      );
+      const { resources } = await datastore.store.listResources('IPPool', never);
+      const accepted = applied.filter(({ status }) => status === 0);
+      expect(accepted.length).toBeLessThanOrEqual(1);
+      expect(resources.filter(({ metadata }) => metadata.name.startsWith(`o${String(round)}-`))).toHaveLength(
+        accepted.length,
+      );
+      expect(applied.filter(({ status, err }) => status !== 0 && !err.includes('overlaps'))).toEqual([]);
+    }
   });
 
   it('keeps what a newer release stored, nested too', async () => {

@@ -263,13 +263,10 @@ describe('the network of a node', () => {
     expect(a.registered).toEqual([]);
   });
 
-  it('stays when a pool cannot be read, and when it is disabled', async () => {
+  it('stays when a pool cannot be read', async () => {
     const { database, store } = await worldWith(VXLAN);
     const a = await neighbours(store);
     const before = [await routesOf(a), a.host.tunnels];
-    await store.updateResource({ ...VXLAN, spec: { ...VXLAN.spec, disabled: true } }, never);
-    await settled();
-    expect([await routesOf(a), a.host.tunnels]).toEqual(before);
     database.damage({ kind: 'IPPool', name: 'v4' });
     await settled();
     expect([await routesOf(a), a.host.tunnels]).toEqual(before);

@@ -1,6 +1,6 @@
 import type { IpPool } from '../../model/ip-pool.ts';
 import type { Node } from '../../model/node.ts';
-import { poolProblems } from '../../model/pool-conflicts.ts';
+import { overlappedPools } from '../../model/pool-conflicts.ts';
 import { matchesSelector } from '../../model/selector.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
 import { cidrContains, parseCidr, tryReadCidr } from '../../net/cidr.ts';
@@ -83,13 +83,11 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
     severity: 'error',
     expected: 'pools apart from each other',
     judge: ({ pools }) =>
-      pools.flatMap((pool, index) =>
-        poolProblems(pool, pools.slice(0, index)).map(({ message }) => ({
-          found: `pool "${pool.metadata.name}": ${message}`,
-          remedy: 'Disable one of them, have its pods made anew, and delete it',
-          command: `netplugctl delete ippool ${pool.metadata.name}`,
-        })),
-      ),
+      [...overlappedPools(pools)].map(([name, older]) => ({
+        found: `pool "${name}" overlaps the older pool "${older}", and gives no addresses therefore`,
+        remedy: 'Delete the younger one, or have its pods made anew first if it has any',
+        command: `netplugctl delete ippool ${name}`,
+      })),
   },
   {
     id: 'pools/node-inside',

@@ -2,8 +2,8 @@ import { never } from '../../base/errors.ts';
 import type { NodeView, Stored } from '../../datastore/store.ts';
 import { whyFull } from '../../ipam/assign-errors.ts';
 import type { AssignRequest } from '../../ipam/assign.ts';
-import { choosePools, type Pool, type PoolVerdict, readPools } from '../../ipam/choose-pools.ts';
-import { freeCidrs, isOneOf } from '../../ipam/free-cidrs.ts';
+import { choosePools, type Pool, type PoolVerdict, readPools, whyClosed } from '../../ipam/choose-pools.ts';
+import { freeCidrs, overlapsOneOf } from '../../ipam/free-cidrs.ts';
 import { freeOrdinals } from '../../ipam/free-ordinals.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { reservedCidrs } from '../../model/ip-reservation.ts';
@@ -60,7 +60,8 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
   const { spec } = pool.stored.value;
   switch (verdict) {
     case 'disabled':
-      return 'it is disabled';
+    case 'overlaps an older pool':
+      return whyClosed(pool) ?? verdict;
     case 'not for this use':
       return `its allowedUses are ${spec.allowedUses.join(', ')}`;
     case 'not asked for': {
@@ -89,7 +90,7 @@ function roomIn({ view, blocks, request: { node } }: PoolScene, pool: Pool): str
     some.reduce((sum, block) => sum + [...freeOrdinals(block, reserved)].length, 0);
   const own = free(inside.filter((block) => block.node === node));
   const others = view.config.strictAffinity ? 0 : free(inside.filter((block) => block.node !== node));
-  const isClaimed = isOneOf(inside.map(({ cidr }) => cidr));
+  const isClaimed = overlapsOneOf(inside.map(({ cidr }) => cidr));
   const [unclaimed] = isAtLimit(view, pool.cidr.base.family) ? [] : freeCidrs(pool, { isClaimed, reserved, node });
   const parts = [
     ...(own > 0 ? [`${String(own)} free in blocks of the node`] : []),

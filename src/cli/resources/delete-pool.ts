@@ -4,6 +4,7 @@ import { resourceChanged, resourceNotFound } from '../../datastore/resource-erro
 import type { Change, Stored } from '../../datastore/store.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { IpPool } from '../../model/ip-pool.ts';
+import { isTunnelAddress } from '../../model/tunnel-attachment.ts';
 import { cidrContains, formatCidr, parseCidr } from '../../net/cidr.ts';
 import { counted } from '../table.ts';
 import type { Writing } from './write-resource.ts';
@@ -12,9 +13,9 @@ import type { Writing } from './write-resource.ts';
 const BLOCKS_PER_COMMIT = 50;
 const TRIES = 5;
 const CLEANUP_MS = 5000;
-/** An agent that lives gives its stock back in milliseconds. */
-const STOCK_MS = 5000;
-const STOCK_PERIOD_MS = 50;
+/** An agent that lives gives its stock back, and moves its tunnels, within a second or two of the change of the pool. */
+const AGENTS_MS = 15_000;
+const AGENTS_PERIOD_MS = 50;
 
 interface Which {
   readonly name: string;
@@ -22,8 +23,9 @@ interface Which {
 }
 
 /**
- * Deletes a pool nobody holds an address of, together with its empty blocks. The pool is disabled first: that gives it
- * a new version, so that no node can claim another block of it between the look and the deletion.
+ * Deletes a pool of which no pod holds an address, together with its empty blocks. The pool is disabled first: that gives
+ * it a new version, so that no node can claim another block of it meanwhile, and has the agents give back what they have
+ * of it for their tunnels and for pods to come.
  * @throws resource/not-found, resource/changed, resource/in-use, store/conflict
  */
 export async function deletePool(writing: Writing, which: Which): Promise<void> {
@@ -56,7 +58,7 @@ async function deleteDisabled(writing: Writing, name: string): Promise<void> {
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     await backOff(writing, attempt, signal);
     const pool = await findPool(writing, name);
-    const blocks = await withoutStock(writing, pool);
+    const blocks = await leftByAgents(writing, pool);
     const deletions = blocks.map((before): Change => ({ kind: 'delete-block', before }));
     const stored: Stored<IpPool> = { value: pool, version: pool.metadata.resourceVersion ?? '' };
     let outcome = 'committed';
@@ -79,32 +81,49 @@ async function findPool({ store, signal }: Writing, name: string): Promise<IpPoo
   return pool;
 }
 
-/** The same once agents have given back what they had set aside, as they do when a pool is disabled. */
-async function withoutStock(writing: Writing, pool: IpPool): Promise<readonly Stored<IpBlock>[]> {
+/** The blocks of the pool once agents have given back their tunnel addresses and what they had set aside. */
+async function leftByAgents(writing: Writing, pool: IpPool): Promise<readonly Stored<IpBlock>[]> {
   const { clock, signal } = writing;
-  for (const untilMs = clock.monotonic() + STOCK_MS; ;) {
+  for (const untilMs = clock.monotonic() + AGENTS_MS; ;) {
     const blocks = await assertUnused(writing, pool);
-    const [left] = blocks.filter(({ value }) => value.stock.size > 0);
-    if (left === undefined) return blocks;
-    if (clock.monotonic() > untilMs) throw stockLeft(pool, left.value);
-    await clock.sleep(STOCK_PERIOD_MS, signal);
+    const left = ofAgents(blocks.map(({ value }) => value));
+    if (left.size === 0) return blocks;
+    if (clock.monotonic() > untilMs) throw agentsHold(pool, left);
+    await clock.sleep(AGENTS_PERIOD_MS, signal);
   }
 }
 
-function stockLeft({ metadata }: IpPool, { stock, node }: IpBlock): NetplugError {
-  const { name } = metadata;
-  const what = counted(stock.size, 'address', 'addresses');
+/** How many addresses the agent of each node has, for its tunnels or set aside. */
+function ofAgents(blocks: readonly IpBlock[]): ReadonlyMap<string, number> {
+  const left = new Map<string, number>();
+  const add = (node: string, count: number): unknown => left.set(node, (left.get(node) ?? 0) + count);
+  for (const { slots, stock, node } of blocks) {
+    for (const allocation of slots.values()) if (isTunnelAddress(allocation)) add(allocation.node, 1);
+    if (stock.size > 0) add(node ?? '', stock.size);
+  }
+  return left;
+}
+
+function agentsHold({ metadata: { name } }: IpPool, left: ReadonlyMap<string, number>): NetplugError {
+  const nodes = [...left.keys()].sort();
+  const held = [...left.values()].reduce((sum, count) => sum + count, 0);
+  const [first = ''] = nodes;
+  const which = `${nodes.length === 1 ? 'node' : 'nodes'} ${shortList(nodes)}`;
   return new NetplugError(
     'resource/in-use',
-    `Cannot delete IPPool "${name}": the agent of node "${node ?? ''}" has ${what} of it set aside and does not give them back`,
+    `Cannot delete IPPool "${name}": the agents of ${which} keep ${counted(held, 'address', 'addresses')} of it for tunnels and pods to come`,
     {
-      hint: 'Start netplug-agent on that node again, or any pod: whoever serves it there gives them back',
-      facts: { pool: name },
+      hint: `Start netplug-agent on these nodes again and repeat the command; for a node that is gone for good: "netplugctl node remove ${first}"`,
+      facts: { pool: name, nodes, held },
     },
   );
 }
 
-/** The blocks of the pool, all of them empty. @throws resource/in-use, store/corrupt */
+function shortList(nodes: readonly string[]): string {
+  return nodes.slice(0, 3).join(', ') + (nodes.length > 3 ? ', …' : '');
+}
+
+/** The blocks of the pool, none of which has an address of a pod. @throws resource/in-use, store/corrupt */
 async function assertUnused({ store, signal }: Writing, pool: IpPool): Promise<readonly Stored<IpBlock>[]> {
   const { name } = pool.metadata;
   const cidr = parseCidr(pool.spec.cidr);
@@ -114,12 +133,11 @@ async function assertUnused({ store, signal }: Writing, pool: IpPool): Promise<r
     claims.map((claim) => claim.cidr),
     signal,
   );
-  const held = blocks.reduce((sum, { value }) => sum + value.slots.size, 0);
+  const holders = blocks.flatMap(({ value }) => [...value.slots.values()].filter((each) => !isTunnelAddress(each)));
+  const held = holders.length;
   if (held === 0) return blocks;
-  const busy = blocks.filter(({ value }) => value.slots.size > 0);
-  const nodes = [...new Set(busy.flatMap(({ value }) => [...value.slots.values()].map(({ node }) => node)))].sort();
-  const some = nodes.slice(0, 3).join(', ') + (nodes.length > 3 ? ', …' : '');
-  const where = `${counted(nodes.length, 'node')} (${some})`;
+  const nodes = [...new Set(holders.map(({ node }) => node))].sort();
+  const where = `${counted(nodes.length, 'node')} (${shortList(nodes)})`;
   throw new NetplugError(
     'resource/in-use',
     `Cannot delete IPPool "${name}": ${counted(held, 'address', 'addresses')} of it held on ${where}`,

@@ -32,3 +32,17 @@ export async function assertPoolFits(
     facts: { pool: name, cidr, blockSize },
   });
 }
+
+/**
+ * Looks again after a pool was created: another may have been created at the same moment. Then this one goes, so that of
+ * two that overlap at most one is accepted. @throws resource/invalid
+ */
+export async function withdrawOverlapping(store: Store, pool: IpPool, signal: AbortSignal): Promise<void> {
+  const { resources } = await store.listResources('IPPool', signal);
+  const problems = poolProblems(pool, resources);
+  if (problems.length === 0) return;
+  const { name, resourceVersion } = pool.metadata;
+  const which = { kind: 'IPPool', name, ...(resourceVersion === undefined ? {} : { resourceVersion }) } as const;
+  await store.deleteResource(which, signal);
+  throw problemsError(`IPPool "${name}"`, problems, 'resource/invalid');
+}

@@ -8,7 +8,7 @@ import type { AnyResource } from '../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../model/resource-id.ts';
 import type { ApplyFields } from './field-ownership.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';
-import { assertPoolFits } from './pool-checks.ts';
+import { assertPoolFits, withdrawOverlapping } from './pool-checks.ts';
 import { refuseReadOnly } from './refuse-read-only.ts';
 
 export type Verdict = 'created' | 'configured' | 'replaced' | 'unchanged';
@@ -47,7 +47,10 @@ export async function applyOwned(writing: Writing, wanted: AnyResource, applyFie
     if (pool.kind === 'IPPool') await assertPoolFits(store, { pool, previous }, signal);
   }
   const after = await applyFields(mode, signal);
-  if (before === undefined) return 'created';
+  if (before === undefined) {
+    await lookAgain(store, after, { signal, mode });
+    return 'created';
+  }
   return sameResource(unversioned(before), unversioned(after)) ? 'unchanged' : 'configured';
 }
 
@@ -116,6 +119,15 @@ async function updateResource(
 async function createResource({ store, signal, mode }: Writing, wanted: AnyResource): Promise<'created'> {
   refuseReadOnly(resourceIdOf(wanted));
   if (wanted.kind === 'IPPool') await assertPoolFits(store, { pool: wanted, previous: undefined }, signal);
-  await store.createResource(wanted, signal, mode);
+  const created = await store.createResource(wanted, signal, mode);
+  await lookAgain(store, created, { signal, mode });
   return 'created';
+}
+
+async function lookAgain(
+  store: Store,
+  created: AnyResource,
+  { signal, mode }: Pick<Writing, 'signal' | 'mode'>,
+): Promise<void> {
+  if (created.kind === 'IPPool' && mode !== 'rehearse') await withdrawOverlapping(store, created, signal);
 }
