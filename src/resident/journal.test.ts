@@ -16,10 +16,10 @@ let folder: string;
 /** Whether a new segment can be locked, which stands for everything that may keep it from being made. */
 let canBegin: boolean;
 let journal: Journal;
-beforeEach(async () => {
+beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'npl-journal-'));
   canBegin = true;
-  journal = await Journal.open({ folder, tryLock: () => canBegin }, HEADER);
+  journal = Journal.open({ folder, tryLock: () => canBegin }, HEADER);
 });
 afterEach(() => {
   journal.close();

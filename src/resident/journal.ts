@@ -4,12 +4,12 @@ import {
   fdatasync,
   fsyncSync,
   ftruncateSync,
+  mkdirSync,
   openSync,
   renameSync,
   rmSync,
   writeSync,
 } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { NetplugError, errnoOf, reasonOf } from '../base/errors.ts';
@@ -17,7 +17,7 @@ import type { Entry } from './entry.ts';
 import { encodeLine, type JournalHeader } from './entry-codec.ts';
 import { segmentName } from './segment-name.ts';
 
-const syncData = promisify(fdatasync);
+const fdatasyncOf = promisify(fdatasync);
 /** A segment that has grown so large is followed by another and goes once everything in it is published. */
 const SEGMENT_BYTES = 1_048_576;
 
@@ -25,6 +25,8 @@ export interface JournalPlace {
   readonly folder: string;
   /** Takes the lock of an open file for this process until it is closed or the process ends; false when another has it. */
   readonly tryLock: (fd: number) => boolean;
+  /** Resolves when the data of an open file are on the disk; fdatasync unless given. */
+  readonly syncData?: (fd: number) => Promise<void>;
 }
 
 /** Where an entry stands. */
@@ -62,10 +64,12 @@ export class Journal {
   }
 
   /** @throws agent/journal-failed */
-  static async open(place: JournalPlace, header: JournalHeader): Promise<Journal> {
-    await mkdir(place.folder, { recursive: true, mode: 0o700 }).catch((cause: unknown) => {
+  static open(place: JournalPlace, header: JournalHeader): Journal {
+    try {
+      mkdirSync(place.folder, { recursive: true, mode: 0o700 });
+    } catch (cause) {
       throw cannotWrite(place.folder, cause);
-    });
+    }
     return new Journal(place, header, newSegment(place, header, 0));
   }
 
@@ -104,6 +108,7 @@ export class Journal {
       try {
         const segment = this.#current.size > SEGMENT_BYTES ? this.#begin() : this.#current;
         await append(
+          this.#place,
           segment,
           round.map(({ line }) => line),
         );
@@ -125,7 +130,11 @@ export class Journal {
 }
 
 /** The lines count as open from the start, so that nobody discards the segment meanwhile. @throws agent/journal-failed */
-async function append(segment: Segment, lines: readonly string[]): Promise<void> {
+async function append(
+  { syncData = fdatasyncOf }: JournalPlace,
+  segment: Segment,
+  lines: readonly string[],
+): Promise<void> {
   const bytes = Buffer.from(lines.join(''));
   segment.open += lines.length;
   try {

@@ -320,7 +320,7 @@ export class ResidentNode {
   async #begin(signal: AbortSignal): Promise<void> {
     const { datastore, node } = this.#options;
     await this.#others.recover(signal);
-    this.#journal = await Journal.open(this.#ports.place, { format: 2, datastore, node, run: this.#stock.run });
+    this.#journal = Journal.open(this.#ports.place, { format: 2, datastore, node, run: this.#stock.run });
   }
 
   /** @throws store/replaced */

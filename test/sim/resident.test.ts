@@ -1,178 +1,329 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { MemoryDatabase, UNREADABLE } from '../../src/datastore/memory/memory-database.ts';
+import { attachmentFindings } from '../../src/cli/ipam/attachment-findings.ts';
+import { seededRandom } from '../../src/base/random.ts';
+import { type MemoryBackup, MemoryDatabase, UNREADABLE } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
-import { blockFaults, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
-import { formatAddress } from '../../src/net/address.ts';
+import { newCluster } from '../../src/datastore/keep-cluster-information.ts';
+import { blockFaults, type HeldAddress, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
+import { interfaceKey } from '../../src/model/names.ts';
+import { formatAddress, sameAddress } from '../../src/net/address.ts';
 import { ipamConfigurationOf, poolOf } from '../support/fixtures.ts';
-import { type Cluster, FileLocks, SimulatedNode } from '../support/simulated-node.ts';
+import { type Cluster, type Death, FileLocks, SimulatedNode } from '../support/simulated-node.ts';
+import { inSimulatedTime, jumpWallClock } from '../support/simulated-time.ts';
+
+const CONTAINERS = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
+const START_MS = Date.parse('2026-01-01T00:00:00Z');
+/** How often a call is repeated that a runtime would repeat. */
+const TRIES = 40;
+const never = new AbortController().signal;
 
 type Op =
-  | { readonly kind: 'add'; readonly dies: 'never' | 'before-link' | 'after-link' }
-  | { readonly kind: 'remove' | 'start' | 'kill' | 'stop' | 'away' | 'back' | 'wait' };
+  | { readonly kind: 'add'; readonly dies: Death }
+  | { readonly kind: 'jump'; readonly byMs: number }
+  | { readonly kind: 'remove' | 'start' | 'kill' | 'stop' | 'away' | 'back' | 'wait' | 'back-up' | 'restore' };
 interface Step {
   readonly node: 0 | 1;
   readonly container: string;
+  readonly spelling: 0 | 1;
   readonly op: Op;
   /** The next step does not wait for this one. */
   readonly isParallel: boolean;
 }
+interface Script {
+  readonly seed: number;
+  readonly steps: readonly Step[];
+}
 
-const add = (dies: 'never' | 'before-link' | 'after-link'): Op => ({ kind: 'add', dies });
-const steps: fc.Arbitrary<Step[]> = fc.array(
-  fc.record({
-    node: fc.constantFrom(0, 1),
-    container: fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g'),
-    op: fc.oneof(
-      { weight: 8, arbitrary: fc.constant(add('never')) },
-      { weight: 2, arbitrary: fc.constantFrom(add('before-link'), add('after-link')) },
-      { weight: 6, arbitrary: fc.constant<Op>({ kind: 'remove' }) },
-      { weight: 4, arbitrary: fc.constant<Op>({ kind: 'start' }) },
-      {
-        weight: 4,
-        arbitrary: fc.constantFrom<Op>(
-          { kind: 'kill' },
-          { kind: 'stop' },
-          { kind: 'away' },
-          { kind: 'back' },
-          { kind: 'wait' },
-        ),
-      },
+const add = (dies: Death): Op => ({ kind: 'add', dies });
+const op: fc.Arbitrary<Op> = fc.oneof(
+  { weight: 8, arbitrary: fc.constant(add('never')) },
+  { weight: 2, arbitrary: fc.constantFrom(add('after-commit'), add('before-link'), add('after-link')) },
+  { weight: 6, arbitrary: fc.constant<Op>({ kind: 'remove' }) },
+  { weight: 4, arbitrary: fc.constant<Op>({ kind: 'start' }) },
+  {
+    weight: 5,
+    arbitrary: fc.constantFrom<Op>(
+      { kind: 'kill' },
+      { kind: 'stop' },
+      { kind: 'away' },
+      { kind: 'back' },
+      { kind: 'wait' },
+      { kind: 'jump', byMs: -86_400_000 },
+      { kind: 'jump', byMs: 86_400_000 },
     ),
-    isParallel: fc.boolean(),
-  }),
-  { minLength: 4, maxLength: 30 },
+  },
+);
+const restoring: fc.Arbitrary<Op> = fc.oneof(
+  { weight: 6, arbitrary: op },
+  { weight: 1, arbitrary: fc.constantFrom<Op>({ kind: 'back-up' }, { kind: 'restore' }) },
 );
 
-function blocksOf({ database }: Cluster): IpBlock[] {
+function scripts(ops: fc.Arbitrary<Op>): fc.Arbitrary<Script> {
+  const step = fc.record({
+    node: fc.constantFrom<0 | 1>(0, 1),
+    container: fc.constantFrom(...CONTAINERS),
+    spelling: fc.constantFrom<0 | 1>(0, 1),
+    op: ops,
+    isParallel: fc.boolean(),
+  });
+  return fc.record({ seed: fc.nat(), steps: fc.array(step, { minLength: 4, maxLength: 30 }) });
+}
+
+function blocksOf({ database }: Pick<Cluster, 'database'>): IpBlock[] {
   return [...database.state().blocks.values()].map(({ value }) => {
     if (value === UNREADABLE) throw new Error('unreadable block');
     return value;
   });
 }
 
-async function carryOut(cluster: Cluster, nodes: readonly SimulatedNode[], script: readonly Step[]): Promise<void> {
-  const lanes = new Map<string, Promise<void>>();
-  for (const { node: index, container, op, isParallel } of script) {
-    const node = nodes[index]!;
-    const lane = `${String(index)}/${container}`;
-    // A runtime calls for one container one after the other.
-    const work = (lanes.get(lane) ?? Promise.resolve()).then(async () => act(cluster, { node, container, op }));
-    lanes.set(lane, work);
-    if (!isParallel) await Promise.race([work, after(300)]);
-  }
-  await Promise.race([Promise.all(lanes.values()), after(1500)]);
-}
-
-async function act(
-  cluster: Cluster,
-  { node, container, op }: { node: SimulatedNode; container: string; op: Op },
-): Promise<void> {
-  // Whoever waits for a dead agent is served again by the runtime or gives up.
-  const signal = AbortSignal.timeout(1000);
-  const giveUp = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-  switch (op.kind) {
-    case 'add':
-      return Promise.race([node.add(container, op.dies, signal).catch(unlessLate(signal)), giveUp]);
-    case 'remove':
-      return Promise.race([node.remove(container, signal).catch(unlessLate(signal)), giveUp]);
-    case 'start':
-      if (node.agent === undefined) node.startAgent();
-      break;
-    case 'kill':
-      node.killAgent();
-      break;
-    case 'stop':
-      await Promise.race([node.stopAgent(AbortSignal.timeout(200)), giveUp]);
-      break;
-    case 'away':
-      cluster.isStoreAway = true;
-      break;
-    case 'back':
-      cluster.isStoreAway = false;
-      break;
-    case 'wait':
-      await after(60);
-      break;
-  }
-}
-
-function unlessLate(signal: AbortSignal): (cause: unknown) => void {
-  return (cause) => {
-    if (!signal.aborted) throw cause;
-  };
-}
+const heldIn = (cluster: Cluster): HeldAddress[] => blocksOf(cluster).flatMap((block) => heldAddresses(block));
 
 async function after(ms: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-function expectSound(cluster: Cluster): void {
-  const held = blocksOf(cluster).flatMap((block) => heldAddresses(block));
-  const texts = held.map(({ address }) => formatAddress(address));
-  expect(new Set(texts).size, 'an address is held twice').toBe(texts.length);
-  for (const block of blocksOf(cluster)) expect(blockFaults(block)).toEqual([]);
+/** A signal of simulated time. */
+function timeout(ms: number): AbortSignal {
+  const over = new AbortController();
+  setTimeout(() => over.abort(new DOMException('the time is over', 'TimeoutError')), ms);
+  return over.signal;
 }
 
-describe('the resident store under kills, time-outs and an absent datastore', () => {
+class Simulation {
+  readonly cluster: Cluster;
+  readonly nodes: readonly SimulatedNode[];
+  #backup: MemoryBackup | undefined;
+
+  constructor(folder: string, { seed }: Script, commits: Cluster['commits']) {
+    this.cluster = {
+      database: new MemoryDatabase(),
+      locks: new FileLocks(),
+      folder,
+      random: seededRandom(seed),
+      isStoreAway: false,
+      hasRestored: false,
+      commits,
+      inUse: new Map(),
+      course: [],
+    };
+    this.nodes = ['n0', 'n1'].map((name) => new SimulatedNode(this.cluster, name));
+  }
+
+  async seed(): Promise<void> {
+    const store = openMemoryStore(this.cluster.database, { random: this.cluster.random });
+    const cluster = newCluster();
+    for (const resource of [
+      poolOf('v4', '10.0.0.0/27', { blockSize: 29 }),
+      ipamConfigurationOf({}),
+      { ...cluster, spec: { ...cluster.spec, clusterGUID: 'simulated' } },
+    ])
+      await store.createResource(resource, never);
+    this.#backup = this.cluster.database.backUp();
+  }
+
+  async carryOut(steps: readonly Step[]): Promise<void> {
+    const lanes = new Map<string, Promise<void>>();
+    for (const step of steps) {
+      const lane = `${String(step.node)}/${step.container}`;
+      // A runtime calls for one container one after the other.
+      const work = (lanes.get(lane) ?? Promise.resolve()).then(async () => this.#act(step));
+      lanes.set(lane, work);
+      if (!step.isParallel) await Promise.race([work, after(300)]);
+    }
+    await Promise.race([Promise.all(lanes.values()), after(20_000)]);
+  }
+
+  async #act({ node: index, container, spelling, op: { kind, ...more } }: Step): Promise<void> {
+    const node = this.nodes[index]!;
+    // Whoever waits for a dead agent is served again by the runtime or gives up.
+    const signal = timeout(10_000);
+    const giveUp = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    const unlessLate = (cause: unknown): void => {
+      if (!signal.aborted) throw cause;
+    };
+    this.cluster.course.push(`${node.name} ${kind} ${container} at ${String(performance.now())}`);
+    switch (kind) {
+      case 'add': {
+        const dies = 'dies' in more ? more.dies : 'never';
+        return Promise.race([
+          node.add(container, dies, { spelling, signal }).then(() => undefined, unlessLate),
+          giveUp,
+        ]);
+      }
+      case 'remove':
+        return Promise.race([node.remove(container, { spelling, signal }).then(() => undefined, unlessLate), giveUp]);
+      case 'start':
+        if (!node.hasAgent) node.startAgent();
+        break;
+      case 'kill':
+        node.killAgent();
+        break;
+      case 'stop':
+        await Promise.race([node.stopAgent(timeout(200)), giveUp]);
+        break;
+      case 'away':
+        this.cluster.isStoreAway = true;
+        break;
+      case 'back':
+        this.cluster.isStoreAway = false;
+        break;
+      case 'wait':
+        await after(60);
+        break;
+      case 'jump':
+        jumpWallClock('byMs' in more ? more.byMs : 0);
+        break;
+      case 'back-up':
+        this.#backup = this.cluster.database.backUp();
+        break;
+      case 'restore':
+        if (this.#backup === undefined) break;
+        this.cluster.hasRestored = true;
+        this.cluster.database.restore(this.#backup);
+        break;
+    }
+  }
+
+  /** Every node has an agent that has seen the datastore as it is. */
+  async settle(): Promise<void> {
+    this.cluster.isStoreAway = false;
+    for (const node of this.nodes) {
+      node.killAgent();
+      node.startAgent();
+      await this.#untilDone(async (signal) => node.add('last', 'never', { spelling: 0, signal }));
+    }
+    for (const node of this.nodes) await node.stopAgent(timeout(60_000));
+  }
+
+  expectSound(): void {
+    const held = heldIn(this.cluster);
+    const texts = held.map(({ address }) => formatAddress(address));
+    expect(new Set(texts).size, 'an address is held twice').toBe(texts.length);
+    for (const block of blocksOf(this.cluster)) expect(blockFaults(block)).toEqual([]);
+    for (const node of this.nodes) {
+      for (const { address, owner } of node.living) {
+        const holder = held.find((each) => sameAddress(each.address, address))?.allocation;
+        const isOwn = holder?.node === node.name && interfaceKey(holder) === interfaceKey(owner);
+        const isReported = node.reported.some((line) => line.endsWith(` ${formatAddress(address)}`));
+        expect(
+          isOwn || (this.cluster.hasRestored && isReported),
+          `${node.name}/${owner.containerId} uses ${formatAddress(address)}, which nobody records for it`,
+        ).toBe(true);
+      }
+    }
+    const leaked = held.filter(
+      ({ allocation }) =>
+        !this.nodes.some(
+          ({ name, living }) =>
+            name === allocation.node && living.some(({ owner }) => interfaceKey(owner) === interfaceKey(allocation)),
+        ),
+    );
+    const listed = new Set(this.#findings().map(({ subject }) => subject));
+    for (const { address } of leaked)
+      expect(listed, 'a leaked address that no check lists').toContain(formatAddress(address));
+  }
+
+  /** What "netplugctl ipam check" says on each node. */
+  #findings(): ReturnType<typeof attachmentFindings> {
+    const endpoints = [...this.cluster.database.state().endpoints.values()].flatMap(({ value, version }) =>
+      value === UNREADABLE ? [] : { value, version },
+    );
+    return this.nodes.flatMap(({ name, living }) =>
+      attachmentFindings({
+        blocks: blocksOf(this.cluster),
+        endpoints,
+        pools: [],
+        nodes: undefined,
+        unreadable: [],
+        local: {
+          nodes: new Set([name]),
+          links: living.map(({ owner }, index) => ({
+            name: `npl${owner.containerId}`,
+            index,
+            mac: 'ee:ee:ee:ee:ee:ee' as never,
+            mtu: 1500,
+            isUp: true,
+            owner,
+          })),
+        },
+        nowMs: Date.now() + 10 * 86_400_000,
+        graceMs: 0,
+      }),
+    );
+  }
+
+  async removeAll(): Promise<void> {
+    for (const node of this.nodes) {
+      for (const container of [...CONTAINERS, 'last'])
+        await this.#untilDone(async (signal) => node.remove(container, { spelling: 1, signal }));
+    }
+  }
+
+  async #untilDone(call: (signal: AbortSignal) => Promise<boolean>): Promise<void> {
+    for (let attempt = 0; attempt < TRIES; attempt += 1) {
+      const signal = timeout(60_000);
+      if (await call(signal)) return;
+      await after(500);
+    }
+    throw new Error('a call did not succeed although nothing is in its way');
+  }
+}
+
+/** Carries a script out and returns its course. */
+async function simulate(script: Script, commits: Cluster['commits']): Promise<readonly string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'netplug-sim-'));
+  try {
+    return await inSimulatedTime(START_MS, async () => {
+      const simulation = new Simulation(folder, script, commits);
+      const { cluster } = simulation;
+      await simulation.seed();
+      await simulation.carryOut(script.steps);
+      await simulation.settle();
+      simulation.expectSound();
+      await simulation.removeAll();
+      expect(heldIn(cluster)).toEqual([]);
+      expect(
+        blocksOf(cluster).flatMap(({ stock }) => [...stock]),
+        'stock of nobody',
+      ).toEqual([]);
+      expect([...cluster.database.state().endpoints.values()]).toEqual([]);
+      return cluster.course;
+    });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const numRuns = Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 4;
+
+describe('a node under kills, time-outs, clock jumps, two spellings and an absent datastore', () => {
   it.each(['at once', 'in pieces'] as const)(
     'never tells two pods the same address, records what it told, and leaves nothing behind, whether it is written %s',
     async (commits) => {
       await fc.assert(
-        fc.asyncProperty(steps, async (script) => {
-          const folder = await mkdtemp(join(tmpdir(), 'netplug-sim-'));
-          try {
-            const database = new MemoryDatabase();
-            const signal = AbortSignal.timeout(60_000);
-            const quiet = openMemoryStore(database);
-            for (const resource of [poolOf('v4', '10.0.0.0/27', { blockSize: 29 }), ipamConfigurationOf({})])
-              await quiet.createResource(resource, signal);
-            const cluster: Cluster = {
-              database,
-              locks: new FileLocks(),
-              folder,
-              isStoreAway: false,
-              commits,
-              inUse: new Map(),
-            };
-            const nodes = ['n0', 'n1'].map((name) => new SimulatedNode(cluster, name));
-            await carryOut(cluster, nodes, script);
-
-            cluster.isStoreAway = false;
-            for (const node of nodes) {
-              node.killAgent();
-              node.startAgent();
-              await node.add('last', 'never', signal);
-              await node.stopAgent(signal);
-            }
-            expectSound(cluster);
-            const recorded = new Set(
-              blocksOf(cluster).flatMap((block) => heldAddresses(block).map(({ address }) => formatAddress(address))),
-            );
-            const told = [...cluster.inUse.values()].flat();
-            expect(
-              told.filter((address) => !recorded.has(address)),
-              'a pod uses an address that no block records',
-            ).toEqual([]);
-
-            for (const node of nodes) {
-              for (const container of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'last']) await node.remove(container, signal);
-            }
-            expect(blocksOf(cluster).flatMap((block) => heldAddresses(block))).toEqual([]);
-            expect(
-              blocksOf(cluster).flatMap(({ stock }) => [...stock]),
-              'stock of nobody',
-            ).toEqual([]);
-            expect([...database.state().endpoints.values()]).toEqual([]);
-          } finally {
-            await rm(folder, { recursive: true, force: true });
-          }
-        }),
-        { numRuns: Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 10 },
+        fc.asyncProperty(scripts(op), async (script) => void (await simulate(script, commits))),
+        { numRuns },
       );
     },
   );
+
+  it('tells no two pods of a node the same address, and reports those of two nodes, when backups are restored', async () => {
+    await fc.assert(
+      fc.asyncProperty(scripts(restoring), async (script) => void (await simulate(script, 'at once'))),
+      { numRuns },
+    );
+  });
+
+  it('takes the same course whenever it has the same seed', async () => {
+    await fc.assert(
+      fc.asyncProperty(scripts(restoring), async (script) => {
+        expect(await simulate(script, 'in pieces')).toEqual(await simulate(script, 'in pieces'));
+      }),
+      { numRuns: Math.max(1, numRuns / 20) },
+    );
+  });
 });

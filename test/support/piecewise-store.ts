@@ -1,8 +1,9 @@
 // A datastore without transactions, made of one that has them: what the API of the orchestrator does with a commit, one
 // write after the other, so that a crash, an absence or another writer can come between any two.
 import { isDeepStrictEqual } from 'node:util';
+import { revertSlots } from '../../src/datastore/orch/write-block.ts';
 import type { Change, Outcome, Store } from '../../src/datastore/store.ts';
-import { freeSlots, type IpBlock } from '../../src/model/ip-block.ts';
+import type { IpBlock } from '../../src/model/ip-block.ts';
 import { type Cidr, compareCidrs } from '../../src/net/cidr.ts';
 
 type BlockChange = Extract<Change, { kind: 'create-block' | 'update-block' | 'delete-block' }>;
@@ -37,17 +38,16 @@ async function commit(store: Store, changes: readonly Change[], signal: AbortSig
   return 'committed';
 }
 
-/** As it was when nobody wrote since, otherwise only the slots that the write took. */
+/** As it was when nobody wrote since and no caller was told, otherwise only the slots that nobody was told of. */
 async function takeBack(store: Store, change: BlockChange, signal: AbortSignal): Promise<void> {
   const [before, after] = [beforeOf(change), afterOf(change)];
   if (after === undefined) return;
-  const old = new Set([...(before?.slots.values() ?? [])].map(({ id }) => id));
-  const taken = new Set([...after.slots.values()].map(({ id }) => id).filter((id) => !old.has(id)));
+  const { told = new Set<string>() } = { told: undefined, ...change };
   for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
     const [now] = await store.getBlocks([cidrOf(change)], signal);
     if (now === undefined) return;
-    const isOurs = isDeepStrictEqual(now.value, after);
-    const wanted = isOurs ? before : freeSlots(now.value, taken);
+    const isOurs = told.size === 0 && isDeepStrictEqual(now.value, after);
+    const wanted = isOurs ? before : revertSlots(now.value, { before, after, told });
     if (wanted === now.value) return;
     const undo: Change =
       wanted === undefined

@@ -1,45 +1,53 @@
-// One node of a simulated cluster: an agent's resident store, crashes of it, and the standalone program, on one
-// database. Its kernel is a set of attachments.
-import { fstatSync } from 'node:fs';
+// One node of a simulated cluster: an agent, crashes of it, and the standalone program, on one database. Its kernel is a
+// set of links. Everything random comes from the cluster's seed, and time is simulated.
+import { readlinkSync } from 'node:fs';
 import { OneAtATime } from '../../src/agent/one-at-a-time.ts';
+import { ResidentNodes } from '../../src/agent/resident-nodes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { isNetplugError } from '../../src/base/errors.ts';
-import { silentLog } from '../../src/base/log.ts';
-import { systemRandom } from '../../src/base/random.ts';
+import { type Log, silentLog } from '../../src/base/log.ts';
+import type { Random } from '../../src/base/random.ts';
 import type { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type AssignRequest } from '../../src/ipam/assign.ts';
-import { endpointOf, release } from '../../src/ipam/release.ts';
-import { handleOf } from '../../src/model/names.ts';
-import { endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
-import { type Address, formatAddress, formatAddress as text } from '../../src/net/address.ts';
 import type { LivingAddress } from '../../src/ipam/plan-assertion.ts';
+import { endpointOf, release } from '../../src/ipam/release.ts';
+import { handleOf, interfaceKey } from '../../src/model/names.ts';
+import { endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
+import { type Address, formatAddress, sameAddress } from '../../src/net/address.ts';
+import type { Datastore } from '../../src/netconf/connection.ts';
 import { callStore } from '../../src/resident/call-store.ts';
-import { datastoreIdOf } from '../../src/resident/datastore-id.ts';
-import { recoverForCall } from '../../src/resident/recover.ts';
-import { ResidentNode } from '../../src/resident/resident-node.ts';
+import type { JournalPlace } from '../../src/resident/journal.ts';
 import type { Host } from '../../src/resident/run-id.ts';
+import { settleForCall } from '../../src/resident/settle-call.ts';
 import { nodeName } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
 import { piecewiseStore } from './piecewise-store.ts';
 
-const DATASTORE = datastoreIdOf('kvv3', 'simulated');
+/** The same datastore, as two configurations write it. */
+const SPELLINGS = [['http://simulated'], ['http://localhost', 'http://simulated']].map((urls): Datastore => {
+  const endpoints = { from: 'list', urls } as const;
+  return { type: 'kvv3', connection: { endpoints, keyFile: undefined, certFile: undefined, caCertFile: undefined } };
+});
 
 /** A process: what it has locked is free when it is dead, and a dead one has no more effects. */
 interface Process {
   isAlive: boolean;
+  /** It dies when its next commit has been made. */
+  diesAfterCommit: boolean;
 }
 
 /** Locks of files among the simulated processes. */
 export class FileLocks {
-  readonly #owners = new Map<number, Process>();
+  readonly #owners = new Map<string, Process>();
 
   tryLock(fd: number, process: Process): boolean {
-    const { ino } = fstatSync(fd);
-    const owner = this.#owners.get(ino);
+    // A segment is locked before it has its name.
+    const path = readlinkSync(`/proc/self/fd/${String(fd)}`).replace(/\.new$/, '');
+    const owner = this.#owners.get(path);
     if (owner !== undefined && owner !== process && owner.isAlive) return false;
-    this.#owners.set(ino, process);
+    this.#owners.set(path, process);
     return true;
   }
 }
@@ -48,42 +56,53 @@ export interface Cluster {
   readonly database: MemoryDatabase;
   readonly locks: FileLocks;
   readonly folder: string;
+  readonly random: Random;
   isStoreAway: boolean;
+  /** Whether the datastore was ever put back to a backup. */
+  hasRestored: boolean;
   /** Whether the datastore has transactions. */
   readonly commits: 'at once' | 'in pieces';
-  /** Addresses that pods have been told, by node and container: no two may be the same. */
+  /** Addresses that pods have been told, by node and container. */
   readonly inUse: Map<string, readonly string[]>;
+  /** What the simulation did, in order, to compare two runs of it. */
+  readonly course: string[];
 }
+
+/** The moment at which the process that serves a call is killed. */
+export type Death = 'never' | 'after-commit' | 'before-link' | 'after-link';
 
 export class SimulatedNode {
   readonly #cluster: Cluster;
-  readonly #name: string;
+  readonly name: string;
   /** By `<containerId>/<ifName>`. */
   readonly #links = new Map<string, readonly LivingAddress[]>();
-  #agent: { readonly process: Process; readonly store: ResidentNode; readonly order: OneAtATime } | undefined;
+  /** Conflicts that were reported for this node. */
+  readonly reported: string[] = [];
+  #agent: { readonly process: Process; readonly nodes: ResidentNodes; readonly order: OneAtATime } | undefined;
 
   constructor(cluster: Cluster, name: string) {
     this.#cluster = cluster;
-    this.#name = name;
+    this.name = name;
   }
 
-  get agent(): ResidentNode | undefined {
-    return this.#agent?.store;
+  get hasAgent(): boolean {
+    return this.#agent !== undefined;
+  }
+
+  /** What the kernel routes to pods of the node. */
+  get living(): readonly LivingAddress[] {
+    return [...this.#links.values()].flat();
   }
 
   startAgent(): void {
-    const process = { isAlive: true };
-    const store = new ResidentNode(
-      this.#storeFor(process),
-      {
-        ...this.#portsFor(process),
-        onJournalWait: () => undefined,
-        onPublished: () => undefined,
-      },
-      { datastore: DATASTORE, node: nodeName(this.#name), stockFloor: 3 },
+    const process = { isAlive: true, diesAfterCommit: false };
+    const nodes = new ResidentNodes(
+      () => this.#storeFor(process),
+      { ...this.#portsFor(process), onJournalWait: () => undefined, onPublished: () => undefined },
+      { node: nodeName(this.name), stockFloor: 256 },
     );
-    const order = new OneAtATime(systemClock.monotonic, () => undefined);
-    this.#agent = { process, store, order };
+    nodes.get(SPELLINGS[0]!);
+    this.#agent = { process, nodes, order: new OneAtATime(systemClock.monotonic, () => undefined) };
   }
 
   /** As SIGKILL does: whatever it was doing ends where it was. */
@@ -95,132 +114,175 @@ export class SimulatedNode {
   async stopAgent(signal: AbortSignal): Promise<void> {
     const agent = this.#agent;
     this.#agent = undefined;
-    await agent?.store.drain(signal);
-    await agent?.store.end();
+    await agent?.nodes.drain(signal);
+    await agent?.nodes[Symbol.asyncDispose]();
     if (agent !== undefined) agent.process.isAlive = false;
   }
 
-  /** Adds a pod; `dies` names the moment at which whoever serves the call is killed. */
-  async add(container: string, dies: 'never' | 'before-link' | 'after-link', signal: AbortSignal): Promise<void> {
-    await this.#serve(container, signal, async (store, process) => {
-      const leases = await assign(
-        { store, clock: systemClock, random: systemRandom, log: silentLog },
-        this.#requestOf(container),
-        { signal, cleanupSignal: signal },
-      );
+  /** Adds a pod. Returns whether it was told its addresses. */
+  async add(container: string, dies: Death, { spelling, signal }: CallOptions): Promise<boolean> {
+    return this.#serve(container, { spelling, signal, isAdd: true }, async (store, process) => {
+      process.diesAfterCommit = dies === 'after-commit';
+      const ports = { store, clock: systemClock, random: this.#cluster.random, log: silentLog };
+      const leases = await assign(ports, this.#requestOf(container), { signal, cleanupSignal: signal });
+      process.diesAfterCommit = false;
       // Killed while another call of it was under way: nothing more happens here.
       if (!process.isAlive) await new Promise(() => undefined);
-      if (dies === 'before-link') return this.killAgent();
+      if (dies === 'before-link') await this.#die(process);
       const owner = attachmentOf(container);
-      this.#links.set(
-        `${container}/eth0`,
-        leases.map(({ address }) => ({ address, owner })),
-      );
-      if (dies === 'after-link') return this.killAgent();
-      this.#tell(
-        container,
-        leases.map(({ address }) => formatAddress(address)),
-      );
+      const mine = leases.map(({ address }) => ({ address, owner }));
+      if (this.#isUsedByOther(container, mine)) {
+        // The kernel refuses the route.
+        const taken = new Set(leases.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
+        await release(ports, { node: nodeName(this.name), which: ({ id }) => taken.has(id) }, signal);
+        return false;
+      }
+      this.#links.set(interfaceKey(owner), mine);
+      if (dies === 'after-link') await this.#die(process);
+      this.#tell(container, mine);
+      return true;
     });
   }
 
-  async remove(container: string, signal: AbortSignal): Promise<void> {
-    await this.#serve(container, signal, async (store) => {
-      this.#links.delete(`${container}/eth0`);
-      this.#cluster.inUse.delete(`${this.#name}/${container}`);
+  async remove(container: string, { spelling, signal }: CallOptions): Promise<boolean> {
+    return this.#serve(container, { spelling, signal, isAdd: false }, async (store) => {
+      this.#links.delete(interfaceKey(attachmentOf(container)));
+      this.#cluster.inUse.delete(`${this.name}/${container}`);
       const attachment = attachmentOf(container);
       const handle = handleOf(attachment);
       await release(
-        { store, clock: systemClock, random: systemRandom, log: silentLog },
+        { store, clock: systemClock, random: this.#cluster.random, log: silentLog },
         {
-          node: nodeName(this.#name),
+          node: nodeName(this.name),
           which: (held) => held.handle === handle,
           ...endpointOf(endpointIdOf(this.#endpointOf(container, [])), attachment),
         },
         signal,
       );
+      return true;
     });
   }
 
   /** By the agent when there is one, otherwise by the standalone program. */
   async #serve(
     container: string,
-    signal: AbortSignal,
-    work: (store: Store, process: Process) => Promise<void>,
-  ): Promise<void> {
-    const process = this.#agent?.process ?? { isAlive: true };
+    { spelling, signal, isAdd }: CallOptions & { readonly isAdd: boolean },
+    work: (store: Store, process: Process) => Promise<boolean>,
+  ): Promise<boolean> {
+    const alone = { isAlive: true, diesAfterCommit: false };
+    const process = this.#agent?.process ?? alone;
+    const datastore = SPELLINGS[spelling]!;
     try {
       if (this.#agent !== undefined) {
-        const { store, order } = this.#agent;
-        const used = callStore(
-          { inner: store.inner, resolve: async () => Promise.resolve(store) },
-          async (_phase, wait) => wait(),
-        );
-        await order.run(container, async () => work(used, process));
-      } else {
-        const store = this.#storeFor(process);
-        const leftover = { datastore: DATASTORE, node: nodeName(this.#name) };
-        const call = { handle: handleOf(attachmentOf(container)), signal };
-        await recoverForCall({ ...this.#portsFor(process), store }, leftover, call);
-        await work(store, process);
+        const { nodes, order } = this.#agent;
+        const used = callStore(nodes.get(datastore), async (_phase, wait) => wait());
+        return await order.run(container, async () => work(used, process));
       }
+      const store = this.#storeFor(process);
+      const call = { node: nodeName(this.name), attachment: attachmentOf(container), type: 'kvv3', isAdd } as const;
+      await settleForCall({ ...this.#portsFor(process), store }, call, signal);
+      return await work(store, process);
     } catch (cause) {
-      if (!isNetplugError(cause, 'ipam/exhausted', 'store/unavailable', 'store/conflict', 'agent/busy')) throw cause;
+      if (
+        !isNetplugError(cause, 'ipam/exhausted', 'ipam/set-aside', 'store/unavailable', 'store/conflict', 'agent/busy')
+      )
+        throw cause;
+      return false;
     } finally {
-      if (process !== this.#agent?.process) process.isAlive = false;
+      alone.isAlive = false;
     }
   }
 
-  #tell(container: string, addresses: readonly string[]): void {
-    const { inUse } = this.#cluster;
-    const me = `${this.#name}/${container}`;
+  /** The process that serves the call ends here. */
+  async #die(process: Process): Promise<never> {
+    process.isAlive = false;
+    if (this.#agent?.process === process) this.#agent = undefined;
+    return new Promise<never>(() => undefined);
+  }
+
+  #isUsedByOther(container: string, addresses: readonly LivingAddress[]): boolean {
+    return this.living.some(
+      ({ address, owner }) =>
+        owner.containerId !== container && addresses.some((mine) => sameAddress(mine.address, address)),
+    );
+  }
+
+  /** Two pods of a cluster may be told the same only when a backup was restored, and never two of one node. */
+  #tell(container: string, living: readonly LivingAddress[]): void {
+    const { inUse, hasRestored, course } = this.#cluster;
+    const me = `${this.name}/${container}`;
+    const addresses = living.map(({ address }) => formatAddress(address));
     for (const [other, theirs] of inUse) {
       const twice = other === me ? undefined : theirs.find((address) => addresses.includes(address));
-      if (twice !== undefined) throw new Error(`${twice} was given to ${other} and to ${me}`);
+      if (twice === undefined || (hasRestored && !other.startsWith(`${this.name}/`))) continue;
+      throw new Error(`${twice} was given to ${other} and to ${me}`);
     }
     inUse.set(me, addresses);
+    course.push(`${me} ${addresses.join(' ')}`);
   }
 
   #portsFor(process: Process): {
     clock: typeof systemClock;
-    random: typeof systemRandom;
-    log: typeof silentLog;
-    place: { folder: string; tryLock: (fd: number) => boolean };
+    random: Random;
+    log: Log;
+    place: JournalPlace;
     host: Host;
     listAttached: () => ReadonlySet<string>;
     listLiving: () => Promise<readonly LivingAddress[]>;
   } {
+    const { folder, locks, random } = this.#cluster;
     return {
       clock: systemClock,
-      random: systemRandom,
-      log: silentLog,
-      place: {
-        folder: `${this.#cluster.folder}/${this.#name}`,
-        tryLock: (fd) => this.#cluster.locks.tryLock(fd, process),
+      random,
+      log: {
+        ...silentLog,
+        error: (event, facts = {}) => void this.reported.push(`${event} ${String(facts['address'])}`),
       },
-      host: { machine: this.#name, boot: 'one' },
+      place: {
+        folder: `${folder}/${this.name}`,
+        tryLock: (fd) => locks.tryLock(fd, process),
+        syncData: async () => this.#pause(process, 2),
+      },
+      host: { machine: this.name, boot: 'one' },
       listAttached: () => new Set(this.#links.keys()),
-      listLiving: async () => Promise.resolve([...this.#links.values()].flat()),
+      listLiving: async () => Promise.resolve(this.living),
     };
   }
 
   #storeFor(process: Process): Store {
-    const store = openMemoryStore(this.#cluster.database, {
-      pause: async () => {
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
-        if (!process.isAlive) await new Promise(() => undefined);
-      },
+    const { database, random, commits } = this.#cluster;
+    const store = openMemoryStore(database, {
+      random,
+      pause: async () => this.#pause(process, 4),
       fault: () => {
         if (!this.#cluster.isStoreAway) return undefined;
-        return Math.random() < 0.5 ? { kind: 'unavailable-before' } : { kind: 'unavailable-after' };
+        return random.int(2) === 0 ? { kind: 'unavailable-before' } : { kind: 'unavailable-after' };
       },
     });
-    return this.#cluster.commits === 'at once' ? store : piecewiseStore(store);
+    const dying = new Proxy(store, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== 'function') return member;
+        if (name !== 'commit') return member.bind(target);
+        return async (...args: Parameters<Store['commit']>) => {
+          const outcome = await target.commit(...args);
+          if (outcome === 'committed' && process.diesAfterCommit) await this.#die(process);
+          return outcome;
+        };
+      },
+    });
+    return commits === 'at once' ? dying : piecewiseStore(dying);
+  }
+
+  /** A dead process does nothing any more. */
+  async #pause(process: Process, belowMs: number): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, this.#cluster.random.int(belowMs)));
+    if (!process.isAlive) await new Promise(() => undefined);
   }
 
   #requestOf(container: string): AssignRequest {
     return {
-      ...requestOf(container, { node: this.#name }),
+      ...requestOf(container, { node: this.name }),
       endpoint: (leases) =>
         this.#endpointOf(
           container,
@@ -233,19 +295,25 @@ export class SimulatedNode {
     return {
       apiVersion: 'netplug.io/v3',
       kind: 'WorkloadEndpoint',
-      metadata: { name: `${this.#name}-cni-${container}-eth0`, namespace: 'default' },
+      metadata: { name: `${this.name}-cni-${container}-eth0`, namespace: 'default' },
       spec: {
         orchestrator: 'cni',
-        node: this.#name,
+        node: this.name,
         network: 'net',
         containerID: container,
         endpoint: 'eth0',
         interfaceName: `npl${container}`,
         mac: 'ee:ee:ee:ee:ee:ee',
-        ipNetworks: addresses.map((address) => `${text(address)}/32`),
+        ipNetworks: addresses.map((address) => `${formatAddress(address)}/32`),
         profiles: [],
         ipam: 'netplug-ipam',
       },
     };
   }
+}
+
+export interface CallOptions {
+  /** Which way of writing the datastore the call uses. */
+  readonly spelling: 0 | 1;
+  readonly signal: AbortSignal;
 }
