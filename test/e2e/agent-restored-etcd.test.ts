@@ -1,7 +1,7 @@
 // An etcd that is restored from a backup knows nothing of the pods that came after the backup.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { backUpEtcd } from '../support/etcd-backup.ts';
-import { startNode, type TestNode } from '../support/node.ts';
+import { startNode, type TestNode, until } from '../support/node.ts';
 import { addPods, addressesOf } from '../support/pods.ts';
 
 let node: TestNode;
@@ -10,6 +10,18 @@ beforeEach(async () => {
   await node.seedPool('v4', '10.65.0.0/24');
 });
 afterEach(async () => node[Symbol.asyncDispose]());
+
+describe('blocks that are deleted under a living agent', () => {
+  it('are there again a moment later, with every address that a pod has', async () => {
+    const pods = await addPods(node, 'pod-', 6);
+    await node.settled();
+    await node.exec('etcdctl', '--endpoints=http://127.0.0.1:2379', 'del', '--prefix', '/netplug/v3/ipam');
+    await until(async () => (await node.heldAddresses()).length === 6, 'the agent has recorded them again');
+    expect([...(await node.heldAddresses())].sort()).toEqual(addressesOf(pods));
+    const more = await addPods(node, 'more-', 6);
+    expect(new Set(addressesOf([...pods, ...more])).size).toBe(12);
+  });
+});
 
 describe('an etcd restored from a backup', () => {
   it('under 200 pods gives none of their addresses away', async () => {

@@ -151,7 +151,8 @@ describe('netplugctl', () => {
 
 describe('netplugctl ipam check on a node', () => {
   it('sees what the runtime and the kernel did behind its back, and puts it right', async () => {
-    await using node = await startNode({ name: 'node-e2e' });
+    // An agent would record at once what is deleted under it.
+    await using node = await startNode({ name: 'node-e2e', mode: 'standalone' });
     await node.seedPool('v4', '10.65.0.0/24');
     for (const containerId of ['c1', 'c2']) {
       const added = await node.cni('ADD', { containerId, netns: (await node.pod()).path, conf: node.netconf() });

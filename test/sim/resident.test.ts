@@ -241,6 +241,7 @@ class Simulation {
         unreadable: [],
         local: {
           nodes: new Set([name]),
+          attached: new Set(),
           links: living.map(({ owner }, index) => ({
             name: `npl${owner.containerId}`,
             index,

@@ -145,7 +145,7 @@ export interface NodeOptions {
 }
 
 /** For calls as another node would make them: with no agent, and where no name is registered. */
-export const AS_OTHER_NODE = { NETPLUG_SOCKET: '/dev/null', NETPLUG_STATE_DIR: '/dev/null' };
+export const AS_OTHER_NODE = { NETPLUG_SOCKET: '/dev/null', NETPLUG_STATE_DIR: '/var/lib/netplug-elsewhere' };
 
 const ETCD = 'http://127.0.0.1:2379';
 const PREFIX = '/netplug/v3/';

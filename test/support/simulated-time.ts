@@ -1,5 +1,6 @@
 // Time that passes only when everything waits, so that a simulation takes the same course whenever it has the same seed.
 import { vi } from 'vitest';
+import { ownTurn } from '../../src/base/turns.ts';
 
 /** No simulation takes longer; one that would is stuck. */
 const LONGEST_MS = 3_600_000;
@@ -30,6 +31,7 @@ export async function inSimulatedTime<T>(startMs: number, work: () => Promise<T>
     }
     return await result;
   } finally {
+    await untilNoTurnIsLeft();
     vi.useRealTimers();
   }
 }
@@ -37,4 +39,17 @@ export async function inSimulatedTime<T>(startMs: number, work: () => Promise<T>
 /** The wall clock is set, and the monotonic one goes on. */
 export function jumpWallClock(byMs: number): void {
   vi.setSystemTime(Date.now() + byMs);
+}
+
+/** Processes that died may wait for a turn, in a queue that the next simulation shares. */
+async function untilNoTurnIsLeft(): Promise<void> {
+  for (let turns = 2; turns > 1;) {
+    turns = 0;
+    let isOurs = false;
+    void ownTurn().then(() => (isOurs = true));
+    while (!isOurs) {
+      turns += 1;
+      await vi.advanceTimersByTimeAsync(0);
+    }
+  }
 }
