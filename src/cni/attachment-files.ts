@@ -82,7 +82,7 @@ export class AttachmentFiles implements AttachmentRecords {
       if (size > LARGEST_BYTES) return { problem: 'it is too large' };
       text = await file.readFile('utf8');
     } catch (cause) {
-      return errnoOf(cause) === 'ENOENT' ? undefined : { problem: reasonOf(cause) };
+      return isMissing(cause) ? undefined : { problem: reasonOf(cause) };
     }
     const record = decodeAttachmentRecord(text);
     if ('problem' in record || fileOf(record.attachment) === name) return record;
@@ -96,8 +96,12 @@ function fileOf(attachment: Attachment): string {
 }
 
 function noneIfMissing(cause: unknown): readonly string[] {
-  if (errnoOf(cause) !== 'ENOENT') throw cause;
+  if (!isMissing(cause)) throw cause;
   return [];
+}
+
+function isMissing(cause: unknown): boolean {
+  return ['ENOENT', 'ENOTDIR'].includes(errnoOf(cause) ?? '');
 }
 
 async function doing<T>(what: string, path: string, work: () => Promise<T>): Promise<T> {

@@ -199,64 +199,6 @@ class Simulation {
     for (const node of this.nodes) await node.stopAgent(timeout(60_000));
   }
 
-  expectSound(): void {
-    const held = heldIn(this.cluster);
-    const texts = held.map(({ address }) => formatAddress(address));
-    expect(new Set(texts).size, 'an address is held twice').toBe(texts.length);
-    for (const block of blocksOf(this.cluster)) expect(blockFaults(block)).toEqual([]);
-    for (const node of this.nodes) {
-      for (const { address, owner } of node.living) {
-        const holder = held.find((each) => sameAddress(each.address, address))?.allocation;
-        const isOwn = holder?.node === node.name && interfaceKey(holder) === interfaceKey(owner);
-        const isReported = node.reported.some((line) => line.endsWith(` ${formatAddress(address)}`));
-        expect(
-          isOwn || (this.cluster.hasRestored && isReported),
-          `${node.name}/${owner.containerId} uses ${formatAddress(address)}, which nobody records for it`,
-        ).toBe(true);
-      }
-    }
-    const leaked = held.filter(
-      ({ allocation }) =>
-        !this.nodes.some(
-          ({ name, living }) =>
-            name === allocation.node && living.some(({ owner }) => interfaceKey(owner) === interfaceKey(allocation)),
-        ),
-    );
-    const listed = new Set(this.#findings().map(({ subject }) => subject));
-    for (const { address } of leaked)
-      expect(listed, 'a leaked address that no check lists').toContain(formatAddress(address));
-  }
-
-  /** What "netplugctl ipam check" says on each node. */
-  #findings(): ReturnType<typeof attachmentFindings> {
-    const endpoints = [...this.cluster.database.state().endpoints.values()].flatMap(({ value, version }) =>
-      value === UNREADABLE ? [] : { value, version },
-    );
-    return this.nodes.flatMap(({ name, living }) =>
-      attachmentFindings({
-        blocks: blocksOf(this.cluster),
-        endpoints,
-        pools: [],
-        nodes: undefined,
-        unreadable: [],
-        local: {
-          nodes: new Set([name]),
-          attached: new Set(),
-          links: living.map(({ owner }, index) => ({
-            name: `npl${owner.containerId}`,
-            index,
-            mac: 'ee:ee:ee:ee:ee:ee' as never,
-            mtu: 1500,
-            isUp: true,
-            owner,
-          })),
-        },
-        nowMs: Date.now() + 10 * 86_400_000,
-        graceMs: 0,
-      }),
-    );
-  }
-
   async removeAll(): Promise<void> {
     for (const node of this.nodes) {
       for (const container of [...CONTAINERS, 'last'])
@@ -274,6 +216,64 @@ class Simulation {
   }
 }
 
+function expectSound({ cluster, nodes }: Pick<Simulation, 'cluster' | 'nodes'>): void {
+  const held = heldIn(cluster);
+  const texts = held.map(({ address }) => formatAddress(address));
+  expect(new Set(texts).size, 'an address is held twice').toBe(texts.length);
+  for (const block of blocksOf(cluster)) expect(blockFaults(block)).toEqual([]);
+  for (const node of nodes) {
+    for (const { address, owner } of node.living) {
+      const holder = held.find((each) => sameAddress(each.address, address))?.allocation;
+      const isOwn = holder?.node === node.name && interfaceKey(holder) === interfaceKey(owner);
+      const isReported = node.reported.some((line) => line.endsWith(` ${formatAddress(address)}`));
+      expect(
+        isOwn || (cluster.hasRestored && isReported),
+        `${node.name}/${owner.containerId} uses ${formatAddress(address)}, which nobody records for it`,
+      ).toBe(true);
+    }
+  }
+  const leaked = held.filter(
+    ({ allocation }) =>
+      !nodes.some(
+        ({ name, living }) =>
+          name === allocation.node && living.some(({ owner }) => interfaceKey(owner) === interfaceKey(allocation)),
+      ),
+  );
+  const listed = new Set(findingsOf({ cluster, nodes }).map(({ subject }) => subject));
+  for (const { address } of leaked)
+    expect(listed, 'a leaked address that no check lists').toContain(formatAddress(address));
+}
+
+/** What "netplugctl ipam check" says on each node. */
+function findingsOf({ cluster, nodes }: Pick<Simulation, 'cluster' | 'nodes'>): ReturnType<typeof attachmentFindings> {
+  const endpoints = [...cluster.database.state().endpoints.values()].flatMap(({ value, version }) =>
+    value === UNREADABLE ? [] : { value, version },
+  );
+  return nodes.flatMap(({ name, living }) =>
+    attachmentFindings({
+      blocks: blocksOf(cluster),
+      endpoints,
+      pools: [],
+      nodes: undefined,
+      unreadable: [],
+      local: {
+        nodes: new Set([name]),
+        attached: new Set(),
+        links: living.map(({ owner }, index) => ({
+          name: `npl${owner.containerId}`,
+          index,
+          mac: 'ee:ee:ee:ee:ee:ee' as never,
+          mtu: 1500,
+          isUp: true,
+          owner,
+        })),
+      },
+      nowMs: Date.now() + 10 * 86_400_000,
+      graceMs: 0,
+    }),
+  );
+}
+
 /** Carries a script out and returns its course. */
 async function simulate(script: Script, commits: Cluster['commits']): Promise<readonly string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'netplug-sim-'));
@@ -284,7 +284,7 @@ async function simulate(script: Script, commits: Cluster['commits']): Promise<re
       await simulation.seed();
       await simulation.carryOut(script.steps);
       await simulation.settle();
-      simulation.expectSound();
+      expectSound(simulation);
       await simulation.removeAll();
       expect(heldIn(cluster)).toEqual([]);
       expect(

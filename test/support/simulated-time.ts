@@ -5,6 +5,9 @@ import { ownTurn } from '../../src/base/turns.ts';
 /** No simulation takes longer; one that would is stuck. */
 const LONGEST_MS = 3_600_000;
 
+/** Far more than processes that died at once wait for. */
+const MOST_TURNS = 5000;
+
 /** Carries the work out under simulated time: timers, turns of the event loop, wall clock and monotonic clock. */
 export async function inSimulatedTime<T>(startMs: number, work: () => Promise<T>): Promise<T> {
   vi.useFakeTimers({
@@ -22,10 +25,10 @@ export async function inSimulatedTime<T>(startMs: number, work: () => Promise<T>
   });
   try {
     const beginMs = performance.now();
-    let isDone = false;
-    const result = work().finally(() => (isDone = true));
+    const course = { isOver: false };
+    const result = work().finally(() => (course.isOver = true));
     result.catch(() => undefined);
-    while (!isDone) {
+    while (!course.isOver) {
       if (performance.now() - beginMs > LONGEST_MS) throw new Error('the simulation is stuck');
       await vi.advanceTimersToNextTimerAsync();
     }
@@ -43,13 +46,9 @@ export function jumpWallClock(byMs: number): void {
 
 /** Processes that died may wait for a turn, in a queue that the next simulation shares. */
 async function untilNoTurnIsLeft(): Promise<void> {
-  for (let turns = 2; turns > 1;) {
-    turns = 0;
-    let isOurs = false;
-    void ownTurn().then(() => (isOurs = true));
-    while (!isOurs) {
-      turns += 1;
-      await vi.advanceTimersByTimeAsync(0);
-    }
-  }
+  let left = MOST_TURNS;
+  const ours = { isOver: false };
+  void ownTurn().then(() => (ours.isOver = true));
+  for (; !ours.isOver && left > 0; left -= 1) await vi.advanceTimersByTimeAsync(0);
+  if (left === 0) throw new Error('a process of the simulation goes on without a pause');
 }
