@@ -57,6 +57,17 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
           ],
   },
   {
+    id: 'agent/damaged-journal',
+    severity: 'warning',
+    expected: 'journals that can be read: what a damaged one may have handed out stays taken',
+    judge: ({ damagedJournals }) =>
+      damagedJournals.map((path) => ({
+        found: `damaged journal "${path}"`,
+        remedy: 'Compare with "netplugctl ipam check", then delete the file and restart netplug-agent',
+        command: `rm ${path}`,
+      })),
+  },
+  {
     id: 'agent/not-ready',
     severity: 'error',
     expected: 'an agent that is ready',

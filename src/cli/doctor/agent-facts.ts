@@ -23,6 +23,8 @@ export interface AgentFacts {
   readonly readiness: { readonly isReady: boolean; readonly reasons: readonly string[] } | undefined;
   /** Names of the segments of journals. */
   readonly journals: readonly string[];
+  /** Paths of the segments that were kept aside because parts of them cannot be read. */
+  readonly damagedJournals: readonly string[];
 }
 
 const CALLS = { kind: 'show-calls', text: '{"last":1}' } as const;
@@ -37,6 +39,8 @@ export async function askAgentFacts(context: Context, { socket, health }: Places
     silence === undefined
       ? await askAgentOfNode(context, { socket, question: NETWORK }, readShownNetwork).catch(noNetwork)
       : undefined;
+  const folder = join(ports.machine.stateDir, 'journal');
+  const files = (await readdir(folder).catch(ignoreMissing)) ?? [];
   return {
     socket,
     hasSocket: hasSocket === true,
@@ -46,7 +50,8 @@ export async function askAgentFacts(context: Context, { socket, health }: Places
     network,
     health,
     readiness: await askReadiness(health, signal),
-    journals: await listJournals(join(ports.machine.stateDir, 'journal')),
+    journals: files.filter((name) => name.endsWith('.jsonl')),
+    damagedJournals: files.filter((name) => name.endsWith('.damaged')).map((name) => join(folder, name)),
   };
 }
 
@@ -65,11 +70,6 @@ async function askReadiness(health: string, signal: AbortSignal): Promise<AgentF
     signal.throwIfAborted();
     return undefined;
   }
-}
-
-async function listJournals(folder: string): Promise<readonly string[]> {
-  const names = (await readdir(folder).catch(ignoreMissing)) ?? [];
-  return names.filter((name) => name.endsWith('.jsonl'));
 }
 
 function ignoreMissing(cause: unknown): undefined {

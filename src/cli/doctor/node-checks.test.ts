@@ -28,6 +28,7 @@ const AGENT: AgentFacts = {
   network: NETWORK,
   health: '127.0.0.1:9098',
   readiness: { isReady: true, reasons: [] },
+  damagedJournals: [],
   journals: ['one.jsonl'],
 };
 
@@ -39,6 +40,7 @@ describe('checks of the agent', () => {
       facts: { silence: 'connect ECONNREFUSED', journals: [] },
       ids: ['agent/silent', 'agent/stale-socket'],
     },
+    'damaged-journal': { damagedJournals: ['/var/lib/netplug/journal/a.b.000000.jsonl.damaged'] },
     'left-journal': { facts: { silence: 'no answer' }, ids: ['agent/silent', 'agent/left-journal'] },
     'not-ready': { readiness: { isReady: false, reasons: ['the datastore does not answer'] } },
     network: { network: { ...NETWORK, problems: ['routes: refused'] } },
