@@ -195,8 +195,9 @@ describe('a hostile caller', () => {
     const large = 'x'.repeat(8_000_000);
     await serving({
       serve: async () => Promise.resolve({ status: 0, stdout: large, stderr: '' }),
-      requestMs: 200,
-      answerMs: 200,
+      requestMs: 500,
+      // Eight megabytes take a while on a busy machine.
+      answerMs: 2000,
     });
     const [silent, slow] = [await caller(), await caller()];
     slow.once('data', () => {
