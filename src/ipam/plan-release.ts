@@ -1,5 +1,5 @@
 import type { Change, Stored } from '../datastore/store.ts';
-import { type Allocation, freeSlots, type IpBlock, isIdle } from '../model/ip-block.ts';
+import { type Allocation, freeSlots, type IpBlock, isIdle, SLOTS_PER_WRITE } from '../model/ip-block.ts';
 
 export interface ReleasePlan {
   readonly changes: Change[];
@@ -18,16 +18,15 @@ export function planRelease(
 ): ReleasePlan {
   const changes: Change[] = [];
   const freed: Allocation[] = [];
+  let held = 0;
   for (const before of blocks) {
-    if (changes.length === BLOCKS_PER_COMMIT) return { changes, freed, isPartial: true };
-    const ids = new Set<string>();
-    for (const allocation of before.value.slots.values()) {
-      if (!which(allocation)) continue;
-      ids.add(allocation.id);
-      freed.push(allocation);
-    }
-    if (ids.size === 0) continue;
-    const after = freeSlots(before.value, ids);
+    const going = [...before.value.slots.values()].filter(which);
+    if (going.length === 0) continue;
+    const isFull = changes.length === BLOCKS_PER_COMMIT || held + before.value.slots.size > SLOTS_PER_WRITE;
+    if (changes.length > 0 && isFull) return { changes, freed, isPartial: true };
+    held += before.value.slots.size;
+    freed.push(...going);
+    const after = freeSlots(before.value, new Set(going.map(({ id }) => id)));
     const isLeft = after.node === undefined && isIdle(after);
     changes.push(isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, after });
   }

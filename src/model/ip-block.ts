@@ -29,6 +29,9 @@ export interface Allocation {
  */
 export const MAX_HOLDER_BYTES = 1408;
 
+/** How many slots all blocks of one write may have together, unless a single block has more: as many as the largest has. */
+export const SLOTS_PER_WRITE = 512;
+
 /**
  * Ranks of the precedence table, highest first; `request` is an address asked for by the runtime, `living-link` one that
  * the datastore had lost and that was recorded again for the link that uses it.

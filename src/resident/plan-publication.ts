@@ -1,5 +1,5 @@
 import type { Change, Stored } from '../datastore/store.ts';
-import type { IpBlock } from '../model/ip-block.ts';
+import { type IpBlock, SLOTS_PER_WRITE } from '../model/ip-block.ts';
 import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { formatCidr } from '../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
@@ -8,18 +8,42 @@ import { changeSlot, insistOnSlot } from './slot-change.ts';
 /** How much goes into one write; a transaction of etcd takes 128 operations. */
 const WEIGHT_PER_WRITE = 96;
 /** How many blocks one write changes for no other reason than their stock. */
-export const BLOCKS_FOR_STOCK = 16;
+const BLOCKS_FOR_STOCK = 16;
 
 /** The most operations that one entry costs: a block may have an index record beside it. */
 function weightOf({ slots, endpoints }: Entry): number {
   return 2 * slots.length + endpoints.length;
 }
 
-/** How many of the first entries fit into one write; at least one. */
-export function fittingEntries(entries: readonly Entry[]): number {
+/** How many of the first entries fit into one write to these blocks; at least one. */
+export function fittingEntries(entries: readonly Entry[], blocks: Published['blocks']): number {
+  const written = new Set<string>();
   let weight = 0;
-  const over = entries.findIndex((entry) => (weight += weightOf(entry)) > WEIGHT_PER_WRITE);
+  let held = 0;
+  const over = entries.findIndex((entry) => {
+    weight += weightOf(entry);
+    for (const key of entry.slots.map(({ block }) => formatCidr(block))) {
+      if (!written.has(key)) held += blocks.get(key)?.value.slots.size ?? 0;
+      written.add(key);
+    }
+    return weight > WEIGHT_PER_WRITE || held > SLOTS_PER_WRITE;
+  });
   return over === -1 ? entries.length : Math.max(1, over);
+}
+
+/** The blocks that fit into one write beside those written anyway; at least one when there are none of these. */
+export function fittingBlocks<B extends readonly [string, IpBlock]>(
+  blocks: readonly B[],
+  written: ReadonlyMap<string, IpBlock> = new Map(),
+): readonly B[] {
+  let held = [...written.values()].reduce((sum, { slots }) => sum + slots.size, 0);
+  const fitting = blocks.filter(([key, { slots }]) => {
+    if (written.has(key)) return true;
+    if (held > 0 && held + slots.size > SLOTS_PER_WRITE) return false;
+    held += slots.size;
+    return true;
+  });
+  return fitting.slice(0, BLOCKS_FOR_STOCK);
 }
 
 /** The entry in parts that fit into one write each, in order. What releases many addresses need not do so at once. */

@@ -257,7 +257,8 @@ export class Publisher {
     if (first.others.length > 0 || this.#oneByOne > 0) return [first];
     const end = this.#queue.findIndex(({ others }) => others.length > 0);
     const together = this.#queue.slice(0, end === -1 ? undefined : end);
-    return together.slice(0, fittingEntries(together.map(({ entry }) => entry)));
+    const entries = together.map(({ entry }) => entry);
+    return together.slice(0, fittingEntries(entries, this.#ports.memory.blocks));
   }
 
   /** From here on nobody may take it back, whatever becomes of a later write of the same. */

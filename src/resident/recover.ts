@@ -11,7 +11,7 @@ import type { DatastoreId } from './datastore-id.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
 import { damagedSegments, type LeftJournal, readJournal, runsToRecover, takeJournal } from './left-journals.ts';
-import { BLOCKS_FOR_STOCK, fittingEntries, planPublication, type PublicationOptions } from './plan-publication.ts';
+import { fittingBlocks, fittingEntries, planPublication, type PublicationOptions } from './plan-publication.ts';
 import { type Host, isOfBoot } from './run-id.ts';
 import { handleIn } from './slot-change.ts';
 import { isOfRun } from './own-stock.ts';
@@ -133,14 +133,14 @@ async function replay(
 ): Promise<void> {
   const undone = neverEnded(entries, ports.listAttached());
   const left = [...entries, ...undone.map((entry) => takenBack(entry, []))];
+  const isTold = (entry: Entry): boolean => !undone.includes(entry);
   while (left.length > 0) {
-    const some = left.splice(0, fittingEntries(left));
-    const isTold = (entry: Entry): boolean => !undone.includes(entry);
-    const lost = await publish(ports, { node, entries: some, isTold, adjust: (blocks) => blocks }, signal);
+    const { lost, count } = await publish(ports, { node, entries: left, isTold, adjust: (blocks) => blocks }, signal);
     for (const { slots } of [...lost].filter(isTold)) {
       const addresses = slots.map(({ block, ordinal }) => formatAddress(addressAt(block, ordinal)));
       ports.log.error('address of a journal is held by another attachment', { addresses });
     }
+    left.splice(0, count);
   }
 }
 
@@ -153,8 +153,8 @@ async function giveStockBack(
     isLeft = false;
     const adjust: PublicationOptions['adjust'] = (blocks) => {
       const withStock = [...blocks].filter(([, { stock }]) => [...stock.values()].some((id) => isOfRun(id, run)));
-      isLeft = withStock.length > BLOCKS_FOR_STOCK;
-      const some = withStock.slice(0, BLOCKS_FOR_STOCK);
+      const some = fittingBlocks(withStock);
+      isLeft = some.length < withStock.length;
       return new Map([
         ...blocks,
         ...some.map(([key, block]) => [key, giveBack(block, (id) => isOfRun(id, run))] as const),
@@ -164,12 +164,12 @@ async function giveStockBack(
   }
 }
 
-/** Returns the entries that cannot be made true any more. */
+/** Publishes as many of the first entries as one write takes. Returns those that cannot be made true any more. */
 async function publish(
   { store, ...patience }: RecoveryPorts,
   { node, entries, ...options }: PublicationOptions & { readonly node: NodeName; readonly entries: readonly Entry[] },
   signal: AbortSignal,
-): Promise<ReadonlySet<Entry>> {
+): Promise<{ readonly lost: ReadonlySet<Entry>; readonly count: number }> {
   for (let attempt = 0; ; attempt += 1) {
     await backOff(patience, attempt, signal);
     const [view, { endpoints }] = await Promise.all([
@@ -180,8 +180,9 @@ async function publish(
       blocks: new Map([...view.owned, ...view.borrowed].map((block) => [formatCidr(block.value.cidr), block])),
       endpoints: new Map(endpoints.map((endpoint) => [endpointKey(endpointIdOf(endpoint.value)), endpoint])),
     };
-    const { changes, lost } = planPublication(known, entries, options);
-    if (changes.length === 0 || (await store.commit(changes, signal)) === 'committed') return lost;
+    const count = fittingEntries(entries, known.blocks);
+    const { changes, lost } = planPublication(known, entries.slice(0, count), options);
+    if (changes.length === 0 || (await store.commit(changes, signal)) === 'committed') return { lost, count };
   }
 }
 

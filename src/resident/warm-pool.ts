@@ -11,7 +11,7 @@ import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { OtherRuns } from './other-runs.ts';
 import { type OwnStock, runOf } from './own-stock.ts';
-import { BLOCKS_FOR_STOCK } from './plan-publication.ts';
+import { fittingBlocks } from './plan-publication.ts';
 import { planStock } from './stock.ts';
 
 /** Where other nodes had to ask for stock, none is set aside for so long. */
@@ -110,7 +110,7 @@ export class WarmPool {
       yielding: this.#yielding(nowMs),
       isSpokenFor: (key, ordinal) => view.block(key)?.slots.has(ordinal) === true,
     });
-    const changed = [...planned].slice(0, BLOCKS_FOR_STOCK);
+    const changed = fittingBlocks([...planned], new Map([...blocks].filter(([key]) => isWritten(key))));
     if (changed.length < planned.size) hurry();
     const after = new Map([...own, ...changed]);
     stock.keep(after.values());
