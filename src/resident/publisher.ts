@@ -155,7 +155,8 @@ export class Publisher {
       this.#isUrgent = false;
       try {
         const isWritten = await this.#round();
-        if (isWritten && this.#queue.length === 0) for (const done of this.#idle.splice(0)) done();
+        const isIdle = isWritten && this.#queue.length === 0 && !this.#isUrgent;
+        if (isIdle) for (const done of this.#idle.splice(0)) done();
       } catch (cause) {
         this.#failures += 1;
         // Once is enough to say that the datastore is away.

@@ -205,6 +205,26 @@ describe('a resident node', () => {
     await until(() => world.held().includes(address), 'the address is recorded');
     expect(world.held()).toHaveLength(2);
   });
+
+  it('is drained only when it has given back what a write under way sets aside', async () => {
+    world = await worldWith('10.0.0.0/24', 26);
+    const gate = { isShut: true, commits: 0 };
+    const inner = openMemoryStore(world.database, {
+      pause: async (operation) => {
+        if (operation !== 'commit') return;
+        gate.commits += 1;
+        // The second one sets the first stock aside.
+        if (gate.commits === 2) await until(() => !gate.isShut, 'the write may go on');
+      },
+    });
+    const agent = await residentOn(world, { inner });
+    await agent.add('first');
+    await until(() => gate.commits === 2, 'the write is under way');
+    const drained = agent.node.drain(signal);
+    gate.isShut = false;
+    await drained;
+    expect(world.stock()).toBe(0);
+  });
 });
 
 async function view(store: Store): ReturnType<Store['readNodeView']> {
