@@ -140,6 +140,22 @@ describe('a resident node whose datastore was restored from a backup', () => {
     await published([...told, ...after]);
     expect(new Set([...told, ...after].map((line) => line.split(' ')[1])).size).toBe(5);
   });
+  it('keeps what its journal says of attachments without a link although the backup does not know the block', async () => {
+    world = await worldWith('10.0.0.0/24', 26);
+    const backup = world.database.backUp();
+    const agent = await residentOn(world);
+    await agent.addPod('first');
+    await until(() => world.stock() >= 4, 'there is stock');
+    world.isAway = true;
+    const [address = ''] = await agent.add('under ptp');
+    await agent.kill();
+    world.database.restore(backup);
+    world.isAway = false;
+    const next = await residentOn(world, { of: agent });
+    const after = await addPods(next, PODS);
+    await published([`under ptp ${address}`, ...after]);
+    expect(after.map((line) => line.split(' ')[1])).not.toContain(address);
+  });
 });
 
 describe('a resident node without its datastore', () => {

@@ -2,10 +2,11 @@ import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Store } from '../datastore/store.ts';
-import { giveBack } from '../model/ip-block.ts';
+import { assertLiving } from '../ipam/assert-living.ts';
+import { livingKey } from '../ipam/plan-assertion.ts';
+import { giveBack, type HeldAddress } from '../model/ip-block.ts';
 import { type Handle, interfaceKey, type NodeName } from '../model/names.ts';
 import { attachmentOf, endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
-import { formatAddress } from '../net/address.ts';
 import { addressAt, formatCidr } from '../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { EndpointChange, Entry } from './entry.ts';
@@ -134,14 +135,42 @@ async function replay(
   const undone = neverEnded(entries, ports.listAttached());
   const left = [...entries, ...undone.map((entry) => takenBack(entry, []))];
   const isTold = (entry: Entry): boolean => !undone.includes(entry);
+  const toldInVain: Entry[] = [];
   while (left.length > 0) {
     const { lost, count } = await publish(ports, { node, entries: left, isTold, adjust: (blocks) => blocks }, signal);
-    for (const { slots } of [...lost].filter(isTold)) {
-      const addresses = slots.map(({ block, ordinal }) => formatAddress(addressAt(block, ordinal)));
-      ports.log.error('address of a journal is held by another attachment', { addresses });
-    }
+    toldInVain.push(...[...lost].filter(isTold));
     left.splice(0, count);
   }
+  await assertTold(ports, { node, told: takenFor(toldInVain, entries) }, signal);
+}
+
+/** Records what pods were told although its block is gone, as after a backup was restored; reports what others hold. */
+async function assertTold(
+  ports: RecoveryPorts,
+  { node, told }: { readonly node: NodeName; readonly told: readonly HeldAddress[] },
+  signal: AbortSignal,
+): Promise<void> {
+  if (told.length === 0) return;
+  const living = told.map(({ address, allocation }) => ({ address, owner: allocation, allocation }));
+  const known = new Map(living.map((each) => [livingKey(each), each.allocation]));
+  const view = await ports.store.readNodeView(node, undefined, signal);
+  await assertLiving(
+    { ...ports, listLiving: async () => Promise.resolve(living) },
+    { node, view, known: () => known, pending: () => new Set() },
+    signal,
+  );
+}
+
+/** What these of the entries take and no entry of all frees. */
+function takenFor(some: readonly Entry[], all: readonly Entry[]): readonly HeldAddress[] {
+  const freed = new Set(all.flatMap(({ slots }) => slots.flatMap((slot) => (slot.kind === 'free' ? slot.id : []))));
+  return some.flatMap(({ slots }) =>
+    slots.flatMap((slot) =>
+      slot.kind === 'take' && !freed.has(slot.allocation.id)
+        ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation }
+        : [],
+    ),
+  );
 }
 
 async function giveStockBack(
