@@ -215,6 +215,9 @@ export interface Store extends AsyncDisposable {
   /** The datastore itself, of one that answers from memory, which may lag a moment behind what others have written. */
   readonly beneath?: Store;
 
+  /** Whether a version was written before another one of the same record; false where the datastore does not tell. */
+  isOlder(version: string, than: string): boolean;
+
   readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView>;
 
   /**

@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import { backOff, type Patience } from '../base/retry.ts';
 import type { Log } from '../base/log.ts';
-import type { NodeView, Store } from '../datastore/store.ts';
+import type { Store } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
 import { handleOf, interfaceKey, type NodeName } from '../model/names.ts';
 import { attachmentOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -26,8 +26,6 @@ export interface AssertionPorts extends Patience {
 
 export interface AssertionRequest {
   readonly node: NodeName;
-  /** As it was read a moment ago. */
-  readonly view: NodeView;
   /** Returns what this node knows of living addresses, by `livingKey`: recorded again as it was. */
   readonly known: () => ReadonlyMap<string, Allocation>;
   /** Returns `livingKey` of the addresses that a pending write records. Like `known`, called after links were listed. */
@@ -49,19 +47,20 @@ const ATTEMPTS = 16;
  */
 export async function assertLiving(
   ports: AssertionPorts,
-  { node, view, ...request }: AssertionRequest,
+  { node, ...request }: AssertionRequest,
   signal: AbortSignal,
 ): Promise<Assertion> {
   const { store } = ports;
   const asserted: LivingAddress[] = [];
-  let current = view;
   for (let attempt = 0; ; attempt += 1) {
     await backOff(ports, attempt, signal);
-    if (attempt > 0) current = await store.readNodeView(node, undefined, signal);
+    // Links before blocks: an address is recorded before its link is made.
     const living = await ports.listLiving();
+    if (living.length === 0) return finish(ports, { node, asserted, conflicts: [] }, signal);
     const [known, pending] = [request.known(), request.pending()];
-    const pools = readPools(current.pools);
-    const { missing, conflicts } = findUnrecorded(current, {
+    const view = await store.readNodeView(node, undefined, signal);
+    const pools = readPools(view.pools);
+    const { missing, conflicts } = findUnrecorded(view, {
       node,
       pools,
       living,

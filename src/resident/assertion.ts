@@ -54,15 +54,17 @@ export class Assertion {
     const { store, log, view: local, checkIdentity } = this.#ports;
     const view = await store.readNodeView(this.#node, undefined, signal);
     checkIdentity(view.clusterId);
-    if (view.clusterId === undefined) await giveClusterId(this.#ports, clusterIdIn(this.#datastore), signal);
-    const isRolledBack = this.#rollbacks !== undefined && view.rollbacks !== this.#rollbacks;
+    if (view.clusterId === undefined) {
+      checkIdentity(await giveClusterId(this.#ports, clusterIdIn(this.#datastore), signal));
+    }
+    const hasFallen = this.#rollbacks !== undefined && view.rollbacks !== this.#rollbacks;
+    const isRolledBack = hasFallen || local.isAheadOf(view, (version, than) => store.isOlder(version, than));
     const held = local.held();
     const known = new Map(held.map((each) => [livingKey(each), each.allocation]));
     const { asserted } = await assertLiving(
       { ...this.#ports, listLiving: async () => this.#listLiving(isRolledBack ? held : []) },
       {
         node: this.#node,
-        view,
         known: () => known,
         pending: () => new Set(local.pending().map(livingKey)),
       },

@@ -26,7 +26,7 @@ export const ENTRY = v.looseObject({
         v.looseObject({ kind: v.literal('take'), ...place, from: v.exactOptional(text), allocation }),
         v.looseObject({ kind: v.literal('free'), ...place, id: text, handle }),
       ]),
-      v.check(({ block, ordinal }) => BigInt(ordinal) < cidrSize(block), 'it lies outside the block'),
+      v.check(({ block, ordinal }) => ordinal < Number(cidrSize(block)), 'it lies outside the block'),
     ),
   ),
   endpoints: v.array(

@@ -136,6 +136,23 @@ export class LocalView {
     );
   }
 
+  /**
+   * Whether the datastore shows less than this node has seen of it: an older version of a block, or none of one in which
+   * attachments of the node hold addresses.
+   */
+  isAheadOf(
+    { owned, borrowed }: Pick<NodeView, 'owned' | 'borrowed'>,
+    isOlder: (version: string, than: string) => boolean,
+  ): boolean {
+    const shown = new Map([...owned, ...borrowed].map(({ value, version }) => [formatCidr(value.cidr), version]));
+    return [...this.#memory.blocks].some(([key, { version }]) => {
+      const now = shown.get(key);
+      if (now !== undefined) return isOlder(now, version);
+      const block = this.#blocks.get(key);
+      return block !== undefined && [...block.slots.values()].some(({ node }) => node === this.#memory.node);
+    });
+  }
+
   /** Whether the block, when it becomes this one, lacks an allocation of the node that this process did not release. */
   loses(key: string, after: IpBlock | undefined): boolean {
     const before = this.#memory.blocks.get(key)?.value;

@@ -1,12 +1,12 @@
 import { timeLimit } from '../base/clock.ts';
-import { isNetplugError, never, reasonOf } from '../base/errors.ts';
+import { isNetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOff, type Patience, pauseMs } from '../base/retry.ts';
 import { ownTurn } from '../base/turns.ts';
 import type { Change, Outcome, Store } from '../datastore/store.ts';
-import { endpointIdOf, endpointKey } from '../model/workload-endpoint.ts';
+import { endpointKey } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
-import { addressAt, formatCidr } from '../net/cidr.ts';
+import { addressAt } from '../net/cidr.ts';
 import { type Entry, idOf } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
 import type { Journal, Segment } from './journal.ts';
@@ -14,6 +14,7 @@ import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { Notifier } from './notifier.ts';
 import { type AdjustBlocks, fittingEntries, planPublication } from './plan-publication.ts';
+import { isOurs, isShown } from './shown-changes.ts';
 import { takenBack } from './taken-back.ts';
 
 /** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
@@ -53,6 +54,8 @@ interface Item {
   caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
   readonly sinceMs: number;
   hasLeft: boolean;
+  /** How often the datastore refused it by itself, right after it had been read. */
+  refusals: number;
 }
 
 /**
@@ -85,7 +88,15 @@ export class Publisher {
 
   /** Publishes in its own time what stands in the journal and in the view. */
   publish(entry: Entry, segment: Segment | undefined): void {
-    this.#queue.push({ entry, others: [], segment, caller: undefined, sinceMs: this.#now(), hasLeft: false });
+    this.#queue.push({
+      entry,
+      others: [],
+      segment,
+      caller: undefined,
+      sinceMs: this.#now(),
+      hasLeft: false,
+      refusals: 0,
+    });
     this.#wake?.();
   }
 
@@ -109,7 +120,15 @@ export class Publisher {
           reject(cause);
         },
       };
-      const item: Item = { entry, others, segment: undefined, caller, sinceMs: this.#now(), hasLeft: false };
+      const item: Item = {
+        entry,
+        others,
+        segment: undefined,
+        caller,
+        sinceMs: this.#now(),
+        hasLeft: false,
+        refusals: 0,
+      };
       signal.addEventListener('abort', leave, { once: true });
       this.#ports.view.add(entry);
       this.#queue.push(item);
@@ -295,7 +314,7 @@ export class Publisher {
   }
 
   #fail(batch: readonly Item[], cause: unknown): void {
-    const isPassing = isNetplugError(cause, 'store/unavailable', 'store/conflict', 'cni/deadline');
+    const isPassing = isNetplugError(cause, 'store/unavailable', 'store/replaced', 'store/conflict', 'cni/deadline');
     this.#isStale = true;
     for (const item of batch) {
       if (item.caller === undefined) continue;
@@ -306,7 +325,11 @@ export class Publisher {
     if (isPassing) return;
     const [item, ...more] = batch.filter(({ caller }) => caller === undefined);
     if (more.length > 0) this.#oneByOne = batch.length;
-    else if (item !== undefined && item.entry.endpoints.length > 0) this.#giveUpEndpoint(item, cause);
+    else if (item !== undefined && item.entry.endpoints.length > 0) {
+      item.refusals += 1;
+      // Credentials may be refused for a while, everything with them: then the next reading fails before the next write.
+      if (item.refusals > 1 || !isNetplugError(cause, 'store/refused')) this.#giveUpEndpoint(item, cause);
+    }
   }
 
   /** A record that the datastore will never take must not keep the addresses of all others from being published. */
@@ -364,32 +387,5 @@ export class Publisher {
       if (leftMs <= 0) return reread(AbortSignal.timeout(WRITE_MS));
       await learnt.next(leftMs);
     }
-  }
-}
-
-/** Whether the block has come to this node since the change was planned: then it is the view's to change. */
-function isOurs({ blocks }: NodeMemory, change: Change): boolean {
-  if (change.kind === 'create-block') return blocks.has(formatCidr(change.block.cidr));
-  return change.kind === 'update-block' && blocks.has(formatCidr(change.after.cidr));
-}
-
-function isShown({ node, blocks, endpoints }: NodeMemory, change: Change): boolean {
-  switch (change.kind) {
-    case 'create-block':
-      return blocks.has(formatCidr(change.block.cidr));
-    case 'update-block': {
-      const now = blocks.get(formatCidr(change.after.cidr));
-      const isKept = change.after.node === node || [...change.after.slots.values()].some((held) => held.node === node);
-      return now === undefined ? !isKept : now.version !== change.before.version;
-    }
-    case 'delete-block':
-      return !blocks.has(formatCidr(change.before.value.cidr));
-    case 'put-endpoint':
-    case 'delete-pool':
-      return true;
-    case 'delete-endpoint':
-      return endpoints.get(endpointKey(endpointIdOf(change.before.value)))?.version !== change.before.version;
-    default:
-      return never(change);
   }
 }

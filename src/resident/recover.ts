@@ -153,10 +153,9 @@ async function assertTold(
   if (told.length === 0) return;
   const living = told.map(({ address, allocation }) => ({ address, owner: allocation, allocation }));
   const known = new Map(living.map((each) => [livingKey(each), each.allocation]));
-  const view = await ports.store.readNodeView(node, undefined, signal);
   await assertLiving(
     { ...ports, listLiving: async () => Promise.resolve(living) },
-    { node, view, known: () => known, pending: () => new Set() },
+    { node, known: () => known, pending: () => new Set() },
     signal,
   );
 }

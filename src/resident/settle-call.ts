@@ -46,8 +46,6 @@ async function recover(
 }
 
 async function assertPods(ports: SettlePorts, node: NodeName, signal: AbortSignal): Promise<void> {
-  if ((await ports.listLiving()).length === 0) return;
-  const view = await ports.store.readNodeView(node, undefined, signal);
   // What a journal gives is recorded as the journal says, so that replaying it later changes nothing.
   const known = (): ReadonlyMap<string, Allocation> =>
     new Map(
@@ -56,5 +54,5 @@ async function assertPods(ports: SettlePorts, node: NodeName, signal: AbortSigna
         allocation,
       ]),
     );
-  await assertLiving(ports, { node, view, known, pending: () => new Set() }, signal);
+  await assertLiving(ports, { node, known, pending: () => new Set() }, signal);
 }

@@ -57,6 +57,7 @@ function sharedWork({ worker, agent, tool }: Workers): Store {
     deleteResource: async (...args) => tool.deleteResource(...args),
     publishNode: async (...args) => agent.publishNode(...args),
     reportNetwork: async (...args) => agent.reportNetwork(...args),
+    isOlder: (...args) => worker.isOlder(...args),
     ping: async (...args) => worker.ping(...args),
     [Symbol.asyncDispose]: async () => {
       for (const store of [worker, agent, tool]) await store[Symbol.asyncDispose]();

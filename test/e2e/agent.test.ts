@@ -4,7 +4,7 @@ import { VERSION } from '../../src/base/version.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { coveredMs } from '../support/phases.ts';
 import { type Agent, launchAgent, startAgent, traceOn } from '../support/agent.ts';
-import { type CniAnswer, startNode, type TestNode, until } from '../support/node.ts';
+import { type CniAnswer, type Json, startNode, type TestNode, until } from '../support/node.ts';
 
 const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 
@@ -42,8 +42,10 @@ describe('netplug-agent', () => {
     await until(async () => (await node.records('resources/nodes/')).size > 0, 'the node is registered');
     const [registered] = (await node.records('resources/nodes/')).values();
     expect(registered).toMatchObject({ kind: 'Node', metadata: { name: node.name } });
-    await until(async () => (await node.records('resources/clusterinformations/')).size > 0, 'the release is noted');
-    const [cluster] = (await node.records('resources/clusterinformations/')).values();
+    const clusterNow = async (): Promise<Json> =>
+      [...(await node.records('resources/clusterinformations/')).values()][0];
+    await until(async () => (await clusterNow())?.spec.netplugVersion !== undefined, 'the release is noted');
+    const cluster = await clusterNow();
     expect(cluster.spec).toMatchObject({ netplugVersion: VERSION, clusterType: 'kv', datastoreReady: true });
     expect((await node.exec('stat', '-c', '%a %U %F', agent.socket)).trim()).toBe('600 root socket');
   });

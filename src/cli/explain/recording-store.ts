@@ -46,6 +46,7 @@ export function recordingStore(
     watchNode: (node, signal) => inner.watchNode(node, signal),
     watchCluster: (signal) => inner.watchCluster(signal),
     watchResources: (kind, signal) => inner.watchResources(kind, signal),
+    isOlder: (version, than) => inner.isOlder(version, than),
     ping: async (signal) => inner.ping(signal),
     commit: async (asked) => {
       changes.push(...asked);

@@ -77,6 +77,10 @@ class KvStore implements Store {
     });
   }
 
+  isOlder(version: string, than: string): boolean {
+    return BigInt(version) < BigInt(than);
+  }
+
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
     return readNodeView(this.#reach(signal), node, endpoint);
   }

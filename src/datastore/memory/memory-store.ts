@@ -77,6 +77,10 @@ class MemoryStore implements Store {
     this.#options = options;
   }
 
+  isOlder(version: string, than: string): boolean {
+    return Number(version) < Number(than);
+  }
+
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
     return this.#read('readNodeView', signal, (state) => ({
       ...viewOf(state, node, endpoint),

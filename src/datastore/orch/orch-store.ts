@@ -27,6 +27,7 @@ import type {
   Store,
   Stored,
 } from '../store.ts';
+import { parseVersion } from './block-objects.ts';
 import { applyResource } from './apply-resource.ts';
 import { commitChanges } from './commit.ts';
 import { createResource, deleteResource, findResource, listResources, updateResource } from './orch-resources.ts';
@@ -65,6 +66,12 @@ class OrchStore implements Store {
     this.#clock = clock;
     this.#api = new OrchApi(access, options);
     this.#newId = (): string => random.id();
+  }
+
+  isOlder(version: string, than: string): boolean {
+    const [one, other] = [parseVersion(version), parseVersion(than)];
+    // Numbers of the same store of records behind the API, as every release of it has them.
+    return one?.uid === other?.uid && Number(one?.resourceVersion) < Number(other?.resourceVersion);
   }
 
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
