@@ -38,10 +38,11 @@ async function refusal(agent: Agent): Promise<string> {
 describe('netplug-agent', () => {
   it('registers name and node, and listens where nobody else may', async () => {
     await using agent = await serve();
-    expect(await node.exec('cat', '/var/lib/netplug/nodename')).toBe(`${node.name}\n`);
+    const registered = async (): Promise<string> => (await node.run(['cat', '/var/lib/netplug/nodename'])).stdout;
+    await until(async () => (await registered()) === `${node.name}\n`, 'the name is registered');
     await until(async () => (await node.records('resources/nodes/')).size > 0, 'the node is registered');
-    const [registered] = (await node.records('resources/nodes/')).values();
-    expect(registered).toMatchObject({ kind: 'Node', metadata: { name: node.name } });
+    const [stored] = (await node.records('resources/nodes/')).values();
+    expect(stored).toMatchObject({ kind: 'Node', metadata: { name: node.name } });
     const clusterNow = async (): Promise<Json> =>
       [...(await node.records('resources/clusterinformations/')).values()][0];
     await until(async () => (await clusterNow())?.spec.netplugVersion !== undefined, 'the release is noted');
