@@ -66,6 +66,8 @@ export interface Publication {
   readonly changes: readonly Change[];
   /** Entries with a slot that somebody else holds by now; nothing of theirs is in `changes`. */
   readonly lost: ReadonlySet<Entry>;
+  /** Entries of callers with an address that is shown as theirs already: by a write that may have been taken back since. */
+  readonly unproven: ReadonlySet<Entry>;
 }
 
 /** Has the last word on the blocks, changed or not, that are about to be written. */
@@ -91,6 +93,7 @@ export function planPublication(
   let blocks = new Map<string, IpBlock>([...known.blocks].map(([key, { value }]) => [key, value]));
   const endpoints = new Map<string, EndpointChange>();
   const lost = new Set<Entry>();
+  const unproven = new Set(entries.filter((entry) => !isTold(entry) && isShown(known, entry)));
   const told = new Set<string>();
   for (const entry of entries) {
     const changed = changeBlocks(blocks, entry, isTold(entry) ? insistOnSlot : changeSlot);
@@ -103,7 +106,15 @@ export function planPublication(
     for (const change of entry.endpoints) endpoints.set(endpointKey(idOf(change)), change);
   }
   blocks = new Map(adjust(blocks, (key) => blocks.get(key) !== known.blocks.get(key)?.value));
-  return { changes: [...blockChanges(known, blocks, told), ...endpointChanges(known, endpoints)], lost };
+  return { changes: [...blockChanges(known, blocks, told), ...endpointChanges(known, endpoints)], lost, unproven };
+}
+
+function isShown({ blocks }: Published, { slots }: Entry): boolean {
+  return slots.some(
+    (slot) =>
+      slot.kind === 'take' &&
+      blocks.get(formatCidr(slot.block))?.value.slots.get(slot.ordinal)?.id === slot.allocation.id,
+  );
 }
 
 /** The blocks as the entry leaves them; undefined when it cannot be made. A block that is gone has nothing to free. */

@@ -208,6 +208,7 @@ export class Publisher {
   /** One write; false when it has to be planned anew. */
   async #round(): Promise<boolean> {
     const { memory, fresh, store, adjustStock } = this.#ports;
+    const isReread = this.#isStale;
     if (this.#isStale) {
       await this.#ports.reread(AbortSignal.timeout(WRITE_MS));
       this.#isStale = false;
@@ -215,7 +216,7 @@ export class Publisher {
     await ownTurn();
     const batch = this.#nextBatch();
     await this.#untilShown(batch);
-    const { changes, lost } = planPublication(
+    const { changes, lost, unproven } = planPublication(
       memory,
       batch.map(({ entry }) => entry),
       {
@@ -223,6 +224,11 @@ export class Publisher {
         isTold: (entry) => batch.some((item) => item.entry === entry && item.caller === undefined),
       },
     );
+    if (unproven.size > 0 && !isReread) {
+      this.#isStale = true;
+      this.#isUrgent = true;
+      return false;
+    }
     const outdated = batch.filter(
       ({ entry, others }) => others.length > 0 && (lost.has(entry) || others.some((change) => isOurs(memory, change))),
     );

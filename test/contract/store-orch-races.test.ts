@@ -3,12 +3,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
-import { holder } from '../../src/datastore/contract-bench.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
-import type { Change, Store, Stored } from '../../src/datastore/store.ts';
+import type { Change, Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
-import { emptyBlock, heldAddresses, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock, heldAddresses, takeSlot } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
@@ -126,44 +125,6 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       expect(isFirst).toBe(false);
     }
     expect((await held()).map((line) => line.split(' ')[0])).toEqual(['creates', 'updates']);
-  });
-
-  it('never take back what a caller was told, though a third writer comes between and the write is lost', async () => {
-    const node = nodeName('n1');
-    const pool = (await straight.readNodeView(node, undefined, never)).pools[0]!;
-    const blocks = ['10.0.0.0/26', '10.0.0.64/26'].map((cidr) => emptyBlock(parseCidr(cidr), node));
-    const create = blocks.map((block): Change => ({ kind: 'create-block', block, pool }));
-    expect(await straight.commit(create, never)).toBe('committed');
-    const [first, second] = await straight.getBlocks(
-      blocks.map(({ cidr }) => cidr),
-      never,
-    );
-    const update = (before: Stored<IpBlock>, taken: readonly [number, string][], told?: string): Change => ({
-      kind: 'update-block',
-      before,
-      after: taken.reduce((block, [ordinal, name]) => takeSlot(block, ordinal, holder(name, node)), before.value),
-      ...(told === undefined ? {} : { told: new Set([told]) }),
-    });
-    let isFirst = true;
-    proxy.fate = async (method, url): Promise<Fate> => {
-      if (!isFirst || method !== 'PUT' || !url.pathname.endsWith('10-0-0-64-26')) return 'pass';
-      isFirst = false;
-      // Another writer is quicker on the second block, and has taken a slot of the first one too.
-      const [now] = await straight.getBlocks([blocks[0]!.cidr], never);
-      await straight.commit([update(second!, [[7, 'quick']]), update(now!, [[3, 'third']])], never);
-      return 'pass';
-    };
-    const told = update(
-      first!,
-      [
-        [1, 'told'],
-        [2, 'untold'],
-      ],
-      'told',
-    );
-    expect(await delayed.commit([told, update(second!, [[1, 'late']])], never)).toBe('conflict');
-    expect(isFirst).toBe(false);
-    expect((await held()).sort()).toEqual(['quick 10.0.0.71', 'third 10.0.0.3', 'told 10.0.0.1']);
   });
 
   it('take back what they wrote when a later block of the same write is lost', async () => {

@@ -38,16 +38,17 @@ async function commit(store: Store, changes: readonly Change[], signal: AbortSig
   return 'committed';
 }
 
-/** As it was when nobody wrote since and no caller was told, otherwise only the slots that nobody was told of. */
+/** As the adapter of the orchestrator does it. */
 async function takeBack(store: Store, change: BlockChange, signal: AbortSignal): Promise<void> {
   const [before, after] = [beforeOf(change), afterOf(change)];
   if (after === undefined) return;
   const { told = new Set<string>() } = { told: undefined, ...change };
+  const isSameOwner = before !== undefined && before.node === after.node;
   for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
     const [now] = await store.getBlocks([cidrOf(change)], signal);
     if (now === undefined) return;
-    const isOurs = told.size === 0 && isDeepStrictEqual(now.value, after);
-    const wanted = isOurs ? before : revertSlots(now.value, { before, after, told });
+    const isUndone = !isSameOwner && told.size === 0 && isDeepStrictEqual(now.value, after);
+    const wanted = isUndone ? before : revertSlots(now.value, { before, after, told });
     if (wanted === now.value) return;
     const undo: Change =
       wanted === undefined

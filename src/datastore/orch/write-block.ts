@@ -63,12 +63,14 @@ export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortS
 }
 
 /**
- * Takes a write back: as it was when nobody wrote since and no caller was told, otherwise only the slots that the write
- * took and that nobody was told of.
+ * Takes a write back. A block that was made, deleted or taken over is as before again, unless another writer has changed
+ * it or a caller was told. Of any other block only the slots that the write took and that no caller was told of go back:
+ * watches have shown the rest, and who saw an address released or set aside may have acted on it.
  */
 export async function takeBack(api: OrchApi, write: Written, signal: AbortSignal): Promise<void> {
   const { cidr, before, after, told = new Set() } = write;
-  if (told.size === 0 && (await undoExactly(api, write, signal)) === 'committed') return;
+  const isSameOwner = before !== undefined && after !== undefined && before.value.node === after.node;
+  if (!isSameOwner && told.size === 0 && (await undoExactly(api, write, signal)) === 'committed') return;
   if (after === undefined) return;
   for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
     const answer = await api.get(BLOCKS, blockObjectName(cidr), signal);
