@@ -26,7 +26,7 @@ const TIMED = ['test/e2e/{event-loop*,hostile-clients}.test.ts'];
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 /** Without an agent of the node, or with agents that they start themselves. */
-const ONLY_ONCE = ['test/e2e/{rights,shim,trace,soak,takeover,uninstall-purge}.test.ts'];
+const ONLY_ONCE = ['test/e2e/{rights,shim,trace,soak*,takeover,uninstall-purge}.test.ts'];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
   'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,tasks}.test.ts',

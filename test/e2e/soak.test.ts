@@ -1,97 +1,13 @@
-// Two nodes whose runtimes, agents and datastore have a bad day. NETPLUG_SOAK_CALLS says how long it is, and
-// NETPLUG_SOAK_SEED repeats its decisions.
-import { setTimeout as sleep } from 'node:timers/promises';
+// NETPLUG_SOAK_CALLS says how long the bad day is, and NETPLUG_SOAK_SEED repeats its decisions.
 import { it } from 'vitest';
-import { startLauncher } from '../../scripts/bench/launcher.ts';
-import { type SoakNode, settle, startSoakCluster } from '../support/soak/cluster.ts';
-import { diceOf } from '../support/soak/dice.ts';
-import { Gate } from '../support/soak/gate.ts';
-import { Oracle } from '../support/soak/oracle.ts';
-import { collect, type Lane, type Pod, remove, step } from '../support/soak/runtime.ts';
-import { makeTrouble } from '../support/soak/trouble.ts';
-import { judgeEmpty, judgeLiving, type Situation } from '../support/soak/verdict.ts';
+import { onEtcd } from '../support/soak/on-etcd.ts';
+import { soakSettings } from '../support/soak/settings.ts';
+import { expectSoundSoak } from '../support/soak/soak.ts';
 
-const CALLS = Number(process.env['NETPLUG_SOAK_CALLS'] ?? 4000);
-const SEED = Number(process.env['NETPLUG_SOAK_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const LANES = 4;
-const SILENT_MS = 45_000;
-const PODS_PER_LANE = 11;
-/** Four blocks of 16 each, for 88 pods and what the agents set aside: blocks are fought for, and run out. */
-const POOLS = {
-  v4: ['10.65.0.0/26', { blockSize: 28 }],
-  v6: ['fd65::/122', { blockSize: 124 }],
-} as const;
+const settings = soakSettings({ calls: 4000, longestMs: 120_000 });
 
 it(
-  `${String(CALLS)} calls while agents, clients and the datastore die keep every invariant`,
-  { timeout: 120_000 + CALLS * 100 },
-  async () => {
-    await using cluster = await startSoakCluster(POOLS);
-    await using scope = new AsyncDisposableStack();
-    const oracle = new Oracle();
-    const podsOf = new Map<SoakNode, Pod[]>();
-    const lanes: Lane[] = [];
-    for (const of of cluster.nodes) {
-      const neighbours: Pod[] = [];
-      podsOf.set(of, neighbours);
-      const gate = new Gate();
-      for (let lane = 0; lane < LANES; lane += 1) {
-        const pods: Pod[] = [];
-        for (let pod = 0; pod < PODS_PER_LANE; pod += 1) {
-          const name = `${of.node.name.slice(-1)}${String(lane)}${String(pod)}`;
-          pods.push({ netns: await of.node.pod(), name, generation: 0, state: 'empty', result: undefined });
-        }
-        neighbours.push(...pods);
-        const launcher = scope.use(await startLauncher(of.node, `launcher-${String(lane)}`));
-        lanes.push({ of, launcher, pods, gate, dice: diceOf(SEED + lanes.length + 1), oracle, neighbours });
-      }
-    }
-    const situation: Situation = { cluster, oracle, podsOf, pools: Object.values(POOLS).map(([cidr]) => cidr) };
-    const report = (): string =>
-      `seed ${String(SEED)}, ${JSON.stringify(Object.fromEntries([...oracle.counts].sort()))}\n${oracle.problems.join('\n')}`;
-    const expectSound = (): void => {
-      if (oracle.problems.length > 0) throw new Error(`${report()}\nlast:\n${oracle.last(100)}\n${cluster.logs()}`);
-    };
-
-    const over = new AbortController();
-    const silent = sayWhenSilent(oracle);
-    const trouble = makeTrouble({ cluster, dice: diceOf(SEED), oracle }, over.signal);
-    let left = CALLS;
-    const work = Promise.all(
-      lanes.map(async (lane) => {
-        while (oracle.problems.length === 0 && !over.signal.aborted && left-- > 0) await step(lane);
-        oracle.note('lane is done');
-      }),
-    );
-    await Promise.race([work, trouble, silent]).finally(() => {
-      over.abort();
-    });
-    await Promise.race([Promise.all([work, trouble]), silent]);
-    expectSound();
-
-    for (const of of cluster.nodes) await settle(cluster, of);
-    // A call that was killed may still be taken back, and a runtime calls GC later than that.
-    await Promise.all(lanes.map(async (lane) => removeAll(lane, ({ state }) => state === 'open')));
-    for (const of of cluster.nodes) while (!(await collect(lanes.find((lane) => lane.of === of)!)));
-    await judgeLiving(situation);
-    expectSound();
-
-    await Promise.all(lanes.map(async (lane) => removeAll(lane, ({ state }) => state !== 'empty')));
-    for (const { agent } of cluster.nodes) await agent!.stop();
-    await judgeEmpty(situation);
-    expectSound();
-    process.stdout.write(`${report()}\n`);
-  },
+  `${String(settings.calls)} calls while agents, clients and etcd die keep every invariant`,
+  { timeout: 300_000 + settings.calls * 100 },
+  async () => expectSoundSoak({ datastore: onEtcd, ...settings }),
 );
-
-/** Resolves when a problem was found: that nothing has happened for long. */
-async function sayWhenSilent(oracle: Oracle): Promise<void> {
-  while (oracle.problems.length === 0) {
-    if (oracle.silentMs > SILENT_MS) oracle.blame('nothing happens any more');
-    await sleep(1000, undefined, { ref: false });
-  }
-}
-
-async function removeAll(lane: Lane, which: (pod: Pod) => boolean): Promise<void> {
-  for (const pod of lane.pods) while (which(pod) && lane.oracle.problems.length < 20) await remove(lane, pod);
-}

@@ -59,6 +59,9 @@ export interface ApiServer extends AsyncDisposable {
   start(): Promise<void>;
   /** `stop` and `start`. */
   restart(): Promise<void>;
+  /** Stops it where it is (SIGSTOP): connections stay, and nothing is answered, as long as it is not resumed. */
+  pause(): Promise<void>;
+  resume(): Promise<void>;
   /** What it has printed since its last start. */
   log(): string;
 }
@@ -148,7 +151,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
         return (await tryKubectl(['get', '--raw', '/readyz'])).stdout === 'ok';
       },
       () => `the API server is ready:\n${server.log().slice(-8000)}`,
-      60_000,
+      120_000,
       POLL_MS,
     );
   };
@@ -204,6 +207,8 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
       await stop();
       await start();
     },
+    pause: async () => running?.pause(),
+    resume: async () => running?.resume(),
     log: () => running?.log() ?? '',
     [Symbol.asyncDispose]: async () => kept.disposeAsync(),
   };

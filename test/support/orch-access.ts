@@ -1,7 +1,8 @@
 // Gives the programs on every node of a cluster their access to the API, with no more rights than the shipped manifest.
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Cluster } from './cluster.ts';
+import type { ClusterNode } from './cluster-node.ts';
+import type { ApiServer } from './kube.ts';
 
 /** Of the plugin. */
 export const KUBECONFIG = '/etc/cni/net.d/netplug-kubeconfig';
@@ -17,7 +18,11 @@ const MANIFESTS = ['crds.yaml', 'rbac.yaml', 'admission.yaml', 'node-restriction
  * Applies all manifests, writes kubeconfigs for the accounts of plugin and agent on every node, with tokens that are
  * bound to the node, and waits for its agent.
  */
-export async function giveAccess(cluster: Cluster): Promise<void> {
+export async function giveAccess(cluster: {
+  readonly api: Pick<ApiServer, 'tokenFor' | 'kubeconfigFor'>;
+  readonly apply: ApiServer['apply'];
+  readonly nodes: readonly Pick<ClusterNode, 'name' | 'machine' | 'agent'>[];
+}): Promise<void> {
   for (const file of MANIFESTS) {
     await cluster.apply(await readFile(join(import.meta.dirname, '../../manifests', file), 'utf8'));
   }

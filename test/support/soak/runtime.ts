@@ -5,6 +5,7 @@ import { ERRORS } from '../../../src/base/error-codes.ts';
 import type { TestNetns } from '../netns.ts';
 import type { Json } from '../node.ts';
 import { CALL_SECONDS, type SoakNode } from './cluster.ts';
+import type { SoakDatastore } from './datastore.ts';
 import type { Dice } from './dice.ts';
 import type { Gate } from './gate.ts';
 import type { Oracle } from './oracle.ts';
@@ -13,6 +14,8 @@ import type { Oracle } from './oracle.ts';
 const LONGEST_MS = (2 * CALL_SECONDS + 5 + 15) * 1000;
 /** After trouble, everything has to be right again by then. */
 const CALM_MS = 3000;
+/** Before a runtime asks the orchestrator again. */
+const PAUSE_MS = 200;
 const KILLED = 137;
 const CODES: ReadonlySet<number> = new Set(Object.values(ERRORS).map(({ cni }) => cni));
 
@@ -23,11 +26,16 @@ export interface Pod {
   generation: number;
   /** `open`: the runtime does not know what there is, and has to remove it. */
   state: 'empty' | 'living' | 'open';
+  /** CNI_ARGS. */
+  args: string;
+  /** The orchestrator has forgotten the pod, and the runtime still has to remove it. */
+  isForgotten: boolean;
   result: Json;
 }
 
 export interface Lane {
   readonly of: SoakNode;
+  readonly datastore: Pick<SoakDatastore, 'startPod' | 'forgetPod'>;
   readonly launcher: Launcher;
   readonly pods: readonly Pod[];
   readonly gate: Gate;
@@ -48,6 +56,10 @@ interface Answer {
 
 export function containerOf({ name, generation }: Pod): string {
   return `${name}.${String(generation)}`;
+}
+
+function podNameOf({ name }: Pod): string {
+  return `pod-${name}`;
 }
 
 /** Does one thing with one of the lane's pods. */
@@ -72,8 +84,22 @@ const CHOICES: Readonly<Record<Pod['state'], Readonly<Record<Act, number>>>> = {
 const ACTS: Readonly<Record<Act, (lane: Lane, pod: Pod) => Promise<void>>> = { add, remove, check, status };
 
 async function add(lane: Lane, pod: Pod): Promise<void> {
-  const { oracle } = lane;
-  if (pod.state === 'empty') pod.generation += 1;
+  const { oracle, of, dice, datastore } = lane;
+  if (pod.state === 'empty') {
+    const args = await datastore.startPod(podNameOf(pod), of.node.name, dice.chance(0.3) ? 'new' : 'same');
+    if (args === undefined) {
+      oracle.count('no pod');
+      oracle.note(`${podNameOf(pod)} cannot be made`);
+      await sleep(PAUSE_MS);
+      return;
+    }
+    Object.assign(pod, { args, isForgotten: false, generation: pod.generation + 1 });
+  }
+  // Nothing is started for a pod that has been deleted.
+  if (pod.isForgotten) {
+    await remove(lane, pod);
+    return;
+  }
   const container = containerOf(pod);
   const answer = await call(lane, 'ADD', pod);
   if (answer.status !== 'ok') {
@@ -93,10 +119,15 @@ async function add(lane: Lane, pod: Pod): Promise<void> {
 }
 
 export async function remove(lane: Lane, pod: Pod): Promise<void> {
-  const { oracle, dice } = lane;
+  const { oracle, dice, datastore } = lane;
   const container = containerOf(pod);
   oracle.forget(container);
   pod.state = 'open';
+  if (dice.chance(0.1)) {
+    pod.isForgotten = true;
+    oracle.note(`${podNameOf(pod)} is forgotten`);
+    await datastore.forgetPod(podNameOf(pod));
+  }
   const answer = await call(lane, 'DEL', pod);
   if (answer.status === 'ok') {
     pod.state = 'empty';
@@ -152,12 +183,13 @@ async function call(lane: Lane, verb: Verb, pod: Pod | undefined, more: object =
     {
       argv: [...limit, `${of.node.cniPath}/netplug`] as unknown as [string, ...string[]],
       env: {
-        ...of.env,
+        ...of.env.call,
         PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
         CNI_COMMAND: verb,
         CNI_CONTAINERID: container,
         CNI_NETNS: pod?.netns.path ?? '',
         CNI_IFNAME: pod === undefined ? '' : 'eth0',
+        CNI_ARGS: pod?.args ?? '',
         CNI_PATH: of.node.cniPath,
       },
       stdin: JSON.stringify({ ...of.conf, ...more }),

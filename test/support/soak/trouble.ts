@@ -2,12 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Agent } from '../agent.ts';
 import { settle, type SoakCluster, type SoakNode } from './cluster.ts';
+import type { Server } from './datastore.ts';
 import type { Dice } from './dice.ts';
 import type { Oracle } from './oracle.ts';
 
 const TAKEOVER_MS = 60_000;
 const AGENT_TROUBLES = { kill: 30, pause: 15, replace: 20, restart: 10, 'kill-the-new': 8, 'pause-and-replace': 8 };
-const ETCD_TROUBLES = { 'pause-etcd': 10, 'kill-etcd': 10, 'away-and-kill': 8 };
+/** Of a server of the datastore. */
+const SERVER_TROUBLES = { 'pause-server': 14, 'kill-server': 20, 'away-and-kill': 12, 'kill-both': 14 };
 
 export interface World {
   readonly cluster: SoakCluster;
@@ -24,21 +26,25 @@ export async function makeTrouble(world: World, signal: AbortSignal): Promise<vo
       () => undefined,
     );
     if (signal.aborted) return;
-    const trouble = dice.pick({ ...AGENT_TROUBLES, ...ETCD_TROUBLES });
-    const isOfEtcd = trouble in ETCD_TROUBLES;
-    const of = cluster.nodes[dice.chance(0.5) ? 0 : 1]!;
+    const trouble = dice.pick({ ...AGENT_TROUBLES, ...SERVER_TROUBLES });
+    const of = oneOf(dice, cluster.nodes);
+    const server = oneOf(dice, cluster.datastore.servers);
+    const what = trouble in SERVER_TROUBLES ? `${trouble} ${server.name}` : trouble;
     // A node that runs out of addresses depends on the agents of the others too.
     for (const each of cluster.nodes) each.calmSinceMs = undefined;
-    oracle.count(trouble);
-    oracle.note(`! ${trouble}${isOfEtcd ? '' : ` on ${of.node.name}`}`);
-    await TROUBLES[trouble](world, of);
+    oracle.count(what);
+    oracle.note(`! ${what} on ${of.node.name}`);
+    await TROUBLES[trouble](world, of, server);
     for (const each of cluster.nodes) await settle(cluster, each);
-    oracle.note(`! ${trouble} is over`);
+    oracle.note(`! ${what} is over`);
   }
 }
 
 const TROUBLES: Readonly<
-  Record<keyof typeof AGENT_TROUBLES | keyof typeof ETCD_TROUBLES, (world: World, of: SoakNode) => Promise<void>>
+  Record<
+    keyof typeof AGENT_TROUBLES | keyof typeof SERVER_TROUBLES,
+    (world: World, of: SoakNode, server: Server) => Promise<void>
+  >
 > = {
   kill: async ({ cluster, dice }, of) => {
     await kill(of);
@@ -81,26 +87,38 @@ const TROUBLES: Readonly<
     else await old.resume();
     await hasEnded(world, old);
   },
-  'pause-etcd': async ({ cluster, dice }) => {
-    await cluster.pauseEtcd();
+  'pause-server': async ({ dice }, _, server) => {
+    await server.pause();
     await sleep(dice.between(300, 4000));
-    await cluster.resumeEtcd();
+    await server.resume();
   },
-  'kill-etcd': async ({ cluster, dice }) => {
-    await cluster.killEtcd();
+  'kill-server': async ({ dice }, _, server) => {
+    await server.kill();
     await sleep(dice.between(0, 3000));
-    await cluster.restartEtcd();
+    await server.start();
   },
-  'away-and-kill': async ({ cluster, dice }, of) => {
-    await cluster.pauseEtcd();
+  'away-and-kill': async ({ cluster, dice }, of, server) => {
+    await server.pause();
     await sleep(dice.between(0, 1500));
     await kill(of);
     await sleep(dice.between(0, 500));
     of.agent = await cluster.launch(of);
     await sleep(dice.between(0, 2000));
-    await cluster.resumeEtcd();
+    await server.resume();
+  },
+  'kill-both': async ({ cluster, dice }, of, server) => {
+    await server.kill();
+    await sleep(dice.between(0, 1500));
+    await kill(of);
+    await sleep(dice.between(0, 500));
+    of.agent = await cluster.launch(of);
+    await server.start();
   },
 };
+
+function oneOf<T>(dice: Dice, items: readonly T[]): T {
+  return items[Math.floor(dice.between(0, items.length))]!;
+}
 
 async function kill(of: SoakNode): Promise<void> {
   await of.agent!.stop('KILL');

@@ -1,4 +1,5 @@
 // What has to be true when everything is up and nothing is under way.
+import { resolve } from 'node:path';
 import { type HeldAddress, heldAddresses } from '../../../src/model/ip-block.ts';
 import { formatAddress } from '../../../src/net/address.ts';
 import { cidrContains, parseCidr } from '../../../src/net/cidr.ts';
@@ -7,11 +8,45 @@ import { until } from '../until.ts';
 import type { Oracle } from './oracle.ts';
 import { addressesIn, containerOf, expectBare, type Pod } from './runtime.ts';
 
+const NETPLUGCTL = resolve(import.meta.dirname, '../../../dist/bin/netplugctl');
+
 export interface Situation {
   readonly cluster: SoakCluster;
   readonly oracle: Oracle;
   readonly podsOf: ReadonlyMap<SoakNode, readonly Pod[]>;
   readonly pools: readonly string[];
+}
+
+/**
+ * Before GC: what is held and not by a living pod is in the list of `netplugctl ipam check`. A call that was killed may
+ * still be taken back.
+ */
+export async function judgeAccounted({ cluster, oracle, podsOf }: Situation): Promise<void> {
+  const living = new Set(
+    [...podsOf.values()].flat().flatMap((pod) => (pod.state === 'living' ? containerOf(pod) : [])),
+  );
+  let strange: HeldAddress[] = [];
+  await until(
+    async () => {
+      const listed = new Set((await Promise.all(cluster.nodes.map(findingsOn))).flat());
+      const astray = (await held(cluster)).filter(({ allocation }) => !living.has(allocation.containerId));
+      strange = astray.filter(({ address }) => !listed.has(formatAddress(address)));
+      return strange.length === 0;
+    },
+    'every held address has a pod or is found to have leaked',
+    15_000,
+    500,
+  ).catch(() => undefined);
+  for (const one of strange) oracle.blame(`held and found by no check: ${textOf(one)}`, textOf(one).split(' ', 2));
+}
+
+/** What `netplugctl ipam check` on the node finds wrong. */
+async function findingsOn({ node, env }: SoakNode): Promise<string[]> {
+  const command = [NETPLUGCTL, 'ipam', 'check', '--node', node.name, '--grace', '0', '--output', 'json'];
+  const { stdout, stderr } = await node.run(command, { env: env.tool });
+  if (stdout === '') throw new Error(stderr);
+  const { findings, notes } = JSON.parse(stdout) as Record<'findings' | 'notes', readonly { subject: string }[]>;
+  return [...findings, ...notes].map(({ subject }) => subject);
 }
 
 /** After GC: exactly what the living pods were told is held, under their names, in blocks of the pools; and they answer. */
@@ -36,7 +71,7 @@ export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation)
   });
   const addresses = actual.map((each) => each.split(' ', 1)[0]!);
   if (new Set(addresses).size !== addresses.length) oracle.blame('an address is held twice', []);
-  for (const { cidr } of await cluster.blocks())
+  for (const { cidr } of await cluster.datastore.blocks())
     if (!pools.some((pool) => cidrContains(parseCidr(pool), cidr))) oracle.blame('a block lies in no pool');
   for (const { of, pod } of living) {
     for (const address of addressesIn(pod.result))
@@ -51,11 +86,13 @@ export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation)
 /** After the last DEL and the end of the agents: nothing. */
 export async function judgeEmpty({ cluster, oracle, podsOf }: Situation): Promise<void> {
   for (const one of await held(cluster)) oracle.blame(`still held: ${textOf(one)}`, textOf(one).split(' ', 2));
-  for (const { stock } of await cluster.blocks())
+  for (const { stock } of await cluster.datastore.blocks())
     if (stock.size > 0) oracle.blame(`stock of nobody: ${[...stock.values()].join()}`);
-  const [{ node: first }] = cluster.nodes as [SoakNode];
-  for (const endpoint of await first.endpoints())
-    oracle.blame(`endpoint is left: ${JSON.stringify(endpoint)}`, [String(endpoint.spec.containerID)]);
+  const containers = [...podsOf.values()].flat().map(containerOf);
+  for (const endpoint of await cluster.datastore.endpoints()) {
+    const about = containers.filter((container) => endpoint.includes(`"${container}"`));
+    oracle.blame(`endpoint is left: ${endpoint}`, about);
+  }
   for (const [{ node }, pods] of podsOf) {
     const journals = await node.run(['ls', '-A', '/var/lib/netplug/journal']);
     if (journals.stdout !== '') oracle.blame(`journals of ${node.name} are left: ${journals.stdout}`);
@@ -68,7 +105,7 @@ export async function judgeEmpty({ cluster, oracle, podsOf }: Situation): Promis
 }
 
 async function held(cluster: SoakCluster): Promise<HeldAddress[]> {
-  return (await cluster.blocks()).flatMap((block) => heldAddresses(block));
+  return (await cluster.datastore.blocks()).flatMap((block) => heldAddresses(block));
 }
 
 function textOf({ address, allocation }: HeldAddress): string {
