@@ -10,11 +10,14 @@ export interface EventLoopDelay extends Disposable {
   report(): void;
 }
 
-/** Measures, until disposed of, how late the event loop comes round. */
+/**
+ * Measures by the clock, until disposed of, how late the event loop comes round at one moment of each second. A shorter
+ * delay between these moments stays unseen.
+ */
 export function eventLoopDelay(registers: Registry[]): EventLoopDelay {
   const gauge = new Gauge({
     name: 'netplug_event_loop_delay_seconds',
-    help: 'How late the event loop came round, since the last scrape.',
+    help: 'How late the event loop ran a timer of once a second, since the last scrape.',
     labelNames: ['quantile'],
     registers,
   });

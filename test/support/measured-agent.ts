@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { Agent } from './agent.ts';
 import type { TestNode } from './node.ts';
+import { describeWindows, type Figures, figuresOf } from './turn-figures.ts';
 import type { Turns } from './turns.ts';
 import { until } from './until.ts';
 
@@ -38,26 +39,29 @@ export async function turnsDuring(
     () => told().length > before,
     () => `the agent tells its turns:\n${agent.log()}`,
   );
-  const turns = JSON.parse(told().at(-1) ?? '') as Turns;
-  process.stdout.write(`of ${String(turns.count)} turns the longest: ${textOf(turns.longest)}; `);
-  process.stdout.write(`pauses for garbage collection: ${textOf(turns.pauses)}\n`);
-  return turns;
+  return JSON.parse(told().at(-1) ?? '') as Turns;
 }
+
+const LEAST_WINDOWS = 3;
+const MOST_WINDOWS = 12;
 
 /**
- * The longest turn of the best of so many windows. A neighbour on the machine makes turns longer, by its caches and
- * interrupts; what netplug does is in every window. So one that nobody disturbed is looked for.
+ * Figures of the best of some windows. A neighbour on the machine makes turns longer, by its caches and interrupts; what
+ * netplug does is in every window. So one that nobody disturbed is looked for, until one stays below the bounds.
  */
-export async function longestTurn(
-  { windows, enoughMs }: { readonly windows: number; readonly enoughMs: number },
-  measure: () => Promise<Turns>,
-): Promise<number> {
-  let best = Number.POSITIVE_INFINITY;
-  for (let window = 1; window <= windows && best >= enoughMs; window += 1)
-    best = Math.min(best, (await measure()).longest[0] ?? 0);
-  return best;
-}
-
-function textOf(times: readonly number[]): string {
-  return times.map((ms) => ms.toFixed(1)).join(' ');
+export async function bestFigures(bounds: Partial<Figures>, measure: () => Promise<Turns>): Promise<Figures> {
+  const windows: Turns[] = [];
+  const best = (): Figures => {
+    const all = windows.map(figuresOf);
+    const least = (of: keyof Figures): number => Math.min(...all.map((figures) => figures[of]));
+    return { work: least('work'), turn: least('turn'), wait: least('wait') };
+  };
+  const isEnough = (): boolean => {
+    const figures = best();
+    return Object.entries(bounds).every(([name, bound]) => figures[name as keyof Figures] < bound);
+  };
+  while (windows.length < LEAST_WINDOWS || (windows.length < MOST_WINDOWS && !isEnough()))
+    windows.push(await measure());
+  process.stdout.write(describeWindows(windows));
+  return best();
 }
