@@ -21,6 +21,7 @@ export interface SoakAccess {
 }
 
 export interface SoakDatastore extends AsyncDisposable {
+  /** The first is the one that nodes talk to. */
   readonly servers: readonly Server[];
   /** In the order of the nodes. */
   readonly access: readonly SoakAccess[];

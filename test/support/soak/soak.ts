@@ -8,7 +8,7 @@ import { Gate } from './gate.ts';
 import { Oracle } from './oracle.ts';
 import type { SoakSettings } from './settings.ts';
 import { collect, type Lane, type Pod, remove, step } from './runtime.ts';
-import { makeTrouble } from './trouble.ts';
+import { hasOpened, makeTrouble } from './trouble.ts';
 import { judgeAccounted, judgeEmpty, judgeLiving, type Situation } from './verdict.ts';
 
 const LANES = 4;
@@ -76,7 +76,8 @@ export async function expectSoundSoak({ datastore, calls, longestMs, seed }: Soa
   const trouble = blamed(oracle, makeTrouble({ cluster, dice: diceOf(seed), oracle }, over.signal));
   let left = calls;
   const untilMs = performance.now() + longestMs;
-  const isOver = (): boolean => over.signal.aborted || left <= 0 || performance.now() > untilMs;
+  const isDone = (): boolean => (left <= 0 || performance.now() > untilMs) && hasOpened({ cluster, oracle });
+  const isOver = (): boolean => over.signal.aborted || isDone();
   const lives = Promise.all(
     lanes.map(async (lane) => {
       for (; oracle.problems.length === 0 && !isOver(); left -= 1) await step(lane);

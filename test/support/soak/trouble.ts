@@ -11,6 +11,9 @@ const AGENT_TROUBLES = { kill: 30, pause: 15, replace: 20, restart: 10, 'kill-th
 /** Of a server of the datastore. */
 const SERVER_TROUBLES = { 'pause-server': 14, 'kill-server': 20, 'away-and-kill': 12, 'kill-both': 14 };
 
+/** Whatever the dice say, each soak begins with these, of the first server. */
+const OPENING = ['kill-both', 'kill-server'] as const;
+
 export interface World {
   readonly cluster: SoakCluster;
   readonly dice: Dice;
@@ -20,16 +23,18 @@ export interface World {
 /** Makes trouble, one after the other, until the signal ends it; leaves everything up. */
 export async function makeTrouble(world: World, signal: AbortSignal): Promise<void> {
   const { cluster, dice, oracle } = world;
+  const opening = [...OPENING];
   while (!signal.aborted) {
     // Now and then long enough for everything to be expected to be right.
     await sleep(dice.chance(0.35) ? dice.between(4000, 7000) : dice.between(200, 1500), undefined, { signal }).catch(
       () => undefined,
     );
     if (signal.aborted) return;
-    const trouble = dice.pick({ ...AGENT_TROUBLES, ...SERVER_TROUBLES });
+    const given = opening.shift();
+    const trouble = given ?? dice.pick({ ...AGENT_TROUBLES, ...SERVER_TROUBLES });
     const of = oneOf(dice, cluster.nodes);
-    const server = oneOf(dice, cluster.datastore.servers);
-    const what = trouble in SERVER_TROUBLES ? `${trouble} ${server.name}` : trouble;
+    const server = given === undefined ? oneOf(dice, cluster.datastore.servers) : cluster.datastore.servers[0]!;
+    const what = trouble in SERVER_TROUBLES ? nameOf(trouble, server) : trouble;
     // A node that runs out of addresses depends on the agents of the others too.
     for (const each of cluster.nodes) each.calmSinceMs = undefined;
     oracle.count(what);
@@ -38,6 +43,15 @@ export async function makeTrouble(world: World, signal: AbortSignal): Promise<vo
     for (const each of cluster.nodes) await settle(cluster, each);
     oracle.note(`! ${what} is over`);
   }
+}
+
+/** Whether agent and server have been killed while calls were under way. */
+export function hasOpened({ cluster, oracle }: Pick<World, 'cluster' | 'oracle'>): boolean {
+  return OPENING.every((trouble) => oracle.counts.has(nameOf(trouble, cluster.datastore.servers[0]!)));
+}
+
+function nameOf(trouble: string, { name }: Server): string {
+  return `${trouble} ${name}`;
 }
 
 const TROUBLES: Readonly<
