@@ -5,6 +5,7 @@ import { attachedIn } from './attached.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
+import { runDir } from './machine.ts';
 import { readSecretIn } from './read-secret.ts';
 import { NodeNetwork } from '../agent/network/node-network.ts';
 import type { NetworkSettings } from '../agent/network/network-settings.ts';
@@ -58,7 +59,8 @@ export function residentNetwork(
         ...ports,
         store: resident.inner,
         host: linuxHostNetwork({ vxlanChecksums, recordFolder: state }),
-        filter: new NftPacketFilter(),
+        // A batch that a killed agent leaves goes with the folder, at the next boot or with a purge.
+        filter: new NftPacketFilter({ folder: ownFolder(env) }),
         bird: birdIn(env),
         birdLog: join(birdFolder(env), 'bird.log'),
         readSecret: readSecretIn(env, datastore),
@@ -76,4 +78,11 @@ export function residentNetwork(
       settings,
     );
   return { open: (resident) => (current = open(resident)), current: () => current };
+}
+
+/** The folder for files that need not survive a reboot; made where it is missing. */
+function ownFolder(env: NodeJS.ProcessEnv): string {
+  const folder = runDir(env);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return folder;
 }
