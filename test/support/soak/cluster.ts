@@ -68,17 +68,19 @@ export async function startSoakCluster(startDatastore: StartDatastore, pools: So
   for (const each of nodes) {
     each.agent = await cluster.launch(each);
     await each.agent.ready();
-    each.calmSinceMs = Date.now();
   }
+  for (const each of nodes) each.calmSinceMs = Date.now();
   const kept = scope.move();
   return { ...cluster, [Symbol.asyncDispose]: async () => kept.disposeAsync() };
 }
 
-/** Has one agent that serves, whatever was before, and a datastore. */
-export async function settle(cluster: SoakCluster, of: SoakNode): Promise<void> {
+/** Waits until the datastore and one agent on each node serve. A node is calm only then: it may need an address of another. */
+export async function settle(cluster: SoakCluster): Promise<void> {
   await cluster.datastore.settled();
-  of.agent ??= await cluster.launch(of);
-  await of.agent.ready();
-  of.calmSinceMs = Date.now();
+  for (const of of cluster.nodes) {
+    of.agent ??= await cluster.launch(of);
+    await of.agent.ready();
+  }
+  for (const of of cluster.nodes) of.calmSinceMs = Date.now();
   await sleep(0);
 }

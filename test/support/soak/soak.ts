@@ -66,7 +66,11 @@ export async function expectSoundSoak({ datastore, calls, longestMs, seed }: Soa
   }
   const situation: Situation = { cluster, oracle, podsOf, pools: Object.values(POOLS).map(([cidr]) => cidr) };
   const report = (): string =>
-    `seed ${String(seed)}, ${JSON.stringify(Object.fromEntries([...oracle.counts].sort()))}\n${oracle.problems.join('\n')}`;
+    [
+      ...oracle.problems.slice(0, 1).map((problem) => problem.split('\n', 1)[0]),
+      `seed ${String(seed)}, ${JSON.stringify(Object.fromEntries([...oracle.counts].sort()))}`,
+      ...oracle.problems,
+    ].join('\n');
   const expectSound = (): void => {
     if (oracle.problems.length > 0) throw new Error(`${report()}\nlast:\n${oracle.last(100)}\n${cluster.logs()}`);
   };
@@ -91,7 +95,7 @@ export async function expectSoundSoak({ datastore, calls, longestMs, seed }: Soa
   await Promise.race([Promise.all([work, trouble]), silent]);
   expectSound();
 
-  for (const of of cluster.nodes) await settle(cluster, of);
+  await settle(cluster);
   // A call that was killed may still be taken back, and a runtime calls GC later than that.
   await Promise.all(lanes.map(async (lane) => removeAll(lane, ({ state }) => state === 'open')));
   await judgeAccounted(situation);

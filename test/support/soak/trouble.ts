@@ -40,7 +40,7 @@ export async function makeTrouble(world: World, signal: AbortSignal): Promise<vo
     oracle.count(what);
     oracle.note(`! ${what} on ${of.node.name}`);
     await TROUBLES[trouble](world, of, server);
-    for (const each of cluster.nodes) await settle(cluster, each);
+    await settle(cluster);
     oracle.note(`! ${what} is over`);
   }
 }
