@@ -6,6 +6,7 @@ import { createServer, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import { errnoOf, invariant, isNetplugError, NetplugError } from '../base/errors.ts';
+import { isMissing } from '../base/missing-file.ts';
 import type { Log } from '../base/log.ts';
 import { Undo } from '../base/undo.ts';
 import { Conversation, type Listener, type ServeCall } from './conversation.ts';
@@ -153,7 +154,7 @@ export class CallServer {
       const there = lstatSync(path);
       return there.dev === dev && there.ino === ino;
     } catch (cause) {
-      if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
+      if (!isMissing(cause)) throw cause;
       return false;
     }
   }

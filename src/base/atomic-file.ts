@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, link, lstat, open, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errnoOf } from './errors.ts';
+import { isMissing } from './missing-file.ts';
 
 const CHUNK_BYTES = 1_048_576;
 const SUFFIX = '.netplug-tmp';
@@ -87,7 +88,7 @@ export async function readFileState(path: string, signal: AbortSignal): Promise<
     for await (const chunk of chunksOf(file, signal)) digest.update(chunk);
     return { sha256: digest.digest('hex'), sizeBytes: stat.size, mode: stat.mode & 0o7777 };
   } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT' || errnoOf(cause) === 'ENOTDIR') return undefined;
+    if (isMissing(cause)) return undefined;
     throw cause;
   }
 }

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
+import { bootId } from '../dataplane/linux/boot-id.ts';
 import type { Host } from '../resident/run-id.ts';
+import { readText } from './read-text.ts';
 import { stateDir } from './registration.ts';
 
 /**
@@ -12,7 +14,7 @@ import { stateDir } from './registration.ts';
 export function hostIn(env: NodeJS.ProcessEnv): Host {
   return {
     machine: `${readText('/etc/machine-id') ?? ''} ${folderId(stateDir(env))}`,
-    boot: readText('/proc/sys/kernel/random/boot_id') ?? '',
+    boot: bootId(),
   };
 }
 
@@ -31,14 +33,4 @@ function folderId(folder: string): string {
     rmSync(draft, { force: true });
   }
   return readText(path) ?? '';
-}
-
-function readText(path: string): string | undefined {
-  try {
-    const text = readFileSync(path, 'utf8').trim();
-    return text === '' ? undefined : text;
-  } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT' || errnoOf(cause) === 'ENOTDIR') return undefined;
-    throw cause;
-  }
 }

@@ -4,6 +4,7 @@ import { chmod, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { errnoOf, NetplugError, reasonOf } from '../base/errors.ts';
+import { ignoreMissing, isMissing } from '../base/missing-file.ts';
 import { type AttachmentRecord, decodeAttachmentRecord, encodeAttachmentRecord } from '../model/attachment-record.ts';
 import { type Attachment, handleOf } from '../model/names.ts';
 import type { AttachmentRecords } from './attachment-records.ts';
@@ -41,7 +42,11 @@ export class AttachmentFiles implements AttachmentRecords {
   }
 
   async list(): Promise<{ readonly records: readonly AttachmentRecord[]; readonly problems: readonly string[] }> {
-    const names = await doing('list', this.#folder, async () => readdir(this.#folder).catch(noneIfMissing));
+    const names = await doing(
+      'list',
+      this.#folder,
+      async () => (await readdir(this.#folder).catch(ignoreMissing)) ?? [],
+    );
     const records: AttachmentRecord[] = [];
     const problems: string[] = [];
     for (const name of names.filter((each) => each.endsWith(SUFFIX)).sort()) {
@@ -93,15 +98,6 @@ export class AttachmentFiles implements AttachmentRecords {
 /** A network may have any name, so that of the file is a hash. */
 function fileOf(attachment: Attachment): string {
   return `${createHash('sha256').update(handleOf(attachment)).digest('hex').slice(0, 32)}${SUFFIX}`;
-}
-
-function noneIfMissing(cause: unknown): readonly string[] {
-  if (!isMissing(cause)) throw cause;
-  return [];
-}
-
-function isMissing(cause: unknown): boolean {
-  return ['ENOENT', 'ENOTDIR'].includes(errnoOf(cause) ?? '');
 }
 
 async function doing<T>(what: string, path: string, work: () => Promise<T>): Promise<T> {

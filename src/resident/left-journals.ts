@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
+import { isMissing } from '../base/missing-file.ts';
 import type { HeldAddress } from '../model/ip-block.ts';
 import { interfaceKey } from '../model/names.ts';
 import { addressAt } from '../net/cidr.ts';
@@ -155,7 +156,7 @@ function listFolder(folder: string): string[] {
   try {
     return readdirSync(folder).sort();
   } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT' || errnoOf(cause) === 'ENOTDIR') return [];
+    if (isMissing(cause)) return [];
     throw cause;
   }
 }

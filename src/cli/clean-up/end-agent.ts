@@ -1,6 +1,7 @@
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { timeLimit } from '../../base/clock.ts';
-import { errnoOf, NetplugError } from '../../base/errors.ts';
+import { NetplugError } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import type { Mode } from '../../base/mode.ts';
 import type { Context } from '../ports.ts';
 import { findLockHolder, isNetplug, type LockHolder } from './lock-holder.ts';
@@ -87,8 +88,4 @@ function notEnded(why: string): NetplugError {
   return new NetplugError('resource/in-use', `Cannot end the netplug-agent of this node: ${why}`, {
     hint: 'Stop its service or its pod first, then repeat the command',
   });
-}
-
-function ignoreMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
 }

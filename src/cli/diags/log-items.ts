@@ -1,6 +1,6 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import type { Item } from './item.ts';
 import { linesSince, newestLines } from './newest-lines.ts';
 
@@ -21,10 +21,7 @@ export async function logItems(folders: readonly string[], sinceMs: number | und
 }
 
 async function listLogs(folder: string): Promise<{ readonly path: string; readonly changedMs: number }[]> {
-  const names = await readdir(folder, { recursive: true }).catch((cause: unknown): string[] => {
-    if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
-    return [];
-  });
+  const names = (await readdir(folder, { recursive: true }).catch(ignoreMissing)) ?? [];
   const logs = names.filter((name) => /\.log(\.|$)/.test(name)).map((name) => join(folder, name));
   const states = await Promise.all(logs.map(async (path) => ({ path, state: await stat(path) })));
   return states.filter(({ state }) => state.isFile()).map(({ path, state }) => ({ path, changedMs: state.mtimeMs }));

@@ -1,6 +1,7 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf, reasonOf } from '../../base/errors.ts';
+import { reasonOf } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import { readShownCalls } from '../../model/shown-call.ts';
 import { readShownNetwork, type ShownNetwork } from '../../model/shown-network.ts';
 import { askAgentOfNode } from '../node/ask-agent-of-node.ts';
@@ -70,8 +71,4 @@ async function askReadiness(health: string, signal: AbortSignal): Promise<AgentF
     signal.throwIfAborted();
     return undefined;
   }
-}
-
-function ignoreMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
 }

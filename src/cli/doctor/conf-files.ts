@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, reasonOf } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
 import { isRecord } from '../../model/read-schema.ts';
 import { inspectNetconf } from '../../netconf/decode.ts';
@@ -27,10 +28,7 @@ const OURS = ['netplug', 'netplug-ipam'];
 
 /** In the order in which runtimes look at them, who use the first; a folder that is missing is empty. */
 export async function readConfFiles(folder: string): Promise<readonly ConfFile[]> {
-  const names = await readdir(folder).catch((cause: unknown): string[] => {
-    if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
-    return [];
-  });
+  const names = (await readdir(folder).catch(ignoreMissing)) ?? [];
   const found = names.filter((name) => ENDINGS.some((ending) => name.endsWith(ending))).sort();
   return Promise.all(found.map(async (name) => readConfFile(folder, name)));
 }

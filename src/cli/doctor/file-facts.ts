@@ -1,6 +1,7 @@
 import { access, constants, lstat, readdir, readFile, realpath, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { errnoOf, reasonOf } from '../../base/errors.ts';
+import { reasonOf } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import { type Mount, mountOf, readMounts } from './mounts.ts';
 import type { Sources } from './sources.ts';
 
@@ -88,7 +89,7 @@ async function lookAtSocket(path: string): Promise<PrivateFile | undefined> {
     const { mode, uid } = await lstat(path);
     return { path, what: 'socket of the agent', mode: mode & 0o7777, uid };
   } catch (cause) {
-    return orMissing(cause);
+    return ignoreMissing(cause);
   }
 }
 
@@ -114,12 +115,12 @@ async function lookAtFolder({ path, what }: Pick<Folder, 'path' | 'what'>, mount
       },
     };
   } catch (cause) {
-    return { path, what, state: orMissing(cause) };
+    return { path, what, state: ignoreMissing(cause) };
   }
 }
 
 async function journals(folder: string): Promise<readonly string[]> {
-  const names = await readdir(folder).catch((cause: unknown) => orMissing(cause) ?? []);
+  const names = await readdir(folder).catch((cause: unknown) => ignoreMissing(cause) ?? []);
   return names.filter((name) => name.endsWith('.jsonl')).map((name) => join(folder, name));
 }
 
@@ -128,8 +129,4 @@ async function ifThere(path: string): Promise<string | undefined> {
     () => path,
     () => undefined,
   );
-}
-
-function orMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
 }

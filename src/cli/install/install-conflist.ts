@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { errnoOf, isNetplugError, NetplugError } from '../../base/errors.ts';
+import { isNetplugError, NetplugError } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import { type Problem, problemLine, problemsError } from '../../base/problem.ts';
 import { parseJsonObject } from '../../netconf/parse-json.ts';
 import { readOwnConnection } from '../connection.ts';
@@ -35,12 +36,7 @@ export async function decideConflist(
  * @throws install/failed
  */
 export async function refuseForeign(path: string): Promise<void> {
-  const text = await onFile('read', path, async () =>
-    readFile(path, 'utf8').catch((cause: unknown) => {
-      if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
-      return '';
-    }),
-  );
+  const text = await onFile('read', path, async () => (await readFile(path, 'utf8').catch(ignoreMissing)) ?? '');
   if (text.trim() === '' || /"netplug(-ipam)?"/.test(text)) return;
   throw new NetplugError('install/failed', `Cannot replace "${path}": it is not a configuration of netplug`, {
     hint: 'Use another --conf-name, or remove the file',

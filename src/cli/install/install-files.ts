@@ -10,6 +10,7 @@ import {
   writeFileAtomically,
 } from '../../base/atomic-file.ts';
 import { errnoOf, NetplugError } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import type { Mode } from '../../base/mode.ts';
 import { onFile } from './install-errors.ts';
 import { EXECUTABLE_NAMES } from './install-places.ts';
@@ -90,7 +91,7 @@ export async function removeFile(
     if (changed === 'leave' && state !== undefined && !sha256s.includes(state.sha256)) return 'changed';
     signal.throwIfAborted();
     if (mode === 'rehearse') return 'removed';
-    return rm(path).then(() => 'removed' as const, ignoreMissing);
+    return (await rm(path).then(() => 'removed' as const, ignoreMissing)) ?? 'missing';
   });
 }
 
@@ -124,9 +125,4 @@ async function copy(source: string, { path, mode, sha256 }: PlannedFile, signal:
   throw new NetplugError('install/failed', `Cannot install "${path}": "${source}" changed while it was copied`, {
     hint: 'Run the same command again',
   });
-}
-
-function ignoreMissing(cause: unknown): 'missing' {
-  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
-  return 'missing';
 }

@@ -1,6 +1,7 @@
 import { lstat, readdir, rm, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { errnoOf, NetplugError } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import type { Mode } from '../../base/mode.ts';
 import { endAgent } from '../clean-up/end-agent.ts';
 import { networkParts } from '../clean-up/network-parts.ts';
@@ -115,8 +116,4 @@ async function removeFolder(path: string, report: Report): Promise<boolean> {
     }
     return true;
   });
-}
-
-function ignoreMissing(cause: unknown): undefined {
-  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
 }

@@ -1,6 +1,6 @@
 import { lstat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { errnoOf } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
 import { onFile } from './install-errors.ts';
 import { removeFile, sweep } from './install-files.ts';
 import { removeEmptyFolders } from './install-folders.ts';
@@ -150,13 +150,8 @@ async function withoutRecord({ binDir = BIN_DIR, confDir = CONF_DIR }: Uninstall
   ] as const;
   const targets: Target[] = [];
   for (const { kind, path } of named) {
-    const isThere = await onFile('read', path, async () => lstat(path).then(() => true, isMissing));
+    const isThere = await onFile('read', path, async () => (await lstat(path).catch(ignoreMissing)) !== undefined);
     if (isThere) targets.push({ kind, path, sha256s: [], recordedPath: path });
   }
   return targets;
-}
-
-function isMissing(cause: unknown): false {
-  if (errnoOf(cause) !== 'ENOENT' && errnoOf(cause) !== 'ENOTDIR') throw cause;
-  return false;
 }

@@ -3,8 +3,10 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { errnoOf } from '../../base/errors.ts';
+import { isMissing } from '../../base/missing-file.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
 import { optionalSysctl, type Sysctl } from '../link-sysctls.ts';
+import { bootId } from './boot-id.ts';
 import { isDifferent, listSysctls, readSysctl, writeSysctl } from './sysctl.ts';
 
 /** Records the settings of a family as they are, before netplug lets the host forward. */
@@ -15,7 +17,6 @@ const RecordSchema = v.object({ format: v.literal(1), bootId: v.string(), values
 
 /** The switch of the whole family comes first: the kernel resets the others when it changes. */
 const SWITCHES: Readonly<Record<Family, string>> = { 4: 'ipv4/ip_forward', 6: 'ipv6/conf/all/forwarding' };
-const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 const MODE = 0o600;
 /** A folder that cannot be written is no reason to leave pods without network. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM', 'ENOSPC', 'EDQUOT', 'ENOTDIR'];
@@ -79,7 +80,7 @@ function recordedValues(folder: string, family: Family): readonly Sysctl[] | und
   try {
     text = readFileSync(fileOf(folder, family), 'utf8');
   } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT' || errnoOf(cause) === 'ENOTDIR') return undefined;
+    if (isMissing(cause)) return undefined;
     throw cause;
   }
   const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), text);
@@ -89,8 +90,4 @@ function recordedValues(folder: string, family: Family): readonly Sysctl[] | und
 
 function fileOf(folder: string, family: Family): string {
   return join(folder, `sysctls-ipv${String(family)}.json`);
-}
-
-function bootId(): string {
-  return readFileSync(BOOT_ID, 'utf8').trim();
 }

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, statfsSync } from 'node:fs';
 import { NetplugError, errnoOf } from '../../base/errors.ts';
+import { isMissing } from '../../base/missing-file.ts';
 import type { Addon } from './addon.ts';
 import { kernelFailure } from './route-socket.ts';
 
@@ -52,9 +53,8 @@ function openFile(path: string): number {
     // Without waiting: the path comes from outside and may be a pipe.
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
-    const errno = errnoOf(cause);
-    const gone = errno === 'ENOENT' || errno === 'ENOTDIR';
-    throw invalid(path, gone ? 'it does not exist' : `opening it fails with ${errno ?? String(cause)}`, cause);
+    const why = isMissing(cause) ? 'it does not exist' : `opening it fails with ${errnoOf(cause) ?? String(cause)}`;
+    throw invalid(path, why, cause);
   }
 }
 

@@ -1,0 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { isMissing } from '../base/missing-file.ts';
+
+/** The trimmed text of a small file; undefined when there is none, or nothing in it. */
+export function readText(path: string): string | undefined {
+  try {
+    const text = readFileSync(path, 'utf8').trim();
+    return text === '' ? undefined : text;
+  } catch (cause) {
+    if (isMissing(cause)) return undefined;
+    throw cause;
+  }
+}
