@@ -2,16 +2,16 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { ERRORS } from '../src/base/error-codes.ts';
-import { conflistJsonSchema } from '../src/cli/lint/conflist-schema.ts';
-import { doctorPage } from '../src/cli/doctor/doctor-page.ts';
-import { manualPage, NOTE_NAMES } from '../src/cli/manual.ts';
+import { conflistJsonSchema } from '../src/apps/ctl/lint/conflist-schema.ts';
+import { doctorPage } from '../src/apps/ctl/doctor/doctor-page.ts';
+import { manualPage, NOTE_NAMES } from '../src/apps/ctl/manual.ts';
 import { crdManifestFile } from '../src/datastore/orch/crd-manifests.ts';
 import { rbacManifestFile } from '../src/datastore/orch/role-manifests.ts';
 import { KIND_NAMES } from '../src/model/kinds.ts';
 import { resourceReference } from '../src/model/resource-reference.ts';
 import { anyResourceJsonSchema, resourceJsonSchema } from '../src/model/resource-schema.ts';
-import { netconfReference } from '../src/netconf/reference.ts';
-import { netconfJsonSchema } from '../src/netconf/schema.ts';
+import { netconfReference } from '../src/config/reference.ts';
+import { netconfJsonSchema } from '../src/config/schema.ts';
 import { rightsPage } from './rights-page.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {

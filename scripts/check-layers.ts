@@ -15,7 +15,7 @@ for (const file of files) {
   if (file.endsWith('.test.ts')) continue;
   for (const [, fixed, lazy] of readFileSync(join('src', file), 'utf8').matchAll(IMPORT)) {
     const target = fixed ?? lazy;
-    if (target?.startsWith('.') !== true) continue;
+    if (target?.startsWith('.') !== true || target.includes('/proto/gen/')) continue;
     edges += 1;
     const from = layerOf(file);
     const to = layerOf(relative('src', join('src', dirname(file), target)));

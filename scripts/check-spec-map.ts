@@ -12,7 +12,7 @@ const rules = readFileSync('docs/spec-map.md', 'utf8')
 const titles = globSync([
   'src/**/*.test.ts',
   'test/**/*.test.ts',
-  'src/**/contract.ts',
+  'test/contract/suites/**/*.ts',
   'test/support/*-suite.ts',
 ]).flatMap((file) =>
   [...readFileSync(file, 'utf8').matchAll(/\b(?:it|test|describe)(?:\.\w+\([^;]*?\))?\(\s*(['"`])(.*?)\1/gs)].map(

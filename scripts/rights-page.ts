@@ -1,4 +1,4 @@
-import { markdownTable } from '../src/cli/markdown-table.ts';
+import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
 import { type Role, ROLE_LIST, type RoleName } from '../src/datastore/orch/role-table.ts';
 
 const STILL_ALLOWED = [

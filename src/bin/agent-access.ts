@@ -1,5 +1,5 @@
-import type { OrchSettings } from '../netconf/connection.ts';
-import type { OrchAccess } from '../orch-api/access.ts';
+import type { OrchSettings } from '../config/connection.ts';
+import type { OrchAccess } from '../kube/access.ts';
 import { accessOf, type FindAccess } from './open-orch.ts';
 
 /**

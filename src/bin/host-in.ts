@@ -3,7 +3,7 @@ import { linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
 import { bootId } from '../dataplane/linux/boot-id.ts';
-import type { Host } from '../resident/run-id.ts';
+import type { Host } from '../ipam/node/run-id.ts';
 import { readText } from './read-text.ts';
 import { stateDir } from './registration.ts';
 

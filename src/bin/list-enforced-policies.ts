@@ -1,6 +1,6 @@
-import type { CtlPorts } from '../cli/ports.ts';
-import { listEnforcedPolicies } from '../orch-api/admission-policies.ts';
-import { OrchApi } from '../orch-api/orch-api.ts';
+import type { CtlPorts } from '../apps/ctl/ports.ts';
+import { listEnforcedPolicies } from '../kube/admission-policies.ts';
+import { OrchApi } from '../kube/orch-api.ts';
 import { accessOf } from './open-orch.ts';
 
 /** Asks the API that the settings lead to. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
-import type { Machine } from '../cli/ports.ts';
+import type { Machine } from '../apps/ctl/ports.ts';
 import { stateDir } from './registration.ts';
 
 const DEFAULT_RUN_DIR = '/run/netplug';

@@ -1,13 +1,13 @@
 import { hostname } from 'node:os';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { askAgent } from '../agent/ask-agent.ts';
+import { askAgent } from '../apps/agent/ask-agent.ts';
 import { errnoOf } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
-import { main } from '../cli/main.ts';
-import type { AgentQuestion } from '../cli/ports.ts';
-import type { Screen } from '../cli/screen.ts';
+import { main } from '../apps/ctl/main.ts';
+import type { AgentQuestion } from '../apps/ctl/ports.ts';
+import type { Screen } from '../apps/ctl/screen.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';

@@ -1,7 +1,7 @@
 import { openKvInspector } from '../datastore/kv/kv-inspector.ts';
 import type { Inspector } from '../datastore/inspector.ts';
 import { openOrchInspector } from '../datastore/orch/orch-inspector.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import type { Datastore } from '../config/connection.ts';
 import { accessOf } from './open-orch.ts';
 
 /** Looks at the datastore of a configuration. @throws netconf/needs-orchestrator */

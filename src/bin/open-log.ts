@@ -3,7 +3,7 @@ import { systemClock } from '../base/clock.ts';
 import { createLog, type Log, type LogSink } from '../base/log.ts';
 import { logFile } from '../base/log-file.ts';
 import { errnoOf } from '../base/errors.ts';
-import type { LogSettings } from '../netconf/netconf.ts';
+import type { LogSettings } from '../config/netconf.ts';
 
 const MS_PER_DAY = 86_400_000;
 const BYTES_PER_MB = 1_000_000;

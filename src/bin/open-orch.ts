@@ -1,12 +1,12 @@
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
-import type { OrchSettings } from '../netconf/connection.ts';
+import type { OrchSettings } from '../config/connection.ts';
 import { NetplugError } from '../base/errors.ts';
-import type { OrchAccess } from '../orch-api/access.ts';
-import { OrchApi } from '../orch-api/orch-api.ts';
-import { recordWarning } from '../orch-api/record-event.ts';
-import { readPodCidrs, readPodFacts } from '../orch-api/read-facts.ts';
+import type { OrchAccess } from '../kube/access.ts';
+import { OrchApi } from '../kube/orch-api.ts';
+import { recordWarning } from '../kube/record-event.ts';
+import { readPodCidrs, readPodFacts } from '../kube/read-facts.ts';
 
 /** Finds the way to the API, and the account, for the settings of a network configuration or a command. */
 export type FindAccess = (settings: OrchSettings) => OrchAccess;

@@ -5,7 +5,7 @@ import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { openOrchStore } from '../datastore/orch/orch-store.ts';
 import type { Store } from '../datastore/store.ts';
-import type { Datastore } from '../netconf/connection.ts';
+import type { Datastore } from '../config/connection.ts';
 import { accessOf, type FindAccess } from './open-orch.ts';
 
 type OpenStore = (datastore: Datastore) => Store;

@@ -8,7 +8,7 @@ import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
 import { exportTrace } from './export-trace.ts';
 import { forwardingRecorder } from '../dataplane/linux/forwarding-record.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
-import { decodeNetconf } from '../netconf/decode.ts';
+import { decodeNetconf } from '../config/decode.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';

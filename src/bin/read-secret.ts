@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { ReadSecret } from '../bgp/passwords.ts';
-import type { Datastore } from '../netconf/connection.ts';
-import { OrchApi } from '../orch-api/orch-api.ts';
+import type { Datastore } from '../config/connection.ts';
+import { OrchApi } from '../kube/orch-api.ts';
 import { agentAccessIn } from './agent-access.ts';
 
 const DEFAULT_NAMESPACE = 'netplug-system';

@@ -2,9 +2,9 @@ import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import type { Log } from '../base/log.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
-import type { OrchSettings } from '../netconf/connection.ts';
-import { OrchApi } from '../orch-api/orch-api.ts';
-import { PodWatcher } from '../orch-api/pod-watcher.ts';
+import type { OrchSettings } from '../config/connection.ts';
+import { OrchApi } from '../kube/orch-api.ts';
+import { PodWatcher } from '../kube/pod-watcher.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { orchReader } from './open-orch.ts';
 

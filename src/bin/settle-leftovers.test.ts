@@ -13,10 +13,10 @@ import { type Allocation, emptyBlock, heldAddresses } from '../model/ip-block.ts
 import { handleOf } from '../model/names.ts';
 import { parseAddress } from '../net/address.ts';
 import { parseCidr } from '../net/cidr.ts';
-import type { Datastore } from '../netconf/connection.ts';
-import { datastoreIdOf } from '../resident/datastore-id.ts';
-import { encodeLine } from '../resident/entry-codec.ts';
-import { segmentName } from '../resident/segment-name.ts';
+import type { Datastore } from '../config/connection.ts';
+import { datastoreIdOf } from '../ipam/node/datastore-id.ts';
+import { encodeLine } from '../ipam/node/entry-codec.ts';
+import { segmentName } from '../ipam/node/segment-name.ts';
 import { nodeName, poolOf } from '../../test/support/fixtures.ts';
 import { attachmentOf } from '../../test/support/ipam-bench.ts';
 import { journalFolder, settleLeftoversIn } from './settle-leftovers.ts';

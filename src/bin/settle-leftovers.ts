@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Surroundings } from '../cni/run-plugin.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
-import { settleForCall } from '../resident/settle-call.ts';
+import { settleForCall } from '../ipam/node/settle-call.ts';
 import { attachedIn } from './attached.ts';
 import { hostIn } from './host-in.ts';
 import { livingIn } from './living-in.ts';

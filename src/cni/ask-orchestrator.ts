@@ -1,6 +1,6 @@
-import { decodeAnnotations } from '../netconf/annotations.ts';
+import { decodeAnnotations } from '../config/annotations.ts';
 import { FAMILIES } from '../net/address.ts';
-import { IGNORED_ANNOTATIONS } from '../netconf/ignored-annotations.ts';
+import { IGNORED_ANNOTATIONS } from '../config/ignored-annotations.ts';
 import type { Call, CniPorts } from './call.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Attachment, NodeName } from '../model/names.ts';
 import { endpointIdOf } from '../model/workload-endpoint.ts';
-import { type CniArgs, decodeCniArgs } from '../netconf/cni-args.ts';
-import type { Netconf } from '../netconf/netconf.ts';
+import { type CniArgs, decodeCniArgs } from '../config/cni-args.ts';
+import type { Netconf } from '../config/netconf.ts';
 import type { PodIdentity } from '../ipam/assign.ts';
 import type { Call } from './call.ts';
 import type { Deadlines } from './deadline.ts';

@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import { Undo } from '../base/undo.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
-import { refuseWishes } from '../netconf/annotations.ts';
+import { refuseWishes } from '../config/annotations.ts';
 import type { AddressSource } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';
 import { callDelegate, DelegateError, isVerbUnknown } from './delegate.ts';

@@ -1,6 +1,6 @@
 import { ERRORS } from '../base/error-codes.ts';
 import { type Facts, type NetplugError, reasonOf, toNetplugError } from '../base/errors.ts';
-import { CNI_VERSIONS, type CniVersion } from '../netconf/netconf.ts';
+import { CNI_VERSIONS, type CniVersion } from '../config/netconf.ts';
 import type { Failure } from './call-record.ts';
 import { DelegateError } from './delegate.ts';
 

@@ -1,8 +1,8 @@
 import type { AssignRequest } from '../ipam/assign.ts';
 import type { Lease } from '../ipam/plan-assign.ts';
 import type { Address } from '../net/address.ts';
-import type { Netconf } from '../netconf/netconf.ts';
-import { effectivePools } from '../netconf/precedence.ts';
+import type { Netconf } from '../config/netconf.ts';
+import { effectivePools } from '../config/precedence.ts';
 import type { EndpointOf } from './address-source.ts';
 import type { Call } from './call.ts';
 

@@ -5,7 +5,7 @@ import { endpointName, type WorkloadEndpoint } from '../model/workload-endpoint.
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
 import { HOST_MAC } from '../net/mac.ts';
-import { ANNOTATIONS } from '../netconf/annotations.ts';
+import { ANNOTATIONS } from '../config/annotations.ts';
 import type { Call } from './call.ts';
 import { differingSet } from './differing-set.ts';
 import { hostLinkName, podMacOf } from './link-name.ts';

@@ -1,6 +1,6 @@
 import { type AttachmentRecord, type FeatureSwitch, NO_MANAGER } from '../model/attachment-record.ts';
 import type { Address } from '../net/address.ts';
-import type { Features } from '../netconf/netconf.ts';
+import type { Features } from '../config/netconf.ts';
 import type { Call, CniPorts } from './call.ts';
 import { addressManagerOf, floatingPairs } from './pod-network.ts';
 

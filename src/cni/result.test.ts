@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CNI_VERSIONS } from '../netconf/netconf.ts';
+import { CNI_VERSIONS } from '../config/netconf.ts';
 import { type CniResult, parseResult, renderResult } from './result.ts';
 
 const RESULT: CniResult = {

@@ -1,5 +1,5 @@
 import { tryReadCidr } from '../net/cidr.ts';
-import type { CniVersion } from '../netconf/netconf.ts';
+import type { CniVersion } from '../config/netconf.ts';
 
 /** A result in the terms of CNI 1.1.0; older versions are rendered from it. */
 export interface CniResult {

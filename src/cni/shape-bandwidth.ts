@@ -1,5 +1,5 @@
 import { Undo } from '../base/undo.ts';
-import { type Bandwidth, decodeBandwidth } from '../netconf/bandwidth.ts';
+import { type Bandwidth, decodeBandwidth } from '../config/bandwidth.ts';
 import type { Call, CniPorts } from './call.ts';
 import { callDelegate } from './delegate.ts';
 import { type CniResult, renderResult } from './result.ts';

@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import { CNI_VERSIONS, type CniVersion } from '../netconf/netconf.ts';
+import { CNI_VERSIONS, type CniVersion } from '../config/netconf.ts';
 import type { Command } from './invocation.ts';
 
 const SINCE: Readonly<Partial<Record<Command, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' };

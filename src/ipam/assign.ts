@@ -8,7 +8,7 @@ import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model
 import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { type Address, FAMILIES, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
-import type { PoolChoice } from '../netconf/netconf.ts';
+import type { PoolChoice } from '../config/netconf.ts';
 import { choosePools, type Pool, readPools } from './choose-pools.ts';
 import { endpointOf, release } from './release.ts';
 import { askForStock } from './ask-for-stock.ts';

@@ -6,7 +6,7 @@ import { overlappedPools } from '../model/pool-conflicts.ts';
 import { matchesSelector } from '../model/selector.ts';
 import type { Address, Family } from '../net/address.ts';
 import { type Cidr, cidrContains, formatCidr, parseCidr, sameCidr } from '../net/cidr.ts';
-import type { PoolRef } from '../netconf/netconf.ts';
+import type { PoolRef } from '../config/netconf.ts';
 
 /** A pool with its CIDR read once. */
 export interface Pool {

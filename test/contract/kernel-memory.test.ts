@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { kernelContract, networkOf, refusalOf } from '../../src/dataplane/contract.ts';
+import { kernelContract, networkOf, refusalOf } from './suites/dataplane/kernel.ts';
 import { MEMORY_STEPS, MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
 import { parseAddress } from '../../src/net/address.ts';
 

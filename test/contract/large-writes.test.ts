@@ -11,7 +11,7 @@ import { handleOf } from '../../src/model/names.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
-import { newRunId } from '../../src/resident/run-id.ts';
+import { newRunId } from '../../src/ipam/node/run-id.ts';
 import { attachmentOf } from '../support/ipam-bench.ts';
 import { residentOn, World } from '../support/resident-world.ts';
 import { until } from '../support/until.ts';

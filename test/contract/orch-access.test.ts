@@ -7,7 +7,7 @@ import { agentAccessIn } from '../../src/bin/agent-access.ts';
 import { readSecretIn } from '../../src/bin/read-secret.ts';
 import { openOrchStore, type OrchStoreOptions } from '../../src/datastore/orch/orch-store.ts';
 import { PASSWORD_SECRET } from '../../src/datastore/orch/role-table.ts';
-import type { OrchAccess } from '../../src/orch-api/access.ts';
+import type { OrchAccess } from '../../src/kube/access.ts';
 import { startOrchApiServer, type OrchApiServer } from '../support/orch-datastore.ts';
 import { makeTlsFolder, type TlsFolder } from '../support/tls.ts';
 

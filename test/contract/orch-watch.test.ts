@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
-import { OrchApi, type OrchApiOptions } from '../../src/orch-api/orch-api.ts';
-import type { WatchEvent } from '../../src/orch-api/watch.ts';
+import { OrchApi, type OrchApiOptions } from '../../src/kube/orch-api.ts';
+import type { WatchEvent } from '../../src/kube/watch.ts';
 import { program } from '../support/components.ts';
 import { poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { packetFilterContract, tableWith } from '../../src/dataplane/packet-filter-contract.ts';
+import { packetFilterContract, tableWith } from './suites/dataplane/packet-filter.ts';
 import { MemoryPacketFilter, type MemoryTables } from '../../src/dataplane/memory/memory-packet-filter.ts';
 
 packetFilterContract('memory', async () => {

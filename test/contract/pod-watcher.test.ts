@@ -2,9 +2,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { OrchApi } from '../../src/orch-api/orch-api.ts';
-import { type PodName, PodWatcher } from '../../src/orch-api/pod-watcher.ts';
-import { readPodFacts } from '../../src/orch-api/read-facts.ts';
+import { OrchApi } from '../../src/kube/orch-api.ts';
+import { type PodName, PodWatcher } from '../../src/kube/pod-watcher.ts';
+import { readPodFacts } from '../../src/kube/read-facts.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { until } from '../support/until.ts';
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { storeContract } from '../../src/datastore/contract.ts';
+import { storeContract } from './suites/datastore/store.ts';
 import { Keys } from '../../src/datastore/kv/keys.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { program } from '../support/components.ts';

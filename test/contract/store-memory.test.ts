@@ -1,4 +1,4 @@
-import { storeContract } from '../../src/datastore/contract.ts';
+import { storeContract } from './suites/datastore/store.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 

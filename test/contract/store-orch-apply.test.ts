@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { expectCode } from '../../src/datastore/contract-bench.ts';
+import { expectCode } from './suites/datastore/bench.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { unversioned } from '../../src/datastore/seen.ts';
 import type { FieldOwnership, Store, WrittenResource } from '../../src/datastore/store.ts';

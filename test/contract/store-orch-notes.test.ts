@@ -6,7 +6,7 @@ import type { Change, Store, Stored } from '../../src/datastore/store.ts';
 import { emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
-import { holder } from '../../src/datastore/contract-bench.ts';
+import { holder } from './suites/datastore/bench.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { type Fate, type Proxy, startProxy } from '../support/orch-proxy.ts';

@@ -1,6 +1,6 @@
 // What a commit of two blocks leaves of the first one when another writer changes the second one before it.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { holder } from '../../src/datastore/contract-bench.ts';
+import { holder } from './suites/datastore/bench.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Change, Store, Stored } from '../../src/datastore/store.ts';
 import { emptyBlock, freeSlots, heldAddresses, type IpBlock, setAside, takeSlot } from '../../src/model/ip-block.ts';

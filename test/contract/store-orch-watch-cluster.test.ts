@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { ClusterFollower } from '../../src/datastore/contract-cluster-follower.ts';
-import { ResourceFollower } from '../../src/datastore/contract-resource-follower.ts';
+import { ClusterFollower } from './suites/datastore/cluster-follower.ts';
+import { ResourceFollower } from './suites/datastore/resource-follower.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { Follower } from '../../src/datastore/contract-follower.ts';
-import { ResourceFollower } from '../../src/datastore/contract-resource-follower.ts';
+import { Follower } from './suites/datastore/follower.ts';
+import { ResourceFollower } from './suites/datastore/resource-follower.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';

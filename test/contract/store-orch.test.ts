@@ -1,12 +1,12 @@
-import { storeContract } from '../../src/datastore/contract.ts';
-import type { StoreFixture, StoreTraits } from '../../src/datastore/contract-bench.ts';
+import { storeContract } from './suites/datastore/store.ts';
+import type { StoreFixture, StoreTraits } from './suites/datastore/bench.ts';
 import { blockObjectName } from '../../src/datastore/orch/names.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { collectionOf, homeOf } from '../../src/datastore/orch/resource-objects.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
-import { objectPath } from '../../src/orch-api/paths.ts';
+import { objectPath } from '../../src/kube/paths.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', endpoints: 'on pods' };

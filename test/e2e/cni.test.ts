@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { CNI_VERSIONS } from '../../src/netconf/netconf.ts';
+import { CNI_VERSIONS } from '../../src/config/netconf.ts';
 import { newNetns } from '../support/netns.ts';
 import { AS_OTHER_NODE, type Json, startNode, type TestNode } from '../support/node.ts';
 

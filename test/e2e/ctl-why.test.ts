@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { never } from '../../src/base/errors.ts';
-import type { AddPlan } from '../../src/cli/explain/plan-add.ts';
-import type { KernelStep } from '../../src/cli/explain/kernel-steps.ts';
+import type { AddPlan } from '../../src/apps/ctl/explain/plan-add.ts';
+import type { KernelStep } from '../../src/apps/ctl/explain/kernel-steps.ts';
 import { CTL_DATASTORES, type CtlDatastore } from '../support/ctl-datastores.ts';
 import { type Json, startNode, type TestNode } from '../support/node.ts';
 

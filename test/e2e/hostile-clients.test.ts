@@ -2,7 +2,7 @@
 import { createConnection, type Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { encodeRequest } from '../../src/agent/wire.ts';
+import { encodeRequest } from '../../src/apps/agent/wire.ts';
 import { errnoOf } from '../../src/base/errors.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
 import type { TestNetns } from '../support/netns.ts';

@@ -5,9 +5,9 @@ import { endpointKey, endpointTexts, packEndpoint, readEndpoints } from '../../s
 import { Unreadable } from '../../src/datastore/orch/unreadable.ts';
 import { formatAddress, parseAddress } from '../../src/net/address.ts';
 import { tryReadCidr } from '../../src/net/cidr.ts';
-import { ANNOTATIONS, decodeAnnotations, inspectAnnotations } from '../../src/netconf/annotations.ts';
-import { BANDWIDTH_ANNOTATIONS, decodeBandwidth } from '../../src/netconf/bandwidth.ts';
-import type { ApiObject } from '../../src/orch-api/objects.ts';
+import { ANNOTATIONS, decodeAnnotations, inspectAnnotations } from '../../src/config/annotations.ts';
+import { BANDWIDTH_ANNOTATIONS, decodeBandwidth } from '../../src/config/bandwidth.ts';
+import type { ApiObject } from '../../src/kube/objects.ts';
 import { fuzz, HANG_MS, mustEqual } from './driver.ts';
 import { byteMutants, jsonMutants, oddValue } from './mutants.ts';
 import { ENDPOINT } from './samples.ts';

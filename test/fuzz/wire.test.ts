@@ -9,7 +9,7 @@ import {
   type MessageReader,
   readAnswer,
   readRequest,
-} from '../../src/agent/wire.ts';
+} from '../../src/apps/agent/wire.ts';
 import { fuzz, HANG_MS, mustEqual } from './driver.ts';
 import { byteMutants } from './mutants.ts';
 

@@ -1,11 +1,11 @@
 // A firewall that forwards nothing, as Docker and ufw set it up: the doctor names it, and its remedy helps.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { findDroppers, type ForwardDropper } from '../../src/cli/doctor/forward-filter.ts';
-import { KERNEL_CHECKS } from '../../src/cli/doctor/kernel-checks.ts';
-import type { KernelFacts } from '../../src/cli/doctor/kernel-facts.ts';
-import { readForwardFilters } from '../../src/cli/doctor/read-forward-filters.ts';
-import type { Fault } from '../../src/cli/doctor/topic.ts';
-import { networkOf } from '../../src/dataplane/contract.ts';
+import { findDroppers, type ForwardDropper } from '../../src/apps/ctl/doctor/forward-filter.ts';
+import { KERNEL_CHECKS } from '../../src/apps/ctl/doctor/kernel-checks.ts';
+import type { KernelFacts } from '../../src/apps/ctl/doctor/kernel-facts.ts';
+import { readForwardFilters } from '../../src/apps/ctl/doctor/read-forward-filters.ts';
+import type { Fault } from '../../src/apps/ctl/doctor/topic.ts';
+import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { type TestNetns, newNetns } from '../support/netns.ts';
 import { within } from '../support/who-asks.ts';

@@ -1,4 +1,4 @@
-import { hostContract } from '../../src/dataplane/host-contract.ts';
+import { hostContract } from '../contract/suites/dataplane/host-network.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { formatCidr } from '../../src/net/cidr.ts';

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
-import { networkOf } from '../../src/dataplane/contract.ts';
-import { putRoute, toDeletion } from '../../src/dataplane/host-contract.ts';
+import { networkOf } from '../contract/suites/dataplane/kernel.ts';
+import { putRoute, toDeletion } from '../contract/suites/dataplane/host-network.ts';
 import type { HostEvent } from '../../src/dataplane/host-network.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';

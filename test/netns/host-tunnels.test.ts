@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isNetplugError } from '../../src/base/errors.ts';
-import { vxlan } from '../../src/dataplane/host-contract.ts';
+import { vxlan } from '../contract/suites/dataplane/host-network.ts';
 import type { Tunnel } from '../../src/dataplane/host-network.ts';
 import { loadAddon } from '../../src/dataplane/linux/addon.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { kernelContract, networkOf } from '../../src/dataplane/contract.ts';
+import { kernelContract, networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { formatCidr, hostCidr } from '../../src/net/cidr.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';

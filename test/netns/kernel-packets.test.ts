@@ -1,6 +1,6 @@
 // Real links and real packets: what only a kernel can say about the network of a pod. `ip -j` is the oracle.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { networkOf } from '../../src/dataplane/contract.ts';
+import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import type { PodNetwork } from '../../src/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';

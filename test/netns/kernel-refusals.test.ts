@@ -1,7 +1,7 @@
 // What the kernel's state may be in the way of, and what is left after a refusal: nothing.
 import { closeSync, openSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { networkOf, refusalOf } from '../../src/dataplane/contract.ts';
+import { networkOf, refusalOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
 import { until } from '../support/until.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { refusalOf } from '../../src/dataplane/contract.ts';
+import { refusalOf } from '../contract/suites/dataplane/kernel.ts';
 import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
-import { packetFilterContract, tableWith } from '../../src/dataplane/packet-filter-contract.ts';
+import { packetFilterContract, tableWith } from '../contract/suites/dataplane/packet-filter.ts';
 import { enterNetns, newNetns } from '../support/netns.ts';
 
 const signal = new AbortController().signal;

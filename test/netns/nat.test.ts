@@ -3,7 +3,7 @@ import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { networkOf } from '../../src/dataplane/contract.ts';
+import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { replacementBatch } from '../../src/dataplane/linux/nft-batch.ts';
 import { readListing } from '../../src/dataplane/linux/nft-listing.ts';

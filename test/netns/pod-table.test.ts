@@ -1,6 +1,6 @@
 // What pods try to send to the host and in the name of others, with real packets that the host counts.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { networkOf } from '../../src/dataplane/contract.ts';
+import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';
 import { POD_TABLE, renderPodTable } from '../../src/routing/pod-table.ts';

@@ -1,6 +1,6 @@
 // Who may send through the tunnels of a node: real VXLAN devices of nodes, of a stranger beside them, and of a pod.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { networkOf } from '../../src/dataplane/contract.ts';
+import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxHostNetwork } from '../../src/dataplane/linux/host-network.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { attachmentFindings } from '../../src/cli/ipam/attachment-findings.ts';
+import { attachmentFindings } from '../../src/apps/ctl/ipam/attachment-findings.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { type MemoryBackup, MemoryDatabase, UNREADABLE } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type Check, judgeAll } from '../../src/cli/doctor/topic.ts';
+import { type Check, judgeAll } from '../../src/apps/ctl/doctor/topic.ts';
 
 /** A state in which exactly one check finds something; more where one fault cannot be without the other. */
 type Broken<F> = Partial<F> | { readonly facts: Partial<F>; readonly ids: readonly string[] };

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { virtualClock } from '../../src/base/clock.ts';
 import { seededRandom } from '../../src/base/random.ts';
-import { main } from '../../src/cli/main.ts';
-import type { CtlPorts } from '../../src/cli/ports.ts';
+import { main } from '../../src/apps/ctl/main.ts';
+import type { CtlPorts } from '../../src/apps/ctl/ports.ts';
 
 const NOTHING_SPECIAL = { server: 'memory', alarms: [], missingKinds: [], differingKinds: [], missingRights: [] };
 

@@ -6,7 +6,7 @@ import type { IpReservation } from '../../src/model/ip-reservation.ts';
 import type { IpamConfiguration, IpamConfigurationSpec } from '../../src/model/ipam-configuration.ts';
 import type { NodeName } from '../../src/model/names.ts';
 import type { Node } from '../../src/model/node.ts';
-import type { PoolChoice } from '../../src/netconf/netconf.ts';
+import type { PoolChoice } from '../../src/config/netconf.ts';
 
 /** Resources as tests need them: valid, with what matters given. */
 export function poolOf(name: string, cidr: string, spec: Partial<IpPool['spec']> = {}): IpPool {

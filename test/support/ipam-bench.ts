@@ -10,7 +10,7 @@ import type { AnyResource } from '../../src/model/kinds.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { type Address, formatAddress, parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
-import type { PoolRef } from '../../src/netconf/netconf.ts';
+import type { PoolRef } from '../../src/config/netconf.ts';
 import { ANY_POOL, NO_POOL, nodeName } from './fixtures.ts';
 
 /** What a test asks of the address manager, in few words. */

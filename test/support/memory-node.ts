@@ -3,7 +3,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { Program } from '../../src/cni/call-record.ts';
-import { decodeNetconf } from '../../src/netconf/decode.ts';
+import { decodeNetconf } from '../../src/config/decode.ts';
 import { runPlugin, type Served, type Surroundings } from '../../src/cni/run-plugin.ts';
 import { MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';

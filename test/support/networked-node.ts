@@ -2,10 +2,10 @@
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
-import type { AttachmentPorts } from '../../src/agent/network/read-attachments.ts';
-import { NodeNetwork } from '../../src/agent/network/node-network.ts';
-import type { NetworkSettings } from '../../src/agent/network/network-settings.ts';
-import type { BgpPorts } from '../../src/agent/network/keep-bgp.ts';
+import type { AttachmentPorts } from '../../src/apps/agent/network/read-attachments.ts';
+import { NodeNetwork } from '../../src/apps/agent/network/node-network.ts';
+import type { NetworkSettings } from '../../src/apps/agent/network/network-settings.ts';
+import type { BgpPorts } from '../../src/apps/agent/network/keep-bgp.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
 import type { PacketFilter } from '../../src/dataplane/packet-filter.ts';

@@ -15,10 +15,10 @@ import { release } from '../../src/ipam/release.ts';
 import { heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
 import { handleOf, interfaceKey } from '../../src/model/names.ts';
 import { formatAddress, parseAddress } from '../../src/net/address.ts';
-import { callStore } from '../../src/resident/call-store.ts';
-import { type DatastoreId, datastoreIdOf } from '../../src/resident/datastore-id.ts';
-import { ResidentNode } from '../../src/resident/resident-node.ts';
-import type { Host } from '../../src/resident/run-id.ts';
+import { callStore } from '../../src/ipam/node/call-store.ts';
+import { type DatastoreId, datastoreIdOf } from '../../src/ipam/node/datastore-id.ts';
+import { ResidentNode } from '../../src/ipam/node/resident-node.ts';
+import type { Host } from '../../src/ipam/node/run-id.ts';
 import { ipamConfigurationOf, nodeName, poolOf } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
 

@@ -1,8 +1,8 @@
 // One node of a simulated cluster: an agent, crashes of it, and the standalone program, on one database. Its kernel is a
 // set of links. Everything random comes from the cluster's seed, and time is simulated.
 import { readlinkSync } from 'node:fs';
-import { OneAtATime } from '../../src/agent/one-at-a-time.ts';
-import { ResidentNodes } from '../../src/agent/resident-nodes.ts';
+import { OneAtATime } from '../../src/apps/agent/one-at-a-time.ts';
+import { ResidentNodes } from '../../src/apps/agent/resident-nodes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { isNetplugError } from '../../src/base/errors.ts';
 import { type Log, silentLog } from '../../src/base/log.ts';
@@ -16,11 +16,11 @@ import { endpointOf, release } from '../../src/ipam/release.ts';
 import { handleOf, interfaceKey } from '../../src/model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { type Address, formatAddress, sameAddress } from '../../src/net/address.ts';
-import type { Datastore } from '../../src/netconf/connection.ts';
-import { callStore } from '../../src/resident/call-store.ts';
-import type { JournalPlace } from '../../src/resident/journal.ts';
-import type { Host } from '../../src/resident/run-id.ts';
-import { settleForCall } from '../../src/resident/settle-call.ts';
+import type { Datastore } from '../../src/config/connection.ts';
+import { callStore } from '../../src/ipam/node/call-store.ts';
+import type { JournalPlace } from '../../src/ipam/node/journal.ts';
+import type { Host } from '../../src/ipam/node/run-id.ts';
+import { settleForCall } from '../../src/ipam/node/settle-call.ts';
 import { nodeName } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
 import { piecewiseStore } from './piecewise-store.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { tableWith } from '../packet-filter-contract.ts';
+import { tableWith } from '../../../test/contract/suites/dataplane/packet-filter.ts';
 import { replacementBatch } from './nft-batch.ts';
 import { readListing } from './nft-listing.ts';
 

@@ -3,11 +3,18 @@ import { createGrpcTransport } from '@connectrpc/connect-node';
 import type { Channel as Queue } from '../../base/channel.ts';
 import { timeLimit } from '../../base/clock.ts';
 import type { NetplugError } from '../../base/errors.ts';
-import type { KvConnection } from '../../netconf/connection.ts';
-import { isPlain } from '../../netconf/require-tls.ts';
+import type { KvConnection } from '../../config/connection.ts';
+import { isPlain } from '../../config/require-tls.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
-import { KV, type RangeResponse, type TxnRequest, type TxnResponse, Watch, type WatchResponse } from './gen/etcd_pb.js';
+import {
+  KV,
+  type RangeResponse,
+  type TxnRequest,
+  type TxnResponse,
+  Watch,
+  type WatchResponse,
+} from '../../../proto/gen/etcd_pb.js';
 import { followStream, type WatchInit } from './follow-stream.ts';
 import { Http2Connection } from './http2-connection.ts';
 import type { RangeInit } from './requests.ts';

@@ -2,7 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import { Channel } from '../../base/channel.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { WatchInit } from './follow-stream.ts';
-import { type Event, Event_EventType, type WatchResponse } from './gen/etcd_pb.js';
+import { type Event, Event_EventType, type WatchResponse } from '../../../proto/gen/etcd_pb.js';
 import type { KeyRange } from './keys.ts';
 import { bytesOf, rangeOf } from './requests.ts';
 import { errorOf, judgeText } from './translate-error.ts';

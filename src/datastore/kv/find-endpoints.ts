@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
-import type { KvConnection } from '../../netconf/connection.ts';
-import { encrypted, isPlain, tlsOptionsOf } from '../../netconf/require-tls.ts';
+import type { KvConnection } from '../../config/connection.ts';
+import { encrypted, isPlain, tlsOptionsOf } from '../../config/require-tls.ts';
 import { discoverEndpoints } from './discover-endpoints.ts';
 
 /**

@@ -3,7 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import type { Channel } from '../../base/channel.ts';
 import { repeat } from '../../base/clock.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
-import type { Watch, WatchRequestSchema, WatchResponse } from './gen/etcd_pb.js';
+import type { Watch, WatchRequestSchema, WatchResponse } from '../../../proto/gen/etcd_pb.js';
 import type { Http2Connection } from './http2-connection.ts';
 import { DEFAULT_PREFIX } from './keys.ts';
 import { bytesOf } from './requests.ts';

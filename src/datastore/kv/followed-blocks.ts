@@ -2,7 +2,7 @@ import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { NodeFeed } from '../node-feed.ts';
 import type { NodeChange } from '../store.ts';
 import { type EtcdWatch, isPut } from './etcd-watch.ts';
-import type { Event, KeyValue } from './gen/etcd_pb.js';
+import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey } from './keys.ts';
 import type { NodeRecords } from './read-node.ts';
 import { type Reach, readBlockRecords } from './read-blocks.ts';

@@ -6,7 +6,7 @@ import type { ClusterFeed } from '../cluster-feed.ts';
 import type { ClusterChange } from '../store.ts';
 import { type BorrowedRecord, decodeBorrowed } from './borrowed-records.ts';
 import { isPut } from './etcd-watch.ts';
-import type { Event, KeyValue } from './gen/etcd_pb.js';
+import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, type Keys } from './keys.ts';
 import { readClaim, Unreadable } from './records.ts';
 import { textOf } from './requests.ts';

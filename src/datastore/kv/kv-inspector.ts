@@ -2,7 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import { systemClock } from '../../base/clock.ts';
-import type { KvConnection } from '../../netconf/connection.ts';
+import type { KvConnection } from '../../config/connection.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
 import { readEtcdPages } from './etcd-facts.ts';
 import { findEndpoints } from './find-endpoints.ts';

@@ -8,7 +8,7 @@ import type { NodeName } from '../../model/names.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
-import type { KvConnection } from '../../netconf/connection.ts';
+import type { KvConnection } from '../../config/connection.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import { publishNode } from '../publish-node.ts';

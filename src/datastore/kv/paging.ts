@@ -1,6 +1,6 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { EtcdClient } from './etcd-client.ts';
-import type { KeyValue } from './gen/etcd_pb.js';
+import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import type { KeyRange } from './keys.ts';
 import { bytesOf, rangeOf } from './requests.ts';
 

@@ -6,7 +6,7 @@ import { compareCidrs } from '../../net/cidr.ts';
 import { compareText } from '../order.ts';
 import type { NodeSettings, NodeView, SettingKind } from '../store.ts';
 import { decodeBorrowed } from './borrowed-records.ts';
-import type { KeyValue } from './gen/etcd_pb.js';
+import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, type Keys } from './keys.ts';
 import { again, fetchBlocks, type Reach } from './read-blocks.ts';
 import { blockReader, endpointReader, resourceReader, sortOut } from './records.ts';

@@ -9,7 +9,7 @@ import type { Found } from '../node-feed.ts';
 import type { Sighting } from '../resource-feed.ts';
 import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../store.ts';
-import type { KeyValue } from './gen/etcd_pb.js';
+import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
 import { textOf } from './requests.ts';
 

@@ -9,7 +9,7 @@ import {
   type TxnRequest,
   TxnRequestSchema,
   type TxnResponse,
-} from './gen/etcd_pb.js';
+} from '../../../proto/gen/etcd_pb.js';
 import type { KeyRange } from './keys.ts';
 
 export type Op = MessageInitShape<typeof RequestOpSchema>;

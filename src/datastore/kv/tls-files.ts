@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import { NetplugError, reasonOf } from '../../base/errors.ts';
-import type { KvConnection } from '../../netconf/connection.ts';
+import type { KvConnection } from '../../config/connection.ts';
 
 /** What node:tls needs to identify the plugin and to trust the server. */
 export interface TlsMaterial {

@@ -3,7 +3,7 @@ import { ClusterFeed } from '../cluster-feed.ts';
 import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { FollowedRouting } from './followed-routing.ts';
-import type { Event, KeyValue } from './gen/etcd_pb.js';
+import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
 import type { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { again, type Reach } from './read-blocks.ts';

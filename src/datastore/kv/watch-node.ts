@@ -6,7 +6,7 @@ import { NodeFeed } from '../node-feed.ts';
 import type { NodeChange, SettingKind } from '../store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { type BlockTopic, FollowedBlocks } from './followed-blocks.ts';
-import type { Event, KeyValue } from './gen/etcd_pb.js';
+import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
 import type { Keys } from './keys.ts';
 import type { Reach } from './read-blocks.ts';
 import { readNodeRecords, type SettingRecords, settingsOf } from './read-node.ts';

@@ -1,10 +1,10 @@
 import type { Mode } from '../../base/mode.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { fullId, type ResourceId } from '../../model/resource-id.ts';
-import type { Answer } from '../../orch-api/answers.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
-import type { Collection } from '../../orch-api/paths.ts';
+import type { Answer } from '../../kube/answers.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import type { Collection } from '../../kube/paths.ts';
 import { refuseBuiltIn } from '../built-in.ts';
 import { fieldConflict, resourceChanged, resourceContested } from '../resource-errors.ts';
 import type { WrittenResource } from '../store.ts';

@@ -3,7 +3,7 @@ import { decodeBlock, encodeBlock, type BlockRecord } from '../../model/ip-block
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
+import type { ApiObject } from '../../kube/objects.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
 import type { Seen } from '../seen.ts';
 import type { Claim, RoutedBlock, Stored } from '../store.ts';

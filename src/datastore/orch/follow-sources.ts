@@ -2,9 +2,9 @@ import { Channel } from '../../base/channel.ts';
 import { repeat } from '../../base/clock.ts';
 import { inPieces } from '../../base/pieces.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
-import { isBusy } from '../../orch-api/answers.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
-import type { WatchEvent } from '../../orch-api/watch.ts';
+import { isBusy } from '../../kube/answers.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import type { WatchEvent } from '../../kube/watch.ts';
 import { FollowedObjects, type Source } from './followed-objects.ts';
 import { collectionOf } from './resource-objects.ts';
 

@@ -1,8 +1,8 @@
 import type { Pieces } from '../../base/pieces.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import type { ListOptions } from '../../orch-api/orch-api.ts';
-import type { Collection } from '../../orch-api/paths.ts';
-import type { WatchEvent } from '../../orch-api/watch.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { ListOptions } from '../../kube/orch-api.ts';
+import type { Collection } from '../../kube/paths.ts';
+import type { WatchEvent } from '../../kube/watch.ts';
 
 /** One watch, and what its objects mean. An object may hold several records, each with a name of its own, or none. */
 export interface Source<C> {

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { API_VERSION, type Metadata } from '../../model/resource.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import { podCidrsOf } from '../../orch-api/read-facts.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import { podCidrsOf } from '../../kube/read-facts.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { readNodeAnnotations } from './node-annotations.ts';
 

@@ -1,8 +1,8 @@
 import { CLUSTER_INFORMATION_NAME } from '../../model/cluster-information.ts';
 import { IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { ResourceOf } from '../../model/kinds.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import { PODS } from '../../orch-api/paths.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import { PODS } from '../../kube/paths.ts';
 import type { NodeFeed } from '../node-feed.ts';
 import type { NodeChange, SettingKind } from '../store.ts';
 import { BLOCKS, readBlock } from './block-objects.ts';

@@ -9,8 +9,8 @@ import type { NodeName } from '../../model/names.ts';
 import type { ResourceId } from '../../model/resource-id.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
-import type { OrchAccess } from '../../orch-api/access.ts';
-import { OrchApi, type OrchApiOptions } from '../../orch-api/orch-api.ts';
+import type { OrchAccess } from '../../kube/access.ts';
+import { OrchApi, type OrchApiOptions } from '../../kube/orch-api.ts';
 import { untilEnded } from '../node-feed.ts';
 import type {
   Change,

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { tryReadCidr } from '../../net/cidr.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
+import type { ApiObject } from '../../kube/objects.ts';
 import { endpointTexts, packEndpoint, readEndpoints } from './pod-endpoints.ts';
 import { Unreadable } from './unreadable.ts';
 

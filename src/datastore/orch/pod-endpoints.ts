@@ -8,7 +8,7 @@ import { endpointName, type WorkloadEndpoint } from '../../model/workload-endpoi
 import { bitsOf, tryParseAddress } from '../../net/address.ts';
 import { tryReadCidr } from '../../net/cidr.ts';
 import { tryParseMac } from '../../net/mac.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
+import type { ApiObject } from '../../kube/objects.ts';
 import type { Stored } from '../store.ts';
 import { Unreadable } from './unreadable.ts';
 

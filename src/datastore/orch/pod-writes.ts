@@ -1,7 +1,7 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
-import { type Collection, isObjectName, PODS } from '../../orch-api/paths.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import { type Collection, isObjectName, PODS } from '../../kube/paths.ts';
 import type { Stored } from '../store.ts';
 import { CONTAINER_ID, endpointKey, isMainInterface, packEndpoint, POD_IPS, readEndpoint } from './pod-endpoints.ts';
 import { Unreadable } from './unreadable.ts';

@@ -1,9 +1,9 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { Answer } from '../../orch-api/answers.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import type { OrchApi, Patch } from '../../orch-api/orch-api.ts';
-import { isObjectName, NODES } from '../../orch-api/paths.ts';
+import type { Answer } from '../../kube/answers.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi, Patch } from '../../kube/orch-api.ts';
+import { isObjectName, NODES } from '../../kube/paths.ts';
 import { resourceNotFound } from '../resource-errors.ts';
 import type { NodeFacts } from '../store.ts';
 import { annotationChanges } from './node-annotations.ts';

@@ -8,9 +8,9 @@ import {
   parseEndpointName,
   type WorkloadEndpoint,
 } from '../../model/workload-endpoint.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
-import { isObjectName, PODS } from '../../orch-api/paths.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import { isObjectName, PODS } from '../../kube/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareEndpointIds, compareText } from '../order.ts';
 import type { EndpointListing, NodeSettings, NodeView, SettingKind } from '../store.ts';

@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
-import type { Answer } from '../../orch-api/answers.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
+import type { Answer } from '../../kube/answers.ts';
+import type { ApiObject } from '../../kube/objects.ts';
 
 /** An object that could not be understood: its kind, its name and why. */
 export class Unreadable {

@@ -1,5 +1,5 @@
 import { inPieces } from '../../base/pieces.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
 import { ClusterFeed } from '../cluster-feed.ts';
 import type { ClusterChange } from '../store.ts';
 import { clusterSources } from './cluster-sources.ts';

@@ -1,5 +1,5 @@
 import type { NodeName } from '../../model/names.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
 import { NodeFeed } from '../node-feed.ts';
 import type { NodeChange } from '../store.ts';
 import { followSources } from './follow-sources.ts';

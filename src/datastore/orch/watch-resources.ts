@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../model/kinds.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
 import { ResourceFeed } from '../resource-feed.ts';
 import type { ResourceChange } from '../store.ts';
 import { followSources } from './follow-sources.ts';

@@ -3,9 +3,9 @@ import { invariant, NetplugError } from '../../base/errors.ts';
 import { encodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { type Cidr, formatCidr, sameCidr } from '../../net/cidr.ts';
-import type { Answer } from '../../orch-api/answers.ts';
-import type { ApiObject } from '../../orch-api/objects.ts';
-import type { OrchApi } from '../../orch-api/orch-api.ts';
+import type { Answer } from '../../kube/answers.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Outcome, Stored } from '../store.ts';
 import {
   blockObject,

@@ -1,0 +1,53 @@
+import { Gauge, type Registry } from '@prometheus-io/client';
+import type { ResidentState } from '../../ipam/node/resident-node.ts';
+
+/** How the addresses of a pool or a block are used. */
+export interface AddressCounts {
+  /** Beyond 2^53 only nearly. */
+  readonly free: number;
+  readonly held: number;
+  /** Marked for this node's agent, and handed out without waiting. */
+  readonly stock: number;
+}
+
+export interface AddressUse {
+  readonly pools: readonly ({ readonly pool: string } & AddressCounts)[];
+  /** The blocks of this node. */
+  readonly blocks: readonly ({ readonly pool: string; readonly block: string } & AddressCounts)[];
+}
+
+const STATES = ['free', 'held', 'stock'] as const;
+
+/** What the node's own blocks say, pool by pool. */
+export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): AddressUse {
+  const blocks = states.flatMap((state) => state.blocks).map(({ cidr, ...counts }) => ({ block: cidr, ...counts }));
+  const pools = new Map<string, { free: number; held: number; stock: number }>();
+  for (const { pool, free, held, stock } of blocks) {
+    const sum = pools.get(pool) ?? { free: 0, held: 0, stock: 0 };
+    pools.set(pool, { free: sum.free + free, held: sum.held + held, stock: sum.stock + stock });
+  }
+  return { pools: [...pools].map(([pool, counts]) => ({ pool, ...counts })), blocks };
+}
+
+/** Gauges of addresses; gives the function that sets them anew. */
+export function addressGauges(registers: Registry[]): (use: AddressUse) => void {
+  const pools = new Gauge({
+    name: 'netplug_pool_addresses',
+    help: 'Addresses of a pool in the blocks of this node, by state: free, held, stock.',
+    labelNames: ['pool', 'state'],
+    registers,
+  });
+  const blocks = new Gauge({
+    name: 'netplug_block_addresses',
+    help: 'Addresses of a block of this node, by state: free, held, stock.',
+    labelNames: ['pool', 'block', 'state'],
+    registers,
+  });
+  return (use) => {
+    pools.reset();
+    blocks.reset();
+    for (const { pool, ...counts } of use.pools) for (const state of STATES) pools.set({ pool, state }, counts[state]);
+    for (const { pool, block, ...counts } of use.blocks)
+      for (const state of STATES) blocks.set({ pool, block, state }, counts[state]);
+  };
+}

@@ -1,0 +1,223 @@
+import { NetplugError, reasonOf, toNetplugError } from '../../base/errors.ts';
+import { failureFacts } from '../../cni/error-output.ts';
+import type { Log } from '../../base/log.ts';
+import { type Patience, pauseMs } from '../../base/retry.ts';
+import { VERSION } from '../../base/version.ts';
+import { keepClusterInformation } from '../../datastore/keep-cluster-information.ts';
+import type { Store } from '../../datastore/store.ts';
+import type { HealthServer } from './health-server.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { Datastore } from '../../config/connection.ts';
+import { askAgent } from './ask-agent.ts';
+import { CallServer } from './call-server.ts';
+import type { ServeCall } from './conversation.ts';
+import { registerName, registerNode } from './register-node.ts';
+import { encodeOfferedBlocks } from '../../ipam/node/offered-block.ts';
+import type { NamedDatastore } from '../../ipam/node/named-datastore.ts';
+import type { NodeNetwork } from './network/node-network.ts';
+import type { ResidentNodes } from './resident-nodes.ts';
+import type { CallAnswer } from './wire.ts';
+
+/** A predecessor ends its calls first, and those may take a minute. */
+const HANDOVER_MS = 90_000;
+const LOCK_PERIOD_MS = 10;
+/** For what is under way when the agent is asked to end. */
+const CALLS_MS = 20_000;
+const DRAIN_MS = 5000;
+/** How often a registered node is looked at again. */
+const REGISTERED_MS = 60_000;
+const REGISTRATION_PAUSES = { firstMs: 1000, longestMs: 10_000, longestRefusedMs: 60_000 };
+const PROOF_MS = 10_000;
+const READY_MS = 10_000;
+const DONE: CallAnswer = { status: 0, stdout: '', stderr: '' };
+const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
+
+export interface AgentPorts extends Patience {
+  readonly log: Log;
+  readonly nodes: ResidentNodes;
+  readonly openStore: (datastore: Datastore) => Store;
+  /** Serves one call of a runtime. */
+  readonly serveCall: ServeCall;
+  /** Answers a question for the last calls with JSON. @throws cni/input-undecodable */
+  readonly showCalls: (question: string) => string;
+  readonly onCount: (inFlight: number) => void;
+  /** Told how long it took, in milliseconds, to become the node's one agent. */
+  readonly onLockWait: (ms: number) => void;
+  /** The node's side of the network between nodes; undefined where somebody else keeps that. */
+  readonly openNetwork: (datastore: NamedDatastore) => NodeNetwork | undefined;
+  /** @throws agent/health-failed */
+  readonly startHealth: () => Promise<HealthServer | undefined>;
+  /** Makes this process the node's one agent; false while another is. */
+  readonly tryBecomeOnly: () => boolean;
+}
+
+export interface AgentSettings {
+  readonly node: NodeName;
+  readonly datastore: Datastore;
+  readonly socketPath: string;
+  /** File with the node's name. */
+  readonly namePath: string;
+}
+
+/**
+ * Serves the node's calls until the signal ends it. When another agent serves them already, it proves first that it can
+ * reach the datastore and then takes over, call by call: those that come wait here until the other one is through.
+ * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
+ */
+export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
+  const { clock, log, nodes } = ports;
+  const { node, datastore, socketPath } = settings;
+  const ending = new AbortController();
+  stop.addEventListener('abort', () => ending.abort(), { once: true });
+  let network: NodeNetwork | undefined;
+  const server = new CallServer({
+    clock,
+    log,
+    onCount: ports.onCount,
+    serve: async (request, gone) => {
+      if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
+      if (request.kind === 'show-network') return showNetwork(network, gone);
+      if (request.kind === 'show-blocks') return showBlocks(nodes, request.stdin);
+      if (request.kind === 'shut-down') {
+        log.info('shutdown requested');
+        ending.abort();
+        return DONE;
+      }
+      if (request.kind !== 'take-over') return ports.serveCall(request, gone);
+      log.info('another agent takes over');
+      void server.replaced().then(() => ending.abort());
+      return DONE;
+    },
+  });
+  await server.listen(socketPath);
+  try {
+    const startMs = clock.monotonic();
+    if (ports.tryBecomeOnly()) await server.publish();
+    else await takeOver(ports, settings, { server, signal: ending.signal });
+    ports.onLockWait(clock.monotonic() - startMs);
+    const resident = nodes.get(datastore);
+    await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
+    resident.assertJournal();
+    network = ports.openNetwork(resident);
+    if (network === undefined) await registerName(settings.namePath, node);
+    server.start();
+    void endWhenDisplaced(server, { log, ending });
+    await using _health = await startHealth(ports);
+    log.info('agent serves', { node, socket: socketPath });
+    await Promise.all([
+      ended(ending.signal),
+      keepRegistered(ports, settings, ending.signal),
+      network?.run(ending.signal),
+    ]);
+  } finally {
+    ending.abort();
+    log.info('agent ends');
+    await server.stop(CALLS_MS);
+    await nodes.drain(AbortSignal.timeout(DRAIN_MS));
+    await nodes[Symbol.asyncDispose]();
+  }
+}
+
+/** An agent that hung while another took over was not told. */
+async function endWhenDisplaced(
+  server: CallServer,
+  { log, ending }: { readonly log: Log; readonly ending: AbortController },
+): Promise<void> {
+  await server.displaced(ending.signal).catch(() => undefined);
+  if (ending.signal.aborted) return;
+  log.warning('nobody reaches this agent any more: its socket is gone or another agent has put its own there');
+  ending.abort();
+}
+
+/** Calls matter more than being looked at: an agent without its endpoint goes on, and says so. */
+async function startHealth({ startHealth: start, log }: AgentPorts): Promise<HealthServer | AsyncDisposable> {
+  try {
+    return (await start()) ?? NOTHING;
+  } catch (cause) {
+    log.error('no health endpoint', failureFacts(cause));
+    return NOTHING;
+  }
+}
+
+function showCalls(ports: AgentPorts, question: string): CallAnswer {
+  try {
+    return { status: 0, stdout: ports.showCalls(question), stderr: '' };
+  } catch (cause) {
+    return { status: 1, stdout: '', stderr: toNetplugError(cause).message };
+  }
+}
+
+/** Tells of the datastore whose id is asked for what the next call would be offered. */
+function showBlocks(nodes: ResidentNodes, datastore: string): CallAnswer {
+  const resident = nodes.find(datastore);
+  if (resident === undefined) return { status: 1, stdout: '', stderr: 'The agent serves no calls for that datastore' };
+  return { status: 0, stdout: encodeOfferedBlocks(resident.offered()), stderr: '' };
+}
+
+async function showNetwork(network: NodeNetwork | undefined, signal: AbortSignal): Promise<CallAnswer> {
+  if (network === undefined)
+    return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
+  return { status: 0, stdout: JSON.stringify(await network.show(signal)), stderr: '' };
+}
+
+async function takeOver(
+  { clock, log, openStore, tryBecomeOnly }: AgentPorts,
+  { node, datastore, socketPath }: AgentSettings,
+  { server, signal }: { readonly server: CallServer; readonly signal: AbortSignal },
+): Promise<void> {
+  {
+    await using proof = openStore(datastore);
+    await proof.readNodeView(node, undefined, AbortSignal.any([signal, AbortSignal.timeout(PROOF_MS)]));
+  }
+  await askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
+    (cause: unknown) => {
+      log.warning('the other agent does not answer', { reason: reasonOf(cause) });
+    },
+  );
+  await server.publish();
+  const untilMs = clock.monotonic() + HANDOVER_MS;
+  while (!tryBecomeOnly()) {
+    if (clock.monotonic() > untilMs) throw notAlone(node);
+    await clock.sleep(LOCK_PERIOD_MS, signal);
+  }
+}
+
+/** Registers node and release as soon as the datastore lets it, and the node again should somebody delete it. */
+async function keepRegistered(
+  { nodes, ...ports }: AgentPorts,
+  { node, datastore }: AgentSettings,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, random, log } = ports;
+  const named = nodes.get(datastore);
+  const store = named.inner;
+  const types = [datastore.type === 'orch' ? 'orch' : 'kv'];
+  for (let failures = 0; !signal.aborted;) {
+    let restMs = REGISTERED_MS;
+    try {
+      const { clusterId } = await named.resolve(signal);
+      await keepClusterInformation({ ...ports, store }, { version: VERSION, types, clusterId }, signal);
+      // The orchestrator keeps its own nodes.
+      if (datastore.type === 'orch') return;
+      await registerNode(store, node, signal);
+      failures = 0;
+    } catch (cause) {
+      if (signal.aborted) return;
+      failures += 1;
+      restMs = pauseMs({ failures, cause }, REGISTRATION_PAUSES, random);
+      log.debug('node and release are not registered yet', { reason: reasonOf(cause) });
+    }
+    await clock.sleep(restMs, signal).catch(() => undefined);
+  }
+}
+
+async function ended(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+function notAlone(node: NodeName): NetplugError {
+  return new NetplugError('agent/not-alone', `Cannot serve node "${node}": another agent does and does not end`, {
+    hint: 'Stop the other netplug-agent of this node, or kill it; what it leaves behind is recovered',
+  });
+}

@@ -1,0 +1,49 @@
+import { createConnection } from 'node:net';
+import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
+import { type CallAnswer, encodeRequest, HELLO, readAnswer, type RequestKind } from './wire.ts';
+
+/**
+ * Asks the agent that listens at the path, and waits for its answer as long as the signal lets it.
+ * @throws agent/unreachable, agent/protocol, and the signal's reason
+ */
+export async function askAgent(
+  path: string,
+  { kind, stdin }: { readonly kind: RequestKind; readonly stdin: string },
+  signal: AbortSignal,
+): Promise<CallAnswer> {
+  const request = encodeRequest({ kind, env: {}, stdin });
+  const answer = readAnswer();
+  signal.throwIfAborted();
+  const socket = createConnection({ path, signal });
+  let greeting: Buffer | undefined = Buffer.alloc(0);
+  try {
+    for await (const chunk of socket) {
+      const bytes = chunk as Buffer; // without an encoding set, sockets yield buffers
+      if (greeting === undefined) {
+        const whole = answer.push(bytes);
+        if (whole !== undefined) return whole;
+        continue;
+      }
+      greeting = Buffer.concat([greeting, bytes]);
+      if (greeting.length < HELLO.length) continue;
+      if (!greeting.equals(HELLO)) throw unreachable(path, 'what listens there is no agent');
+      greeting = undefined;
+      socket.write(request);
+    }
+  } catch (cause) {
+    signal.throwIfAborted();
+    if (isNetplugError(cause)) throw cause;
+    throw unreachable(path, reasonOf(cause), cause);
+  } finally {
+    socket.destroy();
+  }
+  throw unreachable(path, 'it went away without an answer');
+}
+
+function unreachable(path: string, reason: string, cause?: unknown): NetplugError {
+  return new NetplugError('agent/unreachable', `Cannot ask the agent at "${path}": ${reason}`, {
+    hint: 'Make sure that the agent runs on this node, and see its log',
+    facts: { path },
+    cause,
+  });
+}

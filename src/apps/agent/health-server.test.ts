@@ -1,0 +1,83 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { silentLog } from '../../base/log.ts';
+import { type HealthPorts, type HealthServer, readHealthAddress, startHealthServer } from './health-server.ts';
+
+const LOOPBACK = { host: '127.0.0.1', port: 0 };
+const WELL: HealthPorts = {
+  notReady: () => [],
+  metrics: {
+    render: async () => Promise.resolve('netplug_datastore_up 1\n'),
+    contentType: 'text/plain; version=0.0.4',
+  },
+  log: silentLog,
+};
+
+describe('the health endpoint', () => {
+  it('says that the event loop turns, and that calls can be served', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);
+    expect(await ask(server, '/readyz?verbose')).toEqual([200, 'ok\n']);
+  });
+
+  it('gives the reasons why calls cannot be served', async () => {
+    const notReady = (): readonly string[] => ['the datastore does not answer', 'no stock'];
+    await using server = await startHealthServer(LOOPBACK, { ...WELL, notReady });
+    expect(await ask(server, '/readyz')).toEqual([503, 'the datastore does not answer\nno stock\n']);
+    expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);
+  });
+
+  it('gives the metrics', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    const response = await fetch(`http://127.0.0.1:${String(server.port)}/metrics`);
+    expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4');
+    expect(await response.text()).toBe('netplug_datastore_up 1\n');
+    const render = async (): Promise<string> => Promise.reject(new Error('broken'));
+    await using broken = await startHealthServer(LOOPBACK, { ...WELL, metrics: { ...WELL.metrics, render } });
+    expect(await ask(broken, '/metrics')).toEqual([500, 'broken\n']);
+  });
+
+  it('answers nothing else', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    expect((await ask(server, '/'))[0]).toBe(404);
+    expect((await ask(server, '/healthz', 'POST'))[0]).toBe(405);
+    expect(await ask(server, '/healthz', 'HEAD')).toEqual([200, '']);
+    const socket = connect(server.port, '127.0.0.1');
+    socket.write(`GET /healthz HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(10_000)}\r\n\r\n`);
+    const [chunk] = (await once(socket, 'data')) as [Buffer];
+    expect(String(chunk)).toMatch(/^HTTP\/1\.1 431 /);
+    socket.destroy();
+  });
+
+  it('says what to do when the port is taken', async () => {
+    await using server = await startHealthServer(LOOPBACK, WELL);
+    await expect(startHealthServer({ ...LOOPBACK, port: server.port }, WELL)).rejects.toMatchObject({
+      code: 'agent/health-failed',
+      message: `Cannot listen on 127.0.0.1 port ${String(server.port)}: somebody else listens there`,
+    });
+  });
+});
+
+describe('NETPLUG_HEALTH_ADDRESS', () => {
+  it.each([
+    [undefined, { host: '127.0.0.1', port: 9098 }],
+    ['', undefined],
+    ['0.0.0.0:80', { host: '0.0.0.0', port: 80 }],
+    ['[::1]:9098', { host: '::1', port: 9098 }],
+  ])('%j means %j', (text, address) => {
+    expect(readHealthAddress(text)).toEqual(address);
+  });
+
+  it.each(['9098', ':9098', '127.0.0.1', '127.0.0.1:65536', '::1:9098', '1.2.3:80', 'localhost:80'])(
+    'may not be %j',
+    (text) => {
+      expect(() => readHealthAddress(text)).toThrow(/Cannot read NETPLUG_HEALTH_ADDRESS/);
+    },
+  );
+});
+
+async function ask({ port }: HealthServer, path: string, method = 'GET'): Promise<[number, string]> {
+  const response = await fetch(`http://127.0.0.1:${String(port)}${path}`, { method });
+  return [response.status, await response.text()];
+}

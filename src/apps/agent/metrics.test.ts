@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { memoryNode } from '../../../test/support/memory-node.ts';
+import { until } from '../../../test/support/until.ts';
+import { createMetrics, type Metrics, type Standing } from './metrics.ts';
+
+const STANDING: Standing = {
+  addresses: {
+    pools: [{ pool: 'blue', free: 60, held: 3, stock: 1 }],
+    blocks: [{ pool: 'blue', block: '10.65.0.0/26', free: 60, held: 3, stock: 1 }],
+  },
+  waiting: 7,
+  isDatastoreUp: true,
+  network: {
+    routes: { blackhole: 2, direct: 3, tunnelled: 4 },
+    peers: 5,
+    changes: 6,
+    comparisons: 1,
+    problems: 0,
+  },
+};
+
+describe('the metrics', () => {
+  it('count calls by verb and outcome, and add up their phases', async () => {
+    using metrics = newMetrics();
+    const node = await memoryNode({ input: 10, setup: 0, gate: 0, store: 100 });
+    for (const verb of ['ADD', 'DEL', 'FLY']) metrics.observeCall((await node.call(verb)).record);
+    metrics.setCallsInFlight(2);
+    const text = await metrics.render();
+    expect(text).toContain('netplug_calls_total{command="ADD",code="ok"} 1');
+    expect(text).toContain('netplug_calls_total{command="unknown",code="cni/env-invalid"} 1');
+    expect(text).toContain('netplug_calls_in_flight 2');
+    expect(text).toContain('netplug_call_phase_duration_seconds_sum{phase="input"} 0.02');
+    expect(text).toMatch(/netplug_call_duration_seconds_sum\{command="ADD"\} 0\.\d+/);
+    expect(text).toContain('netplug_call_duration_seconds_bucket{le="0.05",command="ADD"} 0');
+  });
+
+  it('show how things stand at the scrape, and no addresses that are gone', async () => {
+    let standing = STANDING;
+    using metrics = createMetrics(() => standing);
+    const text = await metrics.render();
+    expect(text).toContain('netplug_pool_addresses{pool="blue",state="free"} 60');
+    expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="stock"} 1');
+    expect(text).toContain('netplug_routes{hop="tunnelled"} 4');
+    expect(text).toMatch(/\nnetplug_publication_queue_depth 7\n[^]*\nnetplug_datastore_up 1\n/);
+    standing = { addresses: { pools: [], blocks: [] }, waiting: 0, isDatastoreUp: false, network: undefined };
+    const later = await metrics.render();
+    expect(later).not.toContain('netplug_pool_addresses{');
+    expect(later).toMatch(/\nnetplug_publication_queue_depth 0\n[^]*\nnetplug_datastore_up 0\n/);
+  });
+
+  it('tell how late the event loop is', async () => {
+    using metrics = newMetrics();
+    let [looks, lateSeconds] = [0, 0];
+    await until(
+      async () => {
+        looks += 1;
+        // Between two scrapes, the loop has to come round on time once before it can be late.
+        if (looks % 2 === 1) {
+          const endMs = performance.now() + 1500;
+          while (performance.now() < endMs);
+          return false;
+        }
+        const [, late] = /netplug_event_loop_delay_seconds\{quantile="1"\} (\S+)/.exec(await metrics.render()) ?? [];
+        lateSeconds = Number(late);
+        return lateSeconds > 0.3;
+      },
+      'the delay shows',
+      15_000,
+      1100,
+    );
+    expect(lateSeconds).toBeLessThan(10);
+  });
+
+  it('are those of the page about the agent', async () => {
+    const page = readFileSync('docs/netplug-agent.md', 'utf8');
+    const documented = [...page.matchAll(/^\| `(netplug_\w+)` +\| (\w+) +\| ([^|]*?) +\|/gm)].map((row) =>
+      row.slice(1),
+    );
+    using metrics = newMetrics();
+    everythingOn(metrics);
+    expect(documented).not.toEqual([]);
+    expect(documented.toSorted()).toEqual(describeMetrics(await metrics.render()).toSorted());
+  });
+});
+
+function newMetrics(): Metrics {
+  return createMetrics(() => STANDING);
+}
+
+function everythingOn(metrics: Metrics): void {
+  metrics.observeCall({
+    program: 'netplug',
+    command: 'ADD',
+    identity: {},
+    startedAt: 0,
+    totalMs: 1,
+    phases: [{ name: 'store', startMs: 0, durationMs: 1, isFailed: false }],
+    failure: undefined,
+    parent: undefined,
+  });
+  metrics.observeJournalSync(1);
+  metrics.observeLockWait('journal', 1);
+  metrics.observePublicationWait(1);
+}
+
+/** Name, kind and labels of every metric in the text format. */
+function describeMetrics(text: string): string[][] {
+  return [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = '', kind = '']) => {
+    const [, inner = ''] = new RegExp(`^${name}(?:_count)?(?:\\{(.*)\\})? `, 'm').exec(text) ?? [];
+    const labels = [...inner.matchAll(/(\w+)="/g)].map(([, label]) => `\`${label ?? ''}\``);
+    return [name, kind, labels.join(', ')];
+  });
+}

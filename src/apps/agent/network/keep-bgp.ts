@@ -1,0 +1,124 @@
+import type { Clock } from '../../../base/clock.ts';
+import type { Log } from '../../../base/log.ts';
+import { problemLine } from '../../../base/problem.ts';
+import { bgpSettingsOf } from '../../../bgp/bgp-settings.ts';
+import type { Bird } from '../../../bgp/bird.ts';
+import { bgpPoolCidrs, planAnnouncements } from '../../../bgp/plan-announcements.ts';
+import { Passwords, type ReadSecret } from '../../../bgp/passwords.ts';
+import { planSessions, type SessionsPlan } from '../../../bgp/plan-sessions.ts';
+import { renderBird } from '../../../bgp/render-bird.ts';
+import { routerIdOf } from '../../../bgp/router-id.ts';
+import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
+import type { NodeName } from '../../../model/names.ts';
+import type { Address, Family } from '../../../net/address.ts';
+import { type Cidr, cidrContains, hostCidr } from '../../../net/cidr.ts';
+import type { ClusterState } from '../../../routing/cluster-state.ts';
+import type { OwnAddress } from '../../../routing/plan-hops.ts';
+import { isByBgp } from '../../../routing/pool-modes.ts';
+
+/** Where there is no BIRD, it is looked for again after so long. */
+const LOOK_FOR_BIRD_MS = 1000;
+
+export interface BgpPorts {
+  readonly bird: Pick<Bird, 'apply' | 'status' | 'ended'>;
+  /** Where BIRD writes its log. */
+  readonly birdLog: string;
+  readonly readSecret: ReadSecret;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface BgpQuestion {
+  readonly addresses: ReadonlyMap<Family, OwnAddress>;
+  /** Single addresses of pods of this node that are in no block of the address manager, or floating. */
+  readonly localAddresses: readonly Address[];
+}
+
+/** Has BIRD announce what the node holds and learn what the others do. */
+export class BgpKeeper {
+  readonly #ports: BgpPorts;
+  readonly #node: NodeName;
+  readonly #state: ClusterState;
+  readonly #passwords: Passwords;
+
+  constructor(ports: BgpPorts, node: NodeName, state: ClusterState) {
+    this.#ports = ports;
+    this.#node = node;
+    this.#state = state;
+    this.#passwords = new Passwords(ports.readSecret);
+  }
+
+  /**
+   * Without a pool in BGP mode BIRD is not started, and one that runs keeps its sessions with nothing to say. Returns why
+   * parts are left out, a sentence each. Passwords are those read last; where one was never asked for, nothing is done.
+   * @throws bgp/*
+   */
+  async work({ addresses, localAddresses }: BgpQuestion, signal: AbortSignal): Promise<readonly string[] | 'unread'> {
+    const { bird, birdLog, log } = this.#ports;
+    const { pools: all, bgpConfigurations: configurations } = this.#state;
+    if (!(await this.#isAtWork(signal))) return [];
+    const pools = all.map((pool) => (isByBgp(pool) ? unencapsulated(pool.pool) : pool.pool));
+    const planned = this.#planSessions();
+    const ready = this.#passwords.addTo(planned.sessions);
+    if (ready === undefined) return 'unread';
+    const held = heldBy(this.#node, this.#state, localAddresses);
+    const announced = planAnnouncements({ held, pools, configurations });
+    const rendered = renderBird({
+      routerId: routerIdOf(this.#node, addresses.get(4)?.address),
+      sessions: ready.sessions,
+      announcements: announced.announcements,
+      pools: bgpPoolCidrs(pools),
+      log: { severity: bgpSettingsOf(this.#node, configurations).logSeverity, file: birdLog },
+      podLinkPrefix: HOST_LINK_PREFIX,
+    });
+    const applied = await bird.apply(rendered.text, signal);
+    if (applied !== 'unchanged') log.info('BIRD configured', { how: applied, sessions: ready.sessions.length });
+    const parts = [planned.problems, ready.problems, announced.problems, rendered.problems];
+    return parts.flat().map(problemLine);
+  }
+
+  /** Reads the passwords of all sessions, however long that takes; says whether there is something new for BIRD. */
+  async readPasswords(signal: AbortSignal): Promise<boolean> {
+    return (await this.#isAtWork(signal)) && this.#passwords.read(this.#planSessions().sessions, signal);
+  }
+
+  /** Tells whenever BIRD has ended. */
+  async watchBird(onEnded: () => void, signal: AbortSignal): Promise<void> {
+    const { bird, clock } = this.#ports;
+    while (!signal.aborted) {
+      if (this.#isNeeded()) {
+        await bird.ended(signal).catch(() => undefined);
+        onEnded();
+      }
+      await clock.sleep(LOOK_FOR_BIRD_MS, signal).catch(() => undefined);
+    }
+  }
+
+  /** A BIRD that runs has sessions although no pool needs them any more. */
+  async #isAtWork(signal: AbortSignal): Promise<boolean> {
+    return this.#isNeeded() || (await this.#ports.bird.status(signal)) !== undefined;
+  }
+
+  #isNeeded(): boolean {
+    return this.#state.pools.some(isByBgp);
+  }
+
+  #planSessions(): SessionsPlan {
+    const { nodes, bgpConfigurations: configurations, bgpPeers: peers } = this.#state;
+    return planSessions({ nodeName: this.#node, nodes, configurations, peers });
+  }
+}
+
+/** The node's blocks, and single addresses it has outside of them: borrowed, unmanaged or floating. */
+function heldBy(node: NodeName, state: ClusterState, localAddresses: readonly Address[]): readonly Cidr[] {
+  const concerned = state.blocksOf(node);
+  const own = concerned.filter((block) => block.node === node).map(({ cidr }) => cidr);
+  const single = [...concerned.flatMap(({ borrowed }) => borrowed.get(node) ?? []), ...localAddresses].map(hostCidr);
+  return [...own, ...single.filter((cidr) => !own.some((block) => cidrContains(block, cidr)))];
+}
+
+/** A pool that leaves BGP is announced for as long as its mode lingers. */
+function unencapsulated(pool: IpPool): IpPool {
+  return { ...pool, spec: { ...pool.spec, vxlanMode: 'Never', ipipMode: 'Never' } };
+}

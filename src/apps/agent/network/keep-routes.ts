@@ -1,0 +1,132 @@
+import type { Clock } from '../../../base/clock.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import type { Log } from '../../../base/log.ts';
+import { OneByOne } from '../../../base/one-by-one.ts';
+import { inPieces } from '../../../base/pieces.ts';
+import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../../dataplane/host-network.ts';
+import type { DesiredNetwork } from '../../../routing/desired-network.ts';
+import type { Touched } from '../../../routing/membership.ts';
+import type { OwnNetwork } from '../../../routing/plan-hops.ts';
+import { isForeignHand, planRepairs, tablesOf } from '../../../routing/plan-repairs.ts';
+import { TUNNELS } from '../../../routing/tunnels.ts';
+
+/** Everything is compared so often although nobody had a hand in it, as far as was heard. */
+const COMPARE_MS = 600_000;
+
+interface RoutePorts {
+  readonly host: HostNetwork;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** How many changes were asked of the kernel, and how often everything was compared. */
+export interface RouteCounts {
+  readonly changes: number;
+  readonly comparisons: number;
+}
+
+/**
+ * Makes the kernel's routes and tunnel peers the desired ones: change by change, and by comparing everything at the
+ * start, after a refusal and when somebody else had a hand in them.
+ */
+export class RouteKeeper {
+  readonly #host: HostNetwork;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #desired: DesiredNetwork;
+  readonly #onDue: () => void;
+  /** What changes the desired network, and what walks through it: each takes turns of the event loop, and meets no other. */
+  readonly #line = new OneByOne();
+  #pending: HostChange[] = [];
+  #isCompared = false;
+  #changes = 0;
+  #comparisons = 0;
+  #comparedAtMs = Number.NEGATIVE_INFINITY;
+
+  /** `onDue` is told when there is work to do. */
+  constructor({ host, log, clock }: RoutePorts, desired: DesiredNetwork, onDue: () => void) {
+    this.#host = host;
+    this.#log = log;
+    this.#clock = clock;
+    this.#desired = desired;
+    this.#onDue = onDue;
+  }
+
+  get counts(): RouteCounts {
+    return { changes: this.#changes, comparisons: this.#comparisons };
+  }
+
+  /** Has the cluster's state learn something, and follows it. */
+  async follow(learn: () => Promise<Touched>): Promise<void> {
+    await this.#line.run(async () => this.#add(await inPieces(this.#desired.follow(await learn()))));
+  }
+
+  async settle(own: OwnNetwork): Promise<void> {
+    await this.#line.run(async () => this.#add(await inPieces(this.#desired.settle(own))));
+  }
+
+  /** Compares everything next time. */
+  doubt(): void {
+    this.#isCompared = false;
+  }
+
+  /** Says whether the event calls for comparing everything. */
+  notice(event: HostEvent): boolean {
+    const isForeign = isForeignHand(event, this.#desired);
+    if (isForeign) this.doubt();
+    return isForeign;
+  }
+
+  /** @throws kernel/failed when the kernel refuses some of the changes; the others are made */
+  async work(signal: AbortSignal): Promise<void> {
+    if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.doubt();
+    const changes = this.#isCompared ? this.#takePending() : await this.#compare();
+    if (changes.length === 0) return;
+    const refused = await this.#host.change(changes, signal);
+    this.#changes += changes.length;
+    this.#log.debug('routes changed', { changes: changes.length, refused: refused.length });
+    const [first] = refused;
+    if (first === undefined) return;
+    this.doubt();
+    throw refusal(first, refused.length);
+  }
+
+  /** What changes meanwhile is pending and comes later. */
+  async #compare(): Promise<readonly HostChange[]> {
+    this.#comparisons += 1;
+    this.#comparedAtMs = this.#clock.monotonic();
+    this.#isCompared = true;
+    try {
+      const devices = [TUNNELS.vxlan4.device, TUNNELS.vxlan6.device];
+      const peers = await Promise.all(devices.map(async (device) => this.#host.listPeers(device)));
+      const routes = await this.#host.listRoutes();
+      const found = await inPieces(tablesOf(routes, peers.flat()));
+      return await this.#line.run(async () => {
+        const changes = await inPieces(planRepairs(this.#desired, found));
+        this.#pending = [];
+        return changes;
+      });
+    } catch (cause) {
+      this.doubt();
+      throw cause;
+    }
+  }
+
+  #takePending(): readonly HostChange[] {
+    const pending = this.#pending;
+    this.#pending = [];
+    return pending;
+  }
+
+  #add(changes: readonly HostChange[]): void {
+    if (this.#isCompared) for (const change of changes) this.#pending.push(change);
+    if (!this.#isCompared || this.#pending.length > 0) this.#onDue();
+  }
+}
+
+function refusal({ change, reason }: Refused, count: number): NetplugError {
+  const more = count === 1 ? '' : ` (and ${String(count - 1)} more)`;
+  return new NetplugError('kernel/failed', `Cannot ${change.kind.replace('-', ' a ')}: ${reason}${more}`, {
+    facts: { refused: count },
+  });
+}

@@ -1,0 +1,390 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
+import {
+  hostAt,
+  routesOf,
+  type RunningNode,
+  startNode,
+  stopNodes,
+  works,
+  worldWith,
+} from '../../../../test/support/networked-node.ts';
+import { until } from '../../../../test/support/until.ts';
+import { systemClock } from '../../../base/clock.ts';
+import { silentLog } from '../../../base/log.ts';
+import { systemRandom } from '../../../base/random.ts';
+import { MemoryPacketFilter, type MemoryTables } from '../../../dataplane/memory/memory-packet-filter.ts';
+import type { NftObject, PacketFilter } from '../../../dataplane/packet-filter.ts';
+import { type Fault, openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
+import type { Store } from '../../../datastore/store.ts';
+import { assign } from '../../../ipam/assign.ts';
+import { formatAddress, parseAddress } from '../../../net/address.ts';
+import { formatCidr, parseCidr } from '../../../net/cidr.ts';
+import { POD_TABLE, renderPodTable } from '../../../routing/pod-table.ts';
+import { TUNNEL_TABLE } from '../../../routing/tunnel-table.ts';
+import { requestOf } from '../../../../test/support/ipam-bench.ts';
+
+const never = new AbortController().signal;
+const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
+
+afterEach(stopNodes);
+
+async function podOn(store: Store, node: string): Promise<string> {
+  const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
+  const limits = { signal: never, cleanupSignal: never };
+  const [lease] = await assign(ports, requestOf(`pod-${node}`, { node }), limits);
+  return formatCidr(lease!.block);
+}
+
+/** Node `a`, which routes to the block of a pod on its neighbour `b`. */
+async function neighbours(store: Store, host = hostAt('192.0.2.1/24')): Promise<RunningNode> {
+  const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
+  const block = await podOn(store, 'b');
+  await works(a, b);
+  await until(async () => (await routesOf(a))[block] !== undefined, 'a routes to the block of b');
+  return a;
+}
+
+/** Addresses from which the table takes tunnel packets. */
+function admittedBy(objects: readonly NftObject[]): readonly unknown[] {
+  return objects.flatMap((object) => ('set' in object ? (object.set.elem ?? []) : []));
+}
+
+describe('the network of a node', () => {
+  it('leads to the blocks of the others, is offered to pods, and is registered when it works', async () => {
+    const { store } = await worldWith(VXLAN);
+    const [a, b] = [
+      startNode('a', { store, host: hostAt('192.0.2.1/24') }),
+      startNode('b', { store, host: hostAt('192.0.2.2/24') }),
+    ];
+    const block = await podOn(store, 'b');
+    await works(a, b);
+    const tunnel = (await store.findResource({ kind: 'Node', name: 'b' }, never))?.spec.ipv4VXLANTunnelAddr;
+    await until(async () => (await routesOf(a))[block] === `${tunnel!} vxlan.netplug`, 'a routes to the block of b');
+    expect((await routesOf(b))[block]).toBe('blackhole');
+    expect(a.registered).toEqual([1450]);
+    expect(a.host.tunnels.map(({ mtu }) => mtu)).toEqual([1450]);
+    expect((await a.host.listPeers('vxlan.netplug')).map(({ remote }) => formatAddress(remote))).toEqual(['192.0.2.2']);
+  });
+
+  it('is taken over without a change by the next agent', async () => {
+    const { store } = await worldWith(VXLAN);
+    const host = hostAt('192.0.2.1/24');
+    const a = await neighbours(store, host);
+    await a.stop();
+    const [changes, before] = [host.changesMade, await store.findResource({ kind: 'Node', name: 'a' }, never)];
+    const events: string[] = [];
+    using _watch = host.watch(({ kind }) => events.push(kind));
+    await works(startNode('a', { store, host }));
+    expect(host.changesMade).toBe(changes);
+    expect(events).toEqual([]);
+    expect(await store.findResource({ kind: 'Node', name: 'a' }, never)).toEqual(before);
+  });
+
+  it.each([
+    ['away', () => true],
+    ['away once it was read', (operation: Operation) => operation !== 'watchCluster'],
+  ])('stays as it is for an agent that begins while the datastore is %s', async (_when, isConcerned) => {
+    const { database, store } = await worldWith(VXLAN);
+    const host = hostAt('192.0.2.1/24');
+    const a = await neighbours(store, host);
+    await a.stop();
+    const [routes, tunnels, changes] = [await routesOf(a), host.tunnels, host.changesMade];
+    let isAway = true;
+    const fault = (operation: Operation): Fault | undefined =>
+      isAway && isConcerned(operation) ? { kind: 'unavailable-before' } : undefined;
+    const next = startNode('a', { store: openMemoryStore(database, { fault }), host });
+    await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
+    expect([await routesOf(next), host.tunnels, host.changesMade]).toEqual([routes, tunnels, changes]);
+    isAway = false;
+    await works(next);
+    expect([await routesOf(next), host.changesMade]).toEqual([routes, changes]);
+  });
+
+  it('is refused with the address of another node, and both are named', async () => {
+    const { store } = await worldWith(VXLAN);
+    await works(startNode('a', { store, host: hostAt('192.0.2.1/24') }));
+    const twin = startNode('twin', { store, host: hostAt('192.0.2.1/24') });
+    await expect(twin.ended).rejects.toMatchObject({
+      code: 'agent/address-conflict',
+      message: 'Cannot register node "twin" with address 192.0.2.1: node "a" has it already',
+    });
+    expect(twin.host.tunnels).toEqual([]);
+  });
+
+  it('takes tunnel packets of another node before it routes to that node', async () => {
+    const { store } = await worldWith(VXLAN);
+    const seen: string[] = [];
+    const filter: Pick<PacketFilter, 'replace'> = {
+      replace: async (table) => {
+        // A node joins while nft is slow.
+        await systemClock.sleep(100, never);
+        if (table.name === TUNNEL_TABLE && admittedBy(table.objects).includes('192.0.2.2')) seen.push('admitted');
+        return 'changed';
+      },
+    };
+    const host = hostAt('192.0.2.1/24');
+    using _watch = host.watch(({ kind }) => seen.push(kind));
+    const a = startNode('a', { store, host, filter });
+    await works(a);
+    seen.splice(0);
+    await podOn(store, 'b');
+    await works(startNode('b', { store, host: hostAt('192.0.2.2/24') }));
+    await until(() => seen.includes('route-put'), 'a routes to the block of b');
+    expect(seen.indexOf('admitted')).toBe(0);
+  });
+
+  it('takes tunnel packets of the nodes that it knows while the datastore is away, and of no others', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    const tables: MemoryTables = new Map();
+    const admitted = (): readonly unknown[] => admittedBy(tables.get(TUNNEL_TABLE) ?? []);
+    const host = hostAt('192.0.2.1/24');
+    let isAway = false;
+    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
+    const start = (): RunningNode =>
+      startNode('a', { store: openMemoryStore(database, { fault }), host, filter: new MemoryPacketFilter(tables) });
+    const a = start();
+    await works(a, startNode('b', { store, host: hostAt('192.0.2.2/24') }));
+    await until(() => admitted().includes('192.0.2.2'), 'b is admitted');
+    expect(admitted()).toEqual(['192.0.2.2']);
+    isAway = true;
+    await a.stop();
+    const next = start();
+    await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
+    expect(admitted()).toEqual(['192.0.2.2']);
+    isAway = false;
+    await works(next);
+    await stopNodes();
+    const last = start();
+    await works(last);
+    await store.deleteResource({ kind: 'Node', name: 'b' }, never);
+    await until(() => admitted().length === 0, 'b is not admitted any more');
+  });
+
+  it.each(['strict', 'off'] as const)(
+    'limits what pods send before the datastore has answered, with sources %s',
+    async (sourceCheck) => {
+      const { database } = await worldWith(VXLAN);
+      const tables: MemoryTables = new Map();
+      const store = openMemoryStore(database, { fault: () => ({ kind: 'unavailable-before' }) });
+      const filter = new MemoryPacketFilter(tables);
+      startNode('a', { store, host: hostAt('192.0.2.1/24'), filter, sourceCheck });
+      await until(() => tables.size > 0, 'there is a table');
+      expect(Object.fromEntries(tables)).toEqual({ [POD_TABLE]: renderPodTable(sourceCheck).objects });
+    },
+  );
+
+  it('is repaired when somebody else has a hand in it', async () => {
+    const { store } = await worldWith(VXLAN);
+    const a = await neighbours(store);
+    const [routes, peers] = [await a.host.listRoutes(), await a.host.listPeers('vxlan.netplug')];
+    const odd = { destination: parseCidr('10.66.0.0/26'), hop: { kind: 'blackhole' } } as const;
+    a.host.disturb([
+      ...routes.map((route) => ({ kind: 'delete-route', route }) as const),
+      ...peers.map((peer) => ({ kind: 'delete-peer', peer }) as const),
+      { kind: 'put-route', route: odd },
+    ]);
+    await until(async () => (await a.host.listRoutes()).length === routes.length, 'routes are back');
+    expect(await a.host.listRoutes()).toEqual(routes);
+    expect(await a.host.listPeers('vxlan.netplug')).toEqual(peers);
+    a.host.dropTunnel('vxlan.netplug');
+    await until(async () => (await a.host.listPeers('vxlan.netplug')).length === peers.length, 'the tunnel is back');
+    await until(async () => (await a.host.listRoutes()).length === routes.length, 'and the routes over it');
+  });
+
+  it('says what the kernel refuses, does the rest, and tries again', async () => {
+    const { store } = await worldWith(VXLAN);
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
+    await works(a);
+    a.host.refuseNext((change) => change.kind === 'put-route', 'the kernel says ENOBUFS');
+    const block = await podOn(store, 'b');
+    startNode('b', { store, host: hostAt('192.0.2.2/24') });
+    await until(() => a.network.problems().some((text) => text.includes('ENOBUFS')), 'it says so');
+    expect(await a.host.listPeers('vxlan.netplug')).toHaveLength(1);
+    await until(async () => (await routesOf(a))[block] !== undefined, 'it is tried again');
+    await works(a);
+  });
+
+  it('does without IP-in-IP where the kernel has none, and says so', async () => {
+    const { store } = await worldWith(VXLAN, poolOf('ipip', '10.70.0.0/16', { ipipMode: 'Always' }));
+    const host = hostAt('192.0.2.1/24');
+    host.removeModule('ipip');
+    const a = startNode('a', { store, host });
+    await until(() => host.tunnels.length === 1, 'VXLAN is there');
+    await until(
+      () => a.network.problems().length === 1,
+      () => a.network.problems().join('\n'),
+    );
+    expect(a.network.problems()[0]).toMatch(/ipip/);
+    expect(a.registered).toEqual([]);
+  });
+
+  it('gives the address of its tunnel back when no pool asks for it any more', async () => {
+    const { store } = await worldWith(VXLAN);
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
+    await works(a);
+    const held = async (): Promise<number> =>
+      (await store.listBlocks(never)).blocks.reduce((sum, { value }) => sum + value.slots.size, 0);
+    expect(await held()).toBe(1);
+    await store.deleteResource({ kind: 'IPPool', name: 'v4' }, never);
+    await until(async () => (await held()) === 0 && a.host.tunnels.length === 0, 'address and tunnel are gone');
+    const published = async (): Promise<unknown> =>
+      (await store.findResource({ kind: 'Node', name: 'a' }, never))?.spec.ipv4VXLANTunnelAddr;
+    await until(async () => (await published()) === undefined, 'nobody is told of it any more');
+  });
+
+  it('follows the address of its node', async () => {
+    const { store } = await worldWith(VXLAN);
+    await store.createResource(nodeOf('a', { zone: 'x' }), never);
+    const [a, b] = [
+      startNode('a', { store, host: hostAt('192.0.2.1/24') }),
+      startNode('b', { store, host: hostAt('192.0.2.2/24') }),
+    ];
+    await works(a, b);
+    const addresses = [{ address: parseAddress('192.0.2.77'), prefixBits: 24 }];
+    a.host.putInterface({ name: 'eth0', mtu: 1400, isUp: true, isLoopback: false, addresses });
+    await until(
+      async () =>
+        (await b.host.listPeers('vxlan.netplug')).some(({ remote }) => formatAddress(remote) === '192.0.2.77'),
+      'b reaches it there',
+    );
+    const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
+    expect([node?.metadata.labels, node?.spec.bgp?.ipv4Address]).toEqual([{ zone: 'x' }, '192.0.2.77/24']);
+    await until(() => a.registered.at(-1) === 1350, 'pods are offered what is left');
+  });
+
+  it('is not registered while too little of the uplink is left for IPv6, and says so', async () => {
+    const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64'));
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24', 1300) });
+    await until(
+      () => a.network.problems().some((text) => text.startsWith('registration: Cannot offer an MTU to pods: 1250 of')),
+      () => a.network.problems().join('\n'),
+    );
+    expect(a.registered).toEqual([]);
+  });
+
+  it('stays when a pool cannot be read', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    const a = await neighbours(store);
+    const before = [await routesOf(a), a.host.tunnels];
+    database.damage({ kind: 'IPPool', name: 'v4' });
+    await settled();
+    expect([await routesOf(a), a.host.tunnels]).toEqual(before);
+  });
+
+  it('stays while its link is down for a moment, and when a pool comes about around its address', async () => {
+    const { store } = await worldWith(VXLAN);
+    const [host, link] = [hostAt('192.0.2.1/24'), (await hostAt('192.0.2.1/24').listInterfaces())[1]!];
+    const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
+    await podOn(store, 'b');
+    await works(a, b);
+    const before = [await routesOf(a), host.tunnels, await store.findResource({ kind: 'Node', name: 'a' }, never)];
+    await store.createResource(poolOf('around', '192.0.2.0/24'), never);
+    await settled();
+    await store.deleteResource({ kind: 'IPPool', name: 'around' }, never);
+    host.putInterface({ ...link, isUp: false, addresses: [] });
+    await settled();
+    host.putInterface(link);
+    await settled();
+    expect([await routesOf(a), host.tunnels, await store.findResource({ kind: 'Node', name: 'a' }, never)]).toEqual(
+      before,
+    );
+  });
+
+  it('needs no address of a family that it has not, and holds none', async () => {
+    const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64', { vxlanMode: 'Always' }));
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
+    await until(
+      () => a.registered.length > 0,
+      () => a.network.failures().join(', '),
+    );
+    expect(a.network.failures()).toEqual([]);
+    expect(a.network.problems()).toEqual([expect.stringContaining('IPv6')]);
+    const { blocks } = await store.listBlocks(never);
+    expect(blocks.map(({ value }) => value.cidr.base.family)).toEqual([4]);
+  });
+
+  it.each(['all is quiet', 'the address manager was to be asked'])(
+    'gets its tunnel back, and routes over it, while the datastore is away and %s',
+    async (situation) => {
+      const { database, store } = await worldWith(VXLAN);
+      let isAway = false;
+      const fault = (operation: Operation): Fault | undefined =>
+        isAway && operation !== 'watchCluster' ? { kind: 'unavailable-before' } : undefined;
+      const host = hostAt('192.0.2.1/24');
+      const a = await neighbours(openMemoryStore(database, { fault }), host);
+      await works(a);
+      const [tunnels, routes] = [host.tunnels, await routesOf(a)];
+      isAway = true;
+      if (situation !== 'all is quiet') {
+        const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
+        await store.updateResource({ ...nodeOf('a', { zone: 'x' }), spec: node!.spec }, never);
+        await until(() => a.network.problems().some((text) => text.startsWith('tunnels: ')), 'it is asked');
+      }
+      host.dropTunnel('vxlan.netplug');
+      await until(() => host.tunnels.length > 0, 'the tunnel is back');
+      await until(
+        async () => Object.keys(await routesOf(a)).length === Object.keys(routes).length,
+        'so are the routes',
+      );
+      expect([host.tunnels, await routesOf(a)]).toEqual([tunnels, routes]);
+    },
+  );
+
+  it('does not fail while the datastore is away, and does when nothing can be routed', async () => {
+    const { database, store } = await worldWith(VXLAN);
+    await store.createResource(nodeOf('a'), never);
+    let aheadMs = 0;
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + aheadMs };
+    let isAway = false;
+    let refusals = 0;
+    // The watch lives, so that its own Node has the agent publish again at once.
+    const fault = (operation: Operation): Fault | undefined => {
+      if (!isAway || operation === 'watchCluster' || operation === 'reportNetwork') return undefined;
+      refusals += 1;
+      return { kind: 'unavailable-before' };
+    };
+    const a = startNode('a', { store: openMemoryStore(database, { fault }), host: hostAt('192.0.2.1/24'), clock });
+    await works(a);
+    const reports = (): unknown[] => database.networkReports.map(({ isUp, message }) => isUp || message);
+    isAway = true;
+    await store.updateResource(nodeOf('a', { zone: 'x' }), never);
+    await until(() => a.network.problems().some((text) => text.startsWith('node facts: ')), 'it says so');
+    aheadMs = 40_000;
+    const before = refusals;
+    await until(() => refusals > before, 'it is tried again');
+    await settled();
+    expect([a.network.failures(), reports()]).toEqual([[], [true]]);
+
+    isAway = false;
+    await works(a);
+    a.bird.refusal = new Error('BIRD does not start');
+    await store.createResource(poolOf('routed', '10.66.0.0/16'), never);
+    const failing = ['bgp: BIRD does not start'];
+    await until(() => a.network.failures().length > 0, 'it fails');
+    expect(a.network.failures()).toEqual(failing);
+    await settled();
+    aheadMs += 40_000;
+    await until(() => reports().length > 1, 'it is told of');
+    a.bird.refusal = undefined;
+    await until(() => reports().length > 2, 'so is its end');
+    expect(reports()).toEqual([true, ...failing, true]);
+  });
+
+  it('goes on when another node comes with its address later', async () => {
+    const { store } = await worldWith(VXLAN);
+    const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
+    await works(a);
+    const stray = nodeOf('stray');
+    await store.createResource({ ...stray, spec: { bgp: { ipv4Address: '192.0.2.1/24' } } }, never);
+    a.host.putInterface((await a.host.listInterfaces())[1]!);
+    await until(() => a.network.problems().some((text) => text.includes('"stray"')), 'it says so');
+    expect(a.network.failures()).toEqual([]);
+    expect(a.host.tunnels).toHaveLength(1);
+  });
+});
+
+/** For what was told to have its effects. */
+async function settled(): Promise<void> {
+  await systemClock.sleep(300, never);
+}

@@ -1,0 +1,391 @@
+import { isDeepStrictEqual } from 'node:util';
+import { never, reasonOf } from '../../../base/errors.ts';
+import { inPieces } from '../../../base/pieces.ts';
+import { Restarts } from '../../../base/restarts.ts';
+import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
+import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
+import type { ClusterChange, RoutedBlock, Store } from '../../../datastore/store.ts';
+import type { IpamPorts } from '../../../ipam/assign.ts';
+import type { ShownNetwork } from '../../../model/shown-network.ts';
+import type { Address, Family } from '../../../net/address.ts';
+import { type Cidr, formatCidr } from '../../../net/cidr.ts';
+import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
+import { DesiredNetwork } from '../../../routing/desired-network.ts';
+import { NOTHING } from '../../../routing/membership.ts';
+import { renderNat } from '../../../routing/nat-table.ts';
+import { renderPodTable } from '../../../routing/pod-table.ts';
+import type { OwnAddress } from '../../../routing/plan-hops.ts';
+import { type TunnelKind, TUNNELS } from '../../../routing/tunnels.ts';
+import type { NetworkStanding } from '../network-gauges.ts';
+import { BgpKeeper, type BgpPorts } from './keep-bgp.ts';
+import { RouteKeeper } from './keep-routes.ts';
+import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
+import { Keeper, type KeeperOptions } from './keeper.ts';
+import { type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
+import { NEEDS, type Part, PARTS } from './network-parts.ts';
+import type { NetworkSettings } from './network-settings.ts';
+import { offeredMtu } from './offered-mtu.ts';
+import { podCidrAddress, podCidrProblems } from './pod-cidrs.ts';
+import { HeldAddresses } from './held-addresses.ts';
+import { type AttachmentPorts, AttachmentReader } from './read-attachments.ts';
+import { Registration, type RegistrationPorts } from './registration.ts';
+import { factsOf } from './own-facts.ts';
+import { shownNetwork } from './shown-network.ts';
+import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
+import { TunnelFilter } from './tunnel-filter.ts';
+
+const PAUSES = { firstMs: 100, longestMs: 5000, longestRefusedMs: 30_000 };
+/** Everything on the host is looked at so often although nothing was heard. */
+const COMPARE_MS = 60_000;
+/** What the kernel does not report: forwarding, and nftables. */
+const LOOK_MS = 10_000;
+const ENDPOINTS_MS = 5000;
+const ENDPOINTS_REST_MS = 200;
+const EXPIRE_MS = 1000;
+const FACTS_REST_MS = 1000;
+
+export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
+  readonly store: Store;
+  readonly host: HostNetwork;
+  readonly filter: Pick<PacketFilter, 'replace'>;
+}
+
+/**
+ * The node's side of the network between nodes. It follows the cluster and the host, and keeps each part of the node as
+ * it shall be; what it has made stays when it ends, so that pods go on without it.
+ */
+export class NodeNetwork {
+  readonly #ports: NetworkPorts;
+  readonly #settings: NetworkSettings;
+  readonly #state: ClusterState;
+  readonly #desired: DesiredNetwork;
+  readonly #routes: RouteKeeper;
+  readonly #bgp: BgpKeeper;
+  readonly #tunnelFilter: TunnelFilter;
+  readonly #attachments: AttachmentReader;
+  readonly #own = new HeldAddresses();
+  #tunnels: readonly OwnTunnel[] = [];
+  #idleTunnels: ReadonlySet<TunnelKind> = new Set();
+  /** Whether something may have come about that the addresses of tunnels depend on. */
+  #isManagerDue = true;
+  #endpoints: LocalEndpoints = NO_ENDPOINTS;
+  /** Parts that are left out, a sentence each. */
+  readonly #leftOut: Partial<Record<Part, readonly string[]>> = {};
+  #cutOff: string | undefined = 'the datastore is being read';
+  readonly #keepers: Readonly<Record<Part, Keeper>>;
+  readonly #registration: Keeper;
+  /** Rejects when the node must not go on: its address is another node's. */
+  readonly #fatal = Promise.withResolvers<never>();
+
+  constructor(ports: NetworkPorts, settings: NetworkSettings) {
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#state = new ClusterState(settings.blockSource);
+    this.#desired = new DesiredNetwork(settings.node, this.#state);
+    this.#routes = new RouteKeeper(ports, this.#desired, () => this.#poke('routes'));
+    this.#attachments = new AttachmentReader(ports, () => this.#poke('endpoints'));
+    this.#bgp = new BgpKeeper(ports, settings.node, this.#state);
+    this.#tunnelFilter = new TunnelFilter(ports.filter, settings.node, this.#state);
+    const keeper = (
+      name: string,
+      work: (signal: AbortSignal) => Promise<void>,
+      rhythm: Pick<KeeperOptions, 'everyMs' | 'restMs'>,
+    ): Keeper =>
+      new Keeper({
+        name,
+        clock: ports.clock,
+        random: ports.random,
+        log: ports.log,
+        ...rhythm,
+        work,
+        onTried: () => {
+          this.#registration.poke();
+          this.#poke(...PARTS.filter((part) => !this.#keepers[part].hasWorked));
+        },
+      });
+    const look = { everyMs: LOOK_MS };
+    const podTable = renderPodTable(settings.sourceCheck);
+    this.#keepers = {
+      podFilter: keeper('pod filter', async (signal) => void (await ports.filter.replace(podTable, signal)), look),
+      tunnelFilter: keeper('tunnel filter', async (signal) => this.#tunnelFilter.work(signal), look),
+      addresses: keeper('addresses', async () => this.#keepAddresses(), look),
+      tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), { everyMs: COMPARE_MS }),
+      facts: keeper(
+        'node facts',
+        async (signal) => ports.store.publishNode(settings.node, factsOf(this.#own.addresses, this.#tunnels), signal),
+        // Another machine under the same name would answer at once, and so on.
+        { everyMs: COMPARE_MS, restMs: FACTS_REST_MS },
+      ),
+      routes: keeper('routes', async (signal) => this.#keepRoutes(signal), { everyMs: COMPARE_MS }),
+      endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), {
+        everyMs: ENDPOINTS_MS,
+        // Under another address manager each pod has a record, and many come at once.
+        restMs: ENDPOINTS_REST_MS,
+      }),
+      nat: keeper('nat', async (signal) => this.#keepNat(signal), look),
+      passwords: keeper('passwords', async (signal) => this.#readPasswords(signal), { everyMs: COMPARE_MS }),
+      bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), { everyMs: COMPARE_MS }),
+    };
+    const registration = new Registration(ports, settings.node);
+    this.#registration = new Keeper({
+      name: 'registration',
+      clock: ports.clock,
+      random: ports.random,
+      log: ports.log,
+      work: async (signal) => {
+        const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
+        await registration.tell({ failing: this.#failingParts(), mtu }, signal);
+      },
+      ...look,
+    });
+  }
+
+  /** Why pods may be without network, a sentence each. */
+  failures(): readonly string[] {
+    return [...this.#failingParts(), ...this.#registration.said('harm')];
+  }
+
+  /** The same, what waits for the datastore, and what is left out of a network that works. */
+  problems(): readonly string[] {
+    const cutOff = this.#cutOff ?? [];
+    const all = [...Object.values(this.#keepers), this.#registration].flatMap((keeper) => keeper.said('problem'));
+    return [cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#leftOut)].flat();
+  }
+
+  async show(signal: AbortSignal): Promise<ShownNetwork> {
+    return shownNetwork({
+      node: this.#settings.node,
+      state: this.#state,
+      desired: this.#desired,
+      addresses: this.#own.addresses,
+      tunnels: this.#tunnels,
+      // What is the matter with BIRD stands among the problems.
+      sessions: await this.#ports.bird.status(signal).catch(() => undefined),
+      problems: this.problems(),
+    });
+  }
+
+  standing(): NetworkStanding {
+    return {
+      routes: this.#desired.routeKinds,
+      peers: this.#desired.peers.size,
+      ...this.#routes.counts,
+      problems: this.problems().length,
+    };
+  }
+
+  /** Keeps the network until the signal ends it. @throws agent/address-conflict */
+  async run(signal: AbortSignal): Promise<void> {
+    using _watch = this.#ports.host.watch((event) => this.#notice(event));
+    using _records = this.#ports.attachments.watch(() => this.#poke('endpoints'));
+    const keepers = [...Object.values(this.#keepers), this.#registration];
+    // Depends on nothing that the datastore says.
+    this.#keepers.podFilter.poke();
+    const work = [
+      this.#follow(signal),
+      this.#expire(signal),
+      // A BIRD that ends is started again at once.
+      this.#bgp.watchBird(() => this.#poke('bgp'), signal),
+      ...keepers.map(async (each) => each.run(signal)),
+    ];
+    await Promise.race([Promise.all(work), this.#fatal.promise]);
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { store, log } = this.#ports;
+    const restarts = new Restarts(this.#ports, PAUSES);
+    while (!signal.aborted) {
+      restarts.begin();
+      try {
+        for await (const change of store.watchCluster(signal)) {
+          await this.#learn(change);
+          this.#cutOff = undefined;
+        }
+      } catch (cause) {
+        if (signal.aborted) return;
+        const reason = reasonOf(cause);
+        this.#cutOff = `the cluster is not heard of: ${reason}`;
+        if (restarts.fail(cause) === 1) log.warning('cluster is not heard of, routes stay', { reason });
+      }
+      await restarts.rest(signal);
+    }
+  }
+
+  async #learn(change: ClusterChange): Promise<void> {
+    for (const problem of problemsIn(change)) this.#ports.log.warning('record skipped', { problem });
+    const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
+    await this.#routes.follow(async () => {
+      const touched = await inPieces(this.#state.learn(change, this.#ports.clock.monotonic()));
+      if (this.#tunnelFilter.note(touched)) this.#poke('tunnelFilter');
+      this.#poke(...this.#partsFor(change, before));
+      return touched;
+    });
+  }
+
+  /** What may have to be another, besides routes. */
+  #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly Part[] {
+    switch (change.kind) {
+      case 'all':
+        this.#isManagerDue = true;
+        return PARTS;
+      case 'block':
+        return this.#isOwn(before) || this.#isOwn(change.block) ? ['bgp'] : [];
+      case 'resource': {
+        const { kind, name } = change.which;
+        const isSelf = kind === 'Node' && name === this.#settings.node;
+        this.#isManagerDue ||= isSelf || kind === 'IPPool';
+        if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
+        return isSelf ? ['addresses', 'tunnels', 'facts', 'bgp'] : ['bgp'];
+      }
+      default:
+        return never(change);
+    }
+  }
+
+  /** Whether the node has addresses of the block, which BGP is then told of. */
+  #isOwn(block: RoutedBlock | undefined): boolean {
+    const { node } = this.#settings;
+    return block !== undefined && (block.node === node || block.borrowed.has(node));
+  }
+
+  #notice(event: HostEvent): void {
+    if (!this.#state.isKnown) return;
+    if (event.kind === 'links' || event.kind === 'unknown') this.#poke('addresses', 'tunnels');
+    if (this.#routes.notice(event)) this.#poke('routes');
+  }
+
+  /** Ends the modes of pools that only lingered. */
+  async #expire(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#ports;
+    while (!signal.aborted) {
+      await clock.sleep(EXPIRE_MS, signal).catch(() => undefined);
+      await this.#routes.follow(async () => {
+        if (!this.#state.expire(clock.monotonic())) return NOTHING;
+        this.#isManagerDue = true;
+        this.#tunnelFilter.note('all');
+        this.#poke('tunnelFilter', 'tunnels', 'nat', 'bgp');
+        return 'all';
+      });
+    }
+  }
+
+  async #keepAddresses(): Promise<void> {
+    const { host, log, clock } = this.#ports;
+    const { node } = this.#settings;
+    const question = { ...this.#settings, known: this.#own.addresses };
+    const { addresses: found, problems } = await findOwnAddresses(host, this.#state, question);
+    const addresses = this.#own.with(found, clock.monotonic());
+    const isSame = isDeepStrictEqual(addresses, this.#own.addresses);
+    this.#leftOut.addresses = [...problems, ...this.#conflicts(addresses, isSame)];
+    const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
+    if (set.length > 0) log.info('forwarding switched on', { node, set });
+    this.#own.set(addresses);
+    if (isSame) return;
+    this.#isManagerDue = true;
+    await this.#settle();
+    this.#poke('tunnels', 'facts', 'bgp');
+  }
+
+  /** An agent that begins ends with the conflict; one that runs keeps what it has. @throws agent/address-conflict */
+  #conflicts(addresses: ReadonlyMap<Family, OwnAddress>, isSame: boolean): readonly string[] {
+    try {
+      refuseConflict(this.#settings.node, addresses, this.#state);
+      return [];
+    } catch (cause) {
+      if (!this.#keepers.addresses.hasWorked) this.#fatal.reject(cause);
+      if (!isSame) throw cause;
+      return [reasonOf(cause)];
+    }
+  }
+
+  async #keepRoutes(signal: AbortSignal): Promise<void> {
+    // What the filter cannot do is a problem of its own, and tried again there.
+    await this.#tunnelFilter.ensure(signal).catch(() => this.#poke('tunnelFilter'));
+    await this.#routes.work(signal);
+  }
+
+  async #keepTunnels(signal: AbortSignal): Promise<void> {
+    // No device takes packets that the filter does not know of.
+    await this.#tunnelFilter.ensure(signal);
+    const { node, blockSource } = this.#settings;
+    const question = { node, state: this.#state, addresses: this.#own.addresses, idle: this.#idleTunnels };
+    const known = (kind: TunnelKind): Address | undefined => this.#tunnels.find((each) => each.kind === kind)?.address;
+    const byPodCidr = (kind: TunnelKind): Address | undefined => podCidrAddress(this.#state, node, kind);
+    const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
+    const isManaged = blockSource === 'claims' && this.#isManagerDue;
+    this.#isManagerDue = false;
+    const unmanaged = { ...question, fixedAddress };
+    const kept = keepTunnels(this.#ports, isManaged ? question : unmanaged, signal);
+    const { tunnels, idle, problems } = await kept.catch(async (cause: unknown) => {
+      this.#isManagerDue = true;
+      // A device that is gone comes back all the same.
+      if (isManaged && this.#keepers.tunnels.hasWorked)
+        this.#expectRoutesOver((await keepTunnels(this.#ports, unmanaged, signal)).tunnels);
+      throw cause;
+    });
+    this.#isManagerDue ||= tunnels.some(({ address }) => address === undefined);
+    const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
+    this.#tunnels = tunnels;
+    this.#idleTunnels = idle;
+    this.#expectRoutesOver(tunnels);
+    this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
+    if (isSame) return;
+    await this.#settle();
+    this.#poke('facts', 'nat');
+  }
+
+  #expectRoutesOver(tunnels: readonly OwnTunnel[]): void {
+    if (!tunnels.some(({ isNew }) => isNew)) return;
+    this.#routes.doubt();
+    this.#poke('routes');
+  }
+
+  async #settle(): Promise<void> {
+    const tunnels = new Set(this.#tunnels.map(({ kind }) => kind));
+    await this.#routes.settle({ addresses: this.#own.addresses, tunnels });
+  }
+
+  async #readEndpoints(signal: AbortSignal): Promise<void> {
+    const { endpoints, problems } = await this.#attachments.read(signal);
+    if (endpoints.text !== this.#endpoints.text) this.#poke('nat', 'bgp');
+    this.#endpoints = endpoints;
+    this.#leftOut.endpoints = problems;
+  }
+
+  async #keepNat(signal: AbortSignal): Promise<void> {
+    const { pools } = this.#state;
+    const cidrs = (which: readonly (typeof pools)[number][]): readonly Cidr[] => which.map(({ cidr }) => cidr);
+    await this.#ports.filter.replace(
+      renderNat({
+        natPools: cidrs(pools.filter(({ pool }) => pool.spec.natOutgoing)),
+        allPools: cidrs(pools),
+        floating: this.#endpoints.floating,
+        tunnels: this.#tunnels.map(({ kind }) => TUNNELS[kind].device),
+      }),
+      signal,
+    );
+  }
+
+  async #readPasswords(signal: AbortSignal): Promise<void> {
+    if (await this.#bgp.readPasswords(signal)) this.#poke('bgp');
+  }
+
+  async #keepBgp(signal: AbortSignal): Promise<void> {
+    const question = { addresses: this.#own.addresses, localAddresses: this.#endpoints.announced };
+    const leftOut = await this.#bgp.work(question, signal);
+    if (leftOut === 'unread') this.#poke('passwords');
+    else this.#leftOut.bgp = leftOut;
+  }
+
+  #failingParts(): readonly string[] {
+    const parts = Object.values(this.#keepers).flatMap((keeper) => keeper.said('harm'));
+    const isNowhere = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
+    return isNowhere ? ['addresses: no address of the node is known'] : parts;
+  }
+
+  #poke(...names: Part[]): void {
+    if (!this.#state.isKnown) return;
+    const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
+    for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
+  }
+}

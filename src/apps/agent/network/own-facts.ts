@@ -1,0 +1,28 @@
+import { given } from '../../../datastore/node-facts.ts';
+import type { NodeFacts } from '../../../datastore/store.ts';
+import { type Address, type Family, formatAddress } from '../../../net/address.ts';
+import type { OwnAddress } from '../../../routing/plan-hops.ts';
+import type { OwnTunnel } from './keep-tunnels.ts';
+
+/** What the node tells the others: where it is reached, and by which tunnels. */
+export function factsOf(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {
+  const tunnel = new Map(tunnels.map((each) => [each.kind, each]));
+  return given({
+    ipv4Address: subnetAddress(addresses.get(4)),
+    ipv6Address: subnetAddress(addresses.get(6)),
+    ipv4VXLANTunnelAddr: textOf(tunnel.get('vxlan4')?.address),
+    vxlanTunnelMACAddr: tunnel.get('vxlan4')?.mac,
+    ipv6VXLANTunnelAddr: textOf(tunnel.get('vxlan6')?.address),
+    vxlanTunnelMACAddrV6: tunnel.get('vxlan6')?.mac,
+    ipv4IPIPTunnelAddr: textOf(tunnel.get('ipip4')?.address),
+  });
+}
+
+/** With the prefix length of its subnet, such as `192.0.2.7/24`. */
+export function subnetAddress(own: OwnAddress | undefined): string | undefined {
+  return own === undefined ? undefined : `${formatAddress(own.address)}/${String(own.prefixBits)}`;
+}
+
+function textOf(address: Address | undefined): string | undefined {
+  return address === undefined ? undefined : formatAddress(address);
+}

@@ -1,0 +1,34 @@
+import { afterEach, expect, it } from 'vitest';
+import { poolOf } from '../../../../test/support/fixtures.ts';
+import { hostAt, startNode, stopNodes, worldWith } from '../../../../test/support/networked-node.ts';
+import { systemClock } from '../../../base/clock.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import type { ClusterChange, Store } from '../../../datastore/store.ts';
+
+const never = new AbortController().signal;
+
+afterEach(stopNodes);
+
+it('lists the cluster less and less often while the agent may list and not watch', async () => {
+  const { store } = await worldWith(poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' }));
+  let listings = 0;
+  async function* list(signal: AbortSignal): AsyncGenerator<ClusterChange> {
+    listings += 1;
+    for await (const change of store.watchCluster(signal)) {
+      yield change;
+      throw new NetplugError('store/refused', 'Cannot watch: the user has no rights', { hint: 'None' });
+    }
+  }
+  const refusing: Store = new Proxy(store, {
+    get: (inner, name) => {
+      if (name === 'watchCluster') return list;
+      const member: unknown = Reflect.get(inner, name, inner);
+      return typeof member === 'function' ? member.bind(inner) : member;
+    },
+  });
+  startNode('a', { store: refusing, host: hostAt('192.0.2.1/24') });
+  await systemClock.sleep(3000, never);
+  // Pauses of 100, 200, 400, 800 and 1600 ms, of which up to half is left out.
+  expect(listings).toBeGreaterThan(1);
+  expect(listings).toBeLessThan(8);
+});

@@ -1,0 +1,23 @@
+import { writeFileAtomically } from '../../base/atomic-file.ts';
+import { isNetplugError } from '../../base/errors.ts';
+import type { Store } from '../../datastore/store.ts';
+import { API_VERSION } from '../../model/resource.ts';
+import type { NodeName } from '../../model/names.ts';
+
+/** Writes the name that the plugin compares its own with: `nodename` in the state folder. @throws the file system's error */
+export async function registerName(path: string, node: NodeName): Promise<void> {
+  await writeFileAtomically(path, { text: `${node}\n`, mode: 0o644 });
+}
+
+/**
+ * Makes the Node resource when there is none; one that is there keeps its labels. Where the orchestrator keeps its own
+ * nodes there is nothing to make. @throws store/*
+ */
+export async function registerNode(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
+  if ((await store.findResource({ kind: 'Node', name: node }, signal)) !== undefined) return;
+  try {
+    await store.createResource({ apiVersion: API_VERSION, kind: 'Node', metadata: { name: node }, spec: {} }, signal);
+  } catch (cause) {
+    if (!isNetplugError(cause, 'resource/exists')) throw cause;
+  }
+}

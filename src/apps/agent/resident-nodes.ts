@@ -1,0 +1,111 @@
+import type { Store } from '../../datastore/store.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { Datastore } from '../../config/connection.ts';
+import { type ResidentPorts, type ResidentState, ResidentNode } from '../../ipam/node/resident-node.ts';
+import { addressUse } from './address-use.ts';
+import type { Standing } from './metrics.ts';
+import { type DatastoreId, identifyDatastore } from '../../ipam/node/datastore-id.ts';
+import { NamedDatastore } from '../../ipam/node/named-datastore.ts';
+
+export interface NodeSettings {
+  readonly node: NodeName;
+  /** Addresses kept ready per pool even when no pod starts. */
+  readonly stockFloor: number;
+}
+
+/**
+ * One resident node per datastore, opened when a call first names it and kept until the agent ends. Configurations that
+ * reach the same datastore share one, however they spell it.
+ */
+export class ResidentNodes implements AsyncDisposable {
+  readonly #open: (datastore: Datastore) => Store;
+  readonly #ports: ResidentPorts;
+  readonly #settings: NodeSettings;
+  readonly #nodes = new Map<DatastoreId, ResidentNode>();
+  /** By the text of the configuration. */
+  readonly #named = new Map<string, NamedDatastore>();
+  /** By the object itself, which is the same for configurations that were decoded once. */
+  readonly #seen = new WeakMap<Datastore, NamedDatastore>();
+
+  constructor(open: (datastore: Datastore) => Store, ports: ResidentPorts, settings: NodeSettings) {
+    this.#open = open;
+    this.#ports = ports;
+    this.#settings = settings;
+  }
+
+  get(datastore: Datastore): NamedDatastore {
+    const seen = this.#seen.get(datastore);
+    if (seen !== undefined) return seen;
+    const text = JSON.stringify(datastore);
+    const named = this.#named.get(text) ?? this.#name(datastore);
+    this.#named.set(text, named);
+    this.#seen.set(datastore, named);
+    return named;
+  }
+
+  /** The resident node of the datastore, if a call has named it. */
+  find(datastore: string): ResidentNode | undefined {
+    return [...this.#nodes].find(([id]) => id === datastore)?.[1];
+  }
+
+  #name(datastore: Datastore): NamedDatastore {
+    const inner = this.#open(datastore);
+    const { node } = this.#settings;
+    return new NamedDatastore(inner, {
+      ...this.#ports,
+      identify: async (signal) =>
+        identifyDatastore({ ...this.#ports, store: inner }, { type: datastore.type, node }, signal),
+      join: (id, store) => {
+        const known = this.#nodes.get(id);
+        if (known !== undefined) return known;
+        const opened = new ResidentNode(store, this.#ports, { datastore: id, ...this.#settings });
+        this.#nodes.set(id, opened);
+        return opened;
+      },
+    });
+  }
+
+  /** All datastores together. */
+  standing(): Omit<Standing, 'network'> {
+    const states = this.#states();
+    return {
+      addresses: addressUse(states),
+      waiting: states.reduce((sum, state) => sum + state.waiting, 0),
+      isDatastoreUp:
+        states.length > 0 && this.#unidentified().length === 0 && states.every(({ problem }) => problem === undefined),
+    };
+  }
+
+  /** Why calls cannot be served now; a datastore that is away while there is stock left is no reason. */
+  problems(): readonly string[] {
+    if (this.#named.size === 0) return ['no datastore is open yet'];
+    const states = this.#states().flatMap(({ isReady, problem }) =>
+      isReady ? [] : [problem ?? 'the datastore is being read'],
+    );
+    return [...this.#unidentified(), ...states];
+  }
+
+  #states(): readonly ResidentState[] {
+    return this.#list().map(({ state }) => state);
+  }
+
+  #unidentified(): readonly string[] {
+    return [...this.#named.values()].flatMap(({ problem }) => problem ?? []);
+  }
+
+  #list(): readonly ResidentNode[] {
+    return [...this.#nodes.values()];
+  }
+
+  /** Publishes what waits everywhere and gives the stock back, as far as the signal lets it. */
+  async drain(signal: AbortSignal): Promise<void> {
+    await Promise.all(this.#list().map(async (each) => each.drain(signal)));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#named.values()].map(async (each) => each.end()));
+    await Promise.all(this.#list().map(async (each) => each.end()));
+    this.#named.clear();
+    this.#nodes.clear();
+  }
+}

@@ -1,0 +1,93 @@
+import { mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, machineIn, type Ran } from '../../../../test/support/ctl.ts';
+import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
+import { MemoryKernel } from '../../../dataplane/memory/memory-kernel.ts';
+import { MemoryPacketFilter } from '../../../dataplane/memory/memory-packet-filter.ts';
+
+const PID = 4711;
+
+let folder: string;
+let sent: string[];
+/** How the agent can be made to let go of its lock. */
+let endsBy: 'asking' | 'SIGTERM' | 'SIGKILL' | 'nothing';
+let isLocked: boolean;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'netplug-end-agent-'));
+  [sent, isLocked, endsBy] = [[], true, 'asking'];
+  for (const name of ['state', 'run', `proc/${String(PID)}/fd`]) await mkdir(join(folder, name), { recursive: true });
+  const { agentLock } = machineIn(folder);
+  await writeFile(agentLock, '');
+  const { ino } = await stat(agentLock);
+  await writeFile(join(folder, 'proc/locks'), `1: FLOCK  ADVISORY  WRITE ${String(PID)} 00:2a:${String(ino)} 0 EOF\n`);
+  await symlink(agentLock, join(folder, `proc/${String(PID)}/fd/7`));
+});
+afterEach(async () => rm(folder, { recursive: true, force: true }));
+
+const execute = async (program: string): Promise<void> => symlink(program, join(folder, `proc/${String(PID)}/exe`));
+
+async function purge(...flags: string[]): Promise<Ran> {
+  return callCtl(['uninstall', '--purge', ...flags], {
+    machine: machineIn(folder),
+    host: { uid: 0, procDir: join(folder, 'proc') },
+    openKernel: () => new MemoryKernel(),
+    openHostNetwork: () => new MemoryHostNetwork(),
+    openPacketFilter: () => new MemoryPacketFilter(),
+    tryLockFile: () => !isLocked,
+    askAgent: async (_, { kind }) => {
+      sent.push(kind);
+      if (endsBy !== 'asking') throw new Error('it does not answer');
+      isLocked = false;
+      return Promise.resolve('');
+    },
+    sendSignal: (pid, signal) => {
+      sent.push(`${signal} ${String(pid)}`);
+      if (signal === endsBy) isLocked = false;
+    },
+  });
+}
+
+describe('the agent of a node that is purged', () => {
+  it.each([
+    ['asking', ['shut-down']],
+    ['SIGTERM', ['shut-down', 'SIGTERM 4711']],
+    ['SIGKILL', ['shut-down', 'SIGTERM 4711', 'SIGKILL 4711']],
+  ] as const)('is ended by %s, and by no more', async (how, expected) => {
+    endsBy = how;
+    await execute('/opt/netplug/netplug-agent (deleted)');
+    expect((await purge()).out).toContain('agent "process 4711" ended\n');
+    expect(sent).toEqual(expected);
+  });
+
+  it('is only named in a rehearsal', async () => {
+    await execute('/opt/netplug/netplug-agent');
+    expect((await purge('--dry-run')).out).toContain('agent "process 4711" would be ended\n');
+    expect([sent, isLocked]).toEqual([[], true]);
+  });
+
+  it.each(['/usr/bin/node', '/usr/sbin/nginx'])('is no process that executes %s', async (program) => {
+    endsBy = 'SIGTERM';
+    await execute(program);
+    const { status, err } = await purge();
+    expect({ status, err }).toEqual({ status: 69, err: expect.stringContaining(`process 4711 ("${program}")`) });
+    expect(sent).toEqual(['shut-down']);
+  });
+
+  it('is no process that has another file of the same number open', async () => {
+    endsBy = 'SIGTERM';
+    await execute('/opt/netplug/netplug-agent');
+    await rm(join(folder, `proc/${String(PID)}/fd/7`));
+    expect(await purge()).toMatchObject({ status: 69, err: expect.stringContaining('not visible from here') });
+    expect(sent).toEqual(['shut-down']);
+  });
+
+  it('keeps the rest from being touched when it does not end', async () => {
+    endsBy = 'nothing';
+    await execute('/opt/netplug/netplug-agent');
+    expect(await purge()).toMatchObject({ status: 69, out: '', err: expect.stringContaining('it does not end') });
+    expect(await stat(join(folder, 'state'))).toBeDefined();
+  });
+});

@@ -1,0 +1,91 @@
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { timeLimit } from '../../../base/clock.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import { ignoreMissing } from '../../../base/missing-file.ts';
+import type { Mode } from '../../../base/mode.ts';
+import type { Context } from '../ports.ts';
+import { findLockHolder, isNetplug, type LockHolder } from './lock-holder.ts';
+
+const ASK_MS = 5000;
+/** An agent that shuts down ends its calls first, and then writes what it has decided. */
+const DRAIN_MS = 45_000;
+const TERMINATE_MS = 10_000;
+const KILL_MS = 5000;
+const PERIOD_MS = 20;
+const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
+
+/**
+ * Ends the agent of this node, and keeps another one from working until disposed. The agent is asked on its socket; one
+ * that does not answer is ended by the id of the process that holds its lock, which must be an executable of netplug.
+ * @throws resource/in-use when it cannot be ended
+ */
+export async function endAgent(
+  context: Context,
+  { mode, onEnded }: { readonly mode: Mode; readonly onEnded: (what: string) => void },
+): Promise<AsyncDisposable> {
+  const { ports } = context;
+  const { agentLock, socketPath } = ports.machine;
+  // Without the file no agent has been on this node.
+  const file = await open(agentLock, 'r+').catch(ignoreMissing);
+  if (file === undefined) return NOTHING;
+  await using scope = new AsyncDisposableStack();
+  scope.use(file);
+  if (!ports.tryLockFile(file.fd)) {
+    const holder = await holderOf(context, file);
+    if (mode === 'carry-out') await end(context, file, holder);
+    onEnded(holder === undefined ? socketPath : `process ${String(holder.pid)}`);
+  }
+  // One that was killed leaves it behind.
+  if (mode === 'carry-out') await rm(socketPath, { force: true });
+  return scope.move();
+}
+
+async function end(context: Context, file: FileHandle, holder: LockHolder | undefined): Promise<void> {
+  const isAsked = await askToEnd(context);
+  if (isAsked && (await isLockedWithin(context, file, DRAIN_MS))) return;
+  for (const [name, ms] of isAsked ? ([KILL] as const) : ([TERMINATE, KILL] as const)) {
+    const found = await holderOf(context, file);
+    if (found === undefined) break;
+    if (!isNetplug(found)) throw notEnded(`process ${String(found.pid)} ("${found.executable}") holds its lock`);
+    context.ports.sendSignal(found.pid, name);
+    if (await isLockedWithin(context, file, ms)) return;
+  }
+  // It may have ended between two looks.
+  if (await isLockedWithin(context, file, 0)) return;
+  throw notEnded(holder === undefined ? 'its process is not visible from here' : 'it does not end');
+}
+
+const TERMINATE = ['SIGTERM', TERMINATE_MS] as const;
+const KILL = ['SIGKILL', KILL_MS] as const;
+
+/** Says whether it has understood. */
+async function askToEnd({ ports, signal }: Context): Promise<boolean> {
+  using limit = timeLimit(ASK_MS);
+  const either = AbortSignal.any([signal, limit.signal]);
+  return await ports.askAgent(ports.machine.socketPath, { kind: 'shut-down', text: '' }, either).then(
+    () => true,
+    () => {
+      signal.throwIfAborted();
+      return false;
+    },
+  );
+}
+
+async function isLockedWithin({ ports, signal }: Context, file: FileHandle, ms: number): Promise<boolean> {
+  const untilMs = ports.clock.monotonic() + ms;
+  while (!ports.tryLockFile(file.fd)) {
+    if (ports.clock.monotonic() >= untilMs) return false;
+    await ports.clock.sleep(PERIOD_MS, signal);
+  }
+  return true;
+}
+
+async function holderOf({ ports }: Context, file: FileHandle): Promise<LockHolder | undefined> {
+  return findLockHolder(await file.stat(), ports.host.procDir);
+}
+
+function notEnded(why: string): NetplugError {
+  return new NetplugError('resource/in-use', `Cannot end the netplug-agent of this node: ${why}`, {
+    hint: 'Stop its service or its pod first, then repeat the command',
+  });
+}

@@ -1,0 +1,49 @@
+import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { errnoOf } from '../../../base/errors.ts';
+
+/** A process that has a file locked. */
+export interface LockHolder {
+  readonly pid: number;
+  /** Path of what it executes, as the kernel names it. */
+  readonly executable: string;
+}
+
+interface Inode {
+  readonly dev: number;
+  readonly ino: number;
+}
+
+/**
+ * Returns the process that holds the lock of the file, as far as it is visible in the process namespace. The kernel's
+ * list of locks names process and inode, and the process must have that very file open.
+ */
+export async function findLockHolder(file: Inode, procDir: string): Promise<LockHolder | undefined> {
+  const locks = await readFile(join(procDir, 'locks'), 'utf8');
+  for (const line of locks.split('\n')) {
+    const [, pid, ino] = /^\d+: FLOCK +\S+ +WRITE +(\d+) +[^ ]+:(\d+) /.exec(line) ?? [];
+    if (pid === undefined || pid === '0' || Number(ino) !== file.ino) continue;
+    const folder = join(procDir, pid);
+    if (!(await hasOpen(join(folder, 'fd'), file))) continue;
+    const executable = await readlink(join(folder, 'exe')).catch(ignoreGone);
+    if (executable !== undefined) return { pid: Number(pid), executable: executable.replace(/ \(deleted\)$/, '') };
+  }
+  return undefined;
+}
+
+export function isNetplug({ executable }: LockHolder): boolean {
+  return basename(executable).startsWith('netplug');
+}
+
+async function hasOpen(folder: string, { dev, ino }: Inode): Promise<boolean> {
+  for (const name of (await readdir(folder).catch(ignoreGone)) ?? []) {
+    const opened = await stat(join(folder, name)).catch(ignoreGone);
+    if (opened?.dev === dev && opened.ino === ino) return true;
+  }
+  return false;
+}
+
+/** A process may end at any time. */
+function ignoreGone(cause: unknown): undefined {
+  if (!['ENOENT', 'ESRCH', 'ENXIO'].includes(errnoOf(cause) ?? '')) throw cause;
+}

@@ -1,0 +1,98 @@
+import { isNetplugError } from '../../../base/errors.ts';
+import { KERNEL_METRIC } from '../../../bgp/kernel-metric.ts';
+import type { HostChange, HostNetwork } from '../../../dataplane/host-network.ts';
+import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
+import { formatCidr, parseCidr } from '../../../net/cidr.ts';
+import { PACKET_TABLES } from '../../../routing/packet-tables.ts';
+import { TUNNEL_KINDS, TUNNELS } from '../../../routing/tunnels.ts';
+import type { CtlPorts } from '../ports.ts';
+import { birdPart } from './bird-part.ts';
+import type { Left, Part } from './part.ts';
+
+/** What the agent puts on a host for traffic between nodes. BIRD goes first: it would put its routes again. */
+export function networkParts(ports: CtlPorts): readonly Part[] {
+  const host = ports.openHostNetwork();
+  return [birdPart(ports), learnedRoutes(host), ownRoutes(host), tunnels(host), tables(ports.openPacketFilter())];
+}
+
+/** Routes that a BIRD which was killed has left. */
+function learnedRoutes(host: HostNetwork): Part {
+  const deletion = (text: string): HostChange => ({
+    kind: 'delete-learned-route',
+    destination: parseCidr(text),
+    metric: KERNEL_METRIC,
+  });
+  return routes(host, async () => (await host.listLearnedDestinations(KERNEL_METRIC)).map(formatCidr), deletion);
+}
+
+function ownRoutes(host: HostNetwork): Part {
+  const deletion = (text: string): HostChange => ({
+    kind: 'delete-route',
+    route: { destination: parseCidr(text), hop: { kind: 'blackhole' } },
+  });
+  return routes(
+    host,
+    async () => (await host.listRoutes()).map(({ destination }) => formatCidr(destination)),
+    deletion,
+  );
+}
+
+function routes(
+  host: HostNetwork,
+  list: () => Promise<readonly string[]>,
+  deletion: (destination: string) => HostChange,
+): Part {
+  return {
+    kind: 'route',
+    find: async () => [...new Set(await list())],
+    remove: async (subjects, signal) => {
+      const changes = new Map(subjects.map((subject) => [deletion(subject), subject]));
+      const refused = await host.change([...changes.keys()], signal);
+      return refused.map(({ change, reason }) => ({ subject: changes.get(change) ?? '', reason }));
+    },
+  };
+}
+
+function tunnels(host: HostNetwork): Part {
+  return {
+    kind: 'tunnel',
+    find: async () => host.findTunnels(TUNNEL_KINDS.map((kind) => TUNNELS[kind].device)),
+    remove: async (subjects) => eachOf(subjects, async (name) => void (await host.removeTunnel(name))),
+  };
+}
+
+/** Without the program `nft` the agent cannot have made one. */
+function tables(filter: PacketFilter): Part {
+  return {
+    kind: 'table',
+    find: async (signal) => {
+      try {
+        const found: string[] = [];
+        for (const name of PACKET_TABLES) if (await filter.has(name, signal)) found.push(name);
+        return found;
+      } catch (cause) {
+        if (isNetplugError(cause, 'kernel/nft-missing')) return [];
+        throw cause;
+      }
+    },
+    remove: async (subjects, signal) =>
+      eachOf(subjects, async (name) => void (await filter.replace({ name, objects: [] }, signal))),
+  };
+}
+
+/** Removes one after the other, and goes on after a failure. */
+export async function eachOf(
+  subjects: readonly string[],
+  remove: (subject: string) => Promise<void>,
+): Promise<readonly Left[]> {
+  const left: Left[] = [];
+  for (const subject of subjects) {
+    try {
+      await remove(subject);
+    } catch (cause) {
+      if (!isNetplugError(cause, 'kernel/failed')) throw cause;
+      left.push({ subject, reason: cause.message });
+    }
+  }
+  return left;
+}

@@ -1,0 +1,55 @@
+import { NetplugError, reasonOf } from '../../../base/errors.ts';
+import type { HostLink, Kernel } from '../../../dataplane/kernel.ts';
+import type { CtlPorts } from '../ports.ts';
+import { counted } from '../table.ts';
+import type { Left, Part } from './part.ts';
+
+/** So many go at once: the kernel takes a group of links away in the time of one, and each waiting one holds a socket. */
+const LINKS_AT_ONCE = 64;
+const NAMED = 3;
+
+/** Interfaces of pods, with their routes. One whose alias is not of netplug stays. */
+export function podLinksPart({ openKernel }: Pick<CtlPorts, 'openKernel'>): Part {
+  const kernel = openKernel();
+  return {
+    kind: 'interface',
+    find: async () => Promise.resolve(kernel.listHostLinks().map(({ name }) => name)),
+    remove: async (subjects, signal) => {
+      const links = kernel.listHostLinks().filter(({ name }) => subjects.includes(name));
+      const left: Left[] = [];
+      for (let start = 0; start < links.length; start += LINKS_AT_ONCE) {
+        signal.throwIfAborted();
+        const round = links.slice(start, start + LINKS_AT_ONCE);
+        const stays = await Promise.all(round.map(async (link) => removeLink(kernel, link)));
+        left.push(...stays.filter((each) => each !== undefined));
+      }
+      return left;
+    },
+  };
+}
+
+/** Returns why a purge is refused: a link lives as long as the namespace of its pod does. */
+export function findPods({ openKernel }: Pick<CtlPorts, 'openKernel'>): NetplugError | undefined {
+  const pods = openKernel()
+    .listHostLinks()
+    .filter(({ owner }) => owner !== undefined);
+  if (pods.length === 0) return undefined;
+  const names = pods.slice(0, NAMED).map(({ name }) => `"${name}"`);
+  const all = pods.length > NAMED ? `${names.join(', ')}, …` : names.join(', ');
+  return new NetplugError(
+    'resource/in-use',
+    `Cannot purge this node: ${counted(pods.length, 'interface')} of pods still exist (${all})`,
+    { hint: 'Drain the node first, or use --force to cut its pods off' },
+  );
+}
+
+/** Without an owner, only a link that nobody came to own is taken; one that is gone meanwhile counts as removed. */
+async function removeLink(kernel: Kernel, { name, owner }: HostLink): Promise<Left | undefined> {
+  try {
+    if (await kernel.remove(name, owner ?? { containerId: '', ifName: '' })) return undefined;
+  } catch (cause) {
+    return { subject: name, reason: reasonOf(cause) };
+  }
+  const isThere = kernel.listHostLinks().some((link) => link.name === name);
+  return isThere ? { subject: name, reason: 'its alias is not one of netplug' } : undefined;
+}

@@ -1,0 +1,89 @@
+import { isNetplugError, never } from '../../../base/errors.ts';
+import { readContextNames } from '../../../kube/read-kubeconfig.ts';
+import { readKubeconfigSource, withStore } from '../connection.ts';
+import type { Context, Status } from '../ports.ts';
+import { infoOf, VISIBLE_KINDS, visibleKind } from '../resources/kind-names.ts';
+import { listKind } from '../resources/listing.ts';
+import { type Candidate, type Line, planCompletion, valueGiven, type Wish } from './plan-completion.ts';
+
+/** Nobody waits longer for a completion. */
+const PATIENCE_MS = 2000;
+
+/** What a shell shall do besides, as numbers that are added: those kubectl reads, too. */
+const NO_SPACE = 2;
+const NO_FILES = 4;
+
+/**
+ * Prints the words that could stand next, each with what it means behind a tab, and last what the shell shall do besides. It
+ * never fails: a shell that is told nothing offers nothing.
+ */
+export async function complete(context: Context, line: Line): Promise<Status> {
+  const wish = planCompletion(line);
+  const current = line.words.at(-1) ?? '';
+  const all = await candidatesOf({ ...context, ...connectionGiven(line, context) }, wish);
+  const fitting = all.filter(({ word }) => word.startsWith(current));
+  const isOpen = fitting.length > 0 && fitting.every(({ word }) => word.endsWith('='));
+  const directive = (isOpen ? NO_SPACE : 0) + (wish.kind === 'file' ? 0 : NO_FILES);
+  const lines = fitting.map(({ word, about }) => (about === '' ? word : `${word}\t${about}`));
+  context.io.stdout([...lines, `:${String(directive)}`].map((text) => `${text}\n`).join(''));
+  return 0;
+}
+
+/** Returns the connection flags on the line that is being typed, each with that of the call as its default. */
+function connectionGiven(line: Line, { config, kubeconfig }: Context): Pick<Context, 'config' | 'kubeconfig'> {
+  return {
+    config: valueGiven(line, 'config') ?? config,
+    kubeconfig: {
+      file: valueGiven(line, 'kubeconfig') ?? kubeconfig.file,
+      context: valueGiven(line, 'context') ?? kubeconfig.context,
+    },
+  };
+}
+
+async function candidatesOf(context: Context, wish: Wish): Promise<readonly Candidate[]> {
+  switch (wish.kind) {
+    case 'words':
+      return wish.candidates;
+    case 'file':
+      return [];
+    case 'kinds':
+      return VISIBLE_KINDS.map((kind) => ({ word: `${wish.stem}${infoOf(kind).plural}`, about: kind }));
+    case 'contexts':
+      return contextsOf(context, wish.stem);
+    case 'names':
+      return namesOf(context, wish);
+    default:
+      return never(wish);
+  }
+}
+
+async function contextsOf(context: Context, stem: string): Promise<readonly Candidate[]> {
+  try {
+    const source = await readKubeconfigSource(context);
+    const names = source === undefined ? [] : await readContextNames(source);
+    return names.map((name) => ({ word: `${stem}${name}`, about: '' }));
+  } catch (cause) {
+    if (isNetplugError(cause)) return [];
+    throw cause;
+  }
+}
+
+async function namesOf(
+  context: Context,
+  { of, stem, namespace, given }: Extract<Wish, { kind: 'names' }>,
+): Promise<readonly Candidate[]> {
+  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(PATIENCE_MS)]);
+  // Warnings would stand in the middle of the line that is being typed.
+  const io = { ...context.io, stderr: (): void => undefined };
+  try {
+    const kind = visibleKind(of);
+    return await withStore({ ...context, io, signal }, 'ask-version', async (store) => {
+      const { items } = await listKind(store, kind, { names: [], namespace, selector: 'all()', signal });
+      const names = new Set(items.map(({ metadata }) => metadata.name));
+      return [...names].filter((name) => !given.includes(name)).map((name) => ({ word: `${stem}${name}`, about: '' }));
+    });
+  } catch (cause) {
+    if (isNetplugError(cause) || signal.aborted) return [];
+    throw cause;
+  }
+}

@@ -1,0 +1,67 @@
+import { NetplugError } from '../../../base/errors.ts';
+import { findBuiltIn } from '../../../datastore/built-in.ts';
+import type { Store, Stored } from '../../../datastore/store.ts';
+import type { ClusterInformation } from '../../../model/cluster-information.ts';
+import type { IpBlock } from '../../../model/ip-block.ts';
+import { type AnyResource, KIND_NAMES } from '../../../model/kinds.ts';
+import { resourceIdOf } from '../../../model/resource-id.ts';
+import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { Datastore } from '../../../config/connection.ts';
+import { findCluster } from '../admit.ts';
+
+/** Resources that people or agents write, all but what is noted about the cluster itself. */
+export type PlainResource = Exclude<AnyResource, ClusterInformation>;
+
+/** Everything a datastore holds. */
+export interface Contents {
+  readonly cluster: ClusterInformation | undefined;
+  readonly resources: readonly PlainResource[];
+  readonly blocks: readonly Stored<IpBlock>[];
+  readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+}
+
+/** The word for a datastore in the type of a cluster. */
+export function typeOf({ type }: Datastore): 'kv' | 'orch' {
+  return type === 'orch' ? 'orch' : 'kv';
+}
+
+/** @throws store/corrupt when a record cannot be understood: what is moved is everything or nothing */
+export async function readContents(store: Store, signal: AbortSignal): Promise<Contents> {
+  const kinds = KIND_NAMES.filter((kind) => kind !== 'ClusterInformation');
+  const [cluster, blocks, endpoints, ...listings] = await Promise.all([
+    findCluster(store, signal),
+    store.listBlocks(signal),
+    store.listEndpoints(undefined, signal),
+    ...kinds.map(async (kind) => store.listResources(kind, signal)),
+  ]);
+  const problems = [blocks, endpoints, ...listings].flatMap((listing) => listing.problems);
+  if (problems.length > 0) throw unreadable(problems);
+  return {
+    cluster,
+    resources: listings
+      .flatMap(({ resources }) => resources)
+      .filter(isPlain)
+      .filter(isStored),
+    blocks: blocks.blocks,
+    endpoints: endpoints.endpoints,
+  };
+}
+
+/** Whether a file takes it along: every datastore has what is built in, and its own note about the cluster. */
+export function isPlain(resource: AnyResource): resource is PlainResource {
+  return resource.kind !== 'ClusterInformation' && findBuiltIn(resourceIdOf(resource)) === undefined;
+}
+
+/** What is built in is in the other datastore already. */
+function isStored(resource: AnyResource): boolean {
+  return findBuiltIn(resourceIdOf(resource)) === undefined;
+}
+
+function unreadable(problems: readonly string[]): NetplugError {
+  const [first = ''] = problems;
+  const more = problems.length === 1 ? '' : `, and ${String(problems.length - 1)} more`;
+  return new NetplugError('store/corrupt', `Cannot take everything along: ${first}${more}`, {
+    hint: 'Repair or remove the records; "netplugctl ipam check" and "netplugctl get" name them',
+    facts: { problems },
+  });
+}

@@ -1,0 +1,152 @@
+import { isDeepStrictEqual } from 'node:util';
+import { sha256Of } from '../../../base/atomic-file.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import { tryParseJson } from '../../../base/try-parse-json.ts';
+import { decodeEndpoint } from '../../../datastore/stored-resource.ts';
+import type { ClusterInformation } from '../../../model/cluster-information.ts';
+import { decodeStoredResource } from '../../../model/decode-resource.ts';
+import { decodeBlock, encodeBlock } from '../../../model/ip-block-codec.ts';
+import { giveBack, type IpBlock } from '../../../model/ip-block.ts';
+import type { Resource } from '../../../model/resource.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import { type Contents, isPlain, type PlainResource } from './contents.ts';
+
+const FORMAT = 'netplug-datastore/1';
+
+/** What `datastore export` writes. The checksum is that of `contents`, as JSON without white space. */
+interface ExportFile {
+  readonly format: typeof FORMAT;
+  readonly exportedAt: string;
+  readonly exportedBy: string;
+  readonly datastore: string;
+  readonly counts: Counts;
+  readonly checksum: string;
+  readonly contents: Parts;
+}
+
+interface Parts {
+  readonly cluster: unknown;
+  readonly resources: readonly unknown[];
+  readonly blocks: readonly unknown[];
+  readonly endpoints: readonly unknown[];
+}
+
+/** How many there are of each, by kind. */
+export type Counts = Readonly<Record<string, number>>;
+
+/** What a file says a datastore held. */
+export interface Exported {
+  readonly checksum: string;
+  readonly counts: Counts;
+  readonly cluster: ClusterInformation;
+  readonly resources: readonly PlainResource[];
+  readonly blocks: readonly IpBlock[];
+  readonly endpoints: readonly WorkloadEndpoint[];
+}
+
+export interface Origin {
+  readonly at: string;
+  readonly by: string;
+  readonly datastore: string;
+}
+
+/** The file for what a datastore holds. What agents have set aside is free in it: they give it back, or are gone. */
+export function renderExport(
+  contents: Contents & { readonly cluster: ClusterInformation },
+  { at, by, datastore }: Origin,
+): string {
+  const parts: Parts = {
+    cluster: withoutVersion(contents.cluster),
+    resources: contents.resources.map(withoutVersion),
+    blocks: contents.blocks.map(({ value }) => encodeBlock(withoutStock(value))),
+    endpoints: contents.endpoints.map(({ value }) => withoutVersion(value)),
+  };
+  const file: ExportFile = {
+    format: FORMAT,
+    exportedAt: at,
+    exportedBy: by,
+    datastore,
+    counts: countsOf(parts),
+    checksum: checksumOf(parts),
+    contents: parts,
+  };
+  return `${JSON.stringify(file, undefined, 1)}\n`;
+}
+
+/** @throws cli/export-unusable */
+export function readExport({ name, text }: { readonly name: string; readonly text: string }): Exported {
+  const raw = tryParseJson(text);
+  if (!isRecord(raw) || typeof raw['format'] !== 'string') throw unusable(name, 'it is not an export of a datastore');
+  if (raw['format'] !== FORMAT) {
+    throw unusable(name, `its format is ${JSON.stringify(raw['format'])}, this release reads "${FORMAT}"`);
+  }
+  const { contents, checksum } = raw;
+  if (!isParts(contents)) throw unusable(name, 'a part of its contents is missing');
+  if (checksum !== checksumOf(contents)) throw unusable(name, 'its contents are not those its checksum was made of');
+  const counts = countsOf(contents);
+  if (!isDeepStrictEqual(raw['counts'], counts)) throw unusable(name, 'its counts are not those of its contents');
+  const problems: string[] = [];
+  const keep = <T>(value: T | string, what: string): T[] => {
+    if (typeof value !== 'string') return [value];
+    problems.push(`${what}: ${value}`);
+    return [];
+  };
+  const [cluster] = keep(decodeStoredResource(contents.cluster), 'cluster');
+  const resources = contents.resources.flatMap((each, index) =>
+    keep(decodeStoredResource(each), `resources[${String(index)}]`),
+  );
+  const blocks = contents.blocks.flatMap((each, index) => keep(readBlock(each), `blocks[${String(index)}]`));
+  const endpoints = contents.endpoints.flatMap((each, index) =>
+    keep(decodeEndpoint(each), `endpoints[${String(index)}]`),
+  );
+  const [problem] = problems;
+  if (problem !== undefined) throw unusable(name, `this release does not understand ${problem}`);
+  if (cluster?.kind !== 'ClusterInformation') throw unusable(name, 'it says nothing about the cluster');
+  return { checksum, counts, cluster, resources: resources.filter(isPlain), blocks, endpoints };
+}
+
+/** `2 IPPools, 1 Node, 3 blocks`. */
+export function describeCounts(counts: Counts): string {
+  const parts = Object.entries(counts).map(([kind, count]) => `${String(count)} ${kind}${count === 1 ? '' : 's'}`);
+  return parts.length === 0 ? 'nothing' : parts.join(', ');
+}
+
+export function withoutStock(block: IpBlock): IpBlock {
+  return { ...giveBack(block, () => true), wanted: new Set() };
+}
+
+function readBlock(raw: unknown): IpBlock | string {
+  const read = decodeBlock(raw);
+  return 'block' in read ? read.block : read.problems.join('; ');
+}
+
+function withoutVersion(resource: Pick<Resource, 'metadata'>): unknown {
+  const { resourceVersion: _, ...metadata } = resource.metadata;
+  return { ...resource, metadata };
+}
+
+function checksumOf(parts: Parts): string {
+  return `sha256:${sha256Of(JSON.stringify(parts))}`;
+}
+
+function countsOf({ resources, blocks, endpoints }: Parts): Counts {
+  const counts: Record<string, number> = {};
+  for (const each of resources) {
+    const kind = isRecord(each) ? String(each['kind']) : '';
+    counts[kind] = (counts[kind] ?? 0) + 1;
+  }
+  if (blocks.length > 0) counts['block'] = blocks.length;
+  if (endpoints.length > 0) counts['endpoint'] = endpoints.length;
+  return counts;
+}
+
+function isParts(raw: unknown): raw is Parts & Record<string, unknown> {
+  return isRecord(raw) && ['resources', 'blocks', 'endpoints'].every((key) => Array.isArray(raw[key]));
+}
+
+function unusable(name: string, why: string): NetplugError {
+  return new NetplugError('cli/export-unusable', `Cannot use file "${name}": ${why}`, {
+    hint: 'Take a file that "netplugctl datastore export" has written, as it was written',
+  });
+}

@@ -1,0 +1,164 @@
+import { compareText } from '../../../datastore/order.ts';
+import { factsOf } from '../../../datastore/node-facts.ts';
+import { isDnsSubdomain } from '../../../model/dns-name.ts';
+import { heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
+import type { NodeName } from '../../../model/names.ts';
+import type { Node } from '../../../model/node.ts';
+import { poolProblems } from '../../../model/pool-conflicts.ts';
+import { resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
+import { cidrsOverlap, formatCidr } from '../../../net/cidr.ts';
+import { counted } from '../table.ts';
+import type { Contents, PlainResource } from './contents.ts';
+import { type Exported, withoutStock } from './export-file.ts';
+import { isSame, type Item, nameOf } from './items.ts';
+
+export interface Target {
+  readonly type: 'kvv3' | 'orch';
+  readonly contents: Contents;
+}
+
+/** How what a datastore holds compares to what a file says it shall hold. */
+export interface ImportPlan {
+  /** In the order in which they are written. */
+  readonly missing: readonly Item[];
+  readonly equal: readonly Item[];
+  /** Why it cannot be done, a sentence each. */
+  readonly conflicts: readonly string[];
+  /** What is left out, or left to people. */
+  readonly notes: readonly string[];
+}
+
+/** Compares the file with the datastore, thing by thing: what differs is a conflict, never overwritten. */
+export function planImport(file: Exported, target: Target): ImportPlan {
+  const there = new Map(itemsOf(target.contents).map((item) => [nameOf(item), item]));
+  const { items, notes } = target.type === 'orch' ? itemsForOrch(file, target) : itemsForKv(file);
+  const missing: Item[] = [];
+  const equal: Item[] = [];
+  const conflicts = target.type === 'orch' ? oddNames(file) : [];
+  for (const item of items) {
+    const present = there.get(nameOf(item));
+    if (present === undefined) missing.push(item);
+    else if (isSame(item, present)) equal.push(item);
+    // Its agent knows better by now.
+    else if (item.kind !== 'facts') conflicts.push(`${nameOf(item)} is there already and differs`);
+  }
+  const known = new Set(items.map(nameOf));
+  conflicts.push(
+    ...overlaps(
+      missing,
+      [...there.values()].filter((item) => !known.has(nameOf(item))),
+    ),
+  );
+  return { missing, equal, conflicts, notes };
+}
+
+/** Everything a datastore holds, as it could be in a file. */
+function itemsOf({ resources, blocks, endpoints }: Contents): Item[] {
+  return [
+    ...resources.map((resource): Item => ({ kind: 'resource', resource })),
+    ...resources.filter(isNode).flatMap(factItem),
+    ...blocks.map(({ value }): Item => ({ kind: 'block', block: withoutStock(value) })),
+    ...endpoints.map(({ value }): Item => ({ kind: 'endpoint', endpoint: value })),
+  ];
+}
+
+interface Planned {
+  readonly items: readonly Item[];
+  readonly notes: readonly string[];
+}
+
+function itemsForKv({ resources, blocks, endpoints }: Exported): Planned {
+  const items = [
+    ...resources.map((resource): Item => ({ kind: 'resource', resource })),
+    ...blocks.map((block): Item => ({ kind: 'block', block })),
+    ...endpoints.map((endpoint): Item => ({ kind: 'endpoint', endpoint })),
+  ];
+  return { items, notes: [] };
+}
+
+/** The orchestrator has its own nodes, which take what their agents told of them, and endpoints stand on their pods. */
+function itemsForOrch({ resources, blocks, endpoints }: Exported, { contents }: Target): Planned {
+  const nodes = new Map(contents.resources.filter(isNode).map((node) => [node.metadata.name, node]));
+  const [ours, others] = [resources.filter(isNode), resources.filter((resource) => !isNode(resource))];
+  const onPods = endpoints.filter(({ spec }) => spec.orchestrator === 'orch');
+  const items = [
+    ...others.map((resource): Item => ({ kind: 'resource', resource })),
+    ...ours.filter(({ metadata }) => nodes.has(metadata.name)).flatMap(factItem),
+    ...blocks.map((block): Item => ({ kind: 'block', block })),
+    ...onPods.map((endpoint): Item => ({ kind: 'endpoint', endpoint })),
+  ];
+  const without = endpoints.length - onPods.length;
+  const notes = [
+    ...ours.flatMap((node) => nodeNotes(node, nodes.get(node.metadata.name))),
+    ...strangers(blocks, nodes),
+    ...(without === 0 ? [] : [`${counted(without, 'endpoint')} without a pod: the orchestrator keeps none`]),
+  ];
+  return { items, notes };
+}
+
+/** What people have written on a node can only be written again by people, on the orchestrator's own. */
+function nodeNotes({ metadata, spec }: Node, there: Node | undefined): string[] {
+  const { name } = metadata;
+  if (there === undefined) return [];
+  const labels = Object.entries(metadata.labels ?? {}).filter(([key, value]) => there.metadata.labels?.[key] !== value);
+  const { asNumber, routeReflectorClusterID } = spec.bgp ?? {};
+  const annotations = [
+    ['netplug/ASNumber', asNumber, there.spec.bgp?.asNumber],
+    ['netplug/RouteReflectorClusterID', routeReflectorClusterID, there.spec.bgp?.routeReflectorClusterID],
+  ].filter(([, ours, theirs]) => ours !== undefined && ours !== theirs);
+  const words = labels.map(([key, value]) => `${key}=${value}`);
+  const notes = annotations.map(([key, value]) => `${String(key)}=${String(value)}`);
+  return [
+    ...(words.length === 0 ? [] : [`node "${name}" lacks labels: kubectl label node ${name} ${words.join(' ')}`]),
+    ...(notes.length === 0 ? [] : [`node "${name}" lacks: kubectl annotate node ${name} ${notes.join(' ')}`]),
+  ];
+}
+
+/** Nodes that own blocks or hold addresses, and are not in the orchestrator. */
+function strangers(blocks: readonly IpBlock[], nodes: ReadonlyMap<string, Node>): string[] {
+  const held = new Map<string, number>();
+  for (const block of blocks) {
+    if (block.node !== undefined) held.set(block.node, held.get(block.node) ?? 0);
+    for (const { allocation } of heldAddresses(block)) held.set(allocation.node, (held.get(allocation.node) ?? 0) + 1);
+  }
+  return [...held]
+    .filter(([node]) => !nodes.has(node))
+    .sort(([a], [b]) => compareText(a, b))
+    .map(([node, count]) => {
+      const addresses = counted(count, 'address', 'addresses');
+      return `node "${node}" is not in the orchestrator; its blocks with ${addresses} are: netplugctl node remove ${node}`;
+    });
+}
+
+/** The API of the orchestrator takes no other names. */
+function oddNames({ resources }: Exported): string[] {
+  return resources
+    .filter((resource) => !isNode(resource) && !isDnsSubdomain(resource.metadata.name))
+    .map((resource) => `${showResourceId(resourceIdOf(resource))} cannot have that name in the orchestrator`);
+}
+
+/** What would share addresses with something that is there and not in the file. */
+function overlaps(missing: readonly Item[], others: readonly Item[]): string[] {
+  const resources = others.flatMap((item) => (item.kind === 'resource' ? [item.resource] : []));
+  const pools = resources.filter((resource) => resource.kind === 'IPPool');
+  const blocks = others.flatMap((item) => (item.kind === 'block' ? [item.block] : []));
+  return missing.flatMap((item) => {
+    if (item.kind === 'resource' && item.resource.kind === 'IPPool') {
+      return poolProblems(item.resource, pools).map(({ message }) => `${nameOf(item)}: ${message}`);
+    }
+    if (item.kind !== 'block') return [];
+    return blocks
+      .filter(({ cidr }) => cidrsOverlap(cidr, item.block.cidr))
+      .map(({ cidr }) => `${nameOf(item)} overlaps block ${formatCidr(cidr)}`);
+  });
+}
+
+function factItem(node: Node): Item[] {
+  const facts = factsOf(node);
+  // A node of the orchestrator is named as it names it, and so by its agent.
+  return Object.keys(facts).length === 0 ? [] : [{ kind: 'facts', node: node.metadata.name as NodeName, facts }];
+}
+
+function isNode(resource: PlainResource): resource is Node {
+  return resource.kind === 'Node';
+}

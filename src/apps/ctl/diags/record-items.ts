@@ -1,0 +1,39 @@
+import { encodeBlock } from '../../../model/ip-block-codec.ts';
+import { KIND_NAMES, KINDS, type ResourceKind } from '../../../model/kinds.ts';
+import { API_VERSION, type Metadata } from '../../../model/resource.ts';
+import type { Sources } from '../doctor/sources.ts';
+import type { Item } from './item.ts';
+
+/** Resources of every kind and the blocks, as far as this caller may read them. */
+export function recordItems({ store }: Sources): readonly Item[] {
+  const kinds = KIND_NAMES.map((kind): Item => ({
+    path: `resources/${KINDS[kind].plural}.json`,
+    gather: async (signal) => JSON.stringify(await documentOf(await store(), kind, signal)),
+  }));
+  return [
+    ...kinds,
+    {
+      path: 'resources/blocks.json',
+      gather: async (signal) => {
+        const { blocks, problems } = await (await store()).listBlocks(signal);
+        return JSON.stringify({ blocks: blocks.map(({ value }) => encodeBlock(value)), problems });
+      },
+    },
+  ];
+}
+
+async function documentOf(
+  store: Awaited<ReturnType<Sources['store']>>,
+  kind: ResourceKind,
+  signal: AbortSignal,
+): Promise<object> {
+  const { resources, problems } = await store.listResources(kind, signal);
+  const items = resources.map((resource) => ({ ...resource, metadata: withoutNotes(resource.metadata) }));
+  return { apiVersion: API_VERSION, kind: `${kind}List`, items, problems };
+}
+
+/** Annotations are for anybody's notes, and their values nobody's business. */
+function withoutNotes({ annotations, ...metadata }: Metadata): Metadata {
+  if (annotations === undefined) return metadata;
+  return { ...metadata, annotations: Object.fromEntries(Object.keys(annotations).map((name) => [name, '[left out]'])) };
+}

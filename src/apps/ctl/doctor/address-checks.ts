@@ -1,0 +1,109 @@
+import type { NodeName } from '../../../model/names.ts';
+import { FAMILIES } from '../../../net/address.ts';
+import { cidrContains, cidrSize, parseCidr } from '../../../net/cidr.ts';
+import { percentFree, type PoolUsage, poolUsage } from '../ipam/pool-usage.ts';
+import { counted } from '../table.ts';
+import type { Records } from './records.ts';
+import { type Check, topic } from './topic.ts';
+
+const NEARLY_FULL_PER_CENT = 90;
+
+export interface AddressFacts {
+  readonly usage: readonly PoolUsage[];
+  /** Of each enabled pool with a name, how many blocks it has room for and how many are claimed. */
+  readonly blocks: readonly { readonly pool: string; readonly room: bigint; readonly claimed: number }[];
+  /** Of each node and family, how many blocks it owns. */
+  readonly owned: readonly { readonly node: NodeName; readonly family: number; readonly count: number }[];
+  readonly maxBlocksPerNode: number;
+}
+
+export const ADDRESS_CHECKS: readonly Check<AddressFacts>[] = [
+  {
+    id: 'addresses/exhausted',
+    severity: 'error',
+    expected: 'free addresses in every enabled pool',
+    judge: ({ usage }) =>
+      usage
+        .filter(({ name, free }) => name !== undefined && free <= 0n)
+        .map(({ name = '', addresses }) => ({
+          found: `pool "${name}": none of ${String(addresses)} addresses is free`,
+          remedy: 'Create another pool; free what leaked',
+          command: 'netplugctl ipam check',
+        })),
+  },
+  {
+    id: 'addresses/few-left',
+    severity: 'warning',
+    expected: 'at most 90 % of the addresses of a pool in use',
+    judge: ({ usage }) =>
+      usage
+        .filter((pool) => pool.name !== undefined && pool.free > 0n && percentFree(pool) < 100 - NEARLY_FULL_PER_CENT)
+        .map((pool) => ({
+          found: `pool "${pool.name ?? ''}": ${String(pool.free)} of ${String(pool.addresses)} addresses are free`,
+          remedy: 'Create another pool in time; free what leaked',
+          command: 'netplugctl ipam show',
+        })),
+  },
+  {
+    id: 'addresses/few-blocks-left',
+    severity: 'warning',
+    expected: 'at most 90 % of the blocks of a pool claimed: then nodes borrow from each other',
+    judge: ({ blocks }) =>
+      blocks
+        .filter(({ room, claimed }) => BigInt(claimed) * 100n > room * BigInt(NEARLY_FULL_PER_CENT))
+        .map(({ pool, room, claimed }) => ({
+          found: `pool "${pool}": ${String(claimed)} of ${String(room)} blocks are claimed`,
+          remedy: 'Create another pool, or one with smaller blocks',
+          command: 'netplugctl ipam show --blocks',
+        })),
+  },
+  {
+    id: 'addresses/node-at-limit',
+    severity: 'warning',
+    expected: 'nodes that may claim more blocks (maxBlocksPerNode)',
+    judge: ({ owned, maxBlocksPerNode }) =>
+      owned
+        .filter(({ count }) => maxBlocksPerNode > 0 && count >= maxBlocksPerNode)
+        .map(({ node, family, count }) => ({
+          found: `node "${node}" owns ${counted(count, 'block')} of IPv${String(family)}, which is all it may`,
+          remedy: 'Raise maxBlocksPerNode of IPAMConfiguration "default", or move pods to other nodes',
+          command: 'netplugctl get ipamconfigurations',
+        })),
+  },
+];
+
+export const ADDRESSES = topic({
+  area: 'addresses',
+  scope: 'cluster',
+  needsRecords: true,
+  gather: async ({ records }) => addressFacts(await records()),
+  measure: ({ usage }) =>
+    usage.map((pool) => `${pool.name ?? ''}: ${String(pool.held)} held, ${String(percentFree(pool))} % free`),
+  checks: ADDRESS_CHECKS,
+});
+
+/** Disabled pools hand out nothing: how full they are does not matter. */
+export function addressFacts({ pools, reservations, blocks, config }: Records): AddressFacts {
+  const enabled = pools.filter(({ spec }) => !spec.disabled);
+  const owners = [...new Set(blocks.flatMap(({ node }) => node ?? []))].sort();
+  return {
+    usage: poolUsage({ pools: enabled, reservations, blocks }).filter(({ name }) => name !== undefined),
+    blocks: enabled.map(({ metadata, spec }) => {
+      const cidr = parseCidr(spec.cidr);
+      const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
+      return {
+        pool: metadata.name,
+        room: cidrSize(cidr) / cidrSize({ ...cidr, prefixBits: spec.blockSize }),
+        claimed: inside.length,
+      };
+    }),
+    owned: owners.flatMap((node) =>
+      FAMILIES.map((family) => ({
+        node,
+        family,
+        count: blocks.filter((block) => block.node === node && block.cidr.base.family === family).length,
+      })),
+    ),
+    maxBlocksPerNode: config.maxBlocksPerNode,
+  };
+}

@@ -1,0 +1,49 @@
+import type { EnforcedPolicy } from '../../../kube/admission-policies.ts';
+import { type AdmissionFacts, gatherAdmission, type OpenSwitch } from './admission-facts.ts';
+import { type Check, topic } from './topic.ts';
+
+export const ADMISSION_CHECKS: readonly Check<AdmissionFacts>[] = [
+  {
+    id: 'admission/unrestricted',
+    severity: 'warning',
+    expected: 'an admission policy that restricts each annotation that feature_control turns on',
+    judge: ({ path, switches, policies }) =>
+      switches
+        .filter((each) => policies !== undefined && !policies.some((policy) => restricts(policy, each)))
+        .map(({ name, annotation }) => ({
+          found: `"${path ?? ''}" sets feature_control.${name}, and no ValidatingAdmissionPolicy of the cluster restricts ${annotation}: whoever creates pods may use it`,
+          remedy:
+            'Apply the policy, and label the namespaces or bind the roles that it names; nothing needs to be done if another admission controller restricts the annotation',
+          command: 'kubectl apply -f manifests/admission.yaml',
+        })),
+  },
+  {
+    id: 'admission/unknown',
+    severity: 'note',
+    expected: 'an account that may list ValidatingAdmissionPolicies and their bindings',
+    judge: ({ switches, silence }) =>
+      silence === undefined
+        ? []
+        : [
+            {
+              found: `whether the cluster restricts ${switches.map(({ annotation }) => annotation).join(' and ')} is not known: ${silence}`,
+              remedy: 'Run the doctor with the account of an administrator, or one with the role netplug-viewer',
+              command: 'netplugctl doctor --node --kubeconfig FILE',
+            },
+          ],
+  },
+];
+
+export const ADMISSION = topic({
+  area: 'admission',
+  scope: 'node',
+  gather: gatherAdmission,
+  measure: ({ switches, policies = [] }) =>
+    policies.filter((policy) => switches.some((each) => restricts(policy, each))).map(({ name }) => name),
+  checks: ADMISSION_CHECKS,
+});
+
+/** Whether the policy looks at pods and speaks of the annotation; what exactly it allows is for its author to know. */
+function restricts({ rules }: EnforcedPolicy, { annotation }: OpenSwitch): boolean {
+  return rules.includes(annotation) && /"(pods|pods\/\*|\*|\*\/\*)"/.test(rules);
+}

@@ -1,0 +1,88 @@
+import { errnoOf } from '../../../base/errors.ts';
+import { exec } from '../../../base/exec.ts';
+import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { modeOf } from '../../../routing/pool-modes.ts';
+import type { Sources } from './sources.ts';
+import { type Check, topic } from './topic.ts';
+
+export interface BgpFacts {
+  /** Pools whose routes travel by BGP. */
+  readonly pools: readonly string[];
+  /** What BIRD says of itself; undefined when it is not installed. */
+  readonly bird: string | undefined;
+  readonly sessions: NonNullable<ShownNetwork['bgp']>;
+}
+
+const OLDEST_BIRD = 2;
+
+export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
+  {
+    id: 'bgp/no-bird',
+    severity: 'error',
+    expected: 'BIRD 2, where a pool is in BGP mode',
+    judge: ({ pools, bird }) =>
+      pools.length === 0 || bird !== undefined
+        ? []
+        : [
+            {
+              found: `there is no program "bird" in PATH, and BGP is the mode of ${pools.join(', ')}`,
+              remedy: 'Install BIRD 2',
+              command: 'apt-get install bird2',
+            },
+          ],
+  },
+  {
+    id: 'bgp/old-bird',
+    severity: 'error',
+    expected: 'BIRD 2, where a pool is in BGP mode',
+    judge: ({ pools, bird }) => {
+      const major = Number(/(\d+)\./.exec(bird ?? '')?.[1] ?? Number.NaN);
+      if (pools.length === 0 || !(major < OLDEST_BIRD)) return [];
+      return [{ found: bird ?? '', remedy: 'Install BIRD 2', command: 'apt-get install bird2' }];
+    },
+  },
+  {
+    id: 'bgp/session-down',
+    severity: 'warning',
+    expected: 'every session of BGP established',
+    judge: ({ sessions }) =>
+      sessions
+        .filter(({ state }) => state !== 'Established')
+        .map(({ peer, kind, state, info }) => ({
+          found: `session with ${peer} (${kind}) is in state ${state}${info === '' ? '' : `: ${info}`}`,
+          remedy: 'Look at the way to the peer, its AS number and its password',
+          command: 'netplugctl node status',
+        })),
+  },
+];
+
+export const BGP = topic({
+  area: 'bgp',
+  scope: 'node',
+  gather: gatherBgp,
+  measure: ({ bird, sessions, pools }) =>
+    pools.length === 0
+      ? []
+      : [bird ?? '', `${String(sessions.filter(({ state }) => state === 'Established').length)} sessions established`],
+  checks: BGP_CHECKS,
+});
+
+async function gatherBgp(sources: Sources, signal: AbortSignal): Promise<BgpFacts> {
+  const pools = await sources.pools();
+  const { network } = await sources.agent();
+  return {
+    pools: pools.filter((pool) => modeOf(pool).kind === 'bgp').map(({ metadata }) => `"${metadata.name}"`),
+    bird: await askBird(signal),
+    sessions: network?.bgp ?? [],
+  };
+}
+
+async function askBird(signal: AbortSignal): Promise<string | undefined> {
+  try {
+    const { stdout, stderr } = await exec('bird', ['--version'], { signal });
+    return `${stdout}${stderr}`.trim();
+  } catch (cause) {
+    if (errnoOf(cause) !== 'ENOENT') throw cause;
+    return undefined;
+  }
+}

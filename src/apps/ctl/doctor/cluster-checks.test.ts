@@ -1,0 +1,170 @@
+import { describe, expect, it } from 'vitest';
+import { expectEachCheck } from '../../../../test/support/checks.ts';
+import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { DatastoreReport } from '../../../datastore/inspector.ts';
+import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../../model/ip-block.ts';
+import { handleOf } from '../../../model/names.ts';
+import { parseCidr } from '../../../net/cidr.ts';
+import { ADDRESS_CHECKS, addressFacts } from './address-checks.ts';
+import { CREDENTIAL_CHECKS } from './credential-checks.ts';
+import type { Credential, CredentialFacts } from './credential-facts.ts';
+import { DATASTORE_CHECKS } from './datastore-checks.ts';
+import type { DatastoreFacts } from './datastore-facts.ts';
+import { LEAK_CHECKS } from './leak-checks.ts';
+import { POOL_CHECKS } from './pool-checks.ts';
+import type { Records } from './records.ts';
+import { judgeAll } from './topic.ts';
+import { VERSION_CHECKS, type VersionFacts } from './version-checks.ts';
+
+const REPORT: DatastoreReport = {
+  server: 'etcd 3.4.23',
+  sizeBytes: 100,
+  quotaBytes: 1000,
+  alarms: [],
+  missingKinds: [],
+  differingKinds: [],
+  missingRights: [],
+};
+const DATASTORE: DatastoreFacts = {
+  type: 'kvv3',
+  from: 'the environment',
+  trouble: undefined,
+  latencyMs: 1,
+  report: REPORT,
+  silence: undefined,
+  skewMs: -1200,
+  unlisted: undefined,
+  unreadable: [],
+};
+const report = (more: Partial<DatastoreReport>): Partial<DatastoreFacts> => ({ report: { ...REPORT, ...more } });
+
+describe('checks of the datastore', () => {
+  expectEachCheck(DATASTORE_CHECKS, DATASTORE, {
+    unusable: { trouble: new NetplugError('store/unavailable', 'Cannot use it'), report: undefined },
+    alarm: report({ alarms: ['NOSPACE'] }),
+    'nearly-full': report({ sizeBytes: 800 }),
+    'clock-skew': { skewMs: -5001 },
+    'kind-missing': report({ missingKinds: ['IPPool'] }),
+    'kind-differs': report({ differingKinds: ['IPPool'] }),
+    'right-missing': report({ missingRights: [{ role: 'netplug-admin', rights: ['get pods'] }] }),
+    unlisted: { unlisted: 'nodes is forbidden' },
+    unreadable: { unreadable: ['IPPool "x" cannot be understood'] },
+    uninspected: { report: undefined, silence: 'no answer' },
+  });
+});
+
+const DAY = 86_400_000;
+const NOW = Date.parse('2026-01-01T00:00:00Z');
+const year: Credential = { what: 'certificate', validFromMs: NOW - 100 * DAY, validToMs: NOW + 265 * DAY };
+const CREDENTIALS: CredentialFacts = { nowMs: NOW, credentials: [year], unusable: [] };
+const credential = (more: Partial<Credential>): Partial<CredentialFacts> => ({ credentials: [{ ...year, ...more }] });
+
+describe('checks of credentials', () => {
+  expectEachCheck(CREDENTIAL_CHECKS, CREDENTIALS, {
+    unusable: { unusable: ['ENOENT'] },
+    expired: credential({ validToMs: NOW }),
+    'expire-soon': credential({ validToMs: NOW + 29 * DAY }),
+    'not-yet-valid': credential({ validFromMs: NOW + 1 }),
+    'wrong-key': credential({ isKeyOfAnother: true }),
+  });
+
+  it.each<[string, Partial<Credential>, number]>([
+    ['nothing about one made for two days with one left', { validFromMs: NOW - DAY, validToMs: NOW + DAY }, 0],
+    ['the last third of one made for three days', { validFromMs: NOW - 2.5 * DAY, validToMs: NOW + DAY / 2 }, 1],
+    ['a token that nobody renews', { validFromMs: undefined, validToMs: NOW + DAY }, 1],
+    ['nothing about a token that is renewed', { validFromMs: undefined, validToMs: NOW + 1000, isRenewed: true }, 0],
+    ['a renewed one that is over', { validToMs: NOW - 1, isRenewed: true }, 1],
+    ['nothing about one that does not say', { validToMs: undefined }, 0],
+  ])('tell %s', (_, more, count) => {
+    const facts = { ...CREDENTIALS, credentials: [{ ...year, ...more }] };
+    expect(judgeAll('', CREDENTIAL_CHECKS, facts)).toHaveLength(count);
+  });
+});
+
+const allocation = (id: string): Allocation => {
+  const attachment = { network: 'net', containerId: id, ifName: 'eth0' };
+  return { id, handle: handleOf(attachment), node: nodeName('n1'), ...attachment, at: '', chosenBy: 'request' };
+};
+const blockOf = (cidr: string, held = 1): IpBlock => {
+  let block = emptyBlock(parseCidr(cidr), nodeName('n1'));
+  for (let slot = 0; slot < held; slot += 1) block = takeSlot(block, slot, allocation(String(slot)));
+  return block;
+};
+const blue = poolOf('blue', '10.0.0.0/16');
+const v6 = poolOf('v6', 'fd00::/64');
+const RECORDS: Records = {
+  pools: [blue, v6],
+  nodes: [nodeOf('n1', { zone: 'a' })],
+  reservations: [],
+  blocks: [blockOf('10.0.0.0/26')],
+  config: { strictAffinity: false, maxBlocksPerNode: 2 },
+  unreadable: [],
+};
+
+describe('checks of pools', () => {
+  const disabled = poolOf('old', '10.9.0.0/16', { disabled: true });
+  expectEachCheck(POOL_CHECKS, RECORDS, {
+    none: { pools: [disabled] },
+    'node-unserved': {
+      facts: { pools: [blue, poolOf('v6', 'fd00::/64', { nodeSelector: 'zone == "b"' })] },
+      ids: ['pools/node-unserved', 'pools/selects-none'],
+    },
+    'selects-none': { pools: [blue, v6, poolOf('b', '10.1.0.0/16', { nodeSelector: 'zone == "b"' })] },
+    'disabled-in-use': { pools: [blue, v6, disabled], blocks: [blockOf('10.9.0.0/26')] },
+    overlap: { pools: [blue, v6, poolOf('part', '10.0.128.0/17')] },
+    'node-inside': { nodes: [{ ...nodeOf('n1'), spec: { bgp: { ipv4Address: '10.0.5.1/24' } } }] },
+    'no-way-out': { pools: [v6, poolOf('blue', '10.0.0.0/16', { vxlanMode: 'Always' })] },
+  });
+
+  it('pass over disabled pools without addresses, and over clusters without nodes', () => {
+    expect(judgeAll('', POOL_CHECKS, { ...RECORDS, pools: [...RECORDS.pools, disabled], nodes: [] })).toEqual([]);
+  });
+});
+
+describe('checks of addresses', () => {
+  const facts = (more: Partial<Records>): ReturnType<typeof addressFacts> => addressFacts({ ...RECORDS, ...more });
+  const small = (bits: number): Pick<Records, 'pools'> => ({ pools: [poolOf('s', `10.0.0.0/${String(bits)}`)] });
+  expectEachCheck(ADDRESS_CHECKS, facts({}), {
+    exhausted: {
+      facts: facts({ ...small(26), blocks: [blockOf('10.0.0.0/26', 64)] }),
+      ids: ['addresses/exhausted', 'addresses/few-blocks-left'],
+    },
+    'few-left': {
+      facts: facts({ ...small(26), blocks: [blockOf('10.0.0.0/26', 58)] }),
+      ids: ['addresses/few-left', 'addresses/few-blocks-left'],
+    },
+    'few-blocks-left': facts(small(26)),
+    'node-at-limit': facts({ blocks: [blockOf('10.0.0.0/26'), blockOf('10.0.0.64/26')] }),
+  });
+
+  it('know no limit where there is none', () => {
+    const config = { strictAffinity: false, maxBlocksPerNode: 0 };
+    expect(judgeAll('', ADDRESS_CHECKS, facts({ config }))).toEqual([]);
+  });
+});
+
+describe('checks of leaks', () => {
+  it('pass on what a check of addresses finds, each kind under an id of its own', () => {
+    const message = 'address 10.0.0.1';
+    const kinds = LEAK_CHECKS.map(({ id }) => id.replace('ipam/', ''));
+    // Each is a kind of finding.
+    const facts = kinds.map((kind) => ({ kind, message })) as unknown as Parameters<
+      (typeof LEAK_CHECKS)[0]['judge']
+    >[0];
+    expect(judgeAll('ipam', LEAK_CHECKS, facts).map(({ id }) => id)).toEqual(LEAK_CHECKS.map(({ id }) => id));
+    expect(judgeAll('ipam', LEAK_CHECKS, [])).toEqual([]);
+    expect(kinds).toContain('leaked-address');
+  });
+});
+
+const VERSIONS: VersionFacts = { cluster: VERSION, isLocked: false };
+
+describe('checks of versions', () => {
+  expectEachCheck(VERSION_CHECKS, VERSIONS, {
+    'older-tool': { cluster: 'v99.0.0' },
+    'newer-tool': { cluster: 'v3.14.9' },
+    locked: { isLocked: true },
+  });
+});

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { expectEachCheck } from '../../../../test/support/checks.ts';
+import { VERSION } from '../../../base/version.ts';
+import { lintSource } from '../lint/lint-source.ts';
+import { type ConfFile, understand } from './conf-files.ts';
+import { CONFIG_CHECKS } from './config-checks.ts';
+import type { ConfigFacts, ProgramFile } from './config-facts.ts';
+
+const CONFLIST = JSON.stringify({
+  name: 'net',
+  cniVersion: '1.0.0',
+  plugins: [
+    {
+      type: 'netplug',
+      kv_endpoints: 'http://127.0.0.1:2379',
+      ipam: { type: 'netplug-ipam' },
+      policy: { type: 'orch' },
+      orch: { orchconfig: '/etc/cni/net.d/netplug-kubeconfig' },
+    },
+    { type: 'portmap', capabilities: { portMappings: true } },
+  ],
+});
+const WITHOUT_POLICY = CONFLIST.replace('"policy":{"type":"orch"},', '');
+const fileOf = (name: string, text: string): ConfFile => {
+  const path = `/etc/cni/net.d/${name}`;
+  return { name, path, text, problem: undefined, ...understand(text) };
+};
+const program = (name: string, more: Partial<ProgramFile> = {}): ProgramFile => ({
+  name,
+  path: `/opt/cni/bin/${name}`,
+  isExecutable: true,
+  version: undefined,
+  ...more,
+});
+const OWN = fileOf('10-netplug.conflist', CONFLIST);
+const OTHER = fileOf('87-other.conflist', '{"name":"o","plugins":[{"type":"bridge"}]}');
+const SOUND: ConfigFacts = {
+  confDir: '/etc/cni/net.d',
+  binDirs: ['/opt/cni/bin'],
+  files: [OWN, OTHER],
+  remarks: [],
+  programs: [program('netplug', { version: VERSION }), program('portmap')],
+  hostname: 'node-a',
+  registeredName: 'node-a',
+};
+const remarks = (text: string): ConfigFacts['remarks'] => lintSource({ name: OWN.path, text });
+
+describe('checks of the configuration', () => {
+  expectEachCheck(CONFIG_CHECKS, SOUND, {
+    missing: { files: [OTHER] },
+    'not-first': { files: [fileOf('05-bridge.conf', '{"name":"o","type":"bridge"}'), OWN] },
+    several: { files: [OWN, fileOf('20-netplug.conflist', CONFLIST)] },
+    unreadable: { files: [OWN, { ...OTHER, text: undefined, problem: 'EACCES' }] },
+    invalid: { remarks: remarks(CONFLIST.replace('"1.0.0"', '"9.0.0"')) },
+    doubtful: { remarks: remarks(CONFLIST.replace('portmap', 'tuning')) },
+    'annotations-ignored': { files: [fileOf('10-netplug.conflist', WITHOUT_POLICY), OTHER] },
+    'node-name': { registeredName: 'node-b' },
+    'program-missing': { programs: [program('netplug', { path: undefined, isExecutable: false })] },
+    'program-not-executable': { programs: [program('portmap', { isExecutable: false })] },
+    'program-version': { programs: [program('netplug', { version: 'v3.26.0' })] },
+  });
+
+  it('name the file whose annotations are ignored, and leave netplug-ipam under another plugin alone', () => {
+    const check = CONFIG_CHECKS.find(({ id }) => id === 'config/annotations-ignored')!;
+    const [fault] = check.judge({ ...SOUND, files: [fileOf('10-netplug.conflist', WITHOUT_POLICY)] });
+    expect(fault?.found).toContain('"/etc/cni/net.d/10-netplug.conflist" does not set policy.type to "orch"');
+    const ptp = { name: 'o', cniVersion: '1.0.0', plugins: [{ type: 'ptp', ipam: { type: 'netplug-ipam' } }] };
+    expect(check.judge({ ...SOUND, files: [fileOf('10-ptp.conflist', JSON.stringify(ptp))] })).toEqual([]);
+  });
+
+  it('know netplug in a file that is no JSON', () => {
+    expect(understand(CONFLIST.slice(0, -1))).toMatchObject({ isOurs: true, netconf: undefined });
+  });
+});

@@ -1,0 +1,163 @@
+import { problemLine } from '../../../base/problem.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { ConfigFacts } from './config-facts.ts';
+import { type Check, type Fault, topic } from './topic.ts';
+import { gatherConfig } from './config-facts.ts';
+
+const INSTALL = 'netplugctl install';
+
+export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
+  {
+    id: 'config/missing',
+    severity: 'error',
+    expected: 'a network configuration with netplug in the folder of the runtime',
+    judge: ({ files, confDir }) => {
+      if (files.some(({ isOurs }) => isOurs)) return [];
+      const others = files.map(({ name }) => `"${name}"`).join(', ');
+      const found = `netplug is in none of the configurations in "${confDir}" (${others === '' ? 'there are none' : others})`;
+      return [
+        { found, remedy: 'Install netplug on this node, or name another folder with --conf-dir', command: INSTALL },
+      ];
+    },
+  },
+  {
+    id: 'config/not-first',
+    severity: 'error',
+    expected: 'the configuration with netplug first in the order of names: runtimes use the first',
+    judge: ({ files }) => {
+      const own = files.findIndex(({ isOurs }) => isOurs);
+      return files.slice(0, Math.max(own, 0)).map(({ path }) => ({
+        found: `"${path}" comes before "${files[own]?.name ?? ''}"`,
+        remedy: 'Remove it, or give it a name that sorts behind',
+        command: `mv ${path} ${path}.disabled`,
+      }));
+    },
+  },
+  {
+    id: 'config/several',
+    severity: 'warning',
+    expected: 'one configuration with netplug',
+    judge: ({ files }) =>
+      files
+        .filter(({ isOurs }) => isOurs)
+        .slice(1)
+        .map(({ path }) => ({
+          found: `"${path}" has netplug too, and runtimes do not look at it`,
+          remedy: 'Remove the one that is not wanted',
+          command: `rm ${path}`,
+        })),
+  },
+  {
+    id: 'config/unreadable',
+    severity: 'warning',
+    expected: 'every configuration readable',
+    judge: ({ files }) =>
+      files.flatMap(({ path, problem }) =>
+        problem === undefined
+          ? []
+          : [{ found: `"${path}": ${problem}`, remedy: 'Correct the permissions of the file' }],
+      ),
+  },
+  {
+    id: 'config/invalid',
+    severity: 'error',
+    expected: 'a configuration that the plugin takes',
+    judge: (facts) => remarksOf(facts, 'error'),
+  },
+  {
+    id: 'config/doubtful',
+    severity: 'warning',
+    expected: 'a configuration without deprecated or idle options',
+    judge: (facts) => remarksOf(facts, 'warning'),
+  },
+  {
+    id: 'config/annotations-ignored',
+    severity: 'note',
+    expected: 'policy.type "orch", without which the annotations of pods have no effect',
+    judge: ({ files }) => {
+      const own = files.find(({ isOurs }) => isOurs);
+      if (own?.netconf === undefined || own.netconf.policyType === 'orch' || !own.programs.includes('netplug'))
+        return [];
+      const found = `"${own.path}" does not set policy.type to "orch": the annotations of pods for pools, addresses, floating IPs and bandwidth are ignored`;
+      return [
+        { found, remedy: 'Set policy.type to "orch" and give orch access to the API server, if pods use annotations' },
+      ];
+    },
+  },
+  {
+    id: 'config/node-name',
+    severity: 'error',
+    expected: 'nodename, or else the host name, is the name under which the agent registered this node',
+    judge: ({ files, hostname, registeredName }) => {
+      const netconf = files.find(({ isOurs }) => isOurs)?.netconf;
+      const name = netconf?.nodename ?? hostname;
+      if (netconf === undefined || registeredName === undefined || name === registeredName) return [];
+      const found = `the plugin uses node name "${name}", and the agent registered "${registeredName}"`;
+      return [{ found, remedy: `Set nodename to "${registeredName}" in the network configuration` }];
+    },
+  },
+  {
+    id: 'config/program-missing',
+    severity: 'error',
+    expected: 'every plugin of the configuration in a folder of plugins',
+    judge: ({ programs, binDirs }) =>
+      programs
+        .filter(({ path }) => path === undefined)
+        .map(({ name }) => ({
+          found: `"${name}" is in none of ${binDirs.map((folder) => `"${folder}"`).join(', ')}`,
+          ...(name.startsWith('netplug')
+            ? { remedy: 'Install netplug on this node', command: INSTALL }
+            : { remedy: 'Install the standard plugins, or take the entry out of the configuration' }),
+        })),
+  },
+  {
+    id: 'config/program-not-executable',
+    severity: 'error',
+    expected: 'every plugin of the configuration executable',
+    judge: ({ programs }) =>
+      programs.flatMap(({ path, isExecutable }) =>
+        path === undefined || isExecutable
+          ? []
+          : [{ found: `"${path}" cannot be executed`, remedy: 'Make it executable', command: `chmod 0755 ${path}` }],
+      ),
+  },
+  {
+    id: 'config/program-version',
+    severity: 'warning',
+    expected: 'plugins of the version of the tool',
+    judge: ({ programs }) =>
+      programs.flatMap(({ path, version }) =>
+        version === undefined || version === VERSION
+          ? []
+          : [
+              {
+                found: `"${String(path)}" is of version ${version}, the tool of version ${VERSION}`,
+                remedy: 'Install the same version of both',
+                command: INSTALL,
+              },
+            ],
+      ),
+  },
+];
+
+export const CONFIG = topic({
+  area: 'config',
+  scope: 'node',
+  gather: gatherConfig,
+  measure: ({ files, programs }) => {
+    const own = files.find(({ isOurs }) => isOurs);
+    const version = programs.find((program) => program.version !== undefined)?.version;
+    return [...(own === undefined ? [] : [own.path]), ...(version === undefined ? [] : [`plugins ${version}`])];
+  },
+  checks: CONFIG_CHECKS,
+});
+
+function remarksOf({ remarks }: ConfigFacts, wanted: 'error' | 'warning'): Fault[] {
+  return remarks
+    .filter(({ severity }) => severity === wanted)
+    .map(({ problem, file, region }) => ({
+      found: `${file}:${String(region.line)}:${String(region.column)}: ${problemLine(problem)}`,
+      remedy: 'Correct the configuration',
+      command: `netplugctl lint ${file}`,
+    }));
+}

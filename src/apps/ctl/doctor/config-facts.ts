@@ -1,0 +1,72 @@
+import { access, constants } from 'node:fs/promises';
+import { join } from 'node:path';
+import { exec } from '../../../base/exec.ts';
+import { EXECUTABLE_NAMES } from '../install/install-places.ts';
+import type { PlacedRemark } from '../lint/remark.ts';
+import { lintSource } from '../lint/lint-source.ts';
+import type { ConfFile } from './conf-files.ts';
+import type { Sources } from './sources.ts';
+
+export interface ProgramFile {
+  readonly name: string;
+  /** Undefined when no folder has it. */
+  readonly path: string | undefined;
+  readonly isExecutable: boolean;
+  /** As it says itself; asked of ours only. */
+  readonly version: string | undefined;
+}
+
+export interface ConfigFacts {
+  readonly confDir: string;
+  readonly binDirs: readonly string[];
+  /** In the order in which runtimes look at them. */
+  readonly files: readonly ConfFile[];
+  /** Of the files in which netplug has a part. */
+  readonly remarks: readonly PlacedRemark[];
+  /** That the configuration in use needs. */
+  readonly programs: readonly ProgramFile[];
+  readonly hostname: string;
+  /** As the agent did; undefined without one. */
+  readonly registeredName: string | undefined;
+}
+
+export async function gatherConfig({ context, places, confFiles }: Sources, signal: AbortSignal): Promise<ConfigFacts> {
+  const { confDir, binDirs } = places;
+  const files = await confFiles();
+  const ours = files.filter(({ isOurs }) => isOurs);
+  const names = new Set(ours.flatMap(({ programs }) => programs));
+  // The others rely on it.
+  if (names.has('netplug') || names.has('netplug-ipam')) names.add('netplug-standalone');
+  return {
+    confDir,
+    binDirs,
+    files,
+    remarks: ours.flatMap(({ path, text = '' }) => lintSource({ name: path, text })),
+    programs: await Promise.all([...names].map(async (name) => findProgram(name, binDirs, signal))),
+    hostname: context.ports.hostname,
+    registeredName: context.ports.readRegisteredName(),
+  };
+}
+
+async function findProgram(name: string, folders: readonly string[], signal: AbortSignal): Promise<ProgramFile> {
+  for (const path of folders.map((folder) => join(folder, name))) {
+    if (!(await may(path, constants.F_OK))) continue;
+    const isExecutable = await may(path, constants.X_OK);
+    const isOurs = EXECUTABLE_NAMES.some((own) => own === name);
+    return { name, path, isExecutable, version: isOurs && isExecutable ? await askVersion(path, signal) : undefined };
+  }
+  return { name, path: undefined, isExecutable: false, version: undefined };
+}
+
+/** Undefined when it does not say; outside of a call of a runtime our plugins say only who they are. */
+async function askVersion(path: string, signal: AbortSignal): Promise<string | undefined> {
+  const answer = await exec(path, [], { env: {}, signal }).catch(() => undefined);
+  return /^netplug\S* (\S+): a CNI plugin/m.exec(answer?.stderr ?? '')?.[1];
+}
+
+async function may(path: string, mode: number): Promise<boolean> {
+  return access(path, mode).then(
+    () => true,
+    () => false,
+  );
+}

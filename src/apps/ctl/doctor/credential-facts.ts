@@ -1,0 +1,141 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
+import { reasonOf } from '../../../base/errors.ts';
+import type { KubeconfigSource } from '../../../model/kubeconfig-source.ts';
+import type { Datastore, OrchSettings } from '../../../config/connection.ts';
+import { tokenExpiry } from '../../../kube/jwt.ts';
+import { orchconfigSource, readKubeconfig } from '../../../kube/read-kubeconfig.ts';
+import type { Context } from '../ports.ts';
+import type { Sources } from './sources.ts';
+
+/** Something that says who we are, or whom we trust, for a time. */
+export interface Credential {
+  /** Such as `client certificate in "/etc/…"`. */
+  readonly what: string;
+  readonly validFromMs: number | undefined;
+  /** Undefined when it does not say. */
+  readonly validToMs: number | undefined;
+  /** Whether the private key beside it is another's; undefined where there is none beside it. */
+  readonly isKeyOfAnother?: boolean;
+  /** Whether the orchestrator writes a new one into the file before it ends. */
+  readonly isRenewed?: boolean;
+}
+
+export interface CredentialFacts {
+  readonly nowMs: number;
+  readonly credentials: readonly Credential[];
+  readonly unusable: readonly string[];
+}
+
+interface Found {
+  readonly credentials: Credential[];
+  readonly unusable: string[];
+}
+
+/** Those of the command, and those the network configuration of this node names. No credential plugin is run. */
+export async function gatherCredentials(sources: Sources): Promise<CredentialFacts> {
+  const { context } = sources;
+  const found: Found = { credentials: [], unusable: [] };
+  const connections = await sources.connection().then(
+    ({ datastore }) => [datastore],
+    () => [],
+  );
+  const netconf = (await sources.confFiles()).find((file) => file.netconf !== undefined)?.netconf;
+  const datastores = [...connections, ...(netconf === undefined ? [] : [netconf.datastore])];
+  for (const datastore of datastores) await readDatastore(context, datastore, found);
+  if (netconf !== undefined) await readOrch(context, netconf.orch, found);
+  const unique = new Map(found.credentials.map((each) => [each.what, each]));
+  return {
+    nowMs: context.ports.clock.now(),
+    credentials: [...unique.values()],
+    unusable: [...new Set(found.unusable)],
+  };
+}
+
+async function readDatastore(context: Context, datastore: Datastore, found: Found): Promise<void> {
+  if (datastore.type === 'orch') return readOrch(context, datastore.orch, found);
+  const { certFile, keyFile, caCertFile } = datastore.connection;
+  await collect(found, async () => {
+    const key = keyFile === undefined ? undefined : await readFile(keyFile, 'utf8');
+    if (certFile === undefined) return [];
+    return certificates(await readFile(certFile, 'utf8'), { what: `client certificate "${certFile}"`, key });
+  });
+  await collect(found, async () =>
+    caCertFile === undefined
+      ? []
+      : certificates(await readFile(caCertFile, 'utf8'), { what: `root certificate in "${caCertFile}"` }),
+  );
+}
+
+async function readOrch({ env, ports }: Context, orch: OrchSettings, found: Found): Promise<void> {
+  const { orchconfig, apiRoot, kubeconfig } = orch;
+  const source = orchconfig === undefined ? kubeconfig : orchconfigSource(orchconfig);
+  if (source !== undefined) return collectKubeconfig(source, found);
+  if (apiRoot !== undefined || (env['KUBERNETES_SERVICE_HOST'] ?? '') === '') return;
+  const file = join(ports.machine.serviceAccountDir, 'token');
+  await collect(found, async () => [{ ...token(await readFile(file, 'utf8'), `token in "${file}"`), isRenewed: true }]);
+}
+
+async function collectKubeconfig(source: KubeconfigSource, found: Found): Promise<void> {
+  await collect(found, async () => {
+    const { user, cluster, userOrigin, clusterOrigin } = await readKubeconfig(source);
+    const { path } = userOrigin;
+    const cert = await pemOf(user['client-certificate-data'], user['client-certificate'], path);
+    const key = await pemOf(user['client-key-data'], user['client-key'], path);
+    const caPath = clusterOrigin.path;
+    const ca = await pemOf(cluster['certificate-authority-data'], cluster['certificate-authority'], caPath);
+    const tokenFile = user.tokenFile ?? '';
+    const tokenPath = resolve(dirname(path), tokenFile);
+    return [
+      ...(cert === undefined ? [] : certificates(cert, { what: `client certificate of "${path}"`, key })),
+      ...(ca === undefined ? [] : certificates(ca, { what: `root certificate of "${caPath}"` })),
+      ...(tokenFile === ''
+        ? []
+        : [{ ...token(await readFile(tokenPath, 'utf8'), `token in "${tokenPath}"`), isRenewed: true }]),
+      ...((user.token ?? '') === '' || tokenFile !== '' ? [] : [token(user.token ?? '', `token of "${path}"`)]),
+    ];
+  });
+}
+
+async function pemOf(
+  data: string | null | undefined,
+  file: string | null | undefined,
+  beside: string,
+): Promise<string | undefined> {
+  if ((data ?? '') !== '') return Buffer.from(data ?? '', 'base64').toString('utf8');
+  return (file ?? '') === '' ? undefined : readFile(resolve(dirname(beside), file ?? ''), 'utf8');
+}
+
+function certificates(
+  pem: string,
+  { what, key }: { readonly what: string; readonly key?: string | undefined },
+): Credential[] {
+  const parts = [...pem.matchAll(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END [A-Z ]+-----/g)];
+  if (parts.length === 0) throw new Error(`${what}: it holds no certificate in PEM form`);
+  return parts.map(([text], index) => {
+    const certificate = new X509Certificate(text);
+    const subject = certificate.subject.replaceAll('\n', ', ');
+    return {
+      what: `${what} (${subject})`,
+      validFromMs: Date.parse(certificate.validFrom),
+      validToMs: Date.parse(certificate.validTo),
+      // The first is ours, the others lead from it to the root.
+      ...(key === undefined || index > 0
+        ? {}
+        : { isKeyOfAnother: !certificate.checkPrivateKey(createPrivateKey(key)) }),
+    };
+  });
+}
+
+function token(text: string, what: string): Credential {
+  return { what, validFromMs: undefined, validToMs: tokenExpiry(text.trim()) };
+}
+
+async function collect(found: Found, read: () => Promise<readonly Credential[]>): Promise<void> {
+  try {
+    found.credentials.push(...(await read()));
+  } catch (cause) {
+    found.unusable.push(reasonOf(cause));
+  }
+}

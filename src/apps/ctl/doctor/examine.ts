@@ -1,0 +1,56 @@
+import { timeLimit } from '../../../base/clock.ts';
+import { untilAborted } from '../../../base/until-aborted.ts';
+import { isNetplugError, reasonOf } from '../../../base/errors.ts';
+import { isStoreTrouble, type Sources } from './sources.ts';
+import type { Examination, Finding, Topic } from './topic.ts';
+import { UNEXAMINED, unexaminedId } from './topics.ts';
+
+/** For one topic: one that hangs does not keep the others from being told. */
+const TOPIC_MS = 12_000;
+
+export interface Examined extends Examination {
+  readonly area: string;
+}
+
+export interface LeftOut {
+  readonly area: string;
+  readonly why: string;
+}
+
+export interface Diagnosis {
+  readonly examined: readonly Examined[];
+  readonly leftOut: readonly LeftOut[];
+}
+
+/** All topics at the same time; what goes wrong in one is a finding about it. */
+export async function examineAll(topics: readonly Topic[], sources: Sources): Promise<Diagnosis> {
+  const outcomes = await Promise.all(topics.map(async (topic) => examineOne(topic, sources)));
+  return {
+    examined: outcomes.filter((outcome) => 'findings' in outcome),
+    leftOut: outcomes.filter((outcome) => 'why' in outcome),
+  };
+}
+
+async function examineOne(topic: Topic, sources: Sources): Promise<Examined | LeftOut> {
+  const { area, needsRecords } = topic;
+  using limit = timeLimit(TOPIC_MS, () => new Error(`it took longer than ${String(TOPIC_MS / 1000)} s`));
+  const signal = AbortSignal.any([sources.context.signal, limit.signal]);
+  try {
+    if (needsRecords) await untilAborted(sources.records(), signal);
+    return { area, ...(await untilAborted(topic.examine(sources, signal), signal)) };
+  } catch (cause) {
+    if (needsRecords && isNetplugError(cause, 'store/refused')) return { area, why: 'the records may not be listed' };
+    if (needsRecords && isStoreTrouble(cause)) return { area, why: 'the datastore cannot be used' };
+    return { area, measured: [], findings: [unexamined(area, cause)] };
+  }
+}
+
+function unexamined(area: string, cause: unknown): Finding {
+  return {
+    area,
+    id: unexaminedId(area),
+    ...UNEXAMINED,
+    found: reasonOf(cause),
+    remedy: 'Look at what the message names, and run this again',
+  };
+}

@@ -1,0 +1,161 @@
+import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import type { ForwardDropper } from './forward-filter.ts';
+import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
+import { type Check, type Fault, topic } from './topic.ts';
+
+/** Chains of type nat in tables of both families. */
+const NAT_SINCE = { major: 5, minor: 2 };
+
+export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
+  {
+    id: 'kernel/forwarding',
+    severity: 'error',
+    expected: 'a host that forwards packets of every family that pods have',
+    judge: ({ families, sysctls }) => [
+      ...(families.has(4) ? wrong(sysctls, 'ipv4/ip_forward', '1') : []),
+      ...(families.has(6) ? wrong(sysctls, 'ipv6/conf/all/forwarding', '1') : []),
+    ],
+  },
+  {
+    id: 'kernel/forward-dropped',
+    severity: 'error',
+    expected: 'a firewall that lets the host forward packets of pods',
+    judge: ({ forwardDroppers }) =>
+      forwardDroppers.map((dropper) => ({
+        found: `chain ${dropper.chain} of table "${dropper.family} ${dropper.table}" drops packets of pods`,
+        remedy: dropper.isUfw
+          ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw so that it stays'
+          : 'Accept packets of pods now, and in the settings of the firewall so that it stays',
+        command: acceptCommand(dropper),
+      })),
+  },
+  {
+    id: 'kernel/ipv6-off',
+    severity: 'error',
+    expected: 'a kernel with IPv6, where pods have IPv6 addresses',
+    judge: ({ families, sysctls }) => {
+      if (!families.has(6)) return [];
+      if (sysctls['ipv6/conf/all/forwarding'] === undefined)
+        return [{ found: 'the kernel has no IPv6', remedy: 'Start the kernel without ipv6.disable=1' }];
+      return wrong(sysctls, 'ipv6/conf/all/disable_ipv6', '0');
+    },
+  },
+  {
+    id: 'kernel/missing',
+    severity: 'error',
+    expected: 'a kernel that can make what pods and pools need',
+    judge: ({ needed, abilities }) =>
+      [...needed]
+        .filter((ability) => abilities[ability] === false)
+        .map((ability) => ({
+          found: `the kernel lacks ${ability}`,
+          remedy: ability === 'veth' ? 'Load the module' : 'Load the module, or let the IP pools use another mode',
+          command: `modprobe ${ability}`,
+        })),
+  },
+  {
+    id: 'kernel/untried',
+    severity: 'note',
+    expected: 'programs unshare, ip and nft, to try what the kernel can',
+    judge: ({ needed, abilities }) => {
+      const untried = [...needed].filter((ability) => abilities[ability] === undefined);
+      if (untried.length === 0) return [];
+      const found = `it could not be tried whether the kernel has ${untried.join(', ')}`;
+      return [{ found, remedy: 'Install util-linux, iproute2 and nftables, and run this as root' }];
+    },
+  },
+  {
+    id: 'kernel/no-nft',
+    severity: 'error',
+    expected: 'the program nft, where addresses are translated',
+    judge: ({ needed, hasNft }) =>
+      needed.has('nf_tables') && !hasNft
+        ? [
+            {
+              found: 'there is no program "nft" in PATH',
+              remedy: 'Install nftables',
+              command: 'apt-get install nftables',
+            },
+          ]
+        : [],
+  },
+  {
+    id: 'kernel/too-old',
+    severity: 'error',
+    expected: 'Linux 5.2 or later, where addresses are translated',
+    judge: ({ needed, release }) => {
+      const [, major = 0, minor = 0] = /^(\d+)\.(\d+)/.exec(release)?.map(Number) ?? [];
+      const isOld = major < NAT_SINCE.major || (major === NAT_SINCE.major && minor < NAT_SINCE.minor);
+      return needed.has('nf_tables') && isOld && major > 0
+        ? [{ found: `Linux ${release}`, remedy: 'Use a newer kernel, or pools without natOutgoing and tunnels' }]
+        : [];
+    },
+  },
+  {
+    id: 'kernel/strict-tunnel',
+    severity: 'warning',
+    expected: 'tunnel devices that take packets whose answers leave another way (rp_filter 2)',
+    judge: ({ tunnels, sysctls }) =>
+      tunnels
+        .filter((device) => effective(sysctls, device) === 1)
+        .flatMap((device) => wrong(sysctls, `ipv4/conf/${device}/rp_filter`, '2')),
+  },
+  {
+    id: 'kernel/pod-link',
+    severity: 'error',
+    expected: 'host sides of pods that forward and answer for the gateway',
+    judge: ({ podLinks, sysctls }) =>
+      podLinks.flatMap((link) => [
+        ...wrong(sysctls, `ipv4/conf/${link}/forwarding`, '1'),
+        ...wrong(sysctls, `ipv4/conf/${link}/proxy_arp`, '1'),
+      ]),
+  },
+  {
+    id: 'kernel/arp-ignored',
+    severity: 'warning',
+    expected: 'a host that answers ARP of pods for addresses of others (arp_ignore below 8)',
+    judge: ({ sysctls }) =>
+      sysctls['ipv4/conf/all/arp_ignore'] === '8' ? wrong(sysctls, 'ipv4/conf/all/arp_ignore', '0') : [],
+  },
+];
+
+export const KERNEL = topic({
+  area: 'kernel',
+  scope: 'node',
+  gather: gatherKernel,
+  measure: ({ release, abilities }) => [
+    `Linux ${release}`,
+    ABILITIES.filter((ability: Ability) => abilities[ability] === true).join(' '),
+  ],
+  checks: KERNEL_CHECKS,
+});
+
+function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): Fault[] {
+  const found = sysctls[path];
+  if (found === wanted || found === undefined) return [];
+  // A name of a link may have dots in it: with slashes the program takes any.
+  return [
+    {
+      found: `net/${path} is ${found}`,
+      remedy: 'Set it now, and in /etc/sysctl.d so that it stays',
+      command: `sysctl -w net/${path}=${wanted}`,
+    },
+  ];
+}
+
+/** For the tool that owns the table, since iptables does not read all that others write there. */
+function acceptCommand({ family, table, chain, insertInto, isLegacy }: ForwardDropper): string {
+  const isIptables = family !== 'inet' && table === 'filter' && chain === 'FORWARD';
+  if (!isIptables) {
+    const insert = (match: string): string => `nft insert rule ${family} ${table} ${chain} ${match} accept`;
+    return [insert(`iifname '"${HOST_LINK_PREFIX}*"'`), insert(`oifname '"${HOST_LINK_PREFIX}*"'`)].join(' && ');
+  }
+  const program = `${family === 'ip' ? 'iptables' : 'ip6tables'}-${isLegacy ? 'legacy' : 'nft'}`;
+  const links = ['-i', '-o'].map((option) => `${program} -I ${insertInto} ${option} ${HOST_LINK_PREFIX}+ -j ACCEPT`);
+  return links.join(' && ');
+}
+
+/** The kernel takes the larger of both. */
+function effective(sysctls: KernelFacts['sysctls'], device: string): number {
+  return Math.max(Number(sysctls['ipv4/conf/all/rp_filter']), Number(sysctls[`ipv4/conf/${device}/rp_filter`]));
+}

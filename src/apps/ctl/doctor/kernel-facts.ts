@@ -1,0 +1,151 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { errnoOf } from '../../../base/errors.ts';
+import { exec } from '../../../base/exec.ts';
+import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
+import { FAMILIES, type Family } from '../../../net/address.ts';
+import { parseCidr } from '../../../net/cidr.ts';
+import { modeOf, type PoolMode } from '../../../routing/pool-modes.ts';
+import { TUNNEL_KINDS, TUNNELS } from '../../../routing/tunnels.ts';
+import { findDroppers, type ForwardDropper } from './forward-filter.ts';
+import { readForwardFilters } from './read-forward-filters.ts';
+import type { Sources } from './sources.ts';
+
+/** What netplug needs the kernel to be able to. */
+export const ABILITIES = ['veth', 'vxlan', 'ipip', 'nf_tables'] as const;
+export type Ability = (typeof ABILITIES)[number];
+
+export interface KernelFacts {
+  /** As `uname -r` prints it. */
+  readonly release: string;
+  /** In which pods of this node get addresses. */
+  readonly families: ReadonlySet<Family>;
+  readonly needed: ReadonlySet<Ability>;
+  /** By trying in a network namespace of its own; undefined when that could not be tried. */
+  readonly abilities: Readonly<Record<Ability, boolean | undefined>>;
+  /** Whether the program that makes rules is installed. */
+  readonly hasNft: boolean;
+  /** Below /proc/sys/net, with slashes; undefined what the kernel does not have. */
+  readonly sysctls: Readonly<Record<string, string | undefined>>;
+  /** Of the host's firewall, for families that pods have. */
+  readonly forwardDroppers: readonly ForwardDropper[];
+  /** Host sides of pods to which an IPv4 address is routed. */
+  readonly podLinks: readonly string[];
+  /** Tunnel devices that are there. */
+  readonly tunnels: readonly string[];
+}
+
+const SYSCTLS = [
+  'ipv4/ip_forward',
+  'ipv6/conf/all/forwarding',
+  'ipv6/conf/all/disable_ipv6',
+  'ipv6/conf/default/disable_ipv6',
+  'ipv4/conf/all/rp_filter',
+  'ipv4/conf/all/arp_ignore',
+  'ipv4/neigh/default/gc_thresh3',
+];
+const PER_POD_LINK = ['forwarding', 'proxy_arp'];
+
+/** Makes a device of the kind; the namespace goes with the process, and the device with it. */
+const TRIALS: Readonly<Record<Ability, readonly string[]>> = {
+  veth: ['ip', 'link', 'add', 'npl-trial', 'type', 'veth'],
+  vxlan: ['ip', 'link', 'add', 'npl-trial', 'type', 'vxlan', 'id', '1', 'dstport', '4789'],
+  ipip: ['ip', 'link', 'add', 'npl-trial', 'type', 'ipip', 'local', '127.0.0.1'],
+  nf_tables: ['nft', 'list', 'tables'],
+};
+
+export async function gatherKernel(sources: Sources, signal: AbortSignal): Promise<KernelFacts> {
+  const { procDir } = sources.context.ports.host;
+  const pools = await sources.pools();
+  const families = await familiesOf(sources, pools);
+  const cidrs = pools.map(({ spec }) => parseCidr(spec.cidr));
+  const droppers = findDroppers(await readForwardFilters(procDir, signal), cidrs);
+  const podLinks = await linksWithPods(procDir);
+  const links = await listOrNone(join(procDir, 'sys/net/ipv4/conf'));
+  const tunnels = TUNNEL_KINDS.map((kind) => TUNNELS[kind].device).filter((device) => links.includes(device));
+  const paths = [
+    ...SYSCTLS,
+    ...podLinks.flatMap((link) => PER_POD_LINK.map((name) => `ipv4/conf/${link}/${name}`)),
+    ...tunnels.map((device) => `ipv4/conf/${device}/rp_filter`),
+  ];
+  const trials = await Promise.all(ABILITIES.map(async (ability) => [ability, await tryAbility(ability, signal)]));
+  return {
+    release: (await readFile(join(procDir, 'sys/kernel/osrelease'), 'utf8')).trim(),
+    families,
+    needed: neededFor(pools),
+    // One entry for each ability.
+    abilities: Object.fromEntries(trials) as KernelFacts['abilities'],
+    hasNft: await hasProgram('nft', signal),
+    sysctls: Object.fromEntries(
+      await Promise.all(paths.map(async (path) => [path, await readSysctl(join(procDir, 'sys/net', path))] as const)),
+    ),
+    forwardDroppers: droppers.filter(({ family }) => concerns(family, families)),
+    podLinks,
+    tunnels,
+  };
+}
+
+/** Devices and rules that pools ask for. */
+export function neededFor(pools: readonly IpPool[]): ReadonlySet<Ability> {
+  const modes = new Set(pools.map((pool): PoolMode['kind'] => modeOf(pool).kind));
+  const needsRules = modes.has('vxlan') || modes.has('ipip') || pools.some(({ spec }) => spec.natOutgoing);
+  return new Set<Ability>([
+    'veth',
+    ...(modes.has('vxlan') ? (['vxlan'] as const) : []),
+    ...(modes.has('ipip') ? (['ipip'] as const) : []),
+    ...(needsRules ? (['nf_tables'] as const) : []),
+  ]);
+}
+
+function concerns(family: ForwardDropper['family'], families: ReadonlySet<Family>): boolean {
+  return family === 'inet' ? families.size > 0 : families.has(family === 'ip' ? 4 : 6);
+}
+
+/** Those of the pools; without any, what the network configuration assigns. */
+async function familiesOf(sources: Sources, pools: readonly IpPool[]): Promise<ReadonlySet<Family>> {
+  const ipam = (await sources.confFiles()).find(({ netconf }) => netconf !== undefined)?.netconf?.ipam;
+  const usual = ipam?.type === 'netplug-ipam' ? { 4: ipam.v4.assign, 6: ipam.v6.assign } : { 4: true, 6: false };
+  const ofPools = new Set(pools.map(({ spec }) => parseCidr(spec.cidr).base.family));
+  return new Set(FAMILIES.filter((family) => usual[family] && (ofPools.size === 0 || ofPools.has(family))));
+}
+
+async function tryAbility(ability: Ability, signal: AbortSignal): Promise<boolean | undefined> {
+  try {
+    const { status, stderr } = await exec('unshare', ['--net', ...TRIALS[ability]], { signal });
+    if (status === 0) return true;
+    // A program that is missing, or rights that are, say nothing about the kernel.
+    return /not supported|Unknown device type|No such device/i.test(stderr) ? false : undefined;
+  } catch {
+    signal.throwIfAborted();
+    return undefined;
+  }
+}
+
+export async function hasProgram(name: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    await exec(name, ['--version'], { signal });
+    return true;
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT') return false;
+    throw cause;
+  }
+}
+
+/** `/proc/net/route` has a line per route: device, destination, … */
+async function linksWithPods(procDir: string): Promise<readonly string[]> {
+  const text = await readFile(join(procDir, 'net/route'), 'utf8').catch(() => '');
+  const devices = text.split('\n').map((line) => line.split('\t')[0] ?? '');
+  return [...new Set(devices.filter((device) => device.startsWith(HOST_LINK_PREFIX)))];
+}
+
+async function readSysctl(path: string): Promise<string | undefined> {
+  return readFile(path, 'utf8').then(
+    (text) => text.trim(),
+    () => undefined,
+  );
+}
+
+async function listOrNone(folder: string): Promise<readonly string[]> {
+  return readdir(folder).catch(() => []);
+}

@@ -1,0 +1,124 @@
+import { describe, expect, it } from 'vitest';
+import { expectEachCheck } from '../../../../test/support/checks.ts';
+import { poolOf } from '../../../../test/support/fixtures.ts';
+import { VERSION } from '../../../base/version.ts';
+import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { AGENT_CHECKS } from './agent-checks.ts';
+import type { AgentFacts } from './agent-facts.ts';
+import { BGP_CHECKS, type BgpFacts } from './bgp-checks.ts';
+import { KERNEL_CHECKS } from './kernel-checks.ts';
+import { type Ability, type KernelFacts, neededFor } from './kernel-facts.ts';
+
+const NETWORK: ShownNetwork = {
+  node: 'node-a',
+  addresses: [],
+  tunnels: [],
+  routes: { blackhole: 0, direct: 0, tunnelled: 0 },
+  peers: 0,
+  nodes: 1,
+  pools: [],
+  problems: [],
+};
+const AGENT: AgentFacts = {
+  socket: '/run/netplug/cni.sock',
+  hasSocket: true,
+  registeredName: 'node-a',
+  silence: undefined,
+  version: VERSION,
+  network: NETWORK,
+  health: '127.0.0.1:9098',
+  readiness: { isReady: true, reasons: [] },
+  damagedJournals: [],
+  journals: ['one.jsonl'],
+};
+
+describe('checks of the agent', () => {
+  expectEachCheck(AGENT_CHECKS, AGENT, {
+    silent: { silence: 'it does not run', journals: [] },
+    absent: { silence: 'ENOENT', hasSocket: false, registeredName: undefined, journals: [] },
+    'stale-socket': {
+      facts: { silence: 'connect ECONNREFUSED', journals: [] },
+      ids: ['agent/silent', 'agent/stale-socket'],
+    },
+    'damaged-journal': { damagedJournals: ['/var/lib/netplug/journal/a.b.000000.jsonl.damaged'] },
+    'left-journal': { facts: { silence: 'no answer' }, ids: ['agent/silent', 'agent/left-journal'] },
+    'not-ready': { readiness: { isReady: false, reasons: ['the datastore does not answer'] } },
+    network: { network: { ...NETWORK, problems: ['routes: refused'] } },
+    version: { version: 'v3.26.0' },
+    'health-unseen': { readiness: undefined },
+  });
+});
+
+const ALL: Readonly<Record<Ability, boolean>> = { veth: true, vxlan: true, ipip: true, nf_tables: true };
+const KERNEL: KernelFacts = {
+  release: '6.1.0-13-amd64',
+  families: new Set([4, 6]),
+  needed: new Set(['veth', 'vxlan', 'nf_tables']),
+  abilities: { ...ALL, ipip: false },
+  hasNft: true,
+  sysctls: {
+    'ipv4/ip_forward': '1',
+    'ipv6/conf/all/forwarding': '1',
+    'ipv6/conf/all/disable_ipv6': '0',
+    'ipv4/conf/all/rp_filter': '1',
+    'ipv4/conf/all/arp_ignore': '0',
+    'ipv4/conf/vxlan.netplug/rp_filter': '2',
+    'ipv4/conf/npl1/forwarding': '1',
+    'ipv4/conf/npl1/proxy_arp': '1',
+  },
+  forwardDroppers: [],
+  podLinks: ['npl1'],
+  tunnels: ['vxlan.netplug'],
+};
+const sysctl = (path: string, value: string): Pick<KernelFacts, 'sysctls'> => ({
+  sysctls: { ...KERNEL.sysctls, [path]: value },
+});
+
+describe('checks of the kernel', () => {
+  expectEachCheck(KERNEL_CHECKS, KERNEL, {
+    forwarding: sysctl('ipv4/ip_forward', '0'),
+    'forward-dropped': {
+      forwardDroppers: [
+        { family: 'ip', table: 'filter', chain: 'FORWARD', isLegacy: false, insertInto: 'FORWARD', isUfw: false },
+      ],
+    },
+    'ipv6-off': sysctl('ipv6/conf/all/disable_ipv6', '1'),
+    missing: { abilities: { ...ALL, vxlan: false } },
+    untried: { abilities: { ...ALL, veth: undefined } },
+    'no-nft': { hasNft: false },
+    'too-old': { release: '4.19.0' },
+    'strict-tunnel': sysctl('ipv4/conf/vxlan.netplug/rp_filter', '1'),
+    'pod-link': sysctl('ipv4/conf/npl1/proxy_arp', '0'),
+    'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
+  });
+
+  it('want nothing for a family that no pod has', () => {
+    const state = { ...KERNEL, families: new Set<4 | 6>([4]), ...sysctl('ipv6/conf/all/forwarding', '0') };
+    expect(KERNEL_CHECKS.flatMap(({ judge }) => judge(state))).toEqual([]);
+  });
+
+  it('want of the kernel what pools ask for', () => {
+    const needs = (...spec: Parameters<typeof poolOf>[2][]): readonly string[] => [
+      ...neededFor(spec.map((each) => poolOf('p', '10.0.0.0/16', each))),
+    ];
+    expect(needs()).toEqual(['veth']);
+    expect(needs({})).toEqual(['veth']);
+    expect(needs({ natOutgoing: true })).toEqual(['veth', 'nf_tables']);
+    expect(needs({ vxlanMode: 'Always' }, { ipipMode: 'CrossSubnet' })).toEqual(['veth', 'vxlan', 'ipip', 'nf_tables']);
+  });
+});
+
+const session = (state: string) => ({ peer: '192.0.2.1', kind: 'mesh', state, since: '', info: '' });
+const BGP: BgpFacts = { pools: ['"blue"'], bird: 'BIRD version 2.0.12', sessions: [session('Established')] };
+
+describe('checks of BGP', () => {
+  expectEachCheck(BGP_CHECKS, BGP, {
+    'no-bird': { bird: undefined },
+    'old-bird': { bird: 'BIRD version 1.6.8' },
+    'session-down': { sessions: [session('Active')] },
+  });
+
+  it('want no BIRD where no pool asks for it', () => {
+    expect(BGP_CHECKS.flatMap(({ judge }) => judge({ ...BGP, pools: [], bird: undefined }))).toEqual([]);
+  });
+});

@@ -1,0 +1,40 @@
+import type { Store } from '../../../datastore/store.ts';
+import type { IpBlock } from '../../../model/ip-block.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
+import type { IpReservation } from '../../../model/ip-reservation.ts';
+import {
+  DEFAULT_IPAM_CONFIGURATION,
+  IPAM_CONFIGURATION_NAME,
+  type IpamConfigurationSpec,
+} from '../../../model/ipam-configuration.ts';
+import type { Node } from '../../../model/node.ts';
+
+/** What people and agents wrote, read at nearly one moment. */
+export interface Records {
+  readonly pools: readonly IpPool[];
+  readonly nodes: readonly Node[];
+  readonly reservations: readonly IpReservation[];
+  readonly blocks: readonly IpBlock[];
+  readonly config: IpamConfigurationSpec;
+  /** Records that cannot be understood. */
+  readonly unreadable: readonly string[];
+}
+
+export async function readRecords(store: Store, signal: AbortSignal): Promise<Records> {
+  const [pools, nodes, reservations, configs, blocks] = await Promise.all([
+    store.listResources('IPPool', signal),
+    store.listResources('Node', signal),
+    store.listResources('IPReservation', signal),
+    store.listResources('IPAMConfiguration', signal),
+    store.listBlocks(signal),
+  ]);
+  const config = configs.resources.find(({ metadata }) => metadata.name === IPAM_CONFIGURATION_NAME);
+  return {
+    pools: pools.resources,
+    nodes: nodes.resources,
+    reservations: reservations.resources,
+    blocks: blocks.blocks.map(({ value }) => value),
+    config: config?.spec ?? DEFAULT_IPAM_CONFIGURATION,
+    unreadable: [pools, nodes, reservations, configs, blocks].flatMap(({ problems }) => problems),
+  };
+}

@@ -1,0 +1,109 @@
+import { type Document, LineCounter, parseAllDocuments } from 'yaml';
+import type { ErrorCode } from '../../base/error-codes.ts';
+import { keysOf, type Problem } from '../../base/problem.ts';
+import {
+  collectionKeys,
+  rangeOfSpot,
+  type Region,
+  regionOf,
+  repeatedKeys,
+  type Spot,
+  spotFinder,
+} from './document-tree.ts';
+
+/** A text somebody wrote, and what to call it when something in it is wrong. */
+export interface Source {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** One document of a source, with a way back from a path such as `spec.cidr` to the line. */
+export interface ReadDocument {
+  readonly value: unknown;
+  /** What the path leads to, or the nearest thing around it. */
+  readonly spotOf: (path: string) => Spot;
+  readonly regionOf: (path: string) => Region;
+  /** Keys that are given again further down in the same object. */
+  readonly repetitions: readonly { readonly key: string; readonly region: Region }[];
+  /** `file:line:column` of what the path names, or of the nearest thing around it. */
+  readonly placeOf: (path: string) => string;
+}
+
+export interface PlacedProblem extends Problem {
+  readonly place: string;
+  readonly region?: Region;
+}
+
+/** What decides how a text is read: JSON lets a key be given twice, and the last one counts. */
+export interface Reading {
+  readonly code: ErrorCode;
+  readonly repeatedKeys?: 'refuse' | 'last-counts';
+}
+
+/** Reads YAML or JSON, all documents of it; what cannot be read becomes a problem of code `code`. */
+export function readDocuments(
+  { name, text }: Source,
+  how: ErrorCode | Reading,
+): { documents: readonly ReadDocument[]; problems: readonly PlacedProblem[] } {
+  const { code, repeatedKeys: repetition = 'refuse' } = typeof how === 'string' ? { code: how } : how;
+  const lines = new LineCounter();
+  const documents: ReadDocument[] = [];
+  const problems: PlacedProblem[] = [];
+  for (const parsed of documentsIn(text, lines, repetition)) {
+    for (const { pos, message } of parsed.errors) {
+      const region = regionOf(lines, pos);
+      const place = placeAt(name, region);
+      problems.push({ path: '', message: `is not valid YAML: ${firstLine(message)}`, code, place, region });
+    }
+    const root = parsed.contents;
+    const oddKeys = parsed.errors.length > 0 ? [] : collectionKeys(root);
+    for (const range of oddKeys) {
+      const region = regionOf(lines, range);
+      const message = 'is not usable YAML: a list or an object stands where a key should be';
+      problems.push({ path: '', message, code, place: placeAt(name, region), region });
+    }
+    if (parsed.errors.length > 0 || oddKeys.length > 0) continue;
+    const findSpot = spotFinder(root);
+    const spotOf = (path: string): Spot => findSpot(keysOf(path));
+    const regionOfPath = (path: string): Region => regionOf(lines, rangeOfSpot(spotOf(path)));
+    const placeOf = (path: string): string => placeAt(name, regionOfPath(path));
+    try {
+      // The library types what YAML holds as `any`; we know nothing about it.
+      const value = parsed.toJS() as unknown;
+      if (value === null || value === undefined) continue;
+      documents.push({
+        value,
+        spotOf,
+        placeOf,
+        regionOf: regionOfPath,
+        repetitions: repeatedKeys(root).map(({ name: key, range }) => ({ key, region: regionOf(lines, range) })),
+      });
+    } catch (cause) {
+      // Aliases that multiply without end are refused by the library, as are aliases of nothing.
+      if (!(cause instanceof ReferenceError)) throw cause;
+      const region = regionOfPath('');
+      problems.push({ path: '', message: `is not usable YAML: ${cause.message}`, code, place: placeOf(''), region });
+    }
+  }
+  return { documents, problems };
+}
+
+export function placeAt(name: string, { line, column }: Pick<Region, 'line' | 'column'>): string {
+  return `${name}:${String(line)}:${String(column)}`;
+}
+
+/** The text without the mark that some editors begin a file with. */
+export function withoutByteOrderMark(text: string): string {
+  return text.startsWith('\uFEFF') ? text.slice(1) : text;
+}
+
+function documentsIn(text: string, lineCounter: LineCounter, repeatedKeys: Reading['repeatedKeys']): Document[] {
+  const uniqueKeys = repeatedKeys === 'refuse';
+  // What the library would warn of, it would write to standard error itself.
+  const options = { lineCounter, prettyErrors: false, uniqueKeys, logLevel: 'error' } as const;
+  return [...parseAllDocuments(withoutByteOrderMark(text), options)];
+}
+
+function firstLine(text: string): string {
+  return text.split('\n')[0] ?? text;
+}

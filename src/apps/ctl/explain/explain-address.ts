@@ -1,0 +1,113 @@
+import type { Stored } from '../../../datastore/store.ts';
+import { isReserved } from '../../../ipam/free-ordinals.ts';
+import type { IpBlock } from '../../../model/ip-block.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
+import { reservedCidrs } from '../../../model/ip-reservation.ts';
+import type { IpamConfigurationSpec } from '../../../model/ipam-configuration.ts';
+import type { Node } from '../../../model/node.ts';
+import { matchesSelector } from '../../../model/selector.ts';
+import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
+import { isEndpointOf, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { Address } from '../../../net/address.ts';
+import { cidrAround, cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
+import { type AddressReport, reportAddress } from '../ipam/address-report.ts';
+import type { Stock } from '../ipam/pool-usage.ts';
+
+export interface AddressScene extends Stock {
+  readonly nodes: readonly Node[];
+  readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+  readonly config: IpamConfigurationSpec;
+}
+
+/** What is known of an address, and in sentences why it is so and who can get it. */
+export interface ExplainedAddress extends AddressReport {
+  readonly reasons: readonly string[];
+}
+
+export function explainAddress(scene: AddressScene, address: Address): ExplainedAddress {
+  const report = reportAddress(scene, address);
+  return {
+    ...report,
+    reasons: report.holder === undefined ? whyNobody(scene, address, report) : whyHeld(scene, report),
+  };
+}
+
+function whyHeld({ endpoints }: AddressScene, { address, holder }: AddressReport): readonly string[] {
+  if (holder === undefined || isTunnelAddress(holder)) return [];
+  const endpoint = endpoints.find(({ value }) => isEndpointOf(value, holder))?.value;
+  if (endpoint === undefined)
+    return ['no endpoint is recorded for the holder; "netplugctl ipam check" tells whether the address leaked'];
+  const name = `${endpoint.metadata.namespace ?? 'default'}/${endpoint.metadata.name}`;
+  return endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === address)
+    ? [`endpoint ${name} uses it behind interface ${endpoint.spec.interfaceName} of node ${endpoint.spec.node}`]
+    : [
+        `endpoint ${name} of the holder has ${endpoint.spec.ipNetworks.join(' and ')} instead; "netplugctl ipam check" tells whether the address leaked`,
+      ];
+}
+
+function whyNobody(scene: AddressScene, address: Address, report: AddressReport): readonly string[] {
+  const { pools, blocks, reservations, config } = scene;
+  const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), address));
+  if (pool === undefined) {
+    const known = pools
+      .filter(({ spec }) => parseCidr(spec.cidr).base.family === address.family)
+      .map(({ metadata, spec }) => `"${metadata.name}" ${spec.cidr}`);
+    return [
+      `nobody can get it: it lies in none of the pools (${known.length === 0 ? 'there is none of its family' : known.join(', ')})`,
+    ];
+  }
+  const block = blocks.find(({ cidr }) => cidrContains(cidr, address));
+  const reserved = reservedCidrs(reservations);
+  return [
+    placeOf(pool, block, address),
+    ...(pool.spec.disabled ? [`nobody can get it: pool "${pool.metadata.name}" is disabled`] : takersOf(scene, pool)),
+    ...(report.reservation === undefined
+      ? []
+      : [
+          `reservation "${report.reservation}" keeps it from automatic assignment; who asks for just this address gets it`,
+        ]),
+    ...(block !== undefined && config.strictAffinity
+      ? [`strict affinity is on: only ${ownerText(block)} may hand it out`]
+      : []),
+    ...(block === undefined || report.state !== 'free' || isReserved(block, ordinalOf(block.cidr, address), reserved)
+      ? []
+      : [turnOf(block, address)]),
+  ];
+}
+
+function placeOf(pool: IpPool, block: IpBlock | undefined, address: Address): string {
+  if (block === undefined) {
+    const around = formatCidr(cidrAround(address, pool.spec.blockSize));
+    return `no node has claimed its block ${around} of pool "${pool.metadata.name}" yet`;
+  }
+  const id = block.stock.get(ordinalOf(block.cidr, address));
+  if (id === undefined) return `its block ${formatCidr(block.cidr)} belongs to ${ownerText(block)}`;
+  const wanted = block.wanted.has(ordinalOf(block.cidr, address)) ? '; another node has asked for it' : '';
+  return `the agent of ${ownerText(block)} has set it aside for the next pod there${wanted}`;
+}
+
+/** Who gets addresses of the pool without asking. */
+function takersOf({ nodes }: AddressScene, { metadata, spec }: IpPool): readonly string[] {
+  const name = `pool "${metadata.name}"`;
+  if (!spec.allowedUses.includes('Workload'))
+    return [`no pod can get it: ${name} is for ${spec.allowedUses.join(', ')} only`];
+  if (spec.nodeSelector === 'all()') return [];
+  const selected = nodes.filter((node) => matchesSelector(spec.nodeSelector, node.metadata.labels ?? {}));
+  const names = selected.slice(0, 5).map((node) => node.metadata.name);
+  const more = selected.length > names.length ? ` and ${String(selected.length - names.length)} more` : '';
+  const which = names.length === 0 ? 'no node' : `${names.join(', ')}${more}`;
+  return [
+    `${name} selects ${which} by ${JSON.stringify(spec.nodeSelector)}; pods elsewhere get its addresses only when they ask for them`,
+  ];
+}
+
+function turnOf({ queue, cidr }: IpBlock, address: Address): string {
+  const turn = queue.indexOf(ordinalOf(cidr, address)) + 1;
+  return turn === 1
+    ? 'it is the next of its block to be handed out'
+    : `${String(turn - 1)} other free addresses of its block come first`;
+}
+
+function ownerText({ node }: IpBlock): string {
+  return node === undefined ? 'no node' : `node ${node}`;
+}

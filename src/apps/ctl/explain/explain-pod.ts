@@ -1,0 +1,163 @@
+import { isNetplugError, type NetplugError } from '../../../base/errors.ts';
+import { silentLog } from '../../../base/log.ts';
+import type { Patience } from '../../../base/retry.ts';
+import { Stopwatch } from '../../../base/stopwatch.ts';
+import { askOrchestrator } from '../../../cni/ask-orchestrator.ts';
+import type { Call } from '../../../cni/call.ts';
+import type { OrchReader } from '../../../cni/orch-reader.ts';
+import { requestOf } from '../../../cni/own-request.ts';
+import { isBypassed } from '../../../cni/pod-network.ts';
+import type { Store, Stored } from '../../../datastore/store.ts';
+import { type AssignRequest, rehearseAssign } from '../../../ipam/assign.ts';
+import { poolAround, readPools } from '../../../ipam/choose-pools.ts';
+import { type HeldAddress, heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
+import { FAMILIES, type Family, formatAddress } from '../../../net/address.ts';
+import { explainPools, type ExplainedPool, type PoolScene } from './explain-pools.ts';
+import { type Method, methodsFor } from './methods.ts';
+import { stockStep, type StoreStep, storeSteps } from './store-steps.ts';
+
+export interface ExplainPorts extends Patience {
+  readonly store: Store;
+  readonly orch: OrchReader;
+}
+
+/** Why a pod has the addresses it has, or none. */
+export interface ExplainedPod {
+  readonly held: readonly HeldThen[];
+  readonly families: readonly ExplainedFamily[];
+  /** What an ADD would do in the datastore now; undefined when the pod has addresses, or ADD would be refused. */
+  readonly wouldDo: readonly StoreStep[] | undefined;
+  /** Why an ADD would be refused now. */
+  readonly refusal: Refusal | undefined;
+  readonly notes: readonly string[];
+}
+
+/** An address the pod holds, and how it was chosen at the time. */
+export interface HeldThen {
+  readonly address: string;
+  readonly pool: string | undefined;
+  readonly node: string;
+  readonly since: string;
+  readonly containerId: string;
+  readonly chosenBy: string;
+  readonly considered: readonly string[];
+}
+
+export interface ExplainedFamily {
+  readonly family: Family;
+  readonly isAssigned: boolean;
+  readonly methods: readonly Method[];
+  readonly pools: readonly ExplainedPool[];
+}
+
+export type Refusal = Pick<NetplugError, 'code' | 'message' | 'hint'>;
+
+/** The pod as the call describes it, in the light of everything that ADD looks at. Writes nothing. @throws store/* */
+export async function explainPod(
+  ports: ExplainPorts,
+  told: Call,
+  blocks: readonly Stored<IpBlock>[],
+): Promise<ExplainedPod> {
+  const view = await ports.store.readNodeView(told.node, undefined, told.signal);
+  const pools = readPools(view.pools);
+  const held = heldByPod(blocks, told.pod).map(({ address, allocation }): HeldThen => {
+    const { node, at, containerId, chosenBy, considered = [] } = allocation;
+    const pool = poolAround(pools, address)?.name;
+    return { address: formatAddress(address), pool, node, since: at, containerId, chosenBy, considered };
+  });
+  const notes = [...view.problems, ...(view.node === undefined ? [noNode(told.node)] : [])];
+  const known = { held, families: [], wouldDo: undefined, refusal: undefined, notes };
+
+  const { ipam } = told.config;
+  if (ipam.type !== 'netplug-ipam') {
+    const plugin = ipam.type === 'other' ? ipam.plugin : ipam.type;
+    return {
+      ...known,
+      notes: [...notes, `addresses come from plugin "${plugin}": pools and annotations play no part`],
+    };
+  }
+  const asked = await unlessRefused(async () =>
+    askOrchestrator({ ...ports, log: silentLog, watch: new Stopwatch(ports.clock, 'explain') }, told),
+  );
+  if ('refusal' in asked) return { ...known, ...asked };
+  const call = asked.value;
+  const request = requestOf(call, ipam, undefined);
+  if (isBypassed(call)) {
+    const { addresses, text = 'an annotation' } = request.requested;
+    const note = `${text} gives ${addresses.map(formatAddress).join(', ')} without the address manager`;
+    return { ...known, wouldDo: [], notes: [...notes, note] };
+  }
+  const tried = held.length > 0 ? undefined : await unlessRefused(async () => rehearse(ports, request, call.signal));
+  const next = tried !== undefined && 'value' in tried ? tried.value : undefined;
+  const taken = held.length > 0 ? held : (next?.leases ?? []);
+  const scene: PoolScene = { view, blocks, request };
+  return {
+    ...known,
+    families: FAMILIES.map((family) => {
+      const isOf = ({ address }: { readonly address: string }): boolean => address.includes(':') === (family === 6);
+      return explainFamily(scene, { family, call, request, pool: taken.find(isOf)?.pool });
+    }),
+    wouldDo: next?.steps,
+    refusal: tried !== undefined && 'refusal' in tried ? tried.refusal : undefined,
+  };
+}
+
+/** What the blocks say a pod holds. */
+export function heldByPod(
+  blocks: readonly Stored<IpBlock>[],
+  pod: { readonly namespace: string; readonly name: string } | undefined,
+): readonly HeldAddress[] {
+  if (pod === undefined) return [];
+  return blocks.flatMap(({ value }) =>
+    heldAddresses(value, (holder) => holder.pod === pod.name && holder.namespace === pod.namespace),
+  );
+}
+
+interface Attempt {
+  readonly leases: readonly { readonly address: string; readonly pool: string }[];
+  readonly steps: readonly StoreStep[];
+}
+
+async function rehearse(ports: ExplainPorts, request: AssignRequest, signal: AbortSignal): Promise<Attempt> {
+  const plan = await rehearseAssign({ ...ports, log: silentLog }, request, signal);
+  if (plan.kind === 'ready') {
+    const leases = plan.leases.map(({ address, pool }) => ({ address: formatAddress(address), pool }));
+    return { leases, steps: storeSteps(plan.changes) };
+  }
+  return { leases: [], steps: [stockStep(plan.block.value, plan.ordinal)] };
+}
+
+function explainFamily(
+  scene: PoolScene,
+  { family, call, request, pool }: { family: Family; call: Call; request: AssignRequest; pool: string | undefined },
+): ExplainedFamily {
+  const isAssigned =
+    request.pools[family].assign || request.requested.addresses.some((address) => address.family === family);
+  if (!isAssigned) return { family, isAssigned, methods: [], pools: [] };
+  return { family, isAssigned, methods: methodsFor(family, call, request), pools: poolsOrNone(scene, family, pool) };
+}
+
+/** A pool asked for that cannot be used is the refusal itself; nothing more is to say about pools then. */
+function poolsOrNone(scene: PoolScene, family: Family, taken: string | undefined): readonly ExplainedPool[] {
+  try {
+    return explainPools(scene, family, taken);
+  } catch (cause) {
+    if (!isNetplugError(cause, 'ipam/pool-not-found', 'ipam/pool-unusable')) throw cause;
+    return [];
+  }
+}
+
+/** What ADD would be refused with, unless it is the datastore that fails. */
+async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value: T } | { refusal: Refusal }> {
+  try {
+    return { value: await work() };
+  } catch (cause) {
+    if (!isNetplugError(cause) || cause.code.startsWith('store/') || cause.code.startsWith('internal/')) throw cause;
+    const { code, message, hint } = cause;
+    return { refusal: { code, message, hint } };
+  }
+}
+
+function noNode(node: string): string {
+  return `there is no Node "${node}": pools select it like a node without labels`;
+}

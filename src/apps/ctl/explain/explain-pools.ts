@@ -1,0 +1,106 @@
+import { never } from '../../../base/errors.ts';
+import type { NodeView, Stored } from '../../../datastore/store.ts';
+import { whyFull } from '../../../ipam/assign-errors.ts';
+import type { AssignRequest } from '../../../ipam/assign.ts';
+import { choosePools, type Pool, type PoolVerdict, readPools, whyClosed } from '../../../ipam/choose-pools.ts';
+import { freeCidrs, overlapsOneOf } from '../../../ipam/free-cidrs.ts';
+import { freeOrdinals } from '../../../ipam/free-ordinals.ts';
+import type { IpBlock } from '../../../model/ip-block.ts';
+import { reservedCidrs } from '../../../model/ip-reservation.ts';
+import type { Family } from '../../../net/address.ts';
+import { cidrContains, formatCidr } from '../../../net/cidr.ts';
+
+/** One pool of the family, and why an address came from it or did not. */
+export interface ExplainedPool {
+  readonly name: string;
+  readonly cidr: string;
+  readonly outcome: 'taken' | 'possible' | 'passed over';
+  readonly why: string;
+}
+
+export interface PoolScene {
+  readonly view: NodeView;
+  /** Every block there is. */
+  readonly blocks: readonly Stored<IpBlock>[];
+  readonly request: Pick<AssignRequest, 'node' | 'pools'>;
+}
+
+/**
+ * Every pool of the family in the light of the choice that ADD makes: the one that `taken` names gives the address, and
+ * others could, or why they could not. @throws ipam/pool-not-found, ipam/pool-unusable
+ */
+export function explainPools(scene: PoolScene, family: Family, taken: string | undefined): readonly ExplainedPool[] {
+  const { view, request } = scene;
+  const { pools: refs, askedBy } = request.pools[family];
+  const nodeLabels = view.node?.metadata.labels ?? {};
+  const asking = askedBy === undefined ? {} : { askedBy };
+  const question = { family, refs, nodeLabels, use: 'Workload', ...asking } as const;
+  const { verdicts, eligible } = choosePools(readPools(view.pools), question);
+  const inOrder = [
+    ...eligible.map((pool) => ({ pool, verdict: 'eligible' as const })),
+    ...verdicts.filter(({ verdict }) => verdict !== 'eligible'),
+  ];
+  return inOrder.map(({ pool, verdict }) => {
+    const known = { name: pool.name, cidr: formatCidr(pool.cidr) };
+    const room = roomIn(scene, pool);
+    if (pool.name === taken) return { ...known, outcome: 'taken', why: takenWhy(verdict, room) };
+    if (verdict !== 'eligible') return { ...known, outcome: 'passed over', why: verdictWhy(scene, pool, verdict) };
+    return room === undefined
+      ? { ...known, outcome: 'passed over', why: fullWhy(scene, pool, family) }
+      : { ...known, outcome: 'possible', why: room };
+  });
+}
+
+function takenWhy(verdict: PoolVerdict, room: string | undefined): string {
+  const now = room === undefined ? 'nothing more is free in it' : `it has more: ${room}`;
+  return verdict === 'eligible' ? now : `as asked for; today it would be passed over: ${verdict}`;
+}
+
+function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<PoolVerdict, 'eligible'>): string {
+  const { spec } = pool.stored.value;
+  switch (verdict) {
+    case 'disabled':
+    case 'overlaps an older pool':
+      return whyClosed(pool) ?? verdict;
+    case 'not for this use':
+      return `its allowedUses are ${spec.allowedUses.join(', ')}`;
+    case 'not asked for': {
+      const { askedBy } = request.pools[pool.cidr.base.family];
+      return `${askedBy?.text ?? 'the choice'} names other pools`;
+    }
+    case 'does not select the node': {
+      const labels = Object.entries(view.node?.metadata.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+      const has = labels.length === 0 ? 'which has no labels' : `labelled ${labels.join(', ')}`;
+      return `its nodeSelector ${JSON.stringify(spec.nodeSelector)} does not select node "${request.node}", ${has}`;
+    }
+    default:
+      return never(verdict);
+  }
+}
+
+function fullWhy({ view, blocks, request: { node } }: PoolScene, pool: Pool, family: Family): string {
+  return whyFull(pool, { known: { view, others: blocks }, atLimit: isAtLimit(view, family), node });
+}
+
+/** Where an address of the pool would come from now; undefined when there is none that the node may have. */
+function roomIn({ view, blocks, request: { node } }: PoolScene, pool: Pool): string | undefined {
+  const reserved = reservedCidrs(view.reservations);
+  const inside = blocks.map(({ value }) => value).filter(({ cidr }) => cidrContains(pool.cidr, cidr));
+  const free = (some: readonly IpBlock[]): number =>
+    some.reduce((sum, block) => sum + [...freeOrdinals(block, reserved)].length, 0);
+  const own = free(inside.filter((block) => block.node === node));
+  const others = view.config.strictAffinity ? 0 : free(inside.filter((block) => block.node !== node));
+  const isClaimed = overlapsOneOf(inside.map(({ cidr }) => cidr));
+  const [unclaimed] = isAtLimit(view, pool.cidr.base.family) ? [] : freeCidrs(pool, { isClaimed, reserved, node });
+  const parts = [
+    ...(own > 0 ? [`${String(own)} free in blocks of the node`] : []),
+    ...(unclaimed === undefined ? [] : ['blocks that nobody has claimed']),
+    ...(others > 0 ? [`${String(others)} free to borrow from other nodes`] : []),
+  ];
+  return parts.length === 0 ? undefined : parts.join(', ');
+}
+
+function isAtLimit({ config, owned }: NodeView, family: Family): boolean {
+  const ofFamily = owned.filter(({ value }) => value.cidr.base.family === family);
+  return config.maxBlocksPerNode > 0 && ofFamily.length >= config.maxBlocksPerNode;
+}

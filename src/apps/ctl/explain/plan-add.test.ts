@@ -1,0 +1,185 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
+import { ipamConfigurationOf, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
+import { memoryOrch, podFactsOf } from '../../../../test/support/memory-orch.ts';
+import { type MemoryNode, memoryNode, NETNS } from '../../../../test/support/memory-node.ts';
+import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { Store } from '../../../datastore/store.ts';
+import { emptyBlock, heldAddresses, setAside } from '../../../model/ip-block.ts';
+import type { NodeName } from '../../../model/names.ts';
+import type { PodFacts } from '../../../model/pod.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { addressAt, formatCidr, parseCidr } from '../../../net/cidr.ts';
+import type { AddPlan } from './plan-add.ts';
+
+const ORCH = {
+  policy: { type: 'orch' },
+  orch: { orch_api_root: 'http://127.0.0.1:2' },
+  feature_control: { floating_ips: true, ip_addrs_no_ipam: true },
+};
+const ANNOTATED = podFactsOf('shop', 'web', {
+  labels: { app: 'web' },
+  serviceAccount: 'seller',
+  annotations: { 'cni.netplug/floatingIPs': '["192.0.2.7"]', 'cni.netplug/ipAddrs': '["10.66.0.9"]' },
+  namespaceAnnotations: { 'cni.netplug/ipv4pools': '["blue"]' },
+});
+const BYPASSING = podFactsOf('shop', 'web', { annotations: { 'cni.netplug/ipAddrsNoIpam': '["192.0.2.9"]' } });
+
+const never = new AbortController().signal;
+
+let folder: string;
+let node: MemoryNode;
+let store: Store;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
+  node = await memoryNode();
+  store = openMemoryStore(node.database);
+});
+afterEach(async () => rm(folder, { recursive: true, force: true }));
+
+async function plan(conf: object = {}, more = '', pods: readonly PodFacts[] = []): Promise<Ran> {
+  const file = join(folder, 'net.conf');
+  const raw = {
+    cniVersion: '1.1.0',
+    name: 'net',
+    type: 'netplug',
+    ipam: { type: 'netplug-ipam' },
+    datastore_type: 'kvv3',
+    kv_endpoints: 'http://127.0.0.1:1',
+    ...conf,
+  };
+  await writeFile(file, JSON.stringify(raw));
+  const argv = `plan add --netconf ${file} --pod shop/web --container c1 --netns ${NETNS} ${more}`.trim().split(' ');
+  return callCtl(argv, {
+    openStore: () => openMemoryStore(node.database),
+    openKernel: () => node.kernel,
+    plugin: {
+      openOrch: () => memoryOrch(pods),
+      readPluginList: () => undefined,
+      readOfferedMtu: () => undefined,
+      confDir: folder,
+    },
+  });
+}
+
+async function planned(conf: object = {}, more = '', pods: readonly PodFacts[] = []): Promise<AddPlan> {
+  const { out, err } = await plan(conf, `-o json ${more}`, pods);
+  expect(err).toBe('');
+  return JSON.parse(out) as AddPlan;
+}
+
+/** What the datastore holds, in the words of a plan. */
+async function stored(): Promise<{ held: object[]; endpoints: object[] }> {
+  const { blocks } = await store.listBlocks(never);
+  const { endpoints } = await store.listEndpoints(undefined, never);
+  const held = blocks.flatMap(({ value: block }) =>
+    heldAddresses(block).map(({ address, allocation }) => ({
+      kind: 'take-address',
+      address: formatAddress(address),
+      block: formatCidr(block.cidr),
+      owner: block.node,
+      holder: Object.fromEntries(Object.entries(allocation).filter(([key]) => key !== 'id' && key !== 'at')),
+    })),
+  );
+  return { held, endpoints: endpoints.map(({ value: { spec } }) => spec) };
+}
+
+describe('plan add', () => {
+  it.each([
+    ['IPv4 alone', {}],
+    ['both families', { ipam: { type: 'netplug-ipam', assign_ipv6: 'true' } }],
+    ['an MTU, queues and forwarding', { mtu: 1400, num_queues: 2, container_settings: { allow_ip_forwarding: true } }],
+    ['annotations', ORCH, [ANNOTATED]],
+    ['an address that bypasses the address manager', ORCH, [BYPASSING]],
+    ['a pool that is asked for', { ipam: { type: 'netplug-ipam', ipv4_pools: ['green'] } }],
+  ])('says what ADD then does: %s', async (_, conf, pods: readonly PodFacts[] = []) => {
+    await store.createResource(poolOf('green', '10.66.0.0/16'), never);
+    await store.createResource(poolOf('six', 'fd00:65::/64'), never);
+    const before = node.database.state();
+    const said = await planned(conf, '', pods);
+    expect(node.database.state()).toBe(before);
+    expect(node.kernel.listHostLinks()).toEqual([]);
+
+    const { stdout, status } = await node.call('ADD', { conf, pods });
+    expect(status).toBe(0);
+    expect(said.result).toEqual(JSON.parse(stdout));
+    const { held, endpoints } = await stored();
+    expect(said.store.filter(({ kind }) => kind === 'take-address')).toEqual(held);
+    expect(said.store.flatMap((step) => (step.kind === 'put-endpoint' ? [step.spec] : []))).toEqual(endpoints);
+    const claims = said.store.flatMap((step) => (step.kind === 'claim-block' ? [step.block] : []));
+    expect(claims).toEqual((await store.listBlocks(never)).blocks.map(({ value }) => formatCidr(value.cidr)));
+    const [link] = said.kernel.flatMap((step) => (step.kind === 'link' && step.where === 'host' ? [step] : []));
+    expect(node.kernel.listHostLinks()).toMatchObject([{ name: link?.link, mac: link?.mac, mtu: link?.mtu }]);
+  });
+
+  it('plans the next address of a block there is, and nothing at all for a container that is connected', async () => {
+    await node.call('ADD', { env: { CNI_CONTAINERID: 'c0', CNI_ARGS: '' } });
+    node.kernel.removeNetns(NETNS);
+    node.kernel.addNetns(NETNS);
+    const said = await planned();
+    await node.call('ADD');
+    const { held } = await stored();
+    expect(said.store.filter(({ kind }) => kind !== 'put-endpoint')).toEqual([held[1]]);
+    const again = await plan();
+    expect(again.out).toContain('nothing changes: the container is connected already');
+  });
+
+  it('borrows, and asks for stock, where ADD would', async () => {
+    const own = 'node-a' as NodeName;
+    const other = 'node-b' as NodeName;
+    node.database.putResource({ kind: 'IPPool', name: 'blue' }, poolOf('blue', '10.65.0.0/26'));
+    const [pool] = (await store.readNodeView(own, undefined, never)).pools;
+    const ids = new Map(Array.from({ length: 63 }, (_, ordinal) => [ordinal, `run#${String(ordinal)}`]));
+    const block = setAside(emptyBlock(parseCidr('10.65.0.0/26'), other), ids);
+    await store.commit([{ kind: 'create-block', block, pool: pool! }], never);
+    expect((await planned()).store).toMatchObject([
+      { kind: 'take-address', address: '10.65.0.63', owner: 'node-b' },
+      { kind: 'put-endpoint' },
+    ]);
+    const asked = await planned({}, '--args IP=10.65.0.5');
+    expect(asked.store).toMatchObject([
+      { kind: 'ask-for-stock', address: '10.65.0.5', owner: 'node-b' },
+      { kind: 'take-address', address: '10.65.0.5' },
+      { kind: 'put-endpoint' },
+    ]);
+  });
+
+  it('fails as ADD does', async () => {
+    await store.createResource(ipamConfigurationOf({ strictAffinity: true }), never);
+    const conf = { ipam: { type: 'netplug-ipam', ipv4_pools: ['red'] } };
+    const { status, err } = await plan(conf);
+    const add = JSON.parse((await node.call('ADD', { conf })).stdout) as { msg: string };
+    expect(status).toBe(78);
+    expect(err.split('\n')[0]).toBe(add.msg);
+  });
+
+  it('lists what the agent has ready, and plans for other nodes without a kernel', async () => {
+    await store.createResource(nodeOf('node-b'), never);
+    await node.call('ADD');
+    const [stock] = (await store.listBlocks(never)).blocks;
+    const after = setAside(stock!.value, new Map([[9, 'run#1']]));
+    await store.commit([{ kind: 'update-block', before: stock!, after }], never);
+    const address = formatAddress(addressAt(stock!.value.cidr, 9));
+    expect((await plan({}, '--container c2')).out).toContain(`has set ${address} aside`);
+    const elsewhere = await planned({}, '--node node-b');
+    expect(elsewhere.store).toMatchObject([{ kind: 'claim-block', node: 'node-b' }, {}, {}]);
+  });
+
+  it('writes the plan for people', async () => {
+    const { out } = await plan({
+      ipam: { type: 'netplug-ipam', ipv4_pools: ['blue'] },
+      readiness_gates: ['http://g/'],
+    });
+    await expect(out.replaceAll(folder, 'FOLDER')).toMatchFileSnapshot('../../../../test/golden/plan-add.txt');
+  });
+
+  it('refuses what it cannot know', async () => {
+    const { status, err } = await plan({ ipam: { type: 'host-local', ranges: [[{ subnet: '10.1.0.0/16' }]] } });
+    expect(status).toBe(64);
+    expect(err).toContain('addresses come from plugin "host-local"');
+    expect(await plan({}, '--args K8S_POD_NAME=x')).toMatchObject({ status: 64 });
+  });
+});

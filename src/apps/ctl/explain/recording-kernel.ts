@@ -1,0 +1,49 @@
+import type { Kernel, LinkOwner, PodNetwork, PodNetworkState } from '../../../dataplane/kernel.ts';
+
+export interface RecordingKernel {
+  readonly kernel: Kernel;
+  /** What would have been done, in order. */
+  readonly steps: readonly RecordedStep[];
+}
+
+export type RecordedStep =
+  | {
+      readonly kind: 'remove';
+      readonly hostLinkName: string;
+      readonly owner: Pick<LinkOwner, 'containerId' | 'ifName'>;
+    }
+  | { readonly kind: 'apply'; readonly network: PodNetwork & { readonly mtu: number } };
+
+/** Links of this kind have it unless somebody says otherwise. */
+const KERNEL_MTU = 1500;
+
+const NOTHING: PodNetworkState = {
+  hostLink: undefined,
+  podLink: undefined,
+  podAddresses: [],
+  podRoutes: [],
+  hostRoutes: [],
+  wrongSysctls: [],
+  ipForwarding: { 4: false, 6: false },
+};
+
+/** Looks at a kernel, if there is one, and remembers what it is told to do instead of doing it. */
+export function recordingKernel(inner: Kernel | undefined): RecordingKernel {
+  const steps: RecordedStep[] = [];
+  const kernel: Kernel = {
+    assertNetns: (path) => inner?.assertNetns(path),
+    observe: (network) => inner?.observe(network) ?? NOTHING,
+    listHostLinks: () => inner?.listHostLinks() ?? [],
+    listPodAddresses: async () => (await inner?.listPodAddresses()) ?? [],
+    apply: async (network) => {
+      const mtu = network.mtu ?? KERNEL_MTU;
+      steps.push({ kind: 'apply', network: { ...network, mtu } });
+      return Promise.resolve({ mtu });
+    },
+    remove: async (hostLinkName, owner) => {
+      steps.push({ kind: 'remove', hostLinkName, owner });
+      return Promise.resolve(true);
+    },
+  };
+  return { kernel, steps };
+}

@@ -1,0 +1,73 @@
+import { NetplugError } from '../../../base/errors.ts';
+import type { Change, Store, Stored } from '../../../datastore/store.ts';
+import { answerRequests, type IpBlock } from '../../../model/ip-block.ts';
+import type { NodeName } from '../../../model/names.ts';
+import { formatCidr } from '../../../net/cidr.ts';
+
+/** The version of what no datastore has told. */
+const OFFERED = 'offered';
+
+export interface RecordingStore {
+  readonly store: Store;
+  /** What would have been written, in order. */
+  readonly changes: readonly Change[];
+}
+
+/**
+ * Reads from a datastore and remembers what it is told to commit instead of writing it. Who asks another node's agent
+ * for an address of its stock finds it given back, as that agent would do. `offered` are the blocks of the node as its
+ * own agent has them.
+ */
+export function recordingStore(
+  inner: Store,
+  { node: own, offered }: { readonly node: NodeName; readonly offered: readonly IpBlock[] | undefined },
+): RecordingStore {
+  const changes: Change[] = [];
+  const answered = new Map<string, IpBlock>();
+  const seen = ({ value, version }: Stored<IpBlock>): Stored<IpBlock> => ({
+    value: answered.get(formatCidr(value.cidr)) ?? value,
+    version,
+  });
+  const refuse = async (): Promise<never> =>
+    Promise.reject(new NetplugError('internal/invariant', 'Cannot write while planning: the plan writes by commits'));
+  const store: Store = {
+    readNodeView: async (node, endpoint, signal) => {
+      const view = await inner.readNodeView(node, endpoint, signal);
+      const isOffered = offered !== undefined && node === own;
+      const owned = isOffered ? offered.map((value) => ({ value, version: OFFERED })) : view.owned;
+      return { ...view, owned: owned.map(seen), borrowed: view.borrowed.map(seen) };
+    },
+    getBlocks: async (cidrs, signal) => (await inner.getBlocks(cidrs, signal)).map(seen),
+    listClaims: async (within, signal) => inner.listClaims(within, signal),
+    listBlocks: async (signal) => inner.listBlocks(signal),
+    listEndpoints: async (node, signal) => inner.listEndpoints(node, signal),
+    listResources: async (kind, signal) => inner.listResources(kind, signal),
+    findResource: async (which, signal) => inner.findResource(which, signal),
+    watchNode: (node, signal) => inner.watchNode(node, signal),
+    watchCluster: (signal) => inner.watchCluster(signal),
+    watchResources: (kind, signal) => inner.watchResources(kind, signal),
+    isOlder: (version, than) => inner.isOlder(version, than),
+    ping: async (signal) => inner.ping(signal),
+    commit: async (asked) => {
+      changes.push(...asked);
+      for (const change of asked) {
+        if (change.kind !== 'update-block' || !asksForStock(change)) continue;
+        const after = answerRequests(change.after, () => true);
+        answered.set(formatCidr(after.cidr), after);
+      }
+      return Promise.resolve('committed');
+    },
+    createResource: refuse,
+    updateResource: refuse,
+    deleteResource: refuse,
+    publishNode: refuse,
+    reportNetwork: refuse,
+    [Symbol.asyncDispose]: async () => Promise.resolve(),
+  };
+  return { store, changes };
+}
+
+/** Whether all that the change does is to ask the agent of the block's owner for something of its stock. */
+export function asksForStock({ before, after }: Extract<Change, { kind: 'update-block' }>): boolean {
+  return after.wanted.size > before.value.wanted.size && after.slots === before.value.slots;
+}

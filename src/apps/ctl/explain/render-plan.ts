@@ -1,0 +1,84 @@
+import { never } from '../../../base/errors.ts';
+import { describeHolder } from '../ipam/describe-holder.ts';
+import type { AddPlan } from './plan-add.ts';
+import type { KernelStep } from './kernel-steps.ts';
+import type { StoreStep } from './store-steps.ts';
+
+/** The plan for people: a headline, then a section for each place that would change. */
+export function renderPlan(plan: AddPlan): string {
+  const who = plan.pod === undefined ? `container ${plan.containerId}` : `pod ${plan.pod}`;
+  const sections: [string, readonly string[]][] = [
+    ['wait', plan.gates.map((url) => `until ${url} answers`)],
+    ['datastore', plan.store.map(storeLine)],
+    ['kernel', plan.kernel.map((step) => `${step.where.padEnd(5)}${kernelLine(step)}`)],
+    ['plugins', plan.plugins.map(({ file, command, conf }) => `${command} of ${file} with ${JSON.stringify(conf)}`)],
+    ['agent', plan.floatingIps.map(floatingLine)],
+    ['events', plan.events],
+    ['notes', notesOf(plan)],
+    ['answer', JSON.stringify(plan.result, undefined, 2).split('\n')],
+  ];
+  const texts = sections
+    .filter(([, lines]) => lines.length > 0)
+    .map(([title, lines]) => `\n${title}\n${lines.map((line) => `  ${line}\n`).join('')}`);
+  const how = plan.servedBy === 'agent' ? 'served by the agent' : 'served without an agent';
+  return `ADD of ${plan.ifName} for ${who} on node ${plan.node}, by ${plan.netconf}, ${how}\n${texts.join('')}`;
+}
+
+export function storeLine(step: StoreStep): string {
+  switch (step.kind) {
+    case 'claim-block':
+      return `claim block ${step.block} of pool "${step.pool}" for node ${step.node ?? ''}`;
+    case 'take-over-block':
+      return `take over block ${step.block}, which nobody uses, from ${ownerText(step.from)} for node ${step.node}`;
+    case 'ask-for-stock':
+      return `ask the agent of ${ownerText(step.owner)} to give back ${step.address}, and wait until it has`;
+    case 'take-address': {
+      const { holder } = step;
+      const borrowed = step.owner === holder.node ? '' : `, borrowed from ${ownerText(step.owner)}`;
+      const considered = holder.considered === undefined ? '' : ` (${holder.considered.join('; ')})`;
+      return `take ${step.address} of block ${step.block}${borrowed} for ${describeHolder(holder)}, chosen by ${holder.chosenBy}${considered}`;
+    }
+    case 'put-endpoint':
+      return `write endpoint ${step.namespace}/${step.name}: ${step.spec.ipNetworks.join(', ')} behind ${step.spec.interfaceName}, profiles ${step.spec.profiles.join(', ')}`;
+    default:
+      return never(step);
+  }
+}
+
+function kernelLine(step: KernelStep): string {
+  switch (step.kind) {
+    case 'remove-link':
+      return `remove ${step.link} of container ${step.container}`;
+    case 'link':
+      return `link ${step.link}, the other end of ${step.peer}: MAC ${step.mac}, MTU ${String(step.mtu)}, queues ${String(step.queues)}`;
+    case 'sysctl':
+      return `${step.name} = ${step.value}${step.ifPresent ? ', where the kernel has it' : ''}`;
+    case 'address':
+      return `address ${step.address} on ${step.link}`;
+    case 'route':
+      return `route ${step.destination} ${step.gateway === undefined ? '' : `via ${step.gateway} `}on ${step.link}`;
+    case 'neighbour':
+      return `neighbour ${step.address} at ${step.mac} on ${step.link}`;
+    default:
+      return never(step);
+  }
+}
+
+function floatingLine({ externalIP, internalIP }: AddPlan['floatingIps'][number]): string {
+  return `translate floating IP ${externalIP} to ${internalIP}, and ${internalIP} to ${externalIP} towards the outside`;
+}
+
+function notesOf({ store, kernel, stock, warnings }: AddPlan): readonly string[] {
+  const ready = stock.flatMap(({ addresses }) => addresses);
+  return [
+    ...(store.length === 0 && kernel.length === 0 ? ['nothing changes: the container is connected already'] : []),
+    ...(ready.length === 0
+      ? []
+      : [`the agent of the node has set ${ready.join(', ')} aside; an ADD that it serves takes one of these instead`]),
+    ...warnings,
+  ];
+}
+
+function ownerText(node: string | undefined): string {
+  return node === undefined ? 'no node' : `node ${node}`;
+}

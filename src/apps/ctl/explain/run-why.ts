@@ -1,0 +1,138 @@
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import { decodeCall } from '../../../cni/decode-call.ts';
+import { decodeInvocation } from '../../../cni/invocation.ts';
+import type { OrchReader } from '../../../cni/orch-reader.ts';
+import type { Store } from '../../../datastore/store.ts';
+import type { NodeName } from '../../../model/names.ts';
+import { type Address, tryParseAddress } from '../../../net/address.ts';
+import type { Datastore } from '../../../config/connection.ts';
+import { decodeNetconf } from '../../../config/decode.ts';
+import type { Output } from '../common-options.ts';
+import { hasConnection } from '../connection.ts';
+import { readCluster } from '../ipam/read-cluster.ts';
+import type { Context, Status } from '../ports.ts';
+import { explainAddress } from './explain-address.ts';
+import { explainPod, heldByPod } from './explain-pod.ts';
+import { findNetconf, type FoundNetconf, readNetconf } from './find-netconf.ts';
+import { type PodPlace, renderExplainedAddress, renderExplainedPod } from './render-explained.ts';
+import { ANY_CONTAINER, nodeOf, parsePodName } from './run-plan-add.ts';
+import { openOrchOf, withStoreOf } from './with-netconf.ts';
+
+export interface WhyPodOptions {
+  readonly netconf: string | undefined;
+  readonly node: string | undefined;
+  readonly output: Output;
+}
+
+/** `why IP`, `why pod NS/NAME`. @throws cli/usage */
+export async function runWhy(
+  context: Context,
+  { what, name }: { readonly what: string; readonly name: string | undefined },
+  options: WhyPodOptions,
+): Promise<Status> {
+  if (what === 'pod' && name !== undefined) return runWhyPod(context, name, options);
+  const address = name === undefined ? tryParseAddress(what) : undefined;
+  if (address !== undefined) return whyAddress(context, address, options.output);
+  throw new NetplugError('cli/usage', `Cannot tell what "${[what, name].filter(Boolean).join(' ')}" is`, {
+    hint: 'Write an address, such as "why 10.0.0.7", or a pod, such as "why pod shop/web-0"',
+  });
+}
+
+async function whyAddress(context: Context, address: Address, output: Output): Promise<Status> {
+  const { io, signal } = context;
+  const netconf = hasConnection(context) ? undefined : await findNetconf(context.ports.plugin.confDir);
+  return withStoreOf(context, netconf, async (store) => {
+    const { blocks, ...cluster } = await readCluster(context, store);
+    const { endpoints } = await store.listEndpoints(undefined, signal);
+    const scene = { ...cluster, blocks: blocks.map(({ value }) => value), endpoints };
+    const explained = explainAddress(scene, address);
+    io.stdout(output === 'json' ? `${JSON.stringify(explained, undefined, 2)}\n` : renderExplainedAddress(explained));
+    return 0;
+  });
+}
+
+/** Status 1 when the pod has no address and would get none now. @throws cli/usage */
+export async function runWhyPod(context: Context, text: string, options: WhyPodOptions): Promise<Status> {
+  const { ports, io, signal } = context;
+  const pod = parsePodName(text);
+  const netconf =
+    options.netconf === undefined ? await findNetconf(ports.plugin.confDir) : await readNetconf(options.netconf);
+  return withStoreOf(context, netconf, async (store, datastore) => {
+    const { raw, config } = netconf ?? assumed(datastore);
+    await using orch = openOrchOf(context, datastore, config.orch);
+    const { blocks } = await store.listBlocks(signal);
+    const [holder] = heldByPod(blocks, pod);
+    const asks = config.policyType === 'orch' ? orch : undefined;
+    const known = holder?.allocation.node ?? (await nodeInRecords({ store, orch: asks }, pod, signal));
+    const { node, nodeFrom } =
+      options.node !== undefined || known === undefined
+        ? { node: nodeOf(context, options, config), nodeFrom: options.node === undefined ? 'this machine' : 'as given' }
+        : { node: known as NodeName, nodeFrom: 'where the pod is' };
+    const invocation = decodeInvocation({
+      CNI_COMMAND: 'ADD',
+      CNI_CONTAINERID: holder?.allocation.containerId ?? ANY_CONTAINER,
+      CNI_IFNAME: 'eth0',
+      CNI_NETNS: 'any',
+      CNI_PATH: '/opt/cni/bin',
+      CNI_ARGS: `K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name}`,
+    });
+    const call = decodeCall({ invocation, config, raw }, node, { work: signal, cleanup: signal });
+    const explained = await explainPod({ ...ports, store, orch }, call, blocks);
+    const place: PodPlace = { pod: text, node, nodeFrom, netconf: netconf?.file };
+    const notes = [...explained.notes, ...missingNotes(ports.plugin.confDir, netconf, asks !== undefined)];
+    const whole = { ...explained, notes };
+    io.stdout(
+      options.output === 'json'
+        ? `${JSON.stringify({ ...place, ...whole }, undefined, 2)}\n`
+        : renderExplainedPod(place, whole),
+    );
+    return whole.held.length === 0 && whole.refusal !== undefined ? 1 : 0;
+  });
+}
+
+/** The node in the pod's endpoint, else the one the orchestrator has chosen. */
+async function nodeInRecords(
+  { store, orch }: { store: Store; orch: OrchReader | undefined },
+  pod: { readonly namespace: string; readonly name: string },
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { endpoints } = await store.listEndpoints(undefined, signal);
+  const endpoint = endpoints.find(
+    ({ value: { metadata, spec } }) => spec.pod === pod.name && metadata.namespace === pod.namespace,
+  );
+  if (endpoint !== undefined || orch === undefined) return endpoint?.value.spec.node;
+  try {
+    return (await orch.readPod(pod, signal)).nodeName;
+  } catch (cause) {
+    // That there is no such pod is told with the reasons.
+    if (!isNetplugError(cause, 'orch/not-found')) throw cause;
+    return undefined;
+  }
+}
+
+/** A configuration with every default, for the datastore at hand. */
+function assumed(datastore: Datastore): Pick<FoundNetconf, 'raw' | 'config'> {
+  const { orchconfig, apiRoot } =
+    datastore.type === 'orch' ? datastore.orch : { orchconfig: undefined, apiRoot: undefined };
+  const raw = {
+    cniVersion: '1.0.0',
+    name: 'assumed',
+    type: 'netplug',
+    ipam: { type: 'netplug-ipam' },
+    ...(datastore.type === 'orch' ? { datastore_type: 'orch', policy: { type: 'orch' } } : {}),
+    orch: {
+      ...(orchconfig === undefined ? {} : { orchconfig }),
+      ...(apiRoot === undefined ? {} : { orch_api_root: apiRoot }),
+    },
+  };
+  return { raw, config: decodeNetconf(raw, 'network') };
+}
+
+function missingNotes(folder: string, netconf: FoundNetconf | undefined, isAsked: boolean): readonly string[] {
+  return [
+    ...(netconf === undefined
+      ? [`no network configuration of netplug is in ${folder}: one with the defaults is assumed; give --netconf FILE`]
+      : []),
+    ...(isAsked ? [] : ['annotations are not read: policy.type of the network configuration is not "orch"']),
+  ];
+}

@@ -1,0 +1,192 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
+import { ipamConfigurationOf, nodeOf, poolOf, reservationOf } from '../../../../test/support/fixtures.ts';
+import { memoryOrch, podFactsOf } from '../../../../test/support/memory-orch.ts';
+import { type MemoryNode, memoryNode } from '../../../../test/support/memory-node.ts';
+import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { Store } from '../../../datastore/store.ts';
+import { emptyBlock, heldAddresses, setAside } from '../../../model/ip-block.ts';
+import { nodeName } from '../../../../test/support/fixtures.ts';
+import type { PodFacts } from '../../../model/pod.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { parseCidr } from '../../../net/cidr.ts';
+import type { ExplainedPod } from './explain-pod.ts';
+
+const never = new AbortController().signal;
+const POLICY = { policy: { type: 'orch' }, orch: { orch_api_root: 'http://127.0.0.1:2' } };
+
+let folder: string;
+let node: MemoryNode;
+let store: Store;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'netplugctl-'));
+  node = await memoryNode();
+  store = openMemoryStore(node.database);
+});
+afterEach(async () => rm(folder, { recursive: true, force: true }));
+
+async function installNetconf(conf: object): Promise<void> {
+  const entry = { type: 'netplug', ipam: { type: 'netplug-ipam' }, kv_endpoints: 'http://127.0.0.1:1', ...conf };
+  const list = { cniVersion: '1.0.0', name: 'net', plugins: [entry] };
+  await writeFile(join(folder, '10-netplug.conflist'), JSON.stringify(list));
+}
+
+async function run(
+  argv: string,
+  pods: readonly PodFacts[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
+  return callCtl(argv.split(' '), {
+    env,
+    openStore: () => openMemoryStore(node.database),
+    plugin: {
+      openOrch: () => memoryOrch(pods),
+      readPluginList: () => undefined,
+      readOfferedMtu: () => undefined,
+      confDir: folder,
+    },
+  });
+}
+
+async function explained(argv: string, pods: readonly PodFacts[] = []): Promise<ExplainedPod & { node: string }> {
+  return JSON.parse((await run(`${argv} -o json`, pods)).out) as ExplainedPod & { node: string };
+}
+
+describe('why IP', () => {
+  it('says who holds an address, through which endpoint, and that a holder without one may have leaked it', async () => {
+    await node.call('ADD');
+    const [block] = (await store.listBlocks(never)).blocks;
+    const address = formatAddress(heldAddresses(block!.value)[0]!.address);
+    const held = await run(`why ${address}`);
+    expect(held.out).toContain(`${address} is held\n  pod:         shop/web\n`);
+    expect(held.out).toMatch(/endpoint shop\/node--a-orch-web-eth0 uses it behind interface npl/);
+    const [endpoint] = (await store.listEndpoints(undefined, never)).endpoints;
+    // Another pod that says to be this container.
+    const { metadata, spec } = endpoint!.value;
+    const name = metadata.name.replace('web', 'a');
+    const forged = { ...endpoint!.value, metadata: { ...metadata, name }, spec: { ...spec, pod: 'a', ipNetworks: [] } };
+    await store.commit([{ kind: 'put-endpoint', endpoint: forged }], never);
+    expect((await run(`why ${address}`)).out).toContain('endpoint shop/node--a-orch-web-eth0 uses it');
+    await store.commit([{ kind: 'delete-endpoint', before: endpoint! }], never);
+    expect((await run(`why ${address}`)).out).toContain('no endpoint is recorded for the holder');
+  });
+
+  it.each([
+    ['10.99.0.1', ['10.99.0.1 is outside of every pool', 'lies in none of the pools ("blue" 10.65.0.0/16']],
+    ['10.65.0.1', ['is free', 'no node has claimed its block 10.65.0.0/26 of pool "blue" yet']],
+    ['10.66.0.1', ['nobody can get it: pool "off" is disabled']],
+    ['10.67.0.1', ['pool "rack" selects node-b by "rack == \\"b\\""; pods elsewhere']],
+    ['10.68.0.1', ['no pod can get it: pool "tunnels" is for Tunnel only']],
+    ['10.65.1.3', ['is in stock', 'the agent of node node-b has set it aside']],
+    ['10.65.1.1', ['is reserved', 'reservation "kept" keeps it from automatic assignment']],
+    [
+      '10.65.1.2',
+      ['is free', 'strict affinity is on: only node node-b may', '2 other free addresses of its block come first'],
+    ],
+  ])('says why nobody holds %s', async (address, said) => {
+    await store.createResource(nodeOf('node-b', { rack: 'b' }), never);
+    await store.createResource(poolOf('off', '10.66.0.0/16', { disabled: true }), never);
+    await store.createResource(poolOf('rack', '10.67.0.0/16', { nodeSelector: 'rack == "b"' }), never);
+    await store.createResource(poolOf('tunnels', '10.68.0.0/16', { allowedUses: ['Tunnel'] }), never);
+    await store.createResource(reservationOf('kept', ['10.65.1.1/32']), never);
+    await store.createResource(ipamConfigurationOf({ strictAffinity: true }), never);
+    const [pool] = (await store.readNodeView(nodeName('node-b'), undefined, never)).pools;
+    const block = setAside(emptyBlock(parseCidr('10.65.1.0/26'), nodeName('node-b')), new Map([[3, 'run#1']]));
+    await store.commit([{ kind: 'create-block', block, pool: pool! }], never);
+    const { status, out } = await run(`why ${address}`);
+    expect(status).toBe(0);
+    for (const text of said) expect(out).toContain(text);
+    expect(JSON.parse((await run(`why ${address} -o json`)).out)).toMatchObject({ address });
+  });
+
+  it('asks the datastore it is told of, whatever is wrong with the configuration of the node', async () => {
+    await installNetconf({ mtu: 5 });
+    const named = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
+    expect(await run('why 10.65.0.1', [], named)).toMatchObject({ status: 0, err: '' });
+    const [file, place] = [join(folder, '10-netplug.conflist'), 'mtu: found 5'];
+    for (const argv of ['why 10.65.0.1', 'why pod shop/web']) {
+      const { status, err } = await run(argv);
+      expect(status).toBe(78);
+      expect(err).toContain(`Cannot use the network configuration in "${file}": 1 problem\n  ${place}`);
+    }
+  });
+
+  it('refuses what is neither', async () => {
+    expect(await run('why me')).toMatchObject({ status: 64, err: expect.stringContaining('what "me" is') });
+    expect(await run('why pod web')).toMatchObject({ status: 64, err: expect.stringContaining('NAMESPACE/NAME') });
+  });
+});
+
+describe('why pod', () => {
+  it.each([
+    ['pod-annotation', { annotations: { 'cni.netplug/ipv4pools': '["green"]' } }, { ipv4_pools: ['blue'] }],
+    ['namespace-annotation', { namespaceAnnotations: { 'cni.netplug/ipv4pools': '["green"]' } }, {}],
+    ['netconf', {}, { ipv4_pools: ['green'] }],
+    ['node-selector', {}, {}],
+  ])('names the method that decides, and ADD then follows it: %s', async (rule, annotations, ipam) => {
+    await store.createResource(poolOf('green', '10.66.0.0/16'), never);
+    const conf = { ...POLICY, ipam: { type: 'netplug-ipam', ...ipam } };
+    await installNetconf(conf);
+    const pods = [podFactsOf('shop', 'web', { nodeName: 'node-a', ...annotations })];
+    const before = node.database.state();
+    const said = await explained('explain pod shop/web', pods);
+    expect(node.database.state()).toBe(before);
+    const would = said.wouldDo?.find(({ kind }) => kind === 'take-address');
+    expect((await node.call('ADD', { conf, pods })).status).toBe(0);
+    const { held } = await explained('why pod shop/web', pods);
+    expect(would).toMatchObject({ address: held[0]?.address, holder: { chosenBy: rule } });
+    const [v4] = said.families;
+    expect(v4?.methods.filter(({ decides }) => decides)).toHaveLength(1);
+    expect(v4?.pools.find(({ outcome }) => outcome === 'taken')?.name).toBe(held[0]?.pool);
+  });
+
+  it('says why each pool was taken or passed over', async () => {
+    const full = poolOf('full', '10.64.0.0/30', { blockSize: 30 });
+    await store.createResource(full, never);
+    await store.createResource(poolOf('green', '10.66.0.0/16'), never);
+    await store.createResource(poolOf('off', '10.69.0.0/16', { disabled: true }), never);
+    await store.createResource(poolOf('rack', '10.67.0.0/16', { nodeSelector: 'has(rack)' }), never);
+    await store.createResource(poolOf('tunnels', '10.68.0.0/16', { allowedUses: ['Tunnel'] }), never);
+    node.database.putResource({ kind: 'IPPool', name: 'a-full' }, poolOf('a-full', '10.63.0.0/30', { blockSize: 30 }));
+    await store.createResource(reservationOf('all', ['10.63.0.0/30']), never);
+    await installNetconf({});
+    const { status, out } = await run('why pod shop/new');
+    expect(status).toBe(0);
+    await expect(out.replaceAll(folder, 'FOLDER')).toMatchFileSnapshot('../../../../test/golden/why-pod.txt');
+  });
+
+  it('says why a pod gets no address: exhausted, not found, and what annotations break', async () => {
+    node.database.putResource(
+      { kind: 'IPPool', name: 'blue' },
+      poolOf('blue', '10.65.0.0/26', { nodeSelector: 'has(rack)' }),
+    );
+    await installNetconf({ ...POLICY });
+    const exhausted = await run('why pod shop/web', [podFactsOf('shop', 'web', { nodeName: 'node-a' })]);
+    expect(exhausted.status).toBe(1);
+    expect(exhausted.out).toContain('pod shop/web gets no address\n');
+    expect(exhausted.out).toContain('its nodeSelector "has(rack)" does not select node "node-a", which has no labels');
+    const gone = await explained('why pod shop/gone');
+    expect(gone.refusal?.code).toBe('orch/not-found');
+    const wrong = podFactsOf('shop', 'web', { annotations: { 'cni.netplug/ipAddrs': '["10.65.0.300"]' } });
+    expect((await explained('why pod shop/web', [wrong])).refusal?.message).toContain('"10.65.0.300" is no IP address');
+    const red = podFactsOf('shop', 'web', { annotations: { 'cni.netplug/ipv4pools': '["red"]' } });
+    expect((await explained('why pod shop/web', [red])).refusal).toMatchObject({ code: 'ipam/pool-not-found' });
+  });
+
+  it('looks from the node the pod is on, or the one given', async () => {
+    await installNetconf({ ...POLICY });
+    const pods = [podFactsOf('shop', 'web', { nodeName: 'node-z' })];
+    expect((await explained('why pod shop/web', pods)).node).toBe('node-z');
+    expect((await explained('why pod shop/web --node node-q', pods)).node).toBe('node-q');
+    expect((await explained('why pod shop/web', pods)).notes.join()).toContain('there is no Node "node-z"');
+  });
+
+  it('says what it had to assume', async () => {
+    const { out } = await run('why pod shop/web');
+    expect(out).toContain('one with the defaults is assumed; give --netconf FILE');
+    expect(out).toContain('annotations are not read');
+  });
+});

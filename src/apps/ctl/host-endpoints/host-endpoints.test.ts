@@ -1,0 +1,223 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
+import { automaticHostEndpointOf, hostEndpointOf, nodeOf } from '../../../../test/support/fixtures.ts';
+import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { Store } from '../../../datastore/store.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
+
+const signal = new AbortController().signal;
+const LABEL = 'netplug/host-endpoint-upgrade';
+const POLICY = { kind: 'GlobalNetworkPolicy', name: 'allow-all-upgrade' } as const;
+
+let database: MemoryDatabase;
+let store: Store;
+beforeEach(() => {
+  database = new MemoryDatabase();
+  store = openMemoryStore(database);
+});
+
+async function run(words: string, type: 'kvv3' | 'orch' = 'kvv3', given?: Store): Promise<Ran> {
+  return callCtl(`host-endpoints ${words}`.split(' '), {
+    env: type === 'orch' ? { DATASTORE_TYPE: 'orch' } : { KV_ENDPOINTS: 'http://127.0.0.1:2379' },
+    openStore: () => given ?? openMemoryStore(database),
+  });
+}
+async function put(...resources: readonly AnyResource[]): Promise<void> {
+  for (const resource of resources) await store.createResource(resource, signal);
+}
+async function labelsOf(kind: 'HostEndpoint' | 'Node', name: string): Promise<unknown> {
+  return (await store.findResource({ kind, name }, signal))?.metadata.labels;
+}
+
+describe('netplugctl host-endpoints list', () => {
+  beforeEach(async () => {
+    await put(
+      hostEndpointOf('a', 'n1', { labels: { role: 'x', [LABEL]: '' } }),
+      hostEndpointOf('b', 'n2', { interfaceName: 'eth0' }),
+      automaticHostEndpointOf('n3'),
+    );
+  });
+
+  it('shows who made them', async () => {
+    expect((await run('list')).out).toBe(
+      [
+        'NODE  NAME         INTERFACE  MADE BY      LABELS',
+        'n1    a            *          people       netplug/host-endpoint-upgrade=,role=x',
+        'n2    b            eth0       people',
+        'n3    n3-auto-hep  *          controllers  netplug/created-by=netplug-orch-controllers',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('selects those for all interfaces by what they say, not by what a line looks like [up-hostendpoints]', async () => {
+    await put(hostEndpointOf('c', 'n4', { interfaceName: 'eth1', labels: { star: 'x' } }));
+    const { out } = await run('list --all-interfaces -o json');
+    expect(JSON.parse(out)).toEqual([
+      { node: 'n1', name: 'a', interfaceName: '*', madeBy: 'people', labels: { role: 'x', [LABEL]: '' } },
+      expect.objectContaining({ name: 'n3-auto-hep', madeBy: 'controllers' }),
+    ]);
+  });
+});
+
+describe('netplugctl host-endpoints prepare-upgrade', () => {
+  beforeEach(async () => {
+    await put(
+      hostEndpointOf('a', 'n1', { labels: { role: 'x' } }),
+      hostEndpointOf('b', 'n2'),
+      hostEndpointOf('c', 'n2', { interfaceName: 'eth0' }),
+      automaticHostEndpointOf('n3'),
+    );
+  });
+
+  it('labels those for all interfaces and makes exactly the policy of the specification [up-hostendpoints]', async () => {
+    expect(await run('prepare-upgrade')).toEqual({
+      status: 0,
+      out: [
+        'Label the host endpoints for all interfaces',
+        '   change HostEndpoint "a": label netplug/host-endpoint-upgrade=',
+        '   change HostEndpoint "b": label netplug/host-endpoint-upgrade=',
+        'Log and allow what no policy decides',
+        '   create GlobalNetworkPolicy "allow-all-upgrade"',
+        '',
+      ].join('\n'),
+      err: '',
+    });
+    expect(await labelsOf('HostEndpoint', 'a')).toEqual({ role: 'x', [LABEL]: '' });
+    expect(await labelsOf('HostEndpoint', 'b')).toEqual({ [LABEL]: '' });
+    expect(await labelsOf('HostEndpoint', 'c')).toBeUndefined();
+    expect((await store.findResource(POLICY, signal))?.spec).toEqual({
+      selector: `has(${LABEL})`,
+      types: ['Ingress', 'Egress'],
+      ingress: [{ action: 'Log' }, { action: 'Allow' }],
+      egress: [{ action: 'Log' }, { action: 'Allow' }],
+    });
+  });
+
+  it('only shows the steps in a rehearsal, also as data', async () => {
+    const before = database.state();
+    const { out } = await run('prepare-upgrade --dry-run');
+    expect(out).toContain('1. Label the host endpoints for all interfaces\n   change HostEndpoint "a": label');
+    const { stages } = JSON.parse((await run('prepare-upgrade --dry-run -o json')).out);
+    expect(stages[0].steps[1]).toMatchObject({
+      kind: 'write',
+      before: { kind: 'HostEndpoint', metadata: { name: 'b' } },
+      after: { metadata: { name: 'b', labels: { [LABEL]: '' } } },
+    });
+    expect(database.state()).toBe(before);
+  });
+
+  it('has nothing to do the second time, and goes on where it was cut off', async () => {
+    let writes = 0;
+    const fault = (operation: string): { kind: 'unavailable-before' } | undefined =>
+      operation === 'updateResource' && (writes += 1) === 2 ? { kind: 'unavailable-before' } : undefined;
+    expect((await run('prepare-upgrade', 'kvv3', openMemoryStore(database, { fault }))).status).toBe(75);
+    expect((await run('prepare-upgrade')).out).toBe(
+      [
+        'Label the host endpoints for all interfaces',
+        '   change HostEndpoint "b": label netplug/host-endpoint-upgrade=',
+        'Log and allow what no policy decides',
+        '   create GlobalNetworkPolicy "allow-all-upgrade"',
+        '',
+      ].join('\n'),
+    );
+    expect(await run('prepare-upgrade')).toEqual({ status: 0, out: 'nothing is left to do\n', err: '' });
+  });
+
+  it('is taken back, with the policy first and the labels of people left as they are', async () => {
+    await run('prepare-upgrade');
+    expect((await run('prepare-upgrade --undo')).out).toBe(
+      [
+        'Delete the temporary policy',
+        '   delete GlobalNetworkPolicy "allow-all-upgrade"',
+        'Take the label off the host endpoints',
+        '   change HostEndpoint "a": drop label netplug/host-endpoint-upgrade',
+        '   change HostEndpoint "b": drop label netplug/host-endpoint-upgrade',
+        '',
+      ].join('\n'),
+    );
+    expect(await labelsOf('HostEndpoint', 'a')).toEqual({ role: 'x' });
+    expect(await store.findResource(POLICY, signal)).toBeUndefined();
+    expect((await run('prepare-upgrade --undo')).out).toBe('nothing is left to do\n');
+  });
+
+  it.each(['prepare-upgrade', 'prepare-upgrade --undo'])('does not touch a policy of others by %s', async (words) => {
+    const spec = { selector: 'all()', types: ['Ingress'] } as const;
+    await put({ apiVersion: 'netplug.io/v3', kind: POLICY.kind, metadata: { name: POLICY.name }, spec });
+    const before = database.state();
+    const { status, err } = await run(words);
+    expect(status).toBe(73);
+    expect(err).toContain('Choose another name with --policy');
+    expect(database.state()).toBe(before);
+    expect((await run('prepare-upgrade --policy mine --label example.org/up')).status).toBe(0);
+    expect(await labelsOf('HostEndpoint', 'b')).toEqual({ 'example.org/up': '' });
+  });
+
+  it('does nothing while one cannot be read', async () => {
+    database.damage({ kind: 'HostEndpoint', name: 'b' });
+    const before = database.state();
+    expect(await run('prepare-upgrade')).toMatchObject({ status: 65, out: '' });
+    expect(database.state()).toBe(before);
+  });
+});
+
+describe('netplugctl host-endpoints migrate', () => {
+  beforeEach(async () => {
+    await put(nodeOf('n1', { zone: 'a' }), hostEndpointOf('old', 'n1', { labels: { role: 'x', [LABEL]: '' } }));
+  });
+
+  it('goes as far as it can, and to the end when the automatic ones are there [up-autohep]', async () => {
+    expect(await run('migrate')).toEqual({
+      status: 1,
+      out: [
+        'Copy the labels of the host endpoints onto their nodes',
+        '   change Node "n1": label role=x',
+        'Let the controllers make automatic host endpoints',
+        '   create ControllersConfiguration "default"',
+        'Delete the old host endpoints',
+        '   wait: HostEndpoint "old" stays until netplug-orch-controllers has made HostEndpoint "n1-auto-hep" with the labels role=x',
+        '',
+      ].join('\n'),
+      err: 'not finished: run the same command again when the last steps above are done\n',
+    });
+    expect(await labelsOf('Node', 'n1')).toEqual({ zone: 'a', role: 'x' });
+    await put(automaticHostEndpointOf('n1', { zone: 'a', role: 'x' }));
+    expect(await run('migrate')).toMatchObject({
+      status: 0,
+      out: 'Delete the old host endpoints\n   delete HostEndpoint "old"\n',
+    });
+    const { resources } = await store.listResources('HostEndpoint', signal);
+    expect(resources.map(({ metadata }) => metadata.name)).toEqual(['n1-auto-hep']);
+    expect((await run('migrate')).out).toBe('nothing is left to do\n');
+  });
+
+  it('changes nothing before somebody has labelled the nodes of the orchestrator', async () => {
+    const before = database.state();
+    const { status, out } = await run('migrate', 'orch');
+    expect(status).toBe(1);
+    expect(out).toBe(
+      [
+        'Copy the labels of the host endpoints onto their nodes',
+        '   change Node "n1": label role=x',
+        '     $ kubectl label node n1 role=x',
+        '',
+      ].join('\n'),
+    );
+    expect(database.state()).toBe(before);
+  });
+
+  it('deletes at once only by force', async () => {
+    expect((await run('migrate --force')).status).toBe(0);
+    expect((await store.listResources('HostEndpoint', signal)).resources).toEqual([]);
+  });
+
+  it('is refused, and changes nothing, when a label would be lost', async () => {
+    await put(hostEndpointOf('other', 'n1', { labels: { zone: 'b' } }));
+    const before = database.state();
+    const { status, err } = await run('migrate');
+    expect(status).toBe(65);
+    expect(err).toContain('Node "n1": label zone is "a" there, and "b" at its host endpoint');
+    expect(database.state()).toBe(before);
+  });
+});

@@ -1,0 +1,52 @@
+import { compareText } from '../../../datastore/order.ts';
+import type { HostEndpoint } from '../../../model/host-endpoint.ts';
+import type { Output } from '../common-options.ts';
+import { withStore } from '../connection.ts';
+import type { Context, Status } from '../ports.ts';
+import { renderTable } from '../table.ts';
+import { coversAllInterfaces, isAutomatic } from './all-interfaces.ts';
+
+export interface ListOptions {
+  readonly which: 'all' | 'all-interfaces';
+  readonly output: Output;
+}
+
+/** Shows host endpoints with what the two procedures around them depend on. */
+export async function listHostEndpoints(context: Context, { which, output }: ListOptions): Promise<Status> {
+  const { io, signal } = context;
+  return withStore(context, 'read', async (store) => {
+    const { resources, problems } = await store.listResources('HostEndpoint', signal);
+    for (const problem of problems) io.stderr(`warning: ${problem}\n`);
+    const shown = resources.filter((endpoint) => which === 'all' || coversAllInterfaces(endpoint));
+    io.stdout(
+      output === 'json'
+        ? `${JSON.stringify(
+            shown.map((endpoint) => ({ ...summary(endpoint), labels: endpoint.metadata.labels ?? {} })),
+            undefined,
+            2,
+          )}\n`
+        : renderTable(
+            ['NODE', 'NAME', 'INTERFACE', 'MADE BY', 'LABELS'],
+            shown.map((endpoint) => [...Object.values(summary(endpoint)), labelsText(endpoint)]),
+          ),
+    );
+    return 0;
+  });
+}
+
+function summary(endpoint: HostEndpoint): { node: string; name: string; interfaceName: string; madeBy: string } {
+  const { metadata, spec } = endpoint;
+  return {
+    node: spec.node,
+    name: metadata.name,
+    interfaceName: spec.interfaceName ?? '',
+    madeBy: isAutomatic(endpoint) ? 'controllers' : 'people',
+  };
+}
+
+function labelsText({ metadata }: HostEndpoint): string {
+  return Object.entries(metadata.labels ?? {})
+    .map(([key, value]) => `${key}=${value}`)
+    .sort(compareText)
+    .join(',');
+}

@@ -1,0 +1,88 @@
+import { isDeepStrictEqual } from 'node:util';
+import { NetplugError } from '../../../base/errors.ts';
+import type { HostEndpoint } from '../../../model/host-endpoint.ts';
+import type { GlobalNetworkPolicy } from '../../../model/policy.ts';
+import { API_VERSION } from '../../../model/resource.ts';
+import { madeByPeople } from './all-interfaces.ts';
+import { createStep, deleteStep, type Plan, updateStep } from './plan.ts';
+
+/** What the two sides of the procedure agree on. */
+export interface UpgradeNames {
+  readonly label: string;
+  readonly policy: string;
+}
+
+export interface PreparationFacts {
+  readonly endpoints: readonly HostEndpoint[];
+  /** The policy of that name, if there is one. */
+  readonly policy: GlobalNetworkPolicy | undefined;
+}
+
+/** The step before an upgrade from before v3.14: nothing that gets through these endpoints now is dropped after it. */
+export function planPreparation({ endpoints, policy }: PreparationFacts, names: UpgradeNames): Plan {
+  const temporary = temporaryPolicy(names);
+  if (policy !== undefined) assertOurs(policy, temporary);
+  const unlabelled = madeByPeople(endpoints).filter(({ metadata }) => metadata.labels?.[names.label] === undefined);
+  return {
+    stages: [
+      {
+        title: 'Label the host endpoints for all interfaces',
+        steps: unlabelled.map((endpoint) =>
+          updateStep(
+            endpoint,
+            withLabels(endpoint, { ...endpoint.metadata.labels, [names.label]: '' }),
+            `label ${names.label}=`,
+          ),
+        ),
+      },
+      { title: 'Log and allow what no policy decides', steps: policy === undefined ? [createStep(temporary)] : [] },
+    ],
+    notes: [],
+  };
+}
+
+/** The end of the procedure, after the logs are read and the policies that are needed are there. */
+export function planUndo({ endpoints, policy }: PreparationFacts, names: UpgradeNames): Plan {
+  if (policy !== undefined) assertOurs(policy, temporaryPolicy(names));
+  const labelled = endpoints.filter(({ metadata }) => metadata.labels?.[names.label] === '');
+  return {
+    stages: [
+      { title: 'Delete the temporary policy', steps: policy === undefined ? [] : [deleteStep(policy)] },
+      {
+        title: 'Take the label off the host endpoints',
+        steps: labelled.map((endpoint) => {
+          const { [names.label]: _, ...labels } = endpoint.metadata.labels ?? {};
+          return updateStep(endpoint, withLabels(endpoint, labels), `drop label ${names.label}`);
+        }),
+      },
+    ],
+    notes: [],
+  };
+}
+
+/** Exactly the object of the specification. */
+export function temporaryPolicy({ label, policy }: UpgradeNames): GlobalNetworkPolicy {
+  const rules = [{ action: 'Log' }, { action: 'Allow' }] as const;
+  return {
+    apiVersion: API_VERSION,
+    kind: 'GlobalNetworkPolicy',
+    metadata: { name: policy },
+    spec: { selector: `has(${label})`, types: ['Ingress', 'Egress'], ingress: rules, egress: rules },
+  };
+}
+
+/** @throws resource/exists */
+function assertOurs(found: GlobalNetworkPolicy, temporary: GlobalNetworkPolicy): void {
+  // Through JSON, because an absent field and an undefined one are the same to the datastore.
+  if (isDeepStrictEqual(JSON.parse(JSON.stringify(found.spec)), temporary.spec)) return;
+  const { name } = found.metadata;
+  throw new NetplugError(
+    'resource/exists',
+    `Cannot use GlobalNetworkPolicy "${name}" as the temporary policy: it says something else already`,
+    { hint: 'Choose another name with --policy, or delete it if it is not needed', facts: { name } },
+  );
+}
+
+function withLabels(endpoint: HostEndpoint, labels: Readonly<Record<string, string>>): HostEndpoint {
+  return { ...endpoint, metadata: { ...endpoint.metadata, labels } };
+}

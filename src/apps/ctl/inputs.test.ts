@@ -1,0 +1,14 @@
+import { describe, expect, it } from 'vitest';
+import { callCtl } from '../../../test/support/ctl.ts';
+
+describe('what cannot be read', () => {
+  it.each([
+    [['lint', '/no/such/file'], 'Name a file, a folder, or "-" for standard input'],
+    [['get', '-f', '/no/such/file'], 'Name a file, a folder, or "-" for standard input'],
+    [['--config', 'src', 'get', 'ippools'], 'Name a file that can be read'],
+  ])('is told with what may be named: %s', async (argv, hint) => {
+    const { status, err } = await callCtl(argv, {});
+    expect(status).toBe(64);
+    expect(err).toContain(`\n  hint: ${hint}\n`);
+  });
+});

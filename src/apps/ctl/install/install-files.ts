@@ -1,0 +1,128 @@
+import { realpath, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  copyFileAtomically,
+  type FileState,
+  linkFileAtomically,
+  readFileState,
+  removeAbandoned,
+  sha256Of,
+  writeFileAtomically,
+} from '../../../base/atomic-file.ts';
+import { errnoOf, NetplugError } from '../../../base/errors.ts';
+import { ignoreMissing } from '../../../base/missing-file.ts';
+import type { Mode } from '../../../base/mode.ts';
+import { onFile } from './install-errors.ts';
+import { EXECUTABLE_NAMES } from './install-places.ts';
+import type { RecordedFile } from './install-record.ts';
+
+/** A file that shall be on the node. */
+export interface PlannedFile extends RecordedFile {
+  readonly content:
+    | { readonly from: 'text'; readonly text: string }
+    | { readonly from: 'file'; readonly source: string };
+  readonly mode: number;
+}
+
+export type Put = 'installed' | 'replaced' | 'unchanged';
+
+const EXECUTABLE_MODE = 0o755;
+const PRIVATE_MODE = 0o600;
+/** File systems and policies that give a file no second name; the copy then costs room only. */
+const NO_LINK = ['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'];
+
+/** A file for root alone. */
+export function planText(kind: RecordedFile['kind'], path: string, text: string): PlannedFile {
+  return { kind, path, sha256: sha256Of(text), content: { from: 'text', text }, mode: PRIVATE_MODE };
+}
+
+/** The executables from a folder. @throws cli/usage */
+export async function planExecutables(
+  binDir: string,
+  folder: string,
+  signal: AbortSignal,
+): Promise<readonly PlannedFile[]> {
+  const planned: PlannedFile[] = [];
+  for (const name of EXECUTABLE_NAMES) {
+    const source = join(folder, name);
+    const state = await readSourceState(source, signal);
+    const path = join(binDir, name);
+    planned.push({
+      kind: 'executable',
+      path,
+      sha256: state.sha256,
+      content: { from: 'file', source },
+      mode: EXECUTABLE_MODE,
+    });
+  }
+  return planned;
+}
+
+/** Puts the file in place unless it is there already. `twins` were put before: an equal one is given a second name. */
+export async function putFile(planned: PlannedFile, twins: readonly PlannedFile[], signal: AbortSignal): Promise<Put> {
+  const { path, sha256, mode, content } = planned;
+  return onFile('write', path, async () => {
+    const before = await readFileState(path, signal);
+    if (before?.sha256 === sha256 && before.mode === mode) return 'unchanged';
+    if (content.from === 'text') {
+      signal.throwIfAborted();
+      await writeFileAtomically(path, { text: content.text, mode });
+    } else {
+      const twin = twins.find((each) => each.sha256 === sha256 && each.mode === mode);
+      if (twin === undefined || !(await isLinked(twin.path, path))) await copy(content.source, planned, signal);
+    }
+    return before === undefined ? 'installed' : 'replaced';
+  });
+}
+
+/** Removes the file if it is still one of those recorded, or only says what would become of it. */
+export async function removeFile(
+  path: string,
+  {
+    sha256s,
+    changed,
+    mode = 'carry-out',
+  }: { readonly sha256s: readonly string[]; readonly changed: 'leave' | 'remove'; readonly mode?: Mode },
+  signal: AbortSignal,
+): Promise<'removed' | 'changed' | 'missing'> {
+  return onFile('remove', path, async () => {
+    const state = await readFileState(path, signal);
+    if (state === undefined && (changed === 'leave' || mode === 'rehearse')) return 'missing';
+    if (changed === 'leave' && state !== undefined && !sha256s.includes(state.sha256)) return 'changed';
+    signal.throwIfAborted();
+    if (mode === 'rehearse') return 'removed';
+    return (await rm(path).then(() => 'removed' as const, ignoreMissing)) ?? 'missing';
+  });
+}
+
+/** Removes halves of copies that were begun before the given time. */
+export async function sweep(folder: string, beforeMs: number): Promise<void> {
+  await onFile('remove', folder, async () => removeAbandoned(folder, beforeMs).catch(ignoreMissing));
+}
+
+async function readSourceState(source: string, signal: AbortSignal): Promise<FileState> {
+  const real = await realpath(source).catch(() => source);
+  const state = await onFile('read', source, async () => readFileState(real, signal));
+  if (state !== undefined) return state;
+  throw new NetplugError('cli/usage', `Cannot install "${source}": there is no such file`, {
+    hint: 'Name the folder of the executables with --from',
+  });
+}
+
+async function isLinked(existing: string, path: string): Promise<boolean> {
+  try {
+    await linkFileAtomically(existing, path);
+    return true;
+  } catch (cause) {
+    if (!NO_LINK.includes(errnoOf(cause) ?? '')) throw cause;
+    return false;
+  }
+}
+
+async function copy(source: string, { path, mode, sha256 }: PlannedFile, signal: AbortSignal): Promise<void> {
+  const copied = await copyFileAtomically(source, path, { mode, signal });
+  if (copied === sha256) return;
+  throw new NetplugError('install/failed', `Cannot install "${path}": "${source}" changed while it was copied`, {
+    hint: 'Run the same command again',
+  });
+}

@@ -1,0 +1,43 @@
+import { lstat, rmdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { errnoOf } from '../../../base/errors.ts';
+import { onFile } from './install-errors.ts';
+
+/** Folders of others, files in them, and mounts stay. */
+const KEPT = ['ENOTEMPTY', 'EEXIST', 'EBUSY', 'ENOTDIR'];
+
+/** Names the folders that have to be made so that those of the paths exist, an outer one before those in it. */
+export async function missingFolders(paths: readonly string[]): Promise<readonly string[]> {
+  const missing = new Set<string>();
+  for (const path of paths) {
+    const chain: string[] = [];
+    for (let folder = path; !(await isThere(folder)); folder = dirname(folder)) chain.unshift(folder);
+    for (const folder of chain) missing.add(folder);
+  }
+  return [...missing];
+}
+
+/** Removes those that are empty, inner ones first; returns those that stay. */
+export async function removeEmptyFolders(folders: readonly string[]): Promise<readonly string[]> {
+  const stay: string[] = [];
+  for (const folder of folders.toReversed()) {
+    await onFile('remove', folder, async () => rmdir(folder)).catch((cause: unknown) => {
+      const errno = errnoOf(cause instanceof Error ? cause.cause : cause);
+      if (KEPT.includes(errno ?? '')) stay.unshift(folder);
+      else if (errno !== 'ENOENT') throw cause;
+    });
+  }
+  return stay;
+}
+
+async function isThere(folder: string): Promise<boolean> {
+  return onFile('read', folder, async () =>
+    lstat(folder).then(
+      () => true,
+      (cause: unknown) => {
+        if (errnoOf(cause) !== 'ENOENT') throw cause;
+        return false;
+      },
+    ),
+  );
+}

@@ -1,0 +1,65 @@
+import { mkdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { writeFileAtomically } from '../../../base/atomic-file.ts';
+import { errnoOf } from '../../../base/errors.ts';
+import { VERSION } from '../../../base/version.ts';
+import { onFile } from './install-errors.ts';
+import type { Report } from './install-report.ts';
+
+const RecordedFileSchema = v.object({
+  kind: v.picklist(['executable', 'kubeconfig', 'conflist']),
+  path: v.string(),
+  sha256: v.string(),
+});
+const RecordSchema = v.object({
+  format: v.literal(1),
+  files: v.array(RecordedFileSchema),
+  folders: v.optional(v.array(v.string()), []),
+});
+
+/** A file as it was put there. While an installation is under way, a path may be listed twice: as it was and will be. */
+export type RecordedFile = Readonly<v.InferOutput<typeof RecordedFileSchema>>;
+
+/** What was put on this node. */
+export interface InstallRecord {
+  readonly files: readonly RecordedFile[];
+  /** Folders that were made for the files, an outer one before those in it. */
+  readonly folders: readonly string[];
+}
+
+const MODE = 0o600;
+
+/** What was put where on this node; undefined when nothing is known. */
+export async function readRecord(stateDir: string, report: Report): Promise<InstallRecord | undefined> {
+  const path = recordPath(stateDir);
+  const text = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
+  if (text === undefined) return undefined;
+  const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), text);
+  if (read.success) return read.output;
+  report.warn(`the record of the installation in "${path}" cannot be understood, and is taken for missing`);
+  return undefined;
+}
+
+/** Replaces the record; one without files and folders is removed. */
+export async function writeRecord(stateDir: string, { files, folders }: InstallRecord): Promise<void> {
+  const path = recordPath(stateDir);
+  if (files.length === 0 && folders.length === 0) {
+    await onFile('remove', path, async () => rm(path, { force: true }));
+    return;
+  }
+  await onFile('write', path, async () => {
+    await mkdir(stateDir, { recursive: true });
+    const unique = [...new Map(files.map((file) => [`${file.path}\n${file.sha256}`, file])).values()];
+    const text = `${JSON.stringify({ format: 1, by: VERSION, files: unique, folders }, undefined, 2)}\n`;
+    await writeFileAtomically(path, { text, mode: MODE });
+  });
+}
+
+export function recordPath(stateDir: string): string {
+  return join(stateDir, 'install.json');
+}
+
+function ignoreMissing(cause: unknown): undefined {
+  if (errnoOf(cause) !== 'ENOENT') throw cause;
+}

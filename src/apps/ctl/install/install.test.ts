@@ -1,0 +1,328 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
+import { virtualClock } from '../../../base/clock.ts';
+import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
+import { MemoryPacketFilter } from '../../../dataplane/memory/memory-packet-filter.ts';
+import { MemoryKernel } from '../../../dataplane/memory/memory-kernel.ts';
+import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+
+const TOKEN = 'very-secret-token';
+const CA = '-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n';
+const never = new AbortController().signal;
+
+let folder: string;
+let kernel: MemoryKernel;
+let host: MemoryHostNetwork;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'netplug-install-'));
+  kernel = new MemoryKernel();
+  host = new MemoryHostNetwork();
+  await put('from/netplug-standalone', 'all of it');
+  for (const name of ['netplug', 'netplug-ipam']) await put(`from/${name}`, 'program');
+});
+afterEach(async () => rm(folder, { recursive: true, force: true }));
+
+async function run(verb: string, flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Ran> {
+  const folders = ['--bin-dir', at('bin'), '--conf-dir', at('conf')];
+  const { status, out, err } = await callCtl([verb, ...folders, ...flags], {
+    clock: virtualClock(Date.now()),
+    machine: {
+      executable: undefined,
+      stateDir: join(folder, 'state/netplug'),
+      runDir: join(folder, 'run/netplug'),
+      agentLock: join(folder, 'state/netplug/agent.lock'),
+      socketPath: join(folder, 'run/netplug/cni.sock'),
+      logDir: join(folder, 'log/netplug'),
+      serviceAccountDir: join(folder, 'serviceaccount'),
+    },
+    openKernel: () => kernel,
+    openHostNetwork: () => host,
+    openPacketFilter: () => new MemoryPacketFilter(),
+    openStore: () => openMemoryStore(new MemoryDatabase()),
+    env: { KV_ENDPOINTS: 'http://127.0.0.1:2379', ...env },
+  });
+  return { status, out: out.replaceAll(folder, ''), err: err.replaceAll(folder, '') };
+}
+
+const install = async (flags: readonly string[] = [], env: Record<string, string> = {}): Promise<Ran> =>
+  run('install', ['--from', at('from'), ...flags], env);
+const at = (path: string): string => join(folder, path);
+const text = async (path: string): Promise<string> => readFile(at(path), 'utf8');
+const json = async (path: string): Promise<unknown> => JSON.parse(await text(path));
+
+async function put(path: string, content: string): Promise<void> {
+  await mkdir(join(at(path), '..'), { recursive: true });
+  await writeFile(at(path), content);
+}
+
+async function names(path: string): Promise<string[]> {
+  return readdir(at(path)).catch(() => []);
+}
+
+describe('install', () => {
+  it('puts executables, then the conflist, and changes nothing the second time', async () => {
+    expect(await install()).toEqual({
+      status: 0,
+      out: [
+        'executable "/bin/netplug-standalone" installed',
+        'executable "/bin/netplug" installed',
+        'executable "/bin/netplug-ipam" installed',
+        'conflist "/conf/10-netplug.conflist" installed',
+        '',
+      ].join('\n'),
+      err: '',
+    });
+    expect(await names('bin')).toEqual(['netplug', 'netplug-ipam', 'netplug-standalone']);
+    expect((await stat(at('bin/netplug'))).ino).toBe((await stat(at('bin/netplug-ipam'))).ino);
+    expect((await stat(at('bin/netplug'))).mode & 0o777).toBe(0o755);
+    expect((await stat(at('conf/10-netplug.conflist'))).mode & 0o777).toBe(0o600);
+    const again = await install();
+    expect(again.out).toMatch(/^(\w+ "[^"]+" unchanged\n){4}$/);
+  });
+
+  it('replaces what differs, in contents or permissions', async () => {
+    await install();
+    await put('bin/netplug', 'older');
+    await put('from/netplug-ipam', 'newer');
+    const { out } = await install(['--mtu', '1400', '-o', 'json']);
+    expect(JSON.parse(out)).toEqual({
+      steps: [
+        { kind: 'executable', subject: '/bin/netplug-standalone', done: 'unchanged' },
+        { kind: 'executable', subject: '/bin/netplug', done: 'replaced' },
+        { kind: 'executable', subject: '/bin/netplug-ipam', done: 'replaced' },
+        { kind: 'conflist', subject: '/conf/10-netplug.conflist', done: 'replaced' },
+      ],
+    });
+    expect([await text('bin/netplug'), await text('bin/netplug-ipam')]).toEqual(['program', 'newer']);
+  });
+
+  it.each<[string, string[], number, RegExp]>([
+    ['an MTU', ['--mtu', '10'], 78, /plugins\[0\]\.mtu: found 10 \(number\)/],
+    ['a policy without access to the API', ['--policy-orch'], 69, /code: netconf\/needs-orchestrator/],
+    ['a path', ['--log-file', 'x.log'], 64, /absolute path/],
+    ['a name', ['--conf-name', '../x.conflist'], 64, /ends in \.conflist/],
+    ['a name no runtime takes', ['--name', 'a/b'], 64, /Allowed are letters/],
+    ['two sources', ['--conf', 'x', '--mtu', '1400'], 64, /cannot be used with option/],
+    ['credentials', ['--orch-server', 'https://a'], 64, /no credentials are given/],
+    ['a server', ['--orch-token-file', '/t'], 64, /--orch-server is missing/],
+    ['a flag for the kubeconfig of kubectl', ['--kubeconfig', 'k'], 64, /hint: Set ORCHCONFIG/],
+    ['a context of kubectl', ['--context', 'prod'], 64, /Cannot install with --kubeconfig or --context/],
+    ['half a certificate', ['--orch-server', 'https://a', '--orch-client-cert', '/c'], 64, /belong together/],
+  ])('refuses %s that is wrong and writes nothing', async (_, flags, status, said) => {
+    expect(await install(flags)).toMatchObject({ status, out: '', err: expect.stringMatching(said) });
+    expect((await names('')).sort()).toEqual(['from']);
+  });
+
+  it('takes a conflist as it is when lint finds no error in it', async () => {
+    const own =
+      '{"name": "mine", "cniVersion": "0.4.0",  "plugins": [{"type": "netplug", "ipam": {"type": "netplug-ipam"}}]}';
+    await put('own', own);
+    expect(await install(['--conf', at('own')])).toMatchObject({
+      status: 0,
+      err: expect.stringContaining('warning: '),
+    });
+    expect(await text('conf/10-netplug.conflist')).toBe(own);
+
+    for (const [wrong, said] of [
+      [own.replace('"netplug-ipam"', '4'), /Cannot use file "\/own": 1 problem\n {2}plugins\[0\]\.ipam\.type/],
+      ['{"name": "n", "type": "netplug", "ipam": {"type": "netplug-ipam"}}', /it is not a list/],
+      [TOKEN, /it is not a JSON object/],
+      ['[]', /it is not a JSON object/],
+    ] as const) {
+      await put('own', wrong);
+      const { status, out, err } = await install(['--conf', at('own')]);
+      expect({ status: status > 0, out, err }).toEqual({ status: true, out: '', err: expect.stringMatching(said) });
+      expect(err).not.toContain(TOKEN);
+      expect(await text('conf/10-netplug.conflist')).toBe(own);
+    }
+  });
+
+  it('takes the place of the conflist it installed under another name, unless it was changed', async () => {
+    await install(['--conf-name', '05-a.conflist']);
+    expect((await install()).out).toContain('conflist "/conf/05-a.conflist" removed\n');
+    expect(await names('conf')).toEqual(['10-netplug.conflist']);
+    await put('conf/10-netplug.conflist', '{}');
+    const { err } = await install(['--conf-name', '20-b.conflist']);
+    expect(err).toContain('the earlier conflist "/conf/10-netplug.conflist" was changed');
+    expect(err).toContain('"/conf/10-netplug.conflist" comes before "20-b.conflist"');
+    expect(await names('conf')).toEqual(['10-netplug.conflist', '20-b.conflist']);
+  });
+
+  it('does not replace the configuration of another plugin', async () => {
+    await put('conf/10-other.conflist', '{"plugins": [{"type": "ptp"}]}');
+    expect(await install(['--conf-name', '10-other.conflist'])).toEqual({
+      status: 74,
+      out: '',
+      err: expect.stringMatching(
+        /^Cannot replace "\/conf\/10-other\.conflist": it is not a configuration of netplug\n/,
+      ),
+    });
+    expect([await names('bin'), await names('conf')]).toEqual([[], ['10-other.conflist']]);
+    expect(await install()).toMatchObject({ status: 0, err: '' });
+  });
+
+  it('takes a record nobody can read for none', async () => {
+    await put('state/netplug/install.json', '{"format": 2}');
+    expect(await install()).toMatchObject({ status: 0, err: expect.stringContaining('cannot be understood') });
+  });
+});
+
+describe('the kubeconfig', () => {
+  it('is made from flags, names the host folder and is private', async () => {
+    await put('ca', CA);
+    await put('token', `${TOKEN}\n`);
+    const flags = ['--orch-server', 'https://a:6443', '--orch-ca-file', at('ca'), '--orch-token-from', at('token')];
+    const ran = await install([...flags, '--host-conf-dir', '/etc/cni/net.d']);
+    expect(ran).toMatchObject({ status: 0, err: '' });
+    expect(ran.out).not.toContain(TOKEN);
+    expect((await stat(at('conf/netplug-kubeconfig'))).mode & 0o777).toBe(0o600);
+    expect(await json('conf/netplug-kubeconfig')).toMatchObject({
+      clusters: [{ cluster: { 'certificate-authority-data': Buffer.from(CA).toString('base64') } }],
+      users: [{ user: { token: TOKEN } }],
+    });
+    expect(await json('conf/10-netplug.conflist')).toMatchObject({
+      plugins: [{ orch: { orchconfig: '/etc/cni/net.d/netplug-kubeconfig' } }, {}, {}],
+    });
+    expect(await text('state/netplug/install.json')).not.toContain(TOKEN);
+  });
+
+  it('is made from the rights of a pod', async () => {
+    await put('serviceaccount/ca.crt', CA);
+    await put('serviceaccount/token', TOKEN);
+    const env = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' };
+    expect(await install([], env)).toMatchObject({ status: 0, err: '' });
+    expect(await json('conf/netplug-kubeconfig')).toMatchObject({
+      clusters: [{ cluster: { server: 'https://[fd00::1]:443' } }],
+      users: [{ user: { token: TOKEN } }],
+    });
+  });
+
+  it('is not made for a pod that has no rights', async () => {
+    const env = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
+    expect(await install([], env)).toMatchObject({ status: 0, err: expect.stringContaining('no rights to hand on') });
+    expect(await names('conf')).toEqual(['10-netplug.conflist']);
+  });
+
+  it('is not made when the connection names another way, and not beside it', async () => {
+    const env = { ORCHCONFIG: '/etc/kube/own', KUBERNETES_SERVICE_HOST: 'a', KUBERNETES_SERVICE_PORT: '1' };
+    expect(await install([], env)).toMatchObject({ status: 0 });
+    expect(await names('conf')).toEqual(['10-netplug.conflist']);
+    expect(await text('conf/10-netplug.conflist')).toContain('"orchconfig": "/etc/kube/own"');
+    const flags = ['--orch-server', 'https://a', '--orch-token-file', '/t'];
+    expect(await install(flags, env)).toMatchObject({ status: 64, err: expect.stringContaining('ORCHCONFIG') });
+  });
+
+  it('does not quote files that are not what they should be', async () => {
+    await put('secret', `-----BEGIN PRIVATE KEY-----\n${TOKEN}\n-----BEGIN CERTIFICATE-----\n`);
+    const server = ['--orch-server', 'https://a'];
+    for (const flags of [
+      [...server, '--orch-ca-file', at('secret'), '--orch-token-file', '/t'],
+      [...server, '--orch-token-from', at('secret')],
+      ['--config', at('secret')],
+    ]) {
+      const { status, out, err } = await install(flags);
+      expect(status).not.toBe(0);
+      expect(out + err).not.toContain(TOKEN);
+    }
+  });
+});
+
+describe('uninstall', () => {
+  it('removes what install put there, twice', async () => {
+    await install(['--orch-server', 'https://a', '--orch-token-file', '/t']);
+    await put('conf/99-other.conflist', '{}');
+    const first = await run('uninstall');
+    expect(first.out.split('\n').slice(0, 6)).toEqual([
+      'conflist "/conf/10-netplug.conflist" removed',
+      'kubeconfig "/conf/netplug-kubeconfig" removed',
+      'executable "/bin/netplug-ipam" removed',
+      'executable "/bin/netplug" removed',
+      'executable "/bin/netplug-standalone" removed',
+      'record "/state/netplug/install.json" removed',
+    ]);
+    expect(first).toMatchObject({ status: 0, err: '', out: expect.stringContaining('ipam check --fix') });
+    expect([await names('bin'), await names('conf')]).toEqual([[], ['99-other.conflist']]);
+    expect(await run('uninstall')).toMatchObject({ status: 0, err: '', out: expect.stringMatching(/^no file was/) });
+  });
+
+  it('leaves what was changed until it is forced', async () => {
+    await install();
+    await put('conf/10-netplug.conflist', '{}');
+    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('it was changed since') });
+    expect([await names('bin'), await names('conf')]).toEqual([[], ['10-netplug.conflist']]);
+    expect(await run('uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
+    expect([await names('conf'), await names('state/netplug')]).toEqual([[], []]);
+  });
+
+  it('leaves what no record knows until it is forced', async () => {
+    await install();
+    await rm(at('state'), { recursive: true });
+    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('no record says') });
+    expect(await names('bin')).toHaveLength(3);
+    expect(await run('uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
+    expect([await names('bin'), await names('conf')]).toEqual([[], []]);
+  });
+
+  it('looks in the folders named when they were elsewhere at installation', async () => {
+    await install();
+    await run('install', ['--bin-dir', at('bin2'), '--from', at('from')]);
+    expect(await run('uninstall')).toMatchObject({ status: 0 });
+    expect([await names('bin'), await names('bin2')]).toEqual([[], ['netplug', 'netplug-ipam', 'netplug-standalone']]);
+    await mkdir(at('mnt'));
+    for (const name of await names('bin2')) await put(`mnt/${name}`, await text(`bin2/${name}`));
+    expect(await run('uninstall', ['--bin-dir', at('mnt')])).toMatchObject({ status: 0 });
+    expect(await names('mnt')).toEqual([]);
+  });
+});
+
+describe('uninstall --purge', () => {
+  it('removes interfaces, state and logs, whether or not anything is installed', async () => {
+    kernel.addNetns('/pod');
+    const podMac = '0a:00:00:00:00:01';
+    for (const containerId of ['c1', 'c2']) {
+      await kernel.apply(
+        {
+          netns: '/pod',
+          podLinkName: containerId,
+          hostLinkName: `npl${containerId}`,
+          owner: { containerId, ifName: containerId, network: 'n' },
+          podMac,
+          mtu: undefined,
+          queues: 1,
+          addresses: [],
+          routes: [],
+          allowIpForwarding: false,
+        },
+        never,
+      );
+    }
+    for (const file of ['state/netplug/nodename', 'run/netplug/lock', 'log/netplug/cni/cni.log', 'log/other']) {
+      await put(file, '');
+    }
+    await install();
+    expect(await run('uninstall', ['--purge'])).toMatchObject({
+      status: 69,
+      out: '',
+      err: expect.stringContaining('--force'),
+    });
+    expect(kernel.listHostLinks()).toHaveLength(2);
+    const rehearsed = await run('uninstall', ['--purge', '--dry-run']);
+    expect(rehearsed).toMatchObject({ status: 69, err: expect.stringMatching(/^would be refused: Cannot purge/) });
+    expect(rehearsed.out.match(/^interface ".*" would be removed$/gm)).toHaveLength(2);
+    expect(kernel.listHostLinks()).toHaveLength(2);
+    expect(await run('uninstall', ['--purge', '--force', '-o', 'json'])).toMatchObject({ status: 0, err: '' });
+    expect(kernel.listHostLinks()).toEqual([]);
+    expect([await names('state'), await names('run'), await names('log')]).toEqual([[], [], ['other']]);
+    expect(await run('uninstall', ['--purge'])).toMatchObject({ status: 0, err: '' });
+  });
+
+  it('does not empty a folder that does not look like one of netplug', async () => {
+    await put('run/netplug', 'a file');
+    expect(await run('uninstall', ['--purge'])).toMatchObject({ status: 1, err: expect.stringContaining('is left') });
+    expect(await names('run')).toEqual(['netplug']);
+  });
+});

@@ -1,0 +1,75 @@
+import type { Datastore } from '../../../config/connection.ts';
+
+export interface ConflistOptions {
+  readonly name: string;
+  readonly datastore: Datastore;
+  readonly orchAccess: OrchAccess;
+  /** Undefined leaves it to the kernel. */
+  readonly mtu: number | undefined;
+  readonly assignIpv6: boolean;
+  /** Undefined turns file logging off. */
+  readonly logFilePath: string | undefined;
+  readonly chained: readonly ChainedPlugin[];
+  /** Whether labels and annotations of pods are read from the orchestrator. */
+  readonly policy: 'orch' | 'none';
+}
+
+/** How the plugin reaches the API of the orchestrator, with paths as the host sees them. */
+export type OrchAccess =
+  | { readonly by: 'none' }
+  | { readonly by: 'file'; readonly path: string }
+  | { readonly by: 'url'; readonly url: string };
+
+export type ChainedPlugin = keyof typeof CHAINED;
+
+const CHAINED = {
+  portmap: { type: 'portmap', snat: true, capabilities: { portMappings: true } },
+  bandwidth: { type: 'bandwidth', capabilities: { bandwidth: true } },
+} as const;
+
+/**
+ * Runtimes in use know `cniVersion` alone and fail on one they do not know; those of specification 1.1.0 choose the
+ * best they know from `cniVersions`.
+ */
+const VERSIONS = { cniVersion: '1.0.0', cniVersions: ['0.3.1', '0.4.0', '1.0.0', '1.1.0'] } as const;
+
+/** The list of network configurations a runtime reads, for the options given. Pure. */
+export function renderConflist(options: ConflistOptions): object {
+  const { mtu, logFilePath, policy } = options;
+  return {
+    ...VERSIONS,
+    name: options.name,
+    plugins: [
+      {
+        type: 'netplug',
+        ...datastoreKeys(options.datastore),
+        ...orchKeys(options.orchAccess),
+        log_level: 'INFO',
+        ...(logFilePath === undefined ? {} : { log_file_path: logFilePath }),
+        ...(mtu === undefined ? {} : { mtu }),
+        ...(policy === 'orch' ? { policy: { type: 'orch' } } : {}),
+        ipam: { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: options.assignIpv6 ? 'true' : 'false' },
+      },
+      ...options.chained.map((type) => CHAINED[type]),
+    ],
+  };
+}
+
+function datastoreKeys(datastore: Datastore): object {
+  if (datastore.type === 'orch') return { datastore_type: 'orch' };
+  const { endpoints, keyFile, certFile, caCertFile } = datastore.connection;
+  return {
+    datastore_type: 'kvv3',
+    ...(endpoints.from === 'list'
+      ? { kv_endpoints: endpoints.urls.join(',') }
+      : { kv_discovery_srv: endpoints.domain }),
+    ...(keyFile === undefined ? {} : { kv_key_file: keyFile }),
+    ...(certFile === undefined ? {} : { kv_cert_file: certFile }),
+    ...(caCertFile === undefined ? {} : { kv_ca_cert_file: caCertFile }),
+  };
+}
+
+function orchKeys(access: OrchAccess): object {
+  if (access.by === 'none') return {};
+  return { orch: access.by === 'file' ? { orchconfig: access.path } : { orch_api_root: access.url } };
+}

@@ -1,0 +1,71 @@
+import { type Allocation, holderOf } from '../../../model/ip-block.ts';
+import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
+import { type Address, formatAddress } from '../../../net/address.ts';
+import { cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
+import type { Stock } from './pool-usage.ts';
+
+/** What is known about one address. */
+export interface AddressReport {
+  readonly address: string;
+  readonly state: 'held' | 'in stock' | 'free' | 'reserved' | 'outside of every pool';
+  readonly pool: string | undefined;
+  readonly block: string | undefined;
+  readonly blockOwner: string | undefined;
+  readonly reservation: string | undefined;
+  readonly holder: Allocation | undefined;
+}
+
+export function reportAddress({ pools, reservations, blocks }: Stock, address: Address): AddressReport {
+  const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), address));
+  const around = blocks.filter(({ cidr }) => cidrContains(cidr, address));
+  // Sound blocks never overlap; should they, the one that says who holds the address is the one to show.
+  const block = around.find((each) => holderOf(each, address) !== undefined) ?? around[0];
+  const holder = block === undefined ? undefined : holderOf(block, address);
+  const reservation = reservations.find(({ spec }) =>
+    spec.reservedCIDRs.some((text) => cidrContains(parseCidr(text), address)),
+  );
+  const isStock =
+    block !== undefined && cidrContains(block.cidr, address) && block.stock.has(ordinalOf(block.cidr, address));
+  const idle = pool === undefined ? 'outside of every pool' : reservation === undefined ? 'free' : 'reserved';
+  return {
+    address: formatAddress(address),
+    state: holder === undefined ? (isStock ? 'in stock' : idle) : 'held',
+    pool: pool?.metadata.name,
+    block: block === undefined ? undefined : formatCidr(block.cidr),
+    blockOwner: block?.node,
+    reservation: reservation?.metadata.name,
+    holder,
+  };
+}
+
+/** The report for people, one fact a line. */
+export function renderAddress({ address, state, pool, block, blockOwner, reservation, holder }: AddressReport): string {
+  const facts: [string, string | undefined][] = [
+    ...(holder === undefined ? [] : holderFacts(holder)),
+    ['node', holder?.node],
+    ['since', holder?.at],
+    ['pool', pool],
+    [
+      'block',
+      block === undefined ? undefined : `${block} of ${blockOwner === undefined ? 'no node' : `node ${blockOwner}`}`,
+    ],
+    ['reserved by', reservation],
+    ['chosen by', holder?.chosenBy],
+    ['considered', holder?.considered?.join('; ')],
+    ['allocation', holder?.id],
+  ];
+  const lines = facts.flatMap(([name, value]) => (value === undefined ? [] : [`  ${`${name}:`.padEnd(13)}${value}\n`]));
+  return `${address} is ${state}\n${lines.join('')}`;
+}
+
+function holderFacts(holder: Allocation): [string, string | undefined][] {
+  const { namespace, pod, podUid, containerId, ifName, network } = holder;
+  if (isTunnelAddress(holder)) return [['tunnel', ifName]];
+  return [
+    ['pod', pod === undefined ? undefined : `${namespace ?? 'default'}/${pod}`],
+    ['pod uid', podUid],
+    ['container', containerId],
+    ['interface', ifName],
+    ['network', network],
+  ];
+}

@@ -1,0 +1,49 @@
+import type { HostLink } from '../../../dataplane/kernel.ts';
+import type { Stored } from '../../../datastore/store.ts';
+import type { Allocation } from '../../../model/ip-block.ts';
+import type { Node } from '../../../model/node.ts';
+import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
+import { isEndpointOf, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import { type Address, formatAddress } from '../../../net/address.ts';
+import { isPodThere } from './attachment-findings.ts';
+import { tunnelAddressesOf } from './tunnel-findings.ts';
+
+/** Where it shows whether an address is used. */
+export interface UseScene {
+  readonly endpoints: readonly Stored<WorkloadEndpoint>[];
+  /** See IpamState. */
+  readonly pods?: ReadonlyMap<string, string> | undefined;
+  readonly nodes: readonly Node[];
+  /** Interfaces of this machine; undefined when its kernel is left out. */
+  readonly links: readonly HostLink[] | undefined;
+}
+
+export interface AddressUse {
+  /** What uses the address; undefined when nothing does. */
+  readonly by: string | undefined;
+  /** The endpoint of the holder, if it has no other address. */
+  readonly endpoint: WorkloadEndpoint | undefined;
+}
+
+/** What uses an address besides the slot that says who holds it. */
+export function useOf({ endpoints, pods, nodes, links }: UseScene, address: Address, holder: Allocation): AddressUse {
+  const text = formatAddress(address);
+  if (isTunnelAddress(holder)) {
+    const node = nodes.find(({ metadata }) => metadata.name === holder.node);
+    const isUsed = node !== undefined && tunnelAddressesOf(node).includes(text);
+    return { by: isUsed ? `a tunnel of node ${holder.node}` : undefined, endpoint: undefined };
+  }
+  const endpoint = endpoints.find(({ value }) => isEndpointOf(value, holder))?.value;
+  const addresses = endpoint?.spec.ipNetworks.map((network) => network.split('/')[0]) ?? [];
+  const link = links?.find(({ owner }) => owner?.containerId === holder.containerId && owner.ifName === holder.ifName);
+  const by =
+    endpoint !== undefined && addresses.includes(text)
+      ? `endpoint ${endpoint.metadata.namespace ?? 'default'}/${endpoint.metadata.name}`
+      : link !== undefined
+        ? `interface ${link.name} of this machine`
+        : isPodThere({ pods }, holder)
+          ? `pod ${holder.namespace ?? ''}/${holder.pod ?? ''}, which exists,`
+          : undefined;
+  const isItsOnly = addresses.length > 0 && addresses.every((each) => each === text);
+  return { by, endpoint: isItsOnly ? endpoint : undefined };
+}

@@ -1,0 +1,156 @@
+import { isLinkOf } from '../../../dataplane/link-alias.ts';
+import type { Stored } from '../../../datastore/store.ts';
+import { type Allocation, type HeldAddress, heldAddresses } from '../../../model/ip-block.ts';
+import { holderKey, interfaceKey } from '../../../model/names.ts';
+import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
+import {
+  attachmentOf,
+  holderOfEndpoint,
+  isEndpointOf,
+  type WorkloadEndpoint,
+} from '../../../model/workload-endpoint.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { describeHolder } from './describe-holder.ts';
+import type { Finding, IpamState, LocalState } from './finding.ts';
+
+const OWN_IPAM = 'netplug-ipam';
+
+/** Who holds addresses without being there, and who is there without holding any. */
+export function attachmentFindings(state: IpamState): Finding[] {
+  const held = state.blocks.flatMap((block) => heldAddresses(block, (allocation) => !isTunnelAddress(allocation)));
+  const known = knowledgeOf(state);
+  return [
+    ...held.flatMap(({ address, allocation }) => judge(state, known, { address, allocation })),
+    ...endpointsWithoutAddress(state, held),
+    ...strayLinks(state, held),
+  ];
+}
+
+interface Knowledge {
+  /** By holder. */
+  readonly endpoints: ReadonlyMap<string, readonly Stored<WorkloadEndpoint>[]>;
+  /**
+   * Where netplug itself makes the attachments; it records endpoint and addresses in one commit. By node, because a
+   * network may be served by netplug on one node and by another main plugin on the next.
+   */
+  readonly ownNetworks: ReadonlySet<string>;
+}
+
+function knowledgeOf({ endpoints }: IpamState): Knowledge {
+  const own = endpoints.filter(({ value }) => value.spec.ipam === OWN_IPAM);
+  return {
+    // Several pods may claim one container in their notes.
+    endpoints: Map.groupBy(own, ({ value }) => holderKey(holderOfEndpoint(value))),
+    ownNetworks: new Set(own.map(({ value }) => networkOn(value.spec))),
+  };
+}
+
+function judge(
+  state: IpamState,
+  { endpoints, ownNetworks }: Knowledge,
+  { address, allocation }: HeldAddress,
+): Finding[] {
+  const endpoint = endpoints.get(holderKey(allocation))?.find(({ value }) => isEndpointOf(value, allocation))?.value;
+  const isYoung = state.nowMs - Date.parse(allocation.at) < state.graceMs;
+  const subject = formatAddress(address);
+  const who = `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}`;
+  const here = state.local?.nodes.has(allocation.node) === true ? state.local : undefined;
+  const link = here === undefined ? undefined : linkOf(here, allocation, endpoint);
+  // What the owner of a pod can write or remove must not have an address freed that the pod uses.
+  const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation));
+  const leak = (why: string, of?: WorkloadEndpoint): Finding[] => {
+    const message = `${who}: ${why}`;
+    if (!isProven) return [{ kind: 'endpoint-missing', subject, message: `${message}, although the pod exists` }];
+    return [{ kind: 'leaked-address', subject, message, repair: { kind: 'release', allocation, endpoint: of } }];
+  };
+  if (isYoung) return [];
+  if (endpoint === undefined) {
+    if (link !== undefined) {
+      const message = `${who}: interface "${link}" uses it, but there is no endpoint`;
+      return [{ kind: 'endpoint-missing', subject, message }];
+    }
+    if (ownNetworks.has(networkOn(allocation))) return leak('there is no endpoint');
+    const message = `${who}: there is no endpoint, as is usual under another main plugin than netplug`;
+    const repair = { kind: 'release', allocation, endpoint: undefined } as const;
+    return [{ kind: 'unconfirmed-address', subject, message, repair }];
+  }
+  if (!endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === subject)) {
+    return leak(`its endpoint has ${endpoint.spec.ipNetworks.join(' and ')} instead`);
+  }
+  // Without an interface of ours there is nothing the kernel could tell.
+  if (here === undefined || link !== undefined || endpoint.spec.interfaceName === '') return [];
+  return leak(`interface "${endpoint.spec.interfaceName}" does not exist on this node`, endpoint);
+}
+
+/** Whether netplug makes the links of the network on this machine, as the kernel shows it. */
+function isServedHere(here: LocalState | undefined, { network }: Allocation): boolean {
+  return here?.links.some(({ owner }) => owner !== undefined && isLinkOf(owner, network)) === true;
+}
+
+/** Whether the holder's pod exists, where endpoints alone prove nothing. */
+export function isPodThere({ pods }: Pick<IpamState, 'pods'>, { namespace, pod, podUid }: Allocation): boolean {
+  const uid = pods?.get(`${namespace ?? ''}/${pod ?? ''}`);
+  return uid !== undefined && (podUid === undefined || podUid === uid);
+}
+
+/** The host side of the attachment, by its owner, or by its name when its alias was lost. */
+function linkOf(
+  { links }: LocalState,
+  attachment: Allocation,
+  endpoint: WorkloadEndpoint | undefined,
+): string | undefined {
+  const link = links.find(
+    ({ name, owner }) =>
+      (owner?.containerId === attachment.containerId && owner.ifName === attachment.ifName) ||
+      (owner === undefined && name === endpoint?.spec.interfaceName),
+  );
+  return link?.name;
+}
+
+function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly HeldAddress[]): Finding[] {
+  const holders = new Map<string, Set<string>>();
+  for (const { address, allocation } of held) {
+    const text = formatAddress(address);
+    holders.set(text, (holders.get(text) ?? new Set()).add(holderKey(allocation)));
+  }
+  return endpoints.flatMap((before): Finding[] => {
+    const { metadata, spec } = before.value;
+    const holder = holderKey(holderOfEndpoint(before.value));
+    const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(holder) !== true);
+    if (spec.ipam !== OWN_IPAM || lost.length === 0) return [];
+    const subject = `${metadata.namespace ?? 'default'}/${metadata.name}`;
+    const message = `endpoint ${subject} on node ${spec.node} has ${lost.join(' and ')}, which no block says it holds`;
+    const isHere = local?.nodes.has(spec.node) === true;
+    const isLinked = local?.links.some(
+      ({ name, owner }) => name === spec.interfaceName || owner?.containerId === spec.containerID,
+    );
+    // Only this node's kernel can prove that nobody uses it, and only when all of its addresses are gone.
+    const isDead = isHere && isLinked === false && lost.length === spec.ipNetworks.length;
+    return [
+      {
+        kind: 'endpoint-without-address',
+        subject,
+        message,
+        ...(isDead ? { repair: { kind: 'delete-endpoint', before } } : {}),
+      },
+    ];
+  });
+}
+
+function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[]): Finding[] {
+  const attached = new Set([
+    ...held.map(({ allocation }) => interfaceKey(allocation)),
+    ...endpoints.map(({ value }) => interfaceKey(attachmentOf(value))),
+    ...(local?.attached ?? []),
+  ]);
+  return (local?.links ?? []).flatMap((link): Finding[] => {
+    const { name, owner } = link;
+    if (owner === undefined || attached.has(interfaceKey(owner))) return [];
+    const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;
+    return [{ kind: 'stray-link', subject: name, message, repair: { kind: 'remove-link', link } }];
+  });
+}
+
+function networkOn({ node, network }: { readonly node: string; readonly network: string }): string {
+  return JSON.stringify([node, network]);
+}

@@ -1,0 +1,66 @@
+import { blockFaults, heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { cidrContains, cidrsOverlap, compareCidrs, formatCidr, parseCidr } from '../../../net/cidr.ts';
+import { describeHolder } from './describe-holder.ts';
+import type { Finding } from './finding.ts';
+
+/** What is wrong with the blocks themselves, whoever holds their addresses. */
+export function blockFindings(blocks: readonly IpBlock[], pools: readonly IpPool[]): Finding[] {
+  return [...blocks.flatMap((block) => oneBlock(block, pools)), ...overlaps(blocks), ...heldInTwoBlocks(blocks)];
+}
+
+function oneBlock(block: IpBlock, pools: readonly IpPool[]): Finding[] {
+  const subject = formatCidr(block.cidr);
+  const findings = blockFaults(block).map((fault): Finding => ({
+    kind: 'block-fault',
+    subject,
+    message: `block ${subject}: ${fault}`,
+  }));
+  const owner = block.node === undefined ? 'no node' : `node ${block.node}`;
+  const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), block.cidr));
+  if (pool === undefined) {
+    const message = `block ${subject} of ${owner} lies in no pool; ${String(block.slots.size)} of its addresses are held`;
+    findings.push({ kind: 'block-outside-pools', subject, message });
+  } else if (pool.spec.blockSize !== block.cidr.prefixBits) {
+    const message = `block ${subject} of ${owner} has another size than /${String(pool.spec.blockSize)} of pool "${pool.metadata.name}"`;
+    findings.push({ kind: 'block-size', subject, message });
+  }
+  return findings;
+}
+
+/** In the order of CIDRs, whatever overlaps a block follows it without a gap. */
+function overlaps(blocks: readonly IpBlock[]): Finding[] {
+  const sorted = [...blocks].sort((a, b) => compareCidrs(a.cidr, b.cidr));
+  const findings: Finding[] = [];
+  for (const [index, { cidr }] of sorted.entries()) {
+    for (const other of sorted.slice(index + 1)) {
+      if (!cidrsOverlap(cidr, other.cidr)) break;
+      const [subject, inner] = [formatCidr(cidr), formatCidr(other.cidr)];
+      findings.push({
+        kind: 'overlapping-blocks',
+        subject: inner,
+        message: `block ${inner} overlaps block ${subject}`,
+      });
+    }
+  }
+  return findings;
+}
+
+function heldInTwoBlocks(blocks: readonly IpBlock[]): Finding[] {
+  const holders = new Map<string, string[]>();
+  for (const block of blocks) {
+    for (const { address, allocation } of heldAddresses(block)) {
+      const text = formatAddress(address);
+      const holder = `${describeHolder(allocation)} in block ${formatCidr(block.cidr)}`;
+      holders.set(text, [...(holders.get(text) ?? []), holder]);
+    }
+  }
+  return [...holders]
+    .filter(([, by]) => by.length > 1)
+    .map(([subject, by]) => ({
+      kind: 'address-held-twice',
+      subject,
+      message: `address ${subject} is held by ${by.join(' and by ')}`,
+    }));
+}

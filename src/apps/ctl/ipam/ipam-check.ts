@@ -1,0 +1,171 @@
+import { join } from 'node:path';
+import { silentLog } from '../../../base/log.ts';
+import { AttachmentFiles } from '../../../cni/attachment-files.ts';
+import type { Kernel } from '../../../dataplane/kernel.ts';
+import type { Store } from '../../../datastore/store.ts';
+import { interfaceKey } from '../../../model/names.ts';
+import { attachmentsInJournals } from '../../../ipam/node/left-journals.ts';
+import { checkIpam, confirmed } from './check-ipam.ts';
+import { withStore } from '../connection.ts';
+import type { Finding, IpamState, LocalState } from './finding.ts';
+import type { Output } from '../common-options.ts';
+import type { Context, Status } from '../ports.ts';
+import { carryOut } from './repair.ts';
+import { reportError } from '../report-error.ts';
+import { counted } from '../table.ts';
+
+/** Between the two looks; what is changing under way looks different afterwards. */
+const SECOND_LOOK_MS = 500;
+
+export interface CheckOptions {
+  readonly mode: 'list' | 'fix';
+  /** Whether allocations without proof either way count as leaks. */
+  readonly unconfirmed: 'note' | 'leak';
+  /** Whether the kernel of this machine is asked too. */
+  readonly kernel: 'ask' | 'leave-out';
+  readonly node: string | undefined;
+  /** Younger allocations may belong to an ADD that is still under way. */
+  readonly graceSeconds: number;
+  readonly output: Output;
+}
+
+/** Lists what does not fit together and, when asked to, frees what leaked. Status 1 when something is left. */
+export async function ipamCheck(context: Context, options: CheckOptions): Promise<Status> {
+  const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
+  return withStore(context, options.mode === 'fix' ? 'write' : 'read', async (store) => {
+    const { state, findings } = await lookTwice(context, store, { kernel, options });
+    const isNote = ({ kind }: Finding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
+    const notes = findings.filter(isNote);
+    const faults = findings.filter((finding) => !isNote(finding));
+    const outcomes = await settle(context, { store, kernel, mode: options.mode }, faults);
+    report(context, { state, notes, outcomes, output: options.output });
+    return outcomes.every(({ done }) => done !== undefined) ? 0 : 1;
+  });
+}
+
+/** What does not fit together, and still does not after a moment. */
+export async function lookTwice(
+  context: Context,
+  store: Store,
+  from: { readonly kernel: Kernel | undefined; readonly options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
+): Promise<{ readonly state: IpamState; readonly findings: readonly Finding[] }> {
+  const state = await readState(context, store, from);
+  const first = checkIpam(state);
+  if (first.length === 0) return { state, findings: first };
+  await context.ports.clock.sleep(SECOND_LOOK_MS, context.signal);
+  return { state, findings: confirmed(first, checkIpam(await readState(context, store, from))) };
+}
+
+interface Outcome {
+  readonly finding: Finding;
+  /** What was done about it; undefined when it is left. */
+  readonly done: string | undefined;
+}
+
+async function settle(
+  context: Context,
+  { store, kernel, mode }: { store: Store; kernel: Kernel | undefined; mode: CheckOptions['mode'] },
+  faults: readonly Finding[],
+): Promise<readonly Outcome[]> {
+  const outcomes: Outcome[] = [];
+  const ports = { ...context.ports, store, kernel, log: silentLog };
+  for (const finding of faults) {
+    let done: string | undefined;
+    if (mode === 'fix' && finding.repair !== undefined) {
+      try {
+        // Nothing left to do means that somebody else did it meanwhile.
+        done = (await carryOut(ports, finding.repair, context.signal)) ?? 'gone meanwhile';
+      } catch (cause) {
+        reportError(context.io, cause, finding.subject);
+      }
+    }
+    outcomes.push({ finding, done });
+  }
+  return outcomes;
+}
+
+/** Blocks are read before endpoints and nodes: an allocation that none of them names was in none when it was made. */
+async function readState(
+  { ports, io, signal }: Context,
+  store: Store,
+  { kernel, options }: { kernel: Kernel | undefined; options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
+): Promise<IpamState> {
+  const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);
+  const { endpoints, pods, problems: unreadableEndpoints } = await store.listEndpoints(undefined, signal);
+  const pools = await store.listResources('IPPool', signal);
+  const nodes = await store.listResources('Node', signal);
+  const own = [ports.readRegisteredName(), ports.hostname].filter((name) => name !== undefined);
+  const links = kernel?.listHostLinks();
+  const isHere = options.node === undefined || isThisMachine(options.node, { links, endpoints });
+  if (!isHere && !own.includes(options.node)) {
+    const why = `no interface of this machine belongs to node "${options.node}"`;
+    io.stderr(`warning: ${why}: the kernel is not believed about its addresses\n`);
+  }
+  const names = new Set([...own, ...(options.node !== undefined && isHere ? [options.node] : [])]);
+  const inJournals = attachmentsInJournals(join(ports.machine.stateDir, 'journal'));
+  const { records } = await new AttachmentFiles(join(ports.machine.stateDir, 'attachments')).list();
+  const attached = new Set([...inJournals, ...records.map(({ attachment }) => interfaceKey(attachment))]);
+  const local: LocalState | undefined = links === undefined ? undefined : { nodes: names, links, attached };
+  return {
+    blocks: blocks.map(({ value }) => value),
+    endpoints,
+    pods,
+    pools: pools.resources,
+    nodes: nodes.problems.length === 0 ? nodes.resources : undefined,
+    unreadable: [...unreadableBlocks, ...unreadableEndpoints, ...pools.problems, ...nodes.problems],
+    local,
+    nowMs: ports.clock.now(),
+    graceMs: options.graceSeconds * 1000,
+  };
+}
+
+/**
+ * A name given on the command line may be that of another machine, whose pods would all look dead from here; one
+ * interface that belongs there proves that it is this one.
+ */
+function isThisMachine(
+  node: string,
+  { links = [], endpoints }: { links: LocalState['links'] | undefined; endpoints: IpamState['endpoints'] },
+): boolean {
+  return endpoints.some(
+    ({ value: { spec } }) =>
+      spec.node === node &&
+      links.some(({ owner }) => owner?.containerId === spec.containerID && owner.ifName === spec.endpoint),
+  );
+}
+
+interface Result {
+  readonly state: IpamState;
+  readonly notes: readonly Finding[];
+  readonly outcomes: readonly Outcome[];
+  readonly output: CheckOptions['output'];
+}
+
+function report({ io }: Context, { state, notes, outcomes, output }: Result): void {
+  const left = outcomes.filter(({ done }) => done === undefined);
+  const held = state.blocks.reduce((sum, { slots }) => sum + slots.size, 0);
+  if (output === 'json') {
+    const findings = outcomes.map(({ finding: { kind, subject, message, repair }, done }) => {
+      const allocation = repair?.kind === 'release' ? repair.allocation.id : undefined;
+      return { kind, subject, message, allocation, isRepairable: repair !== undefined, done };
+    });
+    const plain = notes.map(({ kind, subject, message }) => ({ kind, subject, message }));
+    const counts = { pools: state.pools.length, blocks: state.blocks.length, held, endpoints: state.endpoints.length };
+    io.stdout(`${JSON.stringify({ counts, findings, notes: plain, left: left.length }, undefined, 2)}\n`);
+    return;
+  }
+  for (const { finding, done } of outcomes) io.stdout(`${done ?? 'found'}: ${finding.message}\n`);
+  for (const { message } of notes) io.stdout(`note: ${message}\n`);
+  const read = [
+    counted(state.pools.length, 'pool'),
+    counted(state.blocks.length, 'block'),
+    counted(held, 'held address', 'held addresses'),
+    counted(state.endpoints.length, 'endpoint'),
+    ...(state.local === undefined ? [] : [`${counted(state.local.links.length, 'interface')} of this node`]),
+  ];
+  io.stdout(
+    `checked ${read.join(', ')}: ${left.length === 0 ? 'nothing wrong is left' : `${counted(left.length, 'finding')} left`}\n`,
+  );
+  const isRepairable = left.some(({ finding }) => finding.repair !== undefined);
+  if (isRepairable) io.stderr('  hint: "netplugctl ipam check --fix" frees what leaked\n');
+}

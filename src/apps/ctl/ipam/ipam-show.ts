@@ -1,0 +1,105 @@
+import { renderAddress, reportAddress } from './address-report.ts';
+import { jsonText } from './json-text.ts';
+import { borrowedAddresses, renderBorrowed } from './borrowed-addresses.ts';
+import { renderConfiguration } from './ipam-configure.ts';
+import { addressIn } from './read-address.ts';
+import { type Cluster, readCluster } from './read-cluster.ts';
+import type { Address } from '../../../net/address.ts';
+import { withStore } from '../connection.ts';
+import type { Output } from '../common-options.ts';
+import { percentFree, type PoolUsage, poolUsage, type Stock } from './pool-usage.ts';
+import type { Context, Status } from '../ports.ts';
+import { counted, renderTable } from '../table.ts';
+
+/** What is shown. */
+export type Shown =
+  | { readonly of: 'pools'; readonly withBlocks: boolean }
+  | { readonly of: 'address'; readonly ip: string }
+  | { readonly of: 'borrowed' }
+  | { readonly of: 'configuration' };
+
+export interface ShowOptions {
+  readonly what: Shown;
+  readonly output: Output;
+}
+
+/** Shows how full the pools are, who holds one address, what is borrowed, or how addresses are managed. */
+export async function ipamShow(context: Context, { what, output }: ShowOptions): Promise<Status> {
+  const { io } = context;
+  const address = what.of === 'address' ? addressIn(what.ip) : undefined;
+  return withStore(context, 'read', async (store) => {
+    const { blocks, ...cluster } = await readCluster(context, store);
+    const stock = { ...cluster, blocks: blocks.map(({ value }) => value) };
+    const { document, text } = shown({ ...stock, config: cluster.config }, what, address);
+    io.stdout(output === 'json' ? jsonText(document) : text());
+    return 0;
+  });
+}
+
+function shown(
+  stock: Stock & Pick<Cluster, 'config'>,
+  what: Shown,
+  address: Address | undefined,
+): { readonly document: object; readonly text: () => string } {
+  if (address !== undefined) {
+    const report = reportAddress(stock, address);
+    return { document: report, text: () => renderAddress(report) };
+  }
+  if (what.of === 'borrowed') {
+    const borrowed = borrowedAddresses(stock.blocks);
+    return { document: { borrowed }, text: () => renderBorrowed(borrowed) };
+  }
+  if (what.of === 'configuration') return { document: stock.config, text: () => renderConfiguration(stock.config) };
+  const usage = poolUsage(stock);
+  const withBlocks = what.of === 'pools' && what.withBlocks;
+  return { document: { pools: usage.map(usageDocument) }, text: () => renderUsage(usage, withBlocks) };
+}
+
+function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
+  if (!withBlocks) {
+    const rows = usage.map((pool) => [pool.name ?? '(no pool)', pool.cidr ?? '', ...numbers(pool)]);
+    return renderTable(['POOL', 'CIDR', 'ADDRESSES', 'HELD', 'STOCK', 'RESERVED', 'FREE', 'FREE%'], rows);
+  }
+  const rows = usage.flatMap((pool) => [
+    ['pool', pool.name ?? '(no pool)', pool.cidr ?? '', '', ...numbers(pool), ''],
+    ...pool.blocks.map(({ cidr, node, addresses, held, stock, free, borrowed }) => {
+      const percent = String(percentFree({ free: BigInt(free), addresses }));
+      return [
+        'block',
+        '',
+        cidr,
+        node ?? '(no node)',
+        String(addresses),
+        String(held),
+        String(stock),
+        '',
+        String(free),
+        percent,
+        String(borrowed),
+      ];
+    }),
+  ]);
+  const titles = [
+    'WHAT',
+    'POOL',
+    'CIDR',
+    'NODE',
+    'ADDRESSES',
+    'HELD',
+    'STOCK',
+    'RESERVED',
+    'FREE',
+    'FREE%',
+    'BORROWED',
+  ];
+  const blocks = usage.reduce((sum, pool) => sum + pool.blocks.length, 0);
+  return `${renderTable(titles, rows)}${counted(blocks, 'block')}\n`;
+}
+
+function numbers(pool: PoolUsage): string[] {
+  return [...[pool.addresses, pool.held, pool.stock, pool.reserved, pool.free].map(String), String(percentFree(pool))];
+}
+
+function usageDocument(pool: PoolUsage): object {
+  return { ...pool, percentFree: percentFree(pool) };
+}

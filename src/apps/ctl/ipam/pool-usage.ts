@@ -1,0 +1,127 @@
+import { isReserved } from '../../../ipam/free-ordinals.ts';
+import { type IpBlock } from '../../../model/ip-block.ts';
+import type { IpPool } from '../../../model/ip-pool.ts';
+import { type IpReservation, reservedCidrs } from '../../../model/ip-reservation.ts';
+import {
+  type Cidr,
+  cidrContains,
+  cidrSize,
+  cidrsOverlap,
+  compareCidrs,
+  formatCidr,
+  parseCidr,
+  sameCidr,
+} from '../../../net/cidr.ts';
+
+export interface BlockUsage {
+  readonly cidr: string;
+  /** The owner; undefined when nobody owns it any more. */
+  readonly node: string | undefined;
+  readonly addresses: bigint;
+  readonly held: number;
+  /** Set aside by the owner's agent for its next pods. */
+  readonly stock: number;
+  readonly free: number;
+  /** How many of the held ones live on another node than the owner. */
+  readonly borrowed: number;
+}
+
+export interface PoolUsage {
+  /** Undefined for the blocks that lie in no pool. */
+  readonly name: string | undefined;
+  readonly cidr: string | undefined;
+  readonly addresses: bigint;
+  readonly held: bigint;
+  /** Set aside by agents for the next pods of their nodes. */
+  readonly stock: bigint;
+  /** Set aside by reservations and not held. */
+  readonly reserved: bigint;
+  readonly free: bigint;
+  readonly blocks: readonly BlockUsage[];
+}
+
+export interface Stock {
+  readonly pools: readonly IpPool[];
+  readonly reservations: readonly IpReservation[];
+  readonly blocks: readonly IpBlock[];
+}
+
+/** How full every pool is, ordered as the pools are; blocks outside every pool come last, as a group of their own. */
+export function poolUsage({ pools, reservations, blocks }: Stock): readonly PoolUsage[] {
+  const reserved = outermost(reservedCidrs(reservations));
+  const used = pools.map(({ metadata, spec }): PoolUsage => {
+    const cidr = parseCidr(spec.cidr);
+    const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
+    const held = BigInt(inside.reduce((sum, { slots }) => sum + slots.size, 0));
+    const setAside = reservedIn(cidr, reserved) - heldIn(inside, reserved);
+    const stock = stockIn(inside);
+    const addresses = cidrSize(cidr);
+    const free = addresses - held - stock - setAside;
+    return {
+      name: metadata.name,
+      cidr: spec.cidr,
+      addresses,
+      held,
+      stock,
+      reserved: setAside,
+      free,
+      blocks: inside.map(blockUsage),
+    };
+  });
+  const outside = blocks.filter(({ cidr }) => !pools.some(({ spec }) => cidrContains(parseCidr(spec.cidr), cidr)));
+  if (outside.length === 0) return used;
+  const held = BigInt(outside.reduce((sum, { slots }) => sum + slots.size, 0));
+  const addresses = outside.reduce((sum, { cidr }) => sum + cidrSize(cidr), 0n);
+  // Nothing new is handed out from there.
+  return [
+    ...used,
+    {
+      name: undefined,
+      cidr: undefined,
+      addresses,
+      held,
+      stock: stockIn(outside),
+      reserved: 0n,
+      free: 0n,
+      blocks: outside.map(blockUsage),
+    },
+  ];
+}
+
+/** The whole per cent that are free, rounded down, so that 0 does not hide behind 1. */
+export function percentFree({ free, addresses }: Pick<PoolUsage, 'free' | 'addresses'>): number {
+  return addresses === 0n ? 0 : Number((free * 100n) / addresses);
+}
+
+function stockIn(blocks: readonly IpBlock[]): bigint {
+  return BigInt(blocks.reduce((sum, { stock }) => sum + stock.size, 0));
+}
+
+function blockUsage({ cidr, node, slots, stock, queue }: IpBlock): BlockUsage {
+  const borrowed = [...slots.values()].filter((allocation) => allocation.node !== node).length;
+  const counts = { held: slots.size, stock: stock.size, free: queue.length, borrowed };
+  return { cidr: formatCidr(cidr), node, addresses: cidrSize(cidr), ...counts };
+}
+
+/** CIDRs either nest or are apart, so leaving out the nested ones leaves nothing to count twice. */
+function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
+  const sorted = [...cidrs].sort(compareCidrs);
+  return sorted.filter((cidr, index) => {
+    const isWithin = sorted.some((other) => !sameCidr(other, cidr) && cidrContains(other, cidr));
+    return !isWithin && sorted.findIndex((other) => sameCidr(other, cidr)) === index;
+  });
+}
+
+function reservedIn(pool: Cidr, reserved: readonly Cidr[]): bigint {
+  return reserved
+    .filter((cidr) => cidrsOverlap(pool, cidr))
+    .reduce((sum, cidr) => sum + (cidrContains(cidr, pool) ? cidrSize(pool) : cidrSize(cidr)), 0n);
+}
+
+function heldIn(blocks: readonly IpBlock[], reserved: readonly Cidr[]): bigint {
+  let count = 0n;
+  for (const block of blocks) {
+    for (const ordinal of block.slots.keys()) if (isReserved(block, ordinal, reserved)) count += 1n;
+  }
+  return count;
+}

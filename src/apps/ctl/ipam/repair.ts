@@ -1,0 +1,49 @@
+import { never } from '../../../base/errors.ts';
+import type { Kernel } from '../../../dataplane/kernel.ts';
+import { type IpamPorts } from '../../../ipam/assign.ts';
+import { release } from '../../../ipam/release.ts';
+import { endpointIdOf } from '../../../model/workload-endpoint.ts';
+import type { Repair } from './finding.ts';
+
+export interface RepairPorts extends IpamPorts {
+  readonly kernel: Kernel | undefined;
+}
+
+/**
+ * Puts one finding right and says what was done; undefined when nothing was left to do. Addresses go by their
+ * allocation id, so that an owner who came later keeps them.
+ */
+export async function carryOut(ports: RepairPorts, repair: Repair, signal: AbortSignal): Promise<string | undefined> {
+  switch (repair.kind) {
+    case 'release': {
+      const { allocation, endpoint } = repair;
+      const isSame = {
+        id: endpoint === undefined ? undefined : endpointIdOf(endpoint),
+        containerId: allocation.containerId,
+      };
+      const freed = await release(
+        ports,
+        {
+          node: allocation.node,
+          which: ({ id }) => id === allocation.id,
+          ...(isSame.id === undefined
+            ? {}
+            : { endpoint: { id: isSame.id, isSame: ({ spec }) => spec.containerID === isSame.containerId } }),
+        },
+        signal,
+      );
+      return freed.length === 0 ? undefined : 'released';
+    }
+    case 'delete-endpoint': {
+      const outcome = await ports.store.commit([{ kind: 'delete-endpoint', before: repair.before }], signal);
+      return outcome === 'committed' ? 'endpoint deleted' : undefined;
+    }
+    case 'remove-link': {
+      const { name, owner } = repair.link;
+      const isGone = owner !== undefined && (await ports.kernel?.remove(name, owner)) === true;
+      return isGone ? 'interface removed' : undefined;
+    }
+    default:
+      return never(repair);
+  }
+}

@@ -1,0 +1,43 @@
+import { heldAddresses, type HeldAddress } from '../../../model/ip-block.ts';
+import type { Node } from '../../../model/node.ts';
+import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
+import { formatAddress, parseAddress } from '../../../net/address.ts';
+import { describeHolder } from './describe-holder.ts';
+import type { Finding, IpamState } from './finding.ts';
+
+/** Addresses of tunnel devices that their node does not have, or whose node is gone. */
+export function tunnelFindings({ blocks, nodes, nowMs, graceMs }: IpamState): Finding[] {
+  if (nodes === undefined) return [];
+  const byName = new Map(nodes.map((node) => [node.metadata.name, node]));
+  return blocks
+    .flatMap((block) => heldAddresses(block, isTunnelAddress))
+    .filter(({ allocation }) => nowMs - Date.parse(allocation.at) >= graceMs)
+    .flatMap((held) => judge(held, byName.get(held.allocation.node)));
+}
+
+function judge({ address, allocation }: HeldAddress, node: Node | undefined): Finding[] {
+  const subject = formatAddress(address);
+  const tunnels = node === undefined ? [] : tunnelAddressesOf(node);
+  if (tunnels.includes(subject)) return [];
+  const why =
+    node === undefined
+      ? 'there is no such node'
+      : tunnels.length === 0
+        ? 'the node has no tunnel address'
+        : `the node has ${tunnels.join(' and ')} instead`;
+  return [
+    {
+      kind: 'leaked-address',
+      subject,
+      message: `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}: ${why}`,
+      repair: { kind: 'release', allocation, endpoint: undefined },
+    },
+  ];
+}
+
+export function tunnelAddressesOf({ spec }: Node): string[] {
+  const { ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr } = spec;
+  return [ipv4VXLANTunnelAddr, ipv6VXLANTunnelAddr, ipv4IPIPTunnelAddr]
+    .filter((text) => text !== undefined)
+    .map((text) => formatAddress(parseAddress(text)));
+}

@@ -1,0 +1,68 @@
+import { didYouMean, nearMiss, onlyNearMiss, sameLetters } from '../../../base/near-miss.ts';
+import { at, type Findings } from '../../../base/problem.ts';
+import { ANNOTATIONS } from '../../../config/annotations.ts';
+import { BANDWIDTH_ANNOTATIONS } from '../../../config/bandwidth.ts';
+
+export const POOL_ANNOTATIONS: readonly string[] = Object.values(ANNOTATIONS.pools);
+export const ALL_ANNOTATIONS: readonly string[] = [
+  ...POOL_ANNOTATIONS,
+  ANNOTATIONS.ipAddrs,
+  ANNOTATIONS.ipAddrsNoIpam,
+  ANNOTATIONS.floatingIPs,
+  ...Object.values(BANDWIDTH_ANNOTATIONS),
+];
+/** What netplug itself notes on pods. */
+const OWN_NOTES = ['cni.netplug/podIPs', 'cni.netplug/containerID'];
+/** What people take our prefix for; a key of the closest relative is that of another plugin, and may be meant. */
+const TAKEN_FOR_OURS = ['netplug', 'netplug.io', 'cni.netplug.io'];
+const RELATIVE = 'cni.projectcalico.org';
+
+/** Says what is wrong with the name of an annotation, if it is ours or meant to be. */
+export function checkAnnotationKey(
+  key: string,
+  beside: Readonly<Record<string, unknown>>,
+  { problems, warnings }: Findings,
+): void {
+  if (ALL_ANNOTATIONS.includes(key) || OWN_NOTES.includes(key)) return;
+  const path = at('annotations', key);
+  const { prefix, name } = split(key);
+  const ours = ALL_ANNOTATIONS.filter((each) => isMeant(prefix, split(each).prefix));
+  const meant = nearMiss(name, ours.map(nameOf));
+  const full = ours.find((each) => nameOf(each) === meant);
+  if (full === undefined) {
+    if (prefix !== 'cni.netplug') return;
+    const allowed = ours.map((each) => `"${each}"`).join(', ');
+    problems.push({ path, message: `is no annotation of netplug; allowed is ${allowed}`, code: 'annotation/invalid' });
+  } else if (prefix === RELATIVE) {
+    warnings.push({ path, message: `${key} is not read by netplug: ${didYouMean(full)}` });
+  } else {
+    const isCertain = onlyNearMiss(name, ours.map(nameOf)) !== undefined && !Object.hasOwn(beside, full);
+    problems.push({
+      path,
+      message: 'is no annotation of netplug',
+      hint: didYouMean(full),
+      code: 'annotation/invalid',
+      ...(isCertain ? { fix: [{ kind: 'rename', path, to: full }] } : {}),
+    });
+  }
+}
+
+function isMeant(prefix: string, ours: string): boolean {
+  if (prefix === ours) return true;
+  if (ours === 'orch') return prefix === 'netplug' || prefix === 'cni.netplug';
+  return prefix === RELATIVE || TAKEN_FOR_OURS.includes(prefix) || isSlip(prefix, ours);
+}
+
+/** Somebody else's prefix may be short and near; only a slip in ours counts. */
+function isSlip(prefix: string, ours: string): boolean {
+  return sameLetters(prefix, [ours]) !== undefined || nearMiss(prefix, [ours]) !== undefined;
+}
+
+function split(key: string): { prefix: string; name: string } {
+  const slash = key.lastIndexOf('/');
+  return { prefix: slash === -1 ? '' : key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
+function nameOf(key: string): string {
+  return split(key).name;
+}

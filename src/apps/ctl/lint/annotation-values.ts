@@ -1,0 +1,42 @@
+import type { Problem } from '../../../base/problem.ts';
+import { tryReadCidr } from '../../../net/cidr.ts';
+import { tryParseAddress } from '../../../net/address.ts';
+import { ANNOTATIONS } from '../../../config/annotations.ts';
+import { BANDWIDTH_ANNOTATIONS } from '../../../config/bandwidth.ts';
+import { readTextArray } from '../../../config/json-texts.ts';
+
+const POOL_KEYS: readonly string[] = Object.values(ANNOTATIONS.pools);
+
+type Advice = Pick<Problem, 'hint' | 'fix'>;
+
+/** What to write instead of the value of an annotation; a fix where there is only one way to read it. */
+export function adviceOnValue(key: string, value: string, path: string): Advice {
+  if ((Object.values(BANDWIDTH_ANNOTATIONS) as readonly string[]).includes(key)) return adviceOnRate(value);
+  const texts = readTextArray(value);
+  if (texts === undefined) return adviceOnList(value, path);
+  return POOL_KEYS.includes(key) ? {} : adviceOnAddresses(texts);
+}
+
+/** A list without its brackets or quotes, or with quotes that JSON does not know. */
+function adviceOnList(value: string, path: string): Advice {
+  const words = value
+    .replaceAll(/^\s*\[|\]\s*$/g, '')
+    .split(',')
+    .map((word) => word.trim().replaceAll(/^["'“”‘’]+|["'“”‘’]+$/g, ''));
+  if (words.some((word) => !/^[\w.:/-]+$/.test(word))) return { hint: 'write a list such as ["10.0.0.1"]' };
+  const text = JSON.stringify(words);
+  return { hint: `write ${text}`, fix: [{ kind: 'set', path, value: text }] };
+}
+
+function adviceOnAddresses(texts: readonly string[]): Advice {
+  const addresses = texts.map((text) => (tryParseAddress(text) === undefined ? tryReadCidr(text)?.address : undefined));
+  const found = texts.find((_, index) => addresses[index] !== undefined);
+  return found === undefined ? {} : { hint: `write "${found.replace(/\/\d+$/, '')}", without prefix length` };
+}
+
+/** Units of time, of bytes, or written out. */
+function adviceOnRate(value: string): Advice {
+  const [, number, unit] = /^\s*(\d+(?:\.\d+)?)\s*([kmgt])i?(?:b|bit|bits|bps|b\/s|bit\/s)?\s*$/i.exec(value) ?? [];
+  if (number === undefined || unit === undefined) return { hint: 'write bits per second, such as "10M"' };
+  return { hint: `write "${number}${unit.toLowerCase() === 'k' ? 'k' : unit.toUpperCase()}", bits per second` };
+}

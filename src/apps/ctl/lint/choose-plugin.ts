@@ -1,0 +1,52 @@
+import { NetplugError } from '../../../base/errors.ts';
+import { at, showFound } from '../../../base/problem.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import type { ReadAs } from '../../../config/decode.ts';
+import { isList, isOurs } from './lint-conflist.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+
+/** One plugin as its runtime would call it, and where its keys stand in the file. */
+export interface ChosenPlugin {
+  readonly raw: Raw;
+  readonly as: ReadAs;
+  /** The path in the file of a path in `raw`. */
+  readonly pathInFile: (path: string) => string;
+}
+
+/** The plugin of ours, or the one with the name or number asked for. @throws cli/usage */
+export function choosePlugin(raw: Raw, asked: string | undefined): ChosenPlugin {
+  if (!isList(raw)) return { raw, as: readAs(raw), pathInFile: (path) => path };
+  const plugins: unknown[] = Array.isArray(raw['plugins']) ? raw['plugins'] : [];
+  const index = plugins.findIndex((entry, position) =>
+    asked === undefined ? isRecord(entry) && isOurs(entry) : isAsked(entry, position, asked),
+  );
+  const entry = plugins[index];
+  if (!isRecord(entry) || !isOurs(entry)) throw notFound(plugins, asked);
+  const { name, cniVersion } = raw;
+  const inherited = { ...(name === undefined ? {} : { name }), ...(cniVersion === undefined ? {} : { cniVersion }) };
+  return {
+    raw: { ...entry, ...inherited },
+    as: readAs(entry),
+    pathInFile: (path) => (Object.hasOwn(inherited, path) ? path : `${at('plugins', index)}.${path}`),
+  };
+}
+
+function readAs({ type }: Raw): ReadAs {
+  return typeof type === 'string' && type !== 'netplug' ? 'ipam' : 'network';
+}
+
+function isAsked(entry: unknown, position: number, asked: string): boolean {
+  return String(position) === asked || (isRecord(entry) && entry['type'] === asked);
+}
+
+function notFound(plugins: readonly unknown[], asked: string | undefined): NetplugError {
+  const types = plugins.map(
+    (entry, index) => `${String(index)} ${isRecord(entry) ? String(entry['type']) : showFound(entry)}`,
+  );
+  const what = asked === undefined ? 'a plugin of netplug in the list' : `the configuration of plugin "${asked}"`;
+  const found = types.length === 0 ? 'there are no plugins' : `the plugins are ${types.join(', ')}`;
+  return new NetplugError('cli/usage', `Cannot explain ${what}: ${found}`, {
+    hint: 'Name one whose type is netplug, or whose ipam.type is netplug-ipam, with --plugin',
+  });
+}

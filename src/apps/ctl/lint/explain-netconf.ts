@@ -1,0 +1,138 @@
+import { never, NetplugError } from '../../../base/errors.ts';
+import { withoutPasswords } from '../../../base/problem.ts';
+import { decodeNetconf } from '../../../config/decode.ts';
+import { explainNetconf, type Origin, type Setting } from '../../../config/explain.ts';
+import { parseJsonObject } from '../../../config/parse-json.ts';
+import type { Output } from '../common-options.ts';
+import { readDocuments, type Source } from '../documents.ts';
+import { readInputs } from '../inputs.ts';
+import type { Context, Env, Status } from '../ports.ts';
+import { renderTable } from '../table.ts';
+import { type ChosenPlugin, choosePlugin } from './choose-plugin.ts';
+
+export interface ExplainOptions {
+  readonly file: string;
+  /** Type or number of the plugin in a list; the first of ours unless given. */
+  readonly plugin: string | undefined;
+  readonly output: Output;
+}
+
+/** What the programs read from their environment, and what it is when nothing is there. */
+const ENVIRONMENT = {
+  NETPLUG_CALL_TIMEOUT: '60',
+  NETPLUG_SOCKET: '/run/netplug/cni.sock',
+  NETPLUG_STATE_DIR: '/var/lib/netplug',
+};
+
+interface Row {
+  readonly setting: string;
+  readonly value?: unknown;
+  readonly source: Origin['kind'] | 'environment';
+  /** Where exactly: a place in a file, a path, a variable. */
+  readonly place: readonly string[];
+  readonly note?: string;
+}
+
+/** Shows the configuration that calls work with, and where each value comes from. @throws netconf/invalid */
+export async function explainNetconfFile(context: Context, options: ExplainOptions): Promise<Status> {
+  const { io, ports, env } = context;
+  const [source, ...others] = await readInputs(context, { paths: [options.file], folders: 'flat' }, LIST_ENDINGS);
+  if (source === undefined || others.length > 0) throw notOneFile(options.file);
+  const chosen = choosePlugin(parseJsonObject(source.text), options.plugin);
+  const { raw, as } = chosen;
+  const node = {
+    hostname: ports.hostname,
+    registered: ports.readRegisteredName(),
+    offeredMtu: ports.plugin.readOfferedMtu(),
+  };
+  const settings = explainNetconf(raw, decodeNetconf(raw, as), { as, node });
+  const placeOf = placer(source, chosen);
+  const rows = [...settings.map((setting) => rowOf(setting, placeOf, ports.machine.stateDir)), ...fromEnvironment(env)];
+  io.stdout(options.output === 'json' ? `${JSON.stringify(rows, undefined, 2)}\n` : tableOf(rows));
+  return 0;
+}
+
+const LIST_ENDINGS = ['.conflist', '.conf', '.json'];
+
+function placer(source: Source, { pathInFile }: ChosenPlugin): (path: string) => string {
+  const { documents } = readDocuments(source, { code: 'netconf/invalid', repeatedKeys: 'last-counts' });
+  return (path) => documents[0]?.placeOf(pathInFile(path)) ?? source.name;
+}
+
+function rowOf({ path, value, from, note }: Setting, placeOf: (path: string) => string, stateDir: string): Row {
+  const shown = value === undefined ? {} : { value: withoutPassword(value) };
+  return {
+    setting: path,
+    ...shown,
+    source: from.kind,
+    place: placesOf(from, placeOf, stateDir),
+    ...(note === undefined ? {} : { note }),
+  };
+}
+
+function placesOf(from: Origin, placeOf: (path: string) => string, stateDir: string): string[] {
+  switch (from.kind) {
+    case 'file':
+      return [placeOf(from.path)];
+    case 'deprecated':
+      return from.paths.map((path) => `${placeOf(path)} (${path})`);
+    case 'agent':
+      return [`${stateDir}/${from.file}`];
+    case 'setting':
+      return [from.path];
+    case 'default':
+    case 'host-name':
+      return [];
+    default:
+      return never(from);
+  }
+}
+
+/** Files hold paths of keys, never keys; only a URL may have a password in it. */
+function withoutPassword(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutPassword);
+  return typeof value === 'string' ? withoutPasswords(value) : value;
+}
+
+/** Those of this shell: the runtime may have others. */
+function fromEnvironment(env: Env): Row[] {
+  return Object.entries(ENVIRONMENT).map(([name, byDefault]) => {
+    const value = env[name];
+    if (value === undefined || value === '') return { setting: name, value: byDefault, source: 'default', place: [] };
+    const note = 'as in this shell; the environment of the container runtime counts';
+    return { setting: name, value, source: 'environment', place: [name], note };
+  });
+}
+
+const WORDS: Readonly<Record<Row['source'], string>> = {
+  file: '',
+  deprecated: 'deprecated: ',
+  default: 'default',
+  'host-name': 'name of this host',
+  agent: 'agent: ',
+  setting: 'from ',
+  environment: 'environment: ',
+};
+
+const LONGEST_VALUE = 200;
+
+function tableOf(rows: readonly Row[]): string {
+  const cells = rows.map(({ setting, value, source, place, note = '' }) => [
+    setting,
+    value === undefined ? '-' : shortened(typeof value === 'string' ? value : JSON.stringify(value)),
+    value === undefined && source === 'default' ? 'nobody sets it' : `${WORDS[source]}${place.join(', ')}`,
+    note,
+  ]);
+  return renderTable(['SETTING', 'VALUE', 'FROM', 'NOTE'], cells);
+}
+
+/** One value is not to make every line of the table as long as itself. */
+function shortened(text: string): string {
+  return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text;
+}
+
+function notOneFile(folder: string): NetplugError {
+  return new NetplugError('cli/usage', `Cannot explain "${folder}": several network configurations are in it`, {
+    hint: 'Name one file of the folder; runtimes take the first by name',
+  });
+}

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { callCtl } from '../../../../test/support/ctl.ts';
+import { repair } from './fix.ts';
+
+const never = new AbortController().signal;
+
+/** Pods with a slip each that has one reading. */
+function podsWithSlips(count: number): string {
+  const pod = (index: number): string =>
+    `apiVersion: v1\nkind: Pod\nmetadata:\n  name: pod-${String(index)}\n  annotations: {cni.netplug/ipaddrs: '["10.0.0.1"]'}\n`;
+  return Array.from({ length: count }, (_, index) => pod(index)).join('---\n');
+}
+
+describe('repair', () => {
+  it('corrects each of many slips, in the order of the lines, and at a cost that grows with the text', async () => {
+    const costOf = async (pods: number): Promise<number> => {
+      const before = process.threadCpuUsage();
+      const { repairs, remarks, source } = await repair({ name: 'pods.yaml', text: podsWithSlips(pods) }, never);
+      const { user, system } = process.threadCpuUsage(before);
+      expect(repairs.map(({ remark }) => remark.region.line)).toEqual(
+        Array.from({ length: pods }, (_, index) => 5 + index * 6),
+      );
+      expect(repairs.at(-1)?.after).toBe(`  annotations: {cni.netplug/ipAddrs: '["10.0.0.1"]'}`);
+      expect(remarks).toEqual([]);
+      expect(source.text).toBe(podsWithSlips(pods).replaceAll('ipaddrs', 'ipAddrs'));
+      return user + system;
+    };
+    await costOf(50);
+    const [few, many] = [await costOf(50), await costOf(400)];
+    expect(many / few).toBeLessThan(20);
+  });
+
+  it('makes the others where one of them would bring up something new', async () => {
+    const pods = podsWithSlips(5).split('---\n');
+    const text = pods.with(2, pods[2]?.replace('["10.0.0.1"]', 'eth0') ?? '').join('---\n');
+    const { repairs, source } = await repair({ name: 'pods.yaml', text }, never);
+    expect(repairs.map(({ remark }) => remark.region.line)).toEqual([5, 11, 23, 29]);
+    expect(source.text).toBe(text.replaceAll(`ipaddrs: '["`, `ipAddrs: '["`));
+  });
+
+  it('ends when its time is over', async () => {
+    const argv = ['lint', '--dry-run', '--timeout', '0.01', '-'];
+    const said = await callCtl(argv, { stdin: podsWithSlips(400) });
+    expect(said).toMatchObject({ status: 75, out: '', err: expect.stringContaining('0.01 s for it are over') });
+  });
+});

@@ -1,0 +1,66 @@
+import { nearMiss } from '../../../base/near-miss.ts';
+import { at, joinPaths } from '../../../base/problem.ts';
+import { decodeResource } from '../../../model/decode-resource.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { API_VERSION } from '../../../model/resource.ts';
+import type { ReadDocument } from '../documents.ts';
+import { itemsOf } from '../resources/resource-files.ts';
+import { lintAnnotations } from './lint-annotations.ts';
+import { type Remark, remarksOf } from './remark.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+
+/** Where the objects of the orchestrator that make pods keep what the pods will look like. */
+const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
+  PodTemplate: ['template'],
+  ReplicationController: ['spec', 'template'],
+  ReplicaSet: ['spec', 'template'],
+  Deployment: ['spec', 'template'],
+  StatefulSet: ['spec', 'template'],
+  DaemonSet: ['spec', 'template'],
+  Job: ['spec', 'template'],
+  CronJob: ['spec', 'jobTemplate', 'spec', 'template'],
+};
+
+/** What is to be said about the resources of a document, and about our annotations on objects of the orchestrator. */
+export function lintObjects({ value }: ReadDocument): readonly Remark[] {
+  return itemsOf(value).flatMap(({ path, raw }) => lintObject(raw, path));
+}
+
+function lintObject(raw: unknown, path: string): readonly Remark[] {
+  if (!isRecord(raw) || !belongsToOthers(raw['apiVersion'])) {
+    const decoded = decodeResource(raw);
+    const problems = 'problems' in decoded ? [...decoded.problems] : [];
+    return remarksOf({ problems, warnings: [] }, { start: path, code: 'resource/invalid' });
+  }
+  const { kind } = raw;
+  if (kind === 'Pod') return lintAnnotations(raw['metadata'], { on: 'pod', path: joinPaths(path, 'metadata') });
+  if (kind === 'Namespace') {
+    return lintAnnotations(raw['metadata'], { on: 'namespace', path: joinPaths(path, 'metadata') });
+  }
+  const steps = typeof kind === 'string' && Object.hasOwn(TEMPLATES, kind) ? TEMPLATES[kind] : undefined;
+  return steps === undefined ? [] : lintTemplate(raw, path, steps);
+}
+
+function lintTemplate(raw: Raw, path: string, steps: readonly string[]): readonly Remark[] {
+  const template = steps.reduce<unknown>((value, step) => (isRecord(value) ? value[step] : undefined), raw);
+  const place = at('', ...steps, 'metadata');
+  const spec = raw['spec'];
+  const replicas = isRecord(spec) && typeof spec['replicas'] === 'number' ? spec['replicas'] : 1;
+  return [
+    ...lintAnnotations(raw['metadata'], { on: 'owner', path: joinPaths(path, 'metadata'), place }),
+    ...lintAnnotations(isRecord(template) ? template['metadata'] : undefined, {
+      on: 'template',
+      path: joinPaths(path, place),
+      replicas,
+    }),
+  ];
+}
+
+/** A slip in our own group is not somebody else's group. */
+function belongsToOthers(apiVersion: unknown): boolean {
+  if (typeof apiVersion !== 'string') return false;
+  const [ours = ''] = API_VERSION.split('/');
+  const [group = ''] = apiVersion.split('/');
+  return nearMiss(group, [ours]) === undefined;
+}

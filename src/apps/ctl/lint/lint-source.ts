@@ -1,0 +1,65 @@
+import { isNetplugError } from '../../../base/errors.ts';
+import { parseJsonObject } from '../../../config/parse-json.ts';
+import { type Region, START } from '../document-tree.ts';
+import { type ReadDocument, readDocuments, type Source, withoutByteOrderMark } from '../documents.ts';
+import { lintNetconf, slipInPlugins } from './lint-conflist.ts';
+import { lintFileName } from './lint-file-name.ts';
+import { lintObjects } from './lint-objects.ts';
+import { meaningOf } from './recognize.ts';
+import { type PlacedRemark, type Remark } from './remark.ts';
+import { replacementsFor } from './replacements.ts';
+
+/** What is to be said of objects of the orchestrator and ours, or of a network configuration, by line, then column. */
+export function lintSource(source: Source): readonly PlacedRemark[] {
+  return inOrder(meaningOf(source) === 'objects' ? lintYaml(source) : lintJson(source));
+}
+
+function lintYaml(source: Source): PlacedRemark[] {
+  const { documents, problems } = readDocuments(source, 'resource/invalid');
+  return [
+    ...problems.map((problem) => unplaced({ severity: 'error', problem }, source, problem.region)),
+    ...documents.flatMap((document) => lintObjects(document).map((remark) => placed(remark, source, document))),
+  ];
+}
+
+function lintJson(source: Source): PlacedRemark[] {
+  try {
+    const raw = parseJsonObject(source.text);
+    const remarks = slipInPlugins(raw) ?? [...lintFileName(raw, source.name), ...lintNetconf(raw)];
+    const [document] = readDocuments(source, { code: 'netconf/invalid', repeatedKeys: 'last-counts' }).documents;
+    if (document === undefined) return remarks.map((remark) => unplaced(remark, source));
+    return [...remarks.map((remark) => placed(remark, source, document)), ...repeated(source, document)];
+  } catch (cause) {
+    if (!isNetplugError(cause, 'cni/input-undecodable')) throw cause;
+    const { message, hint, code, facts } = cause;
+    const advice = hint?.replace(/^[A-Z]/, (letter) => letter.toLowerCase());
+    const problem = { path: '', message, code, ...(advice === undefined ? {} : { hint: advice }) };
+    const [line, column] = [Number(facts['line'] ?? 1), Number(facts['column'] ?? 1)];
+    return [unplaced({ severity: 'error', problem }, source, { line, column, endLine: line, endColumn: column })];
+  }
+}
+
+function repeated(source: Source, { repetitions }: ReadDocument): PlacedRemark[] {
+  return repetitions.map(({ key, region }) => {
+    const message = `Key "${key}" is given again further down in the same object, and only the last one counts`;
+    return unplaced({ severity: 'warning', problem: { path: '', message, code: 'netconf/invalid' } }, source, region);
+  });
+}
+
+function placed(remark: Remark, { name, text }: Source, { spotOf, regionOf }: ReadDocument): PlacedRemark {
+  const syntax = /^\s*[{[]/.test(withoutByteOrderMark(text)) ? 'json' : 'yaml';
+  const { path, fix } = remark.problem;
+  const replacements =
+    fix === undefined ? undefined : replacementsFor(fix, { text: withoutByteOrderMark(text), syntax, spotOf });
+  return { ...remark, file: name, region: regionOf(path), replacements };
+}
+
+function unplaced(remark: Remark, { name }: Source, region: Region = START): PlacedRemark {
+  return { ...remark, file: name, region, replacements: undefined };
+}
+
+function inOrder(remarks: readonly PlacedRemark[]): readonly PlacedRemark[] {
+  return [...remarks].sort(({ region: a }, { region: b }) =>
+    a.line === b.line ? a.column - b.column : a.line - b.line,
+  );
+}

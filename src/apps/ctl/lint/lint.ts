@@ -1,0 +1,76 @@
+import { NetplugError } from '../../../base/errors.ts';
+import { ownTurn } from '../../../base/turns.ts';
+import { START } from '../document-tree.ts';
+import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
+import type { Context, Status } from '../ports.ts';
+import { counted } from '../table.ts';
+import { type Repaired, repair } from './fix.ts';
+import { lintSource } from './lint-source.ts';
+import { showsToBeOurs } from './recognize.ts';
+import type { PlacedRemark, Severity } from './remark.ts';
+import { remarkJson, remarkTable, repairLines } from './render-remarks.ts';
+import { sarifLog } from './sarif.ts';
+import { writeRepaired } from './write-repaired.ts';
+
+export const LINT_OUTPUTS = ['table', 'json', 'sarif'] as const;
+
+export interface LintOptions {
+  readonly files: readonly string[];
+  readonly folders: 'recursive' | 'flat';
+  readonly output: (typeof LINT_OUTPUTS)[number];
+  /** Less severe remarks are left out. */
+  readonly severity: Severity;
+  /** What becomes of changes that are safe. */
+  readonly fixes: 'leave' | 'show' | 'write';
+}
+
+/** Says everything about files; never asks a datastore. Status 1 when something is left to be said of an error. */
+export async function lint(context: Context, options: LintOptions): Promise<Status> {
+  const { files: paths, folders, output, severity, fixes } = options;
+  if (fixes === 'write' && paths.includes('-')) throw unfixable();
+  const inputs = await tryInputs(context, { paths, folders }, LINT_ENDINGS);
+  const texts = inputs.filter((input) => 'text' in input);
+  const sources = texts.filter((input) => !input.isFound || showsToBeOurs(input));
+  const unread = inputs.flatMap((input) => ('failure' in input ? [unreadRemark(input.name, input.failure)] : []));
+  const results: Repaired[] = [];
+  for (const source of sources) {
+    await ownTurn();
+    context.signal.throwIfAborted();
+    results.push(fixes === 'leave' ? unrepaired(source) : await repair(source, context.signal));
+  }
+  if (fixes === 'write') {
+    for (const [index, { source, repairs }] of results.entries()) {
+      if (repairs.length > 0) await writeRepaired(source, { readAs: sources[index]?.text ?? '' });
+    }
+  }
+  const said = results.flatMap((each, index) =>
+    fixes === 'show' ? lintSource(sources[index] ?? each.source) : each.remarks,
+  );
+  const remarks = [...unread, ...said].filter((remark) => severity === 'warning' || remark.severity === 'error');
+  const { io } = context;
+  const passedOver = texts.length - sources.length;
+  if (passedOver > 0) {
+    io.stderr(`${counted(passedOver, 'file')} passed over: neither network configurations nor resources nor objects\n`);
+  }
+  if (output === 'sarif') io.stdout(`${JSON.stringify(sarifLog(remarks), undefined, 2)}\n`);
+  else if (output === 'json') io.stdout(`${JSON.stringify(remarkJson(remarks, results), undefined, 2)}\n`);
+  else {
+    for (const result of results) io.stdout(repairLines(result, fixes));
+    io.stdout(remarkTable(remarks, sources.length + unread.length));
+  }
+  return remarks.some((remark) => remark.severity === 'error') ? 1 : 0;
+}
+
+function unreadRemark(file: string, { message, code }: NetplugError): PlacedRemark {
+  return { severity: 'error', problem: { path: '', message, code }, file, region: START, replacements: undefined };
+}
+
+function unrepaired(source: Repaired['source']): Repaired {
+  return { source, repairs: [], remarks: lintSource(source) };
+}
+
+function unfixable(): NetplugError {
+  return new NetplugError('cli/usage', 'Cannot fix standard input: there is no file to write', {
+    hint: 'Name the file, or see what would be changed with --dry-run',
+  });
+}

@@ -1,0 +1,55 @@
+import { isRecord } from '../../../model/read-schema.ts';
+import { readDocuments, type Source, withoutByteOrderMark } from '../documents.ts';
+import { isOurs } from './lint-conflist.ts';
+
+/** Objects of the orchestrator and ours have these keys; of a text that is broken, they may be all that can be told. */
+const OBJECT_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:apiVersion|kind)["']?\s*:/m;
+const NETCONF_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:cniVersion|ipam|plugins)["']?\s*:/m;
+
+/** How a text is to be read: by its name, else by what its author began to write, however far that came. */
+export function meaningOf(source: Source): 'objects' | 'netconf' {
+  if (isNamedAsYaml(source)) return 'objects';
+  if (isNamedAsNetconf(source)) return 'netconf';
+  const signs = signsIn(source);
+  if (signs.ofObjects || signs.ofNetconf) return signs.ofObjects ? 'objects' : 'netconf';
+  return /^\s*(?:[{[]|$)/.test(withoutByteOrderMark(source.text)) ? 'netconf' : 'objects';
+}
+
+/** Whether somebody who was not sent to the file would take it for a network configuration, or for objects. */
+export function showsToBeOurs(source: Source): boolean {
+  if (isNamedAsNetconf(source)) return true;
+  const { ofObjects, ofNetconf } = signsIn(source);
+  return ofObjects || (ofNetconf && !isNamedAsYaml(source));
+}
+
+function isNamedAsYaml({ name }: Source): boolean {
+  return /\.ya?ml$/.test(name);
+}
+
+function isNamedAsNetconf({ name }: Source): boolean {
+  return /\.conf(list)?$/.test(name);
+}
+
+function signsIn(source: Source): { readonly ofObjects: boolean; readonly ofNetconf: boolean } {
+  const reading = { code: 'resource/invalid', repeatedKeys: 'last-counts' } as const;
+  const { documents, problems } = readDocuments(source, reading);
+  const isBroken = problems.length > 0;
+  return {
+    ofObjects: documents.some(({ value }) => looksLikeObject(value)) || (isBroken && OBJECT_KEY.test(source.text)),
+    ofNetconf: documents.some(({ value }) => looksLikeNetconf(value)) || (isBroken && NETCONF_KEY.test(source.text)),
+  };
+}
+
+function looksLikeObject(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(looksLikeObject);
+  return isRecord(value) && ('apiVersion' in value || 'kind' in value);
+}
+
+/** Many a file of others has a name, a type and plugins. */
+function looksLikeNetconf(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some(looksLikeNetconf);
+  if (!isRecord(value)) return false;
+  const { plugins } = value;
+  const isList = Array.isArray(plugins) && plugins.some((entry) => isRecord(entry) && 'type' in entry);
+  return isList || 'cniVersion' in value || 'ipam' in value || isOurs(value);
+}

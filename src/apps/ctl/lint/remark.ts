@@ -1,0 +1,41 @@
+import { type Findings, joinPaths, type Problem } from '../../../base/problem.ts';
+import type { ErrorCode } from '../../../base/error-codes.ts';
+import type { Region } from '../document-tree.ts';
+import type { Replacement } from './replacements.ts';
+
+/** Something to say about a document. The message of a warning is a sentence that names what it is about. */
+export interface Remark {
+  readonly severity: Severity;
+  readonly problem: Problem;
+}
+
+export const SEVERITIES = ['error', 'warning'] as const;
+export type Severity = (typeof SEVERITIES)[number];
+
+/** A remark with the stretch of the file it is about, and the change that makes it go away. */
+export interface PlacedRemark extends Remark {
+  readonly file: string;
+  readonly region: Region;
+  readonly replacements: readonly Replacement[] | undefined;
+}
+
+/** What was found inside the part of a document that stands at `start`. */
+export function remarksOf({ problems, warnings }: Findings, { start, code }: Inside): Remark[] {
+  return [
+    ...problems.map((problem): Remark => ({ severity: 'error', problem: moveInside(problem, start) })),
+    ...warnings.map((warning): Remark => ({ severity: 'warning', problem: moveInside({ ...warning, code }, start) })),
+  ];
+}
+
+export interface Inside {
+  readonly start: string;
+  /** The code of warnings. */
+  readonly code: ErrorCode;
+}
+
+function moveInside(problem: Problem, start: string): Problem {
+  const { fix } = problem;
+  const moved = { ...problem, path: joinPaths(start, problem.path) };
+  if (fix === undefined) return moved;
+  return { ...moved, fix: fix.map((edit) => ({ ...edit, path: joinPaths(start, edit.path) })) };
+}

@@ -1,0 +1,113 @@
+import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml';
+import type { Edit, Fix } from '../../../base/problem.ts';
+import { rangeOf, type Spot } from '../document-tree.ts';
+
+/** Other characters for those from `start` to before `end`, counted without a byte order mark. */
+export interface Replacement {
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/** A text that is to be edited, and the way from a path to what it leads to. */
+export interface Edited {
+  readonly text: string;
+  readonly syntax: 'json' | 'yaml';
+  readonly spotOf: (path: string) => Spot;
+}
+
+/**
+ * The changes of characters that carry out a fix and leave everything else as it is: comments, order, spaces, quotes.
+ * Undefined when one of them cannot be made without touching more.
+ */
+export function replacementsFor(fix: Fix, edited: Edited): readonly Replacement[] | undefined {
+  const replacements = fix.map((edit) => replacementFor(edit, edited));
+  const found = replacements.filter((each) => each !== undefined);
+  return found.length === replacements.length ? found : undefined;
+}
+
+/** None of them overlaps with another. */
+export function replaceIn(text: string, replacements: readonly Replacement[]): string {
+  let [changed, at] = ['', 0];
+  for (const { start, end, text: by } of [...replacements].sort((a, b) => a.start - b.start)) {
+    changed += text.slice(at, start) + by;
+    at = end;
+  }
+  return changed + text.slice(at);
+}
+
+function replacementFor(edit: Edit, { text, syntax, spotOf }: Edited): Replacement | undefined {
+  const spot = spotOf(edit.path);
+  if (!spot.isThere) return undefined;
+  if (edit.kind === 'set') return setValue(spot, edit.value, { text, syntax });
+  if (spot.pair === undefined) return undefined;
+  return edit.kind === 'rename' ? renameKey(spot.pair, edit.to, text) : removePair(spot.pair, text);
+}
+
+function renameKey({ of, is }: { of: YAMLMap; is: Pair }, to: string, text: string): Replacement | undefined {
+  const range = rangeOf(is.key);
+  if (range === undefined || of.has(to)) return undefined;
+  const [start, end] = range;
+  return { start, end, text: inQuotesOf(text.slice(start, end), to) };
+}
+
+function setValue(
+  { value }: Spot,
+  to: string | number | boolean,
+  { text, syntax }: Pick<Edited, 'text' | 'syntax'>,
+): Replacement | undefined {
+  const range = rangeOf(value);
+  if (range === undefined || !isInline(value)) return undefined;
+  const [start, end] = range;
+  if (typeof to !== 'string') return { start, end, text: String(to) };
+  if (/^[A-Za-z]{4,}$/.test(to) && !/^(true|false|null)$/i.test(to)) {
+    return { start, end, text: inQuotesOf(text.slice(start, end), to) };
+  }
+  const needsNoEscapes = syntax === 'yaml' && /^[^'\n]*$/.test(to);
+  return { start, end, text: needsNoEscapes ? `'${to}'` : JSON.stringify(to) };
+}
+
+/** Of a pair that stands alone in a line of YAML, the line; inside braces the pair and one comma. */
+function removePair({ of, is }: { of: YAMLMap; is: Pair }, text: string): Replacement | undefined {
+  const [start, end] = [rangeOf(is.key)?.[0], rangeOf(is.value)?.[1]];
+  if (start === undefined || end === undefined || !isInline(is.value) || of.items.length === 1) return undefined;
+  if (of.flow === true) return removeFromBraces({ of, is, start, end }, text);
+  const lineStart = text.lastIndexOf('\n', start - 1) + 1;
+  const newline = text.indexOf('\n', end);
+  const lineEnd = newline === -1 ? text.length : newline + 1;
+  const around = text.slice(lineStart, start) + text.slice(end, lineEnd);
+  return around.trim() === '' ? { start: lineStart, end: lineEnd, text: '' } : undefined;
+}
+
+function removeFromBraces(
+  { of, is, start, end }: { of: YAMLMap; is: Pair; start: number; end: number },
+  text: string,
+): Replacement | undefined {
+  const index = of.items.indexOf(is);
+  const nextStart = rangeOf(of.items[index + 1]?.key)?.[0];
+  const previousEnd = rangeOf(of.items[index - 1]?.value)?.[1];
+  const [from, to, between] =
+    nextStart === undefined ? [previousEnd, end, [previousEnd, start]] : [start, nextStart, [end, nextStart]];
+  if (from === undefined) return undefined;
+  return text
+    .slice(...between)
+    .replace(',', '')
+    .trim() === ''
+    ? { start: from, end: to, text: '' }
+    : undefined;
+}
+
+/** Whether the value can be replaced without moving lines around: a word, or something in brackets; no anchor, no tag. */
+function isInline(value: unknown): value is Node {
+  if (isScalar(value)) return value.anchor === undefined && value.tag === undefined && !isBlock(value.type);
+  return (isMap(value) || isSeq(value)) && value.flow === true && value.anchor === undefined;
+}
+
+function isBlock(type: unknown): boolean {
+  return type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED';
+}
+
+function inQuotesOf(before: string, to: string): string {
+  if (before.startsWith("'")) return `'${to}'`;
+  return before.startsWith('"') ? JSON.stringify(to) : to;
+}

@@ -1,0 +1,29 @@
+import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
+import type { AgentQuestion, Context } from '../ports.ts';
+
+interface Asked {
+  /** Overrides where the machine says that the agent listens. */
+  readonly socket: string | undefined;
+  readonly question: AgentQuestion;
+}
+
+/** What the agent of this node answers, as `read` understands it. @throws agent/unreachable, agent/protocol */
+export async function askAgentOfNode<T>(
+  { ports, signal }: Pick<Context, 'ports' | 'signal'>,
+  { socket = ports.machine.socketPath, question }: Asked,
+  read: (text: string) => T | undefined,
+): Promise<T> {
+  const text = await ports.askAgent(socket, question, signal).catch((cause: unknown) => {
+    if (isNetplugError(cause)) throw cause;
+    const reason = reasonOf(cause);
+    throw new NetplugError('agent/unreachable', `Cannot ask the agent at "${socket}": ${reason}`, {
+      hint: 'Run this as root on a node where netplug-agent runs, or name its socket with --socket',
+      cause,
+    });
+  });
+  const answer = read(text);
+  if (answer !== undefined) return answer;
+  throw new NetplugError('agent/protocol', `Cannot understand the answer of the agent at "${socket}"`, {
+    hint: 'Use a netplugctl of the same version as the agent',
+  });
+}

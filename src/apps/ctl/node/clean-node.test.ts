@@ -1,0 +1,63 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, type CtlWorld, type Ran } from '../../../../test/support/ctl.ts';
+import type { HostRoute } from '../../../dataplane/host-network.ts';
+import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
+import { MemoryPacketFilter, type MemoryTables } from '../../../dataplane/memory/memory-packet-filter.ts';
+import { parseAddress } from '../../../net/address.ts';
+import { parseCidr } from '../../../net/cidr.ts';
+import { NAT_TABLE } from '../../../routing/nat-table.ts';
+
+const never = new AbortController().signal;
+const blackhole = (cidr: string): HostRoute => ({ destination: parseCidr(cidr), hop: { kind: 'blackhole' } });
+
+let host: MemoryHostNetwork;
+let tables: MemoryTables;
+beforeEach(async () => {
+  host = new MemoryHostNetwork();
+  tables = new Map([['of-somebody', []]]);
+  const routes = [blackhole('10.0.0.0/26'), blackhole('fd00::/122')];
+  await host.change(
+    routes.map((route) => ({ kind: 'put-route', route })),
+    never,
+  );
+  const encapsulation = { kind: 'ipip', local: parseAddress('192.0.2.1') } as const;
+  await host.putTunnel({ name: 'ipip.netplug', mtu: 1480, addresses: [], encapsulation });
+  await new MemoryPacketFilter(tables).replace(
+    { name: NAT_TABLE, objects: [{ set: { name: 's', type: 't' } }] },
+    never,
+  );
+});
+
+async function clean(more: CtlWorld = {}): Promise<Ran> {
+  return callCtl(['node', 'clean'], {
+    openHostNetwork: () => host,
+    openPacketFilter: () => new MemoryPacketFilter(tables),
+    ...more,
+  });
+}
+
+describe('netplugctl node clean', () => {
+  it('removes what the agent left, and nothing else', async () => {
+    expect(await clean()).toEqual({
+      status: 0,
+      out: `removed 2 routes, tunnel device ipip.netplug, nftables table inet ${NAT_TABLE}\n`,
+      err: '',
+    });
+    expect([await host.listRoutes(), host.tunnels, [...tables.keys()]]).toEqual([[], [], ['of-somebody']]);
+    expect(await clean()).toEqual({ status: 0, out: 'nothing of netplug-agent was found\n', err: '' });
+  });
+
+  it('tells which routes the kernel keeps', async () => {
+    host.refuseNext((change) => change.kind === 'delete-route' && change.route.destination.base.family === 6, 'busy');
+    const { status, out, err } = await clean();
+    expect({ status, err }).toEqual({ status: 1, err: 'warning: route "fd00::/122" is left: busy\n' });
+    expect(out).toContain('removed 1 route, tunnel device');
+  });
+
+  it.each(['{"calls":[]}', '{"of":"another version"}'])('is refused while an agent answers %s', async (answer) => {
+    const { status, err } = await clean({ askAgent: async () => Promise.resolve(answer) });
+    expect(status).toBe(69);
+    expect(err).toContain('hint: Stop netplug-agent first');
+    expect(host.tunnels).toHaveLength(1);
+  });
+});

@@ -1,0 +1,99 @@
+import { stripVTControlCharacters } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
+import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { renderNetwork } from './render-network.ts';
+
+const PLAIN = { columns: 100, mayColour: false };
+const session = (
+  peer: string,
+  kind: string,
+  state: string,
+  info: string,
+): NonNullable<ShownNetwork['bgp']>[number] => ({
+  peer,
+  kind,
+  state,
+  since: '2026-01-01T10:00:00Z',
+  info,
+});
+const NETWORK: ShownNetwork = {
+  node: 'node-a',
+  addresses: [
+    { address: '192.0.2.1/24', device: 'eth0' },
+    { address: '2001:db8::1/64', device: 'eth0' },
+  ],
+  tunnels: [{ device: 'vxlan.netplug', address: '10.0.0.1' }, { device: 'vxlan6.netplug' }],
+  routes: { blackhole: 2, direct: 3, tunnelled: 14 },
+  peers: 2,
+  nodes: 3,
+  pools: [
+    { name: 'blue', cidr: '10.0.0.0/16', mode: 'VXLAN CrossSubnet' },
+    { name: 'green', cidr: '10.1.0.0/16', mode: 'BGP' },
+  ],
+  bgp: [
+    session('192.0.2.2', 'mesh', 'Established', ''),
+    session('198.51.100.1', 'global', 'Connect', 'Socket: No route to host'),
+  ],
+  problems: [],
+};
+const BROKEN = { ...NETWORK, problems: ['routes: the kernel refused', 'BIRD does not run'] };
+
+describe('netplugctl node status', () => {
+  it('shows networks as on record', async () => {
+    const { bgp: _, ...withoutBird } = NETWORK;
+    const onlyBlue = { ...withoutBird, pools: NETWORK.pools.slice(0, 1) };
+    const bare = { ...onlyBlue, addresses: [], tunnels: [], pools: [], nodes: 1 };
+    const all = [NETWORK, BROKEN, withoutBird, onlyBlue, { ...NETWORK, bgp: [] }, bare];
+    const text = all.map((network) => renderNetwork(network, PLAIN)).join('\n----\n\n');
+    await expect(text).toMatchFileSnapshot('../../../../test/golden/node-status.txt');
+  });
+
+  it('says with its status whether the network works', async () => {
+    expect(await run(NETWORK)).toMatchObject({ status: 0, err: '', out: renderNetwork(NETWORK, PLAIN) });
+    expect((await run(BROKEN)).status).toBe(1);
+  });
+
+  it('passes the answer on when JSON is wanted', async () => {
+    const { out, status } = await run(BROKEN, '-o', 'json');
+    expect(JSON.parse(out)).toEqual(BROKEN);
+    expect(status).toBe(1);
+  });
+
+  it('asks the agent that is named, else that of this node', async () => {
+    expect((await run(NETWORK)).asked).toEqual(['/nowhere/run/cni.sock', 'show-network']);
+    expect((await run(NETWORK, '--socket', '/tmp/a.sock')).asked).toEqual(['/tmp/a.sock', 'show-network']);
+  });
+
+  it('colours what is wrong, and only where it may', () => {
+    const coloured = renderNetwork(BROKEN, { columns: 100, mayColour: true });
+    expect(coloured).toContain('\u001B[31m  BIRD does not run');
+    expect(stripVTControlCharacters(coloured)).toBe(renderNetwork(BROKEN, PLAIN));
+  });
+
+  it('keeps what others made up from steering the terminal', () => {
+    const evil = '\u001B[2J\u0007';
+    const network = { ...BROKEN, node: evil, problems: [evil], bgp: [session(evil, evil, evil, evil)] };
+    expect(renderNetwork(network, PLAIN)).not.toMatch(/(?!\n)\p{Cc}/u);
+  });
+
+  it('says what to do when nobody answers, or not in its words', async () => {
+    expect(await callCtl(['node', 'status'], {})).toMatchObject({
+      status: 69,
+      err: expect.stringContaining('Cannot ask the agent at "/nowhere/run/cni.sock": nobody listens'),
+    });
+    const askAgent = async (): Promise<string> => Promise.resolve('{}');
+    expect(await callCtl(['node', 'status'], { askAgent })).toMatchObject({ status: 76 });
+  });
+});
+
+async function run(network: ShownNetwork, ...flags: readonly string[]): Promise<Ran & { asked: readonly string[] }> {
+  let asked: readonly string[] = [];
+  const ran = await callCtl(['node', 'status', ...flags], {
+    askAgent: async (socket, { kind }) => {
+      asked = [socket, kind];
+      return Promise.resolve(JSON.stringify(network));
+    },
+  });
+  return { ...ran, asked };
+}

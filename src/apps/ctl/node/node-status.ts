@@ -1,0 +1,20 @@
+import { readShownNetwork } from '../../../model/shown-network.ts';
+import { askAgentOfNode } from './ask-agent-of-node.ts';
+import type { Output } from '../common-options.ts';
+import type { Context, Status } from '../ports.ts';
+import { renderNetwork } from './render-network.ts';
+
+export interface StatusOptions {
+  /** Where the agent listens, if not where it always does. */
+  readonly socket: string | undefined;
+  readonly output: Output;
+}
+
+/** Shows the network of this node as its agent keeps it. Status 1 when there is a problem. @throws agent/unreachable, agent/protocol */
+export async function nodeStatus(context: Context, { socket, output }: StatusOptions): Promise<Status> {
+  const { io } = context;
+  const asked = { socket, question: { kind: 'show-network', text: '' } } as const;
+  const network = await askAgentOfNode(context, asked, readShownNetwork);
+  io.stdout(output === 'json' ? `${JSON.stringify(network, undefined, 2)}\n` : renderNetwork(network, io.screen));
+  return network.problems.length === 0 ? 0 : 1;
+}

@@ -1,0 +1,111 @@
+import { isNetplugError, NetplugError } from '../../../base/errors.ts';
+import type { Mode } from '../../../base/mode.ts';
+import type { Store } from '../../../datastore/store.ts';
+import type { Retired } from '../../../ipam/plan-retirement.ts';
+import { rehearseRetirement, retireNode } from '../../../ipam/retire-node.ts';
+import type { ResourceKind } from '../../../model/kinds.ts';
+import type { NodeName } from '../../../model/names.ts';
+import type { Datastore } from '../../../config/connection.ts';
+import { withStoreToChange } from '../connection.ts';
+import type { Context, Status } from '../ports.ts';
+import { counted } from '../table.ts';
+
+export interface RemoveNodeOptions {
+  readonly node: NodeName;
+  /** What if the orchestrator still has the node. */
+  readonly ifPresent: 'refuse' | 'remove';
+  readonly mode: Mode;
+}
+
+interface Which {
+  readonly kind: ResourceKind;
+  readonly name: string;
+}
+
+/** Gives back what a node that is gone for good has left. @throws resource/in-use while the orchestrator has the node */
+export async function removeNode(context: Context, { node, ifPresent, mode }: RemoveNodeOptions): Promise<Status> {
+  const { io, signal } = context;
+  return withStoreToChange(context, { mode }, async (store, { type }) => {
+    if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);
+    const { summary, problems } = await retireFrom(context, { store, type, node, mode });
+    for (const problem of problems) io.stderr(`warning: ${problem}\n`);
+    const done = mode === 'rehearse' ? `nothing is changed yet: ${summary ?? ''}` : summary;
+    io.stdout(summary === undefined ? `node ${node} has left nothing behind\n` : `${done ?? ''}\n`);
+    return 0;
+  });
+}
+
+export interface Retiring {
+  readonly store: Store;
+  readonly type: Datastore['type'];
+  readonly node: NodeName;
+  readonly mode: Mode;
+}
+
+/** Gives back what the node holds in the datastore; the summary is undefined when that is nothing. May be repeated. */
+export async function retireFrom(
+  { ports, signal }: Pick<Context, 'ports' | 'signal'>,
+  { store, type, node, mode }: Retiring,
+): Promise<{ readonly summary: string | undefined; readonly problems: readonly string[] }> {
+  const { retired, problems } =
+    mode === 'rehearse'
+      ? await rehearseRetirement(store, node, signal)
+      : await retireNode({ ...ports, store }, node, signal);
+  // The orchestrator keeps its own nodes; what peers a node has there stays for the next of that name.
+  const records = type === 'orch' ? [] : await recordsOf(store, node, signal);
+  const gone = mode === 'rehearse' ? records : await deleteAll(store, records, signal);
+  return { summary: summaryOf({ node, retired, gone }), problems };
+}
+
+async function assertGone(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
+  if ((await store.findResource({ kind: 'Node', name: node }, signal)) === undefined) return;
+  throw new NetplugError('resource/in-use', `Cannot remove node "${node}": the orchestrator still has it`, {
+    hint: `Run "kubectl delete node ${node}" first, or use --force if its pods are gone for good`,
+    facts: { node },
+  });
+}
+
+/** The node last, so that a command that is cut short is seen to be unfinished. */
+async function recordsOf(store: Store, node: NodeName, signal: AbortSignal): Promise<readonly Which[]> {
+  const { resources: peers } = await store.listResources('BGPPeer', signal);
+  const nodes = await store.listResources('Node', signal);
+  return [
+    ...peers.filter(({ spec }) => spec.node === node),
+    ...nodes.resources.filter(({ metadata }) => metadata.name === node),
+  ].map(({ kind, metadata: { name } }) => ({ kind, name }));
+}
+
+async function deleteAll(store: Store, records: readonly Which[], signal: AbortSignal): Promise<readonly Which[]> {
+  const gone: Which[] = [];
+  for (const record of records) {
+    try {
+      await store.deleteResource(record, signal);
+      gone.push(record);
+    } catch (cause) {
+      if (!isNetplugError(cause, 'resource/not-found')) throw cause;
+    }
+  }
+  return gone;
+}
+
+function summaryOf({
+  node,
+  retired,
+  gone,
+}: {
+  readonly node: NodeName;
+  readonly retired: Retired;
+  readonly gone: readonly Which[];
+}): string | undefined {
+  const { addresses, endpoints, returnedBlocks, orphanedBlocks } = retired;
+  const peers = gone.filter(({ kind }) => kind === 'BGPPeer').length;
+  const parts = [
+    addresses === 0 ? [] : `released ${counted(addresses, 'address', 'addresses')}`,
+    endpoints === 0 ? [] : `deleted ${counted(endpoints, 'endpoint')}`,
+    returnedBlocks === 0 ? [] : `gave back ${counted(returnedBlocks, 'block')}`,
+    orphanedBlocks === 0 ? [] : `left ${counted(orphanedBlocks, 'block')} to other nodes that hold addresses there`,
+    peers === 0 ? [] : `deleted ${counted(peers, 'BGPPeer')}`,
+    gone.some(({ kind }) => kind === 'Node') ? `removed node ${node}` : [],
+  ].flat();
+  return parts.length === 0 ? undefined : parts.join(', ');
+}

@@ -1,0 +1,65 @@
+import type { ShownNetwork } from '../../../model/shown-network.ts';
+import { harmless, type Paint, painterFor, type Screen } from '../screen.ts';
+import { counted, renderTable } from '../table.ts';
+
+/** The network of a node for people, what is wrong with it at the end, where it stays in sight. */
+export function renderNetwork(network: ShownNetwork, screen: Screen): string {
+  const paint = painterFor(screen);
+  const { node, nodes, addresses, tunnels, pools } = network;
+  return [
+    `${paint('bold', `node ${harmless(node)}`)}, ${counted(nodes, 'node')} in all\n`,
+    table(
+      ['ADDRESS', 'DEVICE'],
+      addresses.map(({ address, device }) => [address, device]),
+    ),
+    table(
+      ['TUNNEL', 'ADDRESS'],
+      tunnels.map(({ device, address }) => [device, address ?? '(none yet)']),
+    ),
+    table(
+      ['POOL', 'CIDR', 'MODE'],
+      pools.map(({ name, cidr, mode }) => [name, cidr, mode]),
+    ),
+    routesLine(network),
+    sessions(network),
+    problems(network, paint),
+  ]
+    .filter((part) => part !== '')
+    .join('\n');
+}
+
+function routesLine({ routes }: ShownNetwork): string {
+  const { blackhole, direct, tunnelled } = routes;
+  const kinds = `${String(tunnelled)} through tunnels, ${String(direct)} direct, ${String(blackhole)} blackhole`;
+  return `routes that netplug keeps: ${kinds}\n`;
+}
+
+function sessions({ bgp, peers, pools }: ShownNetwork): string {
+  if (bgp === undefined) {
+    const isNeeded = pools.some(({ mode }) => mode === 'BGP');
+    return isNeeded
+      ? `BGP: ${counted(peers, 'peer')} configured, but BIRD does not tell about its sessions\n`
+      : 'BGP: BIRD is not needed: no pool is in BGP mode\n';
+  }
+  if (bgp.length === 0) return 'BGP: BIRD runs without a peer\n';
+  return table(
+    ['PEER ADDRESS', 'PEER TYPE', 'STATE', 'SINCE', 'INFO'],
+    bgp.map(({ peer, kind, state, since, info }) => [peer, kind, state, since, info]),
+  );
+}
+
+function problems({ problems: texts }: ShownNetwork, paint: Paint): string {
+  if (texts.length === 0) return '';
+  const title = paint('bold', paint('red', `${counted(texts.length, 'problem')}:`));
+  return [title, ...texts.map((text) => paint('red', `  ${harmless(text)}`))].map((line) => `${line}\n`).join('');
+}
+
+/** Nothing at all where there is no row. */
+function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  return rows.length === 0
+    ? ''
+    : renderTable(
+        titles,
+        rows.map((row) => row.map(harmless)),
+      );
+}

@@ -1,0 +1,23 @@
+import { type CallsQuestion, readShownCalls } from '../../../model/shown-call.ts';
+import { askAgentOfNode } from './ask-agent-of-node.ts';
+import type { Output } from '../common-options.ts';
+import type { Context, Status } from '../ports.ts';
+import { renderWaterfall } from './waterfall.ts';
+
+export interface TraceOptions extends CallsQuestion {
+  /** Where the agent listens, if not where it always does. */
+  readonly socket: string | undefined;
+  readonly output: Output;
+}
+
+/** Shows the last calls of this node. @throws agent/unreachable, agent/protocol */
+export async function trace(context: Context, { last, pod, order, socket, output }: TraceOptions): Promise<Status> {
+  const { io } = context;
+  const question: CallsQuestion = { last, pod, order };
+  const asked = { socket, question: { kind: 'show-calls', text: JSON.stringify(question) } } as const;
+  const { calls } = await askAgentOfNode(context, asked, readShownCalls);
+  if (output === 'json') io.stdout(`${JSON.stringify({ calls }, undefined, 2)}\n`);
+  else if (calls.length > 0) io.stdout(renderWaterfall(calls, io.screen));
+  else io.stderr('The agent has served no such call since it started\n');
+  return 0;
+}

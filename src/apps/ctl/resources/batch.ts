@@ -1,0 +1,38 @@
+import { isNetplugError } from '../../../base/errors.ts';
+import type { Mode } from '../../../base/mode.ts';
+import { type ResourceId, showResourceId } from '../../../model/resource-id.ts';
+import type { Context, Status } from '../ports.ts';
+import { reportError } from '../report-error.ts';
+import { counted } from '../table.ts';
+
+export interface Item {
+  readonly which: ResourceId;
+  /** Does it, and says in few words what was done. */
+  readonly run: () => Promise<string>;
+}
+
+/**
+ * Does one thing after the other, a line for each. A failure is told and the rest goes on, unless the datastore itself
+ * does not answer; the last line counts the failures. The status is that of the first failure.
+ */
+export async function runBatch({ io }: Pick<Context, 'io'>, items: readonly Item[], mode: Mode): Promise<Status> {
+  const statuses: Status[] = [];
+  for (const [index, { which, run }] of items.entries()) {
+    const what = showResourceId(which);
+    try {
+      io.stdout(`${what} ${await run()}${mode === 'rehearse' ? ' (dry run)' : ''}\n`);
+    } catch (cause) {
+      // Most messages name the resource themselves.
+      const isNamed = cause instanceof Error && cause.message.includes(what);
+      statuses.push(reportError(io, cause, isNamed ? undefined : what));
+      const left = items.length - index - 1;
+      if (left === 0 || !isNetplugError(cause, 'store/unavailable', 'store/refused', 'store/config-invalid')) continue;
+      io.stderr(`${counted(left, 'resource')} not tried\n`);
+      break;
+    }
+  }
+  if (statuses.length > 0 && items.length > 1) {
+    io.stderr(`${String(statuses.length)} of ${String(items.length)} failed\n`);
+  }
+  return statuses[0] ?? 0;
+}

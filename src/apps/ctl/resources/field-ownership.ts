@@ -1,0 +1,40 @@
+import type { Mode } from '../../../base/mode.ts';
+import type { Store, WrittenResource } from '../../../datastore/store.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { resourceIdOf } from '../../../model/resource-id.ts';
+import type { Io } from '../ports.ts';
+import { isReadOnly } from './refuse-read-only.ts';
+import type { Written } from './resource-files.ts';
+
+/** Whose fields a file makes those it names, where the datastore keeps owners; and whether it takes them from others. */
+export interface Owning {
+  /** The tool itself unless given. */
+  readonly manager: string | undefined;
+  readonly force: boolean;
+}
+
+/** Applies the fields of a file as they are written, and returns what that makes. @throws resource/field-conflict */
+export type ApplyFields = (mode: Mode, signal: AbortSignal) => Promise<AnyResource>;
+
+/**
+ * How the datastore applies what a file says, if it knows who wrote which field. Not what netplug or the orchestrator keeps:
+ * that may only be written as it is.
+ */
+export function fieldsOf(store: Store, { resource, raw }: Written, owning: Owning): ApplyFields | undefined {
+  const { fieldOwnership } = store;
+  if (fieldOwnership === undefined || resource.kind === 'Node' || isReadOnly(resourceIdOf(resource))) return undefined;
+  const wish = { resource: asWritten(resource, raw), manager: owning.manager ?? 'netplugctl', force: owning.force };
+  return async (mode, signal) => fieldOwnership.apply({ ...wish, mode }, signal);
+}
+
+/** Warns who names owners where none are kept. */
+export function warnIfOwnerless({ stderr }: Pick<Io, 'stderr'>, store: Store, { manager, force }: Owning): void {
+  const isAsked = force || manager !== undefined;
+  if (isAsked && store.fieldOwnership === undefined) stderr('warning: this datastore keeps no owners of fields\n');
+}
+
+/** The fields somebody wrote, and none that reading has filled in. */
+function asWritten(resource: AnyResource, raw: unknown): WrittenResource {
+  return { ...resource, spec: isRecord(raw) ? raw['spec'] : undefined };
+}

@@ -1,0 +1,48 @@
+import type { ResourceChange } from '../../../datastore/store.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
+import { type ResourceId, resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
+import { sameResource } from './merge-resource.ts';
+
+/** One thing to be told, in the words of the orchestrator's own tools. */
+export interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
+  readonly resource: AnyResource;
+}
+
+/** Makes events of changes: only of what is wanted, and once, also when a watch begins anew. */
+export class FollowedResources {
+  readonly #shown = new Map<string, AnyResource>();
+  readonly #isWanted: (resource: AnyResource) => boolean;
+
+  constructor(isWanted: (resource: AnyResource) => boolean) {
+    this.#isWanted = isWanted;
+  }
+
+  events(change: ResourceChange): readonly WatchEvent[] {
+    if (change.kind === 'put') return this.#see(change.resource);
+    if (change.kind === 'gone') return this.#lose(change.which);
+    const there = new Set(change.resources.map((resource) => showResourceId(resourceIdOf(resource))));
+    const gone = [...this.#shown].filter(([id]) => !there.has(id)).map(([, resource]) => resourceIdOf(resource));
+    return [
+      ...gone.flatMap((which) => this.#lose(which)),
+      ...change.resources.flatMap((resource) => this.#see(resource)),
+    ];
+  }
+
+  #see(resource: AnyResource): readonly WatchEvent[] {
+    const which = resourceIdOf(resource);
+    if (!this.#isWanted(resource)) return this.#lose(which);
+    const id = showResourceId(which);
+    const before = this.#shown.get(id);
+    this.#shown.set(id, resource);
+    if (before === undefined) return [{ type: 'ADDED', resource }];
+    return sameResource(before, resource) ? [] : [{ type: 'MODIFIED', resource }];
+  }
+
+  #lose(which: ResourceId): readonly WatchEvent[] {
+    const id = showResourceId(which);
+    const resource = this.#shown.get(id);
+    this.#shown.delete(id);
+    return resource === undefined ? [] : [{ type: 'DELETED', resource }];
+  }
+}

@@ -1,0 +1,20 @@
+import { NetplugError } from '../../../base/errors.ts';
+import { refuseBuiltIn } from '../../../datastore/built-in.ts';
+import { factsOf } from '../../../datastore/resource-errors.ts';
+import { KINDS } from '../../../model/kinds.ts';
+import { type ResourceId, showResourceId } from '../../../model/resource-id.ts';
+
+/** Whether netplug itself keeps it, and nobody else. */
+export function isReadOnly({ kind }: ResourceId): boolean {
+  return KINDS[kind].writtenBy !== 'people';
+}
+
+/** Refuses what people only read, in a rehearsal too. @throws resource/not-writable */
+export function refuseReadOnly(which: ResourceId): void {
+  refuseBuiltIn(which);
+  if (!isReadOnly(which)) return;
+  throw new NetplugError('resource/not-writable', `Cannot write ${showResourceId(which)}: netplug itself keeps it`, {
+    hint: `Leave it out; "netplugctl get ${which.kind.toLowerCase()}" shows it`,
+    facts: factsOf(which),
+  });
+}

@@ -1,0 +1,74 @@
+import { NetplugError } from '../../../base/errors.ts';
+import { at, joinPaths, problemsError } from '../../../base/problem.ts';
+import { decodeResource } from '../../../model/decode-resource.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { type PlacedProblem, type ReadDocument, readDocuments, type Source } from '../documents.ts';
+
+/** A resource from a file: as it is understood, and as it was written. */
+export interface Written {
+  readonly resource: AnyResource;
+  readonly raw: unknown;
+}
+
+/**
+ * Every resource in the sources, in their order. Lists and arrays are taken apart. One that is wrong refuses them all,
+ * so that nothing is written by halves. `namespace` is where those go that name none. @throws resource/invalid, cli/usage when there is none
+ */
+export function readResources(sources: readonly Source[], namespace: string | undefined): readonly Written[] {
+  const problems: PlacedProblem[] = [];
+  const resources: Written[] = [];
+  for (const source of sources) {
+    const read = readDocuments(source, 'resource/invalid');
+    problems.push(...read.problems);
+    for (const document of read.documents) {
+      const inspected = inspectDocument(document, namespace);
+      problems.push(...inspected.problems);
+      resources.push(...inspected.resources);
+    }
+  }
+  if (problems.length > 0) {
+    const placed = problems.map(({ place, path, ...rest }) => ({
+      ...rest,
+      path: path === '' ? place : `${place}: ${path}`,
+    }));
+    throw problemsError('the resources, and nothing was changed', placed, 'resource/invalid');
+  }
+  if (resources.length > 0) return resources;
+  const names = sources.map(({ name }) => `"${name}"`).join(', ');
+  throw new NetplugError('cli/usage', `Cannot find a resource in ${names}: there is no document`, {
+    hint: 'Write YAML or JSON with apiVersion, kind, metadata and spec',
+  });
+}
+
+/** The resources of one document, and what is wrong with them, each with its place. */
+export function inspectDocument(
+  { value, placeOf }: ReadDocument,
+  namespace?: string,
+): {
+  readonly resources: readonly Written[];
+  readonly problems: readonly PlacedProblem[];
+} {
+  const resources: Written[] = [];
+  const problems: PlacedProblem[] = [];
+  for (const { path: start, raw } of itemsOf(value)) {
+    const decoded = decodeResource(raw, namespace === undefined ? {} : { namespace });
+    if ('resource' in decoded) resources.push({ resource: decoded.resource, raw });
+    else {
+      for (const problem of decoded.problems) {
+        const path = joinPaths(start, problem.path);
+        problems.push({ ...problem, path, place: placeOf(path) });
+      }
+    }
+  }
+  return { resources, problems };
+}
+
+/** The parts of a list or an array, each with its path; anything else is its only part. */
+export function itemsOf(value: unknown): readonly { readonly path: string; readonly raw: unknown }[] {
+  if (Array.isArray(value)) return value.map((raw: unknown, index) => ({ path: at('', index), raw }));
+  const kind = isRecord(value) ? value['kind'] : undefined;
+  const items = isRecord(value) ? value['items'] : undefined;
+  if (typeof kind !== 'string' || !kind.endsWith('List') || !Array.isArray(items)) return [{ path: '', raw: value }];
+  return items.map((raw: unknown, index) => ({ path: at('items', index), raw }));
+}

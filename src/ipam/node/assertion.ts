@@ -1,0 +1,93 @@
+import type { Log } from '../../base/log.ts';
+import type { Patience } from '../../base/retry.ts';
+import { giveClusterId } from '../../datastore/keep-cluster-information.ts';
+import type { Store } from '../../datastore/store.ts';
+import { assertLiving } from '../assert-living.ts';
+import { type LivingAddress, livingKey } from '../plan-assertion.ts';
+import type { NodeName } from '../../model/names.ts';
+import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
+import type { LocalView } from './local-view.ts';
+
+/** After the datastore was found older than before, other nodes have so long to record what their pods use. */
+const SETTLE_MS = 5000;
+
+export interface AssertionPorts extends Patience {
+  readonly store: Store;
+  readonly log: Log;
+  readonly view: LocalView;
+  /** The addresses that the kernel routes to links of pods. */
+  readonly listLiving: () => Promise<readonly LivingAddress[]>;
+  /** @throws store/replaced */
+  readonly checkIdentity: (clusterId: string | undefined) => void;
+  /** Called when other nodes have had their time. */
+  readonly onSettled: () => void;
+}
+
+/**
+ * Asserts what the pods of a node use against a datastore that may be older than what the node has written, before
+ * anything is offered from it (design D12).
+ */
+export class Assertion {
+  readonly #ports: AssertionPorts;
+  readonly #datastore: DatastoreId;
+  readonly #node: NodeName;
+  #rollbacks: number | undefined;
+  /** Of the monotonic clock. */
+  #settledAtMs = 0;
+
+  constructor(
+    ports: AssertionPorts,
+    { datastore, node }: { readonly datastore: DatastoreId; readonly node: NodeName },
+  ) {
+    this.#ports = ports;
+    this.#datastore = datastore;
+    this.#node = node;
+  }
+
+  /** How long other nodes still have to record what their pods use; until then this node assigns nothing new. */
+  settlingMs(): number {
+    return Math.max(0, this.#settledAtMs - this.#ports.clock.monotonic());
+  }
+
+  /** Records what pods use and the datastore has lost. @throws store/* */
+  async run(signal: AbortSignal): Promise<void> {
+    const { store, log, view: local, checkIdentity } = this.#ports;
+    const view = await store.readNodeView(this.#node, undefined, signal);
+    checkIdentity(view.clusterId);
+    if (view.clusterId === undefined) {
+      checkIdentity(await giveClusterId(this.#ports, clusterIdIn(this.#datastore), signal));
+    }
+    const hasFallen = this.#rollbacks !== undefined && view.rollbacks !== this.#rollbacks;
+    const isRolledBack = hasFallen || local.isAheadOf(view, (version, than) => store.isOlder(version, than));
+    const held = local.held();
+    const known = new Map(held.map((each) => [livingKey(each), each.allocation]));
+    const { asserted } = await assertLiving(
+      { ...this.#ports, listLiving: async () => this.#listLiving(isRolledBack ? held : []) },
+      {
+        node: this.#node,
+        known: () => known,
+        pending: () => new Set(local.pending().map(livingKey)),
+      },
+      signal,
+    );
+    this.#rollbacks = view.rollbacks;
+    if (asserted.length === 0 && !isRolledBack) return;
+    log.error('datastore is older than it was: what pods of this node use was recorded again', {
+      recorded: asserted.length,
+    });
+    this.#settle(signal);
+  }
+
+  /** With attachments that have no link of ours, as under another main plugin: of these only memory tells. */
+  async #listLiving(remembered: readonly LivingAddress[]): Promise<readonly LivingAddress[]> {
+    const linked = await this.#ports.listLiving();
+    const keys = new Set(linked.map(livingKey));
+    return [...linked, ...remembered.filter((each) => !keys.has(livingKey(each)))];
+  }
+
+  #settle(signal: AbortSignal): void {
+    const { clock, onSettled } = this.#ports;
+    this.#settledAtMs = clock.monotonic() + SETTLE_MS;
+    void clock.sleep(SETTLE_MS, signal).then(onSettled, () => undefined);
+  }
+}

@@ -1,0 +1,46 @@
+import type { Brand } from '../../base/brand.ts';
+import { NetplugError } from '../../base/errors.ts';
+import type { Patience } from '../../base/retry.ts';
+import { giveClusterId, newGuid } from '../../datastore/keep-cluster-information.ts';
+import type { Store } from '../../datastore/store.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { Datastore } from '../../config/connection.ts';
+
+/** One datastore, whatever configuration reaches it: its type and the id of the cluster whose records it holds. */
+export type DatastoreId = Brand<string, 'DatastoreId'>;
+
+/** The datastore of that cluster, of the type given or of the type that another one has. */
+export function datastoreIdOf(like: Datastore['type'] | DatastoreId, clusterId: string): DatastoreId {
+  const [type] = like.split(':', 1);
+  return `${type ?? ''}:${clusterId}` as DatastoreId; // made here and nowhere else
+}
+
+/** The cluster id that the identity was made of. */
+export function clusterIdIn(id: DatastoreId): string {
+  return id.slice(id.indexOf(':') + 1);
+}
+
+/**
+ * Reads which datastore the store reaches. A datastore without a cluster id is given one.
+ * @throws store/*
+ */
+export async function identifyDatastore(
+  ports: Patience & { readonly store: Store },
+  { type, node }: { readonly type: Datastore['type']; readonly node: NodeName },
+  signal: AbortSignal,
+): Promise<DatastoreId> {
+  const { clusterId } = await ports.store.readNodeView(node, undefined, signal);
+  return datastoreIdOf(type, clusterId ?? (await giveClusterId(ports, newGuid(ports), signal)));
+}
+
+/** The refusal to go on with a datastore that has become another one behind the same address. */
+export function datastoreReplaced(expected: DatastoreId, found: DatastoreId): NetplugError {
+  return new NetplugError(
+    'store/replaced',
+    `Cannot use the datastore: it holds the records of "${found}", and this agent serves "${expected}"`,
+    {
+      hint: 'Restore the datastore, or correct its address, and restart netplug-agent; the journals of the other one stay',
+      facts: { expected, found },
+    },
+  );
+}

@@ -1,0 +1,59 @@
+import type { Pool } from '../choose-pools.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { NodeName } from '../../model/names.ts';
+import { cidrContains } from '../../net/cidr.ts';
+import { stockTarget } from './stock.ts';
+
+/** Pod starts of so many milliseconds are expected to come again. */
+const RATE_WINDOW_MS = 5000;
+/** A pool from which nothing has come for so long, and of which the node holds nothing, gets its stock back. */
+const MEMORY_MS = 60_000;
+
+/** Which pools the pods of this node come from, and how fast. */
+export class Demand {
+  readonly #starts = new Map<string, number[]>();
+  readonly #floor: number;
+
+  constructor(floor: number) {
+    this.#floor = floor;
+  }
+
+  note(pool: string, nowMs: number): void {
+    this.#starts.set(pool, [...this.#recentStarts(pool, nowMs), nowMs]);
+  }
+
+  /** How many pods have come from the pool lately. */
+  recent(pool: string, nowMs: number): number {
+    return this.#recentStarts(pool, nowMs).length;
+  }
+
+  /** Another text whenever the passing of time alone asks for another stock. */
+  standing(nowMs: number): string {
+    const counts = [...this.#starts].map(([pool, starts]) => [
+      pool,
+      this.recent(pool, nowMs),
+      starts.some((at) => nowMs - at < MEMORY_MS),
+    ]);
+    return JSON.stringify(counts);
+  }
+
+  /** Wanted stock by pool name. */
+  targets(
+    pools: readonly Pool[],
+    { own, node, nowMs }: { own: readonly IpBlock[]; node: NodeName; nowMs: number },
+  ): ReadonlyMap<string, number> {
+    const targets = new Map<string, number>();
+    for (const { name, cidr, closed } of pools) {
+      const starts = this.#starts.get(name) ?? [];
+      const isUsed =
+        starts.some((at) => nowMs - at < MEMORY_MS) ||
+        own.some((block) => block.node === node && block.slots.size > 0 && cidrContains(cidr, block.cidr));
+      if (isUsed && closed === undefined) targets.set(name, stockTarget(this.recent(name, nowMs), this.#floor));
+    }
+    return targets;
+  }
+
+  #recentStarts(pool: string, nowMs: number): number[] {
+    return (this.#starts.get(pool) ?? []).filter((at) => nowMs - at < RATE_WINDOW_MS);
+  }
+}

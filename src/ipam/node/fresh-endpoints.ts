@@ -1,0 +1,66 @@
+import type { Change } from '../../datastore/store.ts';
+import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { NodeMemory } from './node-memory.ts';
+
+/** How long the watch may lag behind a write. */
+export const CATCH_UP_MS = 500;
+
+/** An endpoint about to be written, and which version of it the memory shows until then. */
+interface Write {
+  readonly endpoint: WorkloadEndpoint;
+  readonly over: string | undefined;
+}
+
+/**
+ * Endpoints that were written and that the memory does not show yet: whoever asks must find them. Not every datastore
+ * keeps every endpoint, so each ends after a while.
+ */
+export class FreshEndpoints {
+  readonly #memory: NodeMemory;
+  readonly #now: () => number;
+  readonly #written = new Map<string, Write & { readonly untilMs: number }>();
+
+  constructor(memory: NodeMemory, now: () => number) {
+    this.#memory = memory;
+    this.#now = now;
+  }
+
+  /** What `note` wants to be told once the changes are written; the memory may know of them before the writer does. */
+  prepare(changes: readonly Change[]): readonly Write[] {
+    return changes.flatMap((change) =>
+      change.kind === 'put-endpoint' ? { endpoint: change.endpoint, over: this.#shown(keyOf(change.endpoint)) } : [],
+    );
+  }
+
+  note(writes: readonly Write[]): void {
+    const untilMs = this.#now() + CATCH_UP_MS;
+    for (const key of this.#written.keys()) this.find(key);
+    for (const write of writes) this.#written.set(keyOf(write.endpoint), { ...write, untilMs });
+  }
+
+  find(key: string): WorkloadEndpoint | undefined {
+    return this.leftMs(key) > 0 ? this.#written.get(key)?.endpoint : undefined;
+  }
+
+  /** How long the memory may still take to show the endpoint; 0 when it does or will not. */
+  leftMs(key: string): number {
+    const write = this.#written.get(key);
+    if (write === undefined) return 0;
+    const leftMs = write.untilMs - this.#now();
+    if (leftMs > 0 && this.#shown(key) === write.over) return leftMs;
+    this.#written.delete(key);
+    return 0;
+  }
+
+  keys(): readonly string[] {
+    return [...this.#written.keys()];
+  }
+
+  #shown(key: string): string | undefined {
+    return this.#memory.endpoints.get(key)?.version;
+  }
+}
+
+function keyOf(endpoint: WorkloadEndpoint): string {
+  return endpointKey(endpointIdOf(endpoint));
+}

@@ -1,0 +1,171 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { errnoOf } from '../../base/errors.ts';
+import { isMissing } from '../../base/missing-file.ts';
+import type { HeldAddress } from '../../model/ip-block.ts';
+import { interfaceKey } from '../../model/names.ts';
+import { addressAt } from '../../net/cidr.ts';
+import type { DatastoreId } from './datastore-id.ts';
+import type { Entry } from './entry.ts';
+import { decodeSegment } from './entry-codec.ts';
+import type { JournalPlace } from './journal.ts';
+import { damagedName, datastoreKey, parseSegmentName, type SegmentName } from './segment-name.ts';
+
+/** An orphaned journal, locked by this process until it is removed or let go. */
+export interface LeftJournal {
+  /** The node that it says it is of; undefined when no segment says so. */
+  readonly node: string | undefined;
+  readonly entries: readonly Entry[];
+  /** Segments with lines that cannot be read. */
+  readonly damaged: readonly string[];
+  /** Removes it, except for the damaged segments when those are to be kept aside. */
+  remove(damaged: 'keep' | 'remove'): void;
+  /** Leaves it for the next process. */
+  letGo(): void;
+}
+
+interface Segment extends SegmentName {
+  readonly path: string;
+}
+
+/** Runs with a journal of the datastore that can still be replayed, whether their owner is alive or not. */
+export function runsToRecover(folder: string, datastore: DatastoreId): ReadonlySet<string> {
+  const key = datastoreKey(datastore);
+  return new Set(
+    listSegments(folder).flatMap(({ run, isDamaged, ...segment }) =>
+      segment.datastoreKey === key && !isDamaged ? run : [],
+    ),
+  );
+}
+
+/** Runs with any journal, of whichever datastore, also those with nothing but damaged segments. */
+export function runsWithJournal(folder: string): ReadonlySet<string> {
+  return new Set(listSegments(folder).map(({ run }) => run));
+}
+
+/** Paths of orphaned journals that belong to other datastores. */
+export function journalsOfOthers({ folder, tryLock }: JournalPlace, datastore: DatastoreId): readonly string[] {
+  const key = datastoreKey(datastore);
+  return listSegments(folder).flatMap(({ path, isDamaged, ...segment }) => {
+    if (segment.datastoreKey === key || isDamaged) return [];
+    const fd = openIfThere(path);
+    if (fd === undefined) return [];
+    try {
+      return tryLock(fd) ? path : [];
+    } finally {
+      closeSync(fd);
+    }
+  });
+}
+
+/** Damaged segments that were kept aside. */
+export function damagedSegments(folder: string): readonly { readonly path: string; readonly run: string }[] {
+  return listSegments(folder).filter(({ isDamaged }) => isDamaged);
+}
+
+/** The entries of one run whose owner lives. */
+export function readJournal(folder: string, run: string): readonly Entry[] {
+  return segmentsOf(folder, run).flatMap(({ path }) => readSegment(path));
+}
+
+/** Allocations that journals of the node give, published or not. */
+export function allocationsInJournals(folder: string): readonly HeldAddress[] {
+  return listSegments(folder).flatMap(({ path }) =>
+    readSegment(path).flatMap(({ slots }) =>
+      slots.flatMap((slot) =>
+        slot.kind === 'take' ? { address: addressAt(slot.block, slot.ordinal), allocation: slot.allocation } : [],
+      ),
+    ),
+  );
+}
+
+/** `<containerId>/<ifName>` of everything that some journal of the node gives an address: it may not be published yet. */
+export function attachmentsInJournals(folder: string): ReadonlySet<string> {
+  return new Set(allocationsInJournals(folder).map(({ allocation }) => interfaceKey(allocation)));
+}
+
+function readSegment(path: string): readonly Entry[] {
+  try {
+    return decodeSegment(readFileSync(path, 'utf8')).entries;
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT') return [];
+    throw cause;
+  }
+}
+
+/**
+ * Takes the journal of a run over; undefined when another process has the lock of a segment, `gone` when another process
+ * has removed it.
+ */
+export function takeJournal({ folder, tryLock }: JournalPlace, run: string): LeftJournal | 'gone' | undefined {
+  const taken: { readonly path: string; readonly fd: number }[] = [];
+  const letGo = (): void => {
+    for (const { fd } of taken.splice(0)) closeSync(fd);
+  };
+  try {
+    for (const { path } of segmentsOf(folder, run)) {
+      const fd = openIfThere(path);
+      if (fd === undefined) continue;
+      taken.push({ path, fd });
+      if (!tryLock(fd)) {
+        letGo();
+        return undefined;
+      }
+    }
+    // The process that had the lock before may have removed the file since it was listed.
+    const segments = taken
+      .filter(({ fd }) => fstatSync(fd).nlink > 0)
+      .map(({ path }) => ({ path, ...decodeSegment(readFileSync(path, 'utf8')) }));
+    if (segments.length === 0) {
+      letGo();
+      return 'gone';
+    }
+    const damaged = segments.filter(({ damagedLines }) => damagedLines > 0).map(({ path }) => path);
+    return {
+      node: segments.find(({ header }) => header !== undefined)?.header?.node,
+      entries: segments.flatMap(({ entries }) => entries),
+      damaged,
+      letGo,
+      remove: (mode) => {
+        for (const { path } of segments) {
+          if (mode === 'keep' && damaged.includes(path)) renameSync(path, damagedName(path));
+          else rmSync(path, { force: true });
+        }
+        letGo();
+      },
+    };
+  } catch (cause) {
+    letGo();
+    throw cause;
+  }
+}
+
+function segmentsOf(folder: string, run: string): readonly Segment[] {
+  return listSegments(folder).filter((segment) => segment.run === run && !segment.isDamaged);
+}
+
+/** In the order of their names, which is the order in which they were written. */
+function listSegments(folder: string): readonly Segment[] {
+  return listFolder(folder).flatMap((name) => {
+    const parsed = parseSegmentName(name);
+    return parsed === undefined ? [] : [{ ...parsed, path: join(folder, name) }];
+  });
+}
+
+function listFolder(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch (cause) {
+    if (isMissing(cause)) return [];
+    throw cause;
+  }
+}
+
+function openIfThere(path: string): number | undefined {
+  try {
+    return openSync(path, constants.O_RDWR);
+  } catch (cause) {
+    if (errnoOf(cause) === 'ENOENT') return undefined;
+    throw cause;
+  }
+}

@@ -1,0 +1,208 @@
+import type { NodeView, Stored } from '../../datastore/store.ts';
+import type { LivingAddress } from '../plan-assertion.ts';
+import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
+import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { addressAt, formatCidr } from '../../net/cidr.ts';
+import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
+import type { FreshEndpoints } from './fresh-endpoints.ts';
+import type { NodeMemory } from './node-memory.ts';
+import { type OfferedBlock, offer } from './offered-block.ts';
+import { insistOnSlot, type SlotChange } from './slot-change.ts';
+import type { OwnStock } from './own-stock.ts';
+
+/** No datastore has ever said so; a change that names it is recognised by its content. */
+const NOT_PUBLISHED = 'not published';
+
+/** What the datastore said last, with everything decided since that it does not know yet. */
+export class LocalView {
+  readonly #memory: NodeMemory;
+  readonly #fresh: FreshEndpoints;
+  readonly #stock: OwnStock;
+  readonly #blocks = new Map<string, IpBlock>();
+  readonly #slotChanges = new Map<string, Set<SlotChange>>();
+  readonly #endpointChanges = new Map<string, EndpointChange>();
+  /** What was shown of a block, as long as nothing about it changes. */
+  readonly #shown = new Map<
+    string,
+    { readonly of: IpBlock; readonly isStockOnly: boolean; readonly version: number; readonly block: IpBlock }
+  >();
+
+  constructor(memory: NodeMemory, fresh: FreshEndpoints, stock: OwnStock) {
+    this.#memory = memory;
+    this.#fresh = fresh;
+    this.#stock = stock;
+  }
+
+  /** The block with everything that is decided. */
+  block(key: string): IpBlock | undefined {
+    return this.#blocks.get(key);
+  }
+
+  /** Own blocks with everything that is decided, by CIDR. */
+  ownBlocks(): ReadonlyMap<string, IpBlock> {
+    return new Map([...this.#blocks].filter(([, { node }]) => node === this.#memory.node));
+  }
+
+  /** The blocks are others now. */
+  refresh(keys: readonly string[] | 'all'): void {
+    if (keys === 'all') this.#blocks.clear();
+    for (const key of keys === 'all' ? this.#memory.blocks.keys() : keys) {
+      let block = this.#memory.blocks.get(key)?.value;
+      for (const change of this.#slotChanges.get(key) ?? []) block &&= insistOnSlot(block, change) ?? block;
+      if (block === undefined) this.#blocks.delete(key);
+      else this.#blocks.set(key, block);
+    }
+  }
+
+  /** Counts the entry as decided. The caller has seen that its slots can be changed so. */
+  add({ slots, endpoints }: Entry): void {
+    for (const change of slots) {
+      const key = formatCidr(change.block);
+      const block = this.#blocks.get(key);
+      if (block !== undefined) this.#blocks.set(key, insistOnSlot(block, change) ?? block);
+      this.#slotChanges.set(key, (this.#slotChanges.get(key) ?? new Set()).add(change));
+    }
+    for (const change of endpoints) this.#endpointChanges.set(endpointKey(idOf(change)), change);
+  }
+
+  /** The datastore knows the entries now, or they are taken back. */
+  remove(entries: readonly Entry[]): void {
+    const touched = new Set<string>();
+    for (const { slots, endpoints } of entries) {
+      for (const change of slots) {
+        const key = formatCidr(change.block);
+        this.#slotChanges.get(key)?.delete(change);
+        touched.add(key);
+      }
+      for (const change of endpoints) {
+        const key = endpointKey(idOf(change));
+        if (this.#endpointChanges.get(key) === change) this.#endpointChanges.delete(key);
+      }
+    }
+    this.refresh([...touched]);
+  }
+
+  /**
+   * The node as the address manager shall see it. Stock of this run is free and comes first; while a pool has stock, or
+   * the datastore is away, nothing else of the own blocks is.
+   */
+  nodeView(endpoint: EndpointId | undefined, { isCutOff }: { readonly isCutOff: boolean }): NodeView | undefined {
+    const { settings, node } = this.#memory;
+    if (settings === undefined) return undefined;
+    const isStockOnly = this.#stockOnly(isCutOff);
+    const owned: Stored<IpBlock>[] = [];
+    const borrowed: Stored<IpBlock>[] = [];
+    for (const [key, block] of this.#blocks) {
+      const version = this.#memory.blocks.get(key)?.version ?? NOT_PUBLISHED;
+      if (block.node !== node) borrowed.push({ value: block, version });
+      else owned.push({ value: this.#show(key, block, isStockOnly(key, block)), version });
+    }
+    return {
+      ...settings,
+      owned,
+      borrowed,
+      rollbacks: 0,
+      endpoint: endpoint === undefined ? undefined : this.#changedEndpoint(endpointKey(endpoint)),
+    };
+  }
+
+  /** What the own blocks of such a view are made from. */
+  offered({ isCutOff }: { readonly isCutOff: boolean }): readonly OfferedBlock[] {
+    const isStockOnly = this.#stockOnly(isCutOff);
+    return [...this.ownBlocks()].map(([key, block]) => ({
+      block,
+      ready: this.#stock.in(block),
+      isStockOnly: isStockOnly(key, block),
+    }));
+  }
+
+  /** Addresses that attachments of the node hold. */
+  held(): readonly (LivingAddress & { readonly allocation: Allocation })[] {
+    return [...this.#blocks.values()].flatMap((block) =>
+      heldAddresses(block, ({ node }) => node === this.#memory.node).map(({ address, allocation }) => ({
+        address,
+        owner: allocation,
+        allocation,
+      })),
+    );
+  }
+
+  /** Addresses that attachments of the node were given and the datastore does not record yet. */
+  pending(): readonly LivingAddress[] {
+    return [...this.#slotChanges.values()].flatMap((changes) =>
+      [...changes].flatMap((change) =>
+        change.kind === 'take' ? { address: addressAt(change.block, change.ordinal), owner: change.allocation } : [],
+      ),
+    );
+  }
+
+  /**
+   * Whether the datastore shows less than this node has seen of it: an older version of a block, or none of one in which
+   * attachments of the node hold addresses.
+   */
+  isAheadOf(
+    { owned, borrowed }: Pick<NodeView, 'owned' | 'borrowed'>,
+    isOlder: (version: string, than: string) => boolean,
+  ): boolean {
+    const shown = new Map([...owned, ...borrowed].map(({ value, version }) => [formatCidr(value.cidr), version]));
+    return [...this.#memory.blocks].some(([key, { version }]) => {
+      const now = shown.get(key);
+      if (now !== undefined) return isOlder(now, version);
+      const block = this.#blocks.get(key);
+      return block !== undefined && [...block.slots.values()].some(({ node }) => node === this.#memory.node);
+    });
+  }
+
+  /** Whether the block, when it becomes this one, lacks an allocation of the node that this process did not release. */
+  loses(key: string, after: IpBlock | undefined): boolean {
+    const before = this.#memory.blocks.get(key)?.value;
+    const decided = [...(this.#slotChanges.get(key) ?? [])].map((change) =>
+      change.kind === 'free' ? change.id : change.from,
+    );
+    return [...(before?.slots ?? [])].some(
+      ([ordinal, { id, node }]) =>
+        node === this.#memory.node && after?.slots.get(ordinal)?.id !== id && !decided.includes(id),
+    );
+  }
+
+  endpoints(): readonly Stored<WorkloadEndpoint>[] {
+    const known = new Map(this.#memory.endpoints);
+    for (const key of [...this.#fresh.keys(), ...this.#endpointChanges.keys()]) {
+      const now = this.#changedEndpoint(key);
+      if (now === undefined) known.delete(key);
+      else known.set(key, now);
+    }
+    return [...known].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, endpoint]) => endpoint);
+  }
+
+  #changedEndpoint(key: string): Stored<WorkloadEndpoint> | undefined {
+    const fresh = this.#fresh.find(key);
+    const known = fresh === undefined ? this.#memory.endpoints.get(key) : { value: fresh, version: NOT_PUBLISHED };
+    const change = this.#endpointChanges.get(key);
+    if (change?.kind === 'put') return { value: change.endpoint, version: NOT_PUBLISHED };
+    return change !== undefined && known !== undefined && isCleared(known.value, change) ? undefined : known;
+  }
+
+  #stockOnly(isCutOff: boolean): (key: string, block: IpBlock) => boolean {
+    const stocked = this.#stockedPools();
+    return (key, block) => isCutOff || stocked.has(this.#memory.poolOf(key, block.cidr)?.name);
+  }
+
+  #stockedPools(): ReadonlySet<string | undefined> {
+    const stocked = new Set<string | undefined>();
+    for (const [key, block] of this.#blocks) {
+      if (block.stock.size === 0 || block.node !== this.#memory.node) continue;
+      if (this.#stock.in(block).length > 0) stocked.add(this.#memory.poolOf(key, block.cidr)?.name);
+    }
+    return stocked;
+  }
+
+  #show(key: string, of: IpBlock, isStockOnly: boolean): IpBlock {
+    const before = this.#shown.get(key);
+    const { version } = this.#stock;
+    if (before?.of === of && before.isStockOnly === isStockOnly && before.version === version) return before.block;
+    const block = offer({ block: of, ready: this.#stock.in(of), isStockOnly });
+    this.#shown.set(key, { of, isStockOnly, version, block });
+    return block;
+  }
+}

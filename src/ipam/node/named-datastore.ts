@@ -1,0 +1,96 @@
+import { NetplugError, reasonOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { Patience } from '../../base/retry.ts';
+import type { Store } from '../../datastore/store.ts';
+import type { DatastoreId } from './datastore-id.ts';
+import { Notifier } from './notifier.ts';
+import type { ResidentNode } from './resident-node.ts';
+
+const LONGEST_PAUSE_MS = 2000;
+const CALL_WAITS_MS = 1000;
+/** Without a reason, one with a stack would be made each time. */
+const CLOSED = new Error('the datastore is not used any more');
+
+export interface NamedDatastorePorts extends Patience {
+  readonly log: Log;
+  readonly identify: (signal: AbortSignal) => Promise<DatastoreId>;
+  /** The resident node of the datastore, which other configurations may have opened already. */
+  readonly join: (datastore: DatastoreId, inner: Store) => ResidentNode;
+}
+
+/** One configuration of a datastore: finds out which datastore it reaches, and then stands for its resident node. */
+export class NamedDatastore {
+  readonly inner: Store;
+  readonly #ports: NamedDatastorePorts;
+  readonly #stop = new AbortController();
+  readonly #identified: Notifier;
+  #node: ResidentNode | undefined;
+  #problem: unknown = new NetplugError('store/unavailable', 'Cannot use the datastore yet: it is being identified', {
+    hint: 'Try again in a moment',
+  });
+  #isUntried = true;
+  readonly #identifying: Promise<void>;
+
+  constructor(inner: Store, ports: NamedDatastorePorts) {
+    this.inner = inner;
+    this.#ports = ports;
+    this.#identified = new Notifier(ports.clock);
+    this.#identifying = this.#identify();
+  }
+
+  /** Undefined until the datastore has answered. */
+  get node(): ResidentNode | undefined {
+    return this.#node;
+  }
+
+  /** Why there is no resident node yet. */
+  get problem(): string | undefined {
+    return this.#node === undefined ? reasonOf(this.#problem) : undefined;
+  }
+
+  /** The resident node. @throws the reason why the datastore cannot be identified; the signal's reason */
+  async resolve(signal: AbortSignal): Promise<ResidentNode> {
+    signal.throwIfAborted();
+    if (this.#node === undefined) await this.#identified.next(CALL_WAITS_MS);
+    signal.throwIfAborted();
+    if (this.#node === undefined) throw this.#problem;
+    return this.#node;
+  }
+
+  /** Resolves when the node is known, or cannot be known now, or the signal ends the waiting. */
+  async opened(signal: AbortSignal): Promise<void> {
+    while (this.#node === undefined && this.#isUntried && !signal.aborted) await this.#identified.next(100);
+    await this.#node?.opened(signal);
+  }
+
+  /** Every call would fail without a journal. @throws agent/journal-failed when none could be begun */
+  assertJournal(): void {
+    this.#node?.assertJournal();
+  }
+
+  /** Ends the identification. The resident node is ended by those that share it. */
+  async end(): Promise<void> {
+    this.#stop.abort(CLOSED);
+    await this.#identifying;
+    if (this.#node?.inner !== this.inner) await this.inner[Symbol.asyncDispose]();
+  }
+
+  async #identify(): Promise<void> {
+    const { clock, log, identify, join } = this.#ports;
+    const { signal } = this.#stop;
+    for (let failures = 0; !signal.aborted; failures += 1) {
+      try {
+        this.#node = join(await identify(signal), this.inner);
+        this.#identified.notify();
+        return;
+      } catch (cause) {
+        if (signal.aborted) return;
+        this.#problem = cause;
+        this.#isUntried = false;
+        if (failures === 0) log.warning('datastore cannot be identified', { reason: reasonOf(cause) });
+      }
+      this.#identified.notify();
+      await clock.sleep(Math.min(LONGEST_PAUSE_MS, 50 * 2 ** failures), signal).catch(() => undefined);
+    }
+  }
+}

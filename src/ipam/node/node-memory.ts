@@ -1,0 +1,87 @@
+import type { NodeChange, NodeSettings, Stored } from '../../datastore/store.ts';
+import { never } from '../../base/errors.ts';
+import { type Pool, poolAround, readPools } from '../choose-pools.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import { reservedCidrs } from '../../model/ip-reservation.ts';
+import type { NodeName } from '../../model/names.ts';
+import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { type Cidr, formatCidr } from '../../net/cidr.ts';
+
+/** What the datastore said last of one node: its blocks, those it borrows from, its endpoints, and what decides about pools. */
+export class NodeMemory {
+  readonly node: NodeName;
+  readonly blocks = new Map<string, Stored<IpBlock>>();
+  readonly endpoints = new Map<string, Stored<WorkloadEndpoint>>();
+  #settings: NodeSettings | undefined;
+  #pools: readonly Pool[] = [];
+  #reserved: readonly Cidr[] = [];
+  readonly #poolOfBlock = new Map<string, Pool | undefined>();
+
+  constructor(node: NodeName) {
+    this.node = node;
+  }
+
+  get settings(): NodeSettings | undefined {
+    return this.#settings;
+  }
+
+  get pools(): readonly Pool[] {
+    return this.#pools;
+  }
+
+  get reserved(): readonly Cidr[] {
+    return this.#reserved;
+  }
+
+  /** Takes in what a watch says; returns the keys of the blocks that may be others now. */
+  learn(change: NodeChange): readonly string[] | 'all' {
+    switch (change.kind) {
+      case 'all': {
+        this.blocks.clear();
+        this.endpoints.clear();
+        for (const block of [...change.view.owned, ...change.view.borrowed]) {
+          this.blocks.set(formatCidr(block.value.cidr), block);
+        }
+        for (const endpoint of change.endpoints)
+          this.endpoints.set(endpointKey(endpointIdOf(endpoint.value)), endpoint);
+        this.#settle(change.view);
+        return 'all';
+      }
+      case 'block': {
+        const key = formatCidr(change.cidr);
+        if (change.block === undefined) this.blocks.delete(key);
+        else this.blocks.set(key, change.block);
+        return [key];
+      }
+      case 'endpoint': {
+        const key = endpointKey(change.id);
+        if (change.endpoint === undefined) this.endpoints.delete(key);
+        else this.endpoints.set(key, change.endpoint);
+        return [];
+      }
+      case 'settings':
+        this.#settle(change.settings);
+        return [];
+      default:
+        return never(change);
+    }
+  }
+
+  /** Whether addresses may neither be assigned nor released. */
+  get isLocked(): boolean {
+    return this.#settings?.isLocked === true;
+  }
+
+  /** The pool around the block; undefined when there is none any more. */
+  poolOf(key: string, cidr: Cidr): Pool | undefined {
+    if (!this.#poolOfBlock.has(key)) this.#poolOfBlock.set(key, poolAround(this.#pools, cidr));
+    return this.#poolOfBlock.get(key);
+  }
+
+  #settle({ pools, reservations, config, node, isLocked, clusterId, problems }: NodeSettings): void {
+    this.#settings = { pools, reservations, config, node, isLocked, clusterId, problems };
+    this.#pools = readPools(pools);
+    this.#reserved = reservedCidrs(reservations);
+    this.#poolOfBlock.clear();
+  }
+}

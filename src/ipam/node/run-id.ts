@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto';
+import type { Random } from '../../base/random.ts';
+
+/** Where a run of the agent takes place. */
+export interface Host {
+  /** Identifies the machine together with its state folder, where the journals lie. */
+  readonly machine: string;
+  /** Identifies the time since the machine was started. */
+  readonly boot: string;
+}
+
+/** An id for one run of the agent: `<machine>-<boot>-<a part that never repeats>`. */
+export function newRunId({ machine, boot }: Host, random: Random): string {
+  return [digest(machine), digest(boot), random.id()].join('-');
+}
+
+/** Whether the run took place on this machine, whatever the boot. */
+export function isOnMachine(run: string, { machine }: Host): boolean {
+  return run.startsWith(`${digest(machine)}-`);
+}
+
+/** Whether the run took place on this machine and since its last boot, so that its pods may be alive. */
+export function isOfBoot(run: string, { machine, boot }: Host): boolean {
+  return run.startsWith(`${digest(machine)}-${digest(boot)}-`);
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 8);
+}

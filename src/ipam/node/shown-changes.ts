@@ -1,0 +1,33 @@
+import { never } from '../../base/errors.ts';
+import type { Change } from '../../datastore/store.ts';
+import { endpointIdOf, endpointKey } from '../../model/workload-endpoint.ts';
+import { formatCidr } from '../../net/cidr.ts';
+import type { NodeMemory } from './node-memory.ts';
+
+/** Whether the block has come to this node since the change was planned: then it is the view's to change. */
+export function isOurs({ blocks }: NodeMemory, change: Change): boolean {
+  if (change.kind === 'create-block') return blocks.has(formatCidr(change.block.cidr));
+  return change.kind === 'update-block' && blocks.has(formatCidr(change.after.cidr));
+}
+
+/** Whether the memory shows what the change has written. */
+export function isShown({ node, blocks, endpoints }: NodeMemory, change: Change): boolean {
+  switch (change.kind) {
+    case 'create-block':
+      return blocks.has(formatCidr(change.block.cidr));
+    case 'update-block': {
+      const now = blocks.get(formatCidr(change.after.cidr));
+      const isKept = change.after.node === node || [...change.after.slots.values()].some((held) => held.node === node);
+      return now === undefined ? !isKept : now.version !== change.before.version;
+    }
+    case 'delete-block':
+      return !blocks.has(formatCidr(change.before.value.cidr));
+    case 'put-endpoint':
+    case 'delete-pool':
+      return true;
+    case 'delete-endpoint':
+      return endpoints.get(endpointKey(endpointIdOf(change.before.value)))?.version !== change.before.version;
+    default:
+      return never(change);
+  }
+}

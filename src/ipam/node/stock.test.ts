@@ -1,0 +1,111 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { nodeName, poolOf } from '../../../test/support/fixtures.ts';
+import { readPools } from '../choose-pools.ts';
+import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../model/ip-block.ts';
+import { handleOf } from '../../model/names.ts';
+import { formatCidr, parseCidr } from '../../net/cidr.ts';
+import { attachmentOf } from '../../../test/support/ipam-bench.ts';
+import { busyPool } from './busy-pool.ts';
+import { Demand } from './demand.ts';
+import { OwnStock, stockOf } from './own-stock.ts';
+import { planStock } from './stock.ts';
+
+const FLOOR = 8;
+const NODE = nodeName('n1');
+const CIDR = parseCidr('10.0.0.0/23');
+const KEY = formatCidr(CIDR);
+const pools = readPools([{ value: poolOf('v4', '10.0.0.0/16', { blockSize: 23 }), version: '1' }]);
+const [pool] = pools;
+const allocation: Allocation = {
+  ...attachmentOf('c1'),
+  id: 'a1',
+  handle: handleOf(attachmentOf('c1')),
+  node: NODE,
+  at: '2026-01-01T00:00:00Z',
+  chosenBy: 'node-selector',
+};
+
+let demand: Demand;
+let own: OwnStock;
+let block: IpBlock;
+beforeEach(() => {
+  demand = new Demand(FLOOR);
+  own = new OwnStock('run');
+  block = emptyBlock(CIDR, NODE);
+});
+
+function start(pods: number, nowMs: number): void {
+  for (let pod = 0; pod < pods; pod += 1) demand.note('v4', nowMs);
+}
+
+/** What the stock is after the agent has looked at it. */
+function stockAt(nowMs: number, yielding: readonly string[] = []): number {
+  const changed = planStock({
+    owns: own.owns,
+    blocks: new Map([[KEY, block]]),
+    pools,
+    reserved: [],
+    targets: demand.targets(pools, { own: [block], node: NODE, nowMs }),
+    newId: own.newId,
+    yielding: new Set(yielding),
+    isWritten: () => false,
+    isSpokenFor: () => false,
+    isOrphaned: () => false,
+  });
+  block = changed.get(KEY) ?? block;
+  return stockOf(block, own.owns).length;
+}
+
+describe('the stock of a pool', () => {
+  it('is none before a pod has come from it, and the floor after the first', () => {
+    expect(stockAt(0)).toBe(0);
+    start(1, 0);
+    expect(stockAt(0)).toBeGreaterThanOrEqual(FLOOR);
+  });
+
+  it('grows with the rate of pod starts, up to a ceiling', () => {
+    start(100, 0);
+    expect(stockAt(1000)).toBe(FLOOR + 100);
+    start(1000, 2000);
+    expect(stockAt(2000)).toBe(256);
+  });
+
+  it('goes back to the floor when pods have stopped coming, and away when none is left', () => {
+    start(100, 0);
+    stockAt(0);
+    expect(stockAt(4999)).toBe(FLOOR + 100);
+    expect(stockAt(5000)).toBe(FLOOR);
+    block = takeSlot(block, 500, allocation);
+    expect(stockAt(60_000)).toBe(FLOOR);
+    block = emptyBlock(CIDR, NODE);
+    expect(stockAt(60_000)).toBe(0);
+  });
+
+  it('is not written anew for little, and does not grow where others need addresses', () => {
+    start(1, 0);
+    stockAt(0);
+    const before = block;
+    start(4, 1000);
+    stockAt(1000);
+    expect(block).toBe(before);
+    start(100, 1000);
+    stockAt(1000, ['v4']);
+    expect(block).toBe(before);
+  });
+});
+
+describe('a block', () => {
+  const ahead = (held: number, nowMs: number, limit = 0): string | undefined => {
+    for (let ordinal = 0; ordinal < held; ordinal += 1)
+      block = takeSlot(block, ordinal, { ...allocation, id: `a${String(ordinal)}` });
+    return busyPool(pools, { own: [block], limit, recent: (name) => demand.recent(name, nowMs) })?.name;
+  };
+
+  it('is claimed ahead when pods come so fast that this one will soon be full', () => {
+    start(100, 0);
+    expect(ahead(461, 0)).toBeUndefined();
+    expect(ahead(463, 0)).toBe(pool?.name);
+    expect(ahead(463, 0, 1)).toBeUndefined();
+    expect(ahead(463, 5000)).toBeUndefined();
+  });
+});

@@ -1,0 +1,129 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Log } from '../../base/log.ts';
+import type { Change, Store } from '../../datastore/store.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { NodeName } from '../../model/names.ts';
+import { type Cidr, formatCidr } from '../../net/cidr.ts';
+import { BlockClaims } from './block-claims.ts';
+import { Demand } from './demand.ts';
+import type { Entry } from './entry.ts';
+import type { LocalView } from './local-view.ts';
+import type { NodeMemory } from './node-memory.ts';
+import type { OtherRuns } from './other-runs.ts';
+import { type OwnStock, runOf } from './own-stock.ts';
+import { fittingBlocks } from './plan-publication.ts';
+import { planStock } from './stock.ts';
+
+/** Where other nodes had to ask for stock, none is set aside for so long. */
+const YIELD_MS = 10_000;
+
+export interface WarmPoolPorts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly store: Store;
+  readonly memory: NodeMemory;
+  readonly view: LocalView;
+  readonly stock: OwnStock;
+  readonly others: OtherRuns;
+  /** How long the node assigns nothing new. */
+  readonly settlingMs: () => number;
+  /** Asks for another adjustment at once. */
+  readonly hurry: () => void;
+  /** Writes the creation of a block. */
+  readonly claim: (create: Change, signal: AbortSignal) => Promise<unknown>;
+}
+
+/** Sizes the stock of every pool of the node: pre-allocated addresses that pods get without the datastore. */
+export class WarmPool {
+  readonly #ports: WarmPoolPorts;
+  readonly #node: NodeName;
+  readonly #demand: Demand;
+  readonly #claims: BlockClaims;
+  /** When other nodes last asked for stock, by pool. */
+  readonly #requested = new Map<string, number>();
+  #standing = '';
+  #isClosing = false;
+
+  constructor(ports: WarmPoolPorts, { node, stockFloor }: { readonly node: NodeName; readonly stockFloor: number }) {
+    this.#ports = ports;
+    this.#node = node;
+    this.#demand = new Demand(stockFloor);
+    this.#claims = new BlockClaims({
+      ...ports,
+      node,
+      recent: (pool) => this.#demand.recent(pool, ports.clock.monotonic()),
+      write: ports.claim,
+    });
+  }
+
+  /** From now on everything is given back. */
+  close(): void {
+    this.#isClosing = true;
+  }
+
+  noteStarts({ slots }: Entry): void {
+    const { memory, clock } = this.#ports;
+    for (const slot of slots) {
+      if (slot.kind !== 'take') continue;
+      const pool = memory.poolOf(formatCidr(slot.block), slot.block);
+      if (pool !== undefined) this.#demand.note(pool.name, clock.monotonic());
+    }
+  }
+
+  /** Another node has asked for an address of the block. */
+  noteRequest(block: Cidr): void {
+    const { memory, clock } = this.#ports;
+    const pool = memory.poolOf(formatCidr(block), block);
+    if (pool !== undefined) this.#requested.set(pool.name, clock.monotonic());
+  }
+
+  /** Whether time has passed that makes a difference to the size of the stock since this was asked last. */
+  hasAged(): boolean {
+    const nowMs = this.#ports.clock.monotonic();
+    const over = this.#endedRuns(this.#ports.view.ownBlocks().values());
+    const standing = `${this.#demand.standing(nowMs)} ${String(this.#yielding(nowMs).size)} ${String(over.size)}`;
+    const hasChanged = standing !== this.#standing;
+    this.#standing = standing;
+    return hasChanged;
+  }
+
+  /** The blocks of the node with the stock of every pool brought to its size, as far as one write takes it. */
+  adjust(blocks: ReadonlyMap<string, IpBlock>, isWritten: (key: string) => boolean): ReadonlyMap<string, IpBlock> {
+    const { clock, memory, view, stock, settlingMs, hurry } = this.#ports;
+    const { pools, reserved } = memory;
+    const nowMs = clock.monotonic();
+    if (settlingMs() > 0 && !this.#isClosing) return blocks;
+    const own = new Map([...blocks].filter(([, block]) => block.node === this.#node));
+    const mayHoard = !this.#isClosing && !memory.isLocked;
+    const over = this.#endedRuns(own.values());
+    const planned = planStock({
+      owns: stock.owns,
+      blocks: own,
+      pools,
+      reserved,
+      targets: mayHoard
+        ? this.#demand.targets(pools, { own: [...own.values()], node: this.#node, nowMs })
+        : new Map<string, number>(),
+      newId: stock.newId,
+      isWritten,
+      isOrphaned: (stockId) => over.has(runOf(stockId)) || stock.isSpent(stockId),
+      yielding: this.#yielding(nowMs),
+      isSpokenFor: (key, ordinal) => view.block(key)?.slots.has(ordinal) === true,
+    });
+    const changed = fittingBlocks([...planned], new Map([...blocks].filter(([key]) => isWritten(key))));
+    if (changed.length < planned.size) hurry();
+    const after = new Map([...own, ...changed]);
+    stock.keep(after.values());
+    if (mayHoard) void this.#claims.claimAhead([...after.values()]);
+    return new Map([...blocks, ...changed]);
+  }
+
+  #endedRuns(own: Iterable<IpBlock>): ReadonlySet<string> {
+    const runs = new Set([...own].flatMap(({ stock }) => [...stock.values()].map(runOf)));
+    return this.#ports.others.look(runs);
+  }
+
+  #yielding(nowMs: number): ReadonlySet<string> {
+    return new Set([...this.#requested].filter(([, at]) => nowMs - at < YIELD_MS).map(([pool]) => pool));
+  }
+}

@@ -1,0 +1,388 @@
+import { isDeepStrictEqual } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { type Address, parseAddress } from '../../../../src/net/address.ts';
+import { type Cidr, parseCidr } from '../../../../src/net/cidr.ts';
+import type {
+  HostChange,
+  HostEvent,
+  HostNetwork,
+  HostRoute,
+  Tunnel,
+  TunnelPeer,
+} from '../../../../src/dataplane/host-network.ts';
+import { refusalOf } from './kernel.ts';
+
+/** A fresh host without anything but loopback, and the means to set a scene on it. */
+export interface HostFixture extends AsyncDisposable {
+  readonly host: HostNetwork;
+  /** Makes a link of MTU 1500 that is up, with addresses as `address/bits`. */
+  addInterface(name: string, addresses: readonly string[]): Promise<void>;
+  /** Puts a route of somebody else, of a metric of its own. */
+  addForeignRoute(destination: Cidr, gateway: Address): Promise<void>;
+  /** Those for exactly the destination that are not the agent's. */
+  countForeignRoutes(destination: Cidr): Promise<number>;
+  /** Puts a route like a routing daemon does. */
+  addLearnedRoute(destination: Cidr, gateway: Address, metric: number): Promise<void>;
+  /** Does behind the agent's back what the host's administrator may do. */
+  deleteRoute(route: HostRoute): Promise<void>;
+  /** Makes a link of the name that is no tunnel. */
+  addOrdinaryLink(name: string): Promise<void>;
+  until(isTrue: () => boolean, what: string): Promise<void>;
+}
+
+const never = new AbortController().signal;
+const UPLINK = 'up0';
+const UPLINK_ADDRESSES = ['192.0.2.1/24', '2001:db8::1/64'];
+
+/** What every HostNetwork does, whatever is underneath. */
+export function hostContract(name: string, makeFixture: () => Promise<HostFixture>): void {
+  const makeHost = async (): Promise<HostFixture> => {
+    const fixture = await makeFixture();
+    await fixture.addInterface(UPLINK, UPLINK_ADDRESSES);
+    return fixture;
+  };
+
+  describe(`host contract (${name}): interfaces`, () => {
+    it('lists links with their usable addresses, and leaves the own tunnels out', async () => {
+      await using fixture = await makeHost();
+      await fixture.host.putTunnel(vxlan());
+      const listed = await fixture.host.listInterfaces();
+      expect(listed.find((one) => one.name === UPLINK)).toEqual({
+        name: UPLINK,
+        mtu: 1500,
+        isUp: true,
+        isLoopback: false,
+        addresses: [
+          { address: parseAddress('192.0.2.1'), prefixBits: 24 },
+          { address: parseAddress('2001:db8::1'), prefixBits: 64 },
+        ],
+      });
+      expect(listed.find((one) => one.isLoopback)).toMatchObject({ name: 'lo' });
+      expect(listed.map((one) => one.name)).not.toContain('tun0');
+    });
+
+    it.each([
+      ['192.0.2.77', '192.0.2.1'],
+      ['2001:db8::77', '2001:db8::1'],
+    ])('tells by which link and with which address packets for %s leave', async (target, source) => {
+      await using fixture = await makeHost();
+      const found = await fixture.host.lookUp(parseAddress(target));
+      expect(found).toEqual({ device: UPLINK, source: parseAddress(source) });
+    });
+
+    it.each(['198.51.100.1', '2001:db8:1::1'])('tells that nothing leads to %s', async (target) => {
+      await using fixture = await makeHost();
+      expect(await fixture.host.lookUp(parseAddress(target))).toBeUndefined();
+      await fixture.host.change([putRoute(`${target}/${target.includes(':') ? '128' : '32'}`)], never);
+      expect(await fixture.host.lookUp(parseAddress(target))).toBeUndefined();
+    });
+
+    it('sets what is needed to forward, once, and says what was wrong', async () => {
+      await using fixture = await makeHost();
+      const both = new Set([4, 6] as const);
+      const wrong = ['net.ipv4.ip_forward=0', 'net.ipv6.conf.all.forwarding=0'];
+      expect(fixture.host.ensureForwarding(both)).toEqual(wrong);
+      expect(fixture.host.ensureForwarding(both)).toEqual([]);
+    });
+  });
+
+  describe.each([
+    { family: 4, block: '10.65.0.0/26', gateway: '192.0.2.2', other: '192.0.2.3' },
+    { family: 6, block: 'fd00:65::/122', gateway: '2001:db8::2', other: '2001:db8::3' },
+  ])(`host contract (${name}): routes of IPv$family`, ({ block, gateway, other }) => {
+    it('shows each that was put, and none that was deleted', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      const changes = [putRoute(block, gateway), putRoute(inside(block, 1))];
+      expect(await host.change(changes, never)).toEqual([]);
+      expect(await listed(host)).toEqual(routesOf(changes));
+      expect(await host.change(changes.map(toDeletion), never)).toEqual([]);
+      expect(await host.listRoutes()).toEqual([]);
+    });
+
+    it('replaces the one for a destination, whatever its hop was', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      const hops = [gateway, other, undefined, gateway, undefined, other];
+      for (const hop of hops) {
+        expect(await host.change([putRoute(block, hop)], never)).toEqual([]);
+        expect(await host.listRoutes()).toEqual(routesOf([putRoute(block, hop)]));
+      }
+    });
+
+    it('reaches a gateway that no address of the device says is there', async () => {
+      await using fixture = await makeHost();
+      const far = block.includes(':') ? 'fd00:99::1' : '203.0.113.1';
+      const [refused] = await fixture.host.change([putRoute(block, far)], never);
+      expect(refused?.reason).toContain('the kernel says');
+      const change = putRoute(block, far, { reach: 'on-link' });
+      expect(await fixture.host.change([change], never)).toEqual([]);
+      expect(await fixture.host.listRoutes()).toEqual(routesOf([change]));
+    });
+
+    it('deletes without complaint what is gone already', async () => {
+      await using fixture = await makeHost();
+      expect(await fixture.host.change([toDeletion(putRoute(block, gateway))], never)).toEqual([]);
+    });
+
+    it("never touches other people's for the same destination", async () => {
+      await using fixture = await makeHost();
+      await fixture.addForeignRoute(parseCidr(block), parseAddress(other));
+      await fixture.addLearnedRoute(parseCidr(block), parseAddress(other), 4000);
+      await fixture.host.change([putRoute(block, gateway)], never);
+      expect(await fixture.host.listRoutes()).toHaveLength(1);
+      await fixture.host.change([toDeletion(putRoute(block, gateway))], never);
+      expect(await fixture.host.listRoutes()).toEqual([]);
+      expect(await fixture.countForeignRoutes(parseCidr(block))).toBe(2);
+      await fixture.host.change([toDeletion(putRoute(block, gateway))], never);
+      expect(await fixture.countForeignRoutes(parseCidr(block))).toBe(2);
+    });
+
+    it('lists and deletes what a routing daemon left, by its metric', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      const destination = parseCidr(block);
+      for (const metric of [4000, 5000]) await fixture.addLearnedRoute(destination, parseAddress(other), metric);
+      await host.change([putRoute(block, gateway)], never);
+      expect(await host.listLearnedDestinations(5000)).toEqual([destination]);
+      const deletion = { kind: 'delete-learned-route', destination, metric: 5000 } as const;
+      expect(await host.change([deletion, deletion], never)).toEqual([]);
+      expect(await host.listLearnedDestinations(5000)).toEqual([]);
+      expect(await host.listLearnedDestinations(4000)).toEqual([destination]);
+      expect(await host.listRoutes()).toHaveLength(1);
+    });
+
+    it('tells whoever watches, also of what others do', async () => {
+      await using fixture = await makeHost();
+      const events: HostEvent[] = [];
+      using _watch = fixture.host.watch((event) => events.push(event));
+      const { route } = putRoute(block, gateway);
+      await fixture.host.change([{ kind: 'put-route', route }], never);
+      await fixture.until(() => hasEvent(events, { kind: 'route-put', route }), 'the route is told');
+      expect(hasEvent(events, { kind: 'route-gone', route })).toBe(false);
+      await fixture.deleteRoute(route);
+      await fixture.until(() => hasEvent(events, { kind: 'route-gone', route }), 'the deletion is told');
+    });
+  });
+
+  describe(`host contract (${name}): changes`, () => {
+    it('go on after one that is refused, which is named with the reason', async () => {
+      await using fixture = await makeHost();
+      const good = [putRoute('10.65.0.0/26', '192.0.2.2'), putRoute('10.65.0.64/26')];
+      const bad = putRoute('10.65.0.128/26', '192.0.2.2', { device: 'nowhere0' });
+      const refused = await fixture.host.change([...good.slice(0, 1), bad, ...good.slice(1)], never);
+      expect(refused).toEqual([{ change: bad, reason: 'there is no interface "nowhere0"' }]);
+      expect(await listed(fixture.host)).toEqual(routesOf(good));
+    });
+
+    it('stop when they are aborted', async () => {
+      await using fixture = await makeHost();
+      const signal = AbortSignal.abort(new Error('over'));
+      await expect(fixture.host.change([putRoute('10.65.0.0/26')], signal)).rejects.toThrow('over');
+      expect(await fixture.host.listRoutes()).toEqual([]);
+    });
+  });
+
+  describe.each([
+    { family: 4, local: '192.0.2.1', remote: '192.0.2.2', otherRemote: '192.0.2.3' },
+    { family: 6, local: '2001:db8::1', remote: '2001:db8::2', otherRemote: '2001:db8::3' },
+  ])(`host contract (${name}): tunnels over IPv$family`, ({ local, remote, otherRemote }) => {
+    it('are made once and then left alone', async () => {
+      await using fixture = await makeHost();
+      expect(await fixture.host.putTunnel(vxlan({ local }))).toBe('changed');
+      expect(await fixture.host.putTunnel(vxlan({ local }))).toBe('unchanged');
+    });
+
+    it('are corrected in place where that is possible, with their peers and routes', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await host.putTunnel(vxlan({ local }));
+      await host.change([putPeer(peer({ remote })), tunnelRoute()], never);
+      const corrected = vxlan({ local, mtu: 1380, addresses: ['10.65.7.7', 'fd00:65::7'] });
+      expect(await host.putTunnel(corrected)).toBe('changed');
+      expect(await host.putTunnel(corrected)).toBe('unchanged');
+      expect(await host.listPeers('tun0')).toEqual([peer({ remote })]);
+      expect(await host.listRoutes()).toEqual(routesOf([tunnelRoute()]));
+    });
+
+    it('are made anew when the kernel cannot change them', async () => {
+      await using fixture = await makeHost();
+      await fixture.addInterface('up1', []);
+      await fixture.host.putTunnel(vxlan({ local }));
+      for (const other of [{ vni: 4097 }, { port: 8472 }, { uplink: 'up1' }]) {
+        expect(await fixture.host.putTunnel(vxlan({ local, ...other }))).toBe('replaced');
+        expect(await fixture.host.putTunnel(vxlan({ local, ...other }))).toBe('unchanged');
+      }
+    });
+
+    it('say so when a new MAC costs them their peers', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await host.putTunnel(vxlan({ local }));
+      await host.change([putPeer(peer({ remote }))], never);
+      expect(await host.putTunnel(vxlan({ local, mac: '0a:00:00:00:00:09' }))).toBe('replaced');
+      expect(await host.putTunnel(vxlan({ local, mac: '0a:00:00:00:00:09' }))).toBe('unchanged');
+      await host.change([putPeer(peer({ remote }))], never);
+      expect(await host.listPeers('tun0')).toEqual([peer({ remote })]);
+    });
+
+    it('know exactly the peers that were put and not deleted', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await host.putTunnel(vxlan({ local }));
+      const [one, two] = [
+        peer({ remote }),
+        peer({ remote: otherRemote, gateway: '10.65.2.1', mac: '0a:00:00:00:00:03' }),
+      ];
+      expect(await host.change([putPeer(one), putPeer(two)], never)).toEqual([]);
+      expect(byGateway(await host.listPeers('tun0'))).toEqual([one, two]);
+      const moved = { ...one, remote: parseAddress(otherRemote) };
+      await host.change([putPeer(moved)], never);
+      expect(byGateway(await host.listPeers('tun0'))).toEqual([moved, two]);
+      const renamed = { ...moved, mac: '0a:00:00:00:00:05' };
+      await host.change([{ kind: 'delete-peer', peer: moved }, putPeer(renamed)], never);
+      expect(byGateway(await host.listPeers('tun0'))).toEqual([renamed, two]);
+      await host.change([{ kind: 'delete-peer', peer: renamed }], never);
+      expect(await host.listPeers('tun0')).toEqual([two]);
+      expect(await host.change([{ kind: 'delete-peer', peer: renamed }], never)).toEqual([]);
+    });
+
+    it('keep a peer whose MAC another gateway shared', async () => {
+      await using fixture = await makeHost();
+      await fixture.host.putTunnel(vxlan({ local }));
+      const [four, six] = [peer({ remote }), peer({ remote, gateway: 'fd00:65:1::1' })];
+      await fixture.host.change([putPeer(four), putPeer(six)], never);
+      expect(await fixture.host.listPeers('tun0')).toHaveLength(2);
+      await fixture.host.change([{ kind: 'delete-peer', peer: six }], never);
+      expect(await fixture.host.listPeers('tun0')).toEqual([four]);
+    });
+  });
+
+  describe(`host contract (${name}): tunnels`, () => {
+    it('go once, with their peers and routes', async () => {
+      await using fixture = await makeHost();
+      const { host } = fixture;
+      await host.putTunnel(vxlan());
+      await host.change([putPeer(peer()), tunnelRoute()], never);
+      expect(await host.findTunnels(['tun0', 'tun1'])).toEqual(['tun0']);
+      expect(await host.removeTunnel('tun0')).toBe(true);
+      expect(await host.findTunnels(['tun0', 'tun1'])).toEqual([]);
+      expect(await host.removeTunnel('tun0')).toBe(false);
+      expect(await host.listPeers('tun0')).toEqual([]);
+      expect(await host.listRoutes()).toEqual([]);
+    });
+
+    it('never take the place of a link that is none of ours', async () => {
+      await using fixture = await makeHost();
+      await fixture.addOrdinaryLink('tun0');
+      const refusal = await refusalOf(fixture.host.putTunnel(vxlan()));
+      expect([refusal.code, refusal.message]).toEqual(['kernel/failed', expect.stringContaining('tunnel "tun0"')]);
+      expect(await fixture.host.findTunnels(['tun0'])).toEqual([]);
+      expect(await fixture.host.removeTunnel('tun0')).toBe(false);
+    });
+
+    it('need their uplink, and say so', async () => {
+      await using fixture = await makeHost();
+      const refusal = await refusalOf(fixture.host.putTunnel(vxlan({ uplink: 'nowhere0' })));
+      expect(refusal.message).toBe('Cannot make tunnel "tun0": there is no interface "nowhere0"');
+    });
+
+    it('are told of when they change, and their peers too', async () => {
+      await using fixture = await makeHost();
+      const events: HostEvent[] = [];
+      using watch = fixture.host.watch((event) => events.push(event));
+      await fixture.host.putTunnel(vxlan());
+      await fixture.until(() => hasEvent(events, { kind: 'links' }), 'the tunnel is told');
+      await fixture.host.change([putPeer(peer())], never);
+      const { device, mac, gateway, remote } = peer();
+      const isTold = async (event: HostEvent): Promise<void> =>
+        fixture.until(() => hasEvent(events, event), `${event.kind} is told`);
+      await isTold({ kind: 'neighbour-put', device, gateway, mac });
+      await isTold({ kind: 'forwarding-put', device, mac, remote });
+      await fixture.host.change([{ kind: 'delete-peer', peer: peer() }], never);
+      await isTold({ kind: 'neighbour-gone', device, gateway });
+      await isTold({ kind: 'forwarding-gone', device, mac, remote });
+      watch[Symbol.dispose]();
+      await fixture.host.change([putRoute('10.65.0.0/26')], never);
+      await fixture.host.listRoutes();
+      expect(events.filter(({ kind }) => kind === 'route-put' || kind === 'unknown')).toEqual([]);
+    });
+  });
+}
+
+interface Variation {
+  readonly local?: string;
+  readonly uplink?: string;
+  readonly vni?: number;
+  readonly port?: number;
+  readonly mtu?: number;
+  readonly mac?: string;
+  readonly addresses?: readonly string[];
+}
+
+/** An ordinary VXLAN device, with what a test wants different. */
+export function vxlan(variation: Variation = {}): Tunnel {
+  const { local = '192.0.2.1', uplink = UPLINK, vni = 4096, port = 4789, mac = '0a:00:00:00:00:01' } = variation;
+  return {
+    name: 'tun0',
+    mtu: variation.mtu ?? 1400,
+    addresses: (variation.addresses ?? ['10.65.0.1', 'fd00:65::1']).map(parseAddress),
+    encapsulation: { kind: 'vxlan', mac, vni, port, local: parseAddress(local), uplink },
+  };
+}
+
+function peer({ remote = '192.0.2.2', gateway = '10.65.1.1', mac = '0a:00:00:00:00:02' } = {}): TunnelPeer {
+  return { device: 'tun0', gateway: parseAddress(gateway), mac, remote: parseAddress(remote) };
+}
+
+type PutRoute = Extract<HostChange, { readonly kind: 'put-route' }>;
+
+/** A blackhole unless a gateway is given. */
+export function putRoute(
+  destination: string,
+  gateway?: string,
+  { reach = 'by-address', device = UPLINK }: { reach?: 'on-link' | 'by-address'; device?: string } = {},
+): PutRoute {
+  const hop =
+    gateway === undefined
+      ? ({ kind: 'blackhole' } as const)
+      : ({ kind: 'gateway', gateway: parseAddress(gateway), device, isOnLink: reach === 'on-link' } as const);
+  return { kind: 'put-route', route: { destination: parseCidr(destination), hop } };
+}
+
+export function toDeletion({ route }: PutRoute): HostChange {
+  return { kind: 'delete-route', route };
+}
+
+function tunnelRoute(): PutRoute {
+  return putRoute('10.65.1.0/26', '10.65.1.1', { reach: 'on-link', device: 'tun0' });
+}
+
+function putPeer(one: TunnelPeer): HostChange {
+  return { kind: 'put-peer', peer: one };
+}
+
+function routesOf(changes: readonly PutRoute[]): readonly HostRoute[] {
+  return changes.map(({ route }) => route);
+}
+
+/** The largest destination first. */
+async function listed(host: HostNetwork): Promise<readonly HostRoute[]> {
+  const routes = await host.listRoutes();
+  const key = ({ destination: { base, prefixBits } }: HostRoute): bigint => base.value * 256n + BigInt(prefixBits);
+  return [...routes].sort((a, b) => (key(a) < key(b) ? -1 : 1));
+}
+
+function byGateway(peers: readonly TunnelPeer[]): readonly TunnelPeer[] {
+  return [...peers].sort((a, b) => (a.gateway.value < b.gateway.value ? -1 : 1));
+}
+
+/** The address of that number in the block, alone. */
+function inside(block: string, ordinal: number): string {
+  const { base } = parseCidr(block);
+  return base.family === 4 ? `10.65.0.${String(ordinal)}/32` : `fd00:65::${String(ordinal)}/128`;
+}
+
+function hasEvent(events: readonly HostEvent[], wanted: HostEvent): boolean {
+  return events.some((event) => isDeepStrictEqual(event, wanted));
+}

@@ -1,0 +1,113 @@
+import { expect, it } from 'vitest';
+import type { Node } from '../../../../src/model/node.ts';
+import { API_VERSION } from '../../../../src/model/resource.ts';
+import { type Bench, expectCode, never, type StoreTraits } from './bench.ts';
+import { ClusterFollower } from './cluster-follower.ts';
+import type { NodeFacts, Store } from '../../../../src/datastore/store.ts';
+
+const FACTS: Required<NodeFacts> = {
+  ipv4Address: '192.0.2.7/24',
+  ipv6Address: '2001:db8::7/64',
+  ipv4VXLANTunnelAddr: '10.0.0.1',
+  vxlanTunnelMACAddr: '0a:00:00:00:00:01',
+  ipv6VXLANTunnelAddr: 'fd00::1',
+  vxlanTunnelMACAddrV6: '0a:00:00:00:00:02',
+  ipv4IPIPTunnelAddr: '10.0.0.2',
+};
+
+/** Registers what holds of `publishNode` and `reportNetwork` in every datastore. `parts` is asked when a test runs. */
+export function publishContract(
+  parts: () => { readonly store: Store; readonly other: Store },
+  { bench, traits }: { readonly bench: Bench; readonly traits: StoreTraits },
+): void {
+  const [a] = bench.nodes;
+  const node = async (): Promise<Node> => {
+    const found = await parts().store.findResource({ kind: 'Node', name: a }, never);
+    if (found === undefined) throw new Error('no node');
+    return found;
+  };
+  const version = async (): Promise<string | undefined> => (await node()).metadata.resourceVersion;
+
+  it('makes the facts those of the node, and takes back what is left out', async () => {
+    const { store, other } = parts();
+    await bench.makeNode(a);
+    await bench.labelNode(a, { rack: '7' });
+    await store.publishNode(a, FACTS, never);
+    const { ipv4Address, ipv6Address, ...tunnels } = FACTS;
+    expect(await node()).toMatchObject({
+      metadata: { labels: { rack: '7' } },
+      spec: { bgp: { ipv4Address, ipv6Address }, ...tunnels },
+    });
+    await other.publishNode(a, { ipv6Address, ipv4VXLANTunnelAddr: '10.0.0.9' }, never);
+    const { metadata, spec } = await node();
+    expect(metadata.labels).toMatchObject({ rack: '7' });
+    expect(spec.bgp).toEqual({ ipv6Address });
+    expect(Object.keys(spec).filter((field) => field in FACTS)).toEqual(['ipv4VXLANTunnelAddr']);
+    await store.publishNode(a, {}, never);
+    expect((await node()).spec.bgp).toBeUndefined();
+  });
+
+  it('writes nothing when nothing differs', async () => {
+    await bench.makeNode(a);
+    await parts().store.publishNode(a, FACTS, never);
+    const before = await version();
+    await parts().other.publishNode(a, FACTS, never);
+    expect(await version()).toBe(before);
+  });
+
+  it('is told to watchers of the cluster', async () => {
+    await bench.makeNode(a);
+    const follower = new ClusterFollower(parts().other);
+    await follower.started();
+    await parts().store.publishNode(a, FACTS, never);
+    expect(await follower.sees(1)).toEqual([`Node/${a}`]);
+    expect(follower.find('Node', a)?.spec.vxlanTunnelMACAddr).toBe(FACTS.vxlanTunnelMACAddr);
+    await follower.end();
+  });
+
+  if (traits.nodes === 'store') {
+    it('makes the node when it is not there, once however many try', async () => {
+      const { store, other } = parts();
+      await Promise.all([store, other, store].map(async (each) => each.publishNode(a, FACTS, never)));
+      expect((await store.listResources('Node', never)).resources).toHaveLength(1);
+      expect((await node()).spec.addresses).toEqual([
+        { address: '192.0.2.7', type: 'NodeIP' },
+        { address: '2001:db8::7', type: 'NodeIP' },
+      ]);
+    });
+
+    it('keeps what people wrote, also while they write', async () => {
+      const { store, other } = parts();
+      const bgp = { asNumber: 64_513, routeReflectorClusterID: '244.0.0.1', colour: 'blue' };
+      const addresses = [{ address: '203.0.113.7', type: 'ExternalIP' as const }];
+      const made = await store.createResource(
+        { apiVersion: API_VERSION, kind: 'Node', metadata: { name: a }, spec: { bgp, addresses } },
+        never,
+      );
+      const labelled = { ...made, metadata: { name: a, labels: { rack: '7' } } };
+      await Promise.all([
+        store.publishNode(a, { ipv4Address: '192.0.2.7/24' }, never),
+        ...[1, 2, 3].map(async () => other.publishNode(a, { ipv4Address: '192.0.2.7/24' }, never)),
+      ]);
+      expect((await node()).spec).toEqual({
+        bgp: { ...bgp, ipv4Address: '192.0.2.7/24' },
+        addresses: [{ address: '192.0.2.7', type: 'NodeIP' }, ...addresses],
+      });
+      await store.updateResource(labelled, never);
+      await store.publishNode(a, {}, never);
+      expect(await node()).toMatchObject({ metadata: { labels: { rack: '7' } }, spec: { bgp, addresses } });
+    });
+  } else {
+    it('needs a node that is there', async () => {
+      await expectCode('resource/not-found', parts().store.publishNode(a, FACTS, never));
+      const report = { isUp: true, reason: 'Up', message: 'It works' };
+      await expectCode('resource/not-found', parts().store.reportNetwork(a, report, never));
+    });
+  }
+
+  it('goes with a report about the network, which is taken', async () => {
+    await bench.makeNode(a);
+    const report = { isUp: true, reason: 'Up', message: 'It works' };
+    await expect(parts().store.reportNetwork(a, report, never)).resolves.toBeUndefined();
+  });
+}

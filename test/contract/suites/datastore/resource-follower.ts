@@ -1,0 +1,87 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { never } from '../../../../src/base/errors.ts';
+import type { ResourceKind, ResourceOf } from '../../../../src/model/kinds.ts';
+import { resourceIdOf, showResourceId } from '../../../../src/model/resource-id.ts';
+import type { ResourceChange, Store } from '../../../../src/datastore/store.ts';
+
+const endless = new AbortController().signal;
+const PATIENCE_MS = 10_000;
+
+/** Does what a watcher of one kind does: keeps what it was told. */
+export class ResourceFollower<K extends ResourceKind> {
+  readonly changes: ResourceChange<K>[] = [];
+  /** Rejects with what the watch throws. */
+  readonly ended: Promise<void>;
+  readonly #over = new AbortController();
+  readonly #resources = new Map<string, ResourceOf<K>>();
+
+  constructor(store: Store, kind: K, signal: AbortSignal = endless) {
+    this.ended = this.#run(store.watchResources(kind, AbortSignal.any([signal, this.#over.signal])));
+    // Who cares asks.
+    this.ended.catch(() => undefined);
+  }
+
+  /** What was told since the beginning, one line each. */
+  get lines(): string[] {
+    return this.changes.slice(1).map(lineOf);
+  }
+
+  get resources(): readonly ResourceOf<K>[] {
+    return [...this.#resources.values()];
+  }
+
+  async started(): Promise<this> {
+    await this.reaches(() => this.changes.length > 0);
+    return this;
+  }
+
+  /** Waits until that many changes have been told since the beginning. */
+  async sees(count: number): Promise<string[]> {
+    await this.reaches(() => this.changes.length > count);
+    return this.lines;
+  }
+
+  async reaches(isThere: () => boolean): Promise<void> {
+    const limit = performance.now() + PATIENCE_MS;
+    const failed = this.ended.then(() => {
+      throw new Error('the watch has ended');
+    });
+    // Only while something is waited for is an end a failure.
+    failed.catch(() => undefined);
+    while (!isThere()) {
+      if (performance.now() > limit) throw new Error(`not reached; told so far: ${this.lines.join(', ')}`);
+      await Promise.race([sleep(10), failed]);
+    }
+  }
+
+  async end(): Promise<void> {
+    this.#over.abort();
+    await this.ended;
+  }
+
+  async #run(changes: AsyncIterable<ResourceChange<K>>): Promise<void> {
+    for await (const change of changes) {
+      if (change.kind === 'all') for (const each of change.resources) this.#put(each);
+      if (change.kind === 'put') this.#put(change.resource);
+      if (change.kind === 'gone') this.#resources.delete(showResourceId(change.which));
+      this.changes.push(change);
+    }
+  }
+
+  #put(resource: ResourceOf<K>): void {
+    this.#resources.set(showResourceId(resourceIdOf(resource)), resource);
+  }
+}
+
+function lineOf(change: ResourceChange): string {
+  switch (change.kind) {
+    case 'all':
+      return 'all';
+    case 'put':
+      return `put ${showResourceId(resourceIdOf(change.resource))}`;
+    case 'gone':
+      return `gone ${showResourceId(change.which)}${change.problem === undefined ? '' : ' with a problem'}`;
+    default:
+      return never(change);
+  }
+}

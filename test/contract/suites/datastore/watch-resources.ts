@@ -1,0 +1,151 @@
+import { afterEach, expect, it } from 'vitest';
+import type { ResourceKind } from '../../../../src/model/kinds.ts';
+import { type Bench, expectCode, never, pool, type StoreFixture } from './bench.ts';
+import { networkSet } from './resource-names.ts';
+import { ResourceFollower } from './resource-follower.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
+
+/** Registers what holds of `watchResources` in every datastore. `parts` is asked when a test runs. */
+export function watchResourcesContract(
+  parts: () => { readonly store: Store; readonly other: Store; readonly fixture: StoreFixture },
+  bench: Bench,
+): void {
+  const followers: { readonly end: () => Promise<void> }[] = [];
+  const follow = async <K extends ResourceKind>(kind: K): Promise<ResourceFollower<K>> => {
+    const follower = new ResourceFollower(parts().other, kind);
+    followers.push(follower);
+    return follower.started();
+  };
+  afterEach(async () => {
+    for (const follower of followers.splice(0)) await follower.end();
+  });
+
+  it('tells first everything of the kind, in order, as it would be found', async () => {
+    const { store, other, fixture } = parts();
+    for (const namespace of ['shop', 'bank']) {
+      await fixture.putNamespace?.(namespace);
+      for (const name of ['green', 'blue']) await store.createResource(networkSet(name, namespace), never);
+    }
+    await store.createResource(pool('blue'), never);
+    const { changes } = await follow('NetworkSet');
+    const { resources, problems } = await other.listResources('NetworkSet', never);
+    expect(resources).toHaveLength(4);
+    expect(changes).toEqual([{ kind: 'all', resources, problems }]);
+  });
+
+  it('tells what is made, changed and deleted, and of no other kind', async () => {
+    const { store, other } = parts();
+    const follower = await follow('NetworkSet');
+    expect(follower.changes).toEqual([{ kind: 'all', resources: [], problems: [] }]);
+    await store.createResource(networkSet('blue'), never);
+    await store.createResource(pool('blue'), never);
+    await store.updateResource({ ...networkSet('blue'), spec: { nets: ['10.7.0.0/16'] } }, never);
+    await follower.sees(2);
+    expect(follower.resources).toEqual([
+      await other.findResource({ kind: 'NetworkSet', namespace: 'default', name: 'blue' }, never),
+    ]);
+    await store.deleteResource({ kind: 'NetworkSet', name: 'blue' }, never);
+    const blue = 'NetworkSet "default/blue"';
+    expect(await follower.sees(3)).toEqual([`put ${blue}`, `put ${blue}`, `gone ${blue}`]);
+  });
+
+  it('gives versions that a change takes', async () => {
+    const { store } = parts();
+    const follower = await follow('NetworkSet');
+    await store.createResource(networkSet('blue'), never);
+    await follower.sees(1);
+    const [told] = follower.resources;
+    if (told === undefined) throw new Error('nothing was told');
+    await store.updateResource({ ...told, spec: { nets: [] } }, never);
+    await expectCode('resource/changed', store.updateResource(told, never));
+    await follower.sees(2);
+    await store.updateResource({ ...(follower.resources[0] ?? told), spec: told.spec }, never);
+  });
+
+  it('does not tell what changes nothing', async () => {
+    const { store } = parts();
+    await store.createResource(networkSet('blue'), never);
+    const follower = await follow('NetworkSet');
+    await store.updateResource(networkSet('blue'), never);
+    await store.createResource(networkSet('green'), never);
+    expect(await follower.sees(1)).toEqual(['put NetworkSet "default/green"']);
+  });
+
+  it('tells of resources that cannot be read, and when they can be again', async () => {
+    const { store, fixture } = parts();
+    await store.createResource(networkSet('blue'), never);
+    const follower = await follow('NetworkSet');
+    await fixture.damage({ kind: 'NetworkSet', name: 'blue' });
+    expect(await follower.sees(1)).toEqual(['gone NetworkSet "default/blue" with a problem']);
+    const second = await follow('NetworkSet');
+    expect(second.changes).toMatchObject([
+      { kind: 'all', resources: [], problems: [expect.stringContaining('blue') as string] },
+    ]);
+    await store.updateResource(networkSet('blue'), never);
+    expect(await second.sees(1)).toEqual(['put NetworkSet "default/blue"']);
+    await fixture.damage({ kind: 'NetworkSet', name: 'blue' });
+    await second.sees(2);
+    await store.deleteResource({ kind: 'NetworkSet', name: 'blue' }, never);
+    expect((await second.sees(3)).slice(1)).toEqual([
+      'gone NetworkSet "default/blue" with a problem',
+      'gone NetworkSet "default/blue"',
+    ]);
+  });
+
+  it('tells what is built in as if it were stored', async () => {
+    const { other } = parts();
+    const { changes } = await follow('Profile');
+    const { resources } = await other.listResources('Profile', never);
+    expect(resources).not.toEqual([]);
+    expect(changes).toEqual([{ kind: 'all', resources, problems: [] }]);
+  });
+
+  it('tells of nodes, whoever writes them', async () => {
+    const [a] = bench.nodes;
+    const follower = await follow('Node');
+    await bench.makeNode(a);
+    await bench.labelNode(a, { rack: 'r7' });
+    await follower.reaches(() => follower.resources.some(({ metadata }) => metadata.labels?.['rack'] === 'r7'));
+    await bench.removeNode(a);
+    await follower.reaches(() => follower.resources.length === 0);
+    expect(follower.lines.at(-1)).toBe(`gone Node "${a}"`);
+  });
+
+  it('ends in what is there, whatever 64 do at the same moment', async () => {
+    const { store, other } = parts();
+    const follower = await follow('NetworkSet');
+    await Promise.all(
+      Array.from({ length: 64 }, async (_, index) => {
+        const name = `n${String(index)}`;
+        await store.createResource(networkSet(name), never);
+        await other.updateResource({ ...networkSet(name), spec: { nets: [`10.${String(index)}.0.0/16`] } }, never);
+        if (index % 2 === 0) await store.deleteResource({ kind: 'NetworkSet', name }, never);
+      }),
+    );
+    const { resources } = await store.listResources('NetworkSet', never);
+    expect(resources).toHaveLength(32);
+    const truth = new Map(resources.map((each) => [each.metadata.name, each]));
+    await follower.reaches(
+      () =>
+        follower.resources.length === truth.size &&
+        follower.resources.every(
+          ({ metadata }) => metadata.resourceVersion === truth.get(metadata.name)?.metadata.resourceVersion,
+        ),
+    );
+    expect(new Map(follower.resources.map((each) => [each.metadata.name, each]))).toEqual(truth);
+    expect(follower.lines).not.toContain('all');
+  });
+
+  it('ends at once with its signal, whatever it is doing', async () => {
+    const { other } = parts();
+    expect(await new ResourceFollower(other, 'IPPool', AbortSignal.abort()).ended).toBeUndefined();
+    const follower = await follow('IPPool');
+    const before = performance.now();
+    await follower.end();
+    expect(performance.now() - before).toBeLessThan(500);
+    const early = new AbortController();
+    const reading = new ResourceFollower(other, 'IPPool', early.signal);
+    early.abort(new Error('enough'));
+    expect(await reading.ended).toBeUndefined();
+  });
+}
