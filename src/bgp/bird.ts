@@ -23,8 +23,8 @@ const REFUSED = 8000;
 const SESSIONS = '"peer_*"';
 
 /**
- * The one BIRD of a node. It runs by itself, outlives whoever started it and is found again by its control socket. The
- * file `bird.conf` is what it has loaded; passwords are in there, so only its owner may read it.
+ * The one BIRD process of a node. It is a daemon that outlives the agent that started it, and is reached by its control
+ * socket. The file `bird.conf` is what BIRD has loaded. It contains passwords, so only root may read it.
  */
 export class Bird {
   readonly #clock: Clock;
@@ -44,9 +44,9 @@ export class Bird {
   }
 
   /**
-   * Has BIRD run with the configuration, and does nothing when it does already. Sessions that are the same in the old
-   * and the new one stay up. Where it was killed, it starts as one that comes back: peers and kernel keep its routes.
-   * @throws bgp/bird-missing, bgp/bird-failed; a configuration that is refused leaves the one before in force
+   * Starts or reloads BIRD with the configuration; does nothing when BIRD has loaded it already. Sessions that do not
+   * change stay up. After a kill BIRD starts in graceful restart: peers and kernel keep its routes.
+   * @throws bgp/bird-missing, bgp/bird-failed; BIRD keeps the previous configuration when it refuses this one
    */
   async apply(text: string, signal: AbortSignal): Promise<Applied> {
     const isRunning = (await this.#ask('show status', signal)) !== undefined;
@@ -66,18 +66,18 @@ export class Bird {
     return 'reloaded';
   }
 
-  /** The sessions, in the order of their names; undefined while BIRD does not run. */
+  /** Returns the sessions ordered by name; undefined while BIRD does not run. */
   async status(signal: AbortSignal): Promise<readonly SessionStatus[] | undefined> {
     const reply = await this.#ask('show protocols all', signal);
     return reply === undefined ? undefined : readSessions(reply);
   }
 
-  /** Resolves when BIRD has ended, whatever ended it. */
+  /** Resolves when the BIRD process has exited. */
   async ended(signal: AbortSignal): Promise<void> {
     await birdEnds(this.#socket, signal);
   }
 
-  /** Ends sessions and BIRD for good, and takes its routes out of the kernel; false when it does not run. */
+  /** Closes all sessions, stops BIRD and removes its routes from the kernel. Returns false when BIRD does not run. */
   async stop(signal: AbortSignal): Promise<boolean> {
     if ((await this.#ask(`disable ${SESSIONS}`, signal)) === undefined) return false;
     while (await this.#holdsRoutes(signal)) await this.#clock.sleep(20, signal);
@@ -88,8 +88,8 @@ export class Bird {
   }
 
   /**
-   * Returns the id of the process that was started for this folder, also when it answers no more; undefined without one.
-   * The arguments of the process decide: the file may be of another life of the host.
+   * Returns the id of the BIRD process of this folder, also when it no longer answers; undefined when there is none. The
+   * arguments of the process decide, because the pid file may be older than the last boot.
    */
   async findProcess(): Promise<number | undefined> {
     const text = (await readIfThere(this.#pidFile))?.trim() ?? '';
@@ -103,22 +103,22 @@ export class Bird {
     return (reply ?? []).some(({ text }) => /^\S+\s+BGP\s+\S+\s+(?:up|start|stop|flush)\s/.test(text));
   }
 
-  /** BIRD goes into the background by itself once it listens on its socket. */
+  /** BIRD daemonizes once it listens on its socket. */
   async #start(signal: AbortSignal): Promise<void> {
-    // It removes the file with its process id when it ends in order.
+    // BIRD removes its pid file on a clean exit.
     const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
     const [file, ...before] = this.#program;
     const args = [...before, '-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
-    using limit = timeLimit(ANSWER_MS, () => birdFailed('BIRD does not come up'));
+    using limit = timeLimit(ANSWER_MS, () => birdFailed('Timed out while starting BIRD'));
     const either = AbortSignal.any([signal, limit.signal]);
     const { status, stdout, stderr } = await exec(file, args, { signal: either }).catch((cause: unknown) => {
       throw errnoOf(cause) === 'ENOENT' ? birdMissing(file, cause) : cause;
     });
-    if (status !== 0) throw birdFailed(`BIRD does not start: ${`${stderr}${stdout}`.trim()}`);
+    if (status !== 0) throw birdFailed(`Cannot start BIRD: ${`${stderr}${stdout}`.trim()}`);
   }
 
   async #ask(command: string, signal: AbortSignal): Promise<Reply | undefined> {
-    using limit = timeLimit(ANSWER_MS, () => birdFailed(`BIRD gives no answer to "${command}"`));
+    using limit = timeLimit(ANSWER_MS, () => birdFailed(`BIRD does not answer "${command}"`));
     return await askBird(this.#socket, command, AbortSignal.any([signal, limit.signal]));
   }
 }

@@ -11,7 +11,7 @@ export interface ReplyLine {
 export type Reply = readonly ReplyLine[];
 
 const REPLY_LIMIT_BYTES = 16 * 1024 * 1024;
-const NOBODY_THERE = ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
+const NOT_LISTENING = ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
 
 /**
  * Asks the BIRD that listens at the path; undefined when none does.
@@ -24,7 +24,7 @@ export async function askBird(path: string, command: string, signal: AbortSignal
     return await converse(socket, command);
   } catch (cause) {
     signal.throwIfAborted();
-    if (NOBODY_THERE.includes(errnoOf(cause) ?? '')) return undefined;
+    if (NOT_LISTENING.includes(errnoOf(cause) ?? '')) return undefined;
     throw cause;
   } finally {
     socket.destroy();
@@ -36,17 +36,17 @@ export async function birdEnds(path: string, signal: AbortSignal): Promise<void>
   signal.throwIfAborted();
   const socket = createConnection({ path, signal });
   try {
-    // It greets, and then says nothing until it is asked.
+    // BIRD sends a greeting, and then nothing until a command arrives.
     for await (const _ of socket);
   } catch (cause) {
     signal.throwIfAborted();
-    if (!NOBODY_THERE.includes(errnoOf(cause) ?? '')) throw cause;
+    if (!NOT_LISTENING.includes(errnoOf(cause) ?? '')) throw cause;
   } finally {
     socket.destroy();
   }
 }
 
-/** Line by line: the greeting first, then the answer, whose last line has a space behind its number. */
+/** Reads the greeting, sends the command and reads the answer. Its last line has a space behind the number. */
 async function converse(socket: Socket, command: string): Promise<Reply | undefined> {
   const lines: ReplyLine[] = [];
   let isGreeted = false;
@@ -56,7 +56,7 @@ async function converse(socket: Socket, command: string): Promise<Reply | undefi
   for await (const chunk of socket) {
     const text = chunk as string; // with an encoding set, sockets yield strings
     bytes += text.length;
-    if (bytes > REPLY_LIMIT_BYTES) throw birdFailed('its answer on the control socket has no end');
+    if (bytes > REPLY_LIMIT_BYTES) throw birdFailed('the answer on the control socket exceeds 16 MiB');
     const whole = (rest + text).split('\n');
     rest = whole.pop() ?? '';
     for (const line of whole) {

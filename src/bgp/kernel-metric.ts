@@ -1,2 +1,2 @@
-/** Of every route that BIRD writes: routes of others to the same place go before. */
+/** The metric of every route that BIRD writes. Routes of other software to the same destination win. */
 export const KERNEL_METRIC = 8192;

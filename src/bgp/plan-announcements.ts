@@ -12,7 +12,7 @@ export interface Announcement {
 }
 
 export interface AnnouncementsInput {
-  /** What the node holds: its blocks, and single addresses it borrowed from the blocks of others. */
+  /** The node's blocks, and the single addresses it borrowed from blocks of other nodes. */
   readonly held: readonly Cidr[];
   readonly pools: readonly IpPool[];
   readonly configurations: readonly BgpConfiguration[];
@@ -32,7 +32,7 @@ export function bgpPoolCidrs(pools: readonly IpPool[]): Cidr[] {
   return pools.filter(isDistributed).map(({ spec }) => parseCidr(spec.cidr));
 }
 
-/** What of it BGP distributes, with its communities. */
+/** The prefixes that BGP announces, with their communities. */
 export function planAnnouncements({ held, pools, configurations }: AnnouncementsInput): AnnouncementsPlan {
   const distributed = bgpPoolCidrs(pools);
   const { rules, problems } = communityRules(clusterConfiguration(configurations));

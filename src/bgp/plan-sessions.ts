@@ -14,13 +14,13 @@ export interface SessionsInput extends BgpResources {
 export interface SessionsPlan {
   /** Ordered by name. */
   readonly sessions: readonly PlannedSession[];
-  /** Why sessions that somebody asked for are left out. */
+  /** The reasons why configured sessions are left out. */
   readonly problems: readonly Problem[];
 }
 
 const LINK_LOCAL = parseCidr('fe80::/10');
 
-/** The sessions of one node; none as long as the node does not say how it is reached. */
+/** Plans the BGP sessions of one node; none while the node has no BGP address. */
 export function planSessions({ nodeName, ...resources }: SessionsInput): SessionsPlan {
   const settings = bgpSettingsOf(nodeName, resources.configurations);
   const world = bgpWorldOf(resources, settings.isMeshEnabled);
@@ -107,7 +107,7 @@ function clusterIdProblems(nodeName: string, { nodes }: BgpResources): Problem[]
   return [
     {
       path: at('Node', nodeName, 'spec', 'bgp', 'routeReflectorClusterID'),
-      message: `found "${id}", needed is a cluster id in the form of an IPv4 address; the node reflects no routes`,
+      message: `"${id}" is not a cluster id in the form of an IPv4 address; the node reflects no routes`,
       code: 'bgp/peer-unusable',
     },
   ];

@@ -45,7 +45,7 @@ export function readSessions(reply: Reply): SessionStatus[] {
 function readSession(row: Readonly<Record<string, string>>, details: readonly string[]): SessionStatus | undefined {
   const described = describedSession(detailOf(details, 'Description') ?? '');
   const peerAddress = tryParseAddress(detailOf(details, 'Neighbor address') ?? '');
-  // A protocol that somebody else put there.
+  // A protocol that netplug did not configure.
   if (described === undefined || peerAddress === undefined) return undefined;
   const routes = /^(\d+) imported, (?:\d+ filtered, )?(\d+) exported/.exec(detailOf(details, 'Routes') ?? '');
   return {

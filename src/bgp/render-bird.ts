@@ -28,7 +28,7 @@ export interface BirdConfig {
   readonly problems: readonly Problem[];
 }
 
-/** BIRD starts the log anew at this size, and keeps the one before. */
+/** BIRD rotates its log at this size and keeps one old file. */
 const LOG_LIMIT_BYTES = 1_048_576;
 /** How long a BIRD that comes back leaves the routes of the one before alone while it waits for its peers. */
 const RECOVERY_S = 60;

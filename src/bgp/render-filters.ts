@@ -1,7 +1,7 @@
 import type { Family } from '../net/address.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
 
-/** No route is good for these, whoever sends it. */
+/** Prefixes that are never accepted, from any peer. */
 const NOWHERE: Readonly<Record<Family, string>> = {
   4: '127.0.0.0/8+, 169.254.0.0/16+, 224.0.0.0/4+',
   6: '::1/128, fe80::/10+, ff00::/8+',

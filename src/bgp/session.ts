@@ -4,11 +4,11 @@ import type { Address, Family } from '../net/address.ts';
 
 export type PasswordReference = Readonly<InferOutput<typeof PasswordSource>>;
 
-/** Who asked for a session: the mesh of all nodes, a peer of some nodes, or a peer of every node. */
+/** The origin of a session: the full mesh of nodes, a peer of selected nodes, or a peer of every node. */
 export type SessionKind = 'mesh' | 'node' | 'global';
 
 interface Session {
-  /** Of the protocol in BIRD; the same for the same peer whatever else changes, so that a reload keeps the session. */
+  /** The name of the protocol in BIRD. It depends on the peer alone, so that a reload keeps the session. */
   readonly name: string;
   readonly kind: SessionKind;
   readonly family: Family;
@@ -27,9 +27,9 @@ interface Session {
   readonly isPassive: boolean;
   /** Set when this node reflects routes for the peer. */
   readonly reflectorClusterId: Address | undefined;
-  /** Own routes alone, or those learned from others as well. */
+  /** Announces only the node's own routes, or those learned from other peers as well. */
   readonly announces: 'own' | 'own-and-learned';
-  /** Routes inside pools alone, or whatever the peer sends. */
+  /** Accepts only routes inside pools, or every route of the peer. */
   readonly accepts: 'pools' | 'everything';
   readonly nextHop: 'keep' | 'self';
   readonly restartTimeS: number;

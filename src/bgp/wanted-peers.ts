@@ -7,7 +7,7 @@ import { DEFAULT_PORT } from './bgp-settings.ts';
 import type { SessionKind } from './session.ts';
 import { type Speaker, speakersByAddress, speakersOf } from './speaker.ts';
 
-/** Every resource that has a say in who speaks BGP with whom. */
+/** The resources that determine the BGP sessions of a cluster. */
 export interface BgpResources {
   readonly nodes: readonly Node[];
   readonly configurations: readonly BgpConfiguration[];
@@ -23,7 +23,7 @@ export interface BgpWorld {
   readonly isMeshEnabled: boolean;
 }
 
-/** One peer that a node shall have, and why. */
+/** One desired peer of a node, and the resource that asks for it. */
 export interface WantedPeer {
   readonly kind: SessionKind;
   readonly address: Address;
@@ -83,7 +83,7 @@ function peersOfResource(self: Speaker, resource: BgpPeer, { speakers, byAddress
       .flatMap((other) => nodePeers(self, other, { kind, resource }));
   }
   const endpoint = spec.peerIP === undefined ? undefined : readPeerIp(spec.peerIP);
-  // Writers refuse a peer without address or AS number; a record that slipped through names nobody.
+  // Writers refuse a peer without address or AS number; a stored one is ignored.
   if (endpoint === undefined || spec.asNumber === undefined || !isChosen(self, spec)) return [];
   const speaker = byAddress.get(formatAddress(endpoint.address));
   const port = endpoint.port ?? speaker?.port ?? DEFAULT_PORT;

@@ -34,7 +34,9 @@ const AGENT_CONFIGURATION_FIELDS = {
   vxlanChecksums: v.optional(
     v.pipe(
       v.picklist(['auto', 'software', 'offload'], '"auto", "software" or "offload"'),
-      v.description('Who computes checksums inside VXLAN; "auto" unless set. NETPLUG_VXLAN_CHECKSUMS goes before it.'),
+      v.description(
+        'Whether the kernel or the device computes the checksums inside VXLAN; default "auto". NETPLUG_VXLAN_CHECKSUMS takes precedence.',
+      ),
     ),
   ),
   failsafeInboundHostPorts: v.optional(
@@ -76,7 +78,7 @@ export const AGENT_CONFIGURATION: KindDeclaration<AgentConfiguration> = {
   about:
     'Settings of the agents: `default` holds for all nodes, `node.<name>` for one. How an agent reaches its datastore is not among them.',
   enforced: false,
-  writtenBy: 'people',
+  writtenBy: 'user',
   names: 'default-or-node',
   columns: [nameColumn(), column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? '')],
   fields: AGENT_CONFIGURATION_FIELDS,

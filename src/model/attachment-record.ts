@@ -11,7 +11,7 @@ import type { Attachment } from './names.ts';
  */
 export interface AttachmentRecord {
   readonly attachment: Attachment;
-  /** `namespace/name`, for people. */
+  /** `namespace/name`, for display. */
   readonly pod: string | undefined;
   /** When the first ADD of the attachment wrote it, ISO 8601. */
   readonly at: string;

@@ -84,7 +84,7 @@ export const BGP_CONFIGURATION: KindDeclaration<BgpConfiguration> = {
   about:
     'How nodes speak BGP: `default` holds for the whole cluster, `node.<name>` for one node, which then differs in logSeverityScreen and listenPort only.',
   enforced: true,
-  writtenBy: 'people',
+  writtenBy: 'user',
   names: 'default-or-node',
   columns: [
     nameColumn(),

@@ -55,7 +55,7 @@ export const BGP_PEER: KindDeclaration<BgpPeer> = {
   scope: 'cluster',
   about: 'A session of BGP between nodes and a router, or between nodes.',
   enforced: true,
-  writtenBy: 'people',
+  writtenBy: 'user',
   columns: [
     nameColumn(),
     column('PEERIP', 'spec.peerIP', ({ spec }) => spec.peerIP ?? ''),

@@ -14,7 +14,10 @@ const CLUSTER_INFORMATION_FIELDS = {
       v.description('Newest release that has started in the cluster; older tools must not write.'),
     ),
   ),
-  datastoreReady: v.pipe(flag(true), v.description('False while the datastore is locked: nobody may change anything.')),
+  datastoreReady: v.pipe(
+    flag(true),
+    v.description('False while the datastore is locked for maintenance and no client may write.'),
+  ),
 };
 
 export type ClusterInformationSpec = Readonly<
@@ -59,7 +62,7 @@ export function clusterIdOf(cluster: ClusterInformation | undefined): string | u
   return id === '' ? undefined : id;
 }
 
-/** A cluster that nobody has noted anything about is not locked. */
+/** Without a ClusterInformation the datastore is not locked. */
 export function isLocked(cluster: ClusterInformation | undefined): boolean {
   return cluster?.spec.datastoreReady === false;
 }

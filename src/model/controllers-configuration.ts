@@ -78,7 +78,7 @@ export const CONTROLLERS_CONFIGURATION: KindDeclaration<ControllersConfiguration
   scope: 'cluster',
   about: 'Settings of netplug-orch-controllers.',
   enforced: false,
-  writtenBy: 'people',
+  writtenBy: 'user',
   names: 'default',
   columns: [
     nameColumn(),

@@ -12,7 +12,7 @@ type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'resource/invalid';
 
 /**
- * Reads a resource as somebody wrote it: every rule holds, every default is filled in, nothing unknown is let by. What
+ * Decodes a resource as a user wrote it: every rule holds, every default is filled in, nothing unknown is let by. What
  * belongs into a namespace and names none goes into `namespace`.
  */
 export function decodeResource(

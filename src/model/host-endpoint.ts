@@ -30,7 +30,7 @@ const HOST_ENDPOINT_FIELDS = {
     v.pipe(
       v.array(AddressText, 'an array of IP addresses'),
       v.readonly(),
-      v.description('Addresses of the interface: they tell which it is when it has no name here.'),
+      v.description('Addresses of the interface. They identify the interface when interfaceName is not set.'),
     ),
   ),
   profiles: v.optional(
@@ -58,7 +58,7 @@ export const HOST_ENDPOINT: KindDeclaration<HostEndpoint> = {
   scope: 'cluster',
   about: 'An interface of a node, or all of them, for policies.',
   enforced: false,
-  writtenBy: 'people',
+  writtenBy: 'user',
   columns: [
     nameColumn(),
     column('NODE', 'spec.node', ({ spec }) => spec.node),

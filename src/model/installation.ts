@@ -69,9 +69,9 @@ export const INSTALLATION: KindDeclaration<Installation> = {
   plural: 'installations',
   shortNames: ['inst'],
   scope: 'cluster',
-  about: 'What the operator shall install.',
+  about: 'What the operator installs.',
   enforced: false,
-  writtenBy: 'people',
+  writtenBy: 'user',
   names: 'default',
   columns: [
     nameColumn(),

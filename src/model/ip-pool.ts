@@ -19,7 +19,9 @@ const IP_POOL_FIELDS = {
   vxlanMode: v.pipe(Mode, v.description('VXLAN encapsulation between nodes.')),
   natOutgoing: v.pipe(
     flag(false),
-    v.description('Hides pods behind their node towards destinations outside all pools.'),
+    v.description(
+      'Translates the source of pod traffic to the address of the node when the destination lies outside all pools.',
+    ),
   ),
   disabled: v.pipe(flag(false), v.description('No new addresses from this pool; those assigned keep working.')),
   disableBGPExport: v.pipe(flag(false), v.description('Keeps routes to this pool out of BGP.')),
@@ -64,7 +66,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
   scope: 'cluster',
   about: 'A range of addresses that pods and tunnels get theirs from.',
   enforced: true,
-  writtenBy: 'people',
+  writtenBy: 'user',
   columns: [
     nameColumn(),
     column('CIDR', 'spec.cidr', ({ spec }) => spec.cidr),

@@ -29,7 +29,7 @@ export const IPAM_CONFIGURATION: KindDeclaration<IpamConfiguration> = {
   scope: 'cluster',
   about: 'How addresses are managed in the whole cluster.',
   enforced: true,
-  writtenBy: 'people',
+  writtenBy: 'user',
   names: 'default',
   columns: [
     nameColumn(),

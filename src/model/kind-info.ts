@@ -30,18 +30,18 @@ export interface KindDeclaration<R> extends KindInfo<R> {
   readonly about: string;
   /** Whether this release acts on it; a sentence says which part it does not act on. */
   readonly enforced: boolean | string;
-  readonly writtenBy: 'people' | 'netplug';
+  readonly writtenBy: 'user' | 'netplug';
   /** Which names there are, when not any name will do. */
   readonly names?: 'default' | 'default-or-node';
   /** The fields of the spec; descriptions and defaults are theirs. */
   readonly fields: v.ObjectEntries;
-  /** Fills in what one field gets from the others when nobody says. */
+  /** Fills in defaults that depend on other fields. */
   readonly complete?: (spec: Raw) => Raw;
   /** Breaches of the rules that join fields. */
   readonly check?: (raw: Raw) => Problem[];
   /** The rules that join fields, as sentences. */
   readonly rules?: readonly string[];
-  /** What of those rules a JSON Schema can say, of the spec and of single fields. */
+  /** The part of those rules that a JSON Schema can express, for the spec and for single fields. */
   readonly schemaRules?: { readonly spec?: Raw; readonly properties?: Readonly<Record<string, Raw>> };
   readonly example: { readonly metadata: Metadata; readonly spec: Raw };
 }

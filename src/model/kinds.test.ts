@@ -42,7 +42,7 @@ describe.each(KIND_NAMES)('%s', (kind) => {
     expect(Object.entries(fields).flatMap(([key, field]) => unsaid(field, key))).toEqual([]);
   });
 
-  it('refuses a field nobody knows, and a namespace unless it is in one', () => {
+  it('refuses an unknown field, and a namespace on a cluster-scoped kind', () => {
     const { metadata, spec } = KINDS[kind].example;
     const [known = ''] = Object.keys(KINDS[kind].fields);
     const slip = `${known}x`;

@@ -57,7 +57,7 @@ export const KINDS: { readonly [K in ResourceKind]: KindDeclaration<ResourceOf<K
 // The keys of the table are the kinds; the compiler widens them to strings.
 export const KIND_NAMES = Object.keys(KINDS) as readonly ResourceKind[];
 
-/** The kind somebody means on a command line: singular, plural or short, in any letter case. */
+/** Returns the kind of a word on a command line: singular, plural or short name, in any letter case. */
 export function findKind(word: string): ResourceKind | undefined {
   const lower = word.toLowerCase();
   return KIND_NAMES.find((kind) => {

@@ -14,7 +14,7 @@ const LabelValue = v.pipe(
 
 export const LABELS = v.record(LabelKey, LabelValue, 'an object of strings');
 
-/** What people may write; `resourceVersion` and the like come back from the datastore. */
+/** Metadata that a user may write; the datastore adds `resourceVersion` and the like. */
 export const METADATA_FIELDS = {
   name: v.pipe(v.string(NAME), v.check(isDnsSubdomain, NAME)),
   namespace: v.optional(v.pipe(v.string(NAMESPACE), v.check(isDnsLabel, NAMESPACE))),

@@ -27,7 +27,7 @@ export function holderKey({ node, handle }: Holder): string {
   return JSON.stringify([node, handle]);
 }
 
-/** One interface of one container, whatever network it is in: `<containerId>/<ifName>`. */
+/** Identifies one interface of one container in any network: `<containerId>/<ifName>`. */
 export function interfaceKey({ containerId, ifName }: Pick<Attachment, 'containerId' | 'ifName'>): string {
   return `${containerId}/${ifName}`;
 }

@@ -42,7 +42,7 @@ export const NODE_FIELDS = {
       v.array(AddressEntry, 'an array of objects with address and type'),
       v.readonly(),
       mergeKey('address'),
-      v.description('Addresses of the node itself, for people and for routing.'),
+      v.description('Addresses of the node itself, for display and for routing.'),
     ),
   ),
   bgp: v.optional(
@@ -81,7 +81,7 @@ export const NODE: KindDeclaration<Node> = {
   about:
     "A node as netplug knows it. With datastore_type `orch` it is a view of the orchestrator's own node, which is changed there.",
   enforced: true,
-  writtenBy: 'people',
+  writtenBy: 'user',
   columns: [
     nameColumn(),
     wide('ADDRESSES', 'spec.addresses', ({ spec }) => (spec.addresses ?? []).map(({ address }) => address).join(',')),

@@ -1,4 +1,4 @@
-/** What netplug needs to know of a pod, as the orchestrator tells it. */
+/** The fields of a Pod and its Namespace that netplug uses. */
 export interface PodFacts {
   readonly namespace: string;
   readonly name: string;

@@ -86,14 +86,14 @@ const RuleMetadata = v.looseObject(
     annotations: v.optional(
       v.pipe(
         v.record(v.string('a string'), v.string('a string'), 'an object of strings'),
-        v.description('Whatever people note.'),
+        v.description('Free-form notes of the user.'),
       ),
     ),
   },
   'an object with annotations',
 );
 
-/** One rule as people write it; `checkRules` has the rules that join fields. */
+/** One rule as a user writes it; `checkRules` validates combinations of fields. */
 const RULE_FIELDS = {
   action: v.pipe(
     v.picklist(ACTIONS, '"Allow", "Deny", "Log" or "Pass"'),

@@ -11,7 +11,7 @@ function pool(name: string, cidr: string, blockSize?: number): IpPool {
   return decoded.resource;
 }
 
-describe('a pool beside others', () => {
+describe('a pool beside other pools', () => {
   it('may not overlap one of them [pool-cidr]', () => {
     const others = [pool('blue', '10.0.0.0/16'), pool('six', 'fd00::/64')];
     expect(poolProblems(pool('green', '10.0.128.0/17'), others)).toMatchObject([

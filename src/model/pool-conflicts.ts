@@ -3,7 +3,7 @@ import { type Cidr, cidrsOverlap, compareCidrs, parseCidr } from '../net/cidr.ts
 import type { IpPool } from './ip-pool.ts';
 
 /**
- * What stands against writing the pool beside the others. `previous` is the pool as it is stored, when this is an
+ * Returns the reasons not to write the pool beside the others. `previous` is the pool as it is stored, when this is an
  * update; a pool among the others with the candidate's own name is passed over.
  */
 export function poolProblems(candidate: IpPool, others: readonly IpPool[], previous?: IpPool): Problem[] {
@@ -29,7 +29,7 @@ export function poolProblems(candidate: IpPool, others: readonly IpPool[], previ
 
 /**
  * The pools that overlap an older one, each with the name of that one. Only the older pool gives addresses: so no address
- * belongs to two pools, whoever created them. Pools of one second are ordered by name.
+ * belongs to two pools. Pools created in the same second are ordered by name.
  */
 export function overlappedPools(pools: readonly IpPool[]): ReadonlyMap<string, string> {
   const ranges = pools.map((pool) => ({ pool, range: parseCidr(pool.spec.cidr) }));

@@ -16,7 +16,7 @@ const PROFILE_FIELDS = {
 export type ProfileSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof PROFILE_FIELDS, undefined>>>;
 export type Profile = Resource<'Profile', ProfileSpec>;
 
-/** Allows everything; every cluster has it, and nobody stores it. */
+/** Allows all traffic. Built into every cluster and never stored. */
 export const DEFAULT_ALLOW: Profile = {
   apiVersion: API_VERSION,
   kind: 'Profile',
@@ -31,7 +31,7 @@ export const PROFILE: KindDeclaration<Profile> = {
   about:
     'What endpoints may send and receive when no policy decides, by name. `netplug-default-allow`, which allows everything, is built in and cannot be written.',
   enforced: false,
-  writtenBy: 'people',
+  writtenBy: 'user',
   columns: [
     nameColumn(),
     wide('LABELS', 'spec.labelsToApply', ({ spec }) =>

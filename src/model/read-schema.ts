@@ -67,7 +67,7 @@ export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code
   });
 }
 
-/** Quotes too many or too few, and slips in a word of a closed list. */
+/** Suggests a fix for missing or extra quotes and for typing errors in a word of a closed list. */
 function adviceFor({ input, expected, kind }: v.BaseIssue<unknown>, path: string): Pick<Problem, 'hint' | 'fix'> {
   if (kind !== 'schema' || expected === null) return {};
   const set = (value: Extract<Edit, { kind: 'set' }>['value']): Fix => [{ kind: 'set', path, value }];

@@ -20,7 +20,7 @@ export function resourceIdOf({ kind, metadata: { namespace, name } }: AnyResourc
   return fullId({ kind, name, ...(namespace === undefined ? {} : { namespace }) });
 }
 
-/** As people read it: `IPPool "blue"`, `NetworkSet "shop/blue"`. */
+/** Formats the id for messages: `IPPool "blue"`, `NetworkSet "shop/blue"`. */
 export function showResourceId(which: ResourceId): string {
   const { kind, namespace, name } = fullId(which);
   return `${kind} "${namespace === undefined ? '' : `${namespace}/`}${name}"`;

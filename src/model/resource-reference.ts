@@ -48,7 +48,7 @@ function kindSection(kind: ResourceKind): string[] {
     '',
     ...(enforced === false ? ['**Stored; not enforced yet by this release.**', ''] : []),
     ...(typeof enforced === 'string' ? [`**Partly enforced by this release:** ${enforced}`, ''] : []),
-    ...(writtenBy === 'netplug' ? ['Written by netplug alone: people only read it.', ''] : []),
+    ...(writtenBy === 'netplug' ? ['Written by netplug only; users read it.', ''] : []),
     `On the command line: ${words}. ${place}${names === undefined ? '' : named[names]}`,
     '',
     ...fieldTable(specSchema(kind)),

@@ -95,7 +95,7 @@ function descriptionIn(schema: Schema): { readonly description?: string } {
 }
 
 function formatOf(schema: Schema): { readonly format?: string } {
-  // Metadata is whatever a declaration says; the compiler knows none of it here.
+  // The type of the metadata is lost here: each declaration has its own.
   const { format }: Readonly<Record<string, unknown>> = v.getMetadata(unwrapped(schema));
   return typeof format === 'string' ? { format } : {};
 }

@@ -13,7 +13,7 @@ export interface Metadata {
   readonly resourceVersion?: string;
 }
 
-/** The envelope of every resource, as people write it. */
+/** The envelope of every resource, as a user writes it. */
 export interface Resource<Kind extends string = string, Spec = unknown> {
   readonly apiVersion: typeof API_VERSION;
   readonly kind: Kind;

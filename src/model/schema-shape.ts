@@ -12,8 +12,8 @@ export type Shape =
 const MERGE_KEYS = 'x-kubernetes-list-map-keys';
 
 /**
- * Says of a list which field of its items tells them apart, so that two people may change different items of it. In the
- * words of the orchestrator's API, which then keeps apart who wrote which item.
+ * Marks the field that identifies the items of a list, so that two users can change different items. The API server
+ * calls this a list-map key and tracks the field owner of each item.
  */
 export function mergeKey<T>(key: string): v.MetadataAction<T, Readonly<Record<string, unknown>>> {
   return v.metadata({ 'x-kubernetes-list-type': 'map', [MERGE_KEYS]: [key] });

@@ -18,7 +18,7 @@ export interface SelectorFault {
 const LABEL = /[a-zA-Z0-9_./-]+/y;
 const SPACE = /[ \t]*/y;
 const LONGEST_LABEL = 512;
-/** Deeper nesting is nobody's intention and would exhaust the stack. */
+/** The deepest nesting accepted. Deeper selectors are mistakes and would exhaust the stack. */
 const DEEPEST = 200;
 
 /** Word operators count only directly after a label, so that labels may be called `in`, `has` or `all`. */

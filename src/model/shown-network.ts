@@ -16,14 +16,14 @@ const SHOWN_NETWORK = v.object({
   /** With the prefix length of their subnet. */
   addresses: v.array(v.object({ address: v.string(), device: v.string() })),
   tunnels: v.array(v.object({ device: v.string(), address: v.optional(v.string()) })),
-  /** How many of each there shall be. */
+  /** The desired number of routes by kind. */
   routes: v.object({ blackhole: v.number(), direct: v.number(), tunnelled: v.number() }),
   peers: v.number(),
   nodes: v.number(),
   pools: v.array(v.object({ name: v.string(), cidr: v.string(), mode: v.string() })),
   /** Undefined where BIRD is not needed. */
   bgp: v.optional(v.array(SESSION)),
-  /** Why it does not work as it shall; empty when it does. */
+  /** Errors of the components of the node's network; empty when all of them are in their desired state. */
   problems: v.array(v.string()),
 });
 export type ShownNetwork = v.InferOutput<typeof SHOWN_NETWORK>;

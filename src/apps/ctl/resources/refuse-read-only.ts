@@ -6,7 +6,7 @@ import { type ResourceId, showResourceId } from '../../../model/resource-id.ts';
 
 /** Whether netplug itself keeps it, and nobody else. */
 export function isReadOnly({ kind }: ResourceId): boolean {
-  return KINDS[kind].writtenBy !== 'people';
+  return KINDS[kind].writtenBy !== 'user';
 }
 
 /** Refuses what people only read, in a rehearsal too. @throws resource/not-writable */
