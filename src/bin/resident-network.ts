@@ -11,7 +11,7 @@ import { NodeNetwork } from '../apps/agent/network/node-network.ts';
 import type { NetworkSettings } from '../apps/agent/network/network-settings.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import type { Log } from '../base/log.ts';
-import type { Patience } from '../base/retry.ts';
+import type { RetryPorts } from '../base/back-off.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import type { Datastore } from '../config/connection.ts';
@@ -37,7 +37,7 @@ export function residentNetwork(
     node,
     datastore,
     ...ports
-  }: Patience & { readonly node: NodeName; readonly datastore: Datastore; readonly log: Log },
+  }: RetryPorts & { readonly node: NodeName; readonly datastore: Datastore; readonly log: Log },
 ): ResidentNetwork {
   if (wordIn(env, 'NETPLUG_NETWORKING', ['on', 'off']) === 'off')
     return { open: () => undefined, current: () => undefined };

@@ -1,6 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { Patience } from '../base/retry.ts';
+import type { RetryPorts } from '../base/back-off.ts';
 import type { Stopwatch } from '../base/stopwatch.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import type { Store } from '../datastore/store.ts';
@@ -45,7 +45,7 @@ export interface OrchPod {
   readonly wishes: PodWishes;
 }
 
-export interface CniPorts extends Patience {
+export interface CniPorts extends RetryPorts {
   readonly store: Store;
   readonly kernel: Kernel;
   readonly attachments: AttachmentRecords;

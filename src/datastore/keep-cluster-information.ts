@@ -1,6 +1,6 @@
 import { isNetplugError } from '../base/errors.ts';
 import { isNewerVersion } from '../base/compare-versions.ts';
-import { backOff, type Patience } from '../base/retry.ts';
+import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import {
   CLUSTER_INFORMATION_ID,
   CLUSTER_INFORMATION_NAME,
@@ -22,7 +22,7 @@ export interface ClusterNote {
 /** How often it is tried while others write the same. */
 const TRIES = 8;
 
-type ClusterPorts = Patience & {
+type ClusterPorts = RetryPorts & {
   readonly store: Pick<Store, 'findResource' | 'createResource' | 'updateResource'>;
 };
 
@@ -53,12 +53,12 @@ export async function giveClusterId(ports: ClusterPorts, guid: string, signal: A
 
 /** Writes what `plan` makes of it, if anything, and plans again when somebody else was quicker. Returns what it was. */
 export async function changeClusterInformation(
-  { store, ...patience }: ClusterPorts,
+  { store, ...ports }: ClusterPorts,
   plan: (before: ClusterInformation | undefined) => ClusterInformation | undefined,
   signal: AbortSignal,
 ): Promise<ClusterInformation | undefined> {
   for (let attempt = 0; ; attempt += 1) {
-    await backOff(patience, attempt, signal);
+    await backOffConflict(ports, attempt, signal);
     const before = await store.findResource(CLUSTER_INFORMATION_ID, signal);
     const after = plan(before);
     if (after === undefined) return before;
@@ -100,6 +100,6 @@ export function newCluster(): ClusterInformation {
   return { apiVersion: API_VERSION, kind: 'ClusterInformation', metadata, spec: { datastoreReady: true } };
 }
 
-export function newGuid({ random }: Pick<Patience, 'random'>): string {
+export function newGuid({ random }: Pick<RetryPorts, 'random'>): string {
   return random.id().replaceAll('-', '');
 }

@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import { backOff, type Patience } from '../base/retry.ts';
+import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import type { Log } from '../base/log.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
@@ -17,7 +17,7 @@ import {
 } from './plan-assertion.ts';
 import { release } from './release.ts';
 
-export interface AssertionPorts extends Patience {
+export interface AssertionPorts extends RetryPorts {
   readonly store: Store;
   readonly log: Log;
   /** The addresses of this address manager that the kernel routes to links of the node's pods. */
@@ -53,7 +53,7 @@ export async function assertLiving(
   const { store } = ports;
   const asserted: LivingAddress[] = [];
   for (let attempt = 0; ; attempt += 1) {
-    await backOff(ports, attempt, signal);
+    await backOffConflict(ports, attempt, signal);
     // Links before blocks: an address is recorded before its link is made.
     const living = await ports.listLiving();
     if (living.length === 0) return finish(ports, { node, asserted, conflicts: [] }, signal);
@@ -133,7 +133,7 @@ async function endpointsOf(
 }
 
 function newAllocation(
-  { clock, random }: Patience,
+  { clock, random }: RetryPorts,
   {
     node,
     living: { owner },

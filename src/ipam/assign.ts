@@ -1,6 +1,6 @@
 import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { backOff, type Patience } from '../base/retry.ts';
+import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
 import { type Allocation, type ChosenBy, heldAddresses, MAX_HOLDER_BYTES } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
@@ -33,7 +33,7 @@ export interface PodIdentity {
   readonly uid: string | undefined;
 }
 
-export interface IpamPorts extends Patience {
+export interface IpamPorts extends RetryPorts {
   readonly store: Store;
   readonly log: Log;
 }
@@ -57,7 +57,7 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
   const endpointId = endpoint === undefined ? undefined : endpointIdOf(endpoint);
   const allocations = draftAllocations(ports, request);
   for (let attempt = 0; ; attempt += 1) {
-    await patientlyBackOff(ports, attempt, signal);
+    await backOffOrTimeOut(ports, attempt, signal);
     const view = await ports.store.readNodeView(request.node, endpointId, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
     const plan = await planWithReads(ports.store, { request, view, allocations }, signal);
@@ -213,7 +213,7 @@ function wantsOf(
 }
 
 /** Allocation ids are drawn once, so that a retry after an unknown outcome is recognised as the same attempt. */
-function draftAllocations({ clock, random }: Patience, request: AssignRequest): ReadonlyMap<Family, Allocation> {
+function draftAllocations({ clock, random }: RetryPorts, request: AssignRequest): ReadonlyMap<Family, Allocation> {
   const { attachment, node, pod, requested } = request;
   for (const family of FAMILIES) {
     const asked = requested.addresses.filter((address) => address.family === family);
@@ -262,9 +262,9 @@ function warnAbout(log: Log, { node }: AssignRequest, view: NodeView): void {
   if (view.node === undefined) log.warning('node resource missing, selects like a node without labels', { node });
 }
 
-async function patientlyBackOff(patience: Patience, attempt: number, signal: AbortSignal): Promise<void> {
+async function backOffOrTimeOut(ports: RetryPorts, attempt: number, signal: AbortSignal): Promise<void> {
   try {
-    await backOff(patience, attempt, signal);
+    await backOffConflict(ports, attempt, signal);
   } catch (cause) {
     if (attempt === 0) throw cause;
     throw new NetplugError(

@@ -1,5 +1,5 @@
 import { isNetplugError } from '../base/errors.ts';
-import { backOff } from '../base/retry.ts';
+import { backOffConflict } from '../base/back-off.ts';
 import type { Change, NodeView } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
@@ -75,7 +75,7 @@ async function releaseFrom(
   const whole = { changes: new Array<Change>(), freed: new Array<Allocation>() };
   let view = request.view;
   for (let conflicts = 0; ;) {
-    await backOff(ports, conflicts, signal);
+    await backOffConflict(ports, conflicts, signal);
     view ??= await ports.store.readNodeView(node, endpoint?.id, signal);
     const plan = planChanges(request, view);
     if (view.isLocked && plan.freed.length > 0) throw locked('release an address', node);

@@ -1,10 +1,10 @@
 import { NetplugError } from '../base/errors.ts';
-import { backOff, type Patience } from '../base/retry.ts';
+import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import type { Store } from '../datastore/store.ts';
 import type { NodeName } from '../model/names.ts';
 import { addRetired, type Holdings, NOTHING_RETIRED, planRetirement, type Retired } from './plan-retirement.ts';
 
-export interface RetirePorts extends Patience {
+export interface RetirePorts extends RetryPorts {
   readonly store: Store;
 }
 
@@ -32,7 +32,7 @@ export async function retireNode(ports: RetirePorts, node: NodeName, signal: Abo
   const { store } = ports;
   let retired = NOTHING_RETIRED;
   for (let attempt = 0; attempt < LOOKS; attempt += 1) {
-    await backOff(ports, attempt, signal);
+    await backOffConflict(ports, attempt, signal);
     const { holdings, problems } = await readHoldings(store, node, signal);
     const steps = planRetirement(holdings);
     if (steps.length === 0) return { retired, problems };

@@ -1,7 +1,7 @@
 import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { Restarts } from '../base/restarts.ts';
-import type { Patience } from '../base/retry.ts';
+import { BackOff } from '../base/back-off.ts';
+import type { RetryPorts } from '../base/back-off.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi, WatchOptions } from './orch-api.ts';
 import type { Collection } from './paths.ts';
@@ -11,7 +11,7 @@ import type { StreamState, WatchEvent } from './watch.ts';
 /** What was missed before a stream was opened comes right after that; until then nothing is certain. */
 const CATCH_UP_MS = 1000;
 /** Before a watch that failed begins again. */
-const PAUSES = { firstMs: 1000, longestMs: 5000, longestRefusedMs: 30_000 };
+const BACK_OFF = { firstMs: 1000, maxMs: 5000, maxRefusedMs: 30_000 };
 
 /** What is kept of the objects of one kind, and how they are found. */
 export interface Mirrored<T> {
@@ -20,7 +20,7 @@ export interface Mirrored<T> {
   readonly keep: (object: ApiObject) => T;
 }
 
-export interface MirrorPorts extends Patience {
+export interface MirrorPorts extends RetryPorts {
   readonly api: OrchApi;
   readonly log: Log;
 }
@@ -49,20 +49,20 @@ export class ObjectMirror<T> {
   /** Watches until the signal ends it, whatever becomes of the API meanwhile. */
   async run(signal: AbortSignal): Promise<void> {
     const { api, log } = this.#ports;
-    const restarts = new Restarts(this.#ports, PAUSES);
+    const backOff = new BackOff(this.#ports, BACK_OFF);
     const { collection, options } = this.#mirrored;
     const onStream = (state: StreamState): void => this.#note(state);
     while (!signal.aborted) {
-      restarts.begin();
+      backOff.start();
       try {
         for await (const event of api.watch(collection, { ...options, onStream }, signal)) this.#apply(event);
       } catch (cause) {
         if (signal.aborted) return;
-        restarts.fail(cause);
+        backOff.fail(cause);
         log.warning('watch is lost and begun anew', { kind: collection.plural, reason: reasonOf(cause) });
       }
       this.#forget();
-      await restarts.rest(signal);
+      await backOff.wait(signal);
     }
   }
 

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
 import { reasonOf } from '../base/errors.ts';
 import { outOfTime } from '../base/out-of-time.ts';
+import { backOffMs, withJitter } from '../base/back-off.ts';
 import type { Random } from '../base/random.ts';
 import { type Answer, apiError, judgeAnswer, type Verdict } from './answers.ts';
 import { credentialHeaders, describeCredential, type Session } from './session.ts';
@@ -32,6 +33,7 @@ export const DEFAULT_LIMITS: OrchApiLimits = {
 
 /** Enough for one more try at once: a connection that was kept open may have died unnoticed. */
 const IMPATIENT_MS = 150;
+const BACK_OFF = { firstMs: 100, maxMs: 1600 };
 
 /**
  * An API server that has just started refuses everything until it has read its roles. What every account may ask tells
@@ -99,7 +101,7 @@ export class Requester {
 
   /** Waits before the same thing is begun again. */
   async rest(signal: AbortSignal): Promise<void> {
-    await this.#wait(100 + this.#parts.random.int(100), signal, 'a watch ended');
+    await this.#wait(withJitter(200, this.#parts.random), signal, 'a watch ended');
   }
 
   close(): void {
@@ -132,7 +134,7 @@ export class Requester {
         case 'forbidden':
           if (knowsRoles) throw apiError('store/refused', { ...about, reason: verdict.message });
           knowsRoles = (await this.#knowsRoles(session, signal)) || this.#parts.clock.monotonic() >= rolesAt;
-          if (!knowsRoles) await this.#wait(100 + this.#parts.random.int(100), signal, verdict.message);
+          if (!knowsRoles) await this.#wait(withJitter(200, this.#parts.random), signal, verdict.message);
           break;
         case 'unauthorized':
           if (isRenewed) {
@@ -145,9 +147,9 @@ export class Requester {
         case 'transient': {
           mayBeOurs ||= !verdict.isUnsent;
           if (flow !== undefined) this.#watches.refused(flow, verdict.waitMs);
-          const backOffMs = 50 * 2 ** Math.min(attempt, 5) + this.#parts.random.int(50);
+          const failureMs = backOffMs(BACK_OFF, { failures: attempt + 1 }, this.#parts.random);
           // What the API asked a watch for is waited for at the head of the loop.
-          const waitMs = flow === undefined ? (verdict.waitMs ?? backOffMs) : backOffMs;
+          const waitMs = flow === undefined ? (verdict.waitMs ?? failureMs) : failureMs;
           const leastMs = Math.max(waitMs, flow === undefined ? 0 : this.#watches.restMs(flow));
           if (this.#parts.clock.monotonic() + leastMs >= endsAt) {
             const isUnknown = mayBeOurs && request.method !== 'GET';

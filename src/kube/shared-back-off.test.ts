@@ -15,13 +15,14 @@ describe('the common back-off of watches', () => {
       rests.push(backOff.restMs('pods'));
       await backOff.wait('pods', never);
     }
-    expect(rests).toEqual([100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+    const wholeMs = [100, 200, 400, 800, 1600, 3200, 5000, 5000];
+    expect(rests.every((ms, index) => ms >= wholeMs[index]! / 2 && ms <= wholeMs[index]!)).toBe(true);
   });
 
   it('counts what several meet at the same moment once', () => {
     const backOff = new SharedBackOff({ clock: virtualClock(), random: seededRandom(1) });
     for (let watch = 0; watch < 5; watch += 1) backOff.refused(`kind-${String(watch)}`, undefined);
-    expect(backOff.restMs('another')).toBe(100);
+    expect(backOff.restMs('another')).toBeLessThanOrEqual(100);
   });
 
   it('lasts as long as the API asks for, and begins small again once it serves', async () => {
@@ -32,7 +33,7 @@ describe('the common back-off of watches', () => {
     await backOff.wait('pods', never);
     backOff.served('pods');
     backOff.refused('pods', undefined);
-    expect(backOff.restMs('pods')).toBe(100);
+    expect(backOff.restMs('pods')).toBeLessThanOrEqual(100);
   });
 
   it('concerns one flow alone where the API asks for it, and lasts 30 s at most', () => {
@@ -53,6 +54,6 @@ describe('the common back-off of watches', () => {
       }),
     );
     expect(new Set(ends).size).toBe(5);
-    for (const end of ends) expect(end).toSatisfy((ms: number) => ms >= 1000 && ms <= 1500);
+    for (const end of ends) expect(end).toSatisfy((ms: number) => ms >= 1000 && ms <= 2000);
   });
 });

@@ -1,7 +1,6 @@
-import type { Patience } from '../base/retry.ts';
+import { backOffMs, type RetryPorts, withJitter } from '../base/back-off.ts';
 
-const FIRST_MS = 100;
-const LONGEST_MS = 5000;
+const BACK_OFF = { firstMs: 100, maxMs: 5000 };
 /** The longest that a `Retry-After` counts for. A server that asks for a day must not silence a node for a day. */
 const LONGEST_ASKED_MS = 30_000;
 
@@ -11,32 +10,32 @@ const LONGEST_ASKED_MS = 30_000;
  * watch comes back a random part later, so that they do not come all at once.
  */
 export class SharedBackOff {
-  readonly #patience: Patience;
+  readonly #ports: RetryPorts;
   #failures = 0;
   /** On the monotonic clock. */
   #restsUntil = Number.NEGATIVE_INFINITY;
   readonly #flowRestsUntil = new Map<string, number>();
 
-  constructor(patience: Patience) {
-    this.#patience = patience;
+  constructor(ports: RetryPorts) {
+    this.#ports = ports;
   }
 
   /** Returns the milliseconds until the API is to be asked again by the flow. */
   restMs(flow: string): number {
     const until = Math.max(this.#restsUntil, this.#flowRestsUntil.get(flow) ?? Number.NEGATIVE_INFINITY);
-    return Math.max(0, until - this.#patience.clock.monotonic());
+    return Math.max(0, until - this.#ports.clock.monotonic());
   }
 
   /** Notes that the API did not serve the flow; `waitMs` is what it asked for itself. */
   refused(flow: string, waitMs: number | undefined): void {
-    const now = this.#patience.clock.monotonic();
+    const now = this.#ports.clock.monotonic();
     if (waitMs !== undefined) {
       this.#flowRestsUntil.set(flow, now + Math.min(waitMs, LONGEST_ASKED_MS));
       return;
     }
     if (this.#restsUntil > now) return;
-    this.#restsUntil = now + Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#failures, 10));
     this.#failures += 1;
+    this.#restsUntil = now + backOffMs(BACK_OFF, { failures: this.#failures }, this.#ports.random);
   }
 
   served(flow: string): void {
@@ -46,9 +45,9 @@ export class SharedBackOff {
 
   /** Returns at once when the flow may ask the API. */
   async wait(flow: string, signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.#patience;
+    const { clock, random } = this.#ports;
     for (let restMs = this.restMs(flow); restMs > 0; restMs = this.restMs(flow)) {
-      await clock.sleep(restMs + random.int(1 + Math.ceil(restMs / 2)), signal);
+      await clock.sleep(withJitter(2 * restMs, random), signal);
     }
   }
 }

@@ -5,7 +5,7 @@ import { systemRandom } from '../../src/base/random.ts';
 import type { AttachmentPorts } from '../../src/apps/agent/network/read-attachments.ts';
 import { NodeNetwork } from '../../src/apps/agent/network/node-network.ts';
 import type { NetworkSettings } from '../../src/apps/agent/network/network-settings.ts';
-import type { BgpPorts } from '../../src/apps/agent/network/keep-bgp.ts';
+import type { BgpPorts } from '../../src/apps/agent/network/reconcile-bgp.ts';
 import { memoryRecords } from '../../src/cni/attachment-records.ts';
 import { MemoryHostNetwork } from '../../src/dataplane/memory/memory-host-network.ts';
 import type { PacketFilter } from '../../src/dataplane/packet-filter.ts';

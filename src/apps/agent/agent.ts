@@ -1,7 +1,7 @@
 import { NetplugError, reasonOf, toNetplugError } from '../../base/errors.ts';
 import { failureFacts } from '../../cni/error-output.ts';
 import type { Log } from '../../base/log.ts';
-import { type Patience, pauseMs } from '../../base/retry.ts';
+import { BackOff, type RetryPorts } from '../../base/back-off.ts';
 import { VERSION } from '../../base/version.ts';
 import { keepClusterInformation } from '../../datastore/keep-cluster-information.ts';
 import type { Store } from '../../datastore/store.ts';
@@ -26,13 +26,13 @@ const CALLS_MS = 20_000;
 const DRAIN_MS = 5000;
 /** How often a registered node is looked at again. */
 const REGISTERED_MS = 60_000;
-const REGISTRATION_PAUSES = { firstMs: 1000, longestMs: 10_000, longestRefusedMs: 60_000 };
+const REGISTRATION_BACK_OFF = { firstMs: 1000, maxMs: 10_000, maxRefusedMs: 60_000 };
 const PROOF_MS = 10_000;
 const READY_MS = 10_000;
 const DONE: CallAnswer = { status: 0, stdout: '', stderr: '' };
 const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
 
-export interface AgentPorts extends Patience {
+export interface AgentPorts extends RetryPorts {
   readonly log: Log;
   readonly nodes: ResidentNodes;
   readonly openStore: (datastore: Datastore) => Store;
@@ -188,26 +188,26 @@ async function keepRegistered(
   { node, datastore }: AgentSettings,
   signal: AbortSignal,
 ): Promise<void> {
-  const { clock, random, log } = ports;
+  const { clock, log } = ports;
   const named = nodes.get(datastore);
   const store = named.inner;
   const types = [datastore.type === 'orch' ? 'orch' : 'kv'];
-  for (let failures = 0; !signal.aborted;) {
-    let restMs = REGISTERED_MS;
+  const backOff = new BackOff(ports, REGISTRATION_BACK_OFF);
+  while (!signal.aborted) {
     try {
       const { clusterId } = await named.resolve(signal);
       await keepClusterInformation({ ...ports, store }, { version: VERSION, types, clusterId }, signal);
       // The orchestrator keeps its own nodes.
       if (datastore.type === 'orch') return;
       await registerNode(store, node, signal);
-      failures = 0;
+      backOff.succeed();
+      await clock.sleep(REGISTERED_MS, signal).catch(() => undefined);
     } catch (cause) {
       if (signal.aborted) return;
-      failures += 1;
-      restMs = pauseMs({ failures, cause }, REGISTRATION_PAUSES, random);
+      backOff.fail(cause);
       log.debug('node and release are not registered yet', { reason: reasonOf(cause) });
+      await backOff.wait(signal);
     }
-    await clock.sleep(restMs, signal).catch(() => undefined);
   }
 }
 

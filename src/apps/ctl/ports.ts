@@ -1,4 +1,4 @@
-import type { Patience } from '../../base/retry.ts';
+import type { RetryPorts } from '../../base/back-off.ts';
 import type { Bird } from '../../bgp/bird.ts';
 import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { Kernel } from '../../dataplane/kernel.ts';
@@ -13,7 +13,7 @@ import type { KubeconfigFlags } from './choose-connection.ts';
 import type { Screen } from './screen.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
-export interface CtlPorts extends Patience {
+export interface CtlPorts extends RetryPorts {
   readonly openStore: (datastore: Datastore) => Store;
   /** Looks at the datastore itself. */
   readonly openInspector: (datastore: Datastore) => Inspector;

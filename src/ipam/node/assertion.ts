@@ -1,5 +1,5 @@
 import type { Log } from '../../base/log.ts';
-import type { Patience } from '../../base/retry.ts';
+import type { RetryPorts } from '../../base/back-off.ts';
 import { giveClusterId } from '../../datastore/keep-cluster-information.ts';
 import type { Store } from '../../datastore/store.ts';
 import { assertLiving } from '../assert-living.ts';
@@ -11,7 +11,7 @@ import type { LocalView } from './local-view.ts';
 /** After the datastore was found older than before, other nodes have so long to record what their pods use. */
 const SETTLE_MS = 5000;
 
-export interface AssertionPorts extends Patience {
+export interface AssertionPorts extends RetryPorts {
   readonly store: Store;
   readonly log: Log;
   readonly view: LocalView;

@@ -1,6 +1,6 @@
 import type { Brand } from '../../base/brand.ts';
 import { NetplugError } from '../../base/errors.ts';
-import type { Patience } from '../../base/retry.ts';
+import type { RetryPorts } from '../../base/back-off.ts';
 import { giveClusterId, newGuid } from '../../datastore/keep-cluster-information.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -25,7 +25,7 @@ export function clusterIdIn(id: DatastoreId): string {
  * @throws store/*
  */
 export async function identifyDatastore(
-  ports: Patience & { readonly store: Store },
+  ports: RetryPorts & { readonly store: Store },
   { type, node }: { readonly type: Datastore['type']; readonly node: NodeName },
   signal: AbortSignal,
 ): Promise<DatastoreId> {

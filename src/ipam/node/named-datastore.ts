@@ -1,17 +1,17 @@
 import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { Patience } from '../../base/retry.ts';
+import { BackOff, type RetryPorts } from '../../base/back-off.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import { Notifier } from './notifier.ts';
 import type { ResidentNode } from './resident-node.ts';
 
-const LONGEST_PAUSE_MS = 2000;
+const BACK_OFF = { firstMs: 50, maxMs: 2000 };
 const CALL_WAITS_MS = 1000;
 /** Without a reason, one with a stack would be made each time. */
 const CLOSED = new Error('the datastore is not used any more');
 
-export interface NamedDatastorePorts extends Patience {
+export interface NamedDatastorePorts extends RetryPorts {
   readonly log: Log;
   readonly identify: (signal: AbortSignal) => Promise<DatastoreId>;
   /** The resident node of the datastore, which other configurations may have opened already. */
@@ -76,9 +76,10 @@ export class NamedDatastore {
   }
 
   async #identify(): Promise<void> {
-    const { clock, log, identify, join } = this.#ports;
+    const { log, identify, join } = this.#ports;
     const { signal } = this.#stop;
-    for (let failures = 0; !signal.aborted; failures += 1) {
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    while (!signal.aborted) {
       try {
         this.#node = join(await identify(signal), this.inner);
         this.#identified.notify();
@@ -87,10 +88,10 @@ export class NamedDatastore {
         if (signal.aborted) return;
         this.#problem = cause;
         this.#isUntried = false;
-        if (failures === 0) log.warning('datastore cannot be identified', { reason: reasonOf(cause) });
+        if (backOff.fail(cause) === 1) log.warning('datastore cannot be identified', { reason: reasonOf(cause) });
       }
       this.#identified.notify();
-      await clock.sleep(Math.min(LONGEST_PAUSE_MS, 50 * 2 ** failures), signal).catch(() => undefined);
+      await backOff.wait(signal);
     }
   }
 }

@@ -1,7 +1,7 @@
 import { timeLimit } from '../../base/clock.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import { backOff, type Patience, pauseMs } from '../../base/retry.ts';
+import { backOffConflict, backOffMs, type RetryPorts } from '../../base/back-off.ts';
 import { ownTurn } from '../../base/turns.ts';
 import type { Change, Outcome, Store } from '../../datastore/store.ts';
 import { endpointKey } from '../../model/workload-endpoint.ts';
@@ -20,12 +20,12 @@ import { takenBack } from './taken-back.ts';
 /** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
 const GATHER_MS = 20;
 const WRITE_MS = 15_000;
-const PAUSES = { firstMs: 100, longestMs: 2000, longestRefusedMs: 10_000 };
+const BACK_OFF = { firstMs: 100, maxMs: 2000, maxRefusedMs: 10_000 };
 const LONGEST_LAG_MS = 64;
 /** Without a reason, one with a stack would be made each time. */
 const HURRY = new Error('there is no time to gather');
 
-export interface PublisherPorts extends Patience {
+export interface PublisherPorts extends RetryPorts {
   readonly store: Pick<Store, 'commit'>;
   readonly memory: NodeMemory;
   readonly fresh: FreshEndpoints;
@@ -182,8 +182,8 @@ export class Publisher {
         const say = this.#failures === 1 ? 'warning' : 'debug';
         this.#ports.log[say]('publication failed, is tried again', { reason: reasonOf(cause), waiting: this.depth });
         const { clock, random } = this.#ports;
-        const restMs = pauseMs({ failures: this.#failures, cause }, PAUSES, random);
-        await clock.sleep(restMs, signal).catch(() => undefined);
+        const waitMs = backOffMs(BACK_OFF, { failures: this.#failures, cause }, random);
+        await clock.sleep(waitMs, signal).catch(() => undefined);
       }
     }
   }
@@ -306,7 +306,7 @@ export class Publisher {
     const { learnt, clock, random } = this.#ports;
     this.#failures += 1;
     await learnt.next(Math.min(LONGEST_LAG_MS, 2 ** this.#failures));
-    await backOff({ clock, random }, this.#failures, this.#stop.signal);
+    await backOffConflict({ clock, random }, this.#failures, this.#stop.signal);
     this.#isStale = this.#failures > 2;
     this.#isUrgent = true;
   }

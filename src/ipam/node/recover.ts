@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import { backOff, type Patience } from '../../base/retry.ts';
+import { backOffConflict, type RetryPorts } from '../../base/back-off.ts';
 import type { Store } from '../../datastore/store.ts';
 import { assertLiving } from '../assert-living.ts';
 import { livingKey } from '../plan-assertion.ts';
@@ -21,7 +21,7 @@ import { takenBack } from './taken-back.ts';
 /** How long another process may take that is about to finish the same work, or to end. */
 const LOCK_TRIES = 9;
 
-export interface RecoveryPorts extends Patience {
+export interface RecoveryPorts extends RetryPorts {
   readonly store: Store;
   readonly log: Log;
   readonly host: Host;
@@ -64,7 +64,7 @@ async function recoverRun(
     const journal = takeJournal(ports.place, run);
     if (journal === 'gone') return true;
     if (journal === undefined) {
-      if (attempt < tries) await ports.clock.sleep(2 ** attempt, signal);
+      if (attempt < tries) await backOffConflict(ports, attempt, signal);
       continue;
     }
     try {
@@ -194,12 +194,12 @@ async function giveStockBack(
 
 /** Publishes as many of the first entries as one write takes. Returns those that cannot be made true any more. */
 async function publish(
-  { store, ...patience }: RecoveryPorts,
+  { store, ...ports }: RecoveryPorts,
   { node, entries, ...options }: PublicationOptions & { readonly node: NodeName; readonly entries: readonly Entry[] },
   signal: AbortSignal,
 ): Promise<{ readonly lost: ReadonlySet<Entry>; readonly count: number }> {
   for (let attempt = 0; ; attempt += 1) {
-    await backOff(patience, attempt, signal);
+    await backOffConflict(ports, attempt, signal);
     const [view, { endpoints }] = await Promise.all([
       store.readNodeView(node, undefined, signal),
       store.listEndpoints(node, signal),

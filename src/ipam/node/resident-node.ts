@@ -1,8 +1,8 @@
 import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
 import { repeat, timeLimit } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import { Restarts } from '../../base/restarts.ts';
-import type { Patience } from '../../base/retry.ts';
+import { BackOff } from '../../base/back-off.ts';
+import type { RetryPorts } from '../../base/back-off.ts';
 import type { Change, NodeView, Outcome, Store, Stored } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { LivingAddress } from '../plan-assertion.ts';
@@ -27,7 +27,7 @@ import { WarmPool } from './warm-pool.ts';
 
 /** How often the stock is looked at while nothing happens. */
 const TIDY_MS = 5000;
-const PAUSES = { firstMs: 50, longestMs: 2000, longestRefusedMs: 10_000 };
+const BACK_OFF = { firstMs: 50, maxMs: 2000, maxRefusedMs: 10_000 };
 const LEARNT_MS = 100;
 /** Without a reason, one with a stack would be made each time. */
 const ANEW = new Error('the watch is begun anew');
@@ -37,7 +37,7 @@ const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore a
 /** How long a call waits for a datastore that is away. */
 const AWAY_MS = 2000;
 
-export interface ResidentPorts extends Patience {
+export interface ResidentPorts extends RetryPorts {
   readonly log: Log;
   readonly host: Host;
   readonly place: JournalPlace;
@@ -295,10 +295,10 @@ export class ResidentNode {
   async #follow(): Promise<void> {
     const { signal } = this.#stop;
     const { log } = this.#ports;
-    const restarts = new Restarts(this.#ports, PAUSES);
+    const backOff = new BackOff(this.#ports, BACK_OFF);
     repeat(() => this.#tidy(), TIDY_MS, signal);
     while (!signal.aborted) {
-      restarts.begin();
+      backOff.start();
       try {
         if (this.#journal === undefined) await this.#begin(signal);
         await this.#assertion.run(signal);
@@ -309,11 +309,11 @@ export class ResidentNode {
       } catch (cause) {
         this.#problem = signal.aborted ? ENDING : cause;
         this.#isUntried = false;
-        if (restarts.fail(cause) === 1) log.warning('datastore is away', { reason: reasonOf(cause) });
+        if (backOff.fail(cause) === 1) log.warning('datastore is away', { reason: reasonOf(cause) });
       }
       this.#isCutOff = true;
       this.#learnt.notify();
-      await restarts.rest(signal);
+      await backOff.wait(signal);
     }
   }
 

@@ -1,4 +1,4 @@
-/** What the agent does for the network of its node, each by a keeper of its own. */
+/** What the agent does for the network of its node, each by a reconciler of its own. */
 export type Part =
   | 'podFilter'
   | 'tunnelFilter'

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../../base/errors.ts';
 import { inPieces } from '../../../base/pieces.ts';
-import { Restarts } from '../../../base/restarts.ts';
+import { BackOff } from '../../../base/back-off.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
 import type { ClusterChange, RoutedBlock, Store } from '../../../datastore/store.ts';
@@ -16,11 +16,11 @@ import { renderNat } from '../../../routing/nat-table.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { type TunnelKind, TUNNELS } from '../../../routing/tunnels.ts';
+import { Reconciler, type ReconcilerOptions } from '../../../runtime/reconciler.ts';
 import type { NetworkStanding } from '../network-gauges.ts';
-import { BgpKeeper, type BgpPorts } from './keep-bgp.ts';
-import { RouteKeeper } from './keep-routes.ts';
-import { keepTunnels, type OwnTunnel } from './keep-tunnels.ts';
-import { Keeper, type KeeperOptions } from './keeper.ts';
+import { BgpReconciler, type BgpPorts } from './reconcile-bgp.ts';
+import { RouteReconciler } from './reconcile-routes.ts';
+import { reconcileTunnels, type OwnTunnel } from './reconcile-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
 import { NEEDS, type Part, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
@@ -34,15 +34,15 @@ import { shownNetwork } from './shown-network.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
 import { TunnelFilter } from './tunnel-filter.ts';
 
-const PAUSES = { firstMs: 100, longestMs: 5000, longestRefusedMs: 30_000 };
-/** Everything on the host is looked at so often although nothing was heard. */
-const COMPARE_MS = 60_000;
-/** What the kernel does not report: forwarding, and nftables. */
-const LOOK_MS = 10_000;
+const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
+/** How often the node is compared with its desired state without a trigger. */
+const SLOW_RESYNC_MS = 60_000;
+/** The same for what the kernel does not report: forwarding, and nftables. */
+const RESYNC_MS = 10_000;
 const ENDPOINTS_MS = 5000;
-const ENDPOINTS_REST_MS = 200;
+const ENDPOINTS_PAUSE_MS = 200;
 const EXPIRE_MS = 1000;
-const FACTS_REST_MS = 1000;
+const FACTS_PAUSE_MS = 1000;
 
 export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
   readonly store: Store;
@@ -59,8 +59,8 @@ export class NodeNetwork {
   readonly #settings: NetworkSettings;
   readonly #state: ClusterState;
   readonly #desired: DesiredNetwork;
-  readonly #routes: RouteKeeper;
-  readonly #bgp: BgpKeeper;
+  readonly #routes: RouteReconciler;
+  readonly #bgp: BgpReconciler;
   readonly #tunnelFilter: TunnelFilter;
   readonly #attachments: AttachmentReader;
   readonly #own = new HeldAddresses();
@@ -72,8 +72,8 @@ export class NodeNetwork {
   /** Parts that are left out, a sentence each. */
   readonly #leftOut: Partial<Record<Part, readonly string[]>> = {};
   #cutOff: string | undefined = 'the datastore is being read';
-  readonly #keepers: Readonly<Record<Part, Keeper>>;
-  readonly #registration: Keeper;
+  readonly #reconcilers: Readonly<Record<Part, Reconciler>>;
+  readonly #registration: Reconciler;
   /** Rejects when the node must not go on: its address is another node's. */
   readonly #fatal = Promise.withResolvers<never>();
 
@@ -82,73 +82,77 @@ export class NodeNetwork {
     this.#settings = settings;
     this.#state = new ClusterState(settings.blockSource);
     this.#desired = new DesiredNetwork(settings.node, this.#state);
-    this.#routes = new RouteKeeper(ports, this.#desired, () => this.#poke('routes'));
-    this.#attachments = new AttachmentReader(ports, () => this.#poke('endpoints'));
-    this.#bgp = new BgpKeeper(ports, settings.node, this.#state);
+    this.#routes = new RouteReconciler(ports, this.#desired, () => this.#trigger('routes'));
+    this.#attachments = new AttachmentReader(ports, () => this.#trigger('endpoints'));
+    this.#bgp = new BgpReconciler(ports, settings.node, this.#state);
     this.#tunnelFilter = new TunnelFilter(ports.filter, settings.node, this.#state);
-    const keeper = (
+    const reconciler = (
       name: string,
-      work: (signal: AbortSignal) => Promise<void>,
-      rhythm: Pick<KeeperOptions, 'everyMs' | 'restMs'>,
-    ): Keeper =>
-      new Keeper({
+      reconcile: (signal: AbortSignal) => Promise<void>,
+      cadence: Pick<ReconcilerOptions, 'resyncMs' | 'pauseMs'>,
+    ): Reconciler =>
+      new Reconciler({
         name,
         clock: ports.clock,
         random: ports.random,
         log: ports.log,
-        ...rhythm,
-        work,
-        onTried: () => {
-          this.#registration.poke();
-          this.#poke(...PARTS.filter((part) => !this.#keepers[part].hasWorked));
+        ...cadence,
+        reconcile,
+        onRun: () => {
+          this.#registration.trigger();
+          this.#trigger(...PARTS.filter((part) => !this.#reconcilers[part].hasSucceeded));
         },
       });
-    const look = { everyMs: LOOK_MS };
+    const timing = { resyncMs: RESYNC_MS };
     const podTable = renderPodTable(settings.sourceCheck);
-    this.#keepers = {
-      podFilter: keeper('pod filter', async (signal) => void (await ports.filter.replace(podTable, signal)), look),
-      tunnelFilter: keeper('tunnel filter', async (signal) => this.#tunnelFilter.work(signal), look),
-      addresses: keeper('addresses', async () => this.#keepAddresses(), look),
-      tunnels: keeper('tunnels', async (signal) => this.#keepTunnels(signal), { everyMs: COMPARE_MS }),
-      facts: keeper(
+    this.#reconcilers = {
+      podFilter: reconciler(
+        'pod filter',
+        async (signal) => void (await ports.filter.replace(podTable, signal)),
+        timing,
+      ),
+      tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.work(signal), timing),
+      addresses: reconciler('addresses', async () => this.#reconcileAddresses(), timing),
+      tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
+      facts: reconciler(
         'node facts',
         async (signal) => ports.store.publishNode(settings.node, factsOf(this.#own.addresses, this.#tunnels), signal),
         // Another machine under the same name would answer at once, and so on.
-        { everyMs: COMPARE_MS, restMs: FACTS_REST_MS },
+        { resyncMs: SLOW_RESYNC_MS, pauseMs: FACTS_PAUSE_MS },
       ),
-      routes: keeper('routes', async (signal) => this.#keepRoutes(signal), { everyMs: COMPARE_MS }),
-      endpoints: keeper('endpoints', async (signal) => this.#readEndpoints(signal), {
-        everyMs: ENDPOINTS_MS,
+      routes: reconciler('routes', async (signal) => this.#reconcileRoutes(signal), { resyncMs: SLOW_RESYNC_MS }),
+      endpoints: reconciler('endpoints', async (signal) => this.#readEndpoints(signal), {
+        resyncMs: ENDPOINTS_MS,
         // Under another address manager each pod has a record, and many come at once.
-        restMs: ENDPOINTS_REST_MS,
+        pauseMs: ENDPOINTS_PAUSE_MS,
       }),
-      nat: keeper('nat', async (signal) => this.#keepNat(signal), look),
-      passwords: keeper('passwords', async (signal) => this.#readPasswords(signal), { everyMs: COMPARE_MS }),
-      bgp: keeper('bgp', async (signal) => this.#keepBgp(signal), { everyMs: COMPARE_MS }),
+      nat: reconciler('nat', async (signal) => this.#reconcileNat(signal), timing),
+      passwords: reconciler('passwords', async (signal) => this.#readPasswords(signal), { resyncMs: SLOW_RESYNC_MS }),
+      bgp: reconciler('bgp', async (signal) => this.#reconcileBgp(signal), { resyncMs: SLOW_RESYNC_MS }),
     };
     const registration = new Registration(ports, settings.node);
-    this.#registration = new Keeper({
+    this.#registration = new Reconciler({
       name: 'registration',
       clock: ports.clock,
       random: ports.random,
       log: ports.log,
-      work: async (signal) => {
+      reconcile: async (signal) => {
         const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
         await registration.tell({ failing: this.#failingParts(), mtu }, signal);
       },
-      ...look,
+      ...timing,
     });
   }
 
   /** Why pods may be without network, a sentence each. */
   failures(): readonly string[] {
-    return [...this.#failingParts(), ...this.#registration.said('harm')];
+    return [...this.#failingParts(), ...this.#registration.report('failure')];
   }
 
   /** The same, what waits for the datastore, and what is left out of a network that works. */
   problems(): readonly string[] {
     const cutOff = this.#cutOff ?? [];
-    const all = [...Object.values(this.#keepers), this.#registration].flatMap((keeper) => keeper.said('problem'));
+    const all = [...Object.values(this.#reconcilers), this.#registration].flatMap((each) => each.report('lastError'));
     return [cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#leftOut)].flat();
   }
 
@@ -177,25 +181,25 @@ export class NodeNetwork {
   /** Keeps the network until the signal ends it. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#notice(event));
-    using _records = this.#ports.attachments.watch(() => this.#poke('endpoints'));
-    const keepers = [...Object.values(this.#keepers), this.#registration];
+    using _records = this.#ports.attachments.watch(() => this.#trigger('endpoints'));
+    const reconcilers = [...Object.values(this.#reconcilers), this.#registration];
     // Depends on nothing that the datastore says.
-    this.#keepers.podFilter.poke();
+    this.#reconcilers.podFilter.trigger();
     const work = [
       this.#follow(signal),
       this.#expire(signal),
       // A BIRD that ends is started again at once.
-      this.#bgp.watchBird(() => this.#poke('bgp'), signal),
-      ...keepers.map(async (each) => each.run(signal)),
+      this.#bgp.watchBird(() => this.#trigger('bgp'), signal),
+      ...reconcilers.map(async (each) => each.run(signal)),
     ];
     await Promise.race([Promise.all(work), this.#fatal.promise]);
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
     const { store, log } = this.#ports;
-    const restarts = new Restarts(this.#ports, PAUSES);
+    const backOff = new BackOff(this.#ports, BACK_OFF);
     while (!signal.aborted) {
-      restarts.begin();
+      backOff.start();
       try {
         for await (const change of store.watchCluster(signal)) {
           await this.#learn(change);
@@ -204,10 +208,10 @@ export class NodeNetwork {
       } catch (cause) {
         if (signal.aborted) return;
         const reason = reasonOf(cause);
-        this.#cutOff = `the cluster is not heard of: ${reason}`;
-        if (restarts.fail(cause) === 1) log.warning('cluster is not heard of, routes stay', { reason });
+        this.#cutOff = `the cluster watch is lost: ${reason}`;
+        if (backOff.fail(cause) === 1) log.warning('cluster watch lost, keeping existing routes', { reason });
       }
-      await restarts.rest(signal);
+      await backOff.wait(signal);
     }
   }
 
@@ -216,8 +220,8 @@ export class NodeNetwork {
     const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
     await this.#routes.follow(async () => {
       const touched = await inPieces(this.#state.learn(change, this.#ports.clock.monotonic()));
-      if (this.#tunnelFilter.note(touched)) this.#poke('tunnelFilter');
-      this.#poke(...this.#partsFor(change, before));
+      if (this.#tunnelFilter.note(touched)) this.#trigger('tunnelFilter');
+      this.#trigger(...this.#partsFor(change, before));
       return touched;
     });
   }
@@ -250,8 +254,8 @@ export class NodeNetwork {
 
   #notice(event: HostEvent): void {
     if (!this.#state.isKnown) return;
-    if (event.kind === 'links' || event.kind === 'unknown') this.#poke('addresses', 'tunnels');
-    if (this.#routes.notice(event)) this.#poke('routes');
+    if (event.kind === 'links' || event.kind === 'unknown') this.#trigger('addresses', 'tunnels');
+    if (this.#routes.notice(event)) this.#trigger('routes');
   }
 
   /** Ends the modes of pools that only lingered. */
@@ -263,13 +267,13 @@ export class NodeNetwork {
         if (!this.#state.expire(clock.monotonic())) return NOTHING;
         this.#isManagerDue = true;
         this.#tunnelFilter.note('all');
-        this.#poke('tunnelFilter', 'tunnels', 'nat', 'bgp');
+        this.#trigger('tunnelFilter', 'tunnels', 'nat', 'bgp');
         return 'all';
       });
     }
   }
 
-  async #keepAddresses(): Promise<void> {
+  async #reconcileAddresses(): Promise<void> {
     const { host, log, clock } = this.#ports;
     const { node } = this.#settings;
     const question = { ...this.#settings, known: this.#own.addresses };
@@ -283,7 +287,7 @@ export class NodeNetwork {
     if (isSame) return;
     this.#isManagerDue = true;
     await this.#settle();
-    this.#poke('tunnels', 'facts', 'bgp');
+    this.#trigger('tunnels', 'facts', 'bgp');
   }
 
   /** An agent that begins ends with the conflict; one that runs keeps what it has. @throws agent/address-conflict */
@@ -292,19 +296,19 @@ export class NodeNetwork {
       refuseConflict(this.#settings.node, addresses, this.#state);
       return [];
     } catch (cause) {
-      if (!this.#keepers.addresses.hasWorked) this.#fatal.reject(cause);
+      if (!this.#reconcilers.addresses.hasSucceeded) this.#fatal.reject(cause);
       if (!isSame) throw cause;
       return [reasonOf(cause)];
     }
   }
 
-  async #keepRoutes(signal: AbortSignal): Promise<void> {
+  async #reconcileRoutes(signal: AbortSignal): Promise<void> {
     // What the filter cannot do is a problem of its own, and tried again there.
-    await this.#tunnelFilter.ensure(signal).catch(() => this.#poke('tunnelFilter'));
+    await this.#tunnelFilter.ensure(signal).catch(() => this.#trigger('tunnelFilter'));
     await this.#routes.work(signal);
   }
 
-  async #keepTunnels(signal: AbortSignal): Promise<void> {
+  async #reconcileTunnels(signal: AbortSignal): Promise<void> {
     // No device takes packets that the filter does not know of.
     await this.#tunnelFilter.ensure(signal);
     const { node, blockSource } = this.#settings;
@@ -315,12 +319,12 @@ export class NodeNetwork {
     const isManaged = blockSource === 'claims' && this.#isManagerDue;
     this.#isManagerDue = false;
     const unmanaged = { ...question, fixedAddress };
-    const kept = keepTunnels(this.#ports, isManaged ? question : unmanaged, signal);
+    const kept = reconcileTunnels(this.#ports, isManaged ? question : unmanaged, signal);
     const { tunnels, idle, problems } = await kept.catch(async (cause: unknown) => {
       this.#isManagerDue = true;
       // A device that is gone comes back all the same.
-      if (isManaged && this.#keepers.tunnels.hasWorked)
-        this.#expectRoutesOver((await keepTunnels(this.#ports, unmanaged, signal)).tunnels);
+      if (isManaged && this.#reconcilers.tunnels.hasSucceeded)
+        this.#expectRoutesOver((await reconcileTunnels(this.#ports, unmanaged, signal)).tunnels);
       throw cause;
     });
     this.#isManagerDue ||= tunnels.some(({ address }) => address === undefined);
@@ -331,13 +335,13 @@ export class NodeNetwork {
     this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
     if (isSame) return;
     await this.#settle();
-    this.#poke('facts', 'nat');
+    this.#trigger('facts', 'nat');
   }
 
   #expectRoutesOver(tunnels: readonly OwnTunnel[]): void {
     if (!tunnels.some(({ isNew }) => isNew)) return;
     this.#routes.doubt();
-    this.#poke('routes');
+    this.#trigger('routes');
   }
 
   async #settle(): Promise<void> {
@@ -347,12 +351,12 @@ export class NodeNetwork {
 
   async #readEndpoints(signal: AbortSignal): Promise<void> {
     const { endpoints, problems } = await this.#attachments.read(signal);
-    if (endpoints.text !== this.#endpoints.text) this.#poke('nat', 'bgp');
+    if (endpoints.text !== this.#endpoints.text) this.#trigger('nat', 'bgp');
     this.#endpoints = endpoints;
     this.#leftOut.endpoints = problems;
   }
 
-  async #keepNat(signal: AbortSignal): Promise<void> {
+  async #reconcileNat(signal: AbortSignal): Promise<void> {
     const { pools } = this.#state;
     const cidrs = (which: readonly (typeof pools)[number][]): readonly Cidr[] => which.map(({ cidr }) => cidr);
     await this.#ports.filter.replace(
@@ -367,25 +371,25 @@ export class NodeNetwork {
   }
 
   async #readPasswords(signal: AbortSignal): Promise<void> {
-    if (await this.#bgp.readPasswords(signal)) this.#poke('bgp');
+    if (await this.#bgp.readPasswords(signal)) this.#trigger('bgp');
   }
 
-  async #keepBgp(signal: AbortSignal): Promise<void> {
+  async #reconcileBgp(signal: AbortSignal): Promise<void> {
     const question = { addresses: this.#own.addresses, localAddresses: this.#endpoints.announced };
     const leftOut = await this.#bgp.work(question, signal);
-    if (leftOut === 'unread') this.#poke('passwords');
+    if (leftOut === 'unread') this.#trigger('passwords');
     else this.#leftOut.bgp = leftOut;
   }
 
   #failingParts(): readonly string[] {
-    const parts = Object.values(this.#keepers).flatMap((keeper) => keeper.said('harm'));
+    const parts = Object.values(this.#reconcilers).flatMap((each) => each.report('failure'));
     const isNowhere = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
     return isNowhere ? ['addresses: no address of the node is known'] : parts;
   }
 
-  #poke(...names: Part[]): void {
+  #trigger(...names: Part[]): void {
     if (!this.#state.isKnown) return;
-    const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#keepers[needed].hasWorked);
-    for (const name of names.filter(mayBegin)) this.#keepers[name].poke();
+    const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#reconcilers[needed].hasSucceeded);
+    for (const name of names.filter(mayBegin)) this.#reconcilers[name].trigger();
   }
 }

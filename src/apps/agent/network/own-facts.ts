@@ -2,7 +2,7 @@ import { given } from '../../../datastore/node-facts.ts';
 import type { NodeFacts } from '../../../datastore/store.ts';
 import { type Address, type Family, formatAddress } from '../../../net/address.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
-import type { OwnTunnel } from './keep-tunnels.ts';
+import type { OwnTunnel } from './reconcile-tunnels.ts';
 
 /** What the node tells the others: where it is reached, and by which tunnels. */
 export function factsOf(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {

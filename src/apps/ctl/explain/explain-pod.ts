@@ -1,6 +1,6 @@
 import { isNetplugError, type NetplugError } from '../../../base/errors.ts';
 import { silentLog } from '../../../base/log.ts';
-import type { Patience } from '../../../base/retry.ts';
+import type { RetryPorts } from '../../../base/back-off.ts';
 import { Stopwatch } from '../../../base/stopwatch.ts';
 import { askOrchestrator } from '../../../cni/ask-orchestrator.ts';
 import type { Call } from '../../../cni/call.ts';
@@ -16,7 +16,7 @@ import { explainPools, type ExplainedPool, type PoolScene } from './explain-pool
 import { type Method, methodsFor } from './methods.ts';
 import { stockStep, type StoreStep, storeSteps } from './store-steps.ts';
 
-export interface ExplainPorts extends Patience {
+export interface ExplainPorts extends RetryPorts {
   readonly store: Store;
   readonly orch: OrchReader;
 }

@@ -1,5 +1,5 @@
 import type { Log } from '../../../base/log.ts';
-import type { Patience } from '../../../base/retry.ts';
+import type { RetryPorts } from '../../../base/back-off.ts';
 import { Stopwatch } from '../../../base/stopwatch.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { type AttachmentRecords, memoryRecords } from '../../../cni/attachment-records.ts';
@@ -24,7 +24,7 @@ import { recordingKernel } from './recording-kernel.ts';
 import { recordingStore } from './recording-store.ts';
 import { type StoreStep, storeSteps } from './store-steps.ts';
 
-export interface PlanPorts extends Patience {
+export interface PlanPorts extends RetryPorts {
   readonly store: Store;
   /** The node's own blocks as its agent offers them; undefined when no agent would serve the call. */
   readonly offered: readonly IpBlock[] | undefined;

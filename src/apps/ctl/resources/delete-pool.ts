@@ -1,5 +1,5 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import { backOff } from '../../../base/retry.ts';
+import { backOffConflict } from '../../../base/back-off.ts';
 import { resourceChanged, resourceNotFound } from '../../../datastore/resource-errors.ts';
 import type { Change, Stored } from '../../../datastore/store.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
@@ -56,7 +56,7 @@ export async function rehearsePoolDeletion(writing: Writing, { name, resourceVer
 async function deleteDisabled(writing: Writing, name: string): Promise<void> {
   const { store, signal } = writing;
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
-    await backOff(writing, attempt, signal);
+    await backOffConflict(writing, attempt, signal);
     const pool = await findPool(writing, name);
     const blocks = await leftByAgents(writing, pool);
     const deletions = blocks.map((before): Change => ({ kind: 'delete-block', before }));

@@ -1,6 +1,6 @@
 import { isNetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
-import { backOff, type Patience } from '../../../base/retry.ts';
+import { backOffConflict, type RetryPorts } from '../../../base/back-off.ts';
 import { resourceChanged, resourceNotFound } from '../../../datastore/resource-errors.ts';
 import { unversioned } from '../../../datastore/seen.ts';
 import type { Store } from '../../../datastore/store.ts';
@@ -14,7 +14,7 @@ import { refuseReadOnly } from './refuse-read-only.ts';
 export type Verdict = 'created' | 'configured' | 'replaced' | 'unchanged';
 export type WriteVerb = 'apply' | 'create' | 'replace';
 
-export interface Writing extends Patience {
+export interface Writing extends RetryPorts {
   readonly store: Store;
   readonly signal: AbortSignal;
   readonly mode: Mode;
@@ -72,7 +72,7 @@ export async function changeStored(
 
 async function insist<T>(writing: Writing, resourceVersion: string | undefined, writeIt: () => Promise<T>): Promise<T> {
   for (let attempt = 0; ; attempt += 1) {
-    await backOff(writing, attempt, writing.signal);
+    await backOffConflict(writing, attempt, writing.signal);
     try {
       return await writeIt();
     } catch (cause) {

@@ -29,7 +29,7 @@ export interface RouteCounts {
  * Makes the kernel's routes and tunnel peers the desired ones: change by change, and by comparing everything at the
  * start, after a refusal and when somebody else had a hand in them.
  */
-export class RouteKeeper {
+export class RouteReconciler {
   readonly #host: HostNetwork;
   readonly #log: Log;
   readonly #clock: Clock;

@@ -9,7 +9,7 @@ import { parseAddress } from '../../../net/address.ts';
 import { addressAt, cidrAround, parseCidr } from '../../../net/cidr.ts';
 import { ClusterState } from '../../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../../routing/desired-network.ts';
-import { RouteKeeper } from './keep-routes.ts';
+import { RouteReconciler } from './reconcile-routes.ts';
 
 const never = new AbortController().signal;
 const SELF = nodeName('a');
@@ -30,7 +30,7 @@ it('loses nothing that comes about while everything is compared', async () => {
   const state = new ClusterState('claims');
   const host = new MemoryHostNetwork();
   let isDue = false;
-  const routes = new RouteKeeper(
+  const routes = new RouteReconciler(
     { host, log: silentLog, clock: systemClock },
     new DesiredNetwork(SELF, state),
     () => (isDue = true),

@@ -45,7 +45,7 @@ export interface KeptTunnels {
 }
 
 /** Makes the tunnel devices that the pools ask for, and removes the others. @throws kernel/failed, store/* */
-export async function keepTunnels(
+export async function reconcileTunnels(
   ports: TunnelPorts,
   question: TunnelQuestion,
   signal: AbortSignal,

@@ -36,7 +36,7 @@ interface BgpQuestion {
 }
 
 /** Has BIRD announce what the node holds and learn what the others do. */
-export class BgpKeeper {
+export class BgpReconciler {
   readonly #ports: BgpPorts;
   readonly #node: NodeName;
   readonly #state: ClusterState;
