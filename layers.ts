@@ -32,6 +32,6 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
     'runtime',
   ],
   routing: [...core, 'datastore', 'dataplane'],
-  telemetry: ['base', 'cni'],
+  telemetry: ['base', 'config', 'cni'],
   'apps/ctl': [...core, 'config', 'kube', 'datastore', 'ipam', 'dataplane', 'ipam/node', 'routing', 'bgp', 'cni'],
 };

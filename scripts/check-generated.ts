@@ -12,9 +12,16 @@ import { resourceReference } from '../src/model/resource-reference.ts';
 import { anyResourceJsonSchema, resourceJsonSchema } from '../src/model/resource-schema.ts';
 import { netconfReference } from '../src/config/reference.ts';
 import { netconfJsonSchema } from '../src/config/schema.ts';
+import { withEnvironmentTables } from './environment-table.ts';
 import { rightsPage } from './rights-page.ts';
 
 const PAGES: Readonly<Record<string, () => string>> = {
+  ...Object.fromEntries(
+    ['docs/netplug.md', 'docs/netplug-agent.md', 'docs/netplugctl/connection.md'].map((file) => [
+      file,
+      () => withEnvironmentTables(readFileSync(file, 'utf8')),
+    ]),
+  ),
   'docs/errors.md': errorsPage,
   'docs/doctor.md': doctorPage,
   'docs/netplugctl.md': manual,

@@ -1,3 +1,4 @@
+import { readVariable } from '../config/environment.ts';
 import type { OrchSettings } from '../config/connection.ts';
 import type { OrchAccess } from '../kube/access.ts';
 import { accessOf, type FindAccess } from './open-orch.ts';
@@ -8,7 +9,7 @@ import { accessOf, type FindAccess } from './open-orch.ts';
  * and journals are known by what the configuration says, whichever account reads them.
  */
 export function agentAccessIn(env: NodeJS.ProcessEnv): FindAccess {
-  const own = ownAccess(env['NETPLUG_ORCHCONFIG'] ?? '');
+  const own = ownAccess(readVariable(env, 'NETPLUG_ORCHCONFIG'));
   return (settings: OrchSettings) => own ?? accessOf(settings, env);
 }
 

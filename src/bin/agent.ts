@@ -3,25 +3,24 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { runAgent as serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
-import { readHealthAddress, startHealthServer } from '../apps/agent/health-server.ts';
+import { startHealthServer } from '../apps/agent/health-server.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { systemClock } from '../base/clock.ts';
-import { NetplugError } from '../base/errors.ts';
 import { systemRandom } from '../base/random.ts';
-import { readOwnConnection } from '../apps/ctl/connection.ts';
-import { reportError } from '../apps/ctl/report-error.ts';
+import { reportError } from '../base/report-error.ts';
+import { readOwnVariables } from '../config/choose-connection.ts';
+import { readVariable } from '../config/environment.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import type { NodeName } from '../model/names.ts';
-import { STOCK_FLOOR } from '../ipam/node/stock.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { attachedIn } from './attached.ts';
 import { hostIn } from './host-in.ts';
 import { livingIn } from './living-in.ts';
 import { interruptions } from './interruptions.ts';
-import { agentLockPath, socketPath } from './machine.ts';
+import { agentLockPath } from './machine.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { attachmentFolder, stateDir } from './registration.ts';
@@ -46,11 +45,11 @@ export async function runAgent(): Promise<void> {
 
 async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const log = openLog(LOG);
-  const node = nodeNameIn(env);
-  const { datastore, warnings } = await readOwnConnection({ config: undefined, env });
+  const node = readVariable({ NODENAME: hostname(), ...env }, 'NODENAME') as NodeName; // checked here and nowhere else
+  const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration', { warning });
-  const address = readHealthAddress(env['NETPLUG_HEALTH_ADDRESS']);
-  const stockFloor = stockFloorIn(env);
+  const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');
+  const stockFloor = readVariable(env, 'NETPLUG_STOCK');
 
   mkdirSync(stateDir(env), { recursive: true });
   const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
@@ -100,7 +99,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       openNetwork: network.open,
       tryBecomeOnly: () => tryLockFile(lock),
       startHealth: async () =>
-        address === undefined
+        address === 'off'
           ? undefined
           : startHealthServer(address, {
               notReady: () => [...nodes.problems(), ...(network.current()?.failures() ?? [])],
@@ -111,31 +110,9 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     {
       node,
       datastore,
-      socketPath: socketPath(env),
+      socketPath: readVariable(env, 'NETPLUG_SOCKET'),
       namePath: join(stateDir(env), 'nodename'),
     },
     interruptions(),
-  );
-}
-
-/** @throws cni/env-invalid */
-function nodeNameIn(env: NodeJS.ProcessEnv): NodeName {
-  const name = env['NODENAME'] ?? hostname();
-  if (/^[^\s/]+$/.test(name)) return name as NodeName; // checked here and nowhere else
-  throw new NetplugError('cni/env-invalid', `Cannot serve a node: NODENAME is ${JSON.stringify(name)}`, {
-    hint: 'Set it to the name of the node as the orchestrator has it, or leave it out for the host name',
-  });
-}
-
-/** @throws cni/env-invalid */
-function stockFloorIn(env: NodeJS.ProcessEnv): number {
-  const text = env['NETPLUG_STOCK'] ?? String(STOCK_FLOOR);
-  if (/^\d{1,4}$/.test(text) && Number(text) <= 1024) return Number(text);
-  throw new NetplugError(
-    'cni/env-invalid',
-    `Cannot keep a stock of addresses: NETPLUG_STOCK is ${JSON.stringify(text)}`,
-    {
-      hint: 'Set it to a number from 0 to 1024, or leave it out',
-    },
   );
 }

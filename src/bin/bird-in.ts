@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { systemClock } from '../base/clock.ts';
 import { Bird } from '../bgp/bird.ts';
-import { runDir } from './machine.ts';
+import { readVariable } from '../config/environment.ts';
 
 /** Where the files of the host's BIRD lie: `bird` below NETPLUG_RUN_DIR. */
 export function birdFolder(env: NodeJS.ProcessEnv): string {
-  return join(runDir(env), 'bird');
+  return join(readVariable(env, 'NETPLUG_RUN_DIR'), 'bird');
 }
 
 /** The one BIRD of this host. */

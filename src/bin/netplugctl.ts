@@ -12,6 +12,7 @@ import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import { readVariable } from '../config/environment.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
@@ -19,7 +20,7 @@ import { listEnforcedPoliciesIn } from './list-enforced-policies.ts';
 import { openInspectorIn } from './open-inspector.ts';
 import { openStoreIn } from './open-store.ts';
 import { openOrchIn } from './open-orch.ts';
-import { pluginConfDir, readPluginListIn } from './read-plugin-list.ts';
+import { readPluginListIn } from './read-plugin-list.ts';
 import { readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 
 /** How the tool is called when its executable has another name: kubectl runs those it finds as its own commands. */
@@ -43,7 +44,7 @@ export async function runCtl(name: string): Promise<void> {
       openOrch: openOrchIn(env),
       readPluginList: readPluginListIn(env),
       readOfferedMtu: () => readOfferedMtu(env),
-      confDir: pluginConfDir(env),
+      confDir: readVariable(env, 'NETPLUG_CNI_CONF_DIR'),
     },
     interrupted: interruptions(),
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
@@ -90,7 +91,7 @@ function sendSignal(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
 
 function screenOf(env: NodeJS.ProcessEnv): Screen {
   const { isTTY, columns } = process.stdout;
-  return { columns: isTTY ? columns : 100, mayColour: isTTY && (env['NO_COLOR'] ?? '') === '' };
+  return { columns: isTTY ? columns : 100, mayColour: isTTY && !readVariable(env, 'NO_COLOR') };
 }
 
 /** Somebody who read enough (`| head`) has closed the pipe: no reason to fail. */

@@ -9,6 +9,7 @@ import { exportTrace } from './export-trace.ts';
 import { forwardingRecorder } from '../dataplane/linux/forwarding-record.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { decodeNetconf } from '../config/decode.ts';
+import { readVariable } from '../config/environment.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { openOrchIn } from './open-orch.ts';
@@ -17,7 +18,6 @@ import { readPluginListIn } from './read-plugin-list.ts';
 import { attachmentFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 import { settleLeftoversIn } from './settle-leftovers.ts';
 import { readStdin } from './read-stdin.ts';
-import { sourceCheckIn } from './word-in.ts';
 import { interruptions } from './interruptions.ts';
 import { VERSION } from '../base/version.ts';
 
@@ -45,7 +45,11 @@ export async function runCni(program: Program): Promise<void> {
     readPluginList: readPluginListIn(env),
     attachments: new AttachmentFiles(attachmentFolder(env)),
     openKernel: (options) =>
-      linuxKernel({ ...options, sourceCheck: sourceCheckIn(env), record: forwardingRecorder(stateDir(env)) }),
+      linuxKernel({
+        ...options,
+        sourceCheck: readVariable(env, 'NETPLUG_POD_SOURCE_CHECK'),
+        record: forwardingRecorder(stateDir(env)),
+      }),
     openLog,
     settleLeftovers: settleLeftoversIn(env),
     execDelegateFor: execDelegateIn(env),

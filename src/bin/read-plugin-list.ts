@@ -1,17 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
+import { readVariable } from '../config/environment.ts';
 import { isRecord } from '../cni/result.ts';
-
-/** Where the runtime finds its network configurations. */
-export function pluginConfDir(env: NodeJS.ProcessEnv): string {
-  return env['NETPLUG_CNI_CONF_DIR'] ?? '/etc/cni/net.d';
-}
 
 /** The plugin types of the network list with that name in the runtime's configuration folder; undefined without one. */
 export function readPluginListIn(env: NodeJS.ProcessEnv): (network: string) => readonly string[] | undefined {
   return (network) => {
-    const folder = pluginConfDir(env);
+    const folder = readVariable(env, 'NETPLUG_CNI_CONF_DIR');
     for (const file of namesIn(folder)
       .filter((name) => name.endsWith('.conflist'))
       .sort()) {

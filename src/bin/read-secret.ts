@@ -1,16 +1,16 @@
 import * as v from 'valibot';
 import type { ReadSecret } from '../bgp/passwords.ts';
 import type { Datastore } from '../config/connection.ts';
+import { readVariable } from '../config/environment.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { agentAccessIn } from './agent-access.ts';
 
-const DEFAULT_NAMESPACE = 'netplug-system';
 const secret = v.looseObject({ data: v.optional(v.record(v.string(), v.string()), {}) });
 
 /** Reads Secrets of the namespace NETPLUG_NAMESPACE; without an orchestrator there are none. */
 export function readSecretIn(env: NodeJS.ProcessEnv, datastore: Datastore): ReadSecret {
   if (datastore.type !== 'orch') return async () => Promise.resolve(undefined);
-  const namespace = env['NETPLUG_NAMESPACE'] ?? DEFAULT_NAMESPACE;
+  const namespace = readVariable(env, 'NETPLUG_NAMESPACE');
   const findAccess = agentAccessIn(env);
   return async (name, key, signal) => {
     await using api = new OrchApi(findAccess(datastore.orch), { env });

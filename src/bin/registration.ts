@@ -1,9 +1,10 @@
 import { join } from 'node:path';
+import { readVariable } from '../config/environment.ts';
 import { readText } from './read-text.ts';
 
 /** Where netplug remembers things about this node. */
 export function stateDir(env: NodeJS.ProcessEnv): string {
-  return env['NETPLUG_STATE_DIR'] ?? '/var/lib/netplug';
+  return readVariable(env, 'NETPLUG_STATE_DIR');
 }
 
 /** Where the records of attachments lie. */

@@ -5,7 +5,6 @@ import { attachedIn } from './attached.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
-import { runDir } from './machine.ts';
 import { readSecretIn } from './read-secret.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
 import type { NetworkSettings } from '../apps/agent/network/network-settings.ts';
@@ -15,11 +14,11 @@ import type { RetryPorts } from '../base/back-off.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import type { Datastore } from '../config/connection.ts';
+import { readVariable } from '../config/environment.ts';
 import type { NodeName } from '../model/names.ts';
 import type { NamedDatastore } from '../ipam/node/named-datastore.ts';
 import { readDetection } from '../routing/detect-address-method.ts';
 import { attachmentFolder, stateDir } from './registration.ts';
-import { sourceCheckIn, wordIn } from './word-in.ts';
 
 export interface ResidentNetwork {
   readonly open: (resident: NamedDatastore) => NodeNetwork | undefined;
@@ -39,18 +38,17 @@ export function residentNetwork(
     ...ports
   }: RetryPorts & { readonly node: NodeName; readonly datastore: Datastore; readonly log: Log },
 ): ResidentNetwork {
-  if (wordIn(env, 'NETPLUG_NETWORKING', ['on', 'off']) === 'off')
-    return { open: () => undefined, current: () => undefined };
+  if (readVariable(env, 'NETPLUG_NETWORKING') === 'off') return { open: () => undefined, current: () => undefined };
   const settings: NetworkSettings = {
     node,
     detection: {
-      4: readDetection(env['NETPLUG_IP'] ?? 'first-found'),
-      6: readDetection(env['NETPLUG_IP6'] ?? 'first-found'),
+      4: readDetection(readVariable(env, 'NETPLUG_IP')),
+      6: readDetection(readVariable(env, 'NETPLUG_IP6')),
     },
-    blockSource: wordIn(env, 'USE_POD_CIDR', ['false', 'true']) === 'true' ? 'pod-cidrs' : 'claims',
-    sourceCheck: sourceCheckIn(env),
+    blockSource: readVariable(env, 'USE_POD_CIDR') === 'true' ? 'pod-cidrs' : 'claims',
+    sourceCheck: readVariable(env, 'NETPLUG_POD_SOURCE_CHECK'),
   };
-  const vxlanChecksums = wordIn(env, 'NETPLUG_VXLAN_CHECKSUMS', ['auto', 'software', 'offload']);
+  const vxlanChecksums = readVariable(env, 'NETPLUG_VXLAN_CHECKSUMS');
   const state = stateDir(env);
   let current: NodeNetwork | undefined;
   const open = (resident: NamedDatastore): NodeNetwork =>
@@ -82,7 +80,7 @@ export function residentNetwork(
 
 /** The folder for files that need not survive a reboot; made where it is missing. */
 function ownFolder(env: NodeJS.ProcessEnv): string {
-  const folder = runDir(env);
+  const folder = readVariable(env, 'NETPLUG_RUN_DIR');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return folder;
 }

@@ -1,5 +1,6 @@
 import { reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { readVariable } from '../config/environment.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import { isTraced } from '../telemetry/is-traced.ts';
 import type { TraceExport } from '../telemetry/trace-export.ts';
@@ -18,7 +19,7 @@ export function residentTraces(env: NodeJS.ProcessEnv, log: Log): { add(record: 
     onProblem(reasonOf(cause));
   };
   // Loading it takes longer than any call may wait.
-  if (env['NETPLUG_TRACE'] === '1') void open().catch(report);
+  if (readVariable(env, 'NETPLUG_TRACE')) void open().catch(report);
   return {
     add: (record) => {
       if (isTraced(record, env)) void open().then((traces) => traces.add(record), report);

@@ -20,12 +20,12 @@ import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import type { NodeName } from '../model/names.ts';
 import type { OrchSettings } from '../config/connection.ts';
 import { callStore } from '../ipam/node/call-store.ts';
+import { readVariable } from '../config/environment.ts';
 import { execDelegateIn } from './exec-delegate.ts';
 import { openLog } from './open-log.ts';
 import { isCutOff, openPluginStoreIn } from './open-store.ts';
 import { attachmentFolder, readOfferedMtu, stateDir } from './registration.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
-import { sourceCheckIn } from './word-in.ts';
 
 export interface ResidentWorld {
   readonly node: NodeName;
@@ -42,7 +42,10 @@ export interface ResidentWorld {
 
 /** Serves calls as the standalone program does, with what stays between them: stores, connections, the kernel. */
 export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, env: own }: ResidentWorld): ServeCall {
-  const options = { sourceCheck: sourceCheckIn(own), record: forwardingRecorder(stateDir(own)) };
+  const options = {
+    sourceCheck: readVariable(own, 'NETPLUG_POD_SOURCE_CHECK'),
+    record: forwardingRecorder(stateDir(own)),
+  };
   const kernels = { own: linuxKernel({ ...options, allowOwnNetns: true }), others: linuxKernel(options) };
   const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
     allowOwnNetns ? kernels.own : kernels.others;

@@ -1,7 +1,7 @@
 import { timeLimit } from '../base/clock.ts';
 import { NetplugError } from '../base/errors.ts';
+import { type Env, readVariable } from '../config/environment.ts';
 
-const DEFAULT_SECONDS = 60;
 /** Part of the time that is kept back for taking back what the work began, at most ten seconds. */
 const CLEANUP_SHARE = 0.2;
 const CLEANUP_CAP_MS = 10_000;
@@ -15,12 +15,8 @@ export interface Deadlines {
 }
 
 /** One limit for the whole call: 60 s unless `NETPLUG_CALL_TIMEOUT` (seconds) says otherwise. @throws cni/env-invalid */
-export function deadlines(
-  env: Readonly<Record<string, string | undefined>>,
-  command: string,
-  interrupted: AbortSignal,
-): Deadlines {
-  const totalMs = readSeconds(env['NETPLUG_CALL_TIMEOUT']) * 1000;
+export function deadlines(env: Env, command: string, interrupted: AbortSignal): Deadlines {
+  const totalMs = readVariable(env, 'NETPLUG_CALL_TIMEOUT') * 1000;
   const workMs = totalMs - Math.min(CLEANUP_CAP_MS, totalMs * CLEANUP_SHARE);
   const work = new AbortController();
   const late = (why: string): NetplugError =>
@@ -42,13 +38,4 @@ export function deadlines(
       interrupted.removeEventListener('abort', giveUp);
     },
   };
-}
-
-function readSeconds(text: string | undefined): number {
-  if (text === undefined || text === '') return DEFAULT_SECONDS;
-  const seconds = /^\d+(\.\d+)?$/.test(text) ? Number(text) : 0;
-  if (seconds > 0 && seconds <= 3600) return seconds;
-  throw new NetplugError('cni/env-invalid', `Cannot serve the call: NETPLUG_CALL_TIMEOUT is ${JSON.stringify(text)}`, {
-    hint: 'Set it to a number of seconds above 0 and up to 3600, or leave it out',
-  });
 }

@@ -1,9 +1,7 @@
 import type { CallRecord } from '../cni/call-record.ts';
+import { type Env, readVariable } from '../config/environment.ts';
 
-/** Whether a call becomes a trace: tracing is switched on, or the caller traces and wants this call in it. */
-export function isTraced(
-  { parent }: Pick<CallRecord, 'parent'>,
-  env: Readonly<Record<string, string | undefined>>,
-): boolean {
-  return env['NETPLUG_TRACE'] === '1' || parent?.isSampled === true;
+/** Reports whether a call becomes a trace: NETPLUG_TRACE is set, or the caller traces and samples this call. */
+export function isTraced({ parent }: Pick<CallRecord, 'parent'>, env: Env): boolean {
+  return readVariable(env, 'NETPLUG_TRACE') || parent?.isSampled === true;
 }

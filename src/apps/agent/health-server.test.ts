@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { silentLog } from '../../base/log.ts';
-import { type HealthPorts, type HealthServer, readHealthAddress, startHealthServer } from './health-server.ts';
+import { type HealthPorts, type HealthServer, startHealthServer } from './health-server.ts';
 
 const LOOPBACK = { host: '127.0.0.1', port: 0 };
 const WELL: HealthPorts = {
@@ -57,24 +57,6 @@ describe('the health endpoint', () => {
       message: `Cannot listen on 127.0.0.1 port ${String(server.port)}: somebody else listens there`,
     });
   });
-});
-
-describe('NETPLUG_HEALTH_ADDRESS', () => {
-  it.each([
-    [undefined, { host: '127.0.0.1', port: 9098 }],
-    ['', undefined],
-    ['0.0.0.0:80', { host: '0.0.0.0', port: 80 }],
-    ['[::1]:9098', { host: '::1', port: 9098 }],
-  ])('%j means %j', (text, address) => {
-    expect(readHealthAddress(text)).toEqual(address);
-  });
-
-  it.each(['9098', ':9098', '127.0.0.1', '127.0.0.1:65536', '::1:9098', '1.2.3:80', 'localhost:80'])(
-    'may not be %j',
-    (text) => {
-      expect(() => readHealthAddress(text)).toThrow(/Cannot read NETPLUG_HEALTH_ADDRESS/);
-    },
-  );
 });
 
 async function ask({ port }: HealthServer, path: string, method = 'GET'): Promise<[number, string]> {

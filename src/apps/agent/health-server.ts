@@ -1,14 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { isIP } from 'node:net';
 import { errnoOf, NetplugError, reasonOf } from '../../base/errors.ts';
+import type { HealthAddress } from '../../config/environment.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from './metrics.ts';
-
-export interface HealthAddress {
-  readonly host: string;
-  readonly port: number;
-}
 
 export interface HealthPorts {
   /** Why calls cannot be served now, a sentence each; empty when they can. */
@@ -27,7 +22,6 @@ interface Page {
   readonly type?: string;
 }
 
-const DEFAULT_ADDRESS = '127.0.0.1:9098';
 const LIMITS = {
   maxHeaderSize: 8192,
   headersTimeout: 5000,
@@ -36,17 +30,6 @@ const LIMITS = {
   connectionsCheckingInterval: 5000,
 };
 const MAX_CONNECTIONS = 64;
-
-/** Reads NETPLUG_HEALTH_ADDRESS; undefined when it is empty, which switches the server off. @throws agent/health-failed */
-export function readHealthAddress(text: string = DEFAULT_ADDRESS): HealthAddress | undefined {
-  if (text === '') return undefined;
-  const { v6, v4, port } = /^(?:\[(?<v6>[\da-fA-F:]+)\]|(?<v4>[\d.]+)):(?<port>\d{1,5})$/.exec(text)?.groups ?? {};
-  const host = v6 ?? v4 ?? '';
-  if (isIP(host) !== 0 && Number(port) <= 65_535) return { host, port: Number(port) };
-  throw new NetplugError('agent/health-failed', `Cannot read NETPLUG_HEALTH_ADDRESS ${JSON.stringify(text)}`, {
-    hint: `Write an IP address and a port, such as ${DEFAULT_ADDRESS} or [::1]:9098, or nothing to switch it off`,
-  });
-}
 
 /** Serves /healthz, /readyz and /metrics over HTTP. @throws agent/health-failed when the address cannot be had */
 export async function startHealthServer({ host, port }: HealthAddress, ports: HealthPorts): Promise<HealthServer> {

@@ -1,7 +1,7 @@
 import { Command as Parser, CommanderError, Option as ParserOption, Argument as ParserArgument } from 'commander';
 import { NetplugError } from '../../base/errors.ts';
 import type { Allowances } from './admit.ts';
-import type { KubeconfigFlags } from './choose-connection.ts';
+import type { KubeconfigFlags } from '../../config/choose-connection.ts';
 import { type Argument, type Command, type Given, longFlag, type Option, type Options } from './command.ts';
 import { COMMANDS, GROUPS } from './commands.ts';
 import { EXIT_STATUSES } from './exit-statuses.ts';

@@ -2,30 +2,18 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NetplugError } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
-import { emptyFindings, type Problem, problemsError } from '../../base/problem.ts';
+import { problemsError } from '../../base/problem.ts';
+import { reportError } from '../../base/report-error.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { KubeconfigSource } from '../../model/kubeconfig-source.ts';
-import { isRecord, readEntries } from '../../model/read-schema.ts';
-import type { Datastore, OrchSettings } from '../../config/connection.ts';
-import { COMMON_FIELDS } from '../../config/fields.ts';
-import { decideConnection } from '../../config/kv.ts';
-import { checkKeys } from '../../config/unknown-keys.ts';
+import { isRecord } from '../../model/read-schema.ts';
+import { chooseConnection, findKubeconfig, hasFlags, ownVariables } from '../../config/choose-connection.ts';
+import type { Datastore } from '../../config/connection.ts';
+import { decodeConnection, type DecodedConnection, type RawConnection } from '../../config/decode-connection.ts';
 import { type Access, admit, findRefusal, type WriteAccess } from './admit.ts';
-import {
-  chooseConnection,
-  CONNECTION_KEYS,
-  findKubeconfig,
-  hasFlags,
-  ORCH_KEYS,
-  ownVariables,
-  type RawConnection,
-} from './choose-connection.ts';
 import { readDocuments } from './documents.ts';
 import { readSource } from './inputs.ts';
 import type { Context, Machine, Status } from './ports.ts';
-import { reportError } from './report-error.ts';
-
-type Key = (typeof CONNECTION_KEYS)[number];
 
 /**
  * Opens the datastore of the connection for what the command is going to do there, and closes it again.
@@ -80,9 +68,7 @@ type ConnectionInputs = Pick<Context, 'config' | 'env' | 'kubeconfig'> & {
   readonly ports: { readonly machine: Pick<Machine, 'serviceAccountDir'> };
 };
 
-export interface Connection {
-  readonly datastore: Datastore;
-  readonly warnings: readonly string[];
+export interface Connection extends DecodedConnection {
   /** The flag, file or variable that names the datastore. */
   readonly from: string;
 }
@@ -97,7 +83,7 @@ export async function readConnection(context: ConnectionInputs): Promise<Connect
   if (config !== undefined) return readOwnConnection(context);
   const [homeFile, isInCluster] = [await findHomeFile(env), await hasPodAccount(context)];
   const { raw, kubeconfig, from } = chooseConnection({ flags, env, homeFile, isInCluster });
-  return { ...decode(raw, { config, kubeconfig }), from };
+  return { ...decodeConnection(raw, { config, kubeconfig }), from };
 }
 
 /**
@@ -107,7 +93,7 @@ export async function readConnection(context: ConnectionInputs): Promise<Connect
  */
 export async function readOwnConnection({ config, env }: Pick<Context, 'config' | 'env'>): Promise<Connection> {
   const raw = config === undefined ? ownVariables(env) : fromFile(await readSource(config));
-  return { ...decode(raw, { config, kubeconfig: undefined }), from: config ?? 'the environment' };
+  return { ...decodeConnection(raw, { config, kubeconfig: undefined }), from: config ?? 'the environment' };
 }
 
 /** Returns the kubeconfig whose contexts `--context` chooses from; undefined when there is none. */
@@ -143,31 +129,6 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** @throws netconf/invalid */
-function decode(
-  raw: RawConnection,
-  { config, kubeconfig }: { readonly config: string | undefined; readonly kubeconfig: KubeconfigSource | undefined },
-): Omit<Connection, 'from'> {
-  const findings = emptyFindings();
-  if (config !== undefined) {
-    checkKeys(raw, { keys: [...CONNECTION_KEYS, ...ORCH_KEYS, 'orch'], path: '', strictness: 'ours-alone' }, findings);
-  }
-  const entries = pick(COMMON_FIELDS);
-  const { values } = readEntries(entries, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
-  const datastore: Datastore =
-    values.datastore_type === 'orch'
-      ? { type: 'orch', orch: { ...orchAccess(raw, findings.problems), kubeconfig } }
-      : { type: 'kvv3', connection: decideConnection(values, findings) };
-  if (findings.problems.length === 0) {
-    return { datastore, warnings: findings.warnings.map(({ message }) => message) };
-  }
-  const where = config === undefined ? 'the environment' : `file "${config}"`;
-  const problems = findings.problems.map((problem) =>
-    config === undefined ? { ...problem, path: problem.path.toUpperCase() } : problem,
-  );
-  throw problemsError(`the connection in ${where}`, problems, 'netconf/invalid');
-}
-
 /** The keys of a `--config` file in small letters. @throws netconf/invalid */
 export function fromFile(source: { readonly name: string; readonly text: string }): RawConnection {
   const { documents, problems } = readDocuments(source, 'netconf/invalid');
@@ -189,31 +150,4 @@ export function fromFile(source: { readonly name: string; readonly text: string 
   return Object.fromEntries(
     Object.entries(value).map(([key, each]) => [/^[A-Z_]+$/.test(key) ? key.toLowerCase() : key, each]),
   );
-}
-
-function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, Key> {
-  const { datastore_type, kv_endpoints, kv_discovery_srv, kv_key_file } = fields;
-  const { kv_cert_file, kv_ca_cert_file, kv_authority, kv_scheme } = fields;
-  return {
-    datastore_type,
-    kv_endpoints,
-    kv_discovery_srv,
-    kv_key_file,
-    kv_cert_file,
-    kv_ca_cert_file,
-    kv_authority,
-    kv_scheme,
-  };
-}
-
-/** The keys stand alone here, or in a section as in the network configuration. */
-function orchAccess(raw: RawConnection, problems: Problem[]): OrchSettings {
-  const section = isRecord(raw['orch']) ? raw['orch'] : {};
-  const orch = { orchconfig: raw['orchconfig'], orch_api_root: raw['orch_api_root'], ...section };
-  const { values } = readEntries(
-    { orch: COMMON_FIELDS.orch },
-    { orch },
-    { path: '', code: 'netconf/invalid', problems },
-  );
-  return { orchconfig: values.orch?.orchconfig, apiRoot: values.orch?.orch_api_root, nodeName: undefined };
 }

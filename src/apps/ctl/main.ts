@@ -1,7 +1,8 @@
 import { NetplugError } from '../../base/errors.ts';
 import { readCommandLine } from './command-line.ts';
-import type { CtlPorts, Env, Io, Status } from './ports.ts';
-import { reportError } from './report-error.ts';
+import type { Env } from '../../config/environment.ts';
+import type { CtlPorts, Io, Status } from './ports.ts';
+import { reportError } from '../../base/report-error.ts';
 
 /** Where a command line comes from and where its answers go. */
 export interface Call {

@@ -7,9 +7,10 @@ import type { Inspector } from '../../datastore/inspector.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
 import type { Datastore, OrchSettings } from '../../config/connection.ts';
+import type { Env } from '../../config/environment.ts';
 import type { EnforcedPolicy } from '../../kube/admission-policies.ts';
 import type { Allowances } from './admit.ts';
-import type { KubeconfigFlags } from './choose-connection.ts';
+import type { KubeconfigFlags } from '../../config/choose-connection.ts';
 import type { Screen } from './screen.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
@@ -92,8 +93,6 @@ export interface Io {
   readonly isErrTty: boolean;
   readonly screen: Screen;
 }
-
-export type Env = Readonly<Record<string, string | undefined>>;
 
 /** What every command gets. */
 export interface Context {

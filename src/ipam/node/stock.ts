@@ -8,7 +8,6 @@ import { stockOf } from './own-stock.ts';
  * Addresses kept ready for a pool that pods have come from, as far as the blocks of the node have them: so many pods
  * start without the datastore. Other nodes get them for the asking.
  */
-export const STOCK_FLOOR = 256;
 const STOCK_CEILING = 256;
 
 /** How many addresses shall be in stock when so many pods have come lately. */

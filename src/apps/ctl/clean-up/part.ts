@@ -1,5 +1,5 @@
 import type { Context } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 
 /** What kind of thing netplug has put on a host. */
 export type PartKind = 'interface' | 'bird' | 'route' | 'tunnel' | 'table' | 'setting';

@@ -1,7 +1,7 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { NetplugError } from '../../../base/errors.ts';
-import { hasFlags } from '../choose-connection.ts';
+import { hasFlags } from '../../../config/choose-connection.ts';
 import { decideConflist, refuseForeign } from './install-conflist.ts';
 import { onFile } from './install-errors.ts';
 import { missingFolders } from './install-folders.ts';

@@ -9,7 +9,7 @@ import { type Part, removeParts } from '../clean-up/part.ts';
 import { podLinksPart } from '../clean-up/pod-links.ts';
 import { settingsPart } from '../clean-up/settings-part.ts';
 import type { Context } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { onFile } from './install-errors.ts';
 import { REMOVED, type Report } from './install-report.ts';
 import { releaseNode, type Registration } from './release-node.ts';

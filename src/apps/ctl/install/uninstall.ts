@@ -10,7 +10,7 @@ import { type InstallRecord, type RecordedFile, readRecord, recordPath, writeRec
 import { openReport, REMOVED, type Report } from './install-report.ts';
 import { findPods } from '../clean-up/pod-links.ts';
 import type { Context, Status } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { readRegistration } from './release-node.ts';
 import { purge } from './uninstall-purge.ts';
 

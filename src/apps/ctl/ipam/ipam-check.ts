@@ -11,7 +11,7 @@ import type { Finding, IpamState, LocalState } from './finding.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { carryOut } from './repair.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { counted } from '../table.ts';
 
 /** Between the two looks; what is changing under way looks different afterwards. */

@@ -7,7 +7,7 @@ import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
 import { readSource } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { type AddressUse, useOf, type UseScene } from './address-use.ts';
 import { describeHolder } from './describe-holder.ts';
 import { jsonText } from './json-text.ts';

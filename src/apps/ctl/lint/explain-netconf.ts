@@ -1,12 +1,13 @@
 import { never, NetplugError } from '../../../base/errors.ts';
 import { withoutPasswords } from '../../../base/problem.ts';
 import { decodeNetconf } from '../../../config/decode.ts';
+import { type Env, ENVIRONMENT } from '../../../config/environment.ts';
 import { explainNetconf, type Origin, type Setting } from '../../../config/explain.ts';
 import { parseJsonObject } from '../../../config/parse-json.ts';
 import type { Output } from '../common-options.ts';
 import { readDocuments, type Source } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
-import type { Context, Env, Status } from '../ports.ts';
+import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
 import { type ChosenPlugin, choosePlugin } from './choose-plugin.ts';
 
@@ -17,12 +18,7 @@ export interface ExplainOptions {
   readonly output: Output;
 }
 
-/** What the programs read from their environment, and what it is when nothing is there. */
-const ENVIRONMENT = {
-  NETPLUG_CALL_TIMEOUT: '60',
-  NETPLUG_SOCKET: '/run/netplug/cni.sock',
-  NETPLUG_STATE_DIR: '/var/lib/netplug',
-};
+const SHOWN_VARIABLES = ['NETPLUG_CALL_TIMEOUT', 'NETPLUG_SOCKET', 'NETPLUG_STATE_DIR'] as const;
 
 interface Row {
   readonly setting: string;
@@ -96,7 +92,8 @@ function withoutPassword(value: unknown): unknown {
 
 /** Those of this shell: the runtime may have others. */
 function fromEnvironment(env: Env): Row[] {
-  return Object.entries(ENVIRONMENT).map(([name, byDefault]) => {
+  return SHOWN_VARIABLES.map((name) => {
+    const { byDefault } = ENVIRONMENT[name];
     const value = env[name];
     if (value === undefined || value === '') return { setting: name, value: byDefault, source: 'default', place: [] };
     const note = 'as in this shell; the environment of the container runtime counts';

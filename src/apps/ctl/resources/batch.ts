@@ -2,7 +2,7 @@ import { isNetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
 import { type ResourceId, showResourceId } from '../../../model/resource-id.ts';
 import type { Context, Status } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { counted } from '../table.ts';
 
 export interface Item {

@@ -5,7 +5,7 @@ import { resourceIdOf } from '../../../model/resource-id.ts';
 import { withStore } from '../connection.ts';
 import { type FileChoice, readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { type Paint, painterFor } from '../screen.ts';
 import { fieldsOf, type Owning, warnIfOwnerless } from './field-ownership.ts';
 import { mergeResource, sameResource } from './merge-resource.ts';

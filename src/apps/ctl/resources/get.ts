@@ -6,7 +6,7 @@ import type { Path } from './output/json-path.ts';
 import { type Look, renderGroups } from './output/render.ts';
 import { sortResources } from './output/sort-resources.ts';
 import type { Context, Status } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { type Target, wantedOf } from './target.ts';
 
 export interface GetOptions extends Omit<Look, 'form'> {

@@ -3,7 +3,7 @@ import type { ResourceChange, Store } from '../../../datastore/store.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
-import { reportError } from '../report-error.ts';
+import { reportError } from '../../../base/report-error.ts';
 import { FollowedResources } from './followed-resources.ts';
 import type { GetOptions } from './get.ts';
 import { isWanted } from './listing.ts';

@@ -1,21 +1,13 @@
-import type { KubeconfigSource } from '../../model/kubeconfig-source.ts';
-import { accessInvalid } from '../../kube/access.ts';
-import type { Env } from './ports.ts';
-
-/** Keys of the network configuration with their values; in capitals the keys are environment variables. */
-export type RawConnection = Readonly<Record<string, unknown>>;
-
-export const CONNECTION_KEYS = [
-  'datastore_type',
-  'kv_endpoints',
-  'kv_discovery_srv',
-  'kv_key_file',
-  'kv_cert_file',
-  'kv_ca_cert_file',
-  'kv_authority',
-  'kv_scheme',
-] as const;
-export const ORCH_KEYS = ['orchconfig', 'orch_api_root'] as const;
+import { NetplugError } from '../base/errors.ts';
+import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
+import {
+  CONNECTION_KEYS,
+  decodeConnection,
+  type DecodedConnection,
+  ORCH_KEYS,
+  type RawConnection,
+} from './decode-connection.ts';
+import type { Env } from './environment.ts';
 
 const API_DATASTORE: RawConnection = { datastore_type: 'orch' };
 
@@ -94,6 +86,11 @@ export function ownVariables(env: Env): RawConnection {
   );
 }
 
+/** Reads the connection from the variables of netplug alone, as the agent does. @throws netconf/invalid */
+export function readOwnVariables(env: Env): DecodedConnection {
+  return decodeConnection(ownVariables(env), { config: undefined, kubeconfig: undefined });
+}
+
 export function hasFlags({ file, context }: KubeconfigFlags): boolean {
   return file !== undefined || context !== undefined;
 }
@@ -110,10 +107,10 @@ function fromHome(homeFile: string | undefined): KubeconfigSource | undefined {
 }
 
 function noKubeconfig({ context }: KubeconfigFlags): never {
-  throw accessInvalid(
-    `there is no kubeconfig with context "${context ?? ''}": KUBECONFIG is not set and ~/.kube/config does not exist`,
-    'Set KUBECONFIG, or name the kubeconfig with --kubeconfig FILE',
-  );
+  const problem = `there is no kubeconfig with context "${context ?? ''}": KUBECONFIG is not set and ~/.kube/config does not exist`;
+  throw new NetplugError('store/config-invalid', `Cannot use the API of the orchestrator: ${problem}`, {
+    hint: 'Set KUBECONFIG, or name the kubeconfig with --kubeconfig FILE',
+  });
 }
 
 function describe({ paths, namedBy, context }: KubeconfigSource): string {

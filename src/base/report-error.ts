@@ -1,9 +1,11 @@
-import { ERRORS } from '../../base/error-codes.ts';
-import { toNetplugError } from '../../base/errors.ts';
-import type { Io, Status } from './ports.ts';
+import { ERRORS } from './error-codes.ts';
+import { toNetplugError } from './errors.ts';
 
-/** Writes message, hint and code to stderr and gives the exit status of the code. `about` names the object it befell. */
-export function reportError(io: Pick<Io, 'stderr'>, cause: unknown, about?: string): Status {
+/**
+ * Writes message, hint and code of each error to stderr. Returns the exit status of the first. `about` names the object
+ * that the error is about.
+ */
+export function reportError(io: { readonly stderr: (text: string) => void }, cause: unknown, about?: string): number {
   const [status = 70] = causesOf(cause).map((each) => {
     const { message, hint, code } = toNetplugError(each);
     io.stderr(about === undefined ? `${message}\n` : `${about}: ${message}\n`);
@@ -14,7 +16,7 @@ export function reportError(io: Pick<Io, 'stderr'>, cause: unknown, about?: stri
   return status;
 }
 
-/** The first is what happened, the others what failed while cleaning up after it. */
+/** Returns the error itself first, then the errors of the clean-up that followed it. */
 function causesOf(cause: unknown): unknown[] {
   if (cause instanceof AggregateError) return cause.errors.flatMap(causesOf);
   if (cause instanceof SuppressedError) return [...causesOf(cause.suppressed), ...causesOf(cause.error)];

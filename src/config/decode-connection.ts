@@ -1,0 +1,82 @@
+import { emptyFindings, type Problem, problemsError } from '../base/problem.ts';
+import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
+import { isRecord, readEntries } from '../model/read-schema.ts';
+import type { Datastore, OrchSettings } from './connection.ts';
+import { COMMON_FIELDS } from './fields.ts';
+import { decideConnection } from './kv.ts';
+import { checkKeys } from './unknown-keys.ts';
+
+/** Keys of the network configuration with their values; in capitals the keys are environment variables. */
+export type RawConnection = Readonly<Record<string, unknown>>;
+
+export const CONNECTION_KEYS = [
+  'datastore_type',
+  'kv_endpoints',
+  'kv_discovery_srv',
+  'kv_key_file',
+  'kv_cert_file',
+  'kv_ca_cert_file',
+  'kv_authority',
+  'kv_scheme',
+] as const;
+export const ORCH_KEYS = ['orchconfig', 'orch_api_root'] as const;
+
+export interface DecodedConnection {
+  readonly datastore: Datastore;
+  readonly warnings: readonly string[];
+}
+
+/**
+ * Decodes the connection by the rules of the network configuration. `config` names the file that it comes from;
+ * undefined means the environment. @throws netconf/invalid
+ */
+export function decodeConnection(
+  raw: RawConnection,
+  { config, kubeconfig }: { readonly config: string | undefined; readonly kubeconfig: KubeconfigSource | undefined },
+): DecodedConnection {
+  const findings = emptyFindings();
+  if (config !== undefined) {
+    checkKeys(raw, { keys: [...CONNECTION_KEYS, ...ORCH_KEYS, 'orch'], path: '', strictness: 'ours-alone' }, findings);
+  }
+  const entries = pick(COMMON_FIELDS);
+  const { values } = readEntries(entries, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
+  const datastore: Datastore =
+    values.datastore_type === 'orch'
+      ? { type: 'orch', orch: { ...orchAccess(raw, findings.problems), kubeconfig } }
+      : { type: 'kvv3', connection: decideConnection(values, findings) };
+  if (findings.problems.length === 0) {
+    return { datastore, warnings: findings.warnings.map(({ message }) => message) };
+  }
+  const where = config === undefined ? 'the environment' : `file "${config}"`;
+  const problems = findings.problems.map((problem) =>
+    config === undefined ? { ...problem, path: problem.path.toUpperCase() } : problem,
+  );
+  throw problemsError(`the connection in ${where}`, problems, 'netconf/invalid');
+}
+
+function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, (typeof CONNECTION_KEYS)[number]> {
+  const { datastore_type, kv_endpoints, kv_discovery_srv, kv_key_file } = fields;
+  const { kv_cert_file, kv_ca_cert_file, kv_authority, kv_scheme } = fields;
+  return {
+    datastore_type,
+    kv_endpoints,
+    kv_discovery_srv,
+    kv_key_file,
+    kv_cert_file,
+    kv_ca_cert_file,
+    kv_authority,
+    kv_scheme,
+  };
+}
+
+/** The keys stand alone here, or in a section as in the network configuration. */
+function orchAccess(raw: RawConnection, problems: Problem[]): OrchSettings {
+  const section = isRecord(raw['orch']) ? raw['orch'] : {};
+  const orch = { orchconfig: raw['orchconfig'], orch_api_root: raw['orch_api_root'], ...section };
+  const { values } = readEntries(
+    { orch: COMMON_FIELDS.orch },
+    { orch },
+    { path: '', code: 'netconf/invalid', problems },
+  );
+  return { orchconfig: values.orch?.orchconfig, apiRoot: values.orch?.orch_api_root, nodeName: undefined };
+}
