@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { DecodedNetconfs } from '../apps/agent/decoded-netconfs.ts';
 import type { ServeCall } from '../apps/agent/conversation.ts';
 import { IgnoredAnnotations } from '../apps/agent/ignored-annotations.ts';
-import { OneAtATime } from '../apps/agent/one-at-a-time.ts';
+import { SerialQueue } from '../runtime/serial-queue.ts';
 import type { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { StderrLines } from '../apps/agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
@@ -95,9 +95,15 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
     onServed(record);
     return { status, stdout, stderr: stderr.text };
   };
-  const order = new OneAtATime(systemClock.monotonic, onLockWait);
+  // A runtime that gave up on a call may send the next one of the same container while the first is being undone.
+  const calls = new SerialQueue();
   return async (request, gone) => {
     const { CNI_CONTAINERID: container = '' } = request.env;
-    return container === '' ? serve(request, gone) : order.run(container, async () => serve(request, gone));
+    if (container === '') return serve(request, gone);
+    const sinceMs = systemClock.monotonic();
+    return calls.run(async () => {
+      onLockWait(systemClock.monotonic() - sinceMs);
+      return serve(request, gone);
+    }, container);
   };
 }

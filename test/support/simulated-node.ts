@@ -1,7 +1,7 @@
 // One node of a simulated cluster: an agent, crashes of it, and the standalone program, on one database. Its kernel is a
 // set of links. Everything random comes from the cluster's seed, and time is simulated.
 import { readlinkSync } from 'node:fs';
-import { OneAtATime } from '../../src/apps/agent/one-at-a-time.ts';
+import { SerialQueue } from '../../src/runtime/serial-queue.ts';
 import { ResidentNodes } from '../../src/apps/agent/resident-nodes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { isNetplugError } from '../../src/base/errors.ts';
@@ -78,7 +78,7 @@ export class SimulatedNode {
   readonly #links = new Map<string, readonly LivingAddress[]>();
   /** Conflicts that were reported for this node. */
   readonly reported: string[] = [];
-  #agent: { readonly process: Process; readonly nodes: ResidentNodes; readonly order: OneAtATime } | undefined;
+  #agent: { readonly process: Process; readonly nodes: ResidentNodes; readonly calls: SerialQueue } | undefined;
 
   constructor(cluster: Cluster, name: string) {
     this.#cluster = cluster;
@@ -102,7 +102,7 @@ export class SimulatedNode {
       { node: nodeName(this.name), stockFloor: 256 },
     );
     nodes.get(SPELLINGS[0]!);
-    this.#agent = { process, nodes, order: new OneAtATime(systemClock.monotonic, () => undefined) };
+    this.#agent = { process, nodes, calls: new SerialQueue() };
   }
 
   /** As SIGKILL does: whatever it was doing ends where it was. */
@@ -174,9 +174,9 @@ export class SimulatedNode {
     const datastore = SPELLINGS[spelling]!;
     try {
       if (this.#agent !== undefined) {
-        const { nodes, order } = this.#agent;
+        const { nodes, calls } = this.#agent;
         const used = callStore(nodes.get(datastore), async (_phase, wait) => wait());
-        return await order.run(container, async () => work(used, process));
+        return await calls.run(async () => work(used, process), container);
       }
       const store = this.#storeFor(process);
       const call = { node: nodeName(this.name), attachment: attachmentOf(container), type: 'kvv3', isAdd } as const;

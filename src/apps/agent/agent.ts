@@ -2,6 +2,7 @@ import { NetplugError, reasonOf, toNetplugError } from '../../base/errors.ts';
 import { failureFacts } from '../../cni/error-output.ts';
 import type { Log } from '../../base/log.ts';
 import { BackOff, type RetryPorts } from '../../base/back-off.ts';
+import { supervise, type SupervisedPart } from '../../runtime/supervise.ts';
 import { VERSION } from '../../base/version.ts';
 import { keepClusterInformation } from '../../datastore/keep-cluster-information.ts';
 import type { Store } from '../../datastore/store.ts';
@@ -101,14 +102,15 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
     network = ports.openNetwork(resident);
     if (network === undefined) await registerName(settings.namePath, node);
     server.start();
-    void endWhenDisplaced(server, { log, ending });
     await using _health = await startHealth(ports);
     log.info('agent serves', { node, socket: socketPath });
-    await Promise.all([
-      ended(ending.signal),
-      keepRegistered(ports, settings, ending.signal),
-      network?.run(ending.signal),
-    ]);
+    const parts: SupervisedPart[] = [
+      async (signal) => keepRegistered(ports, settings, signal),
+      async (signal) => endWhenDisplaced(server, log, signal),
+    ];
+    const between = network;
+    if (between !== undefined) parts.push(async (signal) => between.run(signal));
+    await supervise(parts, ending.signal);
   } finally {
     ending.abort();
     log.info('agent ends');
@@ -119,14 +121,9 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
 }
 
 /** An agent that hung while another took over was not told. */
-async function endWhenDisplaced(
-  server: CallServer,
-  { log, ending }: { readonly log: Log; readonly ending: AbortController },
-): Promise<void> {
-  await server.displaced(ending.signal).catch(() => undefined);
-  if (ending.signal.aborted) return;
-  log.warning('nobody reaches this agent any more: its socket is gone or another agent has put its own there');
-  ending.abort();
+async function endWhenDisplaced(server: CallServer, log: Log, signal: AbortSignal): Promise<void> {
+  await server.displaced(signal);
+  log.warning('agent superseded: its socket was removed or replaced by another agent');
 }
 
 /** Calls matter more than being looked at: an agent without its endpoint goes on, and says so. */
@@ -197,8 +194,8 @@ async function keepRegistered(
     try {
       const { clusterId } = await named.resolve(signal);
       await keepClusterInformation({ ...ports, store }, { version: VERSION, types, clusterId }, signal);
-      // The orchestrator keeps its own nodes.
-      if (datastore.type === 'orch') return;
+      // Kubernetes creates its own nodes.
+      if (datastore.type === 'orch') return await ended(signal);
       await registerNode(store, node, signal);
       backOff.succeed();
       await clock.sleep(REGISTERED_MS, signal).catch(() => undefined);

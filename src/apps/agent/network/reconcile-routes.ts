@@ -1,7 +1,7 @@
 import type { Clock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
-import { OneByOne } from '../../../base/one-by-one.ts';
+import { SerialQueue } from '../../../runtime/serial-queue.ts';
 import { inPieces } from '../../../base/pieces.ts';
 import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../../dataplane/host-network.ts';
 import type { DesiredNetwork } from '../../../routing/desired-network.ts';
@@ -36,7 +36,7 @@ export class RouteReconciler {
   readonly #desired: DesiredNetwork;
   readonly #onDue: () => void;
   /** What changes the desired network, and what walks through it: each takes turns of the event loop, and meets no other. */
-  readonly #line = new OneByOne();
+  readonly #queue = new SerialQueue();
   #pending: HostChange[] = [];
   #isCompared = false;
   #changes = 0;
@@ -58,11 +58,11 @@ export class RouteReconciler {
 
   /** Has the cluster's state learn something, and follows it. */
   async follow(learn: () => Promise<Touched>): Promise<void> {
-    await this.#line.run(async () => this.#add(await inPieces(this.#desired.follow(await learn()))));
+    await this.#queue.run(async () => this.#add(await inPieces(this.#desired.follow(await learn()))));
   }
 
   async settle(own: OwnNetwork): Promise<void> {
-    await this.#line.run(async () => this.#add(await inPieces(this.#desired.settle(own))));
+    await this.#queue.run(async () => this.#add(await inPieces(this.#desired.settle(own))));
   }
 
   /** Compares everything next time. */
@@ -101,7 +101,7 @@ export class RouteReconciler {
       const peers = await Promise.all(devices.map(async (device) => this.#host.listPeers(device)));
       const routes = await this.#host.listRoutes();
       const found = await inPieces(tablesOf(routes, peers.flat()));
-      return await this.#line.run(async () => {
+      return await this.#queue.run(async () => {
         const changes = await inPieces(planRepairs(this.#desired, found));
         this.#pending = [];
         return changes;

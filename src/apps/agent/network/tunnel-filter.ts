@@ -1,4 +1,4 @@
-import { OneByOne } from '../../../base/one-by-one.ts';
+import { SerialQueue } from '../../../runtime/serial-queue.ts';
 import { inPieces, type Pieces } from '../../../base/pieces.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -16,7 +16,7 @@ export class TunnelFilter {
   readonly #filter: Pick<PacketFilter, 'replace'>;
   readonly #self: NodeName;
   readonly #state: ClusterState;
-  readonly #line = new OneByOne();
+  readonly #queue = new SerialQueue();
   #isDue = true;
 
   constructor(filter: Pick<PacketFilter, 'replace'>, self: NodeName, state: ClusterState) {
@@ -34,12 +34,12 @@ export class TunnelFilter {
 
   /** Applies what the cluster's state says unless that is done: a node that joins is let in before it is answered. */
   async ensure(signal: AbortSignal): Promise<void> {
-    await this.#line.run(async () => (this.#isDue ? this.#apply(signal) : undefined));
+    await this.#queue.run(async () => (this.#isDue ? this.#apply(signal) : undefined));
   }
 
   /** Applies what the cluster's state says, and repairs what is otherwise on the host. */
   async work(signal: AbortSignal): Promise<void> {
-    await this.#line.run(async () => this.#apply(signal));
+    await this.#queue.run(async () => this.#apply(signal));
   }
 
   async #apply(signal: AbortSignal): Promise<void> {
