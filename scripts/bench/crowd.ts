@@ -1,5 +1,6 @@
 // Nodes that are nothing but records, each with blocks of its own: whoever routes between nodes has routes to them.
-import type { Change, Store, Stored } from '../../src/datastore/store.ts';
+import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
 import type { Node } from '../../src/model/node.ts';

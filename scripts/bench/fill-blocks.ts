@@ -1,6 +1,6 @@
 // Addresses taken in the datastore of netplug: blocks of a node, full of pods that are not there.
 import { randomUUID } from 'node:crypto';
-import type { Change, Stored } from '../../src/datastore/store.ts';
+import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
 import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
 import { handleOf, type NodeName } from '../../src/model/names.ts';

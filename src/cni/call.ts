@@ -1,9 +1,9 @@
+import type { CallStore } from '../datastore/store.ts';
 import { NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { RetryPorts } from '../base/back-off.ts';
 import type { Stopwatch } from '../base/stopwatch.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
-import type { Store } from '../datastore/store.ts';
 import type { PodIdentity } from '../ipam/assign.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId } from '../model/workload-endpoint.ts';
@@ -46,7 +46,7 @@ export interface OrchPod {
 }
 
 export interface CniPorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: CallStore;
   readonly kernel: Kernel;
   readonly attachments: AttachmentRecords;
   readonly log: Log;

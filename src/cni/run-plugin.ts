@@ -5,7 +5,7 @@ import type { Random } from '../base/random.ts';
 import { Stopwatch } from '../base/stopwatch.ts';
 import { parseTraceParent, type TraceParent } from '../base/trace-parent.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
-import type { Store } from '../datastore/store.ts';
+import type { CallStore } from '../datastore/store.ts';
 import type { Attachment } from '../model/names.ts';
 import type { Datastore, OrchSettings } from '../config/connection.ts';
 import type { ReadAs } from '../config/decode.ts';
@@ -44,7 +44,7 @@ export interface Surroundings {
   /** The MTU, in bytes, for pods whose configuration names none; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
   /** Stopwatch and log are the call's. */
-  readonly openStore: (datastore: Datastore, call: { readonly watch: Stopwatch; readonly log: Log }) => Store;
+  readonly openStore: (datastore: Datastore, call: { readonly watch: Stopwatch; readonly log: Log }) => CallStore;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
   /** Plugin types of the installed network list with that name. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;

@@ -1,4 +1,4 @@
-import type { Stored } from '../datastore/store.ts';
+import type { Stored } from '../datastore/allocation-store.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Keeps } from './address-source.ts';
 import type { Call, CniPorts } from './call.ts';

@@ -5,7 +5,7 @@ import type { NodeName } from '../model/names.ts';
 import { parseAddress } from '../net/address.ts';
 import { parseCidr } from '../net/cidr.ts';
 import { ClusterFeed } from './cluster-feed.ts';
-import type { RoutedBlock } from './store.ts';
+import type { RoutedBlock } from './watch-store.ts';
 
 const [a, b] = ['a', 'b'] as [NodeName, NodeName];
 const which = { kind: 'IPPool', name: 'blue' } as const;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Pieces } from '../base/pieces.ts';
 import { type Cidr, formatCidr } from '../net/cidr.ts';
 import { type Seen, unversioned } from './seen.ts';
-import type { ClusterChange, RoutedBlock, RoutingResource } from './store.ts';
+import type { ClusterChange, RoutedBlock, RoutingResource } from './watch-store.ts';
 
 type Which = Extract<ClusterChange, { readonly kind: 'resource' }>['which'];
 

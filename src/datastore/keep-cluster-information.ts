@@ -8,7 +8,7 @@ import {
   clusterIdOf,
 } from '../model/cluster-information.ts';
 import { API_VERSION } from '../model/resource.ts';
-import type { Store } from './store.ts';
+import type { ResourceStore } from './resource-store.ts';
 
 /** What a program adds to what is known of the cluster. */
 export interface ClusterNote {
@@ -23,7 +23,7 @@ export interface ClusterNote {
 const TRIES = 8;
 
 type ClusterPorts = RetryPorts & {
-  readonly store: Pick<Store, 'findResource' | 'createResource' | 'updateResource'>;
+  readonly store: ResourceStore;
 };
 
 /**

@@ -1,7 +1,7 @@
 import type { Node } from '../model/node.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import { formatAddress } from '../net/address.ts';
-import type { NodeFacts } from './store.ts';
+import type { NodeFacts } from './node-status-store.ts';
 
 /** The node with these facts instead of those it had; the rest of it stays. */
 export function withFacts(node: Node, facts: NodeFacts): Node {

@@ -6,7 +6,8 @@ import { endpointIdOf, type WorkloadEndpoint } from '../model/workload-endpoint.
 import { compareCidrs } from '../net/cidr.ts';
 import { borrowersOf } from './borrowers.ts';
 import { compareEndpointIds } from './order.ts';
-import type { NodeChange, NodeSettings, Stored } from './store.ts';
+import type { NodeSettings, Stored } from './allocation-store.ts';
+import type { NodeChange } from './watch-store.ts';
 
 /** A record as it is now: readable, gone, or not to be understood. */
 export type Found<T> = Stored<T> | undefined | { readonly problem: string };

@@ -4,14 +4,15 @@ import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { API_VERSION } from '../model/resource.ts';
 import { withFacts } from './node-facts.ts';
-import type { NodeFacts, Store } from './store.ts';
+import type { NodeFacts } from './node-status-store.ts';
+import type { ResourceStore } from './resource-store.ts';
 
 /** How often it is tried while others write the same node. */
 const PUBLISH_TRIES = 8;
 
-/** `Store.publishNode` of a datastore that keeps the nodes itself: each write names the version it was made from. */
+/** `NodeStatusStore.publishNode` of a datastore that keeps the nodes itself: each write names the version it was made from. */
 export async function publishNode(
-  store: Pick<Store, 'findResource' | 'createResource' | 'updateResource'>,
+  store: ResourceStore,
   { node: name, facts }: { readonly node: NodeName; readonly facts: NodeFacts },
   signal: AbortSignal,
 ): Promise<void> {

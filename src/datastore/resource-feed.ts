@@ -3,7 +3,7 @@ import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import { type ResourceId, showResourceId } from '../model/resource-id.ts';
 import { findBuiltIn, withBuiltIns } from './built-in.ts';
 import { type Seen, unversioned } from './seen.ts';
-import type { ResourceChange } from './store.ts';
+import type { ResourceChange } from './watch-store.ts';
 
 /** A resource, and what there is of it now. */
 export interface Sighting<K extends ResourceKind> {

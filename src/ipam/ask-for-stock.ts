@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import type { Stored } from '../datastore/store.ts';
+import type { Stored } from '../datastore/allocation-store.ts';
 import { askFor, type IpBlock } from '../model/ip-block.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt } from '../net/cidr.ts';

@@ -1,7 +1,7 @@
+import type { AllocationStore } from '../datastore/allocation-store.ts';
 import { NetplugError } from '../base/errors.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
 import type { Log } from '../base/log.ts';
-import type { Store } from '../datastore/store.ts';
 import type { Allocation } from '../model/ip-block.ts';
 import { handleOf, interfaceKey, type NodeName } from '../model/names.ts';
 import { attachmentOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -18,7 +18,7 @@ import {
 import { release } from './release.ts';
 
 export interface AssertionPorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: AllocationStore;
   readonly log: Log;
   /** The addresses of this address manager that the kernel routes to links of the node's pods. */
   readonly listLiving: () => Promise<readonly LivingAddress[]>;
@@ -124,7 +124,7 @@ async function releaseEnded(
 }
 
 async function endpointsOf(
-  store: Store,
+  store: AllocationStore,
   node: NodeName,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, WorkloadEndpoint>> {

@@ -5,7 +5,7 @@ import type { NodeName } from '../model/names.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, cidrSize, cidrsOverlap, formatCidr } from '../net/cidr.ts';
 import { type Pool, whyClosed } from './choose-pools.ts';
-import type { Claim } from '../datastore/store.ts';
+import type { Claim } from '../datastore/allocation-store.ts';
 import type { Knowledge, Want } from './plan-assign.ts';
 
 /** A holder as people know it: its pod, or else its container. */

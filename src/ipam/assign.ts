@@ -1,7 +1,7 @@
 import { isNetplugError, NetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
-import type { Change, NodeView, Outcome, Store } from '../datastore/store.ts';
+import type { AllocationStore, Change, NodeView, Outcome } from '../datastore/allocation-store.ts';
 import { type Allocation, type ChosenBy, heldAddresses, MAX_HOLDER_BYTES } from '../model/ip-block.ts';
 import type { PoolUse } from '../model/ip-pool.ts';
 import { type Attachment, handleOf, isSameHolder, type NodeName } from '../model/names.ts';
@@ -34,7 +34,7 @@ export interface PodIdentity {
 }
 
 export interface IpamPorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: AllocationStore;
   readonly log: Log;
 }
 
@@ -66,7 +66,7 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
       continue;
     }
     const { leases, changes } = plan;
-    if (!(await isConfirmed(ports, { request, leases }, signal))) continue;
+    if (!(await isConfirmed(ports.log, { request, view, leases }, signal))) continue;
     const written = [...changes, ...endpointChanges(request, view, leases)];
     if (written.length === 0 || (await commit(ports, { request, written, allocations }, limits)) === 'committed')
       return leases;
@@ -75,27 +75,30 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
 }
 
 /**
- * What memory shows as held may have been released by somebody else a moment ago: then the datastore itself is asked,
- * as far as it answers. Nobody can have released anything while it does not.
+ * Reports whether the datastore still records the addresses that the view shows as held: another process may have
+ * released them since. True while the datastore is unavailable, for then no process can release an address.
  */
 async function isConfirmed(
-  { store: { beneath }, log }: IpamPorts,
-  { request, leases }: { readonly request: AssignRequest; readonly leases: readonly Lease[] },
+  log: Log,
+  {
+    request: { node, attachment },
+    view,
+    leases,
+  }: { readonly request: AssignRequest; readonly view: NodeView; readonly leases: readonly Lease[] },
   signal: AbortSignal,
 ): Promise<boolean> {
   const held = leases.filter(({ isNew }) => !isNew);
-  if (beneath === undefined || held.length === 0) return true;
-  const { node, attachment } = request;
+  if (view.latest === undefined || held.length === 0) return true;
   const holder = { node, handle: handleOf(attachment) };
   try {
-    const view = await beneath.readNodeView(node, undefined, signal);
-    const known = [...view.owned, ...view.borrowed].flatMap(({ value }) =>
+    const { owned, borrowed } = await view.latest(signal);
+    const known = [...owned, ...borrowed].flatMap(({ value }) =>
       heldAddresses(value, (allocation) => isSameHolder(allocation, holder)),
     );
     return held.every((lease) => known.some(({ address }) => sameAddress(address, lease.address)));
   } catch (cause) {
     if (!isNetplugError(cause, 'store/unavailable')) throw cause;
-    log.debug('address held according to memory alone', { node, ...attachment });
+    log.debug('held address not confirmed by the datastore', { node, ...attachment });
     return true;
   }
 }
@@ -148,7 +151,7 @@ export async function rehearseAssign(
 }
 
 async function planWithReads(
-  store: Store,
+  store: AllocationStore,
   {
     request,
     view,

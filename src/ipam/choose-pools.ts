@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import type { Stored } from '../datastore/store.ts';
+import type { Stored } from '../datastore/allocation-store.ts';
 import type { ChosenBy } from '../model/ip-block.ts';
 import type { IpPool, PoolUse } from '../model/ip-pool.ts';
 import { overlappedPools } from '../model/pool-conflicts.ts';

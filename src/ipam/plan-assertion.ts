@@ -1,4 +1,4 @@
-import type { Change, NodeView, Stored } from '../datastore/store.ts';
+import type { Change, NodeView, Stored } from '../datastore/allocation-store.ts';
 import { type Allocation, emptyBlock, handOver, type IpBlock, takeSlot } from '../model/ip-block.ts';
 import { type Attachment, interfaceKey, type NodeName } from '../model/names.ts';
 import { type Address, formatAddress } from '../net/address.ts';

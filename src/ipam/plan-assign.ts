@@ -1,5 +1,5 @@
 import { NetplugError } from '../base/errors.ts';
-import type { Change, Claim, NodeView, Stored } from '../datastore/store.ts';
+import type { Change, Claim, NodeView, Stored } from '../datastore/allocation-store.ts';
 import { type Allocation, emptyBlock, holderOf, type IpBlock, isIdle, takeSlot } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import { isSameHolder, type NodeName } from '../model/names.ts';

@@ -1,4 +1,4 @@
-import type { Change, Stored } from '../datastore/store.ts';
+import type { Change, Stored } from '../datastore/allocation-store.ts';
 import { type Allocation, freeSlots, type IpBlock, isIdle, SLOTS_PER_WRITE } from '../model/ip-block.ts';
 
 export interface ReleasePlan {

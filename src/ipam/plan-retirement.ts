@@ -1,4 +1,4 @@
-import type { Change, Stored } from '../datastore/store.ts';
+import type { Change, Stored } from '../datastore/allocation-store.ts';
 import { freeSlots, giveBack, type IpBlock } from '../model/ip-block.ts';
 import type { NodeName } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';

@@ -1,6 +1,6 @@
 import { isNetplugError } from '../base/errors.ts';
 import { backOffConflict } from '../base/back-off.ts';
-import type { Change, NodeView } from '../datastore/store.ts';
+import type { Change, NodeView } from '../datastore/allocation-store.ts';
 import type { Allocation } from '../model/ip-block.ts';
 import type { Attachment, NodeName } from '../model/names.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
@@ -37,59 +37,67 @@ export async function release(
   request: ReleaseRequest,
   signal: AbortSignal,
 ): Promise<readonly Allocation[]> {
-  return (await releaseFrom(ports, request, signal)).freed;
+  return (await releaseFrom(ports, reading(ports, request), signal)).freed;
 }
 
 /**
- * The same for an attachment that goes for good. What memory does not show of it may have been written by somebody else
- * a moment ago: then the datastore itself is asked, as far as it answers.
+ * Releases an attachment that is being removed. Where the view may lag behind the datastore and does not show all of the
+ * attachment, releases what the datastore itself shows, unless it is unavailable.
  */
 export async function releaseForGood(
   ports: IpamPorts,
   request: ReleaseRequest,
   signal: AbortSignal,
 ): Promise<readonly Allocation[]> {
-  const { freed, changes } = await releaseFrom(ports, request, signal);
-  const { beneath } = ports.store;
+  const { freed, changes, view } = await releaseFrom(ports, reading(ports, request), signal);
   const isWhole = request.endpoint === undefined || changes.some(({ kind }) => kind === 'delete-endpoint');
-  if (beneath === undefined || (freed.length > 0 && isWhole)) return freed;
-  const { view: _, ...anew } = request;
+  if (view.latest === undefined || (freed.length > 0 && isWhole)) return freed;
   try {
-    return [...freed, ...(await releaseFrom({ ...ports, store: beneath }, anew, signal)).freed];
+    return [
+      ...freed,
+      ...(await releaseFrom(ports, { ...reading(ports, request), view: undefined, read: view.latest }, signal)).freed,
+    ];
   } catch (cause) {
     if (!isNetplugError(cause, 'store/unavailable')) throw cause;
-    ports.log.warning('datastore not asked for what memory does not show', {
-      node: request.node,
-      reason: cause.message,
-    });
+    ports.log.warning('release not confirmed by the datastore', { node: request.node, reason: cause.message });
     return freed;
   }
 }
 
+type Reading = Omit<ReleaseRequest, 'view'> & {
+  readonly view: NodeView | undefined;
+  readonly read: (signal: AbortSignal) => Promise<NodeView>;
+};
+
+function reading({ store }: IpamPorts, { view, ...request }: ReleaseRequest): Reading {
+  const { node, endpoint } = request;
+  return { ...request, view, read: async (signal) => store.readNodeView(node, endpoint?.id, signal) };
+}
+
 async function releaseFrom(
   ports: IpamPorts,
-  request: ReleaseRequest,
+  request: Reading,
   signal: AbortSignal,
-): Promise<Pick<ReleasePlan, 'changes' | 'freed'>> {
-  const { node, endpoint } = request;
+): Promise<Pick<ReleasePlan, 'changes' | 'freed'> & { readonly view: NodeView }> {
+  const { node, read } = request;
   const whole = { changes: new Array<Change>(), freed: new Array<Allocation>() };
   let view = request.view;
   for (let conflicts = 0; ;) {
     await backOffConflict(ports, conflicts, signal);
-    view ??= await ports.store.readNodeView(node, endpoint?.id, signal);
+    view ??= await read(signal);
     const plan = planChanges(request, view);
     if (view.isLocked && plan.freed.length > 0) throw locked('release an address', node);
-    if (plan.changes.length === 0) return whole;
+    if (plan.changes.length === 0) return { ...whole, view };
     if ((await ports.store.commit(plan.changes, signal)) === 'committed') {
       whole.changes.push(...plan.changes);
       whole.freed.push(...plan.freed);
-      if (!plan.isPartial) return whole;
+      if (!plan.isPartial) return { ...whole, view };
     } else conflicts += 1;
     view = undefined;
   }
 }
 
-function planChanges({ node, which, endpoint }: ReleaseRequest, view: NodeView): ReleasePlan {
+function planChanges({ node, which, endpoint }: Omit<ReleaseRequest, 'view'>, view: NodeView): ReleasePlan {
   const blocks = [...view.owned, ...view.borrowed];
   const plan = planRelease(blocks, (allocation) => allocation.node === node && which(allocation));
   if (view.endpoint !== undefined && endpoint?.isSame(view.endpoint.value) === true) {

@@ -1,11 +1,11 @@
+import type { AllocationStore } from '../datastore/allocation-store.ts';
 import { NetplugError } from '../base/errors.ts';
 import { backOffConflict, type RetryPorts } from '../base/back-off.ts';
-import type { Store } from '../datastore/store.ts';
 import type { NodeName } from '../model/names.ts';
 import { addRetired, type Holdings, NOTHING_RETIRED, planRetirement, type Retired } from './plan-retirement.ts';
 
 export interface RetirePorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: AllocationStore;
 }
 
 export interface Retirement {
@@ -18,7 +18,11 @@ export interface Retirement {
 const LOOKS = 40;
 
 /** What `retireNode` would do now. */
-export async function rehearseRetirement(store: Store, node: NodeName, signal: AbortSignal): Promise<Retirement> {
+export async function rehearseRetirement(
+  store: AllocationStore,
+  node: NodeName,
+  signal: AbortSignal,
+): Promise<Retirement> {
   const { holdings, problems } = await readHoldings(store, node, signal);
   const retired = planRetirement(holdings).reduce((sum, step) => addRetired(sum, step.retired), NOTHING_RETIRED);
   return { retired, problems };
@@ -47,7 +51,7 @@ export async function retireNode(ports: RetirePorts, node: NodeName, signal: Abo
 }
 
 async function readHoldings(
-  store: Store,
+  store: AllocationStore,
   node: NodeName,
   signal: AbortSignal,
 ): Promise<{ readonly holdings: Holdings; readonly problems: readonly string[] }> {

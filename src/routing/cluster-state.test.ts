@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { atOnce } from '../base/pieces.ts';
-import type { ClusterChange, RoutedBlock } from '../datastore/store.ts';
+import type { ClusterChange, RoutedBlock } from '../datastore/watch-store.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { API_VERSION } from '../model/resource.ts';

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { atOnce } from '../base/pieces.ts';
 import type { HostChange } from '../dataplane/host-network.ts';
-import type { ClusterChange, RoutedBlock } from '../datastore/store.ts';
+import type { ClusterChange, RoutedBlock } from '../datastore/watch-store.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';

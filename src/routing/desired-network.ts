@@ -1,6 +1,6 @@
 import type { Pieces } from '../base/pieces.ts';
 import type { HostChange, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
-import type { RoutedBlock } from '../datastore/store.ts';
+import type { RoutedBlock } from '../datastore/watch-store.ts';
 import type { NodeName } from '../model/names.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { ClusterState } from './cluster-state.ts';

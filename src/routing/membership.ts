@@ -1,5 +1,5 @@
 import type { Pieces } from '../base/pieces.ts';
-import type { RoutedBlock } from '../datastore/store.ts';
+import type { RoutedBlock } from '../datastore/watch-store.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { type Cidr, formatCidr, tryReadCidr } from '../net/cidr.ts';

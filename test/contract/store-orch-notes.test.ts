@@ -2,7 +2,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createLog } from '../../src/base/log.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
-import type { Change, Store, Stored } from '../../src/datastore/store.ts';
+import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
 import { emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';

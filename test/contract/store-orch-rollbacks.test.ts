@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { holder } from './suites/datastore/bench.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
-import type { Change, Store, Stored } from '../../src/datastore/store.ts';
+import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
 import { emptyBlock, freeSlots, heldAddresses, type IpBlock, setAside, takeSlot } from '../../src/model/ip-block.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';

@@ -1,6 +1,6 @@
 // Nodes of a fabric that are nothing but records: the others route to them, and nobody is there.
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
-import type { Change } from '../../src/datastore/store.ts';
+import type { Change } from '../../src/datastore/allocation-store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
 import { addressAt, cidrAround, parseCidr } from '../../src/net/cidr.ts';
 import { type Fabric, resourceOf } from './fabric.ts';

@@ -1,3 +1,4 @@
+import type { Store } from '../../src/datastore/store.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
@@ -40,7 +41,7 @@ export class IpamBench {
     return this;
   }
 
-  ports(): IpamPorts {
+  ports(): IpamPorts & { readonly store: Store } {
     return {
       store: openMemoryStore(this.database, this.#options),
       clock: systemClock,

@@ -2,7 +2,8 @@
 // write after the other, so that a crash, an absence or another writer can come between any two.
 import { isDeepStrictEqual } from 'node:util';
 import { revertSlots } from '../../src/datastore/orch/write-block.ts';
-import type { Change, Outcome, Store } from '../../src/datastore/store.ts';
+import type { Change, Outcome } from '../../src/datastore/allocation-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
 import type { IpBlock } from '../../src/model/ip-block.ts';
 import { type Cidr, compareCidrs } from '../../src/net/cidr.ts';
 

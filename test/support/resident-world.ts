@@ -8,7 +8,7 @@ import { type Log, silentLog } from '../../src/base/log.ts';
 import { systemRandom } from '../../src/base/random.ts';
 import { MemoryDatabase, UNREADABLE } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore, type Operation } from '../../src/datastore/memory/memory-store.ts';
-import type { Store } from '../../src/datastore/store.ts';
+import type { CallStore, Store } from '../../src/datastore/store.ts';
 import { assign } from '../../src/ipam/assign.ts';
 import type { LivingAddress } from '../../src/ipam/plan-assertion.ts';
 import { release } from '../../src/ipam/release.ts';
@@ -78,7 +78,7 @@ export async function worldWith(cidr: string, blockSize: number, strictAffinity 
 
 export interface Resident {
   readonly node: ResidentNode;
-  readonly store: Store;
+  readonly store: CallStore;
   readonly folder: string;
   /** Links of pods, by `<containerId>/<ifName>`; an ADD through `addPod` makes one. */
   readonly links: Map<string, LivingAddress[]>;

@@ -9,6 +9,7 @@ import { type Log, silentLog } from '../../src/base/log.ts';
 import type { Random } from '../../src/base/random.ts';
 import type { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
+import type { AllocationStore } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type AssignRequest } from '../../src/ipam/assign.ts';
 import type { LivingAddress } from '../../src/ipam/plan-assertion.ts';
@@ -167,7 +168,7 @@ export class SimulatedNode {
   async #serve(
     container: string,
     { spelling, signal, isAdd }: CallOptions & { readonly isAdd: boolean },
-    work: (store: Store, process: Process) => Promise<boolean>,
+    work: (store: AllocationStore, process: Process) => Promise<boolean>,
   ): Promise<boolean> {
     const alone = { isAlive: true, diesAfterCommit: false };
     const process = this.#agent?.process ?? alone;

@@ -2,7 +2,8 @@
 import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { systemRandom } from '../../../src/base/random.ts';
-import type { Change, Outcome, Store } from '../../../src/datastore/store.ts';
+import type { Change, Outcome } from '../../../src/datastore/allocation-store.ts';
+import type { Store } from '../../../src/datastore/store.ts';
 import { assign } from '../../../src/ipam/assign.ts';
 import { emptyBlock } from '../../../src/model/ip-block.ts';
 import { addressAt, cidrAround, cidrSize, formatCidr, parseCidr } from '../../../src/net/cidr.ts';

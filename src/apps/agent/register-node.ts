@@ -1,6 +1,6 @@
+import type { ResourceStore } from '../../datastore/resource-store.ts';
 import { writeFileAtomically } from '../../base/atomic-file.ts';
 import { isNetplugError } from '../../base/errors.ts';
-import type { Store } from '../../datastore/store.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { NodeName } from '../../model/names.ts';
 
@@ -13,7 +13,7 @@ export async function registerName(path: string, node: NodeName): Promise<void> 
  * Makes the Node resource when there is none; one that is there keeps its labels. Where the orchestrator keeps its own
  * nodes there is nothing to make. @throws store/*
  */
-export async function registerNode(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
+export async function registerNode(store: ResourceStore, node: NodeName, signal: AbortSignal): Promise<void> {
   if ((await store.findResource({ kind: 'Node', name: node }, signal)) !== undefined) return;
   try {
     await store.createResource({ apiVersion: API_VERSION, kind: 'Node', metadata: { name: node }, spec: {} }, signal);

@@ -1,17 +1,17 @@
 import type { Store } from '../../datastore/store.ts';
-import type { NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../config/connection.ts';
-import { type ResidentPorts, type ResidentState, ResidentNode } from '../../ipam/node/resident-node.ts';
+import {
+  type ResidentOptions,
+  type ResidentPorts,
+  type ResidentState,
+  ResidentNode,
+} from '../../ipam/node/resident-node.ts';
 import { addressUse } from './address-use.ts';
 import type { Standing } from './metrics.ts';
 import { type DatastoreId, identifyDatastore } from '../../ipam/node/datastore-id.ts';
 import { NamedDatastore } from '../../ipam/node/named-datastore.ts';
 
-export interface NodeSettings {
-  readonly node: NodeName;
-  /** Addresses kept ready per pool even when no pod starts. */
-  readonly stockFloor: number;
-}
+type Settings = Omit<ResidentOptions, 'datastore'>;
 
 /**
  * One resident node per datastore, opened when a call first names it and kept until the agent ends. Configurations that
@@ -20,14 +20,14 @@ export interface NodeSettings {
 export class ResidentNodes implements AsyncDisposable {
   readonly #open: (datastore: Datastore) => Store;
   readonly #ports: ResidentPorts;
-  readonly #settings: NodeSettings;
+  readonly #settings: Settings;
   readonly #nodes = new Map<DatastoreId, ResidentNode>();
   /** By the text of the configuration. */
   readonly #named = new Map<string, NamedDatastore>();
   /** By the object itself, which is the same for configurations that were decoded once. */
   readonly #seen = new WeakMap<Datastore, NamedDatastore>();
 
-  constructor(open: (datastore: Datastore) => Store, ports: ResidentPorts, settings: NodeSettings) {
+  constructor(open: (datastore: Datastore) => Store, ports: ResidentPorts, settings: Settings) {
     this.#open = open;
     this.#ports = ports;
     this.#settings = settings;

@@ -1,7 +1,7 @@
+import type { ResourceStore } from '../../datastore/resource-store.ts';
 import { isNetplugError, NetplugError } from '../../base/errors.ts';
 import { isNewerVersion, plainVersion } from '../../base/compare-versions.ts';
 import { VERSION } from '../../base/version.ts';
-import type { Store } from '../../datastore/store.ts';
 import { CLUSTER_INFORMATION_ID, type ClusterInformation, isLocked } from '../../model/cluster-information.ts';
 import type { Context } from './ports.ts';
 
@@ -21,14 +21,14 @@ export interface Allowances {
  * does not write; reading, it warns. @throws cli/version-mismatch, store/locked, and store/refused or store/corrupt where
  * that cannot be known
  */
-export async function admit(context: Context, store: Store, access: Access): Promise<void> {
+export async function admit(context: Context, store: ResourceStore, access: Access): Promise<void> {
   if (access === 'ask-version') return;
   if (access === 'read') return warnReader(context, store);
   const refusal = await findRefusal(context, store, access);
   if (refusal !== undefined) throw refusal;
 }
 
-async function warnReader({ io, signal }: Context, store: Store): Promise<void> {
+async function warnReader({ io, signal }: Context, store: ResourceStore): Promise<void> {
   const cluster = await findCluster(store, signal).catch(unreadable);
   if (cluster instanceof NetplugError) return warnUnknown(io, cluster);
   const other = otherVersion(cluster);
@@ -40,7 +40,7 @@ async function warnReader({ io, signal }: Context, store: Store): Promise<void> 
 /** What is against writing there and is not allowed all the same. */
 export async function findRefusal(
   { io, allow, signal }: Context,
-  store: Store,
+  store: ResourceStore,
   access: WriteAccess,
 ): Promise<NetplugError | undefined> {
   const mayBeLocked = allow.locked || access === 'write-locked';
@@ -56,7 +56,7 @@ export async function findRefusal(
   return isLocked(cluster) && !mayBeLocked ? lockedError() : undefined;
 }
 
-export async function findCluster(store: Store, signal: AbortSignal): Promise<ClusterInformation | undefined> {
+export async function findCluster(store: ResourceStore, signal: AbortSignal): Promise<ClusterInformation | undefined> {
   return store.findResource(CLUSTER_INFORMATION_ID, signal);
 }
 

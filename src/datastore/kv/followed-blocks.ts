@@ -1,6 +1,6 @@
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { NodeFeed } from '../node-feed.ts';
-import type { NodeChange } from '../store.ts';
+import type { NodeChange } from '../watch-store.ts';
 import { type EtcdWatch, isPut } from './etcd-watch.ts';
 import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey } from './keys.ts';

@@ -3,7 +3,7 @@ import type { NodeName } from '../../model/names.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { addressesOf } from '../borrowers.ts';
 import type { ClusterFeed } from '../cluster-feed.ts';
-import type { ClusterChange } from '../store.ts';
+import type { ClusterChange } from '../watch-store.ts';
 import { type BorrowedRecord, decodeBorrowed } from './borrowed-records.ts';
 import { isPut } from './etcd-watch.ts';
 import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';

@@ -12,18 +12,10 @@ import type { KvConnection } from '../../config/connection.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import { publishNode } from '../publish-node.ts';
-import type {
-  Change,
-  Claim,
-  ClusterChange,
-  NodeChange,
-  NodeFacts,
-  NodeView,
-  Outcome,
-  ResourceChange,
-  Store,
-  Stored,
-} from '../store.ts';
+import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
+import type { NodeFacts } from '../node-status-store.ts';
+import type { Store } from '../store.ts';
+import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
 import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';

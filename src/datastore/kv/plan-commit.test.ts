@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from '../../model/ip-block.ts';
 import { handleOf, type NodeName } from '../../model/names.ts';
 import { cidrAround, parseCidr } from '../../net/cidr.ts';
-import type { Change } from '../store.ts';
+import type { Change } from '../allocation-store.ts';
 import { Keys } from './keys.ts';
 import { planCommit } from './plan-commit.ts';
 import { textOf } from './requests.ts';

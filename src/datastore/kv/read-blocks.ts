@@ -1,6 +1,6 @@
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { Cidr } from '../../net/cidr.ts';
-import type { Stored } from '../store.ts';
+import type { Stored } from '../allocation-store.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import type { Keys } from './keys.ts';

@@ -4,7 +4,7 @@ import type { NodeName } from '../../model/names.ts';
 import type { EndpointId } from '../../model/workload-endpoint.ts';
 import { compareCidrs } from '../../net/cidr.ts';
 import { compareText } from '../order.ts';
-import type { NodeSettings, NodeView, SettingKind } from '../store.ts';
+import type { NodeSettings, NodeView, SettingKind } from '../allocation-store.ts';
 import { decodeBorrowed } from './borrowed-records.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, type Keys } from './keys.ts';

@@ -8,7 +8,7 @@ import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoi
 import type { Found } from '../node-feed.ts';
 import type { Sighting } from '../resource-feed.ts';
 import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
-import type { Claim, Stored } from '../store.ts';
+import type { Claim, Stored } from '../allocation-store.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
 import { textOf } from './requests.ts';

@@ -1,6 +1,6 @@
 import { inPieces, mapPieces } from '../../base/pieces.ts';
 import { ClusterFeed } from '../cluster-feed.ts';
-import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
+import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../watch-store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { FollowedRouting } from './followed-routing.ts';
 import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';

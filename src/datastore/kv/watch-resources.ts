@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../model/kinds.ts';
 import { ResourceFeed } from '../resource-feed.ts';
-import type { ResourceChange } from '../store.ts';
+import type { ResourceChange } from '../watch-store.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { isCompacted, listRange } from './paging.ts';
 import type { Reach } from './read-blocks.ts';

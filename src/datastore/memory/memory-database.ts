@@ -5,7 +5,8 @@ import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { storedEndpoint } from '../stored-resource.ts';
-import type { Change, NetworkReport, Outcome, Stored } from '../store.ts';
+import type { Change, Outcome, Stored } from '../allocation-store.ts';
+import type { NetworkReport } from '../node-status-store.ts';
 
 /** A record somebody damaged: it exists, but nobody can read it. */
 export const UNREADABLE = Symbol('unreadable');

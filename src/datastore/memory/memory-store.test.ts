@@ -4,7 +4,8 @@ import { poolOf } from '../../../test/support/fixtures.ts';
 import { type Allocation, emptyBlock, takeSlot } from '../../model/ip-block.ts';
 import { handleOf, type NodeName } from '../../model/names.ts';
 import { parseCidr } from '../../net/cidr.ts';
-import type { Change, Store } from '../store.ts';
+import type { Change } from '../allocation-store.ts';
+import type { Store } from '../store.ts';
 import { MemoryDatabase } from './memory-database.ts';
 import { type Fault, openMemoryStore } from './memory-store.ts';
 

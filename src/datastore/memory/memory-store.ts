@@ -15,19 +15,10 @@ import { outOfTime } from '../../base/out-of-time.ts';
 import { publishNode } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
-import type {
-  Change,
-  Claim,
-  ClusterChange,
-  NetworkReport,
-  NodeChange,
-  NodeFacts,
-  NodeView,
-  Outcome,
-  ResourceChange,
-  Store,
-  Stored,
-} from '../store.ts';
+import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
+import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
+import type { Store } from '../store.ts';
+import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
 import { followStates } from './follow-states.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOn, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';

@@ -10,7 +10,7 @@ import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareResources } from '../order.ts';
 import type { Sighting } from '../resource-feed.ts';
-import type { Claim, NodeSettings, NodeView, Stored } from '../store.ts';
+import type { Claim, NodeSettings, NodeView, Stored } from '../allocation-store.ts';
 import {
   endpointIdIn,
   type MemoryRecord,

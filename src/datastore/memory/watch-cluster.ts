@@ -4,7 +4,7 @@ import { parseCidr } from '../../net/cidr.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
 import { ClusterFeed } from '../cluster-feed.ts';
 import type { Seen } from '../seen.ts';
-import { type ClusterChange, type RoutedBlock, ROUTING_KINDS, type RoutingResource } from '../store.ts';
+import { type ClusterChange, type RoutedBlock, ROUTING_KINDS, type RoutingResource } from '../watch-store.ts';
 import { type MemoryRecord, type MemoryState, resourceIdIn, UNREADABLE } from './memory-database.ts';
 import { problemWith } from './read-state.ts';
 

@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../model/kinds.ts';
 import { ResourceFeed } from '../resource-feed.ts';
-import type { ResourceChange } from '../store.ts';
+import type { ResourceChange } from '../watch-store.ts';
 import type { MemoryState } from './memory-database.ts';
 import { sightings } from './read-state.ts';
 

@@ -1,6 +1,6 @@
 import type { NodeName } from '../../model/names.ts';
 import { type Found, NodeFeed } from '../node-feed.ts';
-import type { NodeChange } from '../store.ts';
+import type { NodeChange } from '../watch-store.ts';
 import { type MemoryRecord, type MemoryState, UNREADABLE } from './memory-database.ts';
 import { endpointsOn, problemWith, settingsIn } from './read-state.ts';
 

@@ -7,7 +7,7 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
 import { refuseBuiltIn } from '../built-in.ts';
 import { fieldConflict, resourceChanged, resourceContested } from '../resource-errors.ts';
-import type { WrittenResource } from '../store.ts';
+import type { WrittenResource } from '../resource-store.ts';
 import { fetchObject, refusedError, UPDATE_TRIES } from './orch-resources.ts';
 import { homeOf, refuseNodeWrite, resourceReader } from './resource-objects.ts';
 import { insist } from './unreadable.ts';

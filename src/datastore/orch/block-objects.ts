@@ -6,7 +6,8 @@ import { API_VERSION } from '../../model/resource.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
 import type { Seen } from '../seen.ts';
-import type { Claim, RoutedBlock, Stored } from '../store.ts';
+import type { Claim, Stored } from '../allocation-store.ts';
+import type { RoutedBlock } from '../watch-store.ts';
 import {
   blockObjectName,
   BORROWED_ANNOTATION,

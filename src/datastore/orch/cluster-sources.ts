@@ -1,5 +1,5 @@
 import type { ClusterFeed } from '../cluster-feed.ts';
-import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../store.ts';
+import { type ClusterChange, ROUTING_KINDS, type RoutingResource } from '../watch-store.ts';
 import { BLOCKS, readRouting } from './block-objects.ts';
 import type { Source } from './followed-objects.ts';
 import { cidrOfBlockName } from './names.ts';

@@ -5,7 +5,7 @@ import type { IpPool } from '../../model/ip-pool.ts';
 import { compareCidrs } from '../../net/cidr.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { isObjectName } from '../../kube/paths.ts';
-import type { Change, Outcome, Stored } from '../store.ts';
+import type { Change, Outcome, Stored } from '../allocation-store.ts';
 import { NoteWrites } from './note-writes.ts';
 import { clearEndpoint, writeEndpoint } from './pod-writes.ts';
 import { type BlockWrite, takeBack, type Written, writeBlock } from './write-block.ts';

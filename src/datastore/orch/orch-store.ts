@@ -12,21 +12,11 @@ import type { Cidr } from '../../net/cidr.ts';
 import type { OrchAccess } from '../../kube/access.ts';
 import { OrchApi, type OrchApiOptions } from '../../kube/orch-api.ts';
 import { untilEnded } from '../node-feed.ts';
-import type {
-  Change,
-  Claim,
-  ClusterChange,
-  EndpointListing,
-  FieldOwnership,
-  NetworkReport,
-  NodeChange,
-  NodeFacts,
-  NodeView,
-  Outcome,
-  ResourceChange,
-  Store,
-  Stored,
-} from '../store.ts';
+import type { Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
+import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
+import type { FieldOwnership } from '../resource-store.ts';
+import type { Store } from '../store.ts';
+import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
 import { parseVersion } from './block-objects.ts';
 import { applyResource } from './apply-resource.ts';
 import { commitChanges } from './commit.ts';

@@ -9,7 +9,7 @@ import { bitsOf, tryParseAddress } from '../../net/address.ts';
 import { tryReadCidr } from '../../net/cidr.ts';
 import { tryParseMac } from '../../net/mac.ts';
 import type { ApiObject } from '../../kube/objects.ts';
-import type { Stored } from '../store.ts';
+import type { Stored } from '../allocation-store.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Addresses of the pod as CIDRs, for policy: there before the kubelet reports them, empty once they are given up. */

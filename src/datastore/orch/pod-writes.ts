@@ -2,7 +2,7 @@ import { NetplugError } from '../../base/errors.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { type Collection, isObjectName, PODS } from '../../kube/paths.ts';
-import type { Stored } from '../store.ts';
+import type { Stored } from '../allocation-store.ts';
 import { CONTAINER_ID, endpointKey, isMainInterface, packEndpoint, POD_IPS, readEndpoint } from './pod-endpoints.ts';
 import { Unreadable } from './unreadable.ts';
 

@@ -5,7 +5,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi, Patch } from '../../kube/orch-api.ts';
 import { isObjectName, NODES } from '../../kube/paths.ts';
 import { resourceNotFound } from '../resource-errors.ts';
-import type { NodeFacts } from '../store.ts';
+import type { NodeFacts } from '../node-status-store.ts';
 import { annotationChanges } from './node-annotations.ts';
 
 /** Notes the facts on the orchestrator's own Node, in one request, or none when it has them already. */

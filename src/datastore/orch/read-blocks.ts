@@ -1,7 +1,7 @@
 import type { IpBlock } from '../../model/ip-block.ts';
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import type { Claim, Stored } from '../store.ts';
+import type { Claim, Stored } from '../allocation-store.ts';
 import { BLOCKS, readBlock, readClaim } from './block-objects.ts';
 import { blockObjectName } from './names.ts';
 import { found, insist, sortOut } from './unreadable.ts';

@@ -13,7 +13,7 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import { isObjectName, PODS } from '../../kube/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareEndpointIds, compareText } from '../order.ts';
-import type { EndpointListing, NodeSettings, NodeView, SettingKind } from '../store.ts';
+import type { EndpointListing, NodeSettings, NodeView, SettingKind } from '../allocation-store.ts';
 import { BLOCKS, readBlock } from './block-objects.ts';
 import { holderLabel } from './names.ts';
 import { readEndpoints } from './pod-endpoints.ts';

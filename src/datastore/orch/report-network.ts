@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import type { Clock } from '../../base/clock.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import type { NetworkReport } from '../store.ts';
+import type { NetworkReport } from '../node-status-store.ts';
 import { getNode, patchNode } from './publish-node.ts';
 
 const TYPE = 'NetworkUnavailable';

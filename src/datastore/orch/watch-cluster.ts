@@ -1,7 +1,7 @@
 import { inPieces } from '../../base/pieces.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { ClusterFeed } from '../cluster-feed.ts';
-import type { ClusterChange } from '../store.ts';
+import type { ClusterChange } from '../watch-store.ts';
 import { clusterSources } from './cluster-sources.ts';
 import { followSources } from './follow-sources.ts';
 

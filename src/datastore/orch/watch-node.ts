@@ -1,7 +1,7 @@
 import type { NodeName } from '../../model/names.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { NodeFeed } from '../node-feed.ts';
-import type { NodeChange } from '../store.ts';
+import type { NodeChange } from '../watch-store.ts';
 import { followSources } from './follow-sources.ts';
 import { nodeSources } from './node-sources.ts';
 

@@ -2,7 +2,7 @@ import type { ResourceKind } from '../../model/kinds.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { ResourceFeed } from '../resource-feed.ts';
-import type { ResourceChange } from '../store.ts';
+import type { ResourceChange } from '../watch-store.ts';
 import { followSources } from './follow-sources.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
 

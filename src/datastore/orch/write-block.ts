@@ -6,7 +6,7 @@ import { type Cidr, formatCidr, sameCidr } from '../../net/cidr.ts';
 import type { Answer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import type { Outcome, Stored } from '../store.ts';
+import type { Outcome, Stored } from '../allocation-store.ts';
 import {
   blockObject,
   BLOCKS,

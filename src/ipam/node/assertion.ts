@@ -1,7 +1,8 @@
+import type { ResourceStore } from '../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { Log } from '../../base/log.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { giveClusterId } from '../../datastore/keep-cluster-information.ts';
-import type { Store } from '../../datastore/store.ts';
 import { assertLiving } from '../assert-living.ts';
 import { type LivingAddress, livingKey } from '../plan-assertion.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -12,7 +13,7 @@ import type { LocalView } from './local-view.ts';
 const SETTLE_MS = 5000;
 
 export interface AssertionPorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: AllocationStore & ResourceStore;
   readonly log: Log;
   readonly view: LocalView;
   /** The addresses that the kernel routes to links of pods. */

@@ -1,6 +1,6 @@
 import { reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { Change, Store } from '../../datastore/store.ts';
+import type { AllocationStore, Change } from '../../datastore/allocation-store.ts';
 import { freeCidrs, overlapsOneOf } from '../free-cidrs.ts';
 import { emptyBlock, type IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -12,7 +12,7 @@ const CLAIM_MS = 10_000;
 export interface BlockClaimsPorts {
   readonly node: NodeName;
   readonly log: Log;
-  readonly store: Store;
+  readonly store: Pick<AllocationStore, 'listClaims'>;
   readonly memory: NodeMemory;
   /** How many pods have come from the pool lately. */
   readonly recent: (pool: string) => number;

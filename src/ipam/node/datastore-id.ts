@@ -1,8 +1,9 @@
+import type { ResourceStore } from '../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { Brand } from '../../base/brand.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
 import { giveClusterId, newGuid } from '../../datastore/keep-cluster-information.ts';
-import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../config/connection.ts';
 
@@ -25,7 +26,7 @@ export function clusterIdIn(id: DatastoreId): string {
  * @throws store/*
  */
 export async function identifyDatastore(
-  ports: RetryPorts & { readonly store: Store },
+  ports: RetryPorts & { readonly store: AllocationStore & ResourceStore },
   { type, node }: { readonly type: Datastore['type']; readonly node: NodeName },
   signal: AbortSignal,
 ): Promise<DatastoreId> {

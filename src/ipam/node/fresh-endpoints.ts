@@ -1,4 +1,4 @@
-import type { Change } from '../../datastore/store.ts';
+import type { Change } from '../../datastore/allocation-store.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NodeMemory } from './node-memory.ts';
 

@@ -1,4 +1,4 @@
-import type { NodeView, Stored } from '../../datastore/store.ts';
+import type { NodeView, Stored } from '../../datastore/allocation-store.ts';
 import type { LivingAddress } from '../plan-assertion.ts';
 import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
@@ -10,8 +10,18 @@ import { type OfferedBlock, offer } from './offered-block.ts';
 import { insistOnSlot, type SlotChange } from './slot-change.ts';
 import type { OwnStock } from './own-stock.ts';
 
-/** No datastore has ever said so; a change that names it is recognised by its content. */
-const NOT_PUBLISHED = 'not published';
+/** Versions of what this view shows: they tell a change planned on the view from one planned on the datastore itself. */
+const CACHED = 'cached:';
+const NOT_PUBLISHED = `${CACHED}not published`;
+
+/** The version that the datastore gave; undefined for a version that does not come from a local view. */
+export function datastoreVersion(version: string): string | undefined {
+  return version.startsWith(CACHED) ? version.slice(CACHED.length) : undefined;
+}
+
+function cached<T>({ value, version }: Stored<T>): Stored<T> {
+  return { value, version: `${CACHED}${version}` };
+}
 
 /** What the datastore said last, with everything decided since that it does not know yet. */
 export class LocalView {
@@ -93,7 +103,7 @@ export class LocalView {
     const owned: Stored<IpBlock>[] = [];
     const borrowed: Stored<IpBlock>[] = [];
     for (const [key, block] of this.#blocks) {
-      const version = this.#memory.blocks.get(key)?.version ?? NOT_PUBLISHED;
+      const version = `${CACHED}${this.#memory.blocks.get(key)?.version ?? ''}`;
       if (block.node !== node) borrowed.push({ value: block, version });
       else owned.push({ value: this.#show(key, block, isStockOnly(key, block)), version });
     }
@@ -166,7 +176,7 @@ export class LocalView {
   }
 
   endpoints(): readonly Stored<WorkloadEndpoint>[] {
-    const known = new Map(this.#memory.endpoints);
+    const known = new Map([...this.#memory.endpoints].map(([key, endpoint]) => [key, cached(endpoint)]));
     for (const key of [...this.#fresh.keys(), ...this.#endpointChanges.keys()]) {
       const now = this.#changedEndpoint(key);
       if (now === undefined) known.delete(key);
@@ -177,7 +187,9 @@ export class LocalView {
 
   #changedEndpoint(key: string): Stored<WorkloadEndpoint> | undefined {
     const fresh = this.#fresh.find(key);
-    const known = fresh === undefined ? this.#memory.endpoints.get(key) : { value: fresh, version: NOT_PUBLISHED };
+    const stored = this.#memory.endpoints.get(key);
+    const shown = stored === undefined ? undefined : cached(stored);
+    const known = fresh === undefined ? shown : { value: fresh, version: NOT_PUBLISHED };
     const change = this.#endpointChanges.get(key);
     if (change?.kind === 'put') return { value: change.endpoint, version: NOT_PUBLISHED };
     return change !== undefined && known !== undefined && isCleared(known.value, change) ? undefined : known;

@@ -1,4 +1,5 @@
-import type { NodeChange, NodeSettings, Stored } from '../../datastore/store.ts';
+import type { NodeSettings, Stored } from '../../datastore/allocation-store.ts';
+import type { NodeChange } from '../../datastore/watch-store.ts';
 import { never } from '../../base/errors.ts';
 import { type Pool, poolAround, readPools } from '../choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';

@@ -1,4 +1,4 @@
-import type { Change, Stored } from '../../datastore/store.ts';
+import type { Change, Stored } from '../../datastore/allocation-store.ts';
 import { type IpBlock, SLOTS_PER_WRITE } from '../../model/ip-block.ts';
 import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';

@@ -3,7 +3,7 @@ import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { backOffConflict, backOffMs, type RetryPorts } from '../../base/back-off.ts';
 import { ownTurn } from '../../base/turns.ts';
-import type { Change, Outcome, Store } from '../../datastore/store.ts';
+import type { AllocationStore, Change, Outcome } from '../../datastore/allocation-store.ts';
 import { endpointKey } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
 import { addressAt } from '../../net/cidr.ts';
@@ -26,7 +26,7 @@ const LONGEST_LAG_MS = 64;
 const HURRY = new Error('there is no time to gather');
 
 export interface PublisherPorts extends RetryPorts {
-  readonly store: Pick<Store, 'commit'>;
+  readonly store: Pick<AllocationStore, 'commit'>;
   readonly memory: NodeMemory;
   readonly fresh: FreshEndpoints;
   readonly view: LocalView;

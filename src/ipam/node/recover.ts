@@ -1,7 +1,7 @@
+import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../../base/back-off.ts';
-import type { Store } from '../../datastore/store.ts';
 import { assertLiving } from '../assert-living.ts';
 import { livingKey } from '../plan-assertion.ts';
 import { giveBack, type HeldAddress } from '../../model/ip-block.ts';
@@ -22,7 +22,7 @@ import { takenBack } from './taken-back.ts';
 const LOCK_TRIES = 9;
 
 export interface RecoveryPorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: AllocationStore;
   readonly log: Log;
   readonly host: Host;
   readonly place: JournalPlace;

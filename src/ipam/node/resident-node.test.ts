@@ -4,7 +4,7 @@ import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
-import type { Store } from '../../datastore/store.ts';
+import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import { assign, rehearseAssign } from '../assign.ts';
 import { releaseForGood } from '../release.ts';
 import { freeSlots } from '../../model/ip-block.ts';
@@ -227,6 +227,6 @@ describe('a resident node', () => {
   });
 });
 
-async function view(store: Store): ReturnType<Store['readNodeView']> {
+async function view(store: AllocationStore): ReturnType<AllocationStore['readNodeView']> {
   return store.readNodeView(nodeName('n1'), undefined, signal);
 }

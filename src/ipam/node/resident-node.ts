@@ -3,7 +3,8 @@ import { repeat, timeLimit } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import { BackOff } from '../../base/back-off.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
-import type { Change, NodeView, Outcome, Store, Stored } from '../../datastore/store.ts';
+import type { Change, NodeView, Outcome, Stored } from '../../datastore/allocation-store.ts';
+import type { Store } from '../../datastore/store.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { LivingAddress } from '../plan-assertion.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
@@ -21,7 +22,7 @@ import { OtherRuns } from './other-runs.ts';
 import { partsOf } from './plan-publication.ts';
 import { Publisher } from './publisher.ts';
 import { type Host, newRunId } from './run-id.ts';
-import { mayDecide, sortChanges, takesAddresses } from './sort-changes.ts';
+import { areReleasesBesideView, mayDecide, sortChanges, takesAddresses } from './sort-changes.ts';
 import { OwnStock } from './own-stock.ts';
 import { WarmPool } from './warm-pool.ts';
 
@@ -179,7 +180,7 @@ export class ResidentNode {
     await this.#ready(signal);
     const view = this.#view.nodeView(endpoint, { isCutOff: this.#isCutOff || this.#isUnreachable });
     if (view === undefined) throw this.#problem;
-    return view;
+    return { ...view, latest: async (limit) => this.inner.readNodeView(node, endpoint, limit) };
   }
 
   /** The own blocks as calls are offered them now. */
@@ -202,6 +203,7 @@ export class ResidentNode {
   /** `time` is told what the caller waits for. */
   async commit(changes: readonly Change[], { signal, time }: CommitOptions): Promise<Outcome> {
     this.#refuseReplaced();
+    if (areReleasesBesideView(changes)) return this.inner.commit(changes, signal);
     const publisher = this.#publisher;
     const sorted = sortChanges(changes, { node: this.#options.node, stock: this.#stock, view: this.#view });
     if (publisher === undefined || sorted === undefined) return this.inner.commit(changes, signal);

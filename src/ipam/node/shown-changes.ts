@@ -1,5 +1,5 @@
 import { never } from '../../base/errors.ts';
-import type { Change } from '../../datastore/store.ts';
+import type { Change } from '../../datastore/allocation-store.ts';
 import { endpointIdOf, endpointKey } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { NodeMemory } from './node-memory.ts';

@@ -1,13 +1,14 @@
 import { never } from '../../base/errors.ts';
-import type { Change } from '../../datastore/store.ts';
+import type { Change } from '../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { EndpointChange, Entry } from './entry.ts';
-import type { LocalView } from './local-view.ts';
+import { datastoreVersion, type LocalView } from './local-view.ts';
 import { changeSlot, type SlotChange, slotChanges } from './slot-change.ts';
 import type { OwnStock } from './own-stock.ts';
+import { takenIn } from './taken-back.ts';
 
 export interface Desk {
   readonly node: NodeName;
@@ -28,13 +29,28 @@ export function sortChanges(changes: readonly Change[], desk: Desk): SortedChang
   const others: Change[] = [];
   for (const change of changes) {
     const own = ownChange(change, desk);
-    if (own === undefined) others.push(change);
+    if (own === undefined) others.push(asStored(change));
     else if (own === 'conflict') return 'conflict';
     else if ('slots' in own) slots.push(...own.slots);
     else endpoints.push(own);
   }
   const isOurs = slots.length > 0 || endpoints.length > 0 || others.some(takesAddresses);
   return isOurs ? { entry: { slots, endpoints }, others } : undefined;
+}
+
+/** Reports whether the changes only release, and were planned on the datastore itself rather than on the view. */
+export function areReleasesBesideView(changes: readonly Change[]): boolean {
+  return changes.every(
+    (change) =>
+      'before' in change && datastoreVersion(change.before.version) === undefined && takenIn(change).length === 0,
+  );
+}
+
+/** The change with the version that the datastore knows. */
+function asStored(change: Change): Change {
+  if (change.kind !== 'update-block' && change.kind !== 'delete-block') return change;
+  const { value, version } = change.before;
+  return { ...change, before: { value, version: datastoreVersion(version) ?? version } };
 }
 
 /** Whether the node alone may decide this, because nobody else will touch those slots. */

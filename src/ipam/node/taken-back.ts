@@ -1,4 +1,4 @@
-import type { Change } from '../../datastore/store.ts';
+import type { Change } from '../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import type { EndpointChange, Entry } from './entry.ts';
@@ -23,7 +23,8 @@ function freed(change: SlotChange): SlotChange[] {
   return [{ kind: 'free', block, ordinal, id, handle }];
 }
 
-function takenIn(change: Change): SlotChange[] {
+/** What would free the slots that the change takes. */
+export function takenIn(change: Change): SlotChange[] {
   if (change.kind === 'create-block') return newSlots(undefined, change.block);
   return change.kind === 'update-block' ? newSlots(change.before.value, change.after) : [];
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import type { Change, Store } from '../../datastore/store.ts';
+import type { AllocationStore, Change } from '../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
@@ -20,7 +20,7 @@ const YIELD_MS = 10_000;
 export interface WarmPoolPorts {
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: Store;
+  readonly store: Pick<AllocationStore, 'listClaims'>;
   readonly memory: NodeMemory;
   readonly view: LocalView;
   readonly stock: OwnStock;

@@ -1,10 +1,12 @@
+import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../../base/errors.ts';
 import { inPieces } from '../../../base/pieces.ts';
 import { BackOff } from '../../../base/back-off.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
-import type { ClusterChange, RoutedBlock, Store } from '../../../datastore/store.ts';
+import type { WatchStore, ClusterChange, RoutedBlock } from '../../../datastore/watch-store.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { Address, Family } from '../../../net/address.ts';
@@ -45,7 +47,7 @@ const EXPIRE_MS = 1000;
 const FACTS_PAUSE_MS = 1000;
 
 export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
-  readonly store: Store;
+  readonly store: AllocationStore & NodeStatusStore & WatchStore;
   readonly host: HostNetwork;
   readonly filter: Pick<PacketFilter, 'replace'>;
 }

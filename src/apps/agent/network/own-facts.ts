@@ -1,5 +1,5 @@
 import { given } from '../../../datastore/node-facts.ts';
-import type { NodeFacts } from '../../../datastore/store.ts';
+import type { NodeFacts } from '../../../datastore/node-status-store.ts';
 import { type Address, type Family, formatAddress } from '../../../net/address.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import type { OwnTunnel } from './reconcile-tunnels.ts';

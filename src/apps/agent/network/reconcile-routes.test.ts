@@ -4,7 +4,7 @@ import { systemClock } from '../../../base/clock.ts';
 import { silentLog } from '../../../base/log.ts';
 import { inPieces } from '../../../base/pieces.ts';
 import { MemoryHostNetwork } from '../../../dataplane/memory/memory-host-network.ts';
-import type { ClusterChange, RoutedBlock } from '../../../datastore/store.ts';
+import type { ClusterChange, RoutedBlock } from '../../../datastore/watch-store.ts';
 import { parseAddress } from '../../../net/address.ts';
 import { addressAt, cidrAround, parseCidr } from '../../../net/cidr.ts';
 import { ClusterState } from '../../../routing/cluster-state.ts';

@@ -3,7 +3,8 @@ import { poolOf } from '../../../../test/support/fixtures.ts';
 import { hostAt, startNode, stopNodes, worldWith } from '../../../../test/support/networked-node.ts';
 import { systemClock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
-import type { ClusterChange, Store } from '../../../datastore/store.ts';
+import type { Store } from '../../../datastore/store.ts';
+import type { ClusterChange } from '../../../datastore/watch-store.ts';
 
 const never = new AbortController().signal;
 

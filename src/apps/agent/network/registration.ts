@@ -1,12 +1,12 @@
 import type { Clock } from '../../../base/clock.ts';
-import type { Store } from '../../../datastore/store.ts';
+import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { NodeName } from '../../../model/names.ts';
 
 /** The whole network may fail for so long before the orchestrator is told. */
 const PATIENCE_MS = 30_000;
 
 export interface RegistrationPorts {
-  readonly store: Pick<Store, 'reportNetwork'>;
+  readonly store: Pick<NodeStatusStore, 'reportNetwork'>;
   readonly clock: Clock;
   /** Writes what the plugin reads: the MTU for pods first, the node's name last. */
   readonly register: (offer: { readonly mtu: number | undefined }) => Promise<void>;

@@ -1,6 +1,7 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { findBuiltIn } from '../../../datastore/built-in.ts';
-import type { Store, Stored } from '../../../datastore/store.ts';
+import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import { type AnyResource, KIND_NAMES } from '../../../model/kinds.ts';
@@ -26,7 +27,7 @@ export function typeOf({ type }: Datastore): 'kv' | 'orch' {
 }
 
 /** @throws store/corrupt when a record cannot be understood: what is moved is everything or nothing */
-export async function readContents(store: Store, signal: AbortSignal): Promise<Contents> {
+export async function readContents(store: AllocationStore & ResourceStore, signal: AbortSignal): Promise<Contents> {
   const kinds = KIND_NAMES.filter((kind) => kind !== 'ClusterInformation');
   const [cluster, blocks, endpoints, ...listings] = await Promise.all([
     findCluster(store, signal),

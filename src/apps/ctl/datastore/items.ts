@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { never } from '../../../base/errors.ts';
-import type { NodeFacts } from '../../../datastore/store.ts';
+import type { NodeFacts } from '../../../datastore/node-status-store.ts';
 import { encodeBlock } from '../../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';

@@ -1,7 +1,7 @@
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import { changeClusterInformation, newGuid, withNote } from '../../../datastore/keep-cluster-information.ts';
-import type { Store } from '../../../datastore/store.ts';
 import { type ClusterInformation, isLocked } from '../../../model/cluster-information.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
@@ -55,7 +55,7 @@ export async function unlockDatastore(context: Context, { force }: { readonly fo
 }
 
 /** How many addresses agents have set aside, by the node that owns the block. */
-export async function readStock(store: Store, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+export async function readStock(store: AllocationStore, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
   const { blocks } = await store.listBlocks(signal);
   const stock = new Map<string, number>();
   for (const { value } of blocks) {
@@ -72,7 +72,10 @@ export function describeStock(stock: ReadonlyMap<string, number>): string {
   return `${agents} set ${counted(count, 'address', 'addresses')} aside and not given them back: stopped, or cut off`;
 }
 
-async function stockLeft({ ports: { clock }, signal }: Context, store: Store): Promise<ReadonlyMap<string, number>> {
+async function stockLeft(
+  { ports: { clock }, signal }: Context,
+  store: AllocationStore,
+): Promise<ReadonlyMap<string, number>> {
   const untilMs = clock.monotonic() + PATIENCE_MS;
   for (;;) {
     const left = await readStock(store, signal);

@@ -1,6 +1,8 @@
+import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { isNetplugError, never, NetplugError } from '../../../base/errors.ts';
 import { forEachLimit } from '../../../base/for-each-limit.ts';
-import type { Change, Store } from '../../../datastore/store.ts';
+import type { AllocationStore, Change } from '../../../datastore/allocation-store.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
 import type { Contents } from './contents.ts';
 import { type Item, nameOf } from './items.ts';
@@ -9,7 +11,7 @@ import { type Item, nameOf } from './items.ts';
 const AT_ONCE = 8;
 
 export interface Writing {
-  readonly store: Store;
+  readonly store: AllocationStore & ResourceStore & NodeStatusStore;
   readonly signal: AbortSignal;
   /** Told after each thing. */
   readonly onDone: () => void;

@@ -1,4 +1,5 @@
-import type { Store } from '../../../datastore/store.ts';
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { IpReservation } from '../../../model/ip-reservation.ts';
@@ -20,7 +21,7 @@ export interface Records {
   readonly unreadable: readonly string[];
 }
 
-export async function readRecords(store: Store, signal: AbortSignal): Promise<Records> {
+export async function readRecords(store: AllocationStore & ResourceStore, signal: AbortSignal): Promise<Records> {
   const [pools, nodes, reservations, configs, blocks] = await Promise.all([
     store.listResources('IPPool', signal),
     store.listResources('Node', signal),

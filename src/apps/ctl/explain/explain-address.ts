@@ -1,4 +1,4 @@
-import type { Stored } from '../../../datastore/store.ts';
+import type { Stored } from '../../../datastore/allocation-store.ts';
 import { isReserved } from '../../../ipam/free-ordinals.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';

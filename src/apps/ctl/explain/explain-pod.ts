@@ -7,7 +7,7 @@ import type { Call } from '../../../cni/call.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
 import { requestOf } from '../../../cni/own-request.ts';
 import { isBypassed } from '../../../cni/pod-network.ts';
-import type { Store, Stored } from '../../../datastore/store.ts';
+import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
 import { type AssignRequest, rehearseAssign } from '../../../ipam/assign.ts';
 import { poolAround, readPools } from '../../../ipam/choose-pools.ts';
 import { type HeldAddress, heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
@@ -17,7 +17,7 @@ import { type Method, methodsFor } from './methods.ts';
 import { stockStep, type StoreStep, storeSteps } from './store-steps.ts';
 
 export interface ExplainPorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: AllocationStore;
   readonly orch: OrchReader;
 }
 

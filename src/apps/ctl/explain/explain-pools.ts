@@ -1,5 +1,5 @@
 import { never } from '../../../base/errors.ts';
-import type { NodeView, Stored } from '../../../datastore/store.ts';
+import type { NodeView, Stored } from '../../../datastore/allocation-store.ts';
 import { whyFull } from '../../../ipam/assign-errors.ts';
 import type { AssignRequest } from '../../../ipam/assign.ts';
 import { choosePools, type Pool, type PoolVerdict, readPools, whyClosed } from '../../../ipam/choose-pools.ts';

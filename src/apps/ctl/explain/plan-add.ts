@@ -1,3 +1,5 @@
+import type { CallStore } from '../../../datastore/store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import type { Log } from '../../../base/log.ts';
 import type { RetryPorts } from '../../../base/back-off.ts';
 import { Stopwatch } from '../../../base/stopwatch.ts';
@@ -11,7 +13,6 @@ import { renderResult } from '../../../cni/result.ts';
 import { serveNetwork } from '../../../cni/serve.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
 import type { Kernel } from '../../../dataplane/kernel.ts';
-import type { Store } from '../../../datastore/store.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -25,7 +26,7 @@ import { recordingStore } from './recording-store.ts';
 import { type StoreStep, storeSteps } from './store-steps.ts';
 
 export interface PlanPorts extends RetryPorts {
-  readonly store: Store;
+  readonly store: CallStore;
   /** The node's own blocks as its agent offers them; undefined when no agent would serve the call. */
   readonly offered: readonly IpBlock[] | undefined;
   /** Undefined when the pod's node is another machine: nothing is looked at there. */
@@ -160,7 +161,7 @@ function refuseOthers({ netconf: { config, file } }: AddRequest): void {
   );
 }
 
-async function stockOf(store: Store, node: NodeName, signal: AbortSignal): Promise<AddPlan['stock']> {
+async function stockOf(store: AllocationStore, node: NodeName, signal: AbortSignal): Promise<AddPlan['stock']> {
   const { owned } = await store.readNodeView(node, undefined, signal);
   return owned
     .filter(({ value }) => value.stock.size > 0)

@@ -1,5 +1,5 @@
-import { NetplugError } from '../../../base/errors.ts';
-import type { Change, Store, Stored } from '../../../datastore/store.ts';
+import type { Change, Stored } from '../../../datastore/allocation-store.ts';
+import type { CallStore } from '../../../datastore/store.ts';
 import { answerRequests, type IpBlock } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { formatCidr } from '../../../net/cidr.ts';
@@ -8,7 +8,7 @@ import { formatCidr } from '../../../net/cidr.ts';
 const OFFERED = 'offered';
 
 export interface RecordingStore {
-  readonly store: Store;
+  readonly store: CallStore;
   /** What would have been written, in order. */
   readonly changes: readonly Change[];
 }
@@ -19,7 +19,7 @@ export interface RecordingStore {
  * own agent has them.
  */
 export function recordingStore(
-  inner: Store,
+  inner: CallStore,
   { node: own, offered }: { readonly node: NodeName; readonly offered: readonly IpBlock[] | undefined },
 ): RecordingStore {
   const changes: Change[] = [];
@@ -28,9 +28,7 @@ export function recordingStore(
     value: answered.get(formatCidr(value.cidr)) ?? value,
     version,
   });
-  const refuse = async (): Promise<never> =>
-    Promise.reject(new NetplugError('internal/invariant', 'Cannot write while planning: the plan writes by commits'));
-  const store: Store = {
+  const store: CallStore = {
     readNodeView: async (node, endpoint, signal) => {
       const view = await inner.readNodeView(node, endpoint, signal);
       const isOffered = offered !== undefined && node === own;
@@ -42,10 +40,6 @@ export function recordingStore(
     listBlocks: async (signal) => inner.listBlocks(signal),
     listEndpoints: async (node, signal) => inner.listEndpoints(node, signal),
     listResources: async (kind, signal) => inner.listResources(kind, signal),
-    findResource: async (which, signal) => inner.findResource(which, signal),
-    watchNode: (node, signal) => inner.watchNode(node, signal),
-    watchCluster: (signal) => inner.watchCluster(signal),
-    watchResources: (kind, signal) => inner.watchResources(kind, signal),
     isOlder: (version, than) => inner.isOlder(version, than),
     ping: async (signal) => inner.ping(signal),
     commit: async (asked) => {
@@ -57,11 +51,6 @@ export function recordingStore(
       }
       return Promise.resolve('committed');
     },
-    createResource: refuse,
-    updateResource: refuse,
-    deleteResource: refuse,
-    publishNode: refuse,
-    reportNetwork: refuse,
     [Symbol.asyncDispose]: async () => Promise.resolve(),
   };
   return { store, changes };

@@ -1,5 +1,5 @@
 import { never } from '../../../base/errors.ts';
-import type { Change } from '../../../datastore/store.ts';
+import type { Change } from '../../../datastore/allocation-store.ts';
 import type { Allocation, IpBlock } from '../../../model/ip-block.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { formatAddress } from '../../../net/address.ts';

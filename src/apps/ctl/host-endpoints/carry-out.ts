@@ -1,9 +1,9 @@
-import type { Store } from '../../../datastore/store.ts';
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
 import { type Change, type Plan, stepLine } from './plan.ts';
 
 export interface Carrying {
-  readonly store: Store;
+  readonly store: ResourceStore;
   /** Told of each step that is done, and of each that netplug cannot do. */
   readonly tell: (line: string) => void;
   readonly signal: AbortSignal;

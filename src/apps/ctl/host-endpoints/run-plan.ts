@@ -1,5 +1,5 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { NetplugError } from '../../../base/errors.ts';
-import type { Store } from '../../../datastore/store.ts';
 import type { ResourceKind, ResourceOf } from '../../../model/kinds.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
@@ -13,7 +13,7 @@ export interface PlanRun {
 
 /** Shows the plan, or carries it out; 1 when something is left for somebody else. */
 export async function runPlan(
-  { io, signal, store }: Pick<Context, 'io' | 'signal'> & { readonly store: Store },
+  { io, signal, store }: Pick<Context, 'io' | 'signal'> & { readonly store: ResourceStore },
   plan: Plan,
   { mode, output }: PlanRun,
 ): Promise<Status> {
@@ -31,7 +31,7 @@ export async function runPlan(
 
 /** Everything of a kind: a procedure that overlooks an unreadable resource would do harm. @throws store/corrupt */
 export async function listWhole<K extends ResourceKind>(
-  store: Store,
+  store: ResourceStore,
   kind: K,
   signal: AbortSignal,
 ): Promise<readonly ResourceOf<K>[]> {

@@ -1,5 +1,5 @@
 import type { HostLink } from '../../../dataplane/kernel.ts';
-import type { Stored } from '../../../datastore/store.ts';
+import type { Stored } from '../../../datastore/allocation-store.ts';
 import type { Allocation } from '../../../model/ip-block.ts';
 import type { Node } from '../../../model/node.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';

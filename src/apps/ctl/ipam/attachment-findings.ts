@@ -1,5 +1,5 @@
 import { isLinkOf } from '../../../dataplane/link-alias.ts';
-import type { Stored } from '../../../datastore/store.ts';
+import type { Stored } from '../../../datastore/allocation-store.ts';
 import { type Allocation, type HeldAddress, heldAddresses } from '../../../model/ip-block.ts';
 import { holderKey, interfaceKey } from '../../../model/names.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';

@@ -1,5 +1,5 @@
 import type { HostLink } from '../../../dataplane/kernel.ts';
-import type { Stored } from '../../../datastore/store.ts';
+import type { Stored } from '../../../datastore/allocation-store.ts';
 import type { Allocation, IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { Node } from '../../../model/node.ts';

@@ -15,7 +15,7 @@ import { silentLog } from '../../../base/log.ts';
 import { seededRandom } from '../../../base/random.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
-import type { Change } from '../../../datastore/store.ts';
+import type { Change } from '../../../datastore/allocation-store.ts';
 import { assign } from '../../../ipam/assign.ts';
 import { choosePools, readPools } from '../../../ipam/choose-pools.ts';
 import { release } from '../../../ipam/release.ts';

@@ -1,8 +1,9 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { join } from 'node:path';
 import { silentLog } from '../../../base/log.ts';
 import { AttachmentFiles } from '../../../cni/attachment-files.ts';
 import type { Kernel } from '../../../dataplane/kernel.ts';
-import type { Store } from '../../../datastore/store.ts';
 import { interfaceKey } from '../../../model/names.ts';
 import { attachmentsInJournals } from '../../../ipam/node/left-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
@@ -46,7 +47,7 @@ export async function ipamCheck(context: Context, options: CheckOptions): Promis
 /** What does not fit together, and still does not after a moment. */
 export async function lookTwice(
   context: Context,
-  store: Store,
+  store: AllocationStore & ResourceStore,
   from: { readonly kernel: Kernel | undefined; readonly options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
 ): Promise<{ readonly state: IpamState; readonly findings: readonly Finding[] }> {
   const state = await readState(context, store, from);
@@ -64,7 +65,11 @@ interface Outcome {
 
 async function settle(
   context: Context,
-  { store, kernel, mode }: { store: Store; kernel: Kernel | undefined; mode: CheckOptions['mode'] },
+  {
+    store,
+    kernel,
+    mode,
+  }: { store: AllocationStore & ResourceStore; kernel: Kernel | undefined; mode: CheckOptions['mode'] },
   faults: readonly Finding[],
 ): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
@@ -87,7 +92,7 @@ async function settle(
 /** Blocks are read before endpoints and nodes: an allocation that none of them names was in none when it was made. */
 async function readState(
   { ports, io, signal }: Context,
-  store: Store,
+  store: AllocationStore & ResourceStore,
   { kernel, options }: { kernel: Kernel | undefined; options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
 ): Promise<IpamState> {
   const { blocks, problems: unreadableBlocks } = await store.listBlocks(signal);

@@ -1,6 +1,6 @@
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { writeFile } from 'node:fs/promises';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
-import type { Store } from '../../../datastore/store.ts';
 import { readPools } from '../../../ipam/choose-pools.ts';
 import { reservedCidrs } from '../../../model/ip-reservation.ts';
 import { withStore } from '../connection.ts';
@@ -55,7 +55,11 @@ function rendered({ io }: Context, pools: readonly MappedPool[], form: MapOption
 }
 
 /** The addresses that the records alone show as leaked. */
-async function leakedIn({ ports, signal }: Context, store: Store, cluster: Cluster): Promise<ReadonlySet<string>> {
+async function leakedIn(
+  { ports, signal }: Context,
+  store: AllocationStore,
+  cluster: Cluster,
+): Promise<ReadonlySet<string>> {
   const { endpoints, pods } = await store.listEndpoints(undefined, signal);
   const findings = checkIpam({
     blocks: cluster.blocks.map(({ value }) => value),

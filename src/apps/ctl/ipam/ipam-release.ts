@@ -1,6 +1,6 @@
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { silentLog } from '../../../base/log.ts';
-import type { Store } from '../../../datastore/store.ts';
 import { type Allocation, holderOf } from '../../../model/ip-block.ts';
 import { formatAddress } from '../../../net/address.ts';
 import type { Output } from '../common-options.ts';
@@ -79,7 +79,7 @@ interface Case {
 
 async function settle(
   { ports, io, signal }: Context,
-  store: Store,
+  store: AllocationStore,
   { target, holder, use, options }: Case,
 ): Promise<Outcome> {
   if (holder === undefined) return 'not held';

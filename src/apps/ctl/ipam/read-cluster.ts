@@ -1,4 +1,5 @@
-import type { Store, Stored } from '../../../datastore/store.ts';
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import type { IpReservation } from '../../../model/ip-reservation.ts';
@@ -20,7 +21,10 @@ export interface Cluster {
 }
 
 /** What cannot be understood is left out, with a warning each. */
-export async function readCluster({ io, signal }: Pick<Context, 'io' | 'signal'>, store: Store): Promise<Cluster> {
+export async function readCluster(
+  { io, signal }: Pick<Context, 'io' | 'signal'>,
+  store: AllocationStore & ResourceStore,
+): Promise<Cluster> {
   const pools = await store.listResources('IPPool', signal);
   const reservations = await store.listResources('IPReservation', signal);
   const nodes = await store.listResources('Node', signal);

@@ -1,6 +1,7 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
-import type { Store } from '../../../datastore/store.ts';
 import type { Retired } from '../../../ipam/plan-retirement.ts';
 import { rehearseRetirement, retireNode } from '../../../ipam/retire-node.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
@@ -36,7 +37,7 @@ export async function removeNode(context: Context, { node, ifPresent, mode }: Re
 }
 
 export interface Retiring {
-  readonly store: Store;
+  readonly store: AllocationStore & ResourceStore;
   readonly type: Datastore['type'];
   readonly node: NodeName;
   readonly mode: Mode;
@@ -57,7 +58,7 @@ export async function retireFrom(
   return { summary: summaryOf({ node, retired, gone }), problems };
 }
 
-async function assertGone(store: Store, node: NodeName, signal: AbortSignal): Promise<void> {
+async function assertGone(store: AllocationStore & ResourceStore, node: NodeName, signal: AbortSignal): Promise<void> {
   if ((await store.findResource({ kind: 'Node', name: node }, signal)) === undefined) return;
   throw new NetplugError('resource/in-use', `Cannot remove node "${node}": the orchestrator still has it`, {
     hint: `Run "kubectl delete node ${node}" first, or use --force if its pods are gone for good`,
@@ -66,7 +67,11 @@ async function assertGone(store: Store, node: NodeName, signal: AbortSignal): Pr
 }
 
 /** The node last, so that a command that is cut short is seen to be unfinished. */
-async function recordsOf(store: Store, node: NodeName, signal: AbortSignal): Promise<readonly Which[]> {
+async function recordsOf(
+  store: AllocationStore & ResourceStore,
+  node: NodeName,
+  signal: AbortSignal,
+): Promise<readonly Which[]> {
   const { resources: peers } = await store.listResources('BGPPeer', signal);
   const nodes = await store.listResources('Node', signal);
   return [
@@ -75,7 +80,11 @@ async function recordsOf(store: Store, node: NodeName, signal: AbortSignal): Pro
   ].map(({ kind, metadata: { name } }) => ({ kind, name }));
 }
 
-async function deleteAll(store: Store, records: readonly Which[], signal: AbortSignal): Promise<readonly Which[]> {
+async function deleteAll(
+  store: AllocationStore & ResourceStore,
+  records: readonly Which[],
+  signal: AbortSignal,
+): Promise<readonly Which[]> {
   const gone: Which[] = [];
   for (const record of records) {
     try {

@@ -1,5 +1,5 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import { NetplugError } from '../../../base/errors.ts';
-import type { Store } from '../../../datastore/store.ts';
 import { fullId, type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
 import type { Context } from '../ports.ts';
 import { writableKind } from './kind-names.ts';
@@ -18,7 +18,7 @@ export interface Choice {
 /** The resources a command shall change. @throws cli/usage when nothing says which, or names and a selector both do */
 export async function chosenOf(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
-  store: Store,
+  store: ResourceStore,
   { wanted, namespace, selector, reach }: Choice & { readonly wanted: readonly Wanted[] },
 ): Promise<readonly ResourceId[]> {
   const isBySelector = selector !== undefined || reach === 'all';

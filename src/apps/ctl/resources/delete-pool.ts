@@ -1,7 +1,7 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { backOffConflict } from '../../../base/back-off.ts';
 import { resourceChanged, resourceNotFound } from '../../../datastore/resource-errors.ts';
-import type { Change, Stored } from '../../../datastore/store.ts';
+import type { Change, Stored } from '../../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';

@@ -1,5 +1,5 @@
 import type { Mode } from '../../../base/mode.ts';
-import type { Store, WrittenResource } from '../../../datastore/store.ts';
+import type { ResourceStore, WrittenResource } from '../../../datastore/resource-store.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
@@ -21,7 +21,7 @@ export type ApplyFields = (mode: Mode, signal: AbortSignal) => Promise<AnyResour
  * How the datastore applies what a file says, if it knows who wrote which field. Not what netplug or the orchestrator keeps:
  * that may only be written as it is.
  */
-export function fieldsOf(store: Store, { resource, raw }: Written, owning: Owning): ApplyFields | undefined {
+export function fieldsOf(store: ResourceStore, { resource, raw }: Written, owning: Owning): ApplyFields | undefined {
   const { fieldOwnership } = store;
   if (fieldOwnership === undefined || resource.kind === 'Node' || isReadOnly(resourceIdOf(resource))) return undefined;
   const wish = { resource: asWritten(resource, raw), manager: owning.manager ?? 'netplugctl', force: owning.force };
@@ -29,7 +29,11 @@ export function fieldsOf(store: Store, { resource, raw }: Written, owning: Ownin
 }
 
 /** Warns who names owners where none are kept. */
-export function warnIfOwnerless({ stderr }: Pick<Io, 'stderr'>, store: Store, { manager, force }: Owning): void {
+export function warnIfOwnerless(
+  { stderr }: Pick<Io, 'stderr'>,
+  store: ResourceStore,
+  { manager, force }: Owning,
+): void {
   const isAsked = force || manager !== undefined;
   if (isAsked && store.fieldOwnership === undefined) stderr('warning: this datastore keeps no owners of fields\n');
 }

@@ -1,6 +1,7 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { resourceNotFound } from '../../../datastore/resource-errors.ts';
-import type { Store } from '../../../datastore/store.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
 import { DEFAULT_NAMESPACE } from '../../../model/resource-id.ts';
 import { matchesSelector } from '../../../model/selector.ts';
@@ -26,7 +27,11 @@ export interface Question {
   readonly signal: AbortSignal;
 }
 
-export async function listKind(store: Store, kind: VisibleKind, question: Question): Promise<Listing> {
+export async function listKind(
+  store: AllocationStore & ResourceStore,
+  kind: VisibleKind,
+  question: Question,
+): Promise<Listing> {
   if (kind === 'WorkloadEndpoint') return listEndpoints(store, question);
   return question.names.length === 0 ? listAll(store, kind, question) : findNamed(store, kind, question);
 }
@@ -40,12 +45,20 @@ export function isWanted(
   return isThere && matchesSelector(selector, metadata.labels ?? {});
 }
 
-async function listAll(store: Store, kind: ResourceKind, question: Question): Promise<Listing> {
+async function listAll(
+  store: AllocationStore & ResourceStore,
+  kind: ResourceKind,
+  question: Question,
+): Promise<Listing> {
   const { resources, problems } = await store.listResources(kind, question.signal);
   return { kind, items: resources.filter((each) => isWanted(each, question)), problems, missing: [] };
 }
 
-async function findNamed(store: Store, kind: ResourceKind, question: Question): Promise<Listing> {
+async function findNamed(
+  store: AllocationStore & ResourceStore,
+  kind: ResourceKind,
+  question: Question,
+): Promise<Listing> {
   const { names, namespace = DEFAULT_NAMESPACE, signal } = question;
   const items: VisibleResource[] = [];
   const missing: Error[] = [];
@@ -63,7 +76,7 @@ async function findNamed(store: Store, kind: ResourceKind, question: Question): 
   return { kind, items, problems: [], missing };
 }
 
-async function listEndpoints(store: Store, question: Question): Promise<Listing> {
+async function listEndpoints(store: AllocationStore & ResourceStore, question: Question): Promise<Listing> {
   const { names, signal } = question;
   const { endpoints, problems } = await store.listEndpoints(undefined, signal);
   const items = endpoints

@@ -1,6 +1,7 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { problemsError } from '../../../base/problem.ts';
-import type { Store } from '../../../datastore/store.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { poolProblems } from '../../../model/pool-conflicts.ts';
 import { formatCidr, parseCidr } from '../../../net/cidr.ts';
@@ -12,7 +13,7 @@ import { counted } from '../table.ts';
  * hold blocks of another size inside a new pool
  */
 export async function assertPoolFits(
-  store: Store,
+  store: AllocationStore & ResourceStore,
   { pool, previous }: { pool: IpPool; previous: IpPool | undefined },
   signal: AbortSignal,
 ): Promise<void> {
@@ -37,7 +38,11 @@ export async function assertPoolFits(
  * Looks again after a pool was created: another may have been created at the same moment. Then this one goes, so that of
  * two that overlap at most one is accepted. @throws resource/invalid
  */
-export async function withdrawOverlapping(store: Store, pool: IpPool, signal: AbortSignal): Promise<void> {
+export async function withdrawOverlapping(
+  store: AllocationStore & ResourceStore,
+  pool: IpPool,
+  signal: AbortSignal,
+): Promise<void> {
   const { resources } = await store.listResources('IPPool', signal);
   const problems = poolProblems(pool, resources);
   if (problems.length === 0) return;

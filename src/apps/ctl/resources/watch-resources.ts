@@ -1,5 +1,5 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import type { ResourceChange, Store } from '../../../datastore/store.ts';
+import type { WatchStore, ResourceChange } from '../../../datastore/watch-store.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
@@ -54,7 +54,7 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
 }
 
 async function follow(
-  store: Store,
+  store: WatchStore,
   kind: ResourceKind,
   { tell, stopped }: { readonly tell: (change: ResourceChange) => void; readonly stopped: AbortSignal },
 ): Promise<void> {

@@ -1,9 +1,10 @@
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isNetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
 import { backOffConflict, type RetryPorts } from '../../../base/back-off.ts';
 import { resourceChanged, resourceNotFound } from '../../../datastore/resource-errors.ts';
 import { unversioned } from '../../../datastore/seen.ts';
-import type { Store } from '../../../datastore/store.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
 import type { ApplyFields } from './field-ownership.ts';
@@ -15,7 +16,7 @@ export type Verdict = 'created' | 'configured' | 'replaced' | 'unchanged';
 export type WriteVerb = 'apply' | 'create' | 'replace';
 
 export interface Writing extends RetryPorts {
-  readonly store: Store;
+  readonly store: AllocationStore & ResourceStore;
   readonly signal: AbortSignal;
   readonly mode: Mode;
 }
@@ -125,7 +126,7 @@ async function createResource({ store, signal, mode }: Writing, wanted: AnyResou
 }
 
 async function lookAgain(
-  store: Store,
+  store: AllocationStore & ResourceStore,
   created: AnyResource,
   { signal, mode }: Pick<Writing, 'signal' | 'mode'>,
 ): Promise<void> {

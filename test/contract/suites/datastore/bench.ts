@@ -8,7 +8,8 @@ import type { ResourceId } from '../../../../src/model/resource-id.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../../../src/model/workload-endpoint.ts';
 import { type Cidr, parseCidr } from '../../../../src/net/cidr.ts';
-import type { Change, Store, Stored } from '../../../../src/datastore/store.ts';
+import type { Change, Stored } from '../../../../src/datastore/allocation-store.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
 
 /** What a datastore can hold, where they differ: the suite proves the same of each in the terms it knows. */
 export interface StoreTraits {

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { never } from '../../../../src/base/errors.ts';
 import { formatAddress } from '../../../../src/net/address.ts';
 import { formatCidr } from '../../../../src/net/cidr.ts';
-import type { ClusterChange, RoutedBlock, RoutingResource, Store } from '../../../../src/datastore/store.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
+import type { ClusterChange, RoutedBlock, RoutingResource } from '../../../../src/datastore/watch-store.ts';
 
 const endless = new AbortController().signal;
 const PATIENCE_MS = 10_000;

@@ -5,7 +5,9 @@ import type { NodeName } from '../../../../src/model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../../../src/model/workload-endpoint.ts';
 import { compareCidrs, formatCidr } from '../../../../src/net/cidr.ts';
 import { compareEndpointIds } from '../../../../src/datastore/order.ts';
-import type { NodeChange, NodeSettings, Store, Stored } from '../../../../src/datastore/store.ts';
+import type { NodeSettings, Stored } from '../../../../src/datastore/allocation-store.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
+import type { NodeChange } from '../../../../src/datastore/watch-store.ts';
 
 const never = new AbortController().signal;
 const PATIENCE_MS = 10_000;

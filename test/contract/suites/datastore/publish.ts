@@ -3,7 +3,8 @@ import type { Node } from '../../../../src/model/node.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { type Bench, expectCode, never, type StoreTraits } from './bench.ts';
 import { ClusterFollower } from './cluster-follower.ts';
-import type { NodeFacts, Store } from '../../../../src/datastore/store.ts';
+import type { NodeFacts } from '../../../../src/datastore/node-status-store.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
 
 const FACTS: Required<NodeFacts> = {
   ipv4Address: '192.0.2.7/24',

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { never } from '../../../../src/base/errors.ts';
 import type { ResourceKind, ResourceOf } from '../../../../src/model/kinds.ts';
 import { resourceIdOf, showResourceId } from '../../../../src/model/resource-id.ts';
-import type { ResourceChange, Store } from '../../../../src/datastore/store.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
+import type { ResourceChange } from '../../../../src/datastore/watch-store.ts';
 
 const endless = new AbortController().signal;
 const PATIENCE_MS = 10_000;

@@ -30,7 +30,8 @@ import { watchClusterContract } from './watch-cluster.ts';
 import { watchResourcesContract } from './watch-resources.ts';
 import { keepClusterInformation } from '../../../../src/datastore/keep-cluster-information.ts';
 import { compareEndpointIds } from '../../../../src/datastore/order.ts';
-import type { Change, Store } from '../../../../src/datastore/store.ts';
+import type { Change } from '../../../../src/datastore/allocation-store.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
 
 /** Registers the suite for one kind of datastore. */
 export function storeContract(
