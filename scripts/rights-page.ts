@@ -8,13 +8,14 @@ const STILL_ALLOWED = [
     'ipblocks',
     'create, change and delete its own blocks; take and release addresses for itself in those of others; take over a block of which nobody holds or has set aside an address',
   ],
+  ['netplugnodes', 'write the object of its own node'],
   ['clusterinformations', 'note its release, and not lock the datastore'],
   ['events', 'create events about any pod'],
 ];
 
 const NODES = `## Ending at the own node
 
-Roles cannot say "of its own node": with them alone, the token of one node may change the notes on every pod, the status of every Node and every block. [manifests/node-restriction.yaml](../manifests/node-restriction.yaml), an option, ends that on Kubernetes 1.34 and later by admission policies. Each token must be bound to a node, as those are that Kubernetes mounts into pods; other tokens of the two accounts write nothing then. A node may still
+Roles cannot say "of its own node": with them alone, the token of one node may change the notes on every pod, the status of every Node, every NetplugNode and every block. [manifests/node-restriction.yaml](../manifests/node-restriction.yaml), an option, ends that on Kubernetes 1.34 and later by admission policies. Each token must be bound to a node, as those are that Kubernetes mounts into pods; other tokens of the two accounts write nothing then. A node may still
 
 ${markdownTable(['Object', 'Do'], STILL_ALLOWED)}
 
@@ -23,6 +24,7 @@ What the policies cannot do, because they see one object at a time and no other:
 - They cannot limit what is read: every node reads all pods, namespaces, nodes and blocks.
 - They do not know the pools. A node may claim any range as a block of its own, also inside the block of another.
 - They do not know which pods there are. A node may take every free address.
+- They do not compare a NetplugNode with its Node. A node may publish labels, addresses and an AS number of its own choice for itself, and other nodes go by them. \`netplugctl doctor\` reports it.
 - They do not compute hashes. A node that changes the block of another may remove labels \`netplug/holder.…\` from it, and may damage the order of its free addresses (\`free\`). \`netplugctl doctor\` reports a block that cannot be read any more.
 - Whether a node lives does not matter to them: the empty block of a living node may be taken over, as netplug itself does when a pool has no more.`;
 

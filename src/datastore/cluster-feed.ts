@@ -19,6 +19,11 @@ export class ClusterFeed {
     return { kind: 'all', resources, blocks, problems };
   }
 
+  /** Reports whether there is a record of the resource, readable or not. */
+  has({ kind, name }: Which): boolean {
+    return this.#resources.has(`${kind}/${name}`);
+  }
+
   resource(which: Which, { value, problem }: Seen<RoutingResource>): ClusterChange[] {
     const seen = { value: value === undefined ? undefined : unversioned(value), problem };
     if (!note(this.#resources, `${which.kind}/${which.name}`, seen)) return [];

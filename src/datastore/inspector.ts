@@ -12,6 +12,8 @@ export interface DatastoreReport {
   readonly missingKinds: readonly string[];
   /** Kinds that it knows otherwise than this release. */
   readonly differingKinds: readonly string[];
+  /** What other nodes are told wrongly of a node that is Ready and has an agent. */
+  readonly unpublishedNodes: readonly { readonly node: string; readonly fault: string }[];
   /** Empty when the caller has all rights of at least one role; otherwise those of the role it comes closest to. */
   readonly missingRights: readonly { readonly role: string; readonly rights: readonly string[] }[];
 }

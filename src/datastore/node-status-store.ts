@@ -20,7 +20,8 @@ export type NodeFacts = Pick<
 export interface NodeStatusStore {
   /**
    * Makes these facts those of the node: what is left out is removed, everything else of the node (labels, AS number,
-   * what people wrote) stays. Makes the node where netplug keeps the nodes itself. Writes nothing when nothing differs.
+   * what people wrote) stays. Makes the node where netplug keeps the nodes itself; where the orchestrator does,
+   * publishes the node as it is there to the other nodes. Writes nothing when nothing differs.
    * @throws resource/not-found when the orchestrator, which keeps its own nodes, has none of that name
    */
   publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void>;

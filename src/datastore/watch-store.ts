@@ -90,10 +90,11 @@ export interface WatchStore {
   watchNode(node: NodeName, signal: AbortSignal): AsyncIterable<NodeChange>;
 
   /**
-   * Follows what routes between nodes depend on, in the manner of `watchNode`. Who holds a slot is not part of it: an
-   * address that its block's owner assigns or releases is not told.
+   * Follows what routes between nodes depend on, in the manner of `watchNode`, for the agent of `node`. Who holds a slot is
+   * not part of it: an address that its block's owner assigns or releases is not told. Where the orchestrator keeps the
+   * nodes, `node` itself is told as it is there, and every other node as its agent published it last.
    */
-  watchCluster(signal: AbortSignal): AsyncIterable<ClusterChange>;
+  watchCluster(node: NodeName, signal: AbortSignal): AsyncIterable<ClusterChange>;
 
   /**
    * Follows the resources of one kind, in the manner of `watchNode`. What changes nothing but the version is not told.

@@ -79,7 +79,7 @@ export const NODE: KindDeclaration<Node> = {
   shortNames: ['no', 'nos'],
   scope: 'cluster',
   about:
-    "A node as netplug knows it. With datastore_type `orch` it is a view of the orchestrator's own node, which is changed there.",
+    "A node as netplug knows it. With datastore_type `orch` it is a view of the orchestrator's own node, which is changed there; its agent copies it for other nodes into a NetplugNode, which is not to be edited.",
   enforced: true,
   writtenBy: 'user',
   columns: [

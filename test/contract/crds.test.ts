@@ -251,6 +251,7 @@ describe('the custom resources of netplug', () => {
       'ippools.netplug.io [get list watch]',
       'ipreservations.netplug.io [list watch]',
       'namespaces [get list watch]',
+      'netplugnodes.netplug.io [create get list update watch]',
       'nodes [get list watch]',
       'nodes/status [patch]',
       'pods [get list watch]',

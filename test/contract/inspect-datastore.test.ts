@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { openKvInspector } from '../../src/datastore/kv/kv-inspector.ts';
 import { openOrchInspector } from '../../src/datastore/orch/orch-inspector.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { freePort, startEtcd } from '../support/etcd.ts';
+import { nodeName } from '../support/fixtures.ts';
 import { startOrchApiServer } from '../support/orch-datastore.ts';
 import { makeTlsFolder } from '../support/tls.ts';
 
@@ -50,7 +52,8 @@ describe('a look at the API of the orchestrator', () => {
       return await inspector.inspect(never);
     };
     const sound = await look();
-    expect(sound).toMatchObject({ alarms: [], missingKinds: [], differingKinds: [], missingRights: [] });
+    const nothing = { alarms: [], missingKinds: [], differingKinds: [], unpublishedNodes: [], missingRights: [] };
+    expect(sound).toMatchObject(nothing);
     expect(sound.server).toMatch(/^Kubernetes v1\.\d+/);
     expect(sound.skewMs).toBe(0);
 
@@ -63,5 +66,34 @@ describe('a look at the API of the orchestrator', () => {
     expect(await look()).toMatchObject({ missingKinds: [], differingKinds: ['IPPool'] });
     await server.call('DELETE', `${crds}/ippools.netplug.io`);
     await expect.poll(look, { timeout: 20_000 }).toMatchObject({ missingKinds: ['IPPool'], differingKinds: [] });
+  });
+
+  it('names Ready nodes with an agent whose NetplugNode is missing or does not agree with the Node', async () => {
+    await using server = await startOrchApiServer();
+    await using store = openOrchStore({ from: 'file', path: await server.callerConfig('agent') });
+    await using inspector = openOrchInspector({ from: 'file', path: server.kubeconfig }, { env: {} });
+    const names = ['good', 'missing', 'relabelled', 'recreated', 'without-agent', 'not-ready'] as const;
+    const patch = async (name: string, body: object): Promise<void> => {
+      await server.call('PATCH', `/api/v1/nodes/${name}/status`, { body, type: 'application/merge-patch+json' });
+    };
+    const ready = { status: { conditions: [{ type: 'Ready', status: 'True' }] } };
+    for (const name of names) {
+      await server.putNode(name);
+      if (name !== 'without-agent') await store.publishNode(nodeName(name), { ipv4Address: '192.0.2.7/24' }, never);
+      if (name !== 'not-ready') await patch(name, ready);
+    }
+    for (const name of ['missing', 'not-ready']) {
+      await server.call('DELETE', `/apis/netplug.io/v3/netplugnodes/${name}`);
+    }
+    await server.labelNode('relabelled', { rack: '7' });
+    await server.call('DELETE', '/api/v1/nodes/recreated');
+    await server.putNode('recreated');
+    await patch('recreated', { ...ready, metadata: { annotations: { 'netplug/IPv4Address': '192.0.2.7/24' } } });
+    const { unpublishedNodes } = await inspector.inspect(never);
+    expect([...unpublishedNodes].sort((a, b) => a.node.localeCompare(b.node))).toEqual([
+      { node: 'missing', fault: 'it has no NetplugNode' },
+      { node: 'recreated', fault: 'its NetplugNode belongs to another Node' },
+      { node: 'relabelled', fault: 'its NetplugNode says something else than the Node' },
+    ]);
   });
 });

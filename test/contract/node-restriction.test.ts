@@ -30,6 +30,7 @@ const POOL = poolOf('small', '10.66.0.0/29', { blockSize: 30 });
 const [a, b] = [nodeName('node-a'), nodeName('node-b')];
 const [FIRST, SECOND] = ['10.66.0.0/30', '10.66.0.4/30'];
 const PODS = '/api/v1/namespaces/shop/pods';
+const NETPLUG_NODES = '/apis/netplug.io/v3/netplugnodes';
 const NOTE = { metadata: { annotations: { 'cni.netplug/endpoint.eth0': '{}' } } };
 
 const scope = new AsyncDisposableStack();
@@ -61,6 +62,7 @@ beforeAll(async () => {
       as('agent', 'PATCH', `/api/v1/nodes/${a}/status`, { metadata: { annotations: { 'netplug/x': 'y' } } }, MERGE),
       as('agent', 'POST', BLOCKS, blockOf('10.99.0.0/30', a)),
       as('agent', 'POST', '/apis/netplug.io/v3/clusterinformations', clusterInformation({})),
+      as('agent', 'POST', NETPLUG_NODES, netplugNode(a)),
     ];
     return (await Promise.all(writes)).every(({ status }) => status === 403);
   };
@@ -70,7 +72,9 @@ afterAll(async () => scope.disposeAsync());
 
 beforeEach(async () => {
   // Not the nodes: tokens are bound to them.
-  const kinds = ['ipblocks', 'ippools', 'clusterinformations'].map((plural) => `/apis/netplug.io/v3/${plural}`);
+  const kinds = ['ipblocks', 'ippools', 'clusterinformations', 'netplugnodes'].map(
+    (plural) => `/apis/netplug.io/v3/${plural}`,
+  );
   for (const path of [`${PODS}?gracePeriodSeconds=0`, ...kinds]) await server.call('DELETE', path);
   await server.call('POST', '/apis/netplug.io/v3/ippools', { body: POOL });
 });
@@ -113,6 +117,10 @@ function blockOf(cidr: string, node: string, more: object = {}): Json {
 
 function clusterInformation(spec: object): object {
   return { apiVersion: 'netplug.io/v3', kind: 'ClusterInformation', metadata: { name: 'default' }, spec };
+}
+
+function netplugNode(name: string): object {
+  return { apiVersion: 'netplug.io/v3', kind: 'NetplugNode', metadata: { name }, spec: {} };
 }
 
 /** The address that a pod of the node gets. */
@@ -300,6 +308,25 @@ describe('with the policies that restrict nodes, a node', () => {
       { status: { addresses: [{ type: 'InternalIP', address: '192.0.2.66' }] } },
     ])
       await expectRefused(write(a, change), 'changes nothing of a node but');
+  });
+
+  it('publishes its own node in a NetplugNode that its Node owns, and no other node', async () => {
+    for (const node of [a, b]) {
+      const path = await server.kubeconfigFor(tokenOf(`agent ${node}`));
+      await using store = openOrchStore({ from: 'file', path });
+      await store.publishNode(node, { ipv4Address: '192.0.2.7/24' }, never);
+      await store.publishNode(node, { ipv4Address: '192.0.2.8/24' }, never);
+    }
+    const home = `${NETPLUG_NODES}/${a}`;
+    const object = await server.call('GET', home);
+    const { metadata, spec } = object;
+    const bare = { ...object, metadata: { name: 'node-c', ownerReferences: metadata.ownerReferences }, spec };
+    const ofOther = { ...object, metadata: { ...metadata, ownerReferences: [] } };
+    await expectRefused(as(`agent ${b}`, 'PUT', home, object), 'the token is that of node "node-b"');
+    await expectRefused(as(`agent ${a}`, 'POST', NETPLUG_NODES, bare), 'the token is that of node "node-a"');
+    await expectRefused(as(`agent ${a}`, 'PUT', home, ofOther), 'Node "node-a" must own its NetplugNode');
+    await expectRefused(as('agent', 'PUT', home, object), 'the token is bound to no node');
+    expect(await as(`agent ${a}`, 'DELETE', home)).toMatchObject({ status: 403 });
   });
 
   it('notes its release, and neither locks the datastore nor changes the id of the cluster', async () => {

@@ -123,7 +123,7 @@ describe('a watch of the kv datastore', () => {
   it('of the cluster is lost when etcd has forgotten the revision to begin at', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
-    const watch = store.watchCluster(never)[Symbol.asyncIterator]();
+    const watch = store.watchCluster(nodeName('node-a'), never)[Symbol.asyncIterator]();
     expect((await watch.next()).value).toMatchObject({ kind: 'all' });
     for (const cidr of ['10.0.0.0/26', '10.0.0.64/26']) await store.commit([await creation(store, cidr)], never);
     compact(etcd.url);

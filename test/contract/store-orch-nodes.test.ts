@@ -3,6 +3,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { nodeName } from '../support/fixtures.ts';
+import type { Json } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 
 const never = new AbortController().signal;
@@ -32,6 +33,7 @@ describe("the orchestrator's own nodes", () => {
     await server?.[Symbol.asyncDispose]();
   });
 
+  const published = async (): Promise<Json> => server.call('GET', '/apis/netplug.io/v3/netplugnodes/n1');
   const conditions = async (): Promise<unknown> => (await server.call('GET', '/api/v1/nodes/n1')).status.conditions;
 
   it('carry the facts as annotations beside those of others', async () => {
@@ -48,8 +50,69 @@ describe("the orchestrator's own nodes", () => {
       bgp: { asNumber: 64_513, ipv4Address: '192.0.2.7/24' },
     });
     await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);
-    const published = ['get nodes', 'patch nodes'];
-    expect(requests).toEqual([...published, ...published, 'get nodes', 'get nodes']);
+    const read = ['get nodes', 'get netplugnodes'];
+    const first = ['get nodes', 'patch nodes', 'get netplugnodes', 'create netplugnodes', ...read];
+    const second = ['get nodes', 'patch nodes', 'get netplugnodes', 'update netplugnodes', ...read];
+    expect(requests).toEqual([...first, ...second, 'get nodes', ...read]);
+  });
+
+  it('are published to other nodes as NetplugNodes that they own, with what people set on them', async () => {
+    await server.labelNode('n1', { rack: '7', zone: 'a' });
+    const annotations = { 'netplug/ASNumber': '64513' };
+    const body = { metadata: { annotations }, spec: { podCIDRs: ['10.5.0.0/24'] } };
+    await server.call('PATCH', '/api/v1/nodes/n1', { type: merge, body });
+    const addresses = [
+      { type: 'InternalIP', address: '192.0.2.7' },
+      { type: 'Hostname', address: 'n1' },
+    ];
+    await server.call('PATCH', '/api/v1/nodes/n1/status', { type: merge, body: { status: { addresses } } });
+    await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);
+    const { uid } = (await server.call('GET', '/api/v1/nodes/n1')).metadata;
+    expect(await published()).toMatchObject({
+      metadata: {
+        labels: { rack: '7', zone: 'a' },
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'n1', uid }],
+      },
+      spec: {
+        addresses: [{ type: 'InternalIP', address: '192.0.2.7' }],
+        bgp: { ipv4Address: '192.0.2.7/24', asNumber: 64_513 },
+        podCIDRs: ['10.5.0.0/24'],
+      },
+    });
+    const gone = { rack: null };
+    await server.call('PATCH', '/api/v1/nodes/n1', { type: merge, body: { metadata: { labels: gone } } });
+    await store.publishNode(n1, {}, never);
+    const { metadata, spec } = await published();
+    expect(metadata.labels).toEqual({ zone: 'a' });
+    expect(spec.bgp).toEqual({ asNumber: 64_513 });
+  });
+
+  it('take over the NetplugNode of a Node of the same name that was deleted', async () => {
+    await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);
+    const [before] = (await published()).metadata.ownerReferences;
+    await server.call('DELETE', '/api/v1/nodes/n1');
+    await server.putNode('n1');
+    await store.publishNode(n1, { ipv4Address: '192.0.2.7/24' }, never);
+    const owners = (await published()).metadata.ownerReferences;
+    const { uid } = (await server.call('GET', '/api/v1/nodes/n1')).metadata;
+    expect(owners).toEqual([{ ...before, uid }]);
+    expect(uid).not.toBe(before.uid);
+  });
+
+  it('are published whole by each of several writers', async () => {
+    const annotations = { 'example.org/kept': 'x' };
+    await store.publishNode(n1, { ipv4Address: '192.0.2.1/24' }, never);
+    const body = { metadata: { annotations, labels: { stray: 'x' } }, spec: { ipv4IPIPTunnelAddr: '10.0.0.9' } };
+    await server.call('PATCH', '/apis/netplug.io/v3/netplugnodes/n1', { type: merge, body });
+    await Promise.all(
+      ['192.0.2.7/24', '192.0.2.8/24', '192.0.2.7/24'].map(async (ipv4Address) =>
+        store.publishNode(n1, { ipv4Address }, never),
+      ),
+    );
+    const node = await store.findResource({ kind: 'Node', name: n1 }, never);
+    expect(await published()).toMatchObject({ metadata: { annotations }, spec: node?.spec });
+    expect((await published()).spec).not.toHaveProperty('ipv4IPIPTunnelAddr');
+    expect((await published()).metadata.labels).toBeUndefined();
   });
 
   it('say whether their network works, and since when', async () => {

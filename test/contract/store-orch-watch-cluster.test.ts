@@ -13,6 +13,7 @@ import { type Proxy, startProxy } from '../support/orch-proxy.ts';
 
 const never = new AbortController().signal;
 const BLOCKS = '/apis/netplug.io/v3/ipblocks';
+const NETPLUG_NODES = '/apis/netplug.io/v3/netplugnodes';
 const merge = 'application/merge-patch+json';
 const [a, b] = [nodeName('n1'), nodeName('n2')];
 
@@ -45,7 +46,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
   });
 
   const follow = async (): Promise<ClusterFollower> => {
-    const follower = new ClusterFollower(store);
+    const follower = new ClusterFollower(store, { node: a });
     followers.push(follower);
     await follower.started();
     return follower;
@@ -84,6 +85,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     await create();
     for (const name of ['gone', 'same', 'other']) await straight.createResource(poolOf(name, '10.1.0.0/24'), never);
     for (const name of ['n1', 'n2']) await server.putNode(name);
+    await straight.publishNode(b, { ipv4Address: '192.0.2.8/24' }, never);
     const follower = await follow();
     let go = (): void => undefined;
     const gate = new Promise<void>((resolve) => (go = resolve));
@@ -100,13 +102,13 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     await straight.deleteResource({ kind: 'IPPool', name: 'gone' }, never);
     await straight.createResource(poolOf('new', '10.2.0.0/24'), never);
     await straight.updateResource(poolOf('other', '10.3.0.0/24'), never);
-    await server.call('DELETE', '/api/v1/nodes/n2');
+    await server.call('DELETE', `${NETPLUG_NODES}/n2`);
     await write((block) => takeSlot(block, 0, holder('mine')));
     await write((block) => ({ ...block, node: b }));
     go();
     await follower.sees(5);
     // What was refused and listed again is watched again.
-    await follower.reaches(() => refused.size === 5);
+    await follower.reaches(() => refused.size === 6);
     await straight.updateResource(poolOf('same', '10.4.0.0/24'), never);
     await follower.sees(6);
     expect(follower.lines.slice(0, 5).sort()).toEqual([
@@ -156,7 +158,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     };
     proxy.cut();
     await sleep(12_000);
-    // Five watches at first, one more after each of 100, 200, 400, 800, 1600, 3200 and 5000 ms, and a probe or two; each by
+    // Six watches at first, one more after each of 100, 200, 400, 800, 1600, 3200 and 5000 ms, and a probe or two; each by
     // itself they would ask 60 times.
     expect(refusals).toBeGreaterThan(5);
     expect(refusals).toBeLessThan(20);
@@ -173,6 +175,61 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     await server.call('PATCH', '/api/v1/nodes/n1', { type: merge, body: { spec: { podCIDRs: ['10.5.0.0/24'] } } });
     expect(await follower.sees(1)).toEqual(['Node/n1']);
     expect(follower.find('Node', 'n1')?.spec.podCIDRs).toEqual(['10.5.0.0/24']);
+  });
+
+  it('receives no byte for heartbeats of other nodes, and one event for what their agents publish', async () => {
+    for (const name of ['n1', 'n2']) await server.putNode(name);
+    await straight.publishNode(b, { ipv4Address: '192.0.2.8/24' }, never);
+    const follower = await follow();
+    const received = (): number =>
+      ['/api/v1/nodes', NETPLUG_NODES].reduce((sum, path) => sum + (proxy.bytes.get(path) ?? 0), 0);
+    const before = received();
+    for (let beat = 0; beat < 20; beat += 1) {
+      const ready = { type: 'Ready', status: 'True', lastHeartbeatTime: `2026-01-01T00:00:${String(10 + beat)}Z` };
+      await server.call('PATCH', '/api/v1/nodes/n2/status', { type: merge, body: { status: { conditions: [ready] } } });
+    }
+    await straight.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    expect(await follower.sees(1)).toEqual(['IPPool/blue']);
+    expect(received() - before).toBe(0);
+    await server.labelNode('n2', { rack: '7' });
+    await straight.publishNode(b, { ipv4Address: '192.0.2.8/24' }, never);
+    expect(await follower.sees(2)).toEqual(['IPPool/blue', 'Node/n2']);
+    expect(follower.find('Node', 'n2')?.metadata.labels).toEqual({ rack: '7' });
+  });
+
+  it('finds nodes whose agents are of an older build, until these publish', async () => {
+    const annotations = { 'netplug/IPv4Address': '192.0.2.8/24' };
+    for (const name of ['n2', 'without-agent']) await server.putNode(name);
+    const body = { metadata: { annotations }, spec: { podCIDRs: ['10.5.0.0/24'] } };
+    await server.call('PATCH', '/api/v1/nodes/n2', { type: merge, body });
+    const follower = await follow();
+    expect(follower.told()).toEqual(['Node/n2']);
+    expect(follower.find('Node', 'n2')?.spec).toEqual({
+      bgp: { ipv4Address: '192.0.2.8/24' },
+      podCIDRs: ['10.5.0.0/24'],
+    });
+    await straight.publishNode(b, { ipv4Address: '192.0.2.9/24' }, never);
+    await follower.sees(1);
+    expect(follower.find('Node', 'n2')?.spec.bgp?.ipv4Address).toBe('192.0.2.9/24');
+    await server.call('DELETE', `${NETPLUG_NODES}/n2`);
+    expect(await follower.sees(2)).toEqual(['Node/n2', 'Node/n2 gone']);
+  });
+
+  it('leaves out an object that no Node of its name owns', async () => {
+    const spec = { bgp: { ipv4Address: '192.0.2.66/24' } };
+    const owner = { apiVersion: 'v1', kind: 'Node', name: 'n3', uid: 'a-uid' };
+    for (const [name, ownerReferences] of [
+      ['n2', []],
+      ['n4', [owner]],
+    ] as const) {
+      const body = { apiVersion: 'netplug.io/v3', kind: 'NetplugNode', metadata: { name, ownerReferences }, spec };
+      await server.call('POST', NETPLUG_NODES, { body });
+    }
+    const follower = await follow();
+    expect(follower.told()).toEqual([]);
+    expect(follower.changes[0]).toMatchObject({
+      problems: ['n2', 'n4'].map((name) => `Cannot understand NetplugNode "${name}": no Node of its name owns it`),
+    });
   });
 
   it('leaves out what nobody understands, and says so', async () => {

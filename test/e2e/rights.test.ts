@@ -198,6 +198,9 @@ describe('the agent', () => {
     await agent.stop();
     agent = await start();
     const before = await audit.of('netplug-cni');
+    await server.kubectl('label', 'node', NODE, 'rack=7');
+    const rack = async (): Promise<unknown> => (await server.get('netplugnode', NODE)).metadata.labels?.rack;
+    await until(async () => (await rack()) === '7', 'other nodes see the label of the Node', 30_000);
     await everyVerb('served');
     const bird = async (): Promise<string> => node.exec('cat', join(runDir, 'bird/bird.conf'));
     await until(async () => (await bird()).includes('correct horse'), 'BIRD has the password', 30_000);

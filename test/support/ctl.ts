@@ -4,7 +4,14 @@ import { seededRandom } from '../../src/base/random.ts';
 import { main } from '../../src/apps/ctl/main.ts';
 import type { CtlPorts } from '../../src/apps/ctl/ports.ts';
 
-const NOTHING_SPECIAL = { server: 'memory', alarms: [], missingKinds: [], differingKinds: [], missingRights: [] };
+const NOTHING_SPECIAL = {
+  server: 'memory',
+  alarms: [],
+  missingKinds: [],
+  differingKinds: [],
+  unpublishedNodes: [],
+  missingRights: [],
+};
 
 /** What a call of the tool gave. */
 export interface Ran {

@@ -121,6 +121,7 @@ export async function startOrchApiServer(options: ApiServerOptions = {}): Promis
       await Promise.all([
         call('DELETE', '/api/v1/nodes'),
         call('DELETE', `${GROUP}/ipblocks`),
+        call('DELETE', `${GROUP}/netplugnodes`),
         ...ours
           .filter(({ scope }) => scope === 'cluster')
           .map(async ({ plural }) => call('DELETE', `${GROUP}/${plural}`)),

@@ -27,6 +27,7 @@ export function readEtcdPages({ version, health, metrics, exchange }: EtcdPages)
     alarms: state.success && state.output.health !== 'true' ? [unhealthy(state.output.reason)] : [],
     ...(skewMs === undefined ? {} : { skewMs }),
     missingKinds: [],
+    unpublishedNodes: [],
     differingKinds: [],
     missingRights: [],
   };

@@ -81,7 +81,7 @@ class KvStore implements Store {
     yield* untilEnded(watchNode(this.#reach(signal), node), signal);
   }
 
-  async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
+  async *watchCluster(_node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
     yield* untilEnded(watchCluster(this.#reach(signal), this.#pageSize), signal);
   }
 

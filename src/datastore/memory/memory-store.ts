@@ -83,7 +83,7 @@ class MemoryStore implements Store {
     yield* untilEnded(watchState(this.#states('watchNode', signal), node), signal);
   }
 
-  async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
+  async *watchCluster(_node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
     yield* untilEnded(watchCluster(this.#states('watchCluster', signal)), signal);
   }
 

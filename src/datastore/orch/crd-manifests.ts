@@ -1,6 +1,7 @@
 import { stringify } from 'yaml';
 import { KINDS } from '../../model/kinds.ts';
 import { API_VERSION } from '../../model/resource.ts';
+import { NETPLUG_NODE, NETPLUG_NODES } from './netplug-nodes.ts';
 import { blockSchema, CUSTOM_KINDS, type CustomKind, resourceSchema, type StructuralSchema } from './crd-schemas.ts';
 
 /** One object as `kubectl apply` takes it. */
@@ -34,6 +35,13 @@ const BLOCK_COLUMNS: readonly PrinterColumn[] = [
   { name: 'Free', type: 'string', jsonPath: '.spec.free', priority: 1 },
 ];
 
+const NODE_COLUMNS: readonly PrinterColumn[] = [
+  { name: 'IPv4', type: 'string', jsonPath: '.spec.bgp.ipv4Address' },
+  { name: 'IPv6', type: 'string', jsonPath: '.spec.bgp.ipv6Address' },
+  { name: 'ASN', type: 'integer', jsonPath: '.spec.bgp.asNumber', priority: 1 },
+  { name: 'Pod-CIDRs', type: 'string', jsonPath: '.spec.podCIDRs', priority: 1 },
+];
+
 /** The definitions of every custom resource of netplug, made from the declarations that netplug reads them by. */
 export function crdManifests(): readonly Manifest[] {
   return [
@@ -44,6 +52,14 @@ export function crdManifests(): readonly Manifest[] {
       scope: 'cluster',
       schema: blockSchema(),
       columns: BLOCK_COLUMNS,
+    }),
+    crd({
+      kind: NETPLUG_NODE,
+      plural: NETPLUG_NODES.plural,
+      shortNames: ['npn'],
+      scope: 'cluster',
+      schema: resourceSchema('Node'),
+      columns: NODE_COLUMNS,
     }),
     ...CUSTOM_KINDS.map((kind) => {
       const { plural, shortNames, scope } = KINDS[kind];

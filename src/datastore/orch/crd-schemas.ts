@@ -13,7 +13,7 @@ export const CUSTOM_KINDS = KIND_NAMES.filter((kind): kind is CustomKind => kind
 const KEEPS_UNKNOWN = { 'x-kubernetes-preserve-unknown-fields': true } as const;
 
 /** The schema of one kind, from the declarations that netplug itself reads resources by. */
-export function resourceSchema(kind: CustomKind): StructuralSchema {
+export function resourceSchema(kind: ResourceKind): StructuralSchema {
   const { names }: KindDeclaration<never> = KINDS[kind];
   const { required = [], ...spec } = specSchema(kind);
   const name = names === undefined ? {} : { properties: { name: { type: 'string', pattern: namePattern(names) } } };

@@ -68,6 +68,11 @@ export function readNodeAnnotations(annotations: Annotations): {
   };
 }
 
+/** Reports whether an agent has written where the node is reached. */
+export function hasFacts(annotations: Annotations): boolean {
+  return Object.values(FACTS).some((key) => key in annotations);
+}
+
 /** What of the annotations must change so that they say these facts; null removes one. */
 export function annotationChanges(facts: NodeFacts, annotations: Annotations): Readonly<Record<string, string | null>> {
   const changes: Record<string, string | null> = {};

@@ -1,7 +1,9 @@
 import * as v from 'valibot';
+import type { Node, NodeSpec } from '../../model/node.ts';
 import { API_VERSION, type Metadata } from '../../model/resource.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { podCidrsOf } from '../../kube/read-facts.ts';
+import { tryParseAddress } from '../../net/address.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { readNodeAnnotations } from './node-annotations.ts';
 
@@ -9,12 +11,15 @@ const nodeStatus = v.looseObject({
   addresses: v.nullish(v.array(v.looseObject({ type: v.string(), address: v.string() }))),
 });
 
-/** The node as netplug sees it: name and labels, where others reach it, its pod CIDRs, and what its agent says of it. */
-export function netplugNode(object: ApiObject, { annotations = {}, ...metadata }: Metadata): unknown {
+/** Returns the Node of netplug for one of the orchestrator: metadata, addresses, pod CIDRs, and what the annotations say. */
+export function nodeFromObject(object: ApiObject, { annotations = {}, ...metadata }: Metadata): Node {
   const read = v.safeParse(nodeStatus, object['status'] ?? {});
-  const addresses = (read.success ? (read.output.addresses ?? []) : [])
-    .filter(({ type }) => type === 'InternalIP' || type === 'ExternalIP')
-    .map(({ type, address }) => ({ address, type }));
+  const addresses = (read.success ? (read.output.addresses ?? []) : []).flatMap(
+    ({ type, address }): NonNullable<NodeSpec['addresses']> =>
+      (type === 'InternalIP' || type === 'ExternalIP') && tryParseAddress(address) !== undefined
+        ? [{ address, type }]
+        : [],
+  );
   const podCIDRs = podCidrsOf(object).map(formatCidr);
   const spec = {
     ...readNodeAnnotations(annotations).spec,

@@ -2,16 +2,19 @@ import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { systemClock } from '../../base/clock.ts';
 import { tryParseJson } from '../../base/try-parse-json.ts';
-import { KIND_NAMES } from '../../model/kinds.ts';
 import type { OrchAccess } from '../../kube/access.ts';
 import { apiError, judgeAnswer } from '../../kube/answers.ts';
 import { reasonOf } from '../../base/errors.ts';
 import { loadSession } from '../../kube/load-session.ts';
 import { credentialHeaders, type Session } from '../../kube/session.ts';
+import { type ApiObject, readPage } from '../../kube/objects.ts';
+import { type Collection, collectionPath, NODES } from '../../kube/paths.ts';
 import { type RawAnswer, readAnswer, Transport } from '../../kube/transport.ts';
 import { clockSkewMs } from '../clock-skew.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
 import { crdManifests, type Manifest } from './crd-manifests.ts';
+import { NETPLUG_NODES, netplugNodeOf, publicationFault } from './netplug-nodes.ts';
+import { hasFacts } from './node-annotations.ts';
 import { CALLERS, describeRight, missingRights, type Right, rightsOf } from './roles.ts';
 
 const CONNECTIONS = 8;
@@ -23,6 +26,10 @@ const Review = v.object({ status: v.object({ allowed: v.boolean() }) });
 const Resources = v.object({ resources: v.array(v.object({ kind: v.string() })) });
 const Definition = v.object({
   spec: v.object({ versions: v.array(v.object({ schema: v.optional(v.unknown()) })) }),
+});
+
+const NodeStatus = v.object({
+  conditions: v.optional(v.array(v.object({ type: v.string(), status: v.string() }))),
 });
 
 /** Looks at the API of the orchestrator with the caller's own rights. */
@@ -66,6 +73,7 @@ class Inspection {
       ...(skewMs === undefined ? {} : { skewMs }),
       missingKinds: await this.#missingKinds(),
       differingKinds: await this.#differingKinds(),
+      unpublishedNodes: await this.#unpublishedNodes(),
       missingRights: missingRights(await this.#granted()),
     };
   }
@@ -75,7 +83,25 @@ class Inspection {
     const found = v.safeParse(Resources, tryParseJson(answer.text));
     // A group that nobody has defined is not there at all.
     const known = found.success ? found.output.resources.map(({ kind }) => kind) : [];
-    return KIND_NAMES.filter((kind) => kind !== 'Node' && !known.includes(kind));
+    return crdManifests()
+      .map((manifest) => partsOf(manifest).kind)
+      .filter((kind) => !known.includes(kind));
+  }
+
+  /** Nodes without an agent have nothing to publish; one that is not Ready may have an agent that cannot write. */
+  async #unpublishedNodes(): Promise<DatastoreReport['unpublishedNodes']> {
+    const objects = new Map((await this.#list(NETPLUG_NODES)).map((object) => [object.metadata.name, object]));
+    return (await this.#list(NODES)).filter(isReadyWithAgent).flatMap((node) => {
+      const { name } = node.metadata;
+      const fault = publicationFault(objects.get(name), netplugNodeOf(node));
+      return fault === undefined ? [] : [{ node: name, fault }];
+    });
+  }
+
+  /** Nothing for a caller who may not list. */
+  async #list(collection: Collection): Promise<readonly ApiObject[]> {
+    const answer = await this.#ask(collectionPath(collection));
+    return (answer.status === 200 ? readPage(tryParseJson(answer.text))?.items : undefined) ?? [];
   }
 
   /** Whoever may not read definitions is not told. */
@@ -142,4 +168,11 @@ function partsOf(manifest: Manifest): { readonly name: string; readonly kind: st
     spec: { names: { kind: string }; versions: [{ schema: unknown }] };
   };
   return { name: metadata.name, kind: spec.names.kind, schema: spec.versions[0].schema };
+}
+
+function isReadyWithAgent({ metadata, status }: ApiObject): boolean {
+  const read = v.safeParse(NodeStatus, status ?? {});
+  const conditions = read.success ? (read.output.conditions ?? []) : [];
+  const isReady = conditions.some((each) => each.type === 'Ready' && each.status === 'True');
+  return isReady && hasFacts(metadata.annotations ?? {});
 }

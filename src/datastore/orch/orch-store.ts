@@ -72,8 +72,8 @@ class OrchStore implements Store {
     yield* untilEnded(watchNode(this.#api, node, signal), signal);
   }
 
-  async *watchCluster(signal: AbortSignal): AsyncGenerator<ClusterChange> {
-    yield* untilEnded(watchCluster(this.#api, signal), signal);
+  async *watchCluster(node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
+    yield* untilEnded(watchCluster(this.#api, node, signal), signal);
   }
 
   async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {

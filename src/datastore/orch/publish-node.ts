@@ -4,20 +4,49 @@ import type { Answer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi, Patch } from '../../kube/orch-api.ts';
 import { isObjectName, NODES } from '../../kube/paths.ts';
-import { resourceNotFound } from '../resource-errors.ts';
 import type { NodeFacts } from '../node-status-store.ts';
+import { resourceContested, resourceNotFound } from '../resource-errors.ts';
+import { NETPLUG_NODES, type NetplugNode, netplugNodeOf, publicationFault } from './netplug-nodes.ts';
 import { annotationChanges } from './node-annotations.ts';
+import { UPDATE_TRIES } from './orch-resources.ts';
+import { found } from './unreadable.ts';
 
-/** Notes the facts on the orchestrator's own Node, in one request, or none when it has them already. */
+/**
+ * Writes the facts as annotations of the orchestrator's own Node, and then what other nodes need of that Node to its
+ * NetplugNode. After a write it reads both again, so that of several writers the last one leaves them in agreement.
+ */
 export async function publishNode(
   api: OrchApi,
   { node, facts }: { readonly node: NodeName; readonly facts: NodeFacts },
   signal: AbortSignal,
 ): Promise<void> {
-  const { metadata } = await getNode(api, node, signal);
-  const annotations = annotationChanges(facts, metadata.annotations ?? {});
-  if (Object.keys(annotations).length === 0) return;
-  await patchNode(api, { node, patch: { kind: 'merge', body: { metadata: { annotations } } } }, signal);
+  for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {
+    const current = await getNode(api, node, signal);
+    const annotations = annotationChanges(facts, current.metadata.annotations ?? {});
+    const isSame = Object.keys(annotations).length === 0;
+    const patch = { kind: 'merge', body: { metadata: { annotations } } } as const;
+    const wanted = netplugNodeOf(isSame ? current : await patchNode(api, { node, patch }, signal));
+    const there = await api.get(NETPLUG_NODES, node, signal);
+    const [object] = found(there);
+    if (publicationFault(object, wanted) === undefined) return;
+    await writeNetplugNode(api, { wanted, current: object }, signal);
+  }
+  throw resourceContested({ kind: 'Node', name: node });
+}
+
+/** Leaves the object as it is when another writer was faster. */
+async function writeNetplugNode(
+  api: OrchApi,
+  { wanted, current }: { readonly wanted: NetplugNode; readonly current: ApiObject | undefined },
+  signal: AbortSignal,
+): Promise<void> {
+  // Finalizers and the like of others stay.
+  const object = { ...wanted, metadata: { ...current?.metadata, ...wanted.metadata } };
+  const request = { collection: NETPLUG_NODES, object };
+  const answer = await (current === undefined ? api.create(request, signal) : api.replace(request, signal));
+  if (answer.outcome !== 'invalid' && answer.outcome !== 'gone') return;
+  const node = wanted.metadata.name;
+  throw refusal(`NetplugNode "${node}"`, { node, message: answer.message });
 }
 
 /** @throws resource/not-found */
@@ -31,14 +60,18 @@ export async function patchNode(
   api: OrchApi,
   { node, patch }: { readonly node: NodeName; readonly patch: Patch },
   signal: AbortSignal,
-): Promise<void> {
-  insistOnNode(node, await api.patch({ collection: NODES, name: node, subresource: 'status' }, patch, signal));
+): Promise<ApiObject> {
+  return insistOnNode(node, await api.patch({ collection: NODES, name: node, subresource: 'status' }, patch, signal));
 }
 
 function insistOnNode(node: NodeName, answer: Answer<ApiObject>): ApiObject {
   if (answer.outcome === 'ok') return answer.value;
   if (answer.outcome === 'not-found') throw resourceNotFound({ kind: 'Node', name: node });
-  throw new NetplugError('resource/invalid', `Cannot write Node "${node}": the API refuses it: ${answer.message}`, {
+  throw refusal(`Node "${node}"`, { node, message: answer.message });
+}
+
+function refusal(what: string, { node, message }: { readonly node: string; readonly message: string }): NetplugError {
+  return new NetplugError('resource/invalid', `Cannot write ${what}: the API refuses it: ${message}`, {
     hint: 'Look for an admission webhook that refuses it',
     facts: { node },
   });

@@ -6,7 +6,7 @@ import type { ApiObject, ObjectMeta } from '../../kube/objects.ts';
 import { type Collection, isObjectName, NODES } from '../../kube/paths.ts';
 import { decodeResource } from '../stored-resource.ts';
 import type { Seen } from '../seen.ts';
-import { netplugNode, nodeProblems } from './node-objects.ts';
+import { nodeFromObject, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Where the API keeps a kind, of all namespaces: nodes are the orchestrator's own. */
@@ -25,7 +25,7 @@ export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObj
   return (object) => {
     const { namespace, name } = object.metadata;
     const metadata = metadataOf(object.metadata);
-    const raw = kind === 'Node' ? netplugNode(object, metadata) : { ...object, metadata };
+    const raw = kind === 'Node' ? nodeFromObject(object, metadata) : { ...object, metadata };
     const decoded = decodeResource({ kind, name, ...(namespace === undefined ? {} : { namespace }) }, raw);
     const shown = namespace === undefined ? name : `${namespace}/${name}`;
     return typeof decoded === 'string' ? new Unreadable(kind, shown, decoded) : decoded;

@@ -153,7 +153,7 @@ export const ROLES = {
         group: '',
         resources: ['nodes'],
         verbs: ['list', 'watch'],
-        why: 'Where other nodes are reached, and the labels that pools select',
+        why: 'It watches its own Node; at its start it looks once for nodes whose agents are of an older build',
       },
       {
         group: '',
@@ -185,6 +185,12 @@ export const ROLES = {
         verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
         why: 'The record of which attachment holds which address',
       },
+      {
+        group: GROUP,
+        resources: ['netplugnodes'],
+        verbs: ['get', 'list', 'watch', 'create', 'update'],
+        why: 'What other nodes need of a node; the agent writes the object of its own node',
+      },
     ],
   },
   'netplug-agent-passwords': {
@@ -207,7 +213,7 @@ export const ROLES = {
       ...SHOWN,
       {
         group: GROUP,
-        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'clusterinformations'],
+        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'netplugnodes', 'clusterinformations'],
         verbs: READ,
         why: 'All kinds of netplug',
       },
@@ -225,7 +231,7 @@ export const ROLES = {
       },
       {
         group: GROUP,
-        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'clusterinformations'],
+        resources: [...ALLOCATION_KINDS, ...STORED_KINDS, 'ipblocks', 'netplugnodes', 'clusterinformations'],
         verbs: [...READ, ...WRITE],
         why: 'All kinds of netplug',
       },

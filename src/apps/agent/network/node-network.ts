@@ -203,7 +203,7 @@ export class NodeNetwork {
     while (!signal.aborted) {
       backOff.start();
       try {
-        for await (const change of store.watchCluster(signal)) {
+        for await (const change of store.watchCluster(this.#settings.node, signal)) {
           await this.#learn(change);
           this.#cutOff = undefined;
         }

@@ -5,6 +5,7 @@ import { systemClock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Store } from '../../../datastore/store.ts';
 import type { ClusterChange } from '../../../datastore/watch-store.ts';
+import type { NodeName } from '../../../model/names.ts';
 
 const never = new AbortController().signal;
 
@@ -13,9 +14,9 @@ afterEach(stopNodes);
 it('lists the cluster less and less often while the agent may list and not watch', async () => {
   const { store } = await worldWith(poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' }));
   let listings = 0;
-  async function* list(signal: AbortSignal): AsyncGenerator<ClusterChange> {
+  async function* list(node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
     listings += 1;
-    for await (const change of store.watchCluster(signal)) {
+    for await (const change of store.watchCluster(node, signal)) {
       yield change;
       throw new NetplugError('store/refused', 'Cannot watch: the user has no rights', { hint: 'None' });
     }

@@ -24,6 +24,7 @@ const REPORT: DatastoreReport = {
   quotaBytes: 1000,
   alarms: [],
   missingKinds: [],
+  unpublishedNodes: [],
   differingKinds: [],
   missingRights: [],
 };
@@ -48,6 +49,7 @@ describe('checks of the datastore', () => {
     'clock-skew': { skewMs: -5001 },
     'kind-missing': report({ missingKinds: ['IPPool'] }),
     'kind-differs': report({ differingKinds: ['IPPool'] }),
+    'node-unpublished': report({ unpublishedNodes: [{ node: 'node-a', fault: 'it has no NetplugNode' }] }),
     'right-missing': report({ missingRights: [{ role: 'netplug-admin', rights: ['get pods'] }] }),
     unlisted: { unlisted: 'nodes is forbidden' },
     unreadable: { unreadable: ['IPPool "x" cannot be understood'] },

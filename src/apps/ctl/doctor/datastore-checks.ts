@@ -82,6 +82,17 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
       })),
   },
   {
+    id: 'datastore/node-unpublished',
+    severity: 'error',
+    expected: 'for each Ready node with an agent a NetplugNode that agrees with the Node',
+    judge: ({ report }) =>
+      (report?.unpublishedNodes ?? []).map(({ node, fault }) => ({
+        found: `node "${node}": ${fault}, and other nodes route to it by what is there`,
+        remedy: 'Start netplug-agent of this release on that node, and read why it cannot write in its log',
+        command: `kubectl get netplugnode ${node} -o yaml`,
+      })),
+  },
+  {
     id: 'datastore/right-missing',
     severity: 'error',
     expected: 'the rights of a role of manifests/rbac.yaml',

@@ -1,25 +1,30 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { never } from '../../../../src/base/errors.ts';
+import type { NodeName } from '../../../../src/model/names.ts';
 import { formatAddress } from '../../../../src/net/address.ts';
 import { formatCidr } from '../../../../src/net/cidr.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
 import type { ClusterChange, RoutedBlock, RoutingResource } from '../../../../src/datastore/watch-store.ts';
+import { nodeName } from '../../../support/fixtures.ts';
 
 const endless = new AbortController().signal;
+const NODE = nodeName('node-a');
 const PATIENCE_MS = 10_000;
 
-/** Does what a watcher of the cluster does: keeps what it was told. */
+/** Watches the cluster as the agent of a node does, `node-a` unless given, and keeps what it is told. */
 export class ClusterFollower {
   readonly changes: ClusterChange[] = [];
   /** Rejects with what the watch throws. */
   readonly ended: Promise<void>;
   readonly #store: Store;
+  readonly #node: NodeName;
   readonly #over = new AbortController();
   readonly #resources = new Map<string, RoutingResource>();
   readonly #blocks = new Map<string, RoutedBlock>();
 
-  constructor(store: Store, signal: AbortSignal = endless) {
+  constructor(store: Store, { node = NODE, signal = endless }: { node?: NodeName; signal?: AbortSignal } = {}) {
     this.#store = store;
+    this.#node = node;
     this.ended = this.#run(AbortSignal.any([signal, this.#over.signal]));
     // Who cares asks.
     this.ended.catch(() => undefined);
@@ -73,7 +78,7 @@ export class ClusterFollower {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    for await (const change of this.#store.watchCluster(signal)) {
+    for await (const change of this.#store.watchCluster(this.#node, signal)) {
       this.#apply(change);
       this.changes.push(change);
     }

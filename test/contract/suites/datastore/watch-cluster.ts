@@ -102,6 +102,20 @@ export function watchClusterContract(
     expect(await follower.sees(3)).toEqual([`Node/${a}`, `Node/${a}`, `Node/${a} gone`]);
   });
 
+  it('tells of another node what its agent publishes, as often as that changes', async () => {
+    const follower = await follow();
+    await bench.makeNode(b);
+    await bench.labelNode(b, { rack: '7' });
+    await parts().store.publishNode(b, { ipv4Address: '192.0.2.7/24' }, never);
+    await follower.reaches(() => follower.find('Node', b)?.spec.bgp?.ipv4Address === '192.0.2.7/24');
+    expect(follower.find('Node', b)?.metadata.labels).toMatchObject({ rack: '7' });
+    const told = follower.lines.length;
+    await parts().other.publishNode(b, { ipv4Address: '192.0.2.7/24' }, never);
+    await parts().store.publishNode(b, { ipv4Address: '192.0.2.8/24' }, never);
+    expect(await follower.sees(told + 1)).toHaveLength(told + 1);
+    expect(follower.find('Node', b)?.spec.bgp?.ipv4Address).toBe('192.0.2.8/24');
+  });
+
   it('does not tell what changes nothing', async () => {
     const { store } = parts();
     await store.createResource(pool('blue'), never);
@@ -211,13 +225,13 @@ export function watchClusterContract(
   });
 
   it('ends at once with its signal, whatever it is doing', async () => {
-    expect(await new ClusterFollower(parts().other, AbortSignal.abort()).ended).toBeUndefined();
+    expect(await new ClusterFollower(parts().other, { signal: AbortSignal.abort() }).ended).toBeUndefined();
     const follower = await follow();
     const before = performance.now();
     await follower.end();
     expect(performance.now() - before).toBeLessThan(500);
     const early = new AbortController();
-    const reading = new ClusterFollower(parts().other, early.signal);
+    const reading = new ClusterFollower(parts().other, { signal: early.signal });
     early.abort(new Error('enough'));
     expect(await reading.ended).toBeUndefined();
   });
