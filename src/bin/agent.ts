@@ -1,10 +1,10 @@
 import { constants, mkdirSync, openSync } from 'node:fs';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { runAgent as serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
 import { startHealthServer } from '../apps/agent/health-server.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
+import { NetworkProcess } from '../apps/agent/network-process.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { systemClock } from '../base/clock.ts';
@@ -14,23 +14,23 @@ import { readOwnVariables } from '../config/choose-connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
-import type { NodeName } from '../model/names.ts';
 import { agentAccessIn } from './agent-access.ts';
+import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { hostIn } from './host-in.ts';
 import { livingIn } from './living-in.ts';
 import { interruptions } from './interruptions.ts';
+import { launchNetwork } from './launch-network.ts';
 import { agentLockPath } from './machine.ts';
+import { networkSettingsIn } from './network-settings.ts';
+import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { attachmentFolder, stateDir } from './registration.ts';
-import { residentNetwork } from './resident-network.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './settle-leftovers.ts';
-
-const LOG = { level: 'INFO', filePath: undefined, fileMaxSizeMb: 100, fileMaxAgeDays: 30, fileMaxCount: 10 } as const;
 
 /** Runs the agent of the node until it is told to end or another one takes over. */
 export async function runAgent(): Promise<void> {
@@ -44,19 +44,28 @@ export async function runAgent(): Promise<void> {
 }
 
 async function run(env: NodeJS.ProcessEnv): Promise<void> {
-  const log = openLog(LOG);
-  const node = readVariable({ NODENAME: hostname(), ...env }, 'NODENAME') as NodeName; // checked here and nowhere else
+  const log = openLog(AGENT_LOG);
+  const node = nodeNameIn(env);
   const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration', { warning });
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');
   const stockFloor = readVariable(env, 'NETPLUG_STOCK');
+  const isNetworkingOn = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
+  // Settings that the network process cannot use end the agent's start.
+  if (isNetworkingOn) networkSettingsIn(env, node);
 
   mkdirSync(stateDir(env), { recursive: true });
   const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
   const base = { clock: systemClock, random: systemRandom, log };
   const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env) });
   const history = callHistory();
-  using metrics = createMetrics(() => ({ ...nodes.standing(), network: network.current()?.standing() }));
+  const network = isNetworkingOn
+    ? new NetworkProcess({ ...base, launch: launchNetwork, onRestart: () => metrics.countNetworkRestart() })
+    : undefined;
+  using metrics = createMetrics(async () => {
+    const standing = network === undefined ? undefined : ((await network.status())?.standing ?? 'down');
+    return { ...nodes.standing(), network: standing };
+  });
   await using traces = residentTraces(env, log);
   await using orch = residentOrch(node, env, log);
   const kernel = linuxKernel();
@@ -73,7 +82,6 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     },
     { node, stockFloor },
   );
-  const network = residentNetwork(env, { ...base, node, datastore });
   const serveCall = serveCallIn({
     node,
     nodes,
@@ -96,13 +104,13 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       showCalls: history.answer,
       onCount: metrics.setCallsInFlight,
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
-      openNetwork: network.open,
+      network,
       tryBecomeOnly: () => tryLockFile(lock),
       startHealth: async () =>
         address === 'off'
           ? undefined
           : startHealthServer(address, {
-              notReady: () => [...nodes.problems(), ...(network.current()?.failures() ?? [])],
+              notReady: async () => [...nodes.problems(), ...((await network?.failures()) ?? [])],
               metrics,
               log,
             }),

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 
 const TOOLS = ['netplugctl', 'kubectl-netplug', 'kubectl_complete-netplug'];
-const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', 'netplug-agent', ...TOOLS];
+const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', 'netplug-agent', 'netplug-network', ...TOOLS];
 
 // One executable under several names: each is a hard link or a copy of the same file, told apart by how it was called.
 // The shim calls netplug-standalone by its own name.
@@ -15,6 +15,8 @@ if (program !== undefined && TOOLS.includes(program)) {
   void import('./netplugctl.ts').then(async ({ runCtl }) => runCtl(program));
 } else if (program === 'netplug-agent') {
   void import('./agent.ts').then(async ({ runAgent }) => runAgent());
+} else if (program === 'netplug-network') {
+  void import('./network.ts').then(async ({ runNetwork }) => runNetwork());
 } else {
   const isAddressManager = program === 'netplug-ipam';
   void import('./plugin.ts').then(async ({ runCni }) => runCni(isAddressManager ? 'netplug-ipam' : 'netplug'));

@@ -47,7 +47,8 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_STATE_DIR: text('/var/lib/netplug', {
     netplug: 'Folder of `nodename`, which the agent writes, and of `attachments/`.',
-    'netplug-agent': 'Folder of `nodename`, `mtu`, `agent.lock`, `folder-id`, `journal/` and `attachments/`.',
+    'netplug-agent':
+      'Folder of `nodename`, `mtu`, `agent.lock`, `network.lock`, `folder-id`, `journal/` and `attachments/`.',
     netplugctl: 'Folder of what agent and plugin remember about the node, and of the record of an installation.',
   }),
   NETPLUG_RUN_DIR: text('/run/netplug', {

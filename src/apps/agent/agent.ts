@@ -14,8 +14,7 @@ import { CallServer } from './call-server.ts';
 import type { ServeCall } from './conversation.ts';
 import { registerName, registerNode } from './register-node.ts';
 import { encodeOfferedBlocks } from '../../ipam/node/offered-block.ts';
-import type { NamedDatastore } from '../../ipam/node/named-datastore.ts';
-import type { NodeNetwork } from './network/node-network.ts';
+import type { NetworkProcess } from './network-process.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
 import type { CallAnswer } from './wire.ts';
 
@@ -44,8 +43,8 @@ export interface AgentPorts extends RetryPorts {
   readonly onCount: (inFlight: number) => void;
   /** Told how long it took, in milliseconds, to become the node's one agent. */
   readonly onLockWait: (ms: number) => void;
-  /** The node's side of the network between nodes; undefined where somebody else keeps that. */
-  readonly openNetwork: (datastore: NamedDatastore) => NodeNetwork | undefined;
+  /** The node's side of the network between nodes; undefined with NETPLUG_NETWORKING=off. */
+  readonly network: Pick<NetworkProcess, 'run' | 'show'> | undefined;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
   /** Makes this process the node's one agent; false while another is. */
@@ -66,18 +65,17 @@ export interface AgentSettings {
  * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
  */
 export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
-  const { clock, log, nodes } = ports;
+  const { clock, log, nodes, network } = ports;
   const { node, datastore, socketPath } = settings;
   const ending = new AbortController();
   stop.addEventListener('abort', () => ending.abort(), { once: true });
-  let network: NodeNetwork | undefined;
   const server = new CallServer({
     clock,
     log,
     onCount: ports.onCount,
     serve: async (request, gone) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
-      if (request.kind === 'show-network') return showNetwork(network, gone);
+      if (request.kind === 'show-network') return showNetwork(network);
       if (request.kind === 'show-blocks') return showBlocks(nodes, request.stdin);
       if (request.kind === 'shut-down') {
         log.info('shutdown requested');
@@ -99,7 +97,6 @@ export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop:
     const resident = nodes.get(datastore);
     await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
     resident.assertJournal();
-    network = ports.openNetwork(resident);
     if (network === undefined) await registerName(settings.namePath, node);
     server.start();
     await using _health = await startHealth(ports);
@@ -151,10 +148,14 @@ function showBlocks(nodes: ResidentNodes, datastore: string): CallAnswer {
   return { status: 0, stdout: encodeOfferedBlocks(resident.offered()), stderr: '' };
 }
 
-async function showNetwork(network: NodeNetwork | undefined, signal: AbortSignal): Promise<CallAnswer> {
+async function showNetwork(network: AgentPorts['network']): Promise<CallAnswer> {
   if (network === undefined)
     return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
-  return { status: 0, stdout: JSON.stringify(await network.show(signal)), stderr: '' };
+  try {
+    return { status: 0, stdout: JSON.stringify(await network.show()), stderr: '' };
+  } catch (cause) {
+    return { status: 1, stdout: '', stderr: `The network of the node cannot be shown: ${reasonOf(cause)}` };
+  }
 }
 
 async function takeOver(

@@ -6,7 +6,7 @@ import { type HealthPorts, type HealthServer, startHealthServer } from './health
 
 const LOOPBACK = { host: '127.0.0.1', port: 0 };
 const WELL: HealthPorts = {
-  notReady: () => [],
+  notReady: async () => [],
   metrics: {
     render: async () => Promise.resolve('netplug_datastore_up 1\n'),
     contentType: 'text/plain; version=0.0.4',
@@ -22,7 +22,7 @@ describe('the health endpoint', () => {
   });
 
   it('gives the reasons why calls cannot be served', async () => {
-    const notReady = (): readonly string[] => ['the datastore does not answer', 'no stock'];
+    const notReady = async (): Promise<readonly string[]> => ['the datastore does not answer', 'no stock'];
     await using server = await startHealthServer(LOOPBACK, { ...WELL, notReady });
     expect(await ask(server, '/readyz')).toEqual([503, 'the datastore does not answer\nno stock\n']);
     expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);

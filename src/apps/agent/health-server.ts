@@ -7,7 +7,7 @@ import type { Metrics } from './metrics.ts';
 
 export interface HealthPorts {
   /** Why calls cannot be served now, a sentence each; empty when they can. */
-  readonly notReady: () => readonly string[];
+  readonly notReady: () => Promise<readonly string[]>;
   readonly metrics: Pick<Metrics, 'render' | 'contentType'>;
   readonly log: Log;
 }
@@ -69,7 +69,7 @@ async function pageFor({ notReady, metrics }: HealthPorts, { method, url = '/' }
     case '/healthz':
       return { status: 200, text: 'ok\n' };
     case '/readyz': {
-      const reasons = notReady();
+      const reasons = await notReady();
       return reasons.length === 0
         ? { status: 200, text: 'ok\n' }
         : { status: 503, text: reasons.map((reason) => `${reason}\n`).join('') };

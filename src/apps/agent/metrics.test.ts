@@ -37,7 +37,7 @@ describe('the metrics', () => {
 
   it('show how things stand at the scrape, and no addresses that are gone', async () => {
     let standing = STANDING;
-    using metrics = createMetrics(() => standing);
+    using metrics = createMetrics(async () => standing);
     const text = await metrics.render();
     expect(text).toContain('netplug_pool_addresses{pool="blue",state="free"} 60');
     expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="stock"} 1');
@@ -85,7 +85,7 @@ describe('the metrics', () => {
 });
 
 function newMetrics(): Metrics {
-  return createMetrics(() => STANDING);
+  return createMetrics(async () => STANDING);
 }
 
 function everythingOn(metrics: Metrics): void {

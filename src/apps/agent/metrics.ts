@@ -14,6 +14,7 @@ export interface Metrics extends Disposable {
   readonly observeLockWait: (lock: string, ms: number) => void;
   /** How long one change waited until it was published. */
   readonly observePublicationWait: (ms: number) => void;
+  readonly countNetworkRestart: () => void;
   /** Everything in the text format of Prometheus. */
   render(): Promise<string>;
   readonly contentType: string;
@@ -25,15 +26,15 @@ export interface Standing {
   /** Changes that wait to be published. */
   readonly waiting: number;
   readonly isDatastoreUp: boolean;
-  /** Undefined where somebody else keeps the network between nodes. */
-  readonly network: NetworkStanding | undefined;
+  /** Undefined with NETPLUG_NETWORKING=off, `down` while the network process does not answer. */
+  readonly network: NetworkStanding | 'down' | undefined;
 }
 
 const CALL_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const WAIT_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30];
 
 /** `look` is asked at each scrape. */
-export function createMetrics(look: () => Standing): Metrics {
+export function createMetrics(look: () => Promise<Standing>): Metrics {
   const registry = new Registry();
   const registers = [registry];
   const calls = new Counter({
@@ -78,6 +79,11 @@ export function createMetrics(look: () => Standing): Metrics {
     help: '1 when the datastore answered last time, 0 when not.',
     registers,
   });
+  const networkRestarts = new Counter({
+    name: 'netplug_network_restarts_total',
+    help: 'Restarts of the network process after it ended unexpectedly.',
+    registers,
+  });
   const loop = eventLoopDelay(registers);
   const setAddresses = addressGauges(registers);
   const setNetwork = networkGauges(registers);
@@ -99,8 +105,11 @@ export function createMetrics(look: () => Standing): Metrics {
     observePublicationWait: (ms) => {
       publicationSeconds.observe(ms / 1000);
     },
+    countNetworkRestart: () => {
+      networkRestarts.inc();
+    },
     render: async () => {
-      const { addresses, waiting, isDatastoreUp, network } = look();
+      const { addresses, waiting, isDatastoreUp, network } = await look();
       setAddresses(addresses);
       setNetwork(network);
       queueDepth.set(waiting);

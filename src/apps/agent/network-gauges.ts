@@ -12,8 +12,8 @@ export interface NetworkStanding {
   readonly problems: number;
 }
 
-/** Registers the gauges; what is returned sets them. */
-export function networkGauges(registers: Registry[]): (standing: NetworkStanding | undefined) => void {
+/** Registers the gauges; what is returned sets them. While the network process does not answer, that is the problem. */
+export function networkGauges(registers: Registry[]): (standing: NetworkStanding | 'down' | undefined) => void {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
   const routes = new Gauge({
     name: 'netplug_routes',
@@ -30,10 +30,11 @@ export function networkGauges(registers: Registry[]): (standing: NetworkStanding
   );
   return (standing) => {
     if (standing === undefined) return;
+    problems.set(standing === 'down' ? 1 : standing.problems);
+    if (standing === 'down') return;
     for (const [hop, count] of Object.entries(standing.routes)) routes.set({ hop }, count);
     peers.set(standing.peers);
     changes.set(standing.changes);
     comparisons.set(standing.comparisons);
-    problems.set(standing.problems);
   };
 }

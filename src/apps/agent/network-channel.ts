@@ -1,0 +1,41 @@
+import type { ErrorCode } from '../../base/error-codes.ts';
+import { type Facts, NetplugError } from '../../base/errors.ts';
+import type { ShownNetwork } from '../../model/shown-network.ts';
+import type { NetworkStanding } from './network-gauges.ts';
+
+/** What the process that serves calls sends to the network process of its node. */
+export type ToNetwork =
+  /** Is answered with a message of the same kind and id. */
+  | { readonly kind: 'status' | 'show'; readonly id: number }
+  /** Asks it to end; the kernel keeps what it has. */
+  | { readonly kind: 'stop' };
+
+/** What the network process sends. Attachments reach it through their files, which the standalone program writes as well. */
+export type FromNetwork =
+  | { readonly kind: 'status'; readonly id: number; readonly status: NetworkStatus }
+  | { readonly kind: 'show'; readonly id: number; readonly network: ShownNetwork }
+  | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
+  /** The last message before it ends: the node must not take part in the network. */
+  | { readonly kind: 'refused'; readonly error: ErrorData };
+
+export interface NetworkStatus {
+  readonly standing: NetworkStanding;
+  /** Why pods may be without network, a sentence each. */
+  readonly failures: readonly string[];
+}
+
+/** A NetplugError as plain data. */
+interface ErrorData {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly hint: string | undefined;
+  readonly facts: Facts;
+}
+
+export function errorData({ code, message, hint, facts }: NetplugError): ErrorData {
+  return { code, message, hint, facts };
+}
+
+export function errorOf({ code, message, hint, facts }: ErrorData): NetplugError {
+  return new NetplugError(code, message, { ...(hint === undefined ? {} : { hint }), facts });
+}

@@ -1,0 +1,157 @@
+import { BackOff, type RetryPorts } from '../../base/back-off.ts';
+import { isNetplugError, never, reasonOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { ShownNetwork } from '../../model/shown-network.ts';
+import { errorOf, type FromNetwork, type NetworkStatus, type ToNetwork } from './network-channel.ts';
+
+const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
+/** For one answer; thousands of routes may be planned first. */
+const ANSWER_MS = 5000;
+const STOP_MS = 3000;
+
+/** One process, from its start to its end. */
+export interface LaunchedNetwork {
+  send(message: ToNetwork): void;
+  /** Resolves to how it ended. */
+  readonly ended: Promise<string>;
+  kill(): void;
+}
+
+interface NetworkProcessPorts extends RetryPorts {
+  readonly log: Log;
+  readonly launch: (onMessage: (message: FromNetwork) => void) => LaunchedNetwork;
+  readonly onRestart: () => void;
+}
+
+interface Question {
+  readonly resolve: (answer: FromNetwork) => void;
+  readonly reject: (cause: unknown) => void;
+}
+
+/** Runs the network of the node in a process of its own, and starts that again whenever it ends. Calls go on meanwhile. */
+export class NetworkProcess {
+  readonly #ports: NetworkProcessPorts;
+  readonly #questions = new Map<number, Question>();
+  #lastId = 0;
+  #current: LaunchedNetwork | undefined;
+  /** Why there is no process now. */
+  #down = 'it is being started';
+  #refusal: unknown;
+  #isRestarted = false;
+
+  constructor(ports: NetworkProcessPorts) {
+    this.#ports = ports;
+  }
+
+  /** Undefined while the process is down or does not answer. */
+  async status(): Promise<NetworkStatus | undefined> {
+    return this.#status().catch(() => undefined);
+  }
+
+  /** Why pods may be without network, a sentence each. */
+  async failures(): Promise<readonly string[]> {
+    try {
+      return (await this.#status()).failures;
+    } catch (cause) {
+      return [`network: ${reasonOf(cause)}`];
+    }
+  }
+
+  /** @throws an error that says why the process does not answer */
+  async show(): Promise<ShownNetwork> {
+    const answer = await this.#ask('show');
+    if (answer.kind !== 'show') throw unexpected(answer);
+    return answer.network;
+  }
+
+  /**
+   * Runs until the signal aborts; then the process has ended. @throws agent/address-conflict when the first process
+   * refuses to begin
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const { log } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    while (!signal.aborted) {
+      backOff.start();
+      const ended = await this.#runOnce(signal);
+      if (signal.aborted) return;
+      const cause = this.#refusal ?? new Error(`its process ended: ${ended}`);
+      this.#refusal = undefined;
+      // A node that runs keeps what it has, and only a node that begins stays out.
+      if (!this.#isRestarted && isNetplugError(cause)) throw cause;
+      this.#isRestarted = true;
+      this.#ports.onRestart();
+      this.#down = reasonOf(cause);
+      backOff.fail(cause);
+      log.error('network process ended, kernel state kept', { reason: this.#down });
+      await backOff.wait(signal);
+    }
+  }
+
+  async #runOnce(signal: AbortSignal): Promise<string> {
+    const launched = this.#ports.launch((message) => this.#hear(message));
+    this.#current = launched;
+    const stop = (): void => {
+      launched.send({ kind: 'stop' });
+      void this.#after(STOP_MS, launched.ended, () => launched.kill());
+    };
+    signal.addEventListener('abort', stop, { once: true });
+    const ended = await launched.ended;
+    signal.removeEventListener('abort', stop);
+    this.#current = undefined;
+    for (const { reject } of this.#questions.values()) reject(new Error(`its process ended: ${ended}`));
+    return ended;
+  }
+
+  async #status(): Promise<NetworkStatus> {
+    const answer = await this.#ask('status');
+    if (answer.kind !== 'status') throw unexpected(answer);
+    return answer.status;
+  }
+
+  async #ask(kind: 'status' | 'show'): Promise<FromNetwork> {
+    const current = this.#current;
+    if (current === undefined) throw new Error(this.#down);
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<FromNetwork>();
+    this.#questions.set(id, { resolve, reject });
+    const late = new Error(`no answer within ${String(ANSWER_MS / 1000)} s`);
+    void this.#after(ANSWER_MS, promise, () => reject(late));
+    try {
+      current.send({ kind, id });
+      return await promise;
+    } finally {
+      this.#questions.delete(id);
+    }
+  }
+
+  /** Acts when the work has not ended in time. */
+  async #after(limitMs: number, work: Promise<unknown>, act: () => void): Promise<void> {
+    const over = new AbortController();
+    const end = (): void => over.abort();
+    void work.then(end, end);
+    await this.#ports.clock.sleep(limitMs, over.signal).then(act, () => undefined);
+  }
+
+  #hear(message: FromNetwork): void {
+    switch (message.kind) {
+      case 'status':
+      case 'show':
+        this.#questions.get(message.id)?.resolve(message);
+        return;
+      case 'failed':
+        this.#questions.get(message.id)?.reject(new Error(message.reason));
+        return;
+      case 'refused':
+        this.#refusal = errorOf(message.error);
+        return;
+      default:
+        never(message);
+    }
+  }
+}
+
+function unexpected({ kind }: FromNetwork): Error {
+  return new Error(`an unexpected answer, "${kind}"`);
+}

@@ -1,0 +1,41 @@
+import { isNetplugError, reasonOf } from '../../../base/errors.ts';
+import { errorData, type FromNetwork, type ToNetwork } from '../network-channel.ts';
+import type { NodeNetwork } from './node-network.ts';
+
+interface ServePorts {
+  readonly send: (message: FromNetwork) => void;
+  readonly onMessage: (listener: (message: ToNetwork) => void) => void;
+  /** Resolves when no other process runs the network of the node. */
+  readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
+}
+
+/** Runs the network until it is asked to stop, and answers what it is asked meanwhile. @throws agent/address-conflict */
+export async function serveNetwork(network: NodeNetwork, { send, onMessage, becomeOnly }: ServePorts): Promise<void> {
+  const stop = new AbortController();
+  onMessage((message) => {
+    if (message.kind === 'stop') stop.abort();
+    else void answer(network, message, stop.signal).then(send);
+  });
+  try {
+    await becomeOnly(stop.signal);
+    await network.run(stop.signal);
+  } catch (cause) {
+    if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });
+    if (!stop.signal.aborted) throw cause;
+  } finally {
+    stop.abort();
+  }
+}
+
+async function answer(
+  network: NodeNetwork,
+  { kind, id }: Exclude<ToNetwork, { readonly kind: 'stop' }>,
+  signal: AbortSignal,
+): Promise<FromNetwork> {
+  try {
+    if (kind === 'show') return { kind, id, network: await network.show(signal) };
+    return { kind, id, status: { standing: network.standing(), failures: network.failures() } };
+  } catch (cause) {
+    return { kind: 'failed', id, reason: reasonOf(cause) };
+  }
+}

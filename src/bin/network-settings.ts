@@ -1,0 +1,22 @@
+import type { NetworkSettings } from '../apps/agent/network/network-settings.ts';
+import { readVariable } from '../config/environment.ts';
+import type { NodeName } from '../model/names.ts';
+import { readDetection } from '../routing/detect-address-method.ts';
+
+interface OwnSettings extends NetworkSettings {
+  readonly vxlanChecksums: ReturnType<typeof readVariable<'NETPLUG_VXLAN_CHECKSUMS'>>;
+}
+
+/** @throws cni/env-invalid, agent/detection-invalid */
+export function networkSettingsIn(env: NodeJS.ProcessEnv, node: NodeName): OwnSettings {
+  return {
+    node,
+    detection: {
+      4: readDetection(readVariable(env, 'NETPLUG_IP')),
+      6: readDetection(readVariable(env, 'NETPLUG_IP6')),
+    },
+    blockSource: readVariable(env, 'USE_POD_CIDR') === 'true' ? 'pod-cidrs' : 'claims',
+    sourceCheck: readVariable(env, 'NETPLUG_POD_SOURCE_CHECK'),
+    vxlanChecksums: readVariable(env, 'NETPLUG_VXLAN_CHECKSUMS'),
+  };
+}

@@ -1,0 +1,95 @@
+import { constants, mkdirSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import type { FromNetwork, ToNetwork } from '../apps/agent/network-channel.ts';
+import { NodeNetwork } from '../apps/agent/network/node-network.ts';
+import { serveNetwork } from '../apps/agent/network/serve-network.ts';
+import { registerName } from '../apps/agent/register-node.ts';
+import { writeFileAtomically } from '../base/atomic-file.ts';
+import { systemClock } from '../base/clock.ts';
+import { isNetplugError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { systemRandom } from '../base/random.ts';
+import { readOwnVariables } from '../config/choose-connection.ts';
+import { readVariable } from '../config/environment.ts';
+import { AttachmentFiles } from '../cni/attachment-files.ts';
+import { failureFacts } from '../cni/error-output.ts';
+import { tryLockFile } from '../dataplane/linux/file-lock.ts';
+import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
+import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import { agentAccessIn } from './agent-access.ts';
+import { AGENT_LOG } from './agent-log.ts';
+import { attachedIn } from './attached.ts';
+import { birdFolder, birdIn } from './bird-in.ts';
+import { networkSettingsIn } from './network-settings.ts';
+import { nodeNameIn } from './node-name-in.ts';
+import { openLog } from './open-log.ts';
+import { openStoreIn } from './open-store.ts';
+import { readSecretIn } from './read-secret.ts';
+import { attachmentFolder, stateDir } from './registration.ts';
+
+const LOCK_PERIOD_MS = 10;
+
+/** Runs the network of the node for the agent that has started this process, until it says so or is gone. */
+export async function runNetwork(): Promise<void> {
+  const log = openLog(AGENT_LOG);
+  // The agent alone decides when the network ends; service managers and terminals signal all processes.
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => undefined);
+  process.once('disconnect', () => process.exit());
+  try {
+    await run(process.env, log);
+    process.exitCode = 0;
+  } catch (cause) {
+    if (!isNetplugError(cause, 'agent/address-conflict')) log.error('network failed', failureFacts(cause));
+  }
+  process.removeAllListeners('disconnect');
+  process.disconnect();
+}
+
+async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
+  const node = nodeNameIn(env);
+  const { datastore } = readOwnVariables(env);
+  const settings = networkSettingsIn(env, node);
+  const state = stateDir(env);
+  await using store = openStoreIn(env, { log, findAccess: agentAccessIn(env) })(datastore);
+  const network = new NodeNetwork(
+    {
+      clock: systemClock,
+      random: systemRandom,
+      log,
+      store,
+      host: linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state }),
+      // A batch that a killed agent leaves goes with the folder, at the next boot or with a purge.
+      filter: new NftPacketFilter({ folder: ownFolder(env) }),
+      bird: birdIn(env),
+      birdLog: join(birdFolder(env), 'bird.log'),
+      readSecret: readSecretIn(env, datastore),
+      attachments: new AttachmentFiles(attachmentFolder(env)),
+      listAttached: attachedIn(linuxKernel()),
+      register: async ({ mtu }) => {
+        mkdirSync(state, { recursive: true });
+        await writeFileAtomically(join(state, 'mtu'), {
+          text: mtu === undefined ? '' : `${String(mtu)}\n`,
+          mode: 0o644,
+        });
+        await registerName(join(state, 'nodename'), node);
+      },
+    },
+    settings,
+  );
+  const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
+  await serveNetwork(network, {
+    send: (message: FromNetwork) => process.send?.(message),
+    onMessage: (listener) => process.on('message', (message) => listener(message as ToNetwork)), // only the agent sends
+    becomeOnly: async (signal) => {
+      while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);
+    },
+  });
+}
+
+/** The folder for files that need not survive a reboot; made where it is missing. */
+function ownFolder(env: NodeJS.ProcessEnv): string {
+  const folder = readVariable(env, 'NETPLUG_RUN_DIR');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  return folder;
+}
