@@ -298,6 +298,13 @@ export const ERRORS = {
     retry: false,
     about: 'A program that the command needs is not installed.',
   },
+  'plan/outdated': {
+    cni: 167,
+    exit: 69,
+    retry: false,
+    about:
+      'A plan can be neither resumed nor undone: what is there differs from its record, or there is no sound record.',
+  },
   'install/failed': {
     cni: 161,
     exit: 74,

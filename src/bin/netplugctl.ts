@@ -1,7 +1,9 @@
 import { hostname } from 'node:os';
+import { join } from 'node:path';
 import { addAbortSignal } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { askAgent } from '../apps/agent/ask-agent.ts';
+import { filePlanRecords, memoryPlanRecords, type PlanRecords } from '../plans/plan-records.ts';
 import { errnoOf } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
@@ -57,6 +59,7 @@ export async function runCtl(name: string): Promise<void> {
     openPacketFilter: () => new NftPacketFilter(),
     bird: birdIn(env),
     tryLockFile,
+    planRecords: planRecordsIn(env),
     sendSignal,
   };
   const other = OTHER_NAMES[name];
@@ -87,6 +90,14 @@ function sendSignal(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   } catch (cause) {
     if (errnoOf(cause) !== 'ESRCH') throw cause;
   }
+}
+
+/** Root's plans belong to the machine, those of another user to the user. */
+function planRecordsIn(env: NodeJS.ProcessEnv): PlanRecords {
+  if (process.getuid?.() === 0) return filePlanRecords(join(stateDir(env), 'plans'));
+  const { HOME: home = '', XDG_STATE_HOME: state = '' } = env;
+  if (home === '' && state === '') return memoryPlanRecords();
+  return filePlanRecords(join(state === '' ? join(home, '.local/state') : state, 'netplug/plans'));
 }
 
 function screenOf(env: NodeJS.ProcessEnv): Screen {

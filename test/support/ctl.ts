@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { virtualClock } from '../../src/base/clock.ts';
 import { seededRandom } from '../../src/base/random.ts';
+import { memoryPlanRecords } from '../../src/plans/plan-records.ts';
 import { main } from '../../src/apps/ctl/main.ts';
 import type { CtlPorts } from '../../src/apps/ctl/ports.ts';
 
@@ -69,6 +70,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     plugin: NO_PLUGIN,
     interrupted: new AbortController().signal,
     askAgent: async () => Promise.reject(new Error('nobody listens')),
+    planRecords: memoryPlanRecords(),
     openStore: missing,
     openInspector: () => ({
       inspect: async () => Promise.resolve(NOTHING_SPECIAL),

@@ -8,6 +8,7 @@ import type { Store } from '../../datastore/store.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
 import type { Datastore, OrchSettings } from '../../config/connection.ts';
 import type { Env } from '../../config/environment.ts';
+import type { PlanRecords } from '../../plans/plan-records.ts';
 import type { EnforcedPolicy } from '../../kube/admission-policies.ts';
 import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from '../../config/choose-connection.ts';
@@ -29,6 +30,8 @@ export interface CtlPorts extends RetryPorts {
   readonly tryLockFile: (fd: number) => boolean;
   /** A process that is gone already is none to fail for. */
   readonly sendSignal: (pid: number, signal: 'SIGTERM' | 'SIGKILL') => void;
+  /** How far the plans of earlier calls were carried out. */
+  readonly planRecords: PlanRecords;
   readonly hostname: string;
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;

@@ -3,8 +3,7 @@ import { isQualifiedName } from '../../../model/metadata.ts';
 import { type Command, command, flag, notAllowed, valueOr } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { listHostEndpoints } from './list-host-endpoints.ts';
-import { migrateHostEndpoints } from './migrate-host-endpoints.ts';
-import { prepareUpgrade } from './prepare-upgrade.ts';
+import { migrateHostEndpoints, prepareUpgrade } from './host-endpoint-plans.ts';
 
 const DRY_RUN = flag('show the steps, and do nothing');
 const LABEL = valueOr('key', 'label that marks host endpoints for the upgrade', {
@@ -56,6 +55,9 @@ meanwhile.`,
     summary: 'Replaces host endpoints for all interfaces by automatic ones.',
     options: {
       dryRun: DRY_RUN,
+      undo: flag('take back what the migration from this machine has changed', {
+        excludes: ['force', 'dryRun'],
+      }),
       force: flag('delete the old ones before the automatic ones are there'),
       label: LABEL,
       output: OUTPUT,
@@ -66,10 +68,12 @@ Copies the labels of the old ones onto their nodes, turns on
 spec.controllers.node.hostEndpoint.autoCreate, and deletes each old one as soon as the automatic one of
 its node is there with the same labels. Where the orchestrator keeps the nodes, it names the kubectl
 commands for the labels and ends with status 1; run it again after them, as often as something is left.
-Refused when a label would be lost because node and endpoints contradict one another.`,
+Refused when a label would be lost because node and endpoints contradict one another. --undo takes back
+the changes of the last run from this machine, also of one that was interrupted.`,
     examples: ['netplugctl host-endpoints migrate --dry-run', 'netplugctl host-endpoints migrate'],
-    run: async (context, { options: { dryRun, force, label, output } }) =>
+    run: async (context, { options: { dryRun, undo, force, label, output } }) =>
       migrateHostEndpoints(context, {
+        direction: undo ? 'undo' : 'migrate',
         removal: force ? 'at-once' : 'when-replaced',
         upgradeLabel: label,
         mode: dryRun ? 'rehearse' : 'carry-out',

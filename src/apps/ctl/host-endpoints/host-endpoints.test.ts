@@ -4,6 +4,7 @@ import { automaticHostEndpointOf, hostEndpointOf, nodeOf } from '../../../../tes
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
+import { memoryPlanRecords, type PlanRecords } from '../../../plans/plan-records.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 
 const signal = new AbortController().signal;
@@ -12,7 +13,9 @@ const POLICY = { kind: 'GlobalNetworkPolicy', name: 'allow-all-upgrade' } as con
 
 let database: MemoryDatabase;
 let store: Store;
+let planRecords: PlanRecords;
 beforeEach(() => {
+  planRecords = memoryPlanRecords();
   database = new MemoryDatabase();
   store = openMemoryStore(database);
 });
@@ -21,6 +24,7 @@ async function run(words: string, type: 'kvv3' | 'orch' = 'kvv3', given?: Store)
   return callCtl(`host-endpoints ${words}`.split(' '), {
     env: type === 'orch' ? { DATASTORE_TYPE: 'orch' } : { KV_ENDPOINTS: 'http://127.0.0.1:2379' },
     openStore: () => given ?? openMemoryStore(database),
+    planRecords,
   });
 }
 async function put(...resources: readonly AnyResource[]): Promise<void> {
@@ -219,5 +223,93 @@ describe('netplugctl host-endpoints migrate', () => {
     expect(status).toBe(65);
     expect(err).toContain('Node "n1": label zone is "a" there, and "b" at its host endpoint');
     expect(database.state()).toBe(before);
+  });
+});
+
+/** Lets a process write so many records of its progress, and ends it at the next one. */
+function endAfter(records: PlanRecords, writes: number): PlanRecords {
+  let left = writes;
+  return {
+    load: records.load,
+    save: async (name, text) => {
+      if (left === 0) throw new Error('killed');
+      left -= 1;
+      await records.save(name, text);
+    },
+  };
+}
+
+describe('a migration of host endpoints that is interrupted', () => {
+  const MOMENTS = [0, 1, 2, 3, 4, 5, 6];
+  const NAMES = ['old', 'other'];
+  const contents = async (): Promise<unknown> => [
+    (await store.listResources('HostEndpoint', signal)).resources.map(({ metadata: { name, labels } }) => [
+      name,
+      labels,
+    ]),
+    await labelsOf('Node', 'n1'),
+    (await store.findResource({ kind: 'ControllersConfiguration', name: 'default' }, signal))?.spec,
+  ];
+  beforeEach(async () => {
+    await put(
+      nodeOf('n1', { zone: 'a' }),
+      ...NAMES.map((name) => hostEndpointOf(name, 'n1', { labels: { role: 'x' } })),
+    );
+  });
+
+  it.each(MOMENTS)('is carried out to the end by the same command, from record %i', async (moment) => {
+    const records = planRecords;
+    planRecords = endAfter(records, moment);
+    expect((await run('migrate --force')).status).not.toBe(0);
+    planRecords = records;
+    expect(await run('migrate --force')).toMatchObject({ status: 0, err: '' });
+    expect(await contents()).toEqual([
+      [],
+      { zone: 'a', role: 'x' },
+      { controllers: { node: { hostEndpoint: { autoCreate: 'Enabled' } } } },
+    ]);
+    expect((await run('migrate --force')).out).toBe('nothing is left to do\n');
+  });
+
+  it.each(MOMENTS.slice(1))('is taken back by --undo, from record %i', async (moment) => {
+    const before = await contents();
+    const records = planRecords;
+    planRecords = endAfter(records, moment);
+    await run('migrate --force');
+    planRecords = records;
+    expect(await run('migrate --undo')).toMatchObject({ status: 0, err: '' });
+    expect(await contents()).toEqual(before);
+  });
+
+  it('is planned anew when an object of the plan was changed meanwhile', async () => {
+    const records = planRecords;
+    planRecords = endAfter(records, 3);
+    await run('migrate --force');
+    planRecords = records;
+    const found = await store.findResource({ kind: 'HostEndpoint', name: 'other' }, signal);
+    if (found === undefined) throw new Error('there is no such endpoint');
+    await store.updateResource({ ...found, metadata: { ...found.metadata, labels: { role: 'x', more: 'y' } } }, signal);
+    const { status, err } = await run('migrate --force');
+    expect(status).toBe(0);
+    expect(err).toContain('the object of "delete HostEndpoint "other"" changed since; planned anew');
+    expect(await contents()).toMatchObject([[], { zone: 'a', role: 'x', more: 'y' }, {}]);
+  });
+
+  it('is not undone over what was changed since, and not without a record', async () => {
+    expect(await run('migrate --undo')).toMatchObject({ status: 69, out: '' });
+    await run('migrate --force');
+    const found = await store.findResource({ kind: 'Node', name: 'n1' }, signal);
+    if (found === undefined) throw new Error('there is no such node');
+    await store.updateResource({ ...found, metadata: { ...found.metadata, labels: { role: 'y' } } }, signal);
+    const before = database.state();
+    expect((await run('migrate --undo')).err).toContain('the object of "change Node "n1": label role=x" changed since');
+    expect(database.state()).toBe(before);
+  });
+
+  it('is carried out where no record can be written, with a warning', async () => {
+    const save = async (): Promise<never> => Promise.reject(Object.assign(new Error('full'), { code: 'ENOSPC' }));
+    planRecords = { ...memoryPlanRecords(), save };
+    const { status, err } = await run('migrate --force');
+    expect([status, err]).toEqual([0, expect.stringMatching(/^warning: the progress is not recorded.*\n$/)]);
   });
 });

@@ -4,7 +4,7 @@ import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
-import { coversAllInterfaces, isAutomatic } from './all-interfaces.ts';
+import { coversAllInterfaces, isAutomatic } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 
 export interface ListOptions {
   readonly which: 'all' | 'all-interfaces';

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import { NetplugError } from '../../../base/errors.ts';
-import type { HostEndpoint } from '../../../model/host-endpoint.ts';
-import type { GlobalNetworkPolicy } from '../../../model/policy.ts';
-import { API_VERSION } from '../../../model/resource.ts';
+import { NetplugError } from '../../base/errors.ts';
+import type { HostEndpoint } from '../../model/host-endpoint.ts';
+import type { GlobalNetworkPolicy } from '../../model/policy.ts';
+import { API_VERSION } from '../../model/resource.ts';
 import { madeByPeople } from './all-interfaces.ts';
-import { createStep, deleteStep, type Plan, updateStep } from './plan.ts';
+import { createStep, deleteStep, type ResourcePlan, updateStep } from '../resource-steps.ts';
 
 /** What the two sides of the procedure agree on. */
 export interface UpgradeNames {
@@ -19,7 +19,7 @@ export interface PreparationFacts {
 }
 
 /** The step before an upgrade from before v3.14: nothing that gets through these endpoints now is dropped after it. */
-export function planPreparation({ endpoints, policy }: PreparationFacts, names: UpgradeNames): Plan {
+export function planPreparation({ endpoints, policy }: PreparationFacts, names: UpgradeNames): ResourcePlan {
   const temporary = temporaryPolicy(names);
   if (policy !== undefined) assertOurs(policy, temporary);
   const unlabelled = madeByPeople(endpoints).filter(({ metadata }) => metadata.labels?.[names.label] === undefined);
@@ -42,7 +42,7 @@ export function planPreparation({ endpoints, policy }: PreparationFacts, names: 
 }
 
 /** The end of the procedure, after the logs are read and the policies that are needed are there. */
-export function planUndo({ endpoints, policy }: PreparationFacts, names: UpgradeNames): Plan {
+export function planUndo({ endpoints, policy }: PreparationFacts, names: UpgradeNames): ResourcePlan {
   if (policy !== undefined) assertOurs(policy, temporaryPolicy(names));
   const labelled = endpoints.filter(({ metadata }) => metadata.labels?.[names.label] === '');
   return {

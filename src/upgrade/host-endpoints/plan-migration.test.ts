@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { automaticHostEndpointOf, hostEndpointOf, nodeOf } from '../../../../test/support/fixtures.ts';
-import type { ControllersConfiguration } from '../../../model/controllers-configuration.ts';
-import type { Plan } from './plan.ts';
+import { automaticHostEndpointOf, hostEndpointOf, nodeOf } from '../../../test/support/fixtures.ts';
+import type { ControllersConfiguration } from '../../model/controllers-configuration.ts';
+import type { ResourcePlan } from '../resource-steps.ts';
 import { type MigrationFacts, type MigrationOptions, planMigration } from './plan-migration.ts';
 
 const KEPT_BY_NETPLUG: MigrationOptions = {
@@ -16,13 +16,13 @@ const ENABLED: ControllersConfiguration = {
   spec: { controllers: { node: { hostEndpoint: { autoCreate: 'Enabled' } } } },
 };
 
-function planOf(facts: Partial<MigrationFacts>, options: Partial<MigrationOptions> = {}): Plan {
+function planOf(facts: Partial<MigrationFacts>, options: Partial<MigrationOptions> = {}): ResourcePlan {
   return planMigration(
     { endpoints: [], nodes: [nodeOf('n1'), nodeOf('n2')], configuration: undefined, ...facts },
     { ...KEPT_BY_NETPLUG, ...options },
   );
 }
-const textsOf = (plan: Plan): string[][] => plan.stages.map(({ steps }) => steps.map(({ text }) => text));
+const textsOf = (plan: ResourcePlan): string[][] => plan.stages.map(({ steps }) => steps.map(({ text }) => text));
 
 describe('the plan of a migration to automatic host endpoints', () => {
   it('copies every label, turns creation on, and waits for what replaces the old ones [up-autohep]', () => {
@@ -40,7 +40,7 @@ describe('the plan of a migration to automatic host endpoints', () => {
     expect(plan.stages[0]?.steps[0]).toMatchObject({
       after: { metadata: { labels: { zone: 'a', role: 'gateway', empty: '' } } },
     });
-    expect(plan.stages[1]?.steps[0]).toMatchObject({ before: undefined, after: ENABLED });
+    expect(plan.stages[1]?.steps[0]).toMatchObject({ after: ENABLED });
   });
 
   it('keeps what the configuration of the controllers says already', () => {

@@ -1,4 +1,4 @@
-import { ALL_INTERFACES, type HostEndpoint } from '../../../model/host-endpoint.ts';
+import { ALL_INTERFACES, type HostEndpoint } from '../../model/host-endpoint.ts';
 
 export const CREATED_BY_LABEL = 'netplug/created-by';
 export const CONTROLLERS = 'netplug-orch-controllers';

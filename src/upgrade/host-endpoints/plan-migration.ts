@@ -1,11 +1,11 @@
-import { type Problem, problemsError } from '../../../base/problem.ts';
-import type { ControllersConfiguration } from '../../../model/controllers-configuration.ts';
-import type { HostEndpoint } from '../../../model/host-endpoint.ts';
-import type { Node } from '../../../model/node.ts';
-import { DEFAULT_ALLOW } from '../../../model/profile.ts';
-import { API_VERSION } from '../../../model/resource.ts';
+import { type Problem, problemsError } from '../../base/problem.ts';
+import type { ControllersConfiguration } from '../../model/controllers-configuration.ts';
+import type { HostEndpoint } from '../../model/host-endpoint.ts';
+import type { Node } from '../../model/node.ts';
+import { DEFAULT_ALLOW } from '../../model/profile.ts';
+import { API_VERSION } from '../../model/resource.ts';
 import { automaticName, CONTROLLERS, isAutomatic, madeByPeople } from './all-interfaces.ts';
-import { createStep, deleteStep, type Plan, type Step, updateStep } from './plan.ts';
+import { createStep, deleteStep, type ResourcePlan, type ResourceStep, updateStep } from '../resource-steps.ts';
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -28,7 +28,7 @@ export interface MigrationOptions {
  * From endpoints for all interfaces that people made to automatic ones. Nothing they say may be lost.
  * @throws resource/invalid when labels contradict one another, or a node is not there
  */
-export function planMigration(facts: MigrationFacts, options: MigrationOptions): Plan {
+export function planMigration(facts: MigrationFacts, options: MigrationOptions): ResourcePlan {
   const old = madeByPeople(facts.endpoints);
   const problems: Problem[] = [];
   const wanted = labelsByNode(old, options.upgradeLabel, problems);
@@ -80,7 +80,7 @@ interface Copy {
   readonly options: MigrationOptions;
 }
 
-function copySteps({ node: name, labels, facts, options }: Copy, problems: Problem[]): Step[] {
+function copySteps({ node: name, labels, facts, options }: Copy, problems: Problem[]): ResourceStep[] {
   const node = facts.nodes.find(({ metadata }) => metadata.name === name);
   if (node === undefined) {
     const message = `there is no node "${name}", and so no automatic host endpoint would replace what it has`;
@@ -104,7 +104,10 @@ function copySteps({ node: name, labels, facts, options }: Copy, problems: Probl
     : [{ ...step, kind: 'command', command: ['kubectl', 'label', 'node', name, ...pairs] }];
 }
 
-function enableSteps(old: readonly HostEndpoint[], configuration: ControllersConfiguration | undefined): Step[] {
+function enableSteps(
+  old: readonly HostEndpoint[],
+  configuration: ControllersConfiguration | undefined,
+): ResourceStep[] {
   const { controllers } = configuration?.spec ?? {};
   if (old.length === 0 || controllers?.node?.hostEndpoint?.autoCreate === 'Enabled') return [];
   const hostEndpoint = { ...controllers?.node?.hostEndpoint, autoCreate: 'Enabled' } as const;
@@ -124,7 +127,7 @@ function enableSteps(old: readonly HostEndpoint[], configuration: ControllersCon
 function removalStep(
   endpoint: HostEndpoint,
   { wanted, facts, options }: { wanted: ReadonlyMap<string, Labels>; facts: MigrationFacts; options: MigrationOptions },
-): Step {
+): ResourceStep {
   const { node } = endpoint.spec;
   const labels = wanted.get(node) ?? {};
   const isReplaced = facts.endpoints.some(

@@ -1,0 +1,100 @@
+import { sha256Of } from '../../base/atomic-file.ts';
+import { errnoOf, isNetplugError, reasonOf } from '../../base/errors.ts';
+import type { Mode } from '../../base/mode.ts';
+import type { Datastore } from '../../config/connection.ts';
+import { type Actor, carryOut, type Execution, resume } from '../../plans/carry-out.ts';
+import type { PlanRecords } from '../../plans/plan-records.ts';
+import { isEmpty, type Plan, renderPlan, stepLine } from '../../plans/plan.ts';
+import type { Output } from './common-options.ts';
+import type { Context, Status } from './ports.ts';
+
+export interface PlanRun {
+  readonly mode: Mode;
+  readonly output: Output;
+}
+
+export interface Planned<A extends object> {
+  /** Name of the record of the plan on this machine. */
+  readonly name: string;
+  /** Plans from what is there now. */
+  readonly plan: () => Promise<Plan<A>>;
+  readonly actor: Actor<A>;
+}
+
+/** Returns the name of the record of a plan for one datastore. */
+export function recordName(purpose: string, datastore: Datastore): string {
+  return `${purpose}-${sha256Of(JSON.stringify(datastore)).slice(0, 12)}`;
+}
+
+/**
+ * Shows the plan, or carries it out. What an interrupted command has left of its plan is carried out first; a plan that
+ * no longer fits is made anew. Returns 1 when something is left for a person or another program.
+ */
+export async function runPlan<A extends object>(
+  context: Context,
+  planned: Planned<A>,
+  { mode, output }: PlanRun,
+): Promise<Status> {
+  const { io } = context;
+  let plan = await planned.plan();
+  for (const note of plan.notes) io.stderr(`note: ${note}\n`);
+  const isJson = output === 'json';
+  if (isJson) io.stdout(`${JSON.stringify(plan, undefined, 2)}\n`);
+  if (!isJson && (mode === 'rehearse' || isEmpty(plan))) io.stdout(renderPlan(plan));
+  if (mode === 'rehearse' || isEmpty(plan)) return 0;
+  const execution = executionOf(context, planned, isJson ? () => undefined : io.stdout);
+  let outcome = await resumeIfSound(context, execution);
+  if (outcome === 'done') plan = await planned.plan();
+  if (outcome !== 'unfinished') outcome = await carryOut(execution, plan);
+  if (outcome === 'done') return 0;
+  io.stderr('not finished: run the same command again when the last steps above are done\n');
+  return 1;
+}
+
+export function executionOf<A extends object>(
+  { ports, io, signal }: Pick<Context, 'ports' | 'io' | 'signal'>,
+  { name, actor }: Omit<Planned<A>, 'plan'>,
+  tell: (line: string) => void,
+): Execution<A> {
+  return {
+    name,
+    records: ifPossible(ports.planRecords, io.stderr),
+    actor,
+    onStage: (title) => {
+      tell(`${title}\n`);
+    },
+    onStep: (step) => {
+      tell(stepLine(step));
+    },
+    signal,
+  };
+}
+
+/** These plans can be made anew at any time: a disk that takes no record must not keep them from being carried out. */
+function ifPossible(records: PlanRecords, warn: (text: string) => void): PlanRecords {
+  let isWritable = true;
+  return {
+    load: records.load,
+    save: async (name, text) => {
+      if (!isWritable) return;
+      await records.save(name, text).catch((cause: unknown) => {
+        if (errnoOf(cause) === undefined) throw cause;
+        isWritable = false;
+        warn(`warning: the progress is not recorded, and cannot be undone or resumed: ${reasonOf(cause)}\n`);
+      });
+    },
+  };
+}
+
+async function resumeIfSound<A extends object>(
+  { io }: Context,
+  execution: Execution<A>,
+): Promise<Awaited<ReturnType<typeof resume>>> {
+  try {
+    return await resume(execution);
+  } catch (cause) {
+    if (!isNetplugError(cause, 'plan/outdated')) throw cause;
+    io.stderr(`note: ${cause.message}; planned anew\n`);
+    return undefined;
+  }
+}

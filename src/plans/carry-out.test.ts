@@ -1,0 +1,211 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type Actor, carryOut, type Execution, resume, undo } from './carry-out.ts';
+import type { Plan, Step } from './plan.ts';
+import { filePlanRecords, memoryPlanRecords, type PlanRecords } from './plan-records.ts';
+
+interface Setting {
+  readonly key: string;
+  readonly from: number;
+  readonly to: number;
+}
+type World = Map<string, number>;
+
+/** Stands for SIGKILL: nothing after it runs. */
+class Killed extends Error {}
+
+/** Lets a process live for so many more actions; each write of record or world has a moment before and one after it. */
+class Life {
+  readonly #moments: number;
+  #left: number;
+
+  constructor(moments: number) {
+    this.#moments = moments;
+    this.#left = moments;
+  }
+
+  pass(): void {
+    if (this.#left === 0) throw new Killed();
+    this.#left -= 1;
+  }
+
+  get used(): number {
+    return this.#moments - this.#left;
+  }
+}
+
+function executionIn(world: World, records: PlanRecords, life: Life): Execution<Setting> {
+  const at = (key: string): number => world.get(key) ?? 0;
+  const change = async (key: string, expected: number, value: number): Promise<void> => {
+    life.pass();
+    if (at(key) !== expected) throw new Error(`"${key}" is ${String(at(key))} and not ${String(expected)}`);
+    world.set(key, value);
+    life.pass();
+    return Promise.resolve();
+  };
+  const actor: Actor<Setting> = {
+    inspect: async ({ key, from, to }) =>
+      Promise.resolve(at(key) === from ? 'before' : at(key) === to ? 'after' : 'differs'),
+    apply: async ({ key, from, to }) => change(key, from, to),
+    revert: async ({ key, from, to }) => (at(key) === from ? undefined : change(key, to, from)),
+  };
+  const dying: PlanRecords = {
+    load: records.load,
+    save: async (name, text) => {
+      life.pass();
+      await records.save(name, text);
+      life.pass();
+    },
+  };
+  return { name: 'test', records: dying, actor, signal: new AbortController().signal };
+}
+
+const IMMORTAL = 1_000_000;
+const plans = fc
+  .array(fc.array(fc.integer({ min: 1, max: 9 }), { maxLength: 4 }), { maxLength: 4 })
+  .map((stages): Plan<Setting> => {
+    let count = 0;
+    const step = (to: number): Step<Setting> => ({
+      kind: 'write',
+      text: `set ${String(to)}`,
+      key: `k${String(count++)}`,
+      from: 0,
+      to,
+    });
+    return {
+      stages: stages.map((values, index) => ({ title: `stage ${String(index)}`, steps: values.map(step) })),
+      notes: [],
+    };
+  });
+
+function worldAfter({ stages }: Plan<Setting>): World {
+  return new Map(
+    stages.flatMap(({ steps }) => steps).flatMap((step) => (step.kind === 'write' ? [[step.key, step.to]] : [])),
+  );
+}
+function changed(world: World): World {
+  return new Map([...world].filter(([, value]) => value !== 0));
+}
+async function countMoments(act: (execution: Execution<Setting>) => Promise<unknown>): Promise<number> {
+  const life = new Life(IMMORTAL);
+  await act(executionIn(new Map(), memoryPlanRecords(), life));
+  return life.used;
+}
+
+describe('a plan whose process is killed', () => {
+  it('is resumed to the end from every moment, and no step is carried out twice', async () => {
+    await fc.assert(
+      fc.asyncProperty(plans, async (plan) => {
+        const moments = await countMoments(async (execution) => carryOut(execution, plan));
+        for (let moment = 0; moment < moments; moment += 1) {
+          const [world, records]: [World, PlanRecords] = [new Map(), memoryPlanRecords()];
+          await expect(carryOut(executionIn(world, records, new Life(moment)), plan)).rejects.toThrow(Killed);
+          // The second process is killed soon, too.
+          await resume(executionIn(world, records, new Life(1))).catch(ignoreKilled);
+          const outcome = await resume(executionIn(world, records, new Life(IMMORTAL)));
+          // Nothing was recorded yet when it was killed, or all was.
+          if (outcome === undefined && moment === 0)
+            await carryOut(executionIn(world, records, new Life(IMMORTAL)), plan);
+          expect(world).toEqual(worldAfter(plan));
+          expect(await resume(executionIn(world, records, new Life(IMMORTAL)))).toBeUndefined();
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('is undone from every moment, although the undo is killed at every moment too', async () => {
+    await fc.assert(
+      fc.asyncProperty(plans, fc.nat(60), async (plan, killedAfter) => {
+        const [world, records]: [World, PlanRecords] = [new Map(), memoryPlanRecords()];
+        await carryOut(executionIn(world, records, new Life(killedAfter)), plan).catch(ignoreKilled);
+        if ((await records.load('test')) === undefined) return;
+        const [kept, text] = [new Map(world), (await records.load('test')) ?? ''];
+        for (let moment = 0, isKilled = true; isKilled; moment += 1) {
+          isKilled = false;
+          world.clear();
+          for (const [key, value] of kept) world.set(key, value);
+          await records.save('test', text);
+          await undo(executionIn(world, records, new Life(moment))).catch((cause: unknown) => {
+            isKilled = true;
+            ignoreKilled(cause);
+          });
+          await undo(executionIn(world, records, new Life(IMMORTAL)));
+          expect(changed(world)).toEqual(new Map());
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('is not resumed, and changes nothing, when an object of one of its steps was changed meanwhile', async () => {
+    await fc.assert(
+      fc.asyncProperty(plans, fc.nat(60), fc.nat(20), async (plan, killedAfter, pick) => {
+        const [world, records]: [World, PlanRecords] = [new Map(), memoryPlanRecords()];
+        await carryOut(executionIn(world, records, new Life(killedAfter)), plan).catch(ignoreKilled);
+        const keys = [...worldAfter(plan).keys()];
+        const key = keys[pick % keys.length];
+        const record = JSON.parse((await records.load('test')) ?? '{"isOver":true}') as { isOver: boolean };
+        if (key === undefined || record.isOver) return;
+        world.set(key, 99);
+        const before = new Map(world);
+        const resumed = resume(executionIn(world, records, new Life(IMMORTAL)));
+        await expect(resumed).rejects.toMatchObject({ code: 'plan/outdated' });
+        expect(world).toEqual(before);
+      }),
+    );
+  });
+});
+
+describe('a plan', () => {
+  const [SET, FINAL] = [
+    { kind: 'write', text: 'set a', key: 'a', from: 0, to: 1 },
+    { kind: 'write', text: 'set b', key: 'b', from: 0, to: 1, isFinal: true },
+  ] as const;
+
+  it('stops behind a stage that another program or a person has to end', async () => {
+    const world: World = new Map();
+    const plan: Plan<Setting> = {
+      stages: [
+        { title: 'first', steps: [{ kind: 'wait', text: 'for it' }, SET] },
+        { title: 'second', steps: [FINAL] },
+      ],
+      notes: [],
+    };
+    expect(await carryOut(executionIn(world, memoryPlanRecords(), new Life(IMMORTAL)), plan)).toBe('unfinished');
+    expect(world).toEqual(new Map([['a', 1]]));
+  });
+
+  it('is not undone, not even in part, once a step is carried out that cannot be', async () => {
+    const world: World = new Map();
+    const execution = executionIn(world, memoryPlanRecords(), new Life(IMMORTAL));
+    await carryOut(execution, { stages: [{ title: 'one', steps: [SET, FINAL] }], notes: [] });
+    await expect(undo(execution)).rejects.toThrow('"set b" cannot be undone');
+    expect(world.get('a')).toBe(1);
+  });
+
+  it('is recorded in a private file, whose damage is noticed', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'netplug-plans-'));
+    try {
+      const records = filePlanRecords(join(folder, 'plans'));
+      const execution = executionIn(new Map(), records, new Life(5));
+      const plan: Plan<Setting> = { stages: [{ title: 'one', steps: [SET] }], notes: [] };
+      await expect(carryOut(execution, plan)).rejects.toThrow(Killed);
+      expect(await readdir(join(folder, 'plans'))).toEqual(['test.json']);
+      await writeFile(
+        join(folder, 'plans/test.json'),
+        (await records.load('test'))?.replace('"to": 1', '"to": 2') ?? '',
+      );
+      await expect(resume(execution)).rejects.toMatchObject({ code: 'plan/outdated' });
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  });
+});
+
+function ignoreKilled(cause: unknown): void {
+  if (!(cause instanceof Killed)) throw cause;
+}

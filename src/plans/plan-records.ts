@@ -1,0 +1,85 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { sha256Of, writeFileAtomically } from '../base/atomic-file.ts';
+import { NetplugError } from '../base/errors.ts';
+import { ignoreMissing } from '../base/missing-file.ts';
+import { tryParseJson } from '../base/try-parse-json.ts';
+import type { Plan } from './plan.ts';
+
+/** Where the progress of plans is kept, one text per name. */
+export interface PlanRecords {
+  /** Undefined when there is none of that name. */
+  readonly load: (name: string) => Promise<string | undefined>;
+  /** Replaces the text; after a crash, the old or the new text is there. */
+  readonly save: (name: string, text: string) => Promise<void>;
+}
+
+/** How far a plan was carried out. */
+export interface PlanRecord<A extends object> {
+  /** Digest of the plan. */
+  readonly id: string;
+  readonly plan: Plan<A>;
+  readonly direction: 'forward' | 'undo';
+  /** By the step's place in the plan: `begun` before it is carried out, `done` after. A step without an entry was not begun. */
+  readonly steps: Readonly<Record<string, 'begun' | 'done'>>;
+  /** Whether nothing is left for this program, so that there is nothing to resume. */
+  readonly isOver: boolean;
+}
+
+const recordSchema = v.object({
+  format: v.literal(1),
+  id: v.string(),
+  plan: v.object({ stages: v.array(v.unknown()), notes: v.array(v.string()) }),
+  direction: v.picklist(['forward', 'undo']),
+  steps: v.record(v.string(), v.picklist(['begun', 'done'])),
+  isOver: v.boolean(),
+});
+
+export function idOf<A extends object>(plan: Plan<A>): string {
+  return sha256Of(JSON.stringify(plan)).slice(0, 16);
+}
+
+/** Reads the record of that name. A record that is damaged is refused. @throws plan/outdated */
+export async function readPlanRecord<A extends object>(
+  records: PlanRecords,
+  name: string,
+): Promise<PlanRecord<A> | undefined> {
+  const text = await records.load(name);
+  if (text === undefined) return undefined;
+  const read = v.safeParse(recordSchema, tryParseJson(text));
+  // The digest shows that the plan is the one that was written, in the shape of its steps.
+  if (read.success && idOf(read.output.plan as Plan<A>) === read.output.id) return read.output as PlanRecord<A>;
+  throw new NetplugError('plan/outdated', `Cannot resume the plan "${name}": its record is damaged`, {
+    hint: 'Compare the cluster with what the command plans anew (--dry-run)',
+  });
+}
+
+export async function writePlanRecord<A extends object>(
+  records: PlanRecords,
+  name: string,
+  record: PlanRecord<A>,
+): Promise<void> {
+  await records.save(name, `${JSON.stringify({ format: 1, ...record }, undefined, 2)}\n`);
+}
+
+/** Keeps each record in a file of the folder, readable by its owner alone. */
+export function filePlanRecords(folder: string): PlanRecords {
+  const path = (name: string): string => join(folder, `${name}.json`);
+  return {
+    load: async (name) => readFile(path(name), 'utf8').catch(ignoreMissing),
+    save: async (name, text) => {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await writeFileAtomically(path(name), { text, mode: 0o600 });
+    },
+  };
+}
+
+/** Keeps records as long as the process runs. */
+export function memoryPlanRecords(): PlanRecords {
+  const texts = new Map<string, string>();
+  return {
+    load: async (name) => Promise.resolve(texts.get(name)),
+    save: async (name, text) => Promise.resolve(void texts.set(name, text)),
+  };
+}
