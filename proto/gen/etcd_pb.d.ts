@@ -11,6 +11,132 @@ import type { Message } from "@bufbuild/protobuf";
 export declare const file_etcd: GenFile;
 
 /**
+ * @generated from message etcdserverpb.LeaseGrantRequest
+ */
+export declare type LeaseGrantRequest = Message<"etcdserverpb.LeaseGrantRequest"> & {
+  /**
+   * @generated from field: int64 TTL = 1;
+   */
+  TTL: bigint;
+
+  /**
+   * @generated from field: int64 ID = 2;
+   */
+  ID: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.LeaseGrantRequest.
+ * Use `create(LeaseGrantRequestSchema)` to create a new message.
+ */
+export declare const LeaseGrantRequestSchema: GenMessage<LeaseGrantRequest>;
+
+/**
+ * @generated from message etcdserverpb.LeaseGrantResponse
+ */
+export declare type LeaseGrantResponse = Message<"etcdserverpb.LeaseGrantResponse"> & {
+  /**
+   * @generated from field: etcdserverpb.ResponseHeader header = 1;
+   */
+  header?: ResponseHeader | undefined;
+
+  /**
+   * @generated from field: int64 ID = 2;
+   */
+  ID: bigint;
+
+  /**
+   * @generated from field: int64 TTL = 3;
+   */
+  TTL: bigint;
+
+  /**
+   * @generated from field: string error = 4;
+   */
+  error: string;
+};
+
+/**
+ * Describes the message etcdserverpb.LeaseGrantResponse.
+ * Use `create(LeaseGrantResponseSchema)` to create a new message.
+ */
+export declare const LeaseGrantResponseSchema: GenMessage<LeaseGrantResponse>;
+
+/**
+ * @generated from message etcdserverpb.LeaseRevokeRequest
+ */
+export declare type LeaseRevokeRequest = Message<"etcdserverpb.LeaseRevokeRequest"> & {
+  /**
+   * @generated from field: int64 ID = 1;
+   */
+  ID: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.LeaseRevokeRequest.
+ * Use `create(LeaseRevokeRequestSchema)` to create a new message.
+ */
+export declare const LeaseRevokeRequestSchema: GenMessage<LeaseRevokeRequest>;
+
+/**
+ * @generated from message etcdserverpb.LeaseRevokeResponse
+ */
+export declare type LeaseRevokeResponse = Message<"etcdserverpb.LeaseRevokeResponse"> & {
+  /**
+   * @generated from field: etcdserverpb.ResponseHeader header = 1;
+   */
+  header?: ResponseHeader | undefined;
+};
+
+/**
+ * Describes the message etcdserverpb.LeaseRevokeResponse.
+ * Use `create(LeaseRevokeResponseSchema)` to create a new message.
+ */
+export declare const LeaseRevokeResponseSchema: GenMessage<LeaseRevokeResponse>;
+
+/**
+ * @generated from message etcdserverpb.LeaseKeepAliveRequest
+ */
+export declare type LeaseKeepAliveRequest = Message<"etcdserverpb.LeaseKeepAliveRequest"> & {
+  /**
+   * @generated from field: int64 ID = 1;
+   */
+  ID: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.LeaseKeepAliveRequest.
+ * Use `create(LeaseKeepAliveRequestSchema)` to create a new message.
+ */
+export declare const LeaseKeepAliveRequestSchema: GenMessage<LeaseKeepAliveRequest>;
+
+/**
+ * @generated from message etcdserverpb.LeaseKeepAliveResponse
+ */
+export declare type LeaseKeepAliveResponse = Message<"etcdserverpb.LeaseKeepAliveResponse"> & {
+  /**
+   * @generated from field: etcdserverpb.ResponseHeader header = 1;
+   */
+  header?: ResponseHeader | undefined;
+
+  /**
+   * @generated from field: int64 ID = 2;
+   */
+  ID: bigint;
+
+  /**
+   * @generated from field: int64 TTL = 3;
+   */
+  TTL: bigint;
+};
+
+/**
+ * Describes the message etcdserverpb.LeaseKeepAliveResponse.
+ * Use `create(LeaseKeepAliveResponseSchema)` to create a new message.
+ */
+export declare const LeaseKeepAliveResponseSchema: GenMessage<LeaseKeepAliveResponse>;
+
+/**
  * @generated from message etcdserverpb.KeyValue
  */
 export declare type KeyValue = Message<"etcdserverpb.KeyValue"> & {
@@ -162,6 +288,11 @@ export declare type PutRequest = Message<"etcdserverpb.PutRequest"> & {
    * @generated from field: bytes value = 2;
    */
   value: Uint8Array;
+
+  /**
+   * @generated from field: int64 lease = 3;
+   */
+  lease: bigint;
 };
 
 /**
@@ -675,6 +806,36 @@ export declare const Watch: GenService<{
     methodKind: "bidi_streaming";
     input: typeof WatchRequestSchema;
     output: typeof WatchResponseSchema;
+  },
+}>;
+
+/**
+ * @generated from service etcdserverpb.Lease
+ */
+export declare const Lease: GenService<{
+  /**
+   * @generated from rpc etcdserverpb.Lease.LeaseGrant
+   */
+  leaseGrant: {
+    methodKind: "unary";
+    input: typeof LeaseGrantRequestSchema;
+    output: typeof LeaseGrantResponseSchema;
+  },
+  /**
+   * @generated from rpc etcdserverpb.Lease.LeaseRevoke
+   */
+  leaseRevoke: {
+    methodKind: "unary";
+    input: typeof LeaseRevokeRequestSchema;
+    output: typeof LeaseRevokeResponseSchema;
+  },
+  /**
+   * @generated from rpc etcdserverpb.Lease.LeaseKeepAlive
+   */
+  leaseKeepAlive: {
+    methodKind: "bidi_streaming";
+    input: typeof LeaseKeepAliveRequestSchema;
+    output: typeof LeaseKeepAliveResponseSchema;
   },
 }>;
 

@@ -8,90 +8,132 @@ import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/
  * Describes the file etcd.proto.
  */
 export const file_etcd = /*@__PURE__*/
-  fileDesc("CgpldGNkLnByb3RvEgxldGNkc2VydmVycGIidQoIS2V5VmFsdWUSCwoDa2V5GAEgASgMEhcKD2NyZWF0ZV9yZXZpc2lvbhgCIAEoAxIUCgxtb2RfcmV2aXNpb24YAyABKAMSDwoHdmVyc2lvbhgEIAEoAxINCgV2YWx1ZRgFIAEoDBINCgVsZWFzZRgGIAEoAyJcCg5SZXNwb25zZUhlYWRlchISCgpjbHVzdGVyX2lkGAEgASgEEhEKCW1lbWJlcl9pZBgCIAEoBBIQCghyZXZpc2lvbhgDIAEoAxIRCglyYWZ0X3Rlcm0YBCABKAQiYgoMUmFuZ2VSZXF1ZXN0EgsKA2tleRgBIAEoDBIRCglyYW5nZV9lbmQYAiABKAwSDQoFbGltaXQYAyABKAMSEAoIcmV2aXNpb24YBCABKAMSEQoJa2V5c19vbmx5GAggASgIIn8KDVJhbmdlUmVzcG9uc2USLAoGaGVhZGVyGAEgASgLMhwuZXRjZHNlcnZlcnBiLlJlc3BvbnNlSGVhZGVyEiMKA2t2cxgCIAMoCzIWLmV0Y2RzZXJ2ZXJwYi5LZXlWYWx1ZRIMCgRtb3JlGAMgASgIEg0KBWNvdW50GAQgASgDIigKClB1dFJlcXVlc3QSCwoDa2V5GAEgASgMEg0KBXZhbHVlGAIgASgMIjsKC1B1dFJlc3BvbnNlEiwKBmhlYWRlchgBIAEoCzIcLmV0Y2RzZXJ2ZXJwYi5SZXNwb25zZUhlYWRlciI0ChJEZWxldGVSYW5nZVJlcXVlc3QSCwoDa2V5GAEgASgMEhEKCXJhbmdlX2VuZBgCIAEoDCJUChNEZWxldGVSYW5nZVJlc3BvbnNlEiwKBmhlYWRlchgBIAEoCzIcLmV0Y2RzZXJ2ZXJwYi5SZXNwb25zZUhlYWRlchIPCgdkZWxldGVkGAIgASgDIu8BCglSZXF1ZXN0T3ASMwoNcmVxdWVzdF9yYW5nZRgBIAEoCzIaLmV0Y2RzZXJ2ZXJwYi5SYW5nZVJlcXVlc3RIABIvCgtyZXF1ZXN0X3B1dBgCIAEoCzIYLmV0Y2RzZXJ2ZXJwYi5QdXRSZXF1ZXN0SAASQAoUcmVxdWVzdF9kZWxldGVfcmFuZ2UYAyABKAsyIC5ldGNkc2VydmVycGIuRGVsZXRlUmFuZ2VSZXF1ZXN0SAASLwoLcmVxdWVzdF90eG4YBCABKAsyGC5ldGNkc2VydmVycGIuVHhuUmVxdWVzdEgAQgkKB3JlcXVlc3Qi+QEKClJlc3BvbnNlT3ASNQoOcmVzcG9uc2VfcmFuZ2UYASABKAsyGy5ldGNkc2VydmVycGIuUmFuZ2VSZXNwb25zZUgAEjEKDHJlc3BvbnNlX3B1dBgCIAEoCzIZLmV0Y2RzZXJ2ZXJwYi5QdXRSZXNwb25zZUgAEkIKFXJlc3BvbnNlX2RlbGV0ZV9yYW5nZRgDIAEoCzIhLmV0Y2RzZXJ2ZXJwYi5EZWxldGVSYW5nZVJlc3BvbnNlSAASMQoMcmVzcG9uc2VfdHhuGAQgASgLMhkuZXRjZHNlcnZlcnBiLlR4blJlc3BvbnNlSABCCgoIcmVzcG9uc2Ui8gIKB0NvbXBhcmUSMwoGcmVzdWx0GAEgASgOMiMuZXRjZHNlcnZlcnBiLkNvbXBhcmUuQ29tcGFyZVJlc3VsdBIzCgZ0YXJnZXQYAiABKA4yIy5ldGNkc2VydmVycGIuQ29tcGFyZS5Db21wYXJlVGFyZ2V0EgsKA2tleRgDIAEoDBIRCgd2ZXJzaW9uGAQgASgDSAASGQoPY3JlYXRlX3JldmlzaW9uGAUgASgDSAASFgoMbW9kX3JldmlzaW9uGAYgASgDSAASDwoFdmFsdWUYByABKAxIACJACg1Db21wYXJlUmVzdWx0EgkKBUVRVUFMEAASCwoHR1JFQVRFUhABEggKBExFU1MQAhINCglOT1RfRVFVQUwQAyJHCg1Db21wYXJlVGFyZ2V0EgsKB1ZFUlNJT04QABIKCgZDUkVBVEUQARIHCgNNT0QQAhIJCgVWQUxVRRADEgkKBUxFQVNFEARCDgoMdGFyZ2V0X3VuaW9uIogBCgpUeG5SZXF1ZXN0EiYKB2NvbXBhcmUYASADKAsyFS5ldGNkc2VydmVycGIuQ29tcGFyZRIoCgdzdWNjZXNzGAIgAygLMhcuZXRjZHNlcnZlcnBiLlJlcXVlc3RPcBIoCgdmYWlsdXJlGAMgAygLMhcuZXRjZHNlcnZlcnBiLlJlcXVlc3RPcCJ7CgtUeG5SZXNwb25zZRIsCgZoZWFkZXIYASABKAsyHC5ldGNkc2VydmVycGIuUmVzcG9uc2VIZWFkZXISEQoJc3VjY2VlZGVkGAIgASgIEisKCXJlc3BvbnNlcxgDIAMoCzIYLmV0Y2RzZXJ2ZXJwYi5SZXNwb25zZU9wInoKBUV2ZW50EisKBHR5cGUYASABKA4yHS5ldGNkc2VydmVycGIuRXZlbnQuRXZlbnRUeXBlEiIKAmt2GAIgASgLMhYuZXRjZHNlcnZlcnBiLktleVZhbHVlIiAKCUV2ZW50VHlwZRIHCgNQVVQQABIKCgZERUxFVEUQASKXAQoMV2F0Y2hSZXF1ZXN0EjoKDmNyZWF0ZV9yZXF1ZXN0GAEgASgLMiAuZXRjZHNlcnZlcnBiLldhdGNoQ3JlYXRlUmVxdWVzdEgAEjoKDmNhbmNlbF9yZXF1ZXN0GAIgASgLMiAuZXRjZHNlcnZlcnBiLldhdGNoQ2FuY2VsUmVxdWVzdEgAQg8KDXJlcXVlc3RfdW5pb24iXgoSV2F0Y2hDcmVhdGVSZXF1ZXN0EgsKA2tleRgBIAEoDBIRCglyYW5nZV9lbmQYAiABKAwSFgoOc3RhcnRfcmV2aXNpb24YAyABKAMSEAoId2F0Y2hfaWQYByABKAMiJgoSV2F0Y2hDYW5jZWxSZXF1ZXN0EhAKCHdhdGNoX2lkGAEgASgDIsgBCg1XYXRjaFJlc3BvbnNlEiwKBmhlYWRlchgBIAEoCzIcLmV0Y2RzZXJ2ZXJwYi5SZXNwb25zZUhlYWRlchIQCgh3YXRjaF9pZBgCIAEoAxIPCgdjcmVhdGVkGAMgASgIEhAKCGNhbmNlbGVkGAQgASgIEhgKEGNvbXBhY3RfcmV2aXNpb24YBSABKAMSFQoNY2FuY2VsX3JlYXNvbhgGIAEoCRIjCgZldmVudHMYCyADKAsyEy5ldGNkc2VydmVycGIuRXZlbnQyggEKAktWEkAKBVJhbmdlEhouZXRjZHNlcnZlcnBiLlJhbmdlUmVxdWVzdBobLmV0Y2RzZXJ2ZXJwYi5SYW5nZVJlc3BvbnNlEjoKA1R4bhIYLmV0Y2RzZXJ2ZXJwYi5UeG5SZXF1ZXN0GhkuZXRjZHNlcnZlcnBiLlR4blJlc3BvbnNlMk0KBVdhdGNoEkQKBVdhdGNoEhouZXRjZHNlcnZlcnBiLldhdGNoUmVxdWVzdBobLmV0Y2RzZXJ2ZXJwYi5XYXRjaFJlc3BvbnNlKAEwAWIGcHJvdG8z");
+  fileDesc("CgpldGNkLnByb3RvEgxldGNkc2VydmVycGIiLAoRTGVhc2VHcmFudFJlcXVlc3QSCwoDVFRMGAEgASgDEgoKAklEGAIgASgDImoKEkxlYXNlR3JhbnRSZXNwb25zZRIsCgZoZWFkZXIYASABKAsyHC5ldGNkc2VydmVycGIuUmVzcG9uc2VIZWFkZXISCgoCSUQYAiABKAMSCwoDVFRMGAMgASgDEg0KBWVycm9yGAQgASgJIiAKEkxlYXNlUmV2b2tlUmVxdWVzdBIKCgJJRBgBIAEoAyJDChNMZWFzZVJldm9rZVJlc3BvbnNlEiwKBmhlYWRlchgBIAEoCzIcLmV0Y2RzZXJ2ZXJwYi5SZXNwb25zZUhlYWRlciIjChVMZWFzZUtlZXBBbGl2ZVJlcXVlc3QSCgoCSUQYASABKAMiXwoWTGVhc2VLZWVwQWxpdmVSZXNwb25zZRIsCgZoZWFkZXIYASABKAsyHC5ldGNkc2VydmVycGIuUmVzcG9uc2VIZWFkZXISCgoCSUQYAiABKAMSCwoDVFRMGAMgASgDInUKCEtleVZhbHVlEgsKA2tleRgBIAEoDBIXCg9jcmVhdGVfcmV2aXNpb24YAiABKAMSFAoMbW9kX3JldmlzaW9uGAMgASgDEg8KB3ZlcnNpb24YBCABKAMSDQoFdmFsdWUYBSABKAwSDQoFbGVhc2UYBiABKAMiXAoOUmVzcG9uc2VIZWFkZXISEgoKY2x1c3Rlcl9pZBgBIAEoBBIRCgltZW1iZXJfaWQYAiABKAQSEAoIcmV2aXNpb24YAyABKAMSEQoJcmFmdF90ZXJtGAQgASgEImIKDFJhbmdlUmVxdWVzdBILCgNrZXkYASABKAwSEQoJcmFuZ2VfZW5kGAIgASgMEg0KBWxpbWl0GAMgASgDEhAKCHJldmlzaW9uGAQgASgDEhEKCWtleXNfb25seRgIIAEoCCJ/Cg1SYW5nZVJlc3BvbnNlEiwKBmhlYWRlchgBIAEoCzIcLmV0Y2RzZXJ2ZXJwYi5SZXNwb25zZUhlYWRlchIjCgNrdnMYAiADKAsyFi5ldGNkc2VydmVycGIuS2V5VmFsdWUSDAoEbW9yZRgDIAEoCBINCgVjb3VudBgEIAEoAyI3CgpQdXRSZXF1ZXN0EgsKA2tleRgBIAEoDBINCgV2YWx1ZRgCIAEoDBINCgVsZWFzZRgDIAEoAyI7CgtQdXRSZXNwb25zZRIsCgZoZWFkZXIYASABKAsyHC5ldGNkc2VydmVycGIuUmVzcG9uc2VIZWFkZXIiNAoSRGVsZXRlUmFuZ2VSZXF1ZXN0EgsKA2tleRgBIAEoDBIRCglyYW5nZV9lbmQYAiABKAwiVAoTRGVsZXRlUmFuZ2VSZXNwb25zZRIsCgZoZWFkZXIYASABKAsyHC5ldGNkc2VydmVycGIuUmVzcG9uc2VIZWFkZXISDwoHZGVsZXRlZBgCIAEoAyLvAQoJUmVxdWVzdE9wEjMKDXJlcXVlc3RfcmFuZ2UYASABKAsyGi5ldGNkc2VydmVycGIuUmFuZ2VSZXF1ZXN0SAASLwoLcmVxdWVzdF9wdXQYAiABKAsyGC5ldGNkc2VydmVycGIuUHV0UmVxdWVzdEgAEkAKFHJlcXVlc3RfZGVsZXRlX3JhbmdlGAMgASgLMiAuZXRjZHNlcnZlcnBiLkRlbGV0ZVJhbmdlUmVxdWVzdEgAEi8KC3JlcXVlc3RfdHhuGAQgASgLMhguZXRjZHNlcnZlcnBiLlR4blJlcXVlc3RIAEIJCgdyZXF1ZXN0IvkBCgpSZXNwb25zZU9wEjUKDnJlc3BvbnNlX3JhbmdlGAEgASgLMhsuZXRjZHNlcnZlcnBiLlJhbmdlUmVzcG9uc2VIABIxCgxyZXNwb25zZV9wdXQYAiABKAsyGS5ldGNkc2VydmVycGIuUHV0UmVzcG9uc2VIABJCChVyZXNwb25zZV9kZWxldGVfcmFuZ2UYAyABKAsyIS5ldGNkc2VydmVycGIuRGVsZXRlUmFuZ2VSZXNwb25zZUgAEjEKDHJlc3BvbnNlX3R4bhgEIAEoCzIZLmV0Y2RzZXJ2ZXJwYi5UeG5SZXNwb25zZUgAQgoKCHJlc3BvbnNlIvICCgdDb21wYXJlEjMKBnJlc3VsdBgBIAEoDjIjLmV0Y2RzZXJ2ZXJwYi5Db21wYXJlLkNvbXBhcmVSZXN1bHQSMwoGdGFyZ2V0GAIgASgOMiMuZXRjZHNlcnZlcnBiLkNvbXBhcmUuQ29tcGFyZVRhcmdldBILCgNrZXkYAyABKAwSEQoHdmVyc2lvbhgEIAEoA0gAEhkKD2NyZWF0ZV9yZXZpc2lvbhgFIAEoA0gAEhYKDG1vZF9yZXZpc2lvbhgGIAEoA0gAEg8KBXZhbHVlGAcgASgMSAAiQAoNQ29tcGFyZVJlc3VsdBIJCgVFUVVBTBAAEgsKB0dSRUFURVIQARIICgRMRVNTEAISDQoJTk9UX0VRVUFMEAMiRwoNQ29tcGFyZVRhcmdldBILCgdWRVJTSU9OEAASCgoGQ1JFQVRFEAESBwoDTU9EEAISCQoFVkFMVUUQAxIJCgVMRUFTRRAEQg4KDHRhcmdldF91bmlvbiKIAQoKVHhuUmVxdWVzdBImCgdjb21wYXJlGAEgAygLMhUuZXRjZHNlcnZlcnBiLkNvbXBhcmUSKAoHc3VjY2VzcxgCIAMoCzIXLmV0Y2RzZXJ2ZXJwYi5SZXF1ZXN0T3ASKAoHZmFpbHVyZRgDIAMoCzIXLmV0Y2RzZXJ2ZXJwYi5SZXF1ZXN0T3AiewoLVHhuUmVzcG9uc2USLAoGaGVhZGVyGAEgASgLMhwuZXRjZHNlcnZlcnBiLlJlc3BvbnNlSGVhZGVyEhEKCXN1Y2NlZWRlZBgCIAEoCBIrCglyZXNwb25zZXMYAyADKAsyGC5ldGNkc2VydmVycGIuUmVzcG9uc2VPcCJ6CgVFdmVudBIrCgR0eXBlGAEgASgOMh0uZXRjZHNlcnZlcnBiLkV2ZW50LkV2ZW50VHlwZRIiCgJrdhgCIAEoCzIWLmV0Y2RzZXJ2ZXJwYi5LZXlWYWx1ZSIgCglFdmVudFR5cGUSBwoDUFVUEAASCgoGREVMRVRFEAEilwEKDFdhdGNoUmVxdWVzdBI6Cg5jcmVhdGVfcmVxdWVzdBgBIAEoCzIgLmV0Y2RzZXJ2ZXJwYi5XYXRjaENyZWF0ZVJlcXVlc3RIABI6Cg5jYW5jZWxfcmVxdWVzdBgCIAEoCzIgLmV0Y2RzZXJ2ZXJwYi5XYXRjaENhbmNlbFJlcXVlc3RIAEIPCg1yZXF1ZXN0X3VuaW9uIl4KEldhdGNoQ3JlYXRlUmVxdWVzdBILCgNrZXkYASABKAwSEQoJcmFuZ2VfZW5kGAIgASgMEhYKDnN0YXJ0X3JldmlzaW9uGAMgASgDEhAKCHdhdGNoX2lkGAcgASgDIiYKEldhdGNoQ2FuY2VsUmVxdWVzdBIQCgh3YXRjaF9pZBgBIAEoAyLIAQoNV2F0Y2hSZXNwb25zZRIsCgZoZWFkZXIYASABKAsyHC5ldGNkc2VydmVycGIuUmVzcG9uc2VIZWFkZXISEAoId2F0Y2hfaWQYAiABKAMSDwoHY3JlYXRlZBgDIAEoCBIQCghjYW5jZWxlZBgEIAEoCBIYChBjb21wYWN0X3JldmlzaW9uGAUgASgDEhUKDWNhbmNlbF9yZWFzb24YBiABKAkSIwoGZXZlbnRzGAsgAygLMhMuZXRjZHNlcnZlcnBiLkV2ZW50MoIBCgJLVhJACgVSYW5nZRIaLmV0Y2RzZXJ2ZXJwYi5SYW5nZVJlcXVlc3QaGy5ldGNkc2VydmVycGIuUmFuZ2VSZXNwb25zZRI6CgNUeG4SGC5ldGNkc2VydmVycGIuVHhuUmVxdWVzdBoZLmV0Y2RzZXJ2ZXJwYi5UeG5SZXNwb25zZTJNCgVXYXRjaBJECgVXYXRjaBIaLmV0Y2RzZXJ2ZXJwYi5XYXRjaFJlcXVlc3QaGy5ldGNkc2VydmVycGIuV2F0Y2hSZXNwb25zZSgBMAEyjQIKBUxlYXNlEk8KCkxlYXNlR3JhbnQSHy5ldGNkc2VydmVycGIuTGVhc2VHcmFudFJlcXVlc3QaIC5ldGNkc2VydmVycGIuTGVhc2VHcmFudFJlc3BvbnNlElIKC0xlYXNlUmV2b2tlEiAuZXRjZHNlcnZlcnBiLkxlYXNlUmV2b2tlUmVxdWVzdBohLmV0Y2RzZXJ2ZXJwYi5MZWFzZVJldm9rZVJlc3BvbnNlEl8KDkxlYXNlS2VlcEFsaXZlEiMuZXRjZHNlcnZlcnBiLkxlYXNlS2VlcEFsaXZlUmVxdWVzdBokLmV0Y2RzZXJ2ZXJwYi5MZWFzZUtlZXBBbGl2ZVJlc3BvbnNlKAEwAWIGcHJvdG8z");
+
+/**
+ * Describes the message etcdserverpb.LeaseGrantRequest.
+ * Use `create(LeaseGrantRequestSchema)` to create a new message.
+ */
+export const LeaseGrantRequestSchema = /*@__PURE__*/
+  messageDesc(file_etcd, 0);
+
+/**
+ * Describes the message etcdserverpb.LeaseGrantResponse.
+ * Use `create(LeaseGrantResponseSchema)` to create a new message.
+ */
+export const LeaseGrantResponseSchema = /*@__PURE__*/
+  messageDesc(file_etcd, 1);
+
+/**
+ * Describes the message etcdserverpb.LeaseRevokeRequest.
+ * Use `create(LeaseRevokeRequestSchema)` to create a new message.
+ */
+export const LeaseRevokeRequestSchema = /*@__PURE__*/
+  messageDesc(file_etcd, 2);
+
+/**
+ * Describes the message etcdserverpb.LeaseRevokeResponse.
+ * Use `create(LeaseRevokeResponseSchema)` to create a new message.
+ */
+export const LeaseRevokeResponseSchema = /*@__PURE__*/
+  messageDesc(file_etcd, 3);
+
+/**
+ * Describes the message etcdserverpb.LeaseKeepAliveRequest.
+ * Use `create(LeaseKeepAliveRequestSchema)` to create a new message.
+ */
+export const LeaseKeepAliveRequestSchema = /*@__PURE__*/
+  messageDesc(file_etcd, 4);
+
+/**
+ * Describes the message etcdserverpb.LeaseKeepAliveResponse.
+ * Use `create(LeaseKeepAliveResponseSchema)` to create a new message.
+ */
+export const LeaseKeepAliveResponseSchema = /*@__PURE__*/
+  messageDesc(file_etcd, 5);
 
 /**
  * Describes the message etcdserverpb.KeyValue.
  * Use `create(KeyValueSchema)` to create a new message.
  */
 export const KeyValueSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 0);
+  messageDesc(file_etcd, 6);
 
 /**
  * Describes the message etcdserverpb.ResponseHeader.
  * Use `create(ResponseHeaderSchema)` to create a new message.
  */
 export const ResponseHeaderSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 1);
+  messageDesc(file_etcd, 7);
 
 /**
  * Describes the message etcdserverpb.RangeRequest.
  * Use `create(RangeRequestSchema)` to create a new message.
  */
 export const RangeRequestSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 2);
+  messageDesc(file_etcd, 8);
 
 /**
  * Describes the message etcdserverpb.RangeResponse.
  * Use `create(RangeResponseSchema)` to create a new message.
  */
 export const RangeResponseSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 3);
+  messageDesc(file_etcd, 9);
 
 /**
  * Describes the message etcdserverpb.PutRequest.
  * Use `create(PutRequestSchema)` to create a new message.
  */
 export const PutRequestSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 4);
+  messageDesc(file_etcd, 10);
 
 /**
  * Describes the message etcdserverpb.PutResponse.
  * Use `create(PutResponseSchema)` to create a new message.
  */
 export const PutResponseSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 5);
+  messageDesc(file_etcd, 11);
 
 /**
  * Describes the message etcdserverpb.DeleteRangeRequest.
  * Use `create(DeleteRangeRequestSchema)` to create a new message.
  */
 export const DeleteRangeRequestSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 6);
+  messageDesc(file_etcd, 12);
 
 /**
  * Describes the message etcdserverpb.DeleteRangeResponse.
  * Use `create(DeleteRangeResponseSchema)` to create a new message.
  */
 export const DeleteRangeResponseSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 7);
+  messageDesc(file_etcd, 13);
 
 /**
  * Describes the message etcdserverpb.RequestOp.
  * Use `create(RequestOpSchema)` to create a new message.
  */
 export const RequestOpSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 8);
+  messageDesc(file_etcd, 14);
 
 /**
  * Describes the message etcdserverpb.ResponseOp.
  * Use `create(ResponseOpSchema)` to create a new message.
  */
 export const ResponseOpSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 9);
+  messageDesc(file_etcd, 15);
 
 /**
  * Describes the message etcdserverpb.Compare.
  * Use `create(CompareSchema)` to create a new message.
  */
 export const CompareSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 10);
+  messageDesc(file_etcd, 16);
 
 /**
  * Describes the enum etcdserverpb.Compare.CompareResult.
  */
 export const Compare_CompareResultSchema = /*@__PURE__*/
-  enumDesc(file_etcd, 10, 0);
+  enumDesc(file_etcd, 16, 0);
 
 /**
  * @generated from enum etcdserverpb.Compare.CompareResult
@@ -103,7 +145,7 @@ export const Compare_CompareResult = /*@__PURE__*/
  * Describes the enum etcdserverpb.Compare.CompareTarget.
  */
 export const Compare_CompareTargetSchema = /*@__PURE__*/
-  enumDesc(file_etcd, 10, 1);
+  enumDesc(file_etcd, 16, 1);
 
 /**
  * @generated from enum etcdserverpb.Compare.CompareTarget
@@ -116,27 +158,27 @@ export const Compare_CompareTarget = /*@__PURE__*/
  * Use `create(TxnRequestSchema)` to create a new message.
  */
 export const TxnRequestSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 11);
+  messageDesc(file_etcd, 17);
 
 /**
  * Describes the message etcdserverpb.TxnResponse.
  * Use `create(TxnResponseSchema)` to create a new message.
  */
 export const TxnResponseSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 12);
+  messageDesc(file_etcd, 18);
 
 /**
  * Describes the message etcdserverpb.Event.
  * Use `create(EventSchema)` to create a new message.
  */
 export const EventSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 13);
+  messageDesc(file_etcd, 19);
 
 /**
  * Describes the enum etcdserverpb.Event.EventType.
  */
 export const Event_EventTypeSchema = /*@__PURE__*/
-  enumDesc(file_etcd, 13, 0);
+  enumDesc(file_etcd, 19, 0);
 
 /**
  * @generated from enum etcdserverpb.Event.EventType
@@ -149,28 +191,28 @@ export const Event_EventType = /*@__PURE__*/
  * Use `create(WatchRequestSchema)` to create a new message.
  */
 export const WatchRequestSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 14);
+  messageDesc(file_etcd, 20);
 
 /**
  * Describes the message etcdserverpb.WatchCreateRequest.
  * Use `create(WatchCreateRequestSchema)` to create a new message.
  */
 export const WatchCreateRequestSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 15);
+  messageDesc(file_etcd, 21);
 
 /**
  * Describes the message etcdserverpb.WatchCancelRequest.
  * Use `create(WatchCancelRequestSchema)` to create a new message.
  */
 export const WatchCancelRequestSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 16);
+  messageDesc(file_etcd, 22);
 
 /**
  * Describes the message etcdserverpb.WatchResponse.
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema = /*@__PURE__*/
-  messageDesc(file_etcd, 17);
+  messageDesc(file_etcd, 23);
 
 /**
  * @generated from service etcdserverpb.KV
@@ -183,4 +225,10 @@ export const KV = /*@__PURE__*/
  */
 export const Watch = /*@__PURE__*/
   serviceDesc(file_etcd, 1);
+
+/**
+ * @generated from service etcdserverpb.Lease
+ */
+export const Lease = /*@__PURE__*/
+  serviceDesc(file_etcd, 2);
 

@@ -21,6 +21,9 @@ export interface Etcd extends AsyncDisposable {
   readonly port: number;
   /** Kills it and starts it again with its data at the same ports. */
   restart(): Promise<void>;
+  /** Stops it where it is (SIGSTOP): connections stay, and nothing is answered, as long as it is not resumed. */
+  pause(): void;
+  resume(): void;
 }
 
 /** Starts etcd and waits until it serves clients. */
@@ -65,11 +68,14 @@ export async function startEtcd(options: { readonly tls?: EtcdTls; readonly host
       await running?.kill();
       running = await run(command);
     },
+    pause: () => running?.signal('SIGSTOP'),
+    resume: () => running?.signal('SIGCONT'),
     [Symbol.asyncDispose]: stop,
   };
 }
 
 interface Running {
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void;
   kill(): Promise<void>;
 }
 
@@ -94,7 +100,7 @@ async function run(command: readonly string[]): Promise<Running> {
     gone.then(() => 'gone'),
     sleep(20_000, 'late', { ref: false }),
   ]);
-  if (outcome === 'ready') return { kill };
+  if (outcome === 'ready') return { kill, signal: (name) => child.kill(name) };
   await kill();
   throw new Error(`etcd did not start: ${outcome}\n${log}`);
 }

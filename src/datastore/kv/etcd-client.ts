@@ -1,4 +1,4 @@
-import { type Client, createClient } from '@connectrpc/connect';
+import { type Client, Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createGrpcTransport } from '@connectrpc/connect-node';
 import type { Channel as Queue } from '../../base/channel.ts';
 import { timeLimit } from '../../base/clock.ts';
@@ -9,6 +9,8 @@ import { outOfTime } from '../../base/out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import {
   KV,
+  Lease,
+  type LeaseKeepAliveResponse,
   type RangeResponse,
   type TxnRequest,
   type TxnResponse,
@@ -49,6 +51,7 @@ interface Channel {
   readonly origin: string;
   readonly connection: Http2Connection;
   readonly kv: Client<typeof KV>;
+  readonly lease: Client<typeof Lease>;
   readonly watch: Client<typeof Watch>;
 }
 
@@ -64,7 +67,7 @@ interface Failure {
   readonly cause: unknown;
 }
 
-type Send<T> = (kv: Client<typeof KV>, signal: AbortSignal) => Promise<T>;
+type Send<T> = (channel: Channel, signal: AbortSignal) => Promise<T>;
 
 /** etcd's KV and Watch services over whichever endpoint answers. Connects on first use. */
 export class EtcdClient implements AsyncDisposable {
@@ -95,17 +98,54 @@ export class EtcdClient implements AsyncDisposable {
 
   async range(request: RangeInit, signal: AbortSignal): Promise<RangeResponse> {
     return this.#dated(async () =>
-      this.#read('Range', async (kv, limit) => kv.range(request, { signal: limit }), signal),
+      this.#read('Range', async ({ kv }, limit) => kv.range(request, { signal: limit }), signal),
     );
   }
 
   /** A transaction without effects: may be asked of several endpoints. */
   async read(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
-    return this.#dated(async () => this.#read('Txn', async (kv, limit) => kv.txn(request, { signal: limit }), signal));
+    return this.#dated(async () =>
+      this.#read('Txn', async ({ kv }, limit) => kv.txn(request, { signal: limit }), signal),
+    );
   }
 
   /** A transaction with effects: sent once, over the first connection that stands. */
   async write(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
+    return this.#sendOnce('Txn', async ({ kv }, limit) => kv.txn(request, { signal: limit }), signal);
+  }
+
+  /** Returns the id of a new lease of at least that long. */
+  async grantLease(ttlS: number, signal: AbortSignal): Promise<bigint> {
+    const request = { TTL: BigInt(ttlS) };
+    return (
+      await this.#sendOnce(
+        'LeaseGrant',
+        async ({ lease }, limit) => lease.leaseGrant(request, { signal: limit }),
+        signal,
+      )
+    ).ID;
+  }
+
+  /** Starts the time of a lease anew; false when there is no such lease. */
+  async keepLeaseAlive(id: bigint, signal: AbortSignal): Promise<boolean> {
+    const send: Send<LeaseKeepAliveResponse> = async ({ lease }, limit) => {
+      for await (const response of lease.leaseKeepAlive(only({ ID: id }), { signal: limit })) return response;
+      throw new ConnectError('the stream ended without an answer', Code.Unavailable);
+    };
+    return (await this.#sendOnce('LeaseKeepAlive', send, signal)).TTL > 0n;
+  }
+
+  /** Deletes a lease with its keys. @throws store/* also when there is no such lease */
+  async revokeLease(id: bigint, signal: AbortSignal): Promise<void> {
+    await this.#sendOnce(
+      'LeaseRevoke',
+      async ({ lease }, limit) => lease.leaseRevoke({ ID: id }, { signal: limit }),
+      signal,
+    );
+  }
+
+  /** Sends a request with effects once, over the first connection that stands. */
+  async #sendOnce<T extends Dated>(method: string, send: Send<T>, signal: AbortSignal): Promise<T> {
     const failures: Failure[] = [];
     const channels = await this.#inOrder(signal);
     for (const channel of channels) {
@@ -115,8 +155,7 @@ export class EtcdClient implements AsyncDisposable {
         continue;
       }
       const limitMs = this.#options.limits.answerMs;
-      const send: Send<TxnResponse> = async (kv, limit) => kv.txn(request, { signal: limit });
-      const result = await this.#ask(channel, 'Txn', { send, limitMs, signal });
+      const result = await this.#ask(channel, method, { send, limitMs, signal });
       if ('answer' in result) {
         this.#note(result.answer);
         return result.answer;
@@ -232,7 +271,7 @@ export class EtcdClient implements AsyncDisposable {
     using limit = timeLimit(limitMs);
     try {
       this.#options.onRequest(method);
-      const answer = await send(channel.kv, AbortSignal.any([signal, limit.signal]));
+      const answer = await send(channel, AbortSignal.any([signal, limit.signal]));
       this.#current = Math.max(0, this.#channels.indexOf(channel));
       return { answer };
     } catch (error) {
@@ -270,7 +309,8 @@ export class EtcdClient implements AsyncDisposable {
       const common = { baseUrl: origin, acceptCompression: [] };
       const transport = createGrpcTransport({ ...common, sessionManager: connection });
       const lasting = createGrpcTransport({ ...common, sessionManager: connection.forWatches });
-      return { origin, connection, kv: createClient(KV, transport), watch: createClient(Watch, lasting) };
+      const [kv, lease] = [createClient(KV, transport), createClient(Lease, transport)];
+      return { origin, connection, kv, lease, watch: createClient(Watch, lasting) };
     });
   }
 }
@@ -284,6 +324,10 @@ function summaryOf(failures: readonly Failure[]): NetplugError {
   const decisive = failures.find(({ verdict }) => verdict.code !== 'store/unavailable') ?? failures.at(-1);
   const where = `at ${[...new Set(failures.map(({ origin }) => origin))].join(', ')}`;
   return errorOf(decisive?.verdict ?? { code: 'store/unavailable', reason: 'it is closed' }, where, decisive?.cause);
+}
+
+async function* only<T>(item: T): AsyncGenerator<T> {
+  yield item;
 }
 
 /** Waits for work that goes on for others when this caller leaves. */

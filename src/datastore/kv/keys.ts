@@ -3,6 +3,7 @@
  *
  *   resources/<plural>/<name>                     a resource people write, as JSON
  *   resources/<plural>/<namespace>/<name>         the same of a kind whose resources are in namespaces
+ *   leaders/<name>                                the process that leads what the name says, bound to an etcd lease
  *   endpoints/<node>/<namespace>/<name>           a workload endpoint, as JSON
  *   ipam/blocks/<owner>/<family>/<cidr>           a block, as JSON: the truth about its addresses
  *   ipam/claims/<family>/<cidr>                   the owner: a block exists once in the cluster, and this says where
@@ -55,6 +56,10 @@ export class Keys {
     if (name === undefined || name === '') return undefined;
     const which: ResourceId<K> = { kind, name, ...(namespace === undefined ? {} : { namespace }) };
     return keyOrNone(() => this.resource(which)) === key ? fullId(which) : undefined;
+  }
+
+  leader(name: string): string {
+    return `${this.#prefix}/leaders/${segment(name)}`;
   }
 
   endpoint({ node, namespace, name }: EndpointId): string {

@@ -33,8 +33,9 @@ export function getRange(range: RangeInit): Op {
   return { request: { case: 'requestRange', value: range } };
 }
 
-export function put(key: string, value: string): Op {
-  return { request: { case: 'requestPut', value: { key: bytesOf(key), value: bytesOf(value) } } };
+/** With a lease, the key is deleted when the lease ends. */
+export function put(key: string, value: string, lease = 0n): Op {
+  return { request: { case: 'requestPut', value: { key: bytesOf(key), value: bytesOf(value), lease } } };
 }
 
 export function remove(key: string): Op {
