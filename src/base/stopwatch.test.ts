@@ -47,11 +47,39 @@ describe('stopwatch', () => {
     await expect(watch.time('kernel', async () => Promise.reject(away))).rejects.toBe(away);
     await watch.time('delegate', async () => Promise.resolve());
     expect(watch.phaseOf(away)).toBe('store');
+    expect(watch.phaseOf(new Error('cannot assign', { cause: away }))).toBe('store');
     expect(watch.phaseOf(new Error('away'))).toBeUndefined();
     expect(watch.stop().phases).toMatchObject([
       { name: 'store', isFailed: true },
       { name: 'kernel', isFailed: true },
       { name: 'delegate', isFailed: false },
+    ]);
+  });
+});
+
+describe('a timed port', () => {
+  it('has each call timed, whether it returns, promises or fails', async () => {
+    const clock = virtualClock();
+    const watch = new Stopwatch(clock, 'plan');
+    class Store {
+      readonly #name = 'etcd';
+      name = (): string => this.#name;
+      async read(): Promise<string> {
+        await clock.sleep(5, never);
+        return this.#name;
+      }
+      fail(): never {
+        throw new Error('refused');
+      }
+    }
+    const store = watch.timePort('store', new Store());
+    expect(store.name()).toBe('etcd');
+    expect(await store.read()).toBe('etcd');
+    expect(() => store.fail()).toThrow('refused');
+    expect(watch.stop().phases).toEqual([
+      { name: 'store', startMs: 0, durationMs: 5, isFailed: false },
+      { name: 'store', startMs: 0, durationMs: 0, isFailed: false },
+      { name: 'store', startMs: 5, durationMs: 0, isFailed: true },
     ]);
   });
 });

@@ -42,29 +42,36 @@ export class Stopwatch {
     this.#stepStartMs = nowMs;
   }
 
-  /** Awaits `work` as the phase of that name. */
-  async time<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const startMs = this.elapsedMs;
-    if (this.#awaited === 0) this.#endStep(startMs);
-    this.#awaited += 1;
-    let isFailed = false;
+  /** Does the work, and awaits what it promises, as the phase of that name. */
+  time<T>(name: string, work: () => T): T {
+    const end = this.#begin(name);
     try {
-      return await work();
+      const result = work();
+      if (result instanceof Promise) return this.#untilSettled(result, end) as T;
+      end();
+      return result;
     } catch (cause) {
-      isFailed = true;
-      if (!this.#failures.has(cause)) this.#failures.set(cause, name);
+      end({ cause });
       throw cause;
-    } finally {
-      const endMs = this.elapsedMs;
-      this.#phases.push({ name, startMs, durationMs: endMs - startMs, isFailed });
-      this.#awaited -= 1;
-      if (this.#awaited === 0) this.#stepStartMs = endMs;
     }
   }
 
-  /** The phase that first threw `cause`. */
-  phaseOf(cause: unknown): string | undefined {
-    return this.#failures.get(cause);
+  /** Returns the port with each of its methods timed as the phase of that name. */
+  timePort<T extends object>(name: string, port: T): T {
+    return new Proxy(port, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key);
+        if (typeof value !== 'function') return value;
+        if (typeof key === 'symbol') return value.bind(target) as unknown;
+        return (...args: unknown[]): unknown => this.time(name, () => Reflect.apply(value, target, args) as unknown);
+      },
+    });
+  }
+
+  /** The phase that first threw the error, or what caused it. */
+  phaseOf(error: unknown): string | undefined {
+    const name = this.#failures.get(error);
+    return name ?? (error instanceof Error && error.cause !== undefined ? this.phaseOf(error.cause) : undefined);
   }
 
   /** Ends the own work's step, and gives everything in the order of its start, the longer first. */
@@ -79,6 +86,31 @@ export class Stopwatch {
   facts(): Record<string, number> {
     const sums = Object.entries(sumByName(this.#phases)).map(([name, ms]) => [`${name}Ms`, rounded(ms)] as const);
     return { ...Object.fromEntries(sums), totalMs: rounded(this.elapsedMs) };
+  }
+
+  /** Begins a phase; what is returned ends it. */
+  #begin(name: string): (failure?: { readonly cause: unknown }) => void {
+    const startMs = this.elapsedMs;
+    if (this.#awaited === 0) this.#endStep(startMs);
+    this.#awaited += 1;
+    return (failure) => {
+      if (failure !== undefined && !this.#failures.has(failure.cause)) this.#failures.set(failure.cause, name);
+      const endMs = this.elapsedMs;
+      this.#phases.push({ name, startMs, durationMs: endMs - startMs, isFailed: failure !== undefined });
+      this.#awaited -= 1;
+      if (this.#awaited === 0) this.#stepStartMs = endMs;
+    };
+  }
+
+  async #untilSettled<T>(result: Promise<T>, end: (failure?: { readonly cause: unknown }) => void): Promise<T> {
+    try {
+      const value = await result;
+      end();
+      return value;
+    } catch (cause) {
+      end({ cause });
+      throw cause;
+    }
   }
 
   #endStep(nowMs: number): void {

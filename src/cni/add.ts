@@ -36,14 +36,12 @@ export async function add(ports: CniPorts, source: AddressSource, told: Call): P
   undo.defer(forget);
 
   const network = planPodNetwork(call, grant.addresses);
-  const { mtu, isNew } = await watch.time('kernel', async () =>
-    connect(ports, network, signal).catch(async (cause: unknown) => {
-      throw await namePods(ports, call, cause);
-    }),
-  );
+  const { mtu, isNew } = await connect(ports, network, signal).catch(async (cause: unknown) => {
+    throw await namePods(ports, call, cause);
+  });
   if (isNew) {
     undo.defer(async () => {
-      await watch.time('kernel', async () => kernel.remove(network.hostLinkName, network.owner));
+      await kernel.remove(network.hostLinkName, network.owner);
     });
   }
   const result = resultOf(network, { mtu, dns: grant.dns });

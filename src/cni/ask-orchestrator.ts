@@ -8,10 +8,7 @@ import type { Call, CniPorts } from './call.ts';
  * addresses. Without `policy.type` "orch", or without a pod, it is not asked.
  * @throws annotation/invalid, orch/not-found, store/unavailable, store/refused
  */
-export async function askOrchestrator(
-  { orch, watch, log }: Pick<CniPorts, 'orch' | 'watch' | 'log'>,
-  call: Call,
-): Promise<Call> {
+export async function askOrchestrator({ orch, log }: Pick<CniPorts, 'orch' | 'log'>, call: Call): Promise<Call> {
   const { config, pod, signal } = call;
   if (pod === undefined) return call;
   if (config.policyType !== 'orch') {
@@ -19,7 +16,7 @@ export async function askOrchestrator(
     log.debug(IGNORED_ANNOTATIONS.event, { network: config.name, ...IGNORED_ANNOTATIONS.facts });
     return call;
   }
-  const facts = await watch.time('orchestrator', async () => orch.readPod(pod, signal));
+  const facts = await orch.readPod(pod, signal);
   const wishes = decodeAnnotations(facts, config.features);
   for (const family of FAMILIES) {
     const { ipam } = config;

@@ -24,16 +24,14 @@ export async function check(ports: CniPorts, source: AddressSource, call: Call):
   const previous = readPrevious(call);
   const own = ownIps(previous, call);
   const addresses = own.flatMap(({ address }) => tryReadCidr(address)?.address ?? []);
-  const { endpoint } = await watch.time('store', async () =>
-    store.readNodeView(call.node, call.endpointId, call.signal),
-  );
+  const { endpoint } = await store.readNodeView(call.node, call.endpointId, call.signal);
   const record = await ports.attachments.find(call.attachment);
   if (!isUnmanaged(record)) await source.check(call, addresses);
   const recorded = record === undefined ? undefined : recordDifference(record, addresses);
   if (recorded !== undefined) throw mismatch(call, recorded);
 
   const network = planPodNetwork(call, addresses);
-  const state = await watch.time('kernel', async () => Promise.resolve(kernel.observe(network)));
+  const state = kernel.observe(network);
   const difference = previousDifference(previous, call, network.podMac) ?? firstDifference(network, state);
   if (difference !== undefined) throw mismatch(call, difference);
 

@@ -15,9 +15,9 @@ export async function del(ports: CniPorts, source: AddressSource, call: Call): P
 }
 
 /** The record goes with the link, without which it counts for nothing. */
-async function unlink({ kernel, attachments, watch, log }: CniPorts, call: Call): Promise<boolean> {
+async function unlink({ kernel, attachments, log }: CniPorts, call: Call): Promise<boolean> {
   const { pod, attachment } = call;
-  const hadLink = await watch.time('kernel', async () => kernel.remove(hostLinkName(pod, attachment), attachment));
+  const hadLink = await kernel.remove(hostLinkName(pod, attachment), attachment);
   await attachments.remove(attachment).catch((cause: unknown) => {
     log.warning('attachment record not removed', { ...callFacts(call), reason: reasonOf(cause) });
   });

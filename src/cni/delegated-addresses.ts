@@ -22,9 +22,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
   const { store } = ports;
   const ask = async (call: Call, command: string, signal: AbortSignal = call.signal): Promise<unknown> => {
     const conf = await delegation.confOf(call, command);
-    return ports.watch.time('delegate', async () =>
-      callDelegate(ports.execDelegate, { plugin: delegation.plugin, path, command, conf, signal }),
-    );
+    return callDelegate(ports.execDelegate, { plugin: delegation.plugin, path, command, conf, signal });
   };
 
   return {
@@ -56,9 +54,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
           },
         );
       }
-      await ports.watch.time('store', async () =>
-        store.commit([{ kind: 'put-endpoint', endpoint: endpointOf(addresses) }], call.signal),
-      );
+      await store.commit([{ kind: 'put-endpoint', endpoint: endpointOf(addresses) }], call.signal);
       undo.keep();
       return {
         addresses,
@@ -66,7 +62,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         facts: { ipam: delegation.plugin },
         takeBack: async (signal) => {
           await ask(call, 'DEL', signal);
-          await ports.watch.time('store', async () => releaseEndpoint(ports, call, signal));
+          await releaseEndpoint(ports, call, signal);
         },
       };
     },
@@ -74,7 +70,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
     async release(call, unlinked) {
       await unlinked;
       await ask(call, 'DEL');
-      await ports.watch.time('store', async () => releaseEndpoint(ports, call, call.signal));
+      await releaseEndpoint(ports, call, call.signal);
     },
 
     async check(call) {
@@ -93,16 +89,14 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         try {
           const conf = await delegation.confOf(call, 'DEL');
           const exec = ports.execDelegateFor(attachment);
-          await ports.watch.time('delegate', async () =>
-            callDelegate(exec, { plugin, path, command: 'DEL', conf, signal: call.signal }),
-          );
+          await callDelegate(exec, { plugin, path, command: 'DEL', conf, signal: call.signal });
         } catch (cause) {
           failures.push(cause);
         }
       }
       for (const before of await staleEndpoints(ports, call, keeps)) {
-        await ports.watch
-          .time('store', async () => store.commit([{ kind: 'delete-endpoint', before }], call.signal))
+        await store
+          .commit([{ kind: 'delete-endpoint', before }], call.signal)
           .catch((cause: unknown) => failures.push(cause));
       }
       await ask(call, 'GC').catch((cause: unknown) => {
@@ -113,7 +107,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
     },
 
     async assertReady(call) {
-      await ports.watch.time('store', async () => store.ping(call.signal));
+      await store.ping(call.signal);
       try {
         await ask(call, 'STATUS');
       } catch (cause) {

@@ -12,7 +12,7 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
   const keeps = keepsOf(ports, call);
   if (keeps === undefined) return;
   const failures: unknown[] = [];
-  const links = await ports.watch.time('kernel', async () => removeLinks(ports.kernel, { call, keeps, failures }));
+  const links = await removeLinks(ports.kernel, { call, keeps, failures });
   const addresses = await collect(ports, source, { call, keeps }).catch((cause: unknown) => {
     failures.push(cause);
     return 0;

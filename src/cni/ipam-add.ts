@@ -12,7 +12,7 @@ import type { CniResult } from './result.ts';
  */
 export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: Call): Promise<CniResult> {
   refuseOrchestrator(call.config);
-  const leases = await ports.watch.time('store', async () => assign(ports, requestOf(call, ipam, undefined), call));
+  const leases = await assign(ports, requestOf(call, ipam, undefined), call);
   const ips = leases.map(({ address, block }) => ({
     address: `${formatAddress(address)}/${String(block.prefixBits)}`,
     gateway: GATEWAYS[address.family],

@@ -21,9 +21,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   return {
     async acquire(call, endpointOf) {
       if (isBypassed(call)) return bypass(ports, call, endpointOf);
-      const leases = await ports.watch.time('store', async () =>
-        assign(ports, requestOf(call, ipam, endpointOf), call),
-      );
+      const leases = await assign(ports, requestOf(call, ipam, endpointOf), call);
       return {
         addresses: leases.map(({ address }) => address),
         dns: {},
@@ -34,19 +32,14 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
 
     async release(call, unlinked) {
       const handle = handleOf(call.attachment);
-      const [view] = await Promise.all([
-        ports.watch.time('store', async () => store.readNodeView(call.node, call.endpointId, call.signal)),
-        unlinked,
-      ]);
+      const [view] = await Promise.all([store.readNodeView(call.node, call.endpointId, call.signal), unlinked]);
       const which = (allocation: Allocation): boolean => allocation.handle === handle;
-      const freed = await ports.watch.time('store', async () =>
-        releaseForGood(ports, { node: call.node, which, view, ...ownEndpoint(call) }, call.signal),
-      );
+      const freed = await releaseForGood(ports, { node: call.node, which, view, ...ownEndpoint(call) }, call.signal);
       for (const { id } of freed) ports.log.debug('address released', { handle, id });
     },
 
     async check(call, addresses) {
-      const view = await ports.watch.time('store', async () => store.readNodeView(call.node, undefined, call.signal));
+      const view = await store.readNodeView(call.node, undefined, call.signal);
       const holder = { node: call.node, handle: handleOf(call.attachment) };
       const held = [...view.owned, ...view.borrowed]
         .flatMap(({ value }) => heldAddresses(value, (allocation) => isSameHolder(allocation, holder)))
@@ -65,18 +58,16 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
     async collect(call, keeps) {
       const { network } = call.attachment;
       const which = (allocation: Allocation): boolean => allocation.network === network && !keeps(allocation);
-      const freed = await ports.watch.time('store', async () =>
-        release(ports, { node: call.node, which }, call.signal),
-      );
+      const freed = await release(ports, { node: call.node, which }, call.signal);
       for (const { id, containerId } of freed) ports.log.info('address collected', { containerId, id });
       for (const before of await staleEndpoints(ports, call, keeps)) {
-        await ports.watch.time('store', async () => store.commit([{ kind: 'delete-endpoint', before }], call.signal));
+        await store.commit([{ kind: 'delete-endpoint', before }], call.signal);
       }
       return freed.length;
     },
 
     async assertReady(call) {
-      await ports.watch.time('store', async () => rehearseAssign(ports, requestOf(call, ipam, undefined), call.signal));
+      await rehearseAssign(ports, requestOf(call, ipam, undefined), call.signal);
     },
   };
 }
@@ -85,12 +76,12 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
 async function bypass(ports: Ports, call: Call, endpointOf: EndpointOf): Promise<Grant> {
   const addresses = call.orchPod?.wishes.addresses?.addresses ?? [];
   const put = { kind: 'put-endpoint', endpoint: endpointOf(addresses) } as const;
-  await ports.watch.time('store', async () => ports.store.commit([put], call.cleanupSignal));
+  await ports.store.commit([put], call.cleanupSignal);
   return {
     addresses,
     dns: {},
     facts: { poolsFrom: 'ipAddrsNoIpam' },
-    takeBack: async (signal) => ports.watch.time('store', async () => releaseEndpoint(ports, call, signal)),
+    takeBack: async (signal) => releaseEndpoint(ports, call, signal),
   };
 }
 
@@ -102,5 +93,5 @@ async function takeBack(
   const taken = new Set(leases.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));
   if (taken.size === 0) return;
   const which = ({ id }: Allocation): boolean => taken.has(id);
-  await ports.watch.time('store', async () => release(ports, { node: call.node, which, ...ownEndpoint(call) }, signal));
+  await release(ports, { node: call.node, which, ...ownEndpoint(call) }, signal);
 }

@@ -16,10 +16,10 @@ export const POD_CIDR_WORDS: Readonly<Record<string, Family>> = { usePodCidr: 4,
  * Looks the pod CIDRs up for `orch.node_name`, or else the node itself.
  * @throws orch/not-found when the node has none of a family that the configuration asks for
  */
-export async function readPodSubnets({ orch, watch }: CniPorts, call: Call): Promise<PodSubnets> {
+export async function readPodSubnets({ orch }: CniPorts, call: Call): Promise<PodSubnets> {
   const { config, raw, signal } = call;
   const node = config.orch.nodeName ?? call.node;
-  const cidrs = await watch.time('orchestrator', async () => orch.readPodCidrs(node, signal));
+  const cidrs = await orch.readPodCidrs(node, signal);
   const of = (family: Family): string | undefined => {
     const cidr = cidrs.find(({ base }) => base.family === family);
     return cidr === undefined ? undefined : formatCidr(cidr);

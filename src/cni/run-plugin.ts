@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts';
+import { basename } from 'node:path';
 import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Random } from '../base/random.ts';
@@ -176,18 +177,24 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
   watch.enter('setup');
   await using store = around.openStore(config.datastore, { watch, log: told.log });
   await using orch = around.openOrch(config.orch);
+  const execDelegateFor: Surroundings['execDelegateFor'] = (attachment) => {
+    const exec = around.execDelegateFor(attachment);
+    // The standard bandwidth plugin is a step of its own; every other delegate manages addresses.
+    const phaseOf = (file: string): string => (basename(file) === 'bandwidth' ? 'bandwidth' : 'delegate');
+    return async (file, call) => watch.time(phaseOf(file), async () => exec(file, call));
+  };
   const ports: CniPorts = {
     clock: around.clock,
     random: around.random,
     probeGate: around.probeGate,
     readPluginList: around.readPluginList,
     readOfferedMtu: around.readOfferedMtu,
-    execDelegateFor: around.execDelegateFor,
-    execDelegate: around.execDelegateFor(undefined),
-    kernel: around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) }),
+    execDelegateFor,
+    execDelegate: execDelegateFor(undefined),
+    kernel: watch.timePort('kernel', around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) })),
     attachments: around.attachments,
-    store,
-    orch,
+    store: watch.timePort('store', store),
+    orch: watch.timePort('orchestrator', orch),
     log: told.log,
     watch,
   };

@@ -22,15 +22,13 @@ export async function shapeBandwidth(ports: CniPorts, call: Call, result: CniRes
     return;
   }
   const ask = async (command: string, signal: AbortSignal): Promise<unknown> =>
-    ports.watch.time('bandwidth', async () =>
-      callDelegate(ports.execDelegate, {
-        plugin: PLUGIN,
-        path: call.path,
-        command,
-        conf: confOf(call, wanted, result),
-        signal,
-      }),
-    );
+    callDelegate(ports.execDelegate, {
+      plugin: PLUGIN,
+      path: call.path,
+      command,
+      conf: confOf(call, wanted, result),
+      signal,
+    });
   await using undo = new Undo();
   undo.defer(async () => void (await ask('DEL', call.cleanupSignal)));
   await ask('ADD', call.signal);

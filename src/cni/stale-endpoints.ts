@@ -5,11 +5,11 @@ import type { Call, CniPorts } from './call.ts';
 
 /** Endpoints of the call's node and network whose attachment is not kept. */
 export async function staleEndpoints(
-  { store, watch }: Pick<CniPorts, 'store' | 'watch'>,
+  { store }: Pick<CniPorts, 'store'>,
   call: Call,
   keeps: Keeps,
 ): Promise<readonly Stored<WorkloadEndpoint>[]> {
-  const { endpoints } = await watch.time('store', async () => store.listEndpoints(call.node, call.signal));
+  const { endpoints } = await store.listEndpoints(call.node, call.signal);
   return endpoints.filter(
     ({ value: { spec } }) =>
       spec.network === call.attachment.network && !keeps({ containerId: spec.containerID, ifName: spec.endpoint }),

@@ -12,8 +12,7 @@ import type { Call, CniPorts } from './call.ts';
 export async function warnAboutFloatingIps(ports: CniPorts, { orchPod, signal }: Call): Promise<void> {
   if (orchPod === undefined || orchPod.wishes.floatingIps.length === 0) return;
   const { facts, wishes } = orchPod;
-  const warn = async (): Promise<void> => warnAbout(ports, { facts, addresses: wishes.floatingIps }, signal);
-  await ports.watch.time('orchestrator', warn).catch((cause: unknown) => {
+  await warnAbout(ports, { facts, addresses: wishes.floatingIps }, signal).catch((cause: unknown) => {
     ports.log.warning('event not recorded', { reason: reasonOf(cause) });
   });
 }
