@@ -10,8 +10,11 @@ export interface Actor<A extends object> {
   /** Compares what is there with the step. A step that was cut short and can be repeated stands `before`. */
   inspect(step: WriteStep<A>, signal: AbortSignal): Promise<Standing>;
   apply(step: WriteStep<A>, signal: AbortSignal): Promise<void>;
-  /** Takes back a step that stands `after` or was cut short. Does nothing where it was not begun. */
-  revert(step: WriteStep<A>, signal: AbortSignal): Promise<void>;
+  /**
+   * Takes back a step that stands `after` or was cut short, and does nothing where it was not begun. Without it, no step
+   * can be undone.
+   */
+  revert?(step: WriteStep<A>, signal: AbortSignal): Promise<void>;
 }
 
 export interface Execution<A extends object> {
@@ -101,8 +104,8 @@ async function goBack<A extends object>(execution: Execution<A>, begun: PlanReco
   );
   for (const { key, step } of open) {
     const standing = await actor.inspect(step, signal);
-    const isRefused =
-      standing === 'after' ? step.isFinal === true : standing === 'differs' && begun.steps[key] === 'done';
+    const isFinal = step.isFinal === true || actor.revert === undefined;
+    const isRefused = standing === 'after' ? isFinal : standing === 'differs' && begun.steps[key] === 'done';
     if (isRefused) throw outdated(execution.name, step);
   }
   let record = begun;
@@ -111,7 +114,7 @@ async function goBack<A extends object>(execution: Execution<A>, begun: PlanReco
     const { [key]: _, ...others } = record.steps;
     record = { ...record, steps: { ...others, [key]: 'begun' } };
     await writePlanRecord(execution.records, execution.name, record);
-    if ((await actor.inspect(step, signal)) !== 'differs') await actor.revert(step, signal);
+    if ((await actor.inspect(step, signal)) !== 'differs') await actor.revert?.(step, signal);
     record = { ...record, steps: others };
     await writePlanRecord(execution.records, execution.name, record);
     onStep?.(step);

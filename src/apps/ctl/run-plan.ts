@@ -1,7 +1,6 @@
 import { sha256Of } from '../../base/atomic-file.ts';
 import { errnoOf, isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
-import type { Datastore } from '../../config/connection.ts';
 import { type Actor, carryOut, type Execution, resume } from '../../plans/carry-out.ts';
 import type { PlanRecords } from '../../plans/plan-records.ts';
 import { isEmpty, type Plan, renderPlan, stepLine } from '../../plans/plan.ts';
@@ -21,9 +20,9 @@ export interface Planned<A extends object> {
   readonly actor: Actor<A>;
 }
 
-/** Returns the name of the record of a plan for one datastore. */
-export function recordName(purpose: string, datastore: Datastore): string {
-  return `${purpose}-${sha256Of(JSON.stringify(datastore)).slice(0, 12)}`;
+/** Returns the name of the record of a plan. `about` tells plans of one purpose apart, such as by their datastore. */
+export function recordName(purpose: string, about: object): string {
+  return `${purpose}-${sha256Of(JSON.stringify(about)).slice(0, 12)}`;
 }
 
 /**
@@ -42,7 +41,7 @@ export async function runPlan<A extends object>(
   if (isJson) io.stdout(`${JSON.stringify(plan, undefined, 2)}\n`);
   if (!isJson && (mode === 'rehearse' || isEmpty(plan))) io.stdout(renderPlan(plan));
   if (mode === 'rehearse' || isEmpty(plan)) return 0;
-  const execution = executionOf(context, planned, isJson ? () => undefined : io.stdout);
+  const execution = executionOf(context, planned, isJson ? undefined : io.stdout);
   let outcome = await resumeIfSound(context, execution);
   if (outcome === 'done') plan = await planned.plan();
   if (outcome !== 'unfinished') outcome = await carryOut(execution, plan);
@@ -54,7 +53,7 @@ export async function runPlan<A extends object>(
 export function executionOf<A extends object>(
   { ports, io, signal }: Pick<Context, 'ports' | 'io' | 'signal'>,
   { name, actor }: Omit<Planned<A>, 'plan'>,
-  tell: (line: string) => void,
+  tell: (line: string) => void = () => undefined,
 ): Execution<A> {
   return {
     name,
@@ -86,7 +85,8 @@ function ifPossible(records: PlanRecords, warn: (text: string) => void): PlanRec
   };
 }
 
-async function resumeIfSound<A extends object>(
+/** Resumes the plan of the record; a plan that no longer fits is noted, and left. */
+export async function resumeIfSound<A extends object>(
   { io }: Context,
   execution: Execution<A>,
 ): Promise<Awaited<ReturnType<typeof resume>>> {

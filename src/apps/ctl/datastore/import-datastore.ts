@@ -3,51 +3,101 @@ import { changeClusterInformation } from '../../../datastore/keep-cluster-inform
 import type { Store } from '../../../datastore/store.ts';
 import { isLocked } from '../../../model/cluster-information.ts';
 import type { Datastore } from '../../../config/connection.ts';
+import { type Actor, carryOut } from '../../../plans/carry-out.ts';
+import { type Plan, renderPlan } from '../../../plans/plan.ts';
+import type { Mode } from '../../../base/mode.ts';
 import { withStoreToChange } from '../connection.ts';
+import { executionOf, recordName, resumeIfSound } from '../run-plan.ts';
 import type { Context, Status } from '../ports.ts';
 import { type Contents, readContents, typeOf } from './contents.ts';
 import { describeCounts, type Exported } from './export-file.ts';
 import { beginMark, type ImportMark, readMark, withMark } from './import-mark.ts';
-import { nameOf } from './items.ts';
+import { countItems, type Item, nameOf } from './items.ts';
 import { type ImportPlan, planImport } from './plan-import.ts';
 import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
 import { writeItems } from './write-items.ts';
 
+/** A step of an import. The file has the items that it writes. */
+type ImportAction =
+  | { readonly act: 'lock' }
+  | { readonly act: 'verify' }
+  | { readonly act: 'create'; readonly items: Item['kind']; readonly count: number };
+
 /**
- * Brings everything of the file into the datastore, locks it, and reads all of it back. Repeating it goes on where it
- * ended; what is there already and differs is never overwritten.
+ * Writes everything of the file into the datastore, which is locked from then on, and reads all of it back. Repeating it
+ * goes on where it ended; what is there already and differs is never overwritten.
  * @throws cli/import-refused, cli/import-differs
  */
-export async function importDatastore(
-  context: Context,
-  file: Exported,
-  mode: 'rehearse' | 'carry-out',
-): Promise<Status> {
+export async function importDatastore(context: Context, file: Exported, mode: Mode): Promise<Status> {
   const { io, signal } = context;
   return withStoreToChange(context, { mode, access: 'write-locked' }, async (store, datastore) => {
     const contents = await readContents(store, signal);
     const mark = readMark(contents.cluster);
     assertReady(contents, mark, file);
-    const plan = planImport(file, { type: datastore.type, contents });
-    if (plan.conflicts.length > 0) throw refused('import', plan.conflicts);
+    const compared = planImport(file, { type: datastore.type, contents });
+    if (compared.conflicts.length > 0) throw refused('import', compared.conflicts);
+    const plan = stepsOf(compared, mark);
     for (const note of plan.notes) io.stderr(`note: ${note}\n`);
     if (mode === 'rehearse') {
-      io.stdout(
-        `nothing is changed yet: ${String(plan.missing.length)} to be written, ${String(plan.equal.length)} there\n`,
-      );
+      const [missing, equal] = [String(compared.missing.length), String(compared.equal.length)];
+      io.stdout(`nothing is changed yet: ${missing} to be written, ${equal} there\n${renderPlan(plan)}`);
       return 0;
     }
-    if (mark === undefined) await begin(context, { store, datastore, file, plan });
-    await write(context, store, plan);
-    const left = await verify(context, { store, datastore, file });
-    await end(context, store);
-    if (left > 0)
+    using progress = progressBar({ io, what: 'importing', total: compared.missing.length });
+    const target = { store, datastore, file };
+    let left: number | undefined;
+    const actor: Actor<ImportAction> = {
+      inspect: async (step) => Promise.resolve(isDone(step, compared, mark) ? 'after' : 'before'),
+      apply: async (step) => {
+        if (step.act === 'lock') await begin(context, { ...target, plan: compared });
+        else if (step.act === 'verify') {
+          left = await verify(context, target);
+          await end(context, store);
+        } else {
+          const items = compared.missing.filter(({ kind }) => kind === step.items);
+          await writeItems({ store, signal, onDone: progress.step }, items);
+        }
+      },
+    };
+    const execution = executionOf(context, {
+      name: recordName('datastore-import', { datastore, checksum: file.checksum }),
+      actor,
+    });
+    await resumeIfSound(context, execution);
+    if (left === undefined) await carryOut(execution, plan);
+    if (left !== undefined && left > 0)
       io.stderr(`note: ${String(left)} of the endpoints have no pod in the orchestrator and are left out\n`);
     io.stdout(`imported and read back: ${describeCounts(file.counts)}\n`);
     io.stdout('the datastore stays locked; "netplugctl datastore unlock" ends that, and with it the time to --undo\n');
     return 0;
   });
+}
+
+function stepsOf({ missing, notes }: ImportPlan, mark: ImportMark | undefined): Plan<ImportAction> {
+  const kinds = [...new Set(missing.map(({ kind }) => kind))];
+  const creations = kinds.map((items) => {
+    const count = missing.filter(({ kind }) => kind === items).length;
+    return { kind: 'write', text: `write ${countItems(items, count)}`, act: 'create', items, count } as const;
+  });
+  const lock = { kind: 'write', text: 'lock the datastore, and note what is there already', act: 'lock' } as const;
+  return {
+    stages: [
+      { title: 'Lock the datastore', steps: mark === undefined ? [lock] : [] },
+      { title: 'Write what is missing', steps: creations },
+      {
+        title: 'Compare the datastore with the file',
+        steps: [{ kind: 'write', text: 'read everything back', act: 'verify' }],
+      },
+    ],
+    notes,
+  };
+}
+
+function isDone(step: ImportAction, { missing }: ImportPlan, mark: ImportMark | undefined): boolean {
+  if (step.act === 'lock') return mark !== undefined;
+  if (step.act === 'verify') return mark?.isVerified === true;
+  return !missing.some(({ kind }) => kind === step.items);
 }
 
 /** @throws cli/import-refused when something of somebody else's is in the way */
@@ -76,11 +126,6 @@ async function begin(
   const kept = plan.equal.map(nameOf);
   const type = typeOf(datastore);
   await changeClusterInformation({ ...ports, store }, (before) => beginMark(before, file, { kept, type }), signal);
-}
-
-async function write({ io, signal }: Context, store: Store, { missing }: ImportPlan): Promise<void> {
-  using progress = progressBar({ io, what: 'importing', total: missing.length });
-  await writeItems({ store, signal, onDone: progress.step }, missing);
 }
 
 /** Returns how many endpoints found no pod. @throws cli/import-differs */

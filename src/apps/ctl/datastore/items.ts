@@ -7,6 +7,7 @@ import type { NodeName } from '../../../model/names.ts';
 import { resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { formatCidr } from '../../../net/cidr.ts';
+import { counted } from '../table.ts';
 import type { PlainResource } from './contents.ts';
 
 /** One thing that a datastore takes, or gives back, by itself. */
@@ -33,6 +34,18 @@ export function nameOf(item: Item): string {
     default:
       return never(item);
   }
+}
+
+const WORDS: Readonly<Record<Item['kind'], readonly [one: string, many: string]>> = {
+  resource: ['resource', 'resources'],
+  facts: ['record of a node', 'records of nodes'],
+  block: ['block', 'blocks'],
+  endpoint: ['endpoint', 'endpoints'],
+};
+
+/** Such as `2 blocks`. */
+export function countItems(kind: Item['kind'], count: number): string {
+  return counted(count, ...WORDS[kind]);
 }
 
 /** Whether both say the same; identity and version are each datastore's own, labels of an endpoint the pod's. */

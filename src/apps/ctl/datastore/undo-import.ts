@@ -1,46 +1,89 @@
 import { changeClusterInformation } from '../../../datastore/keep-cluster-information.ts';
 import { CLUSTER_INFORMATION_ID, isLocked } from '../../../model/cluster-information.ts';
+import type { Mode } from '../../../base/mode.ts';
+import type { Store } from '../../../datastore/store.ts';
+import { type Actor, carryOut } from '../../../plans/carry-out.ts';
+import { type Plan, renderPlan } from '../../../plans/plan.ts';
 import { withStoreToChange } from '../connection.ts';
+import { executionOf, recordName, resumeIfSound } from '../run-plan.ts';
+import { countItems, type Item } from './items.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../table.ts';
 import { readContents } from './contents.ts';
 import type { Exported } from './export-file.ts';
-import { readMark, withoutImport } from './import-mark.ts';
+import { type ImportMark, readMark, withoutImport } from './import-mark.ts';
 import { planUndo } from './plan-undo.ts';
 import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
 import { removeItems } from './write-items.ts';
 
+/** A step of undoing an import. The file has the items that it removes. */
+type UndoAction =
+  | { readonly act: 'restore' }
+  | { readonly act: 'remove'; readonly items: Item['kind']; readonly count: number };
+
 /**
  * Removes what the import of this file has brought, and nothing else, as long as the datastore has not been unlocked
  * since. Repeating it goes on where it ended. @throws cli/import-refused
  */
-export async function undoImport(context: Context, file: Exported, mode: 'rehearse' | 'carry-out'): Promise<Status> {
-  const { ports, io, signal } = context;
-  return withStoreToChange(context, { mode, access: 'write-locked' }, async (store, { type }) => {
+export async function undoImport(context: Context, file: Exported, mode: Mode): Promise<Status> {
+  const { io, signal } = context;
+  return withStoreToChange(context, { mode, access: 'write-locked' }, async (store, datastore) => {
     const contents = await readContents(store, signal);
     const mark = readMark(contents.cluster);
     if (mark === undefined || !isLocked(contents.cluster)) {
       throw refused('undo the import', ['nothing was imported since the datastore was unlocked last']);
     }
     if (mark.checksum !== file.checksum) throw refused('undo the import', ['it was another file that was imported']);
-    const { doomed, conflicts } = planUndo(file, { type, contents }, mark);
+    const { doomed, conflicts } = planUndo(file, { type: datastore.type, contents }, mark);
     if (conflicts.length > 0) throw refused('undo the import', conflicts);
+    const plan = stepsOf(doomed);
     if (mode === 'rehearse') {
-      io.stdout(`nothing is changed yet: ${counted(doomed.length, 'record')} to be removed\n`);
+      io.stdout(`nothing is changed yet: ${counted(doomed.length, 'record')} to be removed\n${renderPlan(plan)}`);
       return 0;
     }
-    {
-      using progress = progressBar({ io, what: 'undoing', total: doomed.length });
-      await removeItems({ store, signal, onDone: progress.step }, doomed, contents);
-    }
-    if (mark.before === undefined) await store.deleteResource(CLUSTER_INFORMATION_ID, signal);
-    else {
-      const restore = (cluster: typeof contents.cluster): typeof contents.cluster =>
-        cluster === undefined ? undefined : withoutImport(cluster, mark);
-      await changeClusterInformation({ ...ports, store }, restore, signal);
-    }
+    using progress = progressBar({ io, what: 'undoing', total: doomed.length });
+    const isDoomed = (step: UndoAction): boolean =>
+      step.act === 'restore' || doomed.some(({ kind }) => kind === step.items);
+    const actor: Actor<UndoAction> = {
+      inspect: async (step) => Promise.resolve(isDoomed(step) ? 'before' : 'after'),
+      apply: async (step) => {
+        if (step.act === 'restore') return restore(context, store, mark);
+        const items = doomed.filter(({ kind }) => kind === step.items);
+        return removeItems({ store, signal, onDone: progress.step }, items, contents);
+      },
+    };
+    const execution = executionOf(context, {
+      name: recordName('datastore-import-undo', { datastore, checksum: file.checksum }),
+      actor,
+    });
+    if ((await resumeIfSound(context, execution)) === undefined) await carryOut(execution, plan);
     io.stdout(`removed ${counted(doomed.length, 'record')}; the datastore is as it was before the import\n`);
     return 0;
   });
+}
+
+function stepsOf(doomed: readonly Item[]): Plan<UndoAction> {
+  const kinds = [...new Set(doomed.map(({ kind }) => kind))];
+  const removals = kinds.map((items) => {
+    const count = doomed.filter(({ kind }) => kind === items).length;
+    return { kind: 'write', text: `remove ${countItems(items, count)}`, act: 'remove', items, count } as const;
+  });
+  const restoration = { kind: 'write', text: 'restore what was noted about the cluster', act: 'restore' } as const;
+  return {
+    stages: [
+      { title: 'Remove what the import has brought', steps: removals },
+      { title: 'Forget the import', steps: [restoration] },
+    ],
+    notes: [],
+  };
+}
+
+async function restore({ ports, signal }: Context, store: Store, mark: ImportMark): Promise<void> {
+  if (mark.before === undefined) return store.deleteResource(CLUSTER_INFORMATION_ID, signal);
+  await changeClusterInformation(
+    { ...ports, store },
+    (cluster) => (cluster === undefined ? undefined : withoutImport(cluster, mark)),
+    signal,
+  );
 }
