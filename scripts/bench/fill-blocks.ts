@@ -1,7 +1,8 @@
 // Addresses taken in the datastore of netplug: blocks of a node, full of pods that are not there.
+import { takeSlot } from '../../test/support/block-edits.ts';
 import { randomUUID } from 'node:crypto';
 import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
-import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../src/model/ip-block.ts';
 import type { IpPool } from '../../src/model/ip-pool.ts';
 import { handleOf, type NodeName } from '../../src/model/names.ts';
 import { addressAt, type Cidr, cidrAround, cidrSize, formatCidr, parseCidr } from '../../src/net/cidr.ts';

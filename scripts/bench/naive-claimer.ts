@@ -1,7 +1,7 @@
 // One of many processes that claim an address each by plain compare-and-swap: read the block, take the first that is
 // free, write, and at once again when somebody else has written. Started by rows/claims.ts, which tells it when.
+import { takeSlot, updateTo } from '../../test/support/block-edits.ts';
 import { randomUUID } from 'node:crypto';
-import { takeSlot } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { nodeName } from '../../test/support/fixtures.ts';
@@ -31,6 +31,6 @@ async function claim(signal: AbortSignal): Promise<number> {
     const first = before?.value.queue.toSorted((a, b) => a - b)[0];
     if (before === undefined || first === undefined) throw new Error('no block with a free address');
     const after = takeSlot(before.value, first, allocation);
-    if ((await store.commit([{ kind: 'update-block', before, after }], signal)) === 'committed') return attempts;
+    if ((await store.commit([updateTo(before, after)], signal)) === 'committed') return attempts;
   }
 }

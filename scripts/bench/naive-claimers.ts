@@ -1,4 +1,5 @@
 // Many processes that claim addresses of one block naively, all at the same moment.
+import { updateTo } from '../../test/support/block-edits.ts';
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -55,9 +56,7 @@ async function writeEmptyBlock(node: TestNode, { pool, block }: { pool: string; 
     const found = pools.find(({ value }) => value.metadata.name === pool);
     if (found === undefined) throw new Error(`no pool ${pool}`);
     const change =
-      before === undefined
-        ? ({ kind: 'create-block', block: after, pool: found } as const)
-        : ({ kind: 'update-block', before, after } as const);
+      before === undefined ? ({ kind: 'create-block', block: after, pool: found } as const) : updateTo(before, after);
     if ((await store.commit([change], signal)) !== 'committed') throw new Error(`${formatCidr(cidr)} is not alone`);
   });
 }

@@ -3,6 +3,7 @@ import type { IpPool } from '../model/ip-pool.ts';
 import type { IpReservation } from '../model/ip-reservation.ts';
 import type { IpamConfigurationSpec } from '../model/ipam-configuration.ts';
 import type { NodeName } from '../model/names.ts';
+import type { SlotOperation } from '../model/slot-operation.ts';
 import type { Node } from '../model/node.ts';
 import type { EndpointId, WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Cidr } from '../net/cidr.ts';
@@ -56,19 +57,24 @@ export interface Claim {
 /** One part of a commit. Every part names what it expects, so that two writers never both win. */
 export type Change =
   /**
-   * The CIDR is claimed by nobody, and the pool is still as it was read. Without a pool, as for a block that comes from
-   * another datastore, nothing is asked of pools.
+   * Creates a block and applies the operations to it. Expects that no block claims the CIDR and that the pool is as it
+   * was read; of a block without a pool, such as one copied from another datastore, nothing is expected of pools.
    */
-  | { readonly kind: 'create-block'; readonly block: IpBlock; readonly pool: Stored<IpPool> | undefined }
+  | {
+      readonly kind: 'create-block';
+      readonly block: IpBlock;
+      readonly pool: Stored<IpPool> | undefined;
+      readonly operations?: readonly SlotOperation[];
+    }
   /**
-   * The block is still as it was read; its owner may change with it. `told` are allocations that a caller was told: a
+   * Applies the operations to the block as it was read. `returned` are allocations that were returned to a caller: a
    * datastore without transactions keeps them once they are written, whatever becomes of the other changes.
    */
   | {
       readonly kind: 'update-block';
       readonly before: Stored<IpBlock>;
-      readonly after: IpBlock;
-      readonly told?: ReadonlySet<string>;
+      readonly operations: readonly SlotOperation[];
+      readonly returned?: ReadonlySet<string>;
     }
   | { readonly kind: 'delete-block'; readonly before: Stored<IpBlock> }
   /** Last writer wins: an endpoint describes the newest attachment. */

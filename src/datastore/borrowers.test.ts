@@ -1,5 +1,6 @@
+import { freeSlots, takeSlot } from '../../test/support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
-import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from '../model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../model/ip-block.ts';
 import { handleOf, type NodeName } from '../model/names.ts';
 import { parseCidr } from '../net/cidr.ts';
 import { borrowerChange } from './borrowers.ts';

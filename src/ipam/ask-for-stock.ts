@@ -1,6 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Stored } from '../datastore/allocation-store.ts';
-import { askFor, type IpBlock } from '../model/ip-block.ts';
+import type { IpBlock } from '../model/ip-block.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt } from '../net/cidr.ts';
 import type { IpamPorts } from './assign.ts';
@@ -24,9 +24,10 @@ export async function askForStock(
   log.info('asks for an address that is set aside', { address, owner: node });
   for (const untilMs = clock.monotonic() + PATIENCE_MS; clock.monotonic() < untilMs;) {
     const [now] = await store.getBlocks([cidr], signal);
-    if (now === undefined || now.value.stock.get(ordinal) !== stockId) return;
+    if (stockId === undefined || now?.value.stock.get(ordinal) !== stockId) return;
     if (!now.value.wanted.has(ordinal)) {
-      await store.commit([{ kind: 'update-block', before: now, after: askFor(now.value, ordinal) }], signal);
+      const request = { kind: 'request', block: cidr, ordinal, id: stockId } as const;
+      await store.commit([{ kind: 'update-block', before: now, operations: [request] }], signal);
     }
     await clock.sleep(PERIOD_MS, signal);
   }

@@ -1,6 +1,7 @@
 import type { Change, NodeView, Stored } from '../datastore/allocation-store.ts';
-import { type Allocation, emptyBlock, handOver, type IpBlock, takeSlot } from '../model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../model/ip-block.ts';
 import { type Attachment, interfaceKey, type NodeName } from '../model/names.ts';
+import { BlockDraft } from '../model/slot-operation.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { cidrAround, cidrContains, formatCidr, ordinalOf } from '../net/cidr.ts';
 import { type Pool, poolAround } from './choose-pools.ts';
@@ -90,8 +91,8 @@ export function planAssertion(
     {
       readonly stored: Stored<IpBlock> | undefined;
       readonly pool: Pool;
-      readonly recorded: readonly LivingAddress[];
-      readonly block: IpBlock;
+      readonly recorded: LivingAddress[];
+      readonly draft: BlockDraft;
     }
   >();
   const conflicts: AddressConflict[] = [];
@@ -102,26 +103,35 @@ export function planAssertion(
     const stored = blocks.find(({ value }) => cidrContains(value.cidr, address));
     const cidr = stored?.value.cidr ?? cidrAround(address, pool.stored.value.spec.blockSize);
     const key = formatCidr(cidr);
-    const draft = drafts.get(key) ?? { stored, pool, recorded: [], block: stored?.value ?? emptyBlock(cidr, node) };
+    const written = drafts.get(key) ?? {
+      stored,
+      pool,
+      recorded: [],
+      draft: new BlockDraft(stored?.value ?? emptyBlock(cidr, node)),
+    };
+    const { draft } = written;
     const ordinal = ordinalOf(cidr, address);
     const holder = draft.block.slots.get(ordinal);
     if (holder !== undefined) {
       if (!isHeldBy(holder, node, living.owner)) conflicts.push({ ...living, holder });
       continue;
     }
-    const take = draft.block.stock.has(ordinal) ? handOver : takeSlot;
-    drafts.set(key, {
-      ...draft,
-      recorded: [...draft.recorded, living],
-      block: take(draft.block, ordinal, allocationOf(living)),
-    });
+    const from = draft.block.stock.get(ordinal);
+    draft.apply([{ kind: 'take', block: cidr, ordinal, from, allocation: allocationOf(living) }]);
+    written.recorded.push(living);
+    drafts.set(key, written);
   }
-  const writes = [...drafts.values()].map(({ stored, pool, recorded, block }): AssertionWrite => ({
+  const writes = [...drafts.values()].map(({ stored, pool, recorded, draft }): AssertionWrite => ({
     recorded,
     change:
       stored === undefined
-        ? { kind: 'create-block', block, pool: pool.stored }
-        : { kind: 'update-block', before: stored, after: block },
+        ? {
+            kind: 'create-block',
+            block: emptyBlock(draft.block.cidr, node),
+            pool: pool.stored,
+            operations: draft.operations,
+          }
+        : { kind: 'update-block', before: stored, operations: draft.operations },
   }));
   return { writes, conflicts };
 }

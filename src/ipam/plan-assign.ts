@@ -1,8 +1,9 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Change, Claim, NodeView, Stored } from '../datastore/allocation-store.ts';
-import { type Allocation, emptyBlock, holderOf, type IpBlock, isIdle, takeSlot } from '../model/ip-block.ts';
+import { type Allocation, emptyBlock, holderOf, type IpBlock, isIdle } from '../model/ip-block.ts';
 import { reservedCidrs } from '../model/ip-reservation.ts';
 import { isSameHolder, type NodeName } from '../model/names.ts';
+import { BlockDraft } from '../model/slot-operation.ts';
 import { type Address, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import {
   addressAt,
@@ -67,10 +68,15 @@ export type AssignPlan =
   | { readonly kind: 'need-stock'; readonly block: Stored<IpBlock>; readonly ordinal: number };
 
 /** A block as the plan has changed it so far. */
-interface Draft {
+class Draft extends BlockDraft {
   readonly stored: Stored<IpBlock> | undefined;
   readonly pool: Pool | undefined;
-  block: IpBlock;
+
+  constructor(block: IpBlock, { stored, pool }: { readonly stored?: Stored<IpBlock>; readonly pool?: Pool }) {
+    super(block);
+    this.stored = stored;
+    this.pool = pool;
+  }
 }
 
 /**
@@ -81,7 +87,7 @@ interface Draft {
 export function planAssign(known: Knowledge, node: NodeName, wants: readonly Want[]): AssignPlan {
   const drafts = new Map<string, Draft>();
   for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.others]) {
-    drafts.set(formatCidr(stored.value.cidr), { stored, pool: undefined, block: stored.value });
+    drafts.set(formatCidr(stored.value.cidr), new Draft(stored.value, { stored }));
   }
   const desk: Desk = { known, node, wants, drafts, reserved: reservedCidrs(known.view.reservations) };
   const leases: Lease[] = [];
@@ -90,7 +96,7 @@ export function planAssign(known: Knowledge, node: NodeName, wants: readonly Wan
     if ('kind' in step) return step;
     leases.push(step);
   }
-  return { kind: 'ready', leases, changes: [...drafts.values()].flatMap(changeOf) };
+  return { kind: 'ready', leases, changes: [...drafts.values()].flatMap((draft) => changesOf(draft, node)) };
 }
 
 interface Desk {
@@ -257,7 +263,7 @@ function planOthers(desk: Desk, want: Want, { atLimit, claims }: { atLimit: bool
   const empty = atLimit ? undefined : candidates.find(({ draft }) => isIdle(draft.block));
   const chosen = empty ?? (known.view.config.strictAffinity ? undefined : candidates[0]);
   if (chosen !== undefined) {
-    if (chosen === empty) chosen.draft.block = { ...chosen.draft.block, node };
+    if (chosen === empty) takeOver(chosen.draft, node);
     return take(chosen.draft, chosen.ordinal, { want, pool: chosen.pool });
   }
   const foreign = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
@@ -300,22 +306,29 @@ function roomElsewhere({ drafts, node, reserved }: Desk, pool: Pool): { draft: D
 }
 
 function newDraft({ drafts, node }: Desk, cidr: Cidr, pool: Pool): Draft {
-  const draft: Draft = { stored: undefined, pool, block: emptyBlock(cidr, node) };
+  const draft = new Draft(emptyBlock(cidr, node), { pool });
   drafts.set(formatCidr(cidr), draft);
   return draft;
 }
 
 function take(draft: Draft, ordinal: number, { want, pool }: { want: Want; pool: Pool }): Lease {
   const allocation = { ...want.allocation, considered: consideredFor(want.selection, pool) };
-  const address = addressAt(draft.block.cidr, ordinal);
-  draft.block = takeSlot(draft.block, ordinal, allocation);
-  return { address, allocation, block: draft.block.cidr, pool: pool.name, isNew: true };
+  const { cidr: block, slots } = draft.block;
+  draft.apply([{ kind: 'take', block, ordinal, from: slots.get(ordinal)?.id, allocation }]);
+  return { address: addressAt(block, ordinal), allocation, block, pool: pool.name, isNew: true };
 }
 
-function changeOf({ stored, pool, block }: Draft): Change[] {
+function takeOver(draft: Draft, node: NodeName): void {
+  const { cidr: block, node: from } = draft.block;
+  draft.apply([{ kind: 'change-owner', block, from, to: node }]);
+}
+
+function changesOf(draft: Draft, node: NodeName): Change[] {
+  const { stored, pool, operations } = draft;
   if (stored !== undefined)
-    return stored.value === block ? [] : [{ kind: 'update-block', before: stored, after: block }];
-  return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored }];
+    return operations.length === 0 ? [] : [{ kind: 'update-block', before: stored, operations }];
+  const block = emptyBlock(draft.block.cidr, node);
+  return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored, operations }];
 }
 
 function byCidr(a: Draft, b: Draft): number {

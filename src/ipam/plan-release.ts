@@ -1,5 +1,6 @@
 import type { Change, Stored } from '../datastore/allocation-store.ts';
-import { type Allocation, freeSlots, type IpBlock, isIdle, SLOTS_PER_WRITE } from '../model/ip-block.ts';
+import { type Allocation, type IpBlock, SLOTS_PER_WRITE } from '../model/ip-block.ts';
+import { freeOperations } from '../model/slot-operation.ts';
 
 export interface ReleasePlan {
   readonly changes: Change[];
@@ -20,15 +21,15 @@ export function planRelease(
   const freed: Allocation[] = [];
   let held = 0;
   for (const before of blocks) {
-    const going = [...before.value.slots.values()].filter(which);
-    if (going.length === 0) continue;
+    const operations = freeOperations(before.value, which);
+    if (operations.length === 0) continue;
     const isFull = changes.length === BLOCKS_PER_COMMIT || held + before.value.slots.size > SLOTS_PER_WRITE;
     if (changes.length > 0 && isFull) return { changes, freed, isPartial: true };
     held += before.value.slots.size;
-    freed.push(...going);
-    const after = freeSlots(before.value, new Set(going.map(({ id }) => id)));
-    const isLeft = after.node === undefined && isIdle(after);
-    changes.push(isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, after });
+    freed.push(...[...before.value.slots.values()].filter(which));
+    const { node, slots, stock } = before.value;
+    const isLeft = node === undefined && operations.length === slots.size && stock.size === 0;
+    changes.push(isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, operations });
   }
   return { changes, freed, isPartial: false };
 }

@@ -1,5 +1,6 @@
 import type { Change, Stored } from '../datastore/allocation-store.ts';
-import { freeSlots, giveBack, type IpBlock } from '../model/ip-block.ts';
+import type { IpBlock } from '../model/ip-block.ts';
+import { freeOperations, reclaimOperations, type SlotOperation } from '../model/slot-operation.ts';
 import type { NodeName } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { planRelease } from './plan-release.ts';
@@ -46,10 +47,10 @@ export function planRetirement({ node, owned, borrowed, endpoints }: Holdings): 
   }
   for (const before of owned) steps.push(retireOwned(before, node));
   for (const before of borrowed) {
-    const { changes } = planRelease([before], (allocation) => allocation.node === node);
+    const { changes, freed } = planRelease([before], (allocation) => allocation.node === node);
     const returnedBlocks = changes.filter(({ kind }) => kind === 'delete-block').length;
-    const addresses = idsOf(before.value, node).size;
-    if (changes.length > 0) steps.push({ changes, retired: { ...NOTHING_RETIRED, addresses, returnedBlocks } });
+    const retired = { ...NOTHING_RETIRED, addresses: freed.length, returnedBlocks };
+    if (changes.length > 0) steps.push({ changes, retired });
   }
   return steps;
 }
@@ -65,16 +66,18 @@ export function addRetired(a: Retired, b: Retired): Retired {
 
 /** Stock and requests for it go with the agent that alone could hand it out. */
 function retireOwned(before: Stored<IpBlock>, node: NodeName): RetireStep {
-  const ids = idsOf(before.value, node);
-  const freed = giveBack(freeSlots(before.value, ids), () => true);
-  const retired = { ...NOTHING_RETIRED, addresses: ids.size };
-  if (freed.slots.size === 0) {
+  const { cidr: block, slots, stock, wanted } = before.value;
+  const freed = freeOperations(before.value, (allocation) => allocation.node === node);
+  const retired = { ...NOTHING_RETIRED, addresses: freed.length };
+  if (freed.length === slots.size) {
     return { changes: [{ kind: 'delete-block', before }], retired: { ...retired, returnedBlocks: 1 } };
   }
-  const after: IpBlock = { ...freed, node: undefined, wanted: new Set() };
-  return { changes: [{ kind: 'update-block', before, after }], retired: { ...retired, orphanedBlocks: 1 } };
-}
-
-function idsOf({ slots }: IpBlock, node: NodeName): ReadonlySet<string> {
-  return new Set([...slots.values()].filter((allocation) => allocation.node === node).map(({ id }) => id));
+  const outdated = [...wanted].filter((ordinal) => !stock.has(ordinal));
+  const operations: SlotOperation[] = [
+    ...freed,
+    ...reclaimOperations(before.value, () => true),
+    ...outdated.map((ordinal) => ({ kind: 'drop-request', block, ordinal }) as const),
+    { kind: 'change-owner', block, from: node, to: undefined },
+  ];
+  return { changes: [{ kind: 'update-block', before, operations }], retired: { ...retired, orphanedBlocks: 1 } };
 }

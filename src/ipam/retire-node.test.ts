@@ -1,10 +1,11 @@
+import { preallocate, updateTo } from '../../test/support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
 import { nodeName, poolOf } from '../../test/support/fixtures.ts';
 import { attachmentOf, IpamBench } from '../../test/support/ipam-bench.ts';
 import { virtualClock } from '../base/clock.ts';
 import { seededRandom } from '../base/random.ts';
 import { openMemoryStore, type Operation } from '../datastore/memory/memory-store.ts';
-import { askFor, blockFaults, type IpBlock, setAside } from '../model/ip-block.ts';
+import { blockFaults, type IpBlock } from '../model/ip-block.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt } from '../net/cidr.ts';
 import { rehearseRetirement, retireNode, type Retirement } from './retire-node.ts';
@@ -104,9 +105,9 @@ describe('a node that is gone for good', () => {
     await ipam.assign('a', { node: 'n2' });
     const { store } = ipam.ports();
     const [before] = (await store.listBlocks(ipam.signal)).blocks;
-    const stocked = { ...setAside(before!.value, new Map([[2, 'run#1']])), node: gone };
-    const after = askFor(stocked, 2);
-    expect(await store.commit([{ kind: 'update-block', before: before!, after }], ipam.signal)).toBe('committed');
+    const stocked = { ...preallocate(before!.value, new Map([[2, 'run#1']])), node: gone };
+    const after = { ...stocked, wanted: new Set([2]) };
+    expect(await store.commit([updateTo(before!, after)], ipam.signal)).toBe('committed');
     await retire(ipam);
     const [block] = await blocksOf(ipam);
     expect(block).toMatchObject({ node: undefined, stock: new Map(), wanted: new Set() });

@@ -2,7 +2,8 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cidrAround, parseCidr } from '../net/cidr.ts';
 import { decodeBlock, encodeBlock } from './ip-block-codec.ts';
-import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from './ip-block.ts';
+import { freeSlots, takeSlot } from '../../test/support/block-edits.ts';
+import { type Allocation, emptyBlock, type IpBlock } from './ip-block.ts';
 import { handleOf, type NodeName } from './names.ts';
 
 const text = fc.string({ minLength: 1, unit: 'grapheme' });

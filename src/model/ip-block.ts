@@ -75,63 +75,6 @@ export function emptyBlock(cidr: Cidr, node: NodeName): IpBlock {
   };
 }
 
-/** The block with the ordinal taken; the caller has seen that it is free. */
-export function takeSlot(block: IpBlock, ordinal: number, allocation: Allocation): IpBlock {
-  return {
-    ...block,
-    slots: new Map(block.slots).set(ordinal, allocation),
-    queue: block.queue.filter((free) => free !== ordinal),
-  };
-}
-
-/** The block with the slots free that hold one of the allocation ids; they wait at the end of the queue. */
-export function freeSlots(block: IpBlock, allocationIds: ReadonlySet<string>): IpBlock {
-  const freed = [...block.slots].filter(([, { id }]) => allocationIds.has(id)).map(([ordinal]) => ordinal);
-  if (freed.length === 0) return block;
-  const slots = new Map(block.slots);
-  for (const ordinal of freed) slots.delete(ordinal);
-  return { ...block, slots, queue: [...block.queue, ...freed] };
-}
-
-/** The block with an ordinal of its stock, or one that is held, given to this allocation; the caller knows whose it was. */
-export function handOver(block: IpBlock, ordinal: number, allocation: Allocation): IpBlock {
-  const stock = new Map(block.stock);
-  stock.delete(ordinal);
-  return { ...block, stock, slots: new Map(block.slots).set(ordinal, allocation) };
-}
-
-/** The block with free ordinals set aside under these stock ids. */
-export function setAside(block: IpBlock, ids: ReadonlyMap<number, string>): IpBlock {
-  return {
-    ...block,
-    stock: new Map([...block.stock, ...ids]),
-    queue: block.queue.filter((ordinal) => !ids.has(ordinal)),
-  };
-}
-
-/** The block without the stock that `which` names; nobody used it, so it is the next to be handed out. */
-export function giveBack(block: IpBlock, which: (stockId: string) => boolean): IpBlock {
-  const returned = [...block.stock].filter(([, id]) => which(id)).map(([ordinal]) => ordinal);
-  if (returned.length === 0) return block;
-  const stock = new Map(block.stock);
-  for (const ordinal of returned) stock.delete(ordinal);
-  return { ...block, stock, queue: [...returned, ...block.queue] };
-}
-
-/** The block with a request for one ordinal of its stock. */
-export function askFor(block: IpBlock, ordinal: number): IpBlock {
-  return { ...block, wanted: new Set(block.wanted).add(ordinal) };
-}
-
-/** The block with every request answered: what is asked for and still in the stock named by `isOwn` becomes free. */
-export function answerRequests(block: IpBlock, isOwn: (stockId: string) => boolean): IpBlock {
-  if (block.wanted.size === 0) return block;
-  const stock = new Map(block.stock);
-  const freed = [...block.wanted].filter((ordinal) => isOwn(stock.get(ordinal) ?? ''));
-  for (const ordinal of freed) stock.delete(ordinal);
-  return { ...block, stock, wanted: new Set(), queue: [...block.queue, ...freed] };
-}
-
 /** Whether nobody holds an address of the block and no agent has set one aside. */
 export function isIdle({ slots, stock }: IpBlock): boolean {
   return slots.size === 0 && stock.size === 0;

@@ -1,4 +1,5 @@
 // Blocks that are full are large records: a write that changes many of them may be more than etcd takes.
+import { takeSlot, updateTo } from '../support/block-edits.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -6,7 +7,7 @@ import { systemRandom } from '../../src/base/random.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { release } from '../../src/ipam/release.ts';
-import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../src/model/ip-block.ts';
 import { handleOf, type NodeName } from '../../src/model/names.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
@@ -70,7 +71,7 @@ describe('a node that borrows from many full blocks', () => {
         block = takeSlot(block, ordinal, allocationOf(node, `${String(index)}-${String(ordinal)}`));
       }
       await store.commit(
-        [before === undefined ? { kind: 'create-block', block, pool } : { kind: 'update-block', before, after: block }],
+        [before === undefined ? { kind: 'create-block', block, pool } : updateTo(before, block)],
         signal,
       );
     }

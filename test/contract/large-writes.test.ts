@@ -1,4 +1,5 @@
 // What one call asks for may be more than the datastore takes at once.
+import { preallocate, takeSlot, updateTo } from '../support/block-edits.ts';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -6,7 +7,7 @@ import { systemRandom } from '../../src/base/random.ts';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { release } from '../../src/ipam/release.ts';
-import { type Allocation, emptyBlock, setAside, takeSlot } from '../../src/model/ip-block.ts';
+import { type Allocation, emptyBlock } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { type Etcd, startEtcd } from '../support/etcd.ts';
@@ -60,7 +61,7 @@ describe('a node with more to give back than one transaction of etcd takes', () 
       const [before] = await store.getBlocks([cidr], signal);
       const block = takeSlot(before?.value ?? emptyBlock(cidr, OWNER), 1, allocation);
       await store.commit(
-        [before === undefined ? { kind: 'create-block', block, pool } : { kind: 'update-block', before, after: block }],
+        [before === undefined ? { kind: 'create-block', block, pool } : updateTo(before, block)],
         signal,
       );
     }
@@ -93,8 +94,8 @@ describe('a node with more to give back than one transaction of etcd takes', () 
     );
     const run = newRunId({ machine: BORROWER, boot: 'one' }, systemRandom);
     for (const [index, before] of blocks.entries()) {
-      const after = { ...setAside(before.value, new Map([[5, `${run}#${String(index)}`]])), node: BORROWER };
-      expect(await store.commit([{ kind: 'update-block', before, after }], signal)).toBe('committed');
+      const after = { ...preallocate(before.value, new Map([[5, `${run}#${String(index)}`]])), node: BORROWER };
+      expect(await store.commit([updateTo(before, after)], signal)).toBe('committed');
     }
     const withStock = async (): Promise<number> =>
       (await store.readNodeView(BORROWER, undefined, signal)).owned.filter(({ value }) => value.stock.size > 0).length;

@@ -1,4 +1,5 @@
 // A block is one record: the largest one, full of the longest names in a cluster with many pools, must be stored.
+import { takeSlot, updateTo } from '../support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { forEachLimit } from '../../src/base/for-each-limit.ts';
@@ -9,7 +10,7 @@ import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type AssignRequest } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
-import { type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import type { IpBlock } from '../../src/model/ip-block.ts';
 import { encodeBlock } from '../../src/model/ip-block-codec.ts';
 import { startEtcd } from '../support/etcd.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
@@ -55,7 +56,7 @@ async function fillBlock(store: Store): Promise<IpBlock> {
     const id = `${lease!.allocation.id}-${String(ordinal)}`;
     after = takeSlot(after, ordinal, { ...lease!.allocation, ...attachment, id });
   }
-  expect(await store.commit([{ kind: 'update-block', before: before!, after }], signal)).toBe('committed');
+  expect(await store.commit([updateTo(before!, after)], signal)).toBe('committed');
   const [last] = await assign(ports, longRequest(SIZE - 1), limits);
   const [full] = await store.getBlocks([last!.block], signal);
   const freed = await release(

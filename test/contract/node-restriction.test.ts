@@ -1,4 +1,5 @@
 // The shipped policies that end the writes of plugin and agent at their own node, on a real API server.
+import { preallocate, updateTo } from '../support/block-edits.ts';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -10,7 +11,6 @@ import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
-import { askFor, setAside } from '../../src/model/ip-block.ts';
 import { handleOf, type NodeName } from '../../src/model/names.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
@@ -185,10 +185,10 @@ describe('with the policies that restrict nodes, a node', () => {
     const read = async (node: NodeName) => (await portsOf(node).store.getBlocks([parseCidr(cidr)], never))[0]!;
     const before = await read(a);
     const [aside = -1] = before.value.queue;
-    const after = setAside(before.value, new Map([[aside, 'run#1']]));
-    expect(await portsOf(a).store.commit([{ kind: 'update-block', before, after }], never)).toBe('committed');
+    const after = preallocate(before.value, new Map([[aside, 'run#1']]));
+    expect(await portsOf(a).store.commit([updateTo(before, after)], never)).toBe('committed');
     const theirs = await read(b);
-    const asking = { kind: 'update-block', before: theirs, after: askFor(theirs.value, aside) } as const;
+    const asking = updateTo(theirs, { ...theirs.value, wanted: new Set([aside]) });
     expect(await portsOf(b).store.commit([asking], never)).toBe('committed');
     const block = await server.call('GET', pathOf(cidr));
     const [slot]: Json[] = Object.values(block.spec.slots);

@@ -1,3 +1,4 @@
+import { preallocate, updateTo } from '../support/block-edits.ts';
 import { execFile, execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -114,7 +115,7 @@ describe('a watch of the kv datastore', () => {
     expect(await writer.commit([await creation(writer, '10.0.0.0/26')], never)).toBe('committed');
     await follower.sees('block', 1);
     const [before] = follower.blocks;
-    await writer.commit([{ kind: 'update-block', before: before!, after: before!.value }], never);
+    await writer.commit([updateTo(before!, before!.value)], never);
     await follower.sees('block', 2);
     expect(asked).toEqual(['Txn', 'Watch']);
     await follower.end();
@@ -153,8 +154,8 @@ describe('a watch of the kv datastore', () => {
     await follower.started();
     for (let change = 0; change < 20; change += 1) {
       const [before] = await writer.getBlocks([parseCidr('10.0.0.0/26')], never);
-      const queue = [...before!.value.queue.slice(1), before!.value.queue[0]!];
-      await writer.commit([{ kind: 'update-block', before: before!, after: { ...before!.value, queue } }], never);
+      const ids = new Map([[change, `run#${String(change)}`]]);
+      await writer.commit([updateTo(before!, preallocate(before!.value, ids))], never);
     }
     const [before] = await writer.getBlocks([parseCidr('10.0.0.0/26')], never);
     await writer.commit([{ kind: 'delete-block', before: before! }], never);

@@ -1,10 +1,11 @@
 // Endpoints as notes on pods, on a real API server, beside tenants who write such notes themselves.
+import { takeSlot, updateTo } from '../support/block-edits.ts';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createLog } from '../../src/base/log.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock, type IpBlock } from '../../src/model/ip-block.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { holder } from './suites/datastore/bench.ts';
@@ -87,9 +88,7 @@ describe('notes on pods', () => {
     const [known] = await store.getBlocks([cidr], never);
     const block: IpBlock = known?.value ?? emptyBlock(cidr, NODE);
     const after = takeSlot(block, block.slots.size, holder(`h${String(block.slots.size)}`, NODE));
-    return known === undefined
-      ? { kind: 'create-block', block: after, pool: undefined }
-      : { kind: 'update-block', before: known, after };
+    return known === undefined ? { kind: 'create-block', block: after, pool: undefined } : updateTo(known, after);
   };
   const held = async (): Promise<number> =>
     (await store.listBlocks(never)).blocks.reduce((sum, { value }) => sum + value.slots.size, 0);

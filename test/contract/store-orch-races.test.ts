@@ -1,3 +1,4 @@
+import { takeSlot, updateTo } from '../support/block-edits.ts';
 import { execFileSync } from 'node:child_process';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
@@ -8,7 +9,7 @@ import type { Change } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
-import { emptyBlock, heldAddresses, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock, heldAddresses } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { formatAddress } from '../../src/net/address.ts';
@@ -159,7 +160,7 @@ describe('writers of the datastore in the API of the orchestrator', () => {
           const attachment = attachmentOf(container);
           const allocation = { id: container, node, ...attachment, handle: handleOf(attachment) };
           const more = { at: '2026-01-01T00:00:00Z', chosenBy: 'request' } as const;
-          return { kind: 'update-block', before, after: takeSlot(before.value, slot, { ...allocation, ...more }) };
+          return updateTo(before, takeSlot(before.value, slot, { ...allocation, ...more }));
         });
     const both = await taking('loser', [0, 1]);
     const { reached, go } = pause('PUT', `${BLOCKS}/10-0-0-4-30`);

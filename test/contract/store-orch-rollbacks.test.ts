@@ -1,10 +1,11 @@
 // What a commit of two blocks leaves of the first one when another writer changes the second one before it.
+import { freeSlots, preallocate, takeSlot, updateTo } from '../support/block-edits.ts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { holder } from './suites/datastore/bench.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { emptyBlock, freeSlots, heldAddresses, type IpBlock, setAside, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
 import { formatAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
@@ -50,11 +51,11 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       );
       [first, second] = (await straight.getBlocks([one!.cidr, two!.cidr], never)) as [Stored<IpBlock>, Stored<IpBlock>];
     });
-    const taking = (before: Stored<IpBlock>, ...taken: [number, string][]): Change & { kind: 'update-block' } => ({
-      kind: 'update-block',
-      before,
-      after: taken.reduce((block, [ordinal, name]) => takeSlot(block, ordinal, holder(name, node)), before.value),
-    });
+    const taking = (before: Stored<IpBlock>, ...taken: [number, string][]): Change & { kind: 'update-block' } =>
+      updateTo(
+        before,
+        taken.reduce((block, [ordinal, name]) => takeSlot(block, ordinal, holder(name, node)), before.value),
+      );
 
     it('never take back what a caller was told, though a third writer comes between', async () => {
       let isFirst = true;
@@ -65,7 +66,7 @@ describe('writers of the datastore in the API of the orchestrator', () => {
         await straight.commit([taking(second, [7, 'quick']), taking(now!, [3, 'third'])], never);
         return 'pass';
       };
-      const told = { ...taking(first, [1, 'told'], [2, 'untold']), told: new Set(['told']) };
+      const told = { ...taking(first, [1, 'told'], [2, 'untold']), returned: new Set(['told']) };
       expect(await delayed.commit([told, taking(second, [1, 'late'])], never)).toBe('conflict');
       expect(isFirst).toBe(false);
       expect((await held()).sort()).toEqual(['old 10.0.0.0', 'quick 10.0.0.71', 'third 10.0.0.3', 'told 10.0.0.1']);
@@ -73,9 +74,9 @@ describe('writers of the datastore in the API of the orchestrator', () => {
 
     it('take back no release and no stock, which a watch has shown meanwhile', async () => {
       await straight.commit([taking(second, [7, 'quick'])], never);
-      const change = taking(first, [1, 'untold']);
-      const after = setAside(freeSlots(change.after, new Set(['old'])), new Map([[5, 'stock']]));
-      expect(await straight.commit([{ ...change, after }, taking(second, [1, 'late'])], never)).toBe('conflict');
+      const taken = takeSlot(first.value, 1, holder('untold', node));
+      const after = preallocate(freeSlots(taken, new Set(['old'])), new Map([[5, 'stock']]));
+      expect(await straight.commit([updateTo(first, after), taking(second, [1, 'late'])], never)).toBe('conflict');
       expect(await held()).toEqual(['quick 10.0.0.71']);
       const [now] = await straight.getBlocks([first.value.cidr], never);
       expect([...now!.value.stock]).toEqual([[5, 'stock']]);

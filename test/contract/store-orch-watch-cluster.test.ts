@@ -1,10 +1,11 @@
+import { takeSlot, updateTo } from '../support/block-edits.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ClusterFollower } from './suites/datastore/cluster-follower.ts';
 import { ResourceFollower } from './suites/datastore/resource-follower.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
@@ -54,7 +55,7 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
   const write = async (change: (before: IpBlock) => IpBlock): Promise<void> => {
     const [before] = await straight.getBlocks([parseCidr('10.0.0.0/26')], never);
     const after = change(before!.value);
-    expect(await straight.commit([{ kind: 'update-block', before: before!, after }], never)).toBe('committed');
+    expect(await straight.commit([updateTo(before!, after)], never)).toBe('committed');
   };
   const create = async (): Promise<void> => {
     await straight.createResource(poolOf('blue', '10.0.0.0/24'), never);

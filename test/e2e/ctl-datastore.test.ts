@@ -1,4 +1,5 @@
 // Moving everything from one real datastore to another and back, with the rights of the shipped roles, and what a lock stops.
+import { takeSlot } from '../support/block-edits.ts';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -11,7 +12,7 @@ import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { CLUSTER_INFORMATION_ID } from '../../src/model/cluster-information.ts';
-import { emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock, type IpBlock } from '../../src/model/ip-block.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import { handleOf, type NodeName } from '../../src/model/names.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';

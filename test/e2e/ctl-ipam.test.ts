@@ -1,11 +1,12 @@
 // Commands on addresses, and those that look at everything: the same on both datastores, with no more rights than the role
 // for the tool gives.
+import { takeSlot } from '../support/block-edits.ts';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { emptyBlock, type IpBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock, type IpBlock } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';

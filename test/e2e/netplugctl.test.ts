@@ -1,3 +1,4 @@
+import { takeSlot } from '../support/block-edits.ts';
 import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -7,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { emptyBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock } from '../../src/model/ip-block.ts';
 import { handleOf, type NodeName } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';

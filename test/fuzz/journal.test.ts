@@ -9,10 +9,10 @@ import { decodeSegment, encodeLine, type JournalHeader } from '../../src/ipam/no
 import { attachmentsInJournals, readJournal, takeJournal } from '../../src/ipam/node/left-journals.ts';
 import { datastoreIdOf } from '../../src/ipam/node/datastore-id.ts';
 import { segmentName } from '../../src/ipam/node/segment-name.ts';
-import { changeSlot, handleIn, type SlotChange } from '../../src/ipam/node/slot-change.ts';
+import { applyOperations, handleIn, type HolderOperation } from '../../src/model/slot-operation.ts';
 import { endpointIdOf } from '../../src/model/workload-endpoint.ts';
 import { isRecord } from '../../src/model/read-schema.ts';
-import { formatCidr, parseCidr } from '../../src/net/cidr.ts';
+import { formatCidr, parseCidr, sameCidr } from '../../src/net/cidr.ts';
 import { fuzz, HANG_MS, mustEqual } from './driver.ts';
 import { applyCut, cuts, jsonMutants } from './mutants.ts';
 import { allocationOf, ENDPOINT, sampleBlocks } from './samples.ts';
@@ -20,7 +20,7 @@ import { allocationOf, ENDPOINT, sampleBlocks } from './samples.ts';
 const HEADER: JournalHeader = { format: 2, datastore: datastoreIdOf('kvv3', 'c1'), node: 'n1', run: 'run-1' };
 const BLOCK = sampleBlocks()[1]!;
 
-const change: fc.Arbitrary<SlotChange> = fc
+const change: fc.Arbitrary<HolderOperation> = fc
   .record({
     isTake: fc.boolean(),
     block: fc.constantFrom('10.0.0.0/26', 'fd00::/122').map((cidr) => parseCidr(cidr)),
@@ -97,7 +97,7 @@ describe('journals', () => {
           mustEqual(decodeSegment(segmentOf([each])).entries, [each]);
           for (const slot of each.slots) {
             handleIn(slot);
-            changeSlot(BLOCK, slot);
+            if (sameCidr(slot.block, BLOCK.cidr)) applyOperations(BLOCK, [slot]);
           }
           for (const endpoint of each.endpoints) idOf(endpoint);
         }

@@ -1,7 +1,8 @@
 // Valid records to begin with.
+import { takeSlot } from '../support/block-edits.ts';
 import { KIND_NAMES } from '../../src/model/kinds.ts';
 import type { Allocation, IpBlock } from '../../src/model/ip-block.ts';
-import { emptyBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock } from '../../src/model/ip-block.ts';
 import type { Handle } from '../../src/model/names.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';

@@ -1,9 +1,11 @@
 // A datastore without transactions, made of one that has them: what the API of the orchestrator does with a commit, one
 // write after the other, so that a crash, an absence or another writer can come between any two.
+import { updateTo } from './block-edits.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { revertSlots } from '../../src/datastore/orch/write-block.ts';
 import type { Change, Outcome } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { blockAfter } from '../../src/datastore/block-after.ts';
 import type { IpBlock } from '../../src/model/ip-block.ts';
 import { type Cidr, compareCidrs } from '../../src/net/cidr.ts';
 
@@ -43,18 +45,15 @@ async function commit(store: Store, changes: readonly Change[], signal: AbortSig
 async function takeBack(store: Store, change: BlockChange, signal: AbortSignal): Promise<void> {
   const [before, after] = [beforeOf(change), afterOf(change)];
   if (after === undefined) return;
-  const { told = new Set<string>() } = { told: undefined, ...change };
+  const { returned = new Set<string>() } = { returned: undefined, ...change };
   const isSameOwner = before !== undefined && before.node === after.node;
   for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
     const [now] = await store.getBlocks([cidrOf(change)], signal);
     if (now === undefined) return;
-    const isUndone = !isSameOwner && told.size === 0 && isDeepStrictEqual(now.value, after);
-    const wanted = isUndone ? before : revertSlots(now.value, { before, after, told });
+    const isUndone = !isSameOwner && returned.size === 0 && isDeepStrictEqual(now.value, after);
+    const wanted = isUndone ? before : revertSlots(now.value, { before, after, returned });
     if (wanted === now.value) return;
-    const undo: Change =
-      wanted === undefined
-        ? { kind: 'delete-block', before: now }
-        : { kind: 'update-block', before: now, after: wanted };
+    const undo: Change = wanted === undefined ? { kind: 'delete-block', before: now } : updateTo(now, wanted);
     if ((await store.commit([undo], signal)) === 'committed') return;
   }
 }
@@ -68,8 +67,7 @@ function beforeOf(change: BlockChange): IpBlock | undefined {
 }
 
 function afterOf(change: BlockChange): IpBlock | undefined {
-  if (change.kind === 'create-block') return change.block;
-  return change.kind === 'update-block' ? change.after : undefined;
+  return change.kind === 'delete-block' ? undefined : blockAfter(change);
 }
 
 function cidrOf(change: BlockChange): Cidr {

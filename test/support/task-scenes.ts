@@ -1,4 +1,5 @@
 // What must have happened before the commands of docs/tasks.md make sense, by the names the page gives it.
+import { takeSlot } from './block-edits.ts';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import type { Change } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
-import { emptyBlock, takeSlot } from '../../src/model/ip-block.ts';
+import { emptyBlock } from '../../src/model/ip-block.ts';
 import { handleOf } from '../../src/model/names.ts';
 import { endpointName, type WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseCidr } from '../../src/net/cidr.ts';

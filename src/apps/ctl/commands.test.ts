@@ -1,3 +1,4 @@
+import { takeSlot } from '../../../test/support/block-edits.ts';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { Change } from '../../datastore/allocation-store.ts';
 import type { Store } from '../../datastore/store.ts';
-import { emptyBlock, takeSlot } from '../../model/ip-block.ts';
+import { emptyBlock } from '../../model/ip-block.ts';
 import { handleOf, type NodeName } from '../../model/names.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import type { Datastore } from '../../config/connection.ts';

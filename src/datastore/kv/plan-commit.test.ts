@@ -1,5 +1,6 @@
+import { freeSlots, preallocate, takeSlot, updateTo } from '../../../test/support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
-import { type Allocation, emptyBlock, freeSlots, type IpBlock, takeSlot } from '../../model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../model/ip-block.ts';
 import { handleOf, type NodeName } from '../../model/names.ts';
 import { cidrAround, parseCidr } from '../../net/cidr.ts';
 import type { Change } from '../allocation-store.ts';
@@ -10,7 +11,7 @@ import { textOf } from './requests.ts';
 const keys = new Keys('/p');
 const owner = 'n1' as NodeName;
 const block = emptyBlock(parseCidr('10.0.0.0/30'), owner);
-const update = (after: IpBlock): Change => ({ kind: 'update-block', before: { value: block, version: '7' }, after });
+const update = (after: IpBlock): Change => updateTo({ value: block, version: '7' }, after);
 
 function writes(...changes: Change[]): string[] {
   return planCommit(keys, changes).success.map(({ request }) => {
@@ -21,7 +22,9 @@ function writes(...changes: Change[]): string[] {
 
 describe('the transaction of a commit', () => {
   it('writes one key when a block changes under its owner', () => {
-    expect(writes(update({ ...block, queue: [1, 2, 3, 0] }))).toEqual(['put /p/ipam/blocks/n1/4/0a000000-030']);
+    expect(writes(update(preallocate(block, new Map([[0, 'run#1']]))))).toEqual([
+      'put /p/ipam/blocks/n1/4/0a000000-030',
+    ]);
   });
 
   it('moves a block, and its claim with it, when the owner changes', () => {
@@ -43,7 +46,7 @@ describe('the transaction of a commit', () => {
       chosenBy: 'request',
     });
     const values = (before: IpBlock, after: IpBlock): string[] =>
-      planCommit(keys, [{ kind: 'update-block', before: { value: before, version: '7' }, after }])
+      planCommit(keys, [updateTo({ value: before, version: '7' }, after)])
         .success.slice(1)
         .map(({ request }) => (request.case === 'requestPut' ? textOf(request.value.value) : 'delete'));
     const lent = takeSlot(block, 2, holder('x', 'n2'));
@@ -53,18 +56,18 @@ describe('the transaction of a commit', () => {
     expect(values(lent, freeSlots(lent, new Set(['x'])))).toEqual(['delete']);
   });
 
-  it('refuses to give a block another CIDR', () => {
-    expect(() => writes(update(emptyBlock(parseCidr('10.0.0.4/30'), owner)))).toThrow('another CIDR');
+  it('refuses an operation on another block', () => {
+    const other = parseCidr('10.0.0.4/30');
+    const operations = [{ kind: 'preallocate', block: other, ordinal: 0, id: 'run#1' }] as const;
+    expect(() => writes({ kind: 'update-block', before: { value: block, version: '7' }, operations })).toThrow(
+      'names a block other than 10.0.0.0/30',
+    );
   });
 
   it('refuses more operations than etcd takes at once', () => {
     const many = Array.from({ length: 129 }, (_, index): Change => {
       const cidr = cidrAround({ family: 4, value: BigInt(index * 4) }, 30);
-      return {
-        kind: 'update-block',
-        before: { value: emptyBlock(cidr, owner), version: '1' },
-        after: emptyBlock(cidr, owner),
-      };
+      return { kind: 'update-block', before: { value: emptyBlock(cidr, owner), version: '1' }, operations: [] };
     });
     expect(() => writes(...many)).toThrow('129 operations is more than etcd takes (128)');
     expect(writes(...many.slice(1))).toHaveLength(128);

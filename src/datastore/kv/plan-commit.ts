@@ -2,7 +2,7 @@ import { invariant, never } from '../../base/errors.ts';
 import { encodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { endpointIdOf } from '../../model/workload-endpoint.ts';
-import { sameCidr } from '../../net/cidr.ts';
+import { blockAfter } from '../block-after.ts';
 import { borrowerChange } from '../borrowers.ts';
 import { encodeBorrowed } from './borrowed-records.ts';
 import { storedEndpoint } from '../stored-resource.ts';
@@ -29,7 +29,8 @@ interface Part {
 function planChange(keys: Keys, change: Change): Part {
   switch (change.kind) {
     case 'create-block': {
-      const { block, pool } = change;
+      const { pool } = change;
+      const block = blockAfter(change);
       const asRead =
         pool === undefined
           ? []
@@ -40,8 +41,8 @@ function planChange(keys: Keys, change: Change): Part {
       };
     }
     case 'update-block': {
-      const { before, after } = change;
-      invariant(sameCidr(before.value.cidr, after.cidr), 'an update gives a block another CIDR');
+      const { before } = change;
+      const after = blockAfter(change);
       const isMoved = before.value.node !== after.node;
       return {
         compare: [unchanged(keys.block(after.cidr, before.value.node), before.version)],

@@ -4,6 +4,7 @@ import type { AnyResource } from '../../model/kinds.ts';
 import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import { type EndpointId, endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
+import { blockAfter } from '../block-after.ts';
 import { storedEndpoint } from '../stored-resource.ts';
 import type { Change, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport } from '../node-status-store.ts';
@@ -169,10 +170,10 @@ function isPoolUnchanged(state: MemoryState, pool: Stored<AnyResource>): boolean
 function apply(draft: Draft, change: Change, version: string): void {
   switch (change.kind) {
     case 'create-block':
-      draft.blocks.set(blockId(change.block.cidr), { value: change.block, version });
+      draft.blocks.set(blockId(change.block.cidr), { value: blockAfter(change), version });
       return;
     case 'update-block':
-      draft.blocks.set(blockId(change.after.cidr), { value: change.after, version });
+      draft.blocks.set(blockId(change.before.value.cidr), { value: blockAfter(change), version });
       return;
     case 'delete-block':
       draft.blocks.delete(blockId(change.before.value.cidr));

@@ -1,7 +1,8 @@
+import { takeSlot, updateTo } from '../../../test/support/block-edits.ts';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { poolOf } from '../../../test/support/fixtures.ts';
-import { type Allocation, emptyBlock, takeSlot } from '../../model/ip-block.ts';
+import { type Allocation, emptyBlock } from '../../model/ip-block.ts';
 import { handleOf, type NodeName } from '../../model/names.ts';
 import { parseCidr } from '../../net/cidr.ts';
 import type { Change } from '../allocation-store.ts';
@@ -32,7 +33,7 @@ async function takeOne(store: Store, id: string): Promise<void> {
     const ordinal = before?.value.queue[0];
     if (before === undefined || ordinal === undefined) throw new Error('nothing free');
     const after = takeSlot(before.value, ordinal, holder(id));
-    if ((await store.commit([{ kind: 'update-block', before, after }], never)) === 'committed') return;
+    if ((await store.commit([updateTo(before, after)], never)) === 'committed') return;
   }
 }
 
@@ -65,7 +66,7 @@ describe('faults of the datastore in memory', () => {
     const [before] = (await stale.readNodeView(node, undefined, never)).owned;
     if (before === undefined) throw new Error('no block');
     expect(before.value.slots.size).toBe(0);
-    expect(await stale.commit([{ kind: 'update-block', before, after: before.value }], never)).toBe('conflict');
+    expect(await stale.commit([updateTo(before, before.value)], never)).toBe('conflict');
   });
 
   it('lose the thread of a watch when they are told to', async () => {

@@ -6,6 +6,7 @@ import { compareCidrs } from '../../net/cidr.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { isObjectName } from '../../kube/paths.ts';
 import type { Change, Outcome, Stored } from '../allocation-store.ts';
+import { blockAfter } from '../block-after.ts';
 import { NoteWrites } from './note-writes.ts';
 import { clearEndpoint, writeEndpoint } from './pod-writes.ts';
 import { type BlockWrite, takeBack, type Written, writeBlock } from './write-block.ts';
@@ -28,7 +29,7 @@ interface Parts {
  * Carries out changes without a transaction, in an order in which a crash at any point leaves nothing wrong:
  * an endpoint goes before its addresses may be given to others, and comes after the blocks say that they are its own.
  * The blocks decide. They are written in the order of their CIDRs, so that two writers of the same blocks meet at the
- * first; when a later one is lost, the earlier ones are taken back, except for what a caller was told.
+ * first; when a later one is lost, the earlier ones are taken back, except for what was returned to a caller.
  * What a crash leaves in between carries its handle, and the next ADD of the same attachment, DEL or GC finds it. Endpoints are notes on pods, which decide nothing: one
  * that cannot be written is logged and left out.
  */
@@ -94,15 +95,15 @@ function partsOf(changes: readonly Change[]): Parts {
   for (const change of changes) {
     switch (change.kind) {
       case 'create-block':
-        parts.blocks.push({ cidr: change.block.cidr, before: undefined, after: change.block });
+        parts.blocks.push({ cidr: change.block.cidr, before: undefined, after: blockAfter(change) });
         if (change.pool !== undefined) parts.pools.push(change.pool);
         break;
       case 'update-block':
         parts.blocks.push({
-          cidr: change.after.cidr,
+          cidr: change.before.value.cidr,
           before: change.before,
-          after: change.after,
-          ...(change.told === undefined ? {} : { told: change.told }),
+          after: blockAfter(change),
+          ...(change.returned === undefined ? {} : { returned: change.returned }),
         });
         break;
       case 'delete-block':

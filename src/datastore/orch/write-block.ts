@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { invariant, NetplugError } from '../../base/errors.ts';
 import { encodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
-import { type Cidr, formatCidr, sameCidr } from '../../net/cidr.ts';
+import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import type { Answer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
@@ -24,8 +24,8 @@ export interface BlockWrite {
   readonly cidr: Cidr;
   readonly before: Stored<IpBlock> | undefined;
   readonly after: IpBlock | undefined;
-  /** Allocations in `after` that are never taken back: a caller was told of them. */
-  readonly told?: ReadonlySet<string>;
+  /** Allocations in `after` that were returned to a caller, and are never reverted. */
+  readonly returned?: ReadonlySet<string>;
 }
 
 /** What taking a write back needs: the version that was written, none when the block is gone. */
@@ -39,10 +39,6 @@ const UNDO_TRIES = 16;
 /** Writes one block if it is still as it was read. The name decides creation, uid and resourceVersion the rest. */
 export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortSignal): Promise<Written | 'conflict'> {
   const { cidr, before, after } = write;
-  invariant(
-    [before?.value, after].every((block) => block === undefined || sameCidr(block.cidr, cidr)),
-    'an update gives a block another CIDR',
-  );
   if (after === undefined) {
     if (before === undefined) return { ...write, version: undefined };
     const name = blockObjectName(cidr);
@@ -64,19 +60,19 @@ export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortS
 
 /**
  * Takes a write back. A block that was made, deleted or taken over is as before again, unless another writer has changed
- * it or a caller was told. Of any other block only the slots that the write took and that no caller was told of go back:
- * watches have shown the rest, and who saw an address released or set aside may have acted on it.
+ * it or an allocation was returned to a caller. Of any other block only the slots that the write took and that were not
+ * returned are reverted: watches have shown the rest, and a process may have acted on a release or a pre-allocation.
  */
 export async function takeBack(api: OrchApi, write: Written, signal: AbortSignal): Promise<void> {
-  const { cidr, before, after, told = new Set() } = write;
+  const { cidr, before, after, returned = new Set() } = write;
   const isSameOwner = before !== undefined && after !== undefined && before.value.node === after.node;
-  if (!isSameOwner && told.size === 0 && (await undoExactly(api, write, signal)) === 'committed') return;
+  if (!isSameOwner && returned.size === 0 && (await undoExactly(api, write, signal)) === 'committed') return;
   if (after === undefined) return;
   for (let attempt = 0; attempt < UNDO_TRIES; attempt += 1) {
     const answer = await api.get(BLOCKS, blockObjectName(cidr), signal);
     const now = answer.outcome === 'ok' ? readBlock(answer.value) : undefined;
     if (now === undefined || now instanceof Unreadable) return;
-    const reverted = revertSlots(now.value, { before: before?.value, after, told });
+    const reverted = revertSlots(now.value, { before: before?.value, after, returned });
     if (reverted === now.value) return;
     if ((await writeBlock(api, { cidr, before: now, after: reverted }, signal)) !== 'conflict') return;
   }
@@ -93,15 +89,15 @@ export function revertSlots(
   {
     before,
     after,
-    told,
-  }: { readonly before: IpBlock | undefined; readonly after: IpBlock; readonly told: ReadonlySet<string> },
+    returned,
+  }: { readonly before: IpBlock | undefined; readonly after: IpBlock; readonly returned: ReadonlySet<string> },
 ): IpBlock {
   const slots = new Map(now.slots);
   const stock = new Map(now.stock);
   const free: number[] = [];
   for (const [ordinal, { id }] of after.slots) {
     const earlier = before?.slots.get(ordinal);
-    if (earlier?.id === id || told.has(id) || slots.get(ordinal)?.id !== id) continue;
+    if (earlier?.id === id || returned.has(id) || slots.get(ordinal)?.id !== id) continue;
     const stockId = before?.stock.get(ordinal);
     if (earlier === undefined) slots.delete(ordinal);
     else slots.set(ordinal, earlier);

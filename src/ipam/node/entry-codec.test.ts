@@ -1,5 +1,9 @@
 import { crc32 } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { preallocate } from '../../../test/support/block-edits.ts';
+import { emptyBlock } from '../../model/ip-block.ts';
+import { applyOperations } from '../../model/slot-operation.ts';
+import { parseCidr, sameCidr } from '../../net/cidr.ts';
 import { datastoreIdOf } from './datastore-id.ts';
 import type { Entry } from './entry.ts';
 import { decodeSegment, encodeLine, type JournalHeader } from './entry-codec.ts';
@@ -17,6 +21,37 @@ function lineOf(text: string): string {
 describe('a segment of a journal', () => {
   it('is read as it was written', () => {
     expect(decodeSegment(SEGMENT)).toEqual({ header: HEADER, entries: [ENTRY], damagedLines: 0 });
+  });
+
+  it('of the first release is read, and what it says applies to a block', () => {
+    const at = { network: 'net', containerId: 'c1', ifName: 'eth0' };
+    const handle = 'c1/eth0/net';
+    const allocation = {
+      id: 'a1',
+      handle,
+      node: 'n1',
+      ...at,
+      namespace: 'shop',
+      pod: 'web',
+      at: '2026-11-22T00:00:00.000Z',
+      chosenBy: 'node-selector',
+    };
+    const text = JSON.stringify(allocation);
+    const segment = [
+      '13d9b9d4 {"format":2,"datastore":"kvv3:c1","node":"n1","run":"m-b-1"}',
+      `ec1d5c1a {"slots":[{"kind":"take","block":"10.0.0.0/26","ordinal":3,"from":"m-b-1#7","allocation":${text}},{"kind":"take","block":"fd00::/122","ordinal":9,"allocation":${text}}],"endpoints":[]}`,
+      '7215b4ea {"slots":[{"kind":"free","block":"10.0.0.0/26","ordinal":3,"id":"a1","handle":"c1/eth0/net"}],"endpoints":[{"kind":"clear","id":{"node":"n1","namespace":"shop","name":"web"},"containerId":"c1","network":"net"}]}',
+    ];
+    const { header, entries, damagedLines } = decodeSegment(`${segment.join('\n')}\n`);
+    expect({ header, damagedLines }).toEqual({ header: { ...HEADER, run: 'm-b-1' }, damagedLines: 0 });
+    const block = parseCidr('10.0.0.0/26');
+    const [first, second] = entries.map(({ slots }) => slots.filter((slot) => sameCidr(slot.block, block)));
+    const stocked = preallocate(emptyBlock(block, 'n1' as never), new Map([[3, 'm-b-1#7']]));
+    const taken = applyOperations(stocked, first!);
+    expect(taken?.slots.get(3)).toEqual(allocation);
+    expect(applyOperations(taken!, second!)?.queue.at(-1)).toBe(3);
+    expect(entries[0]!.slots[1]).toEqual({ kind: 'take', block: parseCidr('fd00::/122'), ordinal: 9, allocation });
+    expect(entries[1]!.endpoints).toEqual([{ kind: 'clear', id, containerId: 'c1', network: 'net' }]);
   });
 
   it('shows the damage of any single byte', () => {

@@ -5,7 +5,7 @@ import { formatCidr } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { Entry } from './entry.ts';
 import { ENTRY, HEADER } from './journal-shapes.ts';
-import type { SlotChange } from './slot-change.ts';
+import type { HolderOperation } from '../../model/slot-operation.ts';
 
 /** Whose journal it is: the first line of every segment. */
 export interface JournalHeader {
@@ -62,8 +62,8 @@ function readEntry(line: unknown): Entry | undefined {
   return read.success ? (read.output as unknown as Entry) : undefined;
 }
 
-function packSlot(change: SlotChange): Omit<SlotChange, 'block'> & { readonly block: string } {
-  return { ...change, block: formatCidr(change.block) };
+function packSlot(operation: HolderOperation): Omit<HolderOperation, 'block'> & { readonly block: string } {
+  return { ...operation, block: formatCidr(operation.block) };
 }
 
 function readLine(line: string): unknown {

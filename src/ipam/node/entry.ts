@@ -1,5 +1,5 @@
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import type { SlotChange } from './slot-change.ts';
+import type { HolderOperation } from '../../model/slot-operation.ts';
 
 /** What becomes of one endpoint record. */
 export type EndpointChange =
@@ -9,7 +9,7 @@ export type EndpointChange =
 
 /** What one call has decided: all of it becomes true, in the order of the entries. */
 export interface Entry {
-  readonly slots: readonly SlotChange[];
+  readonly slots: readonly HolderOperation[];
   readonly endpoints: readonly EndpointChange[];
 }
 

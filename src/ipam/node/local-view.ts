@@ -2,12 +2,12 @@ import type { NodeView, Stored } from '../../datastore/allocation-store.ts';
 import type { LivingAddress } from '../plan-assertion.ts';
 import { type Allocation, heldAddresses, type IpBlock } from '../../model/ip-block.ts';
 import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { applyOperations, type HolderOperation, insistOn } from '../../model/slot-operation.ts';
 import { addressAt, formatCidr } from '../../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
 import type { NodeMemory } from './node-memory.ts';
 import { type OfferedBlock, offer } from './offered-block.ts';
-import { insistOnSlot, type SlotChange } from './slot-change.ts';
 import type { OwnStock } from './own-stock.ts';
 
 /** Versions of what this view shows: they tell a change planned on the view from one planned on the datastore itself. */
@@ -17,6 +17,11 @@ const NOT_PUBLISHED = `${CACHED}not published`;
 /** The version that the datastore gave; undefined for a version that does not come from a local view. */
 export function datastoreVersion(version: string): string | undefined {
   return version.startsWith(CACHED) ? version.slice(CACHED.length) : undefined;
+}
+
+/** The block with an operation that this node has decided; as it is when another attachment holds the address by now. */
+function decided(block: IpBlock, operation: HolderOperation): IpBlock {
+  return applyOperations(block, [insistOn(block, operation)]) ?? block;
 }
 
 function cached<T>({ value, version }: Stored<T>): Stored<T> {
@@ -29,7 +34,7 @@ export class LocalView {
   readonly #fresh: FreshEndpoints;
   readonly #stock: OwnStock;
   readonly #blocks = new Map<string, IpBlock>();
-  readonly #slotChanges = new Map<string, Set<SlotChange>>();
+  readonly #slotChanges = new Map<string, Set<HolderOperation>>();
   readonly #endpointChanges = new Map<string, EndpointChange>();
   /** What was shown of a block, as long as nothing about it changes. */
   readonly #shown = new Map<
@@ -58,7 +63,7 @@ export class LocalView {
     if (keys === 'all') this.#blocks.clear();
     for (const key of keys === 'all' ? this.#memory.blocks.keys() : keys) {
       let block = this.#memory.blocks.get(key)?.value;
-      for (const change of this.#slotChanges.get(key) ?? []) block &&= insistOnSlot(block, change) ?? block;
+      for (const change of this.#slotChanges.get(key) ?? []) block &&= decided(block, change);
       if (block === undefined) this.#blocks.delete(key);
       else this.#blocks.set(key, block);
     }
@@ -69,7 +74,7 @@ export class LocalView {
     for (const change of slots) {
       const key = formatCidr(change.block);
       const block = this.#blocks.get(key);
-      if (block !== undefined) this.#blocks.set(key, insistOnSlot(block, change) ?? block);
+      if (block !== undefined) this.#blocks.set(key, decided(block, change));
       this.#slotChanges.set(key, (this.#slotChanges.get(key) ?? new Set()).add(change));
     }
     for (const change of endpoints) this.#endpointChanges.set(endpointKey(idOf(change)), change);
@@ -166,12 +171,12 @@ export class LocalView {
   /** Whether the block, when it becomes this one, lacks an allocation of the node that this process did not release. */
   loses(key: string, after: IpBlock | undefined): boolean {
     const before = this.#memory.blocks.get(key)?.value;
-    const decided = [...(this.#slotChanges.get(key) ?? [])].map((change) =>
+    const ended = [...(this.#slotChanges.get(key) ?? [])].map((change) =>
       change.kind === 'free' ? change.id : change.from,
     );
     return [...(before?.slots ?? [])].some(
       ([ordinal, { id, node }]) =>
-        node === this.#memory.node && after?.slots.get(ordinal)?.id !== id && !decided.includes(id),
+        node === this.#memory.node && after?.slots.get(ordinal)?.id !== id && !ended.includes(id),
     );
   }
 

@@ -1,9 +1,9 @@
 import type { Change, Stored } from '../../datastore/allocation-store.ts';
 import { type IpBlock, SLOTS_PER_WRITE } from '../../model/ip-block.ts';
+import { applyOperations, BlockDraft, insistOn, type SlotOperation } from '../../model/slot-operation.ts';
 import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
-import { changeSlot, insistOnSlot } from './slot-change.ts';
 
 /** How much goes into one write; a transaction of etcd takes 128 operations. */
 const WEIGHT_PER_WRITE = 96;
@@ -70,43 +70,45 @@ export interface Publication {
   readonly unproven: ReadonlySet<Entry>;
 }
 
-/** Has the last word on the blocks, changed or not, that are about to be written. */
+/** Returns further operations on the blocks that are about to be written, changed or not. */
 export type AdjustBlocks = (
   blocks: ReadonlyMap<string, IpBlock>,
   isWritten: (key: string) => boolean,
-) => ReadonlyMap<string, IpBlock>;
+) => readonly SlotOperation[];
 
 export interface PublicationOptions {
   readonly adjust: AdjustBlocks;
-  /** Whether a pod has the addresses of the entry already, and nothing has happened since. */
-  readonly isTold: (entry: Entry) => boolean;
+  /** Reports whether the entry was returned to its caller, and nothing has happened since. */
+  readonly isReturned: (entry: Entry) => boolean;
 }
 
 /**
- * The one write that makes the entries true, in their order. Blocks and endpoints that are so already are left alone.
+ * Plans the one write that makes the entries true, in their order. Blocks and endpoints that are so already are left alone.
  */
 export function planPublication(
   known: Published,
   entries: readonly Entry[],
-  { adjust, isTold }: PublicationOptions,
+  { adjust, isReturned }: PublicationOptions,
 ): Publication {
-  let blocks = new Map<string, IpBlock>([...known.blocks].map(([key, { value }]) => [key, value]));
+  const drafts = new Map([...known.blocks].map(([key, { value }]) => [key, new BlockDraft(value)]));
   const endpoints = new Map<string, EndpointChange>();
   const lost = new Set<Entry>();
-  const unproven = new Set(entries.filter((entry) => !isTold(entry) && isShown(known, entry)));
-  const told = new Set<string>();
+  const unproven = new Set(entries.filter((entry) => !isReturned(entry) && isShown(known, entry)));
+  const returned = new Set<string>();
   for (const entry of entries) {
-    const changed = changeBlocks(blocks, entry, isTold(entry) ? insistOnSlot : changeSlot);
-    if (changed === undefined) {
+    if (!applyEntry(drafts, entry, isReturned(entry) ? insistOn : undefined)) {
       lost.add(entry);
       continue;
     }
-    for (const [key, block] of changed) blocks.set(key, block);
-    if (isTold(entry)) for (const slot of entry.slots) if (slot.kind === 'take') told.add(slot.allocation.id);
+    if (isReturned(entry)) for (const slot of entry.slots) if (slot.kind === 'take') returned.add(slot.allocation.id);
     for (const change of entry.endpoints) endpoints.set(endpointKey(idOf(change)), change);
   }
-  blocks = new Map(adjust(blocks, (key) => blocks.get(key) !== known.blocks.get(key)?.value));
-  return { changes: [...blockChanges(known, blocks, told), ...endpointChanges(known, endpoints)], lost, unproven };
+  const blocks = new Map([...drafts].map(([key, { block }]) => [key, block]));
+  const adjusted = adjust(blocks, (key) => drafts.get(key)?.block !== known.blocks.get(key)?.value);
+  for (const [key, operations] of Map.groupBy(adjusted, ({ block }) => formatCidr(block))) {
+    drafts.get(key)?.apply(operations);
+  }
+  return { changes: [...blockChanges(known, drafts, returned), ...endpointChanges(known, endpoints)], lost, unproven };
 }
 
 function isShown({ blocks }: Published, { slots }: Entry): boolean {
@@ -117,34 +119,40 @@ function isShown({ blocks }: Published, { slots }: Entry): boolean {
   );
 }
 
-/** The blocks as the entry leaves them; undefined when it cannot be made. A block that is gone has nothing to free. */
-function changeBlocks(
-  blocks: ReadonlyMap<string, IpBlock>,
+/** Applies all of the entry and returns true, or nothing of it. A block that no longer exists has nothing to free. */
+function applyEntry(
+  drafts: ReadonlyMap<string, BlockDraft>,
   { slots }: Entry,
-  apply: typeof changeSlot,
-): Map<string, IpBlock> | undefined {
-  const changed = new Map<string, IpBlock>();
-  for (const change of slots) {
-    const key = formatCidr(change.block);
-    const before = changed.get(key) ?? blocks.get(key);
-    if (before === undefined && change.kind === 'free') continue;
-    const after = before === undefined ? undefined : apply(before, change);
-    if (after === undefined) return undefined;
-    changed.set(key, after);
+  insist: typeof insistOn = (_block, operation) => operation,
+): boolean {
+  const planned = new Map<BlockDraft, { block: IpBlock; readonly operations: SlotOperation[] }>();
+  for (const slot of slots) {
+    const draft = drafts.get(formatCidr(slot.block));
+    if (draft === undefined && slot.kind === 'free') continue;
+    if (draft === undefined) return false;
+    const plan = planned.get(draft) ?? { block: draft.block, operations: [] };
+    const operation = insist(plan.block, slot);
+    const after = applyOperations(plan.block, [operation]);
+    if (after === undefined) return false;
+    if (after !== plan.block) plan.operations.push(operation);
+    plan.block = after;
+    planned.set(draft, plan);
   }
-  return changed;
+  for (const [draft, { operations }] of planned) draft.apply(operations);
+  return true;
 }
 
 function blockChanges(
   { blocks: known }: Published,
-  blocks: ReadonlyMap<string, IpBlock>,
-  told: ReadonlySet<string>,
+  drafts: ReadonlyMap<string, BlockDraft>,
+  returned: ReadonlySet<string>,
 ): Change[] {
-  return [...blocks].flatMap(([key, after]): Change[] => {
+  return [...drafts].flatMap(([key, { operations }]): Change[] => {
     const before = known.get(key);
-    if (before === undefined || before.value === after) return [];
-    const kept = new Set([...after.slots.values()].flatMap(({ id }) => (told.has(id) ? id : [])));
-    return [{ kind: 'update-block', before, after, ...(kept.size === 0 ? {} : { told: kept }) }];
+    if (before === undefined || operations.length === 0) return [];
+    const ids = operations.flatMap((each) => (each.kind === 'take' ? each.allocation.id : []));
+    const kept = new Set(ids.filter((id) => returned.has(id)));
+    return [{ kind: 'update-block', before, operations, ...(kept.size === 0 ? {} : { returned: kept }) }];
   });
 }
 

@@ -221,7 +221,7 @@ export class Publisher {
       batch.map(({ entry }) => entry),
       {
         adjust: adjustStock,
-        isTold: (entry) => batch.some((item) => item.entry === entry && item.caller === undefined),
+        isReturned: (entry) => batch.some((item) => item.entry === entry && item.caller === undefined),
       },
     );
     if (unproven.size > 0 && !isReread) {

@@ -4,8 +4,9 @@ import type { Log } from '../../base/log.ts';
 import { backOffConflict, type RetryPorts } from '../../base/back-off.ts';
 import { assertLiving } from '../assert-living.ts';
 import { livingKey } from '../plan-assertion.ts';
-import { giveBack, type HeldAddress } from '../../model/ip-block.ts';
+import type { HeldAddress } from '../../model/ip-block.ts';
 import { type Handle, interfaceKey, type NodeName } from '../../model/names.ts';
+import { handleIn, reclaimOperations } from '../../model/slot-operation.ts';
 import { attachmentOf, endpointIdOf, endpointKey } from '../../model/workload-endpoint.ts';
 import { addressAt, formatCidr } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
@@ -14,7 +15,6 @@ import type { JournalPlace } from './journal.ts';
 import { damagedSegments, type LeftJournal, readJournal, runsToRecover, takeJournal } from './left-journals.ts';
 import { fittingBlocks, fittingEntries, planPublication, type PublicationOptions } from './plan-publication.ts';
 import { type Host, isOfBoot } from './run-id.ts';
-import { handleIn } from './slot-change.ts';
 import { isOfRun } from './own-stock.ts';
 import { takenBack } from './taken-back.ts';
 
@@ -134,11 +134,11 @@ async function replay(
 ): Promise<void> {
   const undone = neverEnded(entries, ports.listAttached());
   const left = [...entries, ...undone.map((entry) => takenBack(entry, []))];
-  const isTold = (entry: Entry): boolean => !undone.includes(entry);
+  const isReturned = (entry: Entry): boolean => !undone.includes(entry);
   const toldInVain: Entry[] = [];
   while (left.length > 0) {
-    const { lost, count } = await publish(ports, { node, entries: left, isTold, adjust: (blocks) => blocks }, signal);
-    toldInVain.push(...[...lost].filter(isTold));
+    const { lost, count } = await publish(ports, { node, entries: left, isReturned, adjust: () => [] }, signal);
+    toldInVain.push(...[...lost].filter(isReturned));
     left.splice(0, count);
   }
   await assertTold(ports, { node, told: takenFor(toldInVain, entries) }, signal);
@@ -183,12 +183,9 @@ async function giveStockBack(
       const withStock = [...blocks].filter(([, { stock }]) => [...stock.values()].some((id) => isOfRun(id, run)));
       const some = fittingBlocks(withStock);
       isLeft = some.length < withStock.length;
-      return new Map([
-        ...blocks,
-        ...some.map(([key, block]) => [key, giveBack(block, (id) => isOfRun(id, run))] as const),
-      ]);
+      return some.flatMap(([, block]) => reclaimOperations(block, (id) => isOfRun(id, run)));
     };
-    await publish(ports, { node, entries: [], isTold: () => false, adjust }, signal);
+    await publish(ports, { node, entries: [], isReturned: () => false, adjust }, signal);
   }
 }
 

@@ -1,3 +1,4 @@
+import { freeSlots, updateTo } from '../../../test/support/block-edits.ts';
 import { readdir } from 'node:fs/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../base/clock.ts';
@@ -7,7 +8,6 @@ import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import { assign, rehearseAssign } from '../assign.ts';
 import { releaseForGood } from '../release.ts';
-import { freeSlots } from '../../model/ip-block.ts';
 import { handleOf } from '../../model/names.ts';
 import { lockOf, nodeName } from '../../../test/support/fixtures.ts';
 import { attachmentOf, requestOf } from '../../../test/support/ipam-bench.ts';
@@ -104,7 +104,7 @@ describe('a resident node', () => {
     const [before] = beforeLock.owned;
     if (before === undefined) throw new Error('no block');
     const after = freeSlots(before.value, new Set([...before.value.slots.values()].map(({ id }) => id)));
-    expect(await agent.store.commit([{ kind: 'update-block', before, after }], signal)).toBe('conflict');
+    expect(await agent.store.commit([updateTo(before, after)], signal)).toBe('conflict');
     expect([world.held(), world.stock()]).toEqual([[address], 0]);
     await other.updateResource(lockOf('unlocked'), signal);
     await until(() => world.stock() >= 4, 'there is stock again');
@@ -200,7 +200,7 @@ describe('a resident node', () => {
     const before = owned[0];
     if (before === undefined) throw new Error('no block');
     const after = { ...before.value, stock: new Map(), queue: [...before.value.stock.keys(), ...before.value.queue] };
-    await store.commit([{ kind: 'update-block', before, after }], signal);
+    await store.commit([updateTo(before, after)], signal);
     world.isAway = false;
     await until(() => world.held().includes(address), 'the address is recorded');
     expect(world.held()).toHaveLength(2);

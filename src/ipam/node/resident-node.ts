@@ -22,7 +22,7 @@ import { OtherRuns } from './other-runs.ts';
 import { partsOf } from './plan-publication.ts';
 import { Publisher } from './publisher.ts';
 import { type Host, newRunId } from './run-id.ts';
-import { areReleasesBesideView, mayDecide, sortChanges, takesAddresses } from './sort-changes.ts';
+import { isReleaseBesideView, mayDecide, sortChanges, takesAddresses } from './sort-changes.ts';
 import { OwnStock } from './own-stock.ts';
 import { WarmPool } from './warm-pool.ts';
 
@@ -203,7 +203,7 @@ export class ResidentNode {
   /** `time` is told what the caller waits for. */
   async commit(changes: readonly Change[], { signal, time }: CommitOptions): Promise<Outcome> {
     this.#refuseReplaced();
-    if (areReleasesBesideView(changes)) return this.inner.commit(changes, signal);
+    if (isReleaseBesideView(changes)) return this.inner.commit(changes, signal);
     const publisher = this.#publisher;
     const sorted = sortChanges(changes, { node: this.#options.node, stock: this.#stock, view: this.#view });
     if (publisher === undefined || sorted === undefined) return this.inner.commit(changes, signal);

@@ -1,5 +1,8 @@
 import { never } from '../../base/errors.ts';
 import type { Change } from '../../datastore/allocation-store.ts';
+import { blockAfter } from '../../datastore/block-after.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, endpointKey } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { NodeMemory } from './node-memory.ts';
@@ -7,7 +10,11 @@ import type { NodeMemory } from './node-memory.ts';
 /** Whether the block has come to this node since the change was planned: then it is the view's to change. */
 export function isOurs({ blocks }: NodeMemory, change: Change): boolean {
   if (change.kind === 'create-block') return blocks.has(formatCidr(change.block.cidr));
-  return change.kind === 'update-block' && blocks.has(formatCidr(change.after.cidr));
+  return change.kind === 'update-block' && blocks.has(formatCidr(change.before.value.cidr));
+}
+
+function concerns(node: NodeName, { node: owner, slots }: IpBlock): boolean {
+  return owner === node || [...slots.values()].some((held) => held.node === node);
 }
 
 /** Whether the memory shows what the change has written. */
@@ -16,9 +23,8 @@ export function isShown({ node, blocks, endpoints }: NodeMemory, change: Change)
     case 'create-block':
       return blocks.has(formatCidr(change.block.cidr));
     case 'update-block': {
-      const now = blocks.get(formatCidr(change.after.cidr));
-      const isKept = change.after.node === node || [...change.after.slots.values()].some((held) => held.node === node);
-      return now === undefined ? !isKept : now.version !== change.before.version;
+      const now = blocks.get(formatCidr(change.before.value.cidr));
+      return now === undefined ? !concerns(node, blockAfter(change)) : now.version !== change.before.version;
     }
     case 'delete-block':
       return !blocks.has(formatCidr(change.before.value.cidr));

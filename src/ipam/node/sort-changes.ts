@@ -2,13 +2,12 @@ import { never } from '../../base/errors.ts';
 import type { Change } from '../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
+import { applyOperations, type HolderOperation, isHolderOperation } from '../../model/slot-operation.ts';
 import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import { datastoreVersion, type LocalView } from './local-view.ts';
-import { changeSlot, type SlotChange, slotChanges } from './slot-change.ts';
 import type { OwnStock } from './own-stock.ts';
-import { takenIn } from './taken-back.ts';
 
 export interface Desk {
   readonly node: NodeName;
@@ -24,7 +23,7 @@ export interface SortedChanges {
 
 /** `conflict` when a slot is not as the changes expect; undefined when nothing in them is this node's. */
 export function sortChanges(changes: readonly Change[], desk: Desk): SortedChanges | 'conflict' | undefined {
-  const slots: SlotChange[] = [];
+  const slots: HolderOperation[] = [];
   const endpoints: EndpointChange[] = [];
   const others: Change[] = [];
   for (const change of changes) {
@@ -38,11 +37,10 @@ export function sortChanges(changes: readonly Change[], desk: Desk): SortedChang
   return isOurs ? { entry: { slots, endpoints }, others } : undefined;
 }
 
-/** Reports whether the changes only release, and were planned on the datastore itself rather than on the view. */
-export function areReleasesBesideView(changes: readonly Change[]): boolean {
+/** Reports whether the changes assign nothing, and were planned on the datastore itself rather than on the view. */
+export function isReleaseBesideView(changes: readonly Change[]): boolean {
   return changes.every(
-    (change) =>
-      'before' in change && datastoreVersion(change.before.version) === undefined && takenIn(change).length === 0,
+    (change) => 'before' in change && datastoreVersion(change.before.version) === undefined && !takesAddresses(change),
   );
 }
 
@@ -58,7 +56,7 @@ export function mayDecide({ slots }: Entry): boolean {
   return slots.every((slot) => slot.kind === 'free' || slot.from !== undefined);
 }
 
-type OwnChange = { readonly slots: readonly SlotChange[] } | EndpointChange;
+type OwnChange = { readonly slots: readonly HolderOperation[] } | EndpointChange;
 
 function ownChange(change: Change, { node, stock, view }: Desk): OwnChange | 'conflict' | undefined {
   switch (change.kind) {
@@ -73,9 +71,9 @@ function ownChange(change: Change, { node, stock, view }: Desk): OwnChange | 'co
       // Another call has just made it.
       return view.block(formatCidr(change.block.cidr)) === undefined ? undefined : 'conflict';
     case 'update-block': {
-      const block = view.block(formatCidr(change.after.cidr));
-      const slots = block === undefined ? undefined : slotChanges(change.before.value, change.after);
-      return block === undefined || slots === undefined ? undefined : fitted(block, slots, stock);
+      const { before, operations } = change;
+      const block = view.block(formatCidr(before.value.cidr));
+      return block === undefined || !operations.every(isHolderOperation) ? undefined : fitted(block, operations, stock);
     }
     case 'delete-block':
     case 'delete-pool':
@@ -85,26 +83,25 @@ function ownChange(change: Change, { node, stock, view }: Desk): OwnChange | 'co
   }
 }
 
-/** The slot changes as they apply to the block as it is now. */
+/** The operations as they apply to the block as it is now. */
 function fitted(
   block: IpBlock,
-  slots: readonly SlotChange[],
+  operations: readonly HolderOperation[],
   stock: OwnStock,
-): { readonly slots: readonly SlotChange[] } | 'conflict' {
-  const named = slots.map((slot) => withStock(block, slot, stock));
-  let now: IpBlock | undefined = block;
-  for (const slot of named) now = now === undefined ? undefined : changeSlot(now, slot);
-  return now === undefined ? 'conflict' : { slots: named };
+): { readonly slots: readonly HolderOperation[] } | 'conflict' {
+  const slots = operations.map((operation) => withStock(block, operation, stock));
+  return applyOperations(block, slots) === undefined ? 'conflict' : { slots };
 }
 
-/** The view shows stock as free; the change names it. */
-function withStock(block: IpBlock, slot: SlotChange, stock: OwnStock): SlotChange {
-  const stockId = block.stock.get(slot.ordinal);
-  const isOwn = slot.kind === 'take' && stockId !== undefined && stock.owns(stockId);
-  return isOwn ? { ...slot, from: stockId } : slot;
+/** The view shows pre-allocated addresses as free; the operation names them. */
+function withStock(block: IpBlock, operation: HolderOperation, stock: OwnStock): HolderOperation {
+  const stockId = block.stock.get(operation.ordinal);
+  const isOwn = operation.kind === 'take' && stockId !== undefined && stock.owns(stockId);
+  return isOwn ? { ...operation, from: stockId } : operation;
 }
 
-/** Whether the change may give the node addresses that it did not have. */
-export function takesAddresses({ kind }: Change): boolean {
-  return kind === 'create-block' || kind === 'update-block';
+/** Reports whether the change may give the node addresses that it did not have. */
+export function takesAddresses(change: Change): boolean {
+  if (change.kind === 'create-block') return true;
+  return change.kind === 'update-block' && change.operations.some(({ kind }) => kind === 'take');
 }

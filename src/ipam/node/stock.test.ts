@@ -1,7 +1,8 @@
+import { takeSlot } from '../../../test/support/block-edits.ts';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { readPools } from '../choose-pools.ts';
-import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../model/ip-block.ts';
 import { handleOf } from '../../model/names.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { attachmentOf } from '../../../test/support/ipam-bench.ts';
@@ -52,7 +53,7 @@ function stockAt(nowMs: number, yielding: readonly string[] = []): number {
     isSpokenFor: () => false,
     isOrphaned: () => false,
   });
-  block = changed.get(KEY) ?? block;
+  block = changed.get(KEY)?.block ?? block;
   return stockOf(block, own.owns).length;
 }
 

@@ -1,4 +1,5 @@
-import { answerRequests, giveBack, type IpBlock, setAside } from '../../model/ip-block.ts';
+import type { IpBlock } from '../../model/ip-block.ts';
+import { BlockDraft, reclaimOperations, type SlotOperation } from '../../model/slot-operation.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import { type Pool, poolAround } from '../choose-pools.ts';
 import { freeOrdinals, isReserved } from '../free-ordinals.ts';
@@ -36,61 +37,72 @@ export interface StockPlan {
 }
 
 /**
- * The blocks with the stock of every pool brought to its target: taken from the heads of the queues, given back to
- * them when there is more than twice as much, or when an address has been reserved meanwhile. A block is written for
- * the stock alone only when less than half of what can be had is left. Only changed blocks are returned.
+ * Plans what brings the warm pool of every pool to its target: pre-allocates addresses from the heads of the queues, and
+ * reclaims them when there are more than twice as many, or when an address has been reserved meanwhile. A block is
+ * written for this alone only when less than half of what can be had is left. Returns only blocks that change.
  */
-export function planStock(plan: StockPlan): ReadonlyMap<string, IpBlock> {
-  const changed = new Map<string, IpBlock>();
+export function planStock(plan: StockPlan): ReadonlyMap<string, BlockDraft> {
+  const drafts = new Map<string, BlockDraft>();
   const byPool = Map.groupBy(plan.blocks.values(), ({ cidr }) => poolAround(plan.pools, cidr));
-  const inPool = (pool: Pool | undefined): IpBlock[] =>
-    (byPool.get(pool) ?? [])
-      .map((block) => {
-        // Most blocks of a node have none.
-        if (block.stock.size === 0) return block;
-        return withoutReserved(withoutOrphaned(answerRequests(block, plan.owns), plan), plan);
-      })
-      .sort((a, b) => compareCidrs(a.cidr, b.cidr));
   for (const pool of [...plan.pools, undefined]) {
-    const blocks = inPool(pool);
+    const inPool = (byPool.get(pool) ?? []).toSorted((a, b) => compareCidrs(a.cidr, b.cidr)).map(draftOf(plan));
+    for (const draft of inPool) drafts.set(formatCidr(draft.block.cidr), draft);
     const target = pool === undefined ? 0 : (plan.targets.get(pool.name) ?? 0);
-    const stock = blocks.reduce((sum, block) => sum + stockOf(block, plan.owns).length, 0);
+    const stock = inPool.reduce((sum, { block }) => sum + stockOf(block, plan.owns).length, 0);
     const mayGrow = pool !== undefined && !plan.yielding.has(pool.name);
-    const result =
-      stock > target * 2
-        ? shrink(blocks, stock - target, plan)
-        : mayGrow
-          ? grow(blocks, { stock, target }, plan)
-          : blocks;
-    for (const block of result) changed.set(formatCidr(block.cidr), block);
+    if (stock > target * 2) shrink(inPool, stock - target, plan);
+    else if (mayGrow) grow(inPool, { stock, target }, plan);
   }
-  return new Map([...changed].filter(([key, block]) => plan.blocks.get(key) !== block));
+  return new Map([...drafts].filter(([, { operations }]) => operations.length > 0));
 }
 
-/** What waits to be published as handed out is no orphan. */
-function withoutOrphaned(block: IpBlock, { isOrphaned, isSpokenFor }: StockPlan): IpBlock {
+/** Returns a function that drafts a block without the addresses that must be reclaimed. */
+function draftOf(plan: StockPlan): (block: IpBlock) => BlockDraft {
+  return (block) => {
+    const draft = new BlockDraft(block);
+    // Most blocks of a node have none.
+    if (block.stock.size === 0) return draft;
+    draft.apply(answers(draft.block, plan));
+    draft.apply(reclaimOperations(draft.block, orphanedIn(draft.block, plan)));
+    draft.apply(reclaimOperations(draft.block, reservedIn(draft.block, plan)));
+    return draft;
+  };
+}
+
+/** Returns what answers every request for an address of the block. */
+function answers({ cidr: block, stock, wanted }: IpBlock, { owns }: StockPlan): SlotOperation[] {
+  return [...wanted].map((ordinal) => {
+    const id = stock.get(ordinal);
+    return id !== undefined && owns(id)
+      ? { kind: 'reclaim', block, ordinal, id }
+      : { kind: 'drop-request', block, ordinal };
+  });
+}
+
+/** What waits to be written as assigned is no orphan. */
+function orphanedIn(block: IpBlock, { isOrphaned, isSpokenFor }: StockPlan): (id: string) => boolean {
   const key = formatCidr(block.cidr);
   const ids = new Set([...block.stock].flatMap(([at, id]) => (isOrphaned(id) && !isSpokenFor(key, at) ? id : [])));
-  return giveBack(block, (id) => ids.has(id));
+  return (id) => ids.has(id);
 }
 
-function withoutReserved(block: IpBlock, { reserved, owns }: StockPlan): IpBlock {
+function reservedIn(block: IpBlock, { reserved, owns }: StockPlan): (id: string) => boolean {
   const ids = new Set(
     stockOf(block, owns)
       .filter((ordinal) => isReserved(block, ordinal, reserved))
       .map((ordinal) => block.stock.get(ordinal)),
   );
-  return ids.size === 0 ? block : giveBack(block, (id) => ids.has(id));
+  return (id) => ids.has(id);
 }
 
 function grow(
-  blocks: readonly IpBlock[],
+  drafts: readonly BlockDraft[],
   { stock, target }: { readonly stock: number; readonly target: number },
   { reserved, newId, isWritten, isSpokenFor }: StockPlan,
-): IpBlock[] {
+): void {
   let left = target - stock;
-  if (left <= 0) return [...blocks];
-  const freeIn = blocks.map((block) => {
+  if (left <= 0) return;
+  const freeIn = drafts.map(({ block }) => {
     const key = formatCidr(block.cidr);
     const free: number[] = [];
     for (const ordinal of freeOrdinals(block, reserved)) {
@@ -101,26 +113,25 @@ function grow(
     return free;
   });
   const reachable = target - left;
-  return blocks.map((block, index) => {
-    const free = freeIn[index] ?? [];
-    const isWorth = isWritten(formatCidr(block.cidr)) || stock * 2 < reachable;
-    return free.length === 0 || !isWorth ? block : setAside(block, new Map(free.map((ordinal) => [ordinal, newId()])));
-  });
+  for (const [index, draft] of drafts.entries()) {
+    const { cidr: block } = draft.block;
+    const isWorth = isWritten(formatCidr(block)) || stock * 2 < reachable;
+    const free = isWorth ? (freeIn[index] ?? []) : [];
+    draft.apply(free.map((ordinal) => ({ kind: 'preallocate', block, ordinal, id: newId() })));
+  }
 }
 
-function shrink(blocks: readonly IpBlock[], surplus: number, { owns }: StockPlan): IpBlock[] {
+function shrink(drafts: readonly BlockDraft[], surplus: number, { owns }: StockPlan): void {
   let left = surplus;
-  return blocks
-    .toReversed()
-    .map((block) => {
-      const ids = new Set(
-        stockOf(block, owns)
-          .toReversed()
-          .slice(0, Math.max(0, left))
-          .map((at) => block.stock.get(at)),
-      );
-      left -= ids.size;
-      return ids.size === 0 ? block : giveBack(block, (id) => ids.has(id));
-    })
-    .toReversed();
+  for (const draft of drafts.toReversed()) {
+    const { block } = draft;
+    const ids = new Set(
+      stockOf(block, owns)
+        .toReversed()
+        .slice(0, Math.max(0, left))
+        .map((at) => block.stock.get(at)),
+    );
+    left -= ids.size;
+    draft.apply(reclaimOperations(block, (id) => ids.has(id)));
+  }
 }

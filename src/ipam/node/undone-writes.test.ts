@@ -112,13 +112,12 @@ class Bench {
   async touch(cidr: string): Promise<void> {
     const { blocks } = await this.plain.listBlocks(never);
     const before = blocks.find(({ value }) => formatCidr(value.cidr) === cidr)!;
-    const queue = [...before.value.queue.slice(1), before.value.queue[0]!];
-    await this.plain.commit([{ kind: 'update-block', before, after: { ...before.value, queue } }], never);
+    await this.plain.commit([{ kind: 'update-block', before, operations: [] }], never);
   }
 
   async #commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome> {
     const [change] = changes;
-    const isSecond = change?.kind === 'update-block' && formatCidr(change.after.cidr) === SECOND;
+    const isSecond = change?.kind === 'update-block' && formatCidr(change.before.value.cidr) === SECOND;
     const between = this.betweenBlocks;
     if (isSecond && between !== undefined) {
       this.betweenBlocks = undefined;

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import type { AllocationStore, Change } from '../../datastore/allocation-store.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
+import type { SlotOperation } from '../../model/slot-operation.ts';
 import type { NodeName } from '../../model/names.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 import { BlockClaims } from './block-claims.ts';
@@ -87,12 +88,12 @@ export class WarmPool {
     return hasChanged;
   }
 
-  /** The blocks of the node with the stock of every pool brought to its size, as far as one write takes it. */
-  adjust(blocks: ReadonlyMap<string, IpBlock>, isWritten: (key: string) => boolean): ReadonlyMap<string, IpBlock> {
+  /** Plans what brings the warm pool of every pool of the node to its size, as far as one write takes it. */
+  adjust(blocks: ReadonlyMap<string, IpBlock>, isWritten: (key: string) => boolean): readonly SlotOperation[] {
     const { clock, memory, view, stock, settlingMs, hurry } = this.#ports;
     const { pools, reserved } = memory;
     const nowMs = clock.monotonic();
-    if (settlingMs() > 0 && !this.#isClosing) return blocks;
+    if (settlingMs() > 0 && !this.#isClosing) return [];
     const own = new Map([...blocks].filter(([, block]) => block.node === this.#node));
     const mayHoard = !this.#isClosing && !memory.isLocked;
     const over = this.#endedRuns(own.values());
@@ -110,12 +111,15 @@ export class WarmPool {
       yielding: this.#yielding(nowMs),
       isSpokenFor: (key, ordinal) => view.block(key)?.slots.has(ordinal) === true,
     });
-    const changed = fittingBlocks([...planned], new Map([...blocks].filter(([key]) => isWritten(key))));
+    const changed = fittingBlocks(
+      [...planned].map(([key, { block }]) => [key, block] as const),
+      new Map([...blocks].filter(([key]) => isWritten(key))),
+    );
     if (changed.length < planned.size) hurry();
     const after = new Map([...own, ...changed]);
     stock.keep(after.values());
     if (mayHoard) void this.#claims.claimAhead([...after.values()]);
-    return new Map([...blocks, ...changed]);
+    return changed.flatMap(([key]) => planned.get(key)?.operations ?? []);
   }
 
   #endedRuns(own: Iterable<IpBlock>): ReadonlySet<string> {

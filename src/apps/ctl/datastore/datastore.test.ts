@@ -1,3 +1,4 @@
+import { preallocate, takeSlot, updateTo } from '../../../../test/support/block-edits.ts';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { type Fault, openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import { memoryPlanRecords, type PlanRecords } from '../../../plans/plan-records.ts';
 import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
-import { emptyBlock, setAside, takeSlot } from '../../../model/ip-block.ts';
+import { emptyBlock } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 
@@ -94,7 +95,7 @@ describe('datastore lock and unlock', () => {
   });
 
   it('name the nodes whose agents have not given their stock back', async () => {
-    const block = setAside(emptyBlock(parseCidr('10.0.0.0/28'), a), new Map([[0, 'r#1']]));
+    const block = preallocate(emptyBlock(parseCidr('10.0.0.0/28'), a), new Map([[0, 'r#1']]));
     await openMemoryStore(source).commit([{ kind: 'create-block', block, pool: undefined }], never);
     expect((await on(source, 'datastore lock')).err).toBe(
       'warning: the agent of node "node-a" has set 1 address aside and not given them back: stopped, or cut off\n',
@@ -244,7 +245,7 @@ describe('datastore import', () => {
       if (typeof record.value === 'symbol') throw new Error('unreadable');
       const before = { value: record.value, version: record.version };
       const after = takeSlot(record.value, 9, holder('stranger', b));
-      expect(target.commit([{ kind: 'update-block', before, after }])).toBe('committed');
+      expect(target.commit([updateTo(before, after)])).toBe('committed');
       return undefined;
     };
     const ran = await on(target, `datastore import -f ${file}`, {

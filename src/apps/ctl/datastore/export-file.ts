@@ -6,7 +6,8 @@ import { decodeEndpoint } from '../../../datastore/stored-resource.ts';
 import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import { decodeStoredResource } from '../../../model/decode-resource.ts';
 import { decodeBlock, encodeBlock } from '../../../model/ip-block-codec.ts';
-import { giveBack, type IpBlock } from '../../../model/ip-block.ts';
+import type { IpBlock } from '../../../model/ip-block.ts';
+import { applyOperations, reclaimOperations } from '../../../model/slot-operation.ts';
 import type { Resource } from '../../../model/resource.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
@@ -113,7 +114,11 @@ export function describeCounts(counts: Counts): string {
 }
 
 export function withoutStock(block: IpBlock): IpBlock {
-  return { ...giveBack(block, () => true), wanted: new Set() };
+  const free = applyOperations(
+    block,
+    reclaimOperations(block, () => true),
+  );
+  return { ...(free ?? block), wanted: new Set() };
 }
 
 function readBlock(raw: unknown): IpBlock | string {

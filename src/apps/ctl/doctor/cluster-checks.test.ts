@@ -1,10 +1,11 @@
+import { takeSlot } from '../../../../test/support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
 import { expectEachCheck } from '../../../../test/support/checks.ts';
 import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { VERSION } from '../../../base/version.ts';
 import type { DatastoreReport } from '../../../datastore/inspector.ts';
-import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../../model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../../model/ip-block.ts';
 import { handleOf } from '../../../model/names.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { ADDRESS_CHECKS, addressFacts } from './address-checks.ts';

@@ -1,3 +1,4 @@
+import { preallocate, updateTo } from '../../../../test/support/block-edits.ts';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import { memoryOrch, podFactsOf } from '../../../../test/support/memory-orch.ts'
 import { type MemoryNode, memoryNode, NETNS } from '../../../../test/support/memory-node.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
-import { emptyBlock, heldAddresses, setAside } from '../../../model/ip-block.ts';
+import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';
 import type { PodFacts } from '../../../model/pod.ts';
 import { formatAddress } from '../../../net/address.ts';
@@ -133,7 +134,7 @@ describe('plan add', () => {
     node.database.putResource({ kind: 'IPPool', name: 'blue' }, poolOf('blue', '10.65.0.0/26'));
     const [pool] = (await store.readNodeView(own, undefined, never)).pools;
     const ids = new Map(Array.from({ length: 63 }, (_, ordinal) => [ordinal, `run#${String(ordinal)}`]));
-    const block = setAside(emptyBlock(parseCidr('10.65.0.0/26'), other), ids);
+    const block = preallocate(emptyBlock(parseCidr('10.65.0.0/26'), other), ids);
     await store.commit([{ kind: 'create-block', block, pool: pool! }], never);
     expect((await planned()).store).toMatchObject([
       { kind: 'take-address', address: '10.65.0.63', owner: 'node-b' },
@@ -160,8 +161,8 @@ describe('plan add', () => {
     await store.createResource(nodeOf('node-b'), never);
     await node.call('ADD');
     const [stock] = (await store.listBlocks(never)).blocks;
-    const after = setAside(stock!.value, new Map([[9, 'run#1']]));
-    await store.commit([{ kind: 'update-block', before: stock!, after }], never);
+    const after = preallocate(stock!.value, new Map([[9, 'run#1']]));
+    await store.commit([updateTo(stock!, after)], never);
     const address = formatAddress(addressAt(stock!.value.cidr, 9));
     expect((await plan({}, '--container c2')).out).toContain(`has set ${address} aside`);
     const elsewhere = await planned({}, '--node node-b');

@@ -1,6 +1,7 @@
 import type { Change, Stored } from '../../../datastore/allocation-store.ts';
 import type { CallStore } from '../../../datastore/store.ts';
-import { answerRequests, type IpBlock } from '../../../model/ip-block.ts';
+import type { IpBlock } from '../../../model/ip-block.ts';
+import { applyOperations } from '../../../model/slot-operation.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 
@@ -46,8 +47,11 @@ export function recordingStore(
       changes.push(...asked);
       for (const change of asked) {
         if (change.kind !== 'update-block' || !asksForStock(change)) continue;
-        const after = answerRequests(change.after, () => true);
-        answered.set(formatCidr(after.cidr), after);
+        const answers = change.operations.flatMap((each) =>
+          each.kind === 'request' ? { ...each, kind: 'reclaim' as const } : [],
+        );
+        const after = applyOperations(change.before.value, [...change.operations, ...answers]);
+        if (after !== undefined) answered.set(formatCidr(after.cidr), after);
       }
       return Promise.resolve('committed');
     },
@@ -57,6 +61,6 @@ export function recordingStore(
 }
 
 /** Whether all that the change does is to ask the agent of the block's owner for something of its stock. */
-export function asksForStock({ before, after }: Extract<Change, { kind: 'update-block' }>): boolean {
-  return after.wanted.size > before.value.wanted.size && after.slots === before.value.slots;
+export function asksForStock({ operations }: Extract<Change, { kind: 'update-block' }>): boolean {
+  return operations.every(({ kind }) => kind === 'request');
 }

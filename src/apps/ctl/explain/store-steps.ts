@@ -1,10 +1,10 @@
 import { never } from '../../../base/errors.ts';
 import type { Change } from '../../../datastore/allocation-store.ts';
 import type { Allocation, IpBlock } from '../../../model/ip-block.ts';
+import type { SlotOperation } from '../../../model/slot-operation.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { addressAt, formatCidr } from '../../../net/cidr.ts';
-import { asksForStock } from './recording-store.ts';
 
 /** One thing written to the datastore. */
 export type StoreStep =
@@ -51,10 +51,10 @@ export function storeSteps(changes: readonly Change[]): readonly StoreStep[] {
       case 'create-block': {
         const { block, pool } = change;
         const claim = { block: formatCidr(block.cidr), pool: pool?.value.metadata.name, node: block.node };
-        return [{ kind: 'claim-block', ...claim }, ...taken(block, new Map())];
+        return [{ kind: 'claim-block', ...claim }, ...steps(block, change.operations ?? [])];
       }
       case 'update-block':
-        return asksForStock(change) ? requests(change) : updates(change);
+        return steps(change.before.value, change.operations);
       case 'put-endpoint': {
         const { metadata, spec } = change.endpoint;
         const { name, namespace = 'default', labels = {} } = metadata;
@@ -70,39 +70,36 @@ export function storeSteps(changes: readonly Change[]): readonly StoreStep[] {
   });
 }
 
-type Update = Extract<Change, { kind: 'update-block' }>;
-
-function updates({ before: { value: before }, after }: Update): readonly StoreStep[] {
-  const block = formatCidr(after.cidr);
-  const isTakenOver = after.node !== undefined && after.node !== before.node;
-  const takeOver: StoreStep[] = isTakenOver
-    ? [{ kind: 'take-over-block', block, node: after.node, from: before.node }]
-    : [];
-  return [...takeOver, ...taken(after, before.slots)];
-}
-
-function requests({ before: { value: before }, after }: Update): readonly StoreStep[] {
-  return [...after.wanted].filter((ordinal) => !before.wanted.has(ordinal)).map((each) => stockStep(after, each));
+function steps(before: IpBlock, operations: readonly SlotOperation[]): readonly StoreStep[] {
+  let { node: owner } = before;
+  return operations.flatMap((operation): readonly StoreStep[] => {
+    const block = formatCidr(before.cidr);
+    switch (operation.kind) {
+      case 'change-owner': {
+        const { from, to: node } = operation;
+        owner = node;
+        return node === undefined ? [] : [{ kind: 'take-over-block', block, node, from }];
+      }
+      case 'request':
+        return [stockStep(before, operation.ordinal)];
+      case 'take': {
+        const { id: _, at: __, ...holder } = operation.allocation;
+        const address = formatAddress(addressAt(before.cidr, operation.ordinal));
+        return [{ kind: 'take-address', address, block, owner, holder }];
+      }
+      case 'free':
+      case 'preallocate':
+      case 'reclaim':
+      case 'drop-request':
+        return [];
+      default:
+        return never(operation);
+    }
+  });
 }
 
 /** Asking the agent of the block's owner for one address of its stock. */
 export function stockStep({ cidr, node }: IpBlock, ordinal: number): StoreStep {
   const address = formatAddress(addressAt(cidr, ordinal));
   return { kind: 'ask-for-stock', address, block: formatCidr(cidr), owner: node };
-}
-
-function taken(block: IpBlock, before: IpBlock['slots']): readonly StoreStep[] {
-  return [...block.slots].flatMap(([ordinal, allocation]): readonly StoreStep[] => {
-    if (before.get(ordinal)?.id === allocation.id) return [];
-    const { id: _, at: __, ...holder } = allocation;
-    return [
-      {
-        kind: 'take-address',
-        address: formatAddress(addressAt(block.cidr, ordinal)),
-        block: formatCidr(block.cidr),
-        owner: block.node,
-        holder,
-      },
-    ];
-  });
 }

@@ -1,3 +1,4 @@
+import { preallocate } from '../../../../test/support/block-edits.ts';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import { memoryOrch, podFactsOf } from '../../../../test/support/memory-orch.ts'
 import { type MemoryNode, memoryNode } from '../../../../test/support/memory-node.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
-import { emptyBlock, heldAddresses, setAside } from '../../../model/ip-block.ts';
+import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
 import { nodeName } from '../../../../test/support/fixtures.ts';
 import type { PodFacts } from '../../../model/pod.ts';
 import { formatAddress } from '../../../net/address.ts';
@@ -94,7 +95,7 @@ describe('why IP', () => {
     await store.createResource(reservationOf('kept', ['10.65.1.1/32']), never);
     await store.createResource(ipamConfigurationOf({ strictAffinity: true }), never);
     const [pool] = (await store.readNodeView(nodeName('node-b'), undefined, never)).pools;
-    const block = setAside(emptyBlock(parseCidr('10.65.1.0/26'), nodeName('node-b')), new Map([[3, 'run#1']]));
+    const block = preallocate(emptyBlock(parseCidr('10.65.1.0/26'), nodeName('node-b')), new Map([[3, 'run#1']]));
     await store.commit([{ kind: 'create-block', block, pool: pool! }], never);
     const { status, out } = await run(`why ${address}`);
     expect(status).toBe(0);

@@ -1,7 +1,8 @@
+import { takeSlot } from '../../../../test/support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
 import { poolOf } from '../../../../test/support/fixtures.ts';
 import type { HostLink } from '../../../dataplane/kernel.ts';
-import { type Allocation, emptyBlock, type IpBlock, takeSlot } from '../../../model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../../model/ip-block.ts';
 import { handleOf, type NodeName } from '../../../model/names.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { parseCidr } from '../../../net/cidr.ts';

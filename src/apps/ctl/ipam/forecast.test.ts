@@ -1,3 +1,4 @@
+import { takeSlot } from '../../../../test/support/block-edits.ts';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
@@ -21,7 +22,7 @@ import { choosePools, readPools } from '../../../ipam/choose-pools.ts';
 import { release } from '../../../ipam/release.ts';
 import { reservedCidrs } from '../../../model/ip-reservation.ts';
 import { formatCidr, parseCidr } from '../../../net/cidr.ts';
-import { type Allocation, emptyBlock, takeSlot } from '../../../model/ip-block.ts';
+import { type Allocation, emptyBlock } from '../../../model/ip-block.ts';
 import { handleOf, type NodeName } from '../../../model/names.ts';
 import { type Event, type Forecast, forecast } from './forecast.ts';
 

@@ -1,3 +1,4 @@
+import { takeSlot } from '../../../../test/support/block-edits.ts';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
 import { type MemoryNode, memoryNode, NETNS } from '../../../../test/support/memory-node.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
-import { emptyBlock, heldAddresses, takeSlot } from '../../../model/ip-block.ts';
+import { emptyBlock, heldAddresses } from '../../../model/ip-block.ts';
 import { handleOf } from '../../../model/names.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { parseCidr } from '../../../net/cidr.ts';

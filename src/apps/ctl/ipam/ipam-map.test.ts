@@ -1,3 +1,4 @@
+import { preallocate, takeSlot } from '../../../../test/support/block-edits.ts';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,7 @@ import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Change } from '../../../datastore/allocation-store.ts';
 import type { Store } from '../../../datastore/store.ts';
-import { type Allocation, emptyBlock, type IpBlock, setAside, takeSlot } from '../../../model/ip-block.ts';
+import { type Allocation, emptyBlock, type IpBlock } from '../../../model/ip-block.ts';
 import { handleOf } from '../../../model/names.ts';
 import { tunnelAttachment } from '../../../model/tunnel-attachment.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
@@ -82,7 +83,7 @@ async function seed(): Promise<void> {
   for (let ordinal = 1; ordinal < 12; ordinal += 1) first = take(first, ordinal, 'node-a');
   first = takeSlot(first, 0, holder('node-a', 'tunnel', tunnelAttachment(nodeName('node-a'), 'npl-vxlan')));
   first = take(take(first, 12, 'node-b'), 13, 'node-a', true);
-  first = setAside(first, new Map([14, 15, 16, 17].map((ordinal) => [ordinal, `run#${String(ordinal)}`])));
+  first = preallocate(first, new Map([14, 15, 16, 17].map((ordinal) => [ordinal, `run#${String(ordinal)}`])));
   const second = take(emptyBlock(parseCidr('10.65.0.128/26'), nodeName('node-b')), 0, 'node-b');
   const changes: Change[] = [first, second].map((block) => ({ kind: 'create-block', block, pool: pool('blue') }));
   for (let index = 0; index < 70; index += 1) {

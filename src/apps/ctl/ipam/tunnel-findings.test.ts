@@ -1,3 +1,4 @@
+import { takeSlot } from '../../../../test/support/block-edits.ts';
 import { describe, expect, it } from 'vitest';
 import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
 import { nodeName, nodeOf, poolOf } from '../../../../test/support/fixtures.ts';
@@ -8,7 +9,7 @@ import { MemoryKernel } from '../../../dataplane/memory/memory-kernel.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { keepTunnelAddress } from '../../../ipam/tunnel-address.ts';
-import { type Allocation, emptyBlock, takeSlot } from '../../../model/ip-block.ts';
+import { type Allocation, emptyBlock } from '../../../model/ip-block.ts';
 import { handleOf } from '../../../model/names.ts';
 import type { Node, NodeSpec } from '../../../model/node.ts';
 import { tunnelAttachment } from '../../../model/tunnel-attachment.ts';

@@ -1,3 +1,4 @@
+import { updateTo } from '../../../support/block-edits.ts';
 import { expect } from 'vitest';
 import { NetplugError } from '../../../../src/base/errors.ts';
 import { type Allocation, emptyBlock, type IpBlock } from '../../../../src/model/ip-block.ts';
@@ -150,7 +151,7 @@ export function benchOf(parts: () => { store: Store; fixture: StoreFixture }, { 
     await commit({ kind: 'create-block', block: emptyBlock(at(cidr), node), pool: from ?? (await storedPool()) });
     return block(cidr);
   };
-  const update = (before: Stored<IpBlock>, after: IpBlock): Change => ({ kind: 'update-block', before, after });
+  const update = (before: Stored<IpBlock>, after: IpBlock): Change => updateTo(before, after);
   const plainNode = (metadata: Node['metadata']): Node => ({
     apiVersion: API_VERSION,
     kind: 'Node',

@@ -1,9 +1,10 @@
 /* oxlint-disable max-lines -- one suite for the whole port: every datastore runs all of it */
+import { freeSlots, takeSlot } from '../../../support/block-edits.ts';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { NetplugError } from '../../../../src/base/errors.ts';
 import { systemRandom } from '../../../../src/base/random.ts';
-import { emptyBlock, freeSlots, takeSlot } from '../../../../src/model/ip-block.ts';
+import { emptyBlock } from '../../../../src/model/ip-block.ts';
 import type { NodeName } from '../../../../src/model/names.ts';
 import { DEFAULT_ALLOW } from '../../../../src/model/profile.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';

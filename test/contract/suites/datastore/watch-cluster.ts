@@ -1,6 +1,7 @@
+import { freeSlots, preallocate, takeSlot } from '../../../support/block-edits.ts';
 import { afterEach, expect, it } from 'vitest';
 import type { BgpPeer } from '../../../../src/model/bgp-peer.ts';
-import { emptyBlock, freeSlots, type IpBlock, setAside, takeSlot } from '../../../../src/model/ip-block.ts';
+import { emptyBlock, type IpBlock } from '../../../../src/model/ip-block.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { at, type Bench, holder, never, pool, type StoreFixture, type StoreTraits } from './bench.ts';
 import { ClusterFollower } from './cluster-follower.ts';
@@ -158,7 +159,7 @@ export function watchClusterContract(
       (before) => takeSlot(before, 9, holder('y', b)),
       (before) => freeSlots(before, new Set(['mine'])),
       (before) => takeSlot(before, 5, holder('z', c)),
-      (before) => setAside(before, new Map([[3, 'run#1']])),
+      (before) => preallocate(before, new Map([[3, 'run#1']])),
       (before) => freeSlots(before, new Set(['x'])),
       (before) => freeSlots(before, new Set(['mine too'])),
       (before) => freeSlots(before, new Set(['y', 'z'])),

@@ -1,5 +1,6 @@
+import { freeSlots, takeSlot } from '../../../support/block-edits.ts';
 import { afterEach, expect, it } from 'vitest';
-import { emptyBlock, freeSlots, takeSlot } from '../../../../src/model/ip-block.ts';
+import { emptyBlock } from '../../../../src/model/ip-block.ts';
 import type { NodeName } from '../../../../src/model/names.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { endpointIdOf } from '../../../../src/model/workload-endpoint.ts';

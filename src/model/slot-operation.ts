@@ -1,0 +1,213 @@
+import { invariant, never } from '../base/errors.ts';
+import { type Cidr, formatCidr, sameCidr } from '../net/cidr.ts';
+import type { Allocation, IpBlock } from './ip-block.ts';
+import type { Handle, NodeName } from './names.ts';
+
+/** Identifies one slot. */
+interface Slot {
+  readonly block: Cidr;
+  readonly ordinal: number;
+}
+
+/** Records an allocation in a slot. */
+export interface TakeSlot extends Slot {
+  readonly kind: 'take';
+  /** Id of the allocation or of the pre-allocated address that the slot holds until then; undefined when it is free. */
+  readonly from: string | undefined;
+  readonly allocation: Allocation;
+}
+
+/** Frees the slot of an allocation. */
+export interface FreeSlot extends Slot {
+  readonly kind: 'free';
+  /** Id of the allocation. */
+  readonly id: string;
+  /** Identifies the attachment that holds the address until then. */
+  readonly handle: Handle;
+}
+
+/** Changes the holder of an address. It stays right however late it is applied, and however often: ids never repeat. */
+export type HolderOperation = TakeSlot | FreeSlot;
+
+/** One operation on a block. Each names by id what the slot holds before. */
+export type SlotOperation =
+  | HolderOperation
+  /** Pre-allocates a free address under an id. */
+  | (Slot & { readonly kind: 'preallocate'; readonly id: string })
+  /** Frees a pre-allocated address. It is the next to be assigned, or the last when another node has requested it. */
+  | (Slot & { readonly kind: 'reclaim'; readonly id: string })
+  /** Requests a pre-allocated address of another node from the agent of that node. */
+  | (Slot & { readonly kind: 'request'; readonly id: string })
+  /** Removes a request whose address is no longer pre-allocated. */
+  | (Slot & { readonly kind: 'drop-request' })
+  | {
+      readonly kind: 'change-owner';
+      readonly block: Cidr;
+      readonly from: NodeName | undefined;
+      readonly to: NodeName | undefined;
+    };
+
+/** Reports whether the operation changes the holder of an address. */
+export function isHolderOperation(operation: SlotOperation): operation is HolderOperation {
+  return operation.kind === 'take' || operation.kind === 'free';
+}
+
+/** Returns the attachment that the operation concerns. */
+export function handleIn(operation: HolderOperation): Handle {
+  return operation.kind === 'take' ? operation.allocation.handle : operation.handle;
+}
+
+/** Returns the operation that frees what a take records. */
+export function undoOf({ block, ordinal, allocation: { id, handle } }: TakeSlot): FreeSlot {
+  return { kind: 'free', block, ordinal, id, handle };
+}
+
+/** Returns what frees every allocation of the block that passes `which`. */
+export function freeOperations({ cidr, slots }: IpBlock, which: (allocation: Allocation) => boolean): FreeSlot[] {
+  return [...slots].flatMap(([ordinal, allocation]) => {
+    const { id, handle } = allocation;
+    return which(allocation) ? { kind: 'free', block: cidr, ordinal, id, handle } : [];
+  });
+}
+
+/** Returns what frees every pre-allocated address of the block whose id passes `which`; they keep their order. */
+export function reclaimOperations({ cidr, stock }: IpBlock, which: (id: string) => boolean): SlotOperation[] {
+  return [...stock]
+    .flatMap(([ordinal, id]): SlotOperation[] => (which(id) ? [{ kind: 'reclaim', block: cidr, ordinal, id }] : []))
+    .toReversed();
+}
+
+/**
+ * Returns the block with the operations applied in order, the same object when all of them are applied already, or
+ * undefined when a slot does not hold what an operation names.
+ */
+export function applyOperations(block: IpBlock, operations: readonly SlotOperation[]): IpBlock | undefined {
+  if (operations.every((operation) => isApplied(block, operation))) return block;
+  const draft: Draft = {
+    node: block.node,
+    slots: new Map(block.slots),
+    stock: new Map(block.stock),
+    wanted: new Set(block.wanted),
+    queue: [...block.queue],
+  };
+  for (const operation of operations) {
+    invariant(sameCidr(operation.block, block.cidr), `an operation names a block other than ${formatCidr(block.cidr)}`);
+    if (!isApplied(draft, operation) && !apply(draft, operation)) return undefined;
+  }
+  return { cidr: block.cidr, ...draft };
+}
+
+/**
+ * Returns the block with an operation of this node that a pod may depend on already: an allocation is recorded unless
+ * another one holds the slot, even when the pre-allocated address has been reclaimed.
+ */
+export function insistOn(block: IpBlock, operation: SlotOperation): SlotOperation {
+  if (operation.kind !== 'take' || block.slots.has(operation.ordinal)) return operation;
+  return { ...operation, from: block.stock.get(operation.ordinal) };
+}
+
+/** A block and the operations that lead to it. */
+export class BlockDraft {
+  readonly #operations: SlotOperation[] = [];
+  #block: IpBlock;
+
+  constructor(block: IpBlock) {
+    this.#block = block;
+  }
+
+  get block(): IpBlock {
+    return this.#block;
+  }
+
+  /** In the order in which they were applied; none that was applied to the block before. */
+  get operations(): readonly SlotOperation[] {
+    return this.#operations;
+  }
+
+  /** Applies the operations. The caller has planned them on this block. */
+  apply(operations: readonly SlotOperation[]): void {
+    const after = applyOperations(this.#block, operations);
+    invariant(after !== undefined, `an operation does not fit block ${formatCidr(this.#block.cidr)}`);
+    if (after !== this.#block) this.#operations.push(...operations);
+    this.#block = after;
+  }
+}
+
+type Draft = {
+  node: NodeName | undefined;
+  readonly slots: Map<number, Allocation>;
+  readonly stock: Map<number, string>;
+  readonly wanted: Set<number>;
+  readonly queue: number[];
+};
+
+function isApplied(
+  { node, slots, stock, wanted }: Pick<IpBlock, 'node' | 'slots' | 'stock' | 'wanted'>,
+  operation: SlotOperation,
+): boolean {
+  switch (operation.kind) {
+    case 'take':
+      return slots.get(operation.ordinal)?.id === operation.allocation.id;
+    case 'free':
+      return slots.get(operation.ordinal)?.id !== operation.id;
+    case 'preallocate':
+      return stock.get(operation.ordinal) === operation.id;
+    case 'reclaim':
+      return stock.get(operation.ordinal) !== operation.id;
+    case 'request':
+      return wanted.has(operation.ordinal);
+    case 'drop-request':
+      return !wanted.has(operation.ordinal);
+    case 'change-owner':
+      return node === operation.to;
+    default:
+      return never(operation);
+  }
+}
+
+/** Returns false when the slot does not hold what the operation names. */
+function apply(draft: Draft, operation: SlotOperation): boolean {
+  const { slots, stock, wanted, queue } = draft;
+  switch (operation.kind) {
+    case 'take': {
+      const { ordinal, from, allocation } = operation;
+      const holds = slots.get(ordinal)?.id ?? stock.get(ordinal);
+      if (holds !== from || (from === undefined && !dequeue(queue, ordinal))) return false;
+      stock.delete(ordinal);
+      slots.set(ordinal, allocation);
+      return true;
+    }
+    case 'free':
+      slots.delete(operation.ordinal);
+      queue.push(operation.ordinal);
+      return true;
+    case 'preallocate':
+      if (!dequeue(queue, operation.ordinal)) return false;
+      stock.set(operation.ordinal, operation.id);
+      return true;
+    case 'reclaim':
+      stock.delete(operation.ordinal);
+      if (wanted.delete(operation.ordinal)) queue.push(operation.ordinal);
+      else queue.unshift(operation.ordinal);
+      return true;
+    case 'request':
+      if (stock.get(operation.ordinal) !== operation.id) return false;
+      wanted.add(operation.ordinal);
+      return true;
+    case 'drop-request':
+      wanted.delete(operation.ordinal);
+      return true;
+    case 'change-owner':
+      if (draft.node !== operation.from) return false;
+      draft.node = operation.to;
+      return true;
+    default:
+      return never(operation);
+  }
+}
+
+function dequeue(queue: number[], ordinal: number): boolean {
+  const at = queue.indexOf(ordinal);
+  if (at !== -1) queue.splice(at, 1);
+  return at !== -1;
+}
