@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { atOnce } from '../base/pieces.ts';
 import type { ClusterChange, RoutedBlock } from '../datastore/watch-store.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
@@ -11,7 +10,7 @@ const NAME = 'b' as NodeName;
 
 function learnNode(state: ClusterState, podCIDRs: readonly string[]): readonly string[] {
   const resource: Node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: NAME }, spec: { podCIDRs } };
-  const touched = atOnce(state.learn({ kind: 'resource', which: { kind: 'Node', name: NAME }, resource }, 0));
+  const touched = state.learn({ kind: 'resource', which: { kind: 'Node', name: NAME }, resource }, 0);
   return touched === 'all' ? ['all'] : touched.blocks.toSorted();
 }
 
@@ -34,7 +33,7 @@ describe('with USE_POD_CIDR', () => {
   it('blocks of the address manager count for nothing [auth-podcidr]', () => {
     const state = new ClusterState('pod-cidrs');
     const cidr = parseCidr('10.65.3.0/26');
-    expect(atOnce(state.learn({ kind: 'block', cidr, block: { cidr, node: NAME, borrowed: new Map() } }, 0))).toEqual({
+    expect(state.learn({ kind: 'block', cidr, block: { cidr, node: NAME, borrowed: new Map() } }, 0)).toEqual({
       blocks: [],
       nodes: [],
     });
@@ -54,23 +53,15 @@ describe('everything told anew', () => {
 
   it('leaves a block that cannot be read as it was', () => {
     const state = new ClusterState('claims');
-    atOnce(state.learn(listing([claimed(kept), claimed(unread)], []), 0));
-    atOnce(state.learn(listing([claimed(kept)], ['block 10.65.3.64/26 names no ordinals']), 0));
+    state.learn(listing([claimed(kept), claimed(unread)], []), 0);
+    state.learn(listing([claimed(kept)], ['block 10.65.3.64/26 names no ordinals']), 0);
     expect(blocksOf(state)).toEqual(['10.65.3.0/26', '10.65.3.64/26']);
-  });
-
-  it('is seen whole or not at all', () => {
-    const state = new ClusterState('claims');
-    atOnce(state.learn(listing([claimed(kept)], []), 0));
-    const learning = state.learn(listing([claimed(unread)], []), 0);
-    while (learning.next().done !== true) expect([...state.blocks.keys()]).toEqual(['10.65.3.0/26']);
-    expect([...state.blocks.keys()]).toEqual(['10.65.3.64/26']);
   });
 
   it('takes away a block that is gone', () => {
     const state = new ClusterState('claims');
-    atOnce(state.learn(listing([claimed(kept), claimed(unread)], []), 0));
-    atOnce(state.learn(listing([claimed(kept)], []), 0));
+    state.learn(listing([claimed(kept), claimed(unread)], []), 0);
+    state.learn(listing([claimed(kept)], []), 0);
     expect(blocksOf(state)).toEqual(['10.65.3.0/26']);
   });
 });

@@ -1,5 +1,4 @@
 import { never } from '../base/errors.ts';
-import type { Pieces } from '../base/pieces.ts';
 import type { ClusterChange, RoutedBlock, RoutingResource } from '../datastore/watch-store.ts';
 import type { BgpConfiguration } from '../model/bgp-configuration.ts';
 import type { BgpPeer } from '../model/bgp-peer.ts';
@@ -79,10 +78,10 @@ export class ClusterState {
   }
 
   /** `nowMs` is of the monotonic clock. */
-  *learn(change: ClusterChange, nowMs: number): Pieces<Touched> {
+  learn(change: ClusterChange, nowMs: number): Touched {
     switch (change.kind) {
       case 'all':
-        return yield* this.#learnAll(change, nowMs);
+        return this.#learnAll(change, nowMs);
       case 'resource':
         if (change.resource !== undefined) return this.#put(change.resource, nowMs);
         return change.problem === undefined ? this.#delete(change.which) : NOTHING;
@@ -101,21 +100,17 @@ export class ClusterState {
   }
 
   /** What is many is made beside what is there, and put in its place in one step. */
-  *#learnAll({ resources, blocks, problems }: Everything, nowMs: number): Pieces<Touched> {
+  #learnAll({ resources, blocks, problems }: Everything, nowMs: number): Touched {
     // What cannot be read stays as it was: nobody has said that it is gone.
     const isComplete = problems.length === 0;
-    const members = isComplete ? new Membership(this.#source) : yield* this.#members.copy();
+    const members = isComplete ? new Membership(this.#source) : this.#members.copy();
     const settings: Setting[] = [];
     for (const resource of resources) {
-      yield;
       // A node is registered under the name of its resource.
       if (resource.kind === 'Node') members.putNode(resource.metadata.name as NodeName, resource);
       else settings.push(resource);
     }
-    for (const block of blocks) {
-      yield;
-      members.putClaim(block.cidr, block);
-    }
+    for (const block of blocks) members.putClaim(block.cidr, block);
     this.#members = members;
     if (isComplete) this.#forgetMissing(settings);
     for (const setting of settings) this.#put(setting, nowMs);

@@ -1,6 +1,5 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { atOnce } from '../base/pieces.ts';
 import type { HostChange } from '../dataplane/host-network.ts';
 import type { ClusterChange, RoutedBlock } from '../datastore/watch-store.ts';
 import type { IpPool } from '../model/ip-pool.ts';
@@ -98,8 +97,8 @@ function toldOf(resource: IpPool | Node): ClusterChange {
 function networkOf(changes: readonly ClusterChange[], ownNetwork = own()): DesiredNetwork {
   const state = new ClusterState('claims');
   const desired = new DesiredNetwork(SELF, state);
-  atOnce(desired.settle(ownNetwork));
-  for (const change of changes) atOnce(desired.follow(atOnce(state.learn(change, 0))));
+  desired.settle(ownNetwork);
+  for (const change of changes) desired.follow(state.learn(change, 0));
   return desired;
 }
 
@@ -176,30 +175,16 @@ describe('the routes a node shall have', () => {
   it('stay for a while as they were when a pool goes over to BGP', () => {
     const state = new ClusterState('claims');
     const desired = new DesiredNetwork(SELF, state);
-    atOnce(desired.settle(own()));
-    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS])
-      atOnce(state.learn(change, 0));
-    atOnce(desired.follow('all'));
+    desired.settle(own());
+    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.learn(change, 0);
+    desired.follow('all');
     const before = hops(desired);
-    expect(atOnce(desired.follow(atOnce(state.learn(toldOf(pool(4, {})), 1000))))).toEqual([]);
+    expect(desired.follow(state.learn(toldOf(pool(4, {})), 1000))).toEqual([]);
     expect(hops(desired)).toEqual(before);
     expect(state.expire(1000 + LINGER_MS - 1)).toBe(false);
     expect(state.expire(1000 + LINGER_MS)).toBe(true);
-    atOnce(desired.follow('all'));
+    desired.follow('all');
     expect(hops(desired)).toEqual({ '10.65.0.0/26': 'blackhole' });
-  });
-
-  it('are seen whole or not at all when all of them are planned anew', () => {
-    const network = (vxlanMode: 'Always' | 'CrossSubnet'): DesiredNetwork =>
-      networkOf([toldOf(pool(4, { vxlanMode })), ...NODES, ...BLOCKS]);
-    const state = new ClusterState('claims');
-    const desired = new DesiredNetwork(SELF, state);
-    atOnce(desired.settle(own()));
-    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS])
-      atOnce(desired.follow(atOnce(state.learn(change, 0))));
-    const work = desired.follow(atOnce(state.learn(toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), 0)));
-    while (work.next().done !== true) expect(hops(desired)).toEqual(hops(network('Always')));
-    expect(hops(desired)).toEqual(hops(network('CrossSubnet')));
   });
 
   it('are counted by how packets leave', () => {
@@ -211,23 +196,22 @@ describe('the routes a node shall have', () => {
   it('cost the peers and blocks of one node when one node changes', () => {
     const state = new ClusterState('claims');
     const desired = new DesiredNetwork(SELF, state);
-    atOnce(desired.settle(own()));
+    desired.settle(own());
     for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES.slice(0, 3), ...BLOCKS])
-      atOnce(state.learn(change, 0));
-    atOnce(desired.follow('all'));
-    atOnce(state.learn(told(block('10.65.0.192/26', NAMES[3])), 0));
-    const changes = atOnce(desired.follow(atOnce(state.learn(toldOf(node(NAMES[3] ?? SELF)), 0))));
+      state.learn(change, 0);
+    desired.follow('all');
+    state.learn(told(block('10.65.0.192/26', NAMES[3])), 0);
+    const changes = desired.follow(state.learn(toldOf(node(NAMES[3] ?? SELF)), 0));
     expect(changes.map(({ kind }) => kind)).toEqual(['put-peer', 'put-peer', 'put-route']);
   });
 
   it('are planned anew only when the own side is another', () => {
     const state = new ClusterState('claims');
     const desired = new DesiredNetwork(SELF, state);
-    atOnce(desired.settle(own()));
+    desired.settle(own());
     // Nobody follows these, so that planning anew would find them.
-    for (const change of [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), ...NODES, ...BLOCKS])
-      atOnce(state.learn(change, 0));
-    expect(atOnce(desired.settle(own()))).toEqual([]);
+    for (const change of [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), ...NODES, ...BLOCKS]) state.learn(change, 0);
+    expect(desired.settle(own())).toEqual([]);
     const others = [
       own(['vxlan4']),
       moved({ address: parseAddress('192.0.2.9') }),
@@ -237,10 +221,10 @@ describe('the routes a node shall have', () => {
     ];
     for (const other of others) {
       const fresh = new DesiredNetwork(SELF, state);
-      atOnce(fresh.settle(own()));
-      atOnce(fresh.settle(other));
+      fresh.settle(own());
+      fresh.settle(other);
       const anew = new DesiredNetwork(SELF, state);
-      atOnce(anew.settle(other));
+      anew.settle(other);
       expect(hops(fresh)).toEqual(hops(anew));
     }
   });
@@ -286,17 +270,17 @@ describe('following change by change', () => {
         const state = new ClusterState('claims');
         const desired = new DesiredNetwork(SELF, state);
         const kernel = { routes: new Map(), peers: new Map() };
-        apply(kernel, atOnce(desired.settle(own())));
+        apply(kernel, desired.settle(own()));
         for (const [index, change] of changes.entries()) {
           const nowMs = index * stepMs;
-          apply(kernel, atOnce(desired.follow(atOnce(state.learn(change, nowMs)))));
-          if (state.expire(nowMs)) apply(kernel, atOnce(desired.follow('all')));
+          apply(kernel, desired.follow(state.learn(change, nowMs)));
+          if (state.expire(nowMs)) apply(kernel, desired.follow('all'));
           const anew = new DesiredNetwork(SELF, state);
-          atOnce(anew.settle(own()));
+          anew.settle(own());
           expect(hops(desired)).toEqual(hops(anew));
           expect([...desired.peers.keys()].sort()).toEqual([...anew.peers.keys()].sort());
           expect(desired.routeKinds).toEqual(anew.routeKinds);
-          expect(atOnce(planRepairs(desired, kernel))).toEqual([]);
+          expect(planRepairs(desired, kernel)).toEqual([]);
         }
       }),
       { numRuns: 300 },
@@ -307,10 +291,10 @@ describe('following change by change', () => {
     fc.assert(
       fc.property(fc.array(anyChange, { maxLength: 20 }), fc.array(anyChange, { maxLength: 20 }), (wanted, other) => {
         const [desired, found] = [networkOf(wanted), networkOf(other)];
-        const kernel = atOnce(tablesOf([...found.routes.values()], [...found.peers.values()]));
+        const kernel = tablesOf([...found.routes.values()], [...found.peers.values()]);
         const tables = { routes: new Map(kernel.routes), peers: new Map(kernel.peers) };
-        apply(tables, atOnce(planRepairs(desired, tables)));
-        expect(atOnce(planRepairs(desired, tables))).toEqual([]);
+        apply(tables, planRepairs(desired, tables));
+        expect(planRepairs(desired, tables)).toEqual([]);
         expect(tables.routes.size).toBe(desired.routes.size);
       }),
       { numRuns: 200 },

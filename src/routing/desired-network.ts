@@ -1,4 +1,3 @@
-import type { Pieces } from '../base/pieces.ts';
 import type { HostChange, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
 import type { RoutedBlock } from '../datastore/watch-store.ts';
 import type { NodeName } from '../model/names.ts';
@@ -23,7 +22,7 @@ class Plan {
   readonly peers = new Map<string, TunnelPeer>();
   readonly routesOf = new Map<string, readonly HostRoute[]>();
   readonly peersOf = new Map<NodeName, readonly TunnelPeer[]>();
-  /** Kept up, because whoever asks does not wait until thousands are counted. */
+  /** Counted as routes come and go. */
   readonly kinds = { blackhole: 0, direct: 0, tunnelled: 0 };
 
   get routes(): ReadonlyMap<string, HostRoute> {
@@ -78,15 +77,15 @@ export class DesiredNetwork {
   }
 
   /** Takes in what this node's own side is, which may be as before; returns what must change in the kernel. */
-  *settle(own: OwnNetwork): Pieces<readonly HostChange[]> {
+  settle(own: OwnNetwork): readonly HostChange[] {
     if (sameOwnNetwork(this.#own, own)) return [];
     this.#own = own;
-    return yield* this.#planAnew();
+    return this.#planAnew();
   }
 
   /** Takes in what the cluster's state says now; returns what must change in the kernel, peers before the routes over them. */
-  *follow(touched: Touched): Pieces<readonly HostChange[]> {
-    if (touched === 'all') return yield* this.#planAnew();
+  follow(touched: Touched): readonly HostChange[] {
+    if (touched === 'all') return this.#planAnew();
     const { blocks, nodes } = this.#withBlocksOf(touched);
     const peers = nodes.flatMap((node) => this.#replanPeers(node));
     const routes = this.#replanRoutes(blocks);
@@ -95,23 +94,19 @@ export class DesiredNetwork {
   }
 
   /** Beside the plan there is, which it replaces in one step. */
-  *#planAnew(): Pieces<readonly HostChange[]> {
+  #planAnew(): readonly HostChange[] {
     const anew = new Plan();
     for (const node of this.#state.nodeNames) {
-      yield;
       const peers = this.#planPeers(node);
       if (peers.length > 0) anew.peersOf.set(node, peers);
       for (const peer of peers) anew.peers.set(peerKey(peer), peer);
     }
     for (const [key, block] of this.#state.blocks) {
-      yield;
       const routes = this.#planRoutes(block);
       anew.routesOf.set(key, routes);
-      // A map of thousands that grows takes its time.
-      yield;
       for (const route of routes) anew.putRoute(routeKey(route), route);
     }
-    const changes = yield* planRepairs(anew, this.#plan);
+    const changes = planRepairs(anew, this.#plan);
     this.#plan = anew;
     return changes;
   }

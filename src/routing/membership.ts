@@ -1,4 +1,3 @@
-import type { Pieces } from '../base/pieces.ts';
 import type { RoutedBlock } from '../datastore/watch-store.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
@@ -55,16 +54,10 @@ export class Membership {
   }
 
   /** One with the same in it. */
-  *copy(): Pieces<Membership> {
+  copy(): Membership {
     const copy = new Membership(this.#source);
-    for (const [name, node] of this.#nodes) {
-      yield;
-      copy.#nodes.set(name, node);
-    }
-    for (const [key, block] of this.#blocks) {
-      yield;
-      copy.#setBlock(key, block);
-    }
+    for (const [name, node] of this.#nodes) copy.#nodes.set(name, node);
+    for (const [key, block] of this.#blocks) copy.#setBlock(key, block);
     return copy;
   }
 

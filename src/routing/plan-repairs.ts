@@ -1,6 +1,5 @@
 import type { HostChange, HostEvent, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
 import { never } from '../base/errors.ts';
-import type { Pieces } from '../base/pieces.ts';
 import { sameAddress } from '../net/address.ts';
 import { peerKey, routeKey, sameHop, samePeer } from './same-network.ts';
 
@@ -10,40 +9,27 @@ export interface Tables {
   readonly peers: ReadonlyMap<string, TunnelPeer>;
 }
 
-export function* tablesOf(routes: readonly HostRoute[], peers: readonly TunnelPeer[]): Pieces<Tables> {
-  return { routes: yield* keyed(routes, routeKey), peers: yield* keyed(peers, peerKey) };
+export function tablesOf(routes: readonly HostRoute[], peers: readonly TunnelPeer[]): Tables {
+  return { routes: keyed(routes, routeKey), peers: keyed(peers, peerKey) };
 }
 
-function* keyed<T>(all: readonly T[], keyOf: (one: T) => string): Pieces<ReadonlyMap<string, T>> {
-  const byKey = new Map<string, T>();
-  for (const one of all) {
-    yield;
-    byKey.set(keyOf(one), one);
-  }
-  return byKey;
+function keyed<T>(all: readonly T[], keyOf: (one: T) => string): ReadonlyMap<string, T> {
+  return new Map(all.map((one) => [keyOf(one), one]));
 }
 
 /** What makes the kernel's tables the desired ones. Routes are replaced in place, so that no packet finds none. */
-export function* planRepairs(desired: Tables, found: Tables): Pieces<readonly HostChange[]> {
+export function planRepairs(desired: Tables, found: Tables): readonly HostChange[] {
   const changes: HostChange[] = [];
   for (const [key, peer] of desired.peers) {
-    yield;
     const there = found.peers.get(key);
     if (there === undefined || !samePeer(there, peer)) changes.push({ kind: 'put-peer', peer });
   }
   for (const [key, route] of desired.routes) {
-    yield;
     const there = found.routes.get(key);
     if (there === undefined || !sameHop(there.hop, route.hop)) changes.push({ kind: 'put-route', route });
   }
-  for (const [key, route] of found.routes) {
-    yield;
-    if (!desired.routes.has(key)) changes.push({ kind: 'delete-route', route });
-  }
-  for (const [key, peer] of found.peers) {
-    yield;
-    if (!desired.peers.has(key)) changes.push({ kind: 'delete-peer', peer });
-  }
+  for (const [key, route] of found.routes) if (!desired.routes.has(key)) changes.push({ kind: 'delete-route', route });
+  for (const [key, peer] of found.peers) if (!desired.peers.has(key)) changes.push({ kind: 'delete-peer', peer });
   return changes;
 }
 

@@ -2,7 +2,6 @@ import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { never, reasonOf } from '../../../base/errors.ts';
-import { inPieces } from '../../../base/pieces.ts';
 import { BackOff } from '../../../base/back-off.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
@@ -13,7 +12,6 @@ import type { Address, Family } from '../../../net/address.ts';
 import { type Cidr, formatCidr } from '../../../net/cidr.ts';
 import { ClusterState, problemsIn } from '../../../routing/cluster-state.ts';
 import { DesiredNetwork } from '../../../routing/desired-network.ts';
-import { NOTHING } from '../../../routing/membership.ts';
 import { renderNat } from '../../../routing/nat-table.ts';
 import { renderPodTable } from '../../../routing/pod-table.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
@@ -204,7 +202,7 @@ export class NodeNetwork {
       backOff.start();
       try {
         for await (const change of store.watchCluster(this.#settings.node, signal)) {
-          await this.#learn(change);
+          this.#learn(change);
           this.#cutOff = undefined;
         }
       } catch (cause) {
@@ -217,15 +215,13 @@ export class NodeNetwork {
     }
   }
 
-  async #learn(change: ClusterChange): Promise<void> {
+  #learn(change: ClusterChange): void {
     for (const problem of problemsIn(change)) this.#ports.log.warning('record skipped', { problem });
     const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
-    await this.#routes.follow(async () => {
-      const touched = await inPieces(this.#state.learn(change, this.#ports.clock.monotonic()));
-      if (this.#tunnelFilter.note(touched)) this.#trigger('tunnelFilter');
-      this.#trigger(...this.#partsFor(change, before));
-      return touched;
-    });
+    const touched = this.#state.learn(change, this.#ports.clock.monotonic());
+    if (this.#tunnelFilter.note(touched)) this.#trigger('tunnelFilter');
+    this.#trigger(...this.#partsFor(change, before));
+    this.#routes.follow(touched);
   }
 
   /** What may have to be another, besides routes. */
@@ -265,13 +261,11 @@ export class NodeNetwork {
     const { clock } = this.#ports;
     while (!signal.aborted) {
       await clock.sleep(EXPIRE_MS, signal).catch(() => undefined);
-      await this.#routes.follow(async () => {
-        if (!this.#state.expire(clock.monotonic())) return NOTHING;
-        this.#isManagerDue = true;
-        this.#tunnelFilter.note('all');
-        this.#trigger('tunnelFilter', 'tunnels', 'nat', 'bgp');
-        return 'all';
-      });
+      if (!this.#state.expire(clock.monotonic())) continue;
+      this.#isManagerDue = true;
+      this.#tunnelFilter.note('all');
+      this.#trigger('tunnelFilter', 'tunnels', 'nat', 'bgp');
+      this.#routes.follow('all');
     }
   }
 
@@ -288,7 +282,7 @@ export class NodeNetwork {
     this.#own.set(addresses);
     if (isSame) return;
     this.#isManagerDue = true;
-    await this.#settle();
+    this.#settle();
     this.#trigger('tunnels', 'facts', 'bgp');
   }
 
@@ -336,7 +330,7 @@ export class NodeNetwork {
     this.#expectRoutesOver(tunnels);
     this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
     if (isSame) return;
-    await this.#settle();
+    this.#settle();
     this.#trigger('facts', 'nat');
   }
 
@@ -346,9 +340,9 @@ export class NodeNetwork {
     this.#trigger('routes');
   }
 
-  async #settle(): Promise<void> {
+  #settle(): void {
     const tunnels = new Set(this.#tunnels.map(({ kind }) => kind));
-    await this.#routes.settle({ addresses: this.#own.addresses, tunnels });
+    this.#routes.settle({ addresses: this.#own.addresses, tunnels });
   }
 
   async #readEndpoints(signal: AbortSignal): Promise<void> {

@@ -1,8 +1,6 @@
 import type { Clock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
-import { SerialQueue } from '../../../runtime/serial-queue.ts';
-import { inPieces } from '../../../base/pieces.ts';
 import { type HostChange, type HostEvent, type HostNetwork, type Refused } from '../../../dataplane/host-network.ts';
 import type { DesiredNetwork } from '../../../routing/desired-network.ts';
 import type { Touched } from '../../../routing/membership.ts';
@@ -35,8 +33,6 @@ export class RouteReconciler {
   readonly #clock: Clock;
   readonly #desired: DesiredNetwork;
   readonly #onDue: () => void;
-  /** What changes the desired network, and what walks through it: each takes turns of the event loop, and meets no other. */
-  readonly #queue = new SerialQueue();
   #pending: HostChange[] = [];
   #isCompared = false;
   #changes = 0;
@@ -56,13 +52,14 @@ export class RouteReconciler {
     return { changes: this.#changes, comparisons: this.#comparisons };
   }
 
-  /** Has the cluster's state learn something, and follows it. */
-  async follow(learn: () => Promise<Touched>): Promise<void> {
-    await this.#queue.run(async () => this.#add(await inPieces(this.#desired.follow(await learn()))));
+  /** Plans again what a change of the cluster's state touched. */
+  follow(touched: Touched): void {
+    this.#add(this.#desired.follow(touched));
   }
 
-  async settle(own: OwnNetwork): Promise<void> {
-    await this.#queue.run(async () => this.#add(await inPieces(this.#desired.settle(own))));
+  /** Plans again when the addresses or tunnels of this node have changed. */
+  settle(own: OwnNetwork): void {
+    this.#add(this.#desired.settle(own));
   }
 
   /** Compares everything next time. */
@@ -100,12 +97,9 @@ export class RouteReconciler {
       const devices = [TUNNELS.vxlan4.device, TUNNELS.vxlan6.device];
       const peers = await Promise.all(devices.map(async (device) => this.#host.listPeers(device)));
       const routes = await this.#host.listRoutes();
-      const found = await inPieces(tablesOf(routes, peers.flat()));
-      return await this.#queue.run(async () => {
-        const changes = await inPieces(planRepairs(this.#desired, found));
-        this.#pending = [];
-        return changes;
-      });
+      const changes = planRepairs(this.#desired, tablesOf(routes, peers.flat()));
+      this.#pending = [];
+      return changes;
     } catch (cause) {
       this.doubt();
       throw cause;

@@ -1,5 +1,4 @@
 import { SerialQueue } from '../../../runtime/serial-queue.ts';
-import { inPieces, type Pieces } from '../../../base/pieces.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
 import type { NodeName } from '../../../model/names.ts';
 import type { Address } from '../../../net/address.ts';
@@ -47,7 +46,7 @@ export class TunnelFilter {
     try {
       const { pools } = this.#state;
       const tunnels = TUNNEL_KINDS.filter((kind) => pools.some((pool) => openTunnels(pool).includes(kind)));
-      const nodes = tunnels.length === 0 ? [] : await inPieces(this.#otherNodes());
+      const nodes = tunnels.length === 0 ? [] : this.#otherNodes();
       await this.#filter.replace(renderTunnelTable({ tunnels, nodes }), signal);
     } catch (cause) {
       this.#isDue = true;
@@ -56,12 +55,8 @@ export class TunnelFilter {
   }
 
   /** Their own addresses, by which tunnel packets come. */
-  *#otherNodes(): Pieces<readonly Address[]> {
-    const addresses: Address[] = [];
-    for (const node of this.#state.nodeNames) {
-      yield;
-      if (node !== this.#self) addresses.push(...this.#state.endsOf(node).addresses.values());
-    }
-    return addresses;
+  #otherNodes(): readonly Address[] {
+    const others = this.#state.nodeNames.filter((node) => node !== this.#self);
+    return others.flatMap((node) => [...this.#state.endsOf(node).addresses.values()]);
   }
 }
