@@ -1,5 +1,4 @@
 import { randomInt } from 'node:crypto';
-import { ownTurn } from '../../base/turns.ts';
 import type { Addon } from './addon.ts';
 import { deleteLink, deleteLinkGroup, setLinkGroup } from './link-messages.ts';
 import { RouteSocket, refusal } from './route-socket.ts';
@@ -17,8 +16,7 @@ interface Waiting {
 
 /**
  * Deletes links off the main thread. The kernel sleeps for tens of milliseconds per deletion, one after the other, but
- * only once for a group of links; so whatever is asked for while a deletion runs goes together in the next one, and
- * those who waited for it go on one after the other. A link that is gone already counts as deleted.
+ * only once for a group of links, so what is asked for while a deletion runs goes together in the next one. A link that is gone already counts as deleted.
  */
 export class LinkDeleter {
   readonly #addon: Addon;
@@ -35,7 +33,6 @@ export class LinkDeleter {
       this.#waiting.push({ index, name, resolve, reject });
       if (!this.#isRunning) void this.#run();
     });
-    await ownTurn();
   }
 
   /** Never rejects: every failure goes to those who wait for it. */

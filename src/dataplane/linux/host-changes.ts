@@ -1,5 +1,4 @@
 import { never } from '../../base/errors.ts';
-import { inPieces, mapPieces } from '../../base/pieces.ts';
 import type { HostChange, Refused } from '../host-network.ts';
 import { listRows } from './host-tables.ts';
 import type { Link } from './link-messages.ts';
@@ -120,7 +119,7 @@ async function planForwardingLeft(
 
 async function findDevices(socket: RouteSocket, changes: readonly HostChange[]): Promise<Links> {
   const links = new Map<string, Link>();
-  for (const name of new Set(await inPieces(mapPieces(changes, deviceOf)))) {
+  for (const name of new Set(changes.map(deviceOf))) {
     const link = name === undefined ? undefined : await findLinkOnWorker(socket, name);
     if (link !== undefined) links.set(link.name, link);
   }

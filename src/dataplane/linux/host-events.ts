@@ -1,4 +1,3 @@
-import { inPieces, type Pieces } from '../../base/pieces.ts';
 import { type HostEvent, ROUTE_PROTOCOL } from '../host-network.ts';
 import { decodeAddress } from './address-messages.ts';
 import type { Addon } from './addon.ts';
@@ -15,30 +14,13 @@ import { isTunnel } from './tunnel-owner.ts';
 /** Links, neighbours, IPv4 addresses, IPv4 routes, IPv6 addresses, IPv6 routes. */
 const GROUPS: readonly number[] = [1, 3, 5, 7, 9, 11];
 const AF_UNSPEC = 0;
-/** More than so many wait only where somebody changes routes without end: what they say is given up then. */
-const MOST_NOTES = 256;
-/** A note as the addon has it when the kernel has dropped messages: -ENOBUFS. */
-const LOST = -105;
 
 /** See HostNetwork.watch. */
 export function watchHost(addon: Addon, onEvent: (event: HostEvent) => void): Disposable {
   const reader = new EventReader(addon);
-  const notes: (Buffer | number)[] = [];
   let isOver = false;
-  const readAll = function* (): Pieces<void> {
-    for (let note = notes[0]; note !== undefined; note = notes[0]) {
-      for (const event of reader.read(note)) {
-        yield;
-        if (event !== undefined && !isOver) onEvent(event);
-      }
-      notes.shift();
-    }
-  };
   const monitor = addon.openMonitor(groupMask(), (note) => {
-    if (isOver) return;
-    if (notes.length === MOST_NOTES) notes.splice(1, MOST_NOTES, LOST);
-    else notes.push(note);
-    if (notes.length === 1) void inPieces(readAll());
+    if (!isOver) for (const event of reader.read(note)) onEvent(event);
   });
   if (monitor < 0) throw kernelFailure('watch the network of the host', -monitor);
   reader.learnLinks();
@@ -46,7 +28,6 @@ export function watchHost(addon: Addon, onEvent: (event: HostEvent) => void): Di
     [Symbol.dispose]: () => {
       if (!isOver) addon.close(monitor);
       isOver = true;
-      notes.length = 0;
     },
   };
 }
@@ -68,14 +49,11 @@ class EventReader {
     for (const link of bodies.map(decodeLink)) this.#links.set(link.index, link);
   }
 
-  /** What each message in it means; undefined for one that means nothing here. */
-  *read(note: Buffer | number): Generator<HostEvent | undefined> {
-    if (typeof note !== 'number') {
-      for (const one of decodeNotes(note)) yield this.#eventOf(one);
-      return;
-    }
+  /** Returns the events in a note; a number says that the kernel has dropped messages. */
+  read(note: Buffer | number): readonly HostEvent[] {
+    if (typeof note !== 'number') return [...decodeNotes(note)].flatMap((one) => this.#eventOf(one) ?? []);
     this.learnLinks();
-    yield { kind: 'unknown' };
+    return [{ kind: 'unknown' }];
   }
 
   #eventOf({ type, body }: Note): HostEvent | undefined {

@@ -1,4 +1,3 @@
-import { inPieces, mapPieces } from '../../base/pieces.ts';
 import { FAMILIES, type Address } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import {
@@ -32,8 +31,7 @@ export async function listInterfaces(socket: RouteSocket): Promise<readonly Host
   const addresses: LinkAddress[] = [];
   for (const family of FAMILIES) {
     const bodies = await socket.listOnWorker('list the addresses of the host', listAddresses(0, family));
-    const decoded = await inPieces(mapPieces(bodies, decodeAddress));
-    addresses.push(...decoded.filter((found) => found !== undefined));
+    addresses.push(...bodies.map(decodeAddress).filter((found) => found !== undefined));
   }
   const usable = Map.groupBy(
     addresses.filter(({ isGlobal, isLasting }) => isGlobal && isLasting),
@@ -67,8 +65,7 @@ export async function lookUp(socket: RouteSocket, address: Address): ReturnType<
 export async function listRoutes(socket: RouteSocket): Promise<readonly HostRoute[]> {
   const names = new Map((await listLinksOnWorker(socket)).map(({ index, name }) => [index, name]));
   const routes = await listRoutesOf(socket, ROUTE_PROTOCOL);
-  const ours = await inPieces(mapPieces(routes, (route) => toHostRoute(route, (index) => names.get(index))));
-  return ours.filter((route) => route !== undefined);
+  return routes.flatMap((route) => toHostRoute(route, (index) => names.get(index)) ?? []);
 }
 
 /** See HostNetwork.listLearnedDestinations. */
@@ -91,8 +88,7 @@ export async function listPeers(socket: RouteSocket, device: string): Promise<re
 export async function listRows(socket: RouteSocket, link: Link, table: NeighbourTable): Promise<readonly MacOwner[]> {
   const what = `list the ${table} of tunnel "${link.name}"`;
   const bodies = await socket.listOnWorker(what, listNeighbours(link.index, table));
-  const rows = await inPieces(mapPieces(bodies, (body) => decodeNeighbour(body, link.index)));
-  return rows.filter((row) => row !== undefined);
+  return bodies.flatMap((body) => decodeNeighbour(body, link.index) ?? []);
 }
 
 /** A route of the agent in the port's words; undefined for one that was not made by it. */
@@ -106,7 +102,7 @@ export function toHostRoute(route: Route, nameOf: (index: number) => string | un
 
 async function listLinksOnWorker(socket: RouteSocket): Promise<readonly Link[]> {
   const bodies = await socket.listOnWorker('list the interfaces of the host', listLinks());
-  return inPieces(mapPieces(bodies, decodeLink));
+  return bodies.map(decodeLink);
 }
 
 /** Of the main table. */
@@ -115,7 +111,7 @@ async function listRoutesOf(socket: RouteSocket, protocol: number): Promise<read
   for (const family of FAMILIES) {
     const bodies = await socket.listOnWorker('list the routes of the host', listRoutesMessage(family, { protocol }));
     // Kernels before 4.20 list everything.
-    for (const route of await inPieces(mapPieces(bodies, decodeRoute)))
+    for (const route of bodies.map(decodeRoute))
       if (route.protocol === protocol && route.table === RT_TABLE_MAIN) routes.push(route);
   }
   return routes;

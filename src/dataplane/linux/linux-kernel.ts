@@ -1,4 +1,3 @@
-import { ownTurn } from '../../base/turns.ts';
 import type { Kernel, LinkOwner, SourceCheck } from '../kernel.ts';
 import { type Addon, loadAddon } from './addon.ts';
 import { type ApplyPorts, applyPodNetwork } from './apply.ts';
@@ -42,10 +41,7 @@ export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
     assertNetns: (path) => {
       using _netns = openNetns(ports().addon, path, netnsOptions);
     },
-    apply: async (network, signal) => {
-      await ownTurn();
-      return applyPodNetwork(ports(), network, signal);
-    },
+    apply: async (network, signal) => applyPodNetwork(ports(), network, signal),
     observe: (network) => observePodNetwork(ports().addon, network),
     remove: async (hostLinkName, owner) => removeLink(ports(), hostLinkName, owner),
     listHostLinks: () => {

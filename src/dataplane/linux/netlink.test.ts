@@ -1,6 +1,5 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { atOnce } from '../../base/pieces.ts';
 import {
   attribute,
   decodeAttributes,
@@ -15,7 +14,7 @@ import {
 const payload = fc.uint8Array({ maxLength: 40 });
 
 function decodeReply(bytes: Buffer, sequence: number): Reply {
-  return atOnce(decodeReplies(bytes, sequence, 1))[0]!;
+  return decodeReplies(bytes, sequence, 1)[0]!;
 }
 
 /** An NLMSG_ERROR as the kernel makes it: errno, the header of the request, attributes. */

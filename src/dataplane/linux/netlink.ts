@@ -1,5 +1,4 @@
 /** The envelope of netlink: messages with a header, and attributes that may nest. Pure. */
-import type { Pieces } from '../../base/pieces.ts';
 
 const NLM_F_REQUEST = 0x1;
 export const NLM_F_ACK = 0x4;
@@ -61,10 +60,9 @@ export function decodeNotes(bytes: Buffer): Iterable<Note> {
 }
 
 /** Reads what the kernel sent for so many requests, numbered from `first`; anything else in it is passed over. */
-export function* decodeReplies(bytes: Buffer, first: number, count: number): Pieces<readonly Reply[]> {
+export function decodeReplies(bytes: Buffer, first: number, count: number): readonly Reply[] {
   const replies = Array.from({ length: count }, emptyReply);
   for (const message of messagesIn(bytes)) {
-    yield;
     const reply = replies[message.sequence - first];
     if (reply !== undefined) takeIn(reply, message);
   }

@@ -1,6 +1,5 @@
 import { getSystemErrorName } from 'node:util';
 import { NetplugError, invariant } from '../../base/errors.ts';
-import { atOnce, inPieces, type Pieces } from '../../base/pieces.ts';
 import type { Addon } from './addon.ts';
 import { type Message, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
 
@@ -62,7 +61,7 @@ export class RouteSocket implements Disposable {
   /** Like `ask` for each message in turn, in one go and off the main thread: for what waits in the kernel. */
   async askOnWorker(messages: readonly [Message, ...Message[]]): Promise<readonly [Reply, ...Reply[]]> {
     const encoded = this.#encode(messages);
-    return inPieces(this.#decode(encoded, await this.#addon.exchangeOnWorker(this.#fd, encoded.bytes)));
+    return this.#decode(encoded, await this.#addon.exchangeOnWorker(this.#fd, encoded.bytes));
   }
 
   [Symbol.dispose](): void {
@@ -74,7 +73,7 @@ export class RouteSocket implements Disposable {
     exchange: (bytes: Buffer) => Buffer | number,
   ): readonly [Reply, ...Reply[]] {
     const encoded = this.#encode(messages);
-    return atOnce(this.#decode(encoded, exchange(encoded.bytes)));
+    return this.#decode(encoded, exchange(encoded.bytes));
   }
 
   #encode(messages: readonly [Message, ...Message[]]): { bytes: Buffer; first: number; count: number } {
@@ -84,12 +83,12 @@ export class RouteSocket implements Disposable {
     return { bytes, first, count: messages.length };
   }
 
-  *#decode(
+  #decode(
     { first, count }: { readonly first: number; readonly count: number },
     answer: Buffer | number,
-  ): Pieces<readonly [Reply, ...Reply[]]> {
+  ): readonly [Reply, ...Reply[]] {
     if (typeof answer === 'number') throw kernelFailure('talk to the kernel over netlink', -answer);
-    const [reply, ...rest] = yield* decodeReplies(answer, first, count);
+    const [reply, ...rest] = decodeReplies(answer, first, count);
     invariant(reply !== undefined, 'a request has no reply');
     return [reply, ...rest];
   }
