@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process';
-import { ownTurn } from './turns.ts';
 
 export interface ExecResult {
   /** Exit status, or undefined when a signal ended the program. */
@@ -23,8 +22,6 @@ export async function exec(
   args: readonly string[],
   { env, stdin = '', signal }: ExecOptions,
 ): Promise<ExecResult> {
-  // The kernel takes milliseconds to fork a large process.
-  await ownTurn();
   signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, { env, stdio: 'pipe', signal, killSignal: 'SIGKILL' });

@@ -8,7 +8,6 @@ import { StderrLines } from '../apps/agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import type { Log } from '../base/log.ts';
-import { ownTurn } from '../base/turns.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
@@ -52,19 +51,11 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
   const openStore: Surroundings['openStore'] = (datastore, call) =>
     isCutOff(datastore)
       ? openPluginStoreIn(own)(datastore, call)
-      : callStore(nodes.get(datastore), async (phase, work) =>
-          call.watch.time(phase, async () => {
-            const done = await work();
-            // One sync of the journal, or one write, lets many calls go on at once.
-            await ownTurn();
-            return done;
-          }),
-        );
+      : callStore(nodes.get(datastore), async (phase, work) => call.watch.time(phase, work));
   const attachments = new AttachmentFiles(attachmentFolder(own));
   const netconfs = new DecodedNetconfs();
   const ignoredAnnotations = new IgnoredAnnotations(log);
   const serve: ServeCall = async ({ kind, env, stdin }, gone) => {
-    await ownTurn();
     const stderr = new StderrLines();
     const { stdout, status, record } = await runPlugin(kind === 'netplug-ipam' ? 'netplug-ipam' : 'netplug', {
       env,
@@ -88,8 +79,8 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
       attachments,
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),
-      // The agent itself has recovered what others left before it served anybody: the call is understood, and planned next.
-      settleLeftovers: async () => ownTurn(),
+      // The agent has replayed orphaned journals before it served its first call.
+      settleLeftovers: async () => Promise.resolve(),
       execDelegateFor: execDelegateIn(env, stderr.write),
     });
     onServed(record);

@@ -2,7 +2,6 @@ import { timeLimit } from '../../base/clock.ts';
 import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { backOffConflict, backOffMs, type RetryPorts } from '../../base/back-off.ts';
-import { ownTurn } from '../../base/turns.ts';
 import type { AllocationStore, Change, Outcome } from '../../datastore/allocation-store.ts';
 import { endpointKey } from '../../model/workload-endpoint.ts';
 import { formatAddress } from '../../net/address.ts';
@@ -213,7 +212,6 @@ export class Publisher {
       await this.#ports.reread(AbortSignal.timeout(WRITE_MS));
       this.#isStale = false;
     }
-    await ownTurn();
     const batch = this.#nextBatch();
     await this.#untilShown(batch);
     const { changes, lost, unproven } = planPublication(
@@ -241,7 +239,6 @@ export class Publisher {
     let outcome: Outcome;
     this.#writing = new Set(batch);
     try {
-      await ownTurn();
       using limit = timeLimit(WRITE_MS);
       outcome = all.length === 0 ? 'committed' : await store.commit(all, limit.signal);
     } catch (cause) {
@@ -263,7 +260,6 @@ export class Publisher {
     this.#refuse(losers);
     for (const item of written.filter(({ others }) => others.length === 0)) this.#tell(item);
     await this.#caughtUp(all);
-    await ownTurn();
     // Other blocks are in no view before the memory has them.
     for (const item of written.filter(({ others }) => others.length > 0)) this.#tell(item);
     this.#remove(written);

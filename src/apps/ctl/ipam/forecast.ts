@@ -1,4 +1,4 @@
-import { ownTurn } from '../../../base/turns.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Pool } from '../../../ipam/choose-pools.ts';
 import type { IpBlock } from '../../../model/ip-block.ts';
 import type { IpamConfigurationSpec } from '../../../model/ipam-configuration.ts';
@@ -47,8 +47,8 @@ export interface Forecast {
 
 /**
  * What the planner of ADD does when the nodes ask for their addresses: blocks are claimed by the planner's own order;
- * within a block only the count matters, so that slots are counted instead of planned. The event loop has its turns between
- * the nodes, for the signal to be heard.
+ * within a block only the count matters, so that slots are counted instead of planned. The event loop turns between
+ * the nodes, so that the signal can abort it.
  */
 export async function forecast(question: ForecastQuestion, signal: AbortSignal): Promise<Forecast> {
   const { nodes } = question;
@@ -57,7 +57,7 @@ export async function forecast(question: ForecastQuestion, signal: AbortSignal):
   let firstBorrowing: Event | undefined;
   let firstFailure: Event | undefined;
   for (const [index, node] of nodes.entries()) {
-    await ownTurn();
+    await nextTurn();
     signal.throwIfAborted();
     const served = cluster.serve(node);
     const event = (addressNumber: number): Event => ({ node: node.name, nodeNumber: index + 1, addressNumber });

@@ -1,4 +1,4 @@
-import { ownTurn } from '../../../base/turns.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Source, withoutByteOrderMark } from '../documents.ts';
 import { lintSource } from './lint-source.ts';
 import type { PlacedRemark } from './remark.ts';
@@ -59,7 +59,7 @@ function apart(remarks: readonly PlacedRemark[]): readonly Candidate[] {
 
 /** All of them at once where that is safe; else one half after the other, the later first, down to those alone that are not. */
 async function repairSome(state: Repaired, candidates: readonly Candidate[], signal: AbortSignal): Promise<Repaired> {
-  await ownTurn();
+  await nextTurn();
   signal.throwIfAborted();
   const [first] = candidates;
   if (first === undefined) return state;

@@ -1,5 +1,5 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { NetplugError } from '../../../base/errors.ts';
-import { ownTurn } from '../../../base/turns.ts';
 import { START } from '../document-tree.ts';
 import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
@@ -34,7 +34,7 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   const unread = inputs.flatMap((input) => ('failure' in input ? [unreadRemark(input.name, input.failure)] : []));
   const results: Repaired[] = [];
   for (const source of sources) {
-    await ownTurn();
+    await nextTurn();
     context.signal.throwIfAborted();
     results.push(fixes === 'leave' ? unrepaired(source) : await repair(source, context.signal));
   }
