@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, watch } from 'node:fs';
+import { existsSync, mkdirSync, watch } from 'node:fs';
 import { chmod, mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -32,13 +32,16 @@ export class AttachmentFiles implements AttachmentRecords {
   }
 
   async find(attachment: Attachment): Promise<AttachmentRecord | undefined> {
-    const found = await this.#read(fileOf(attachment));
+    const name = fileOf(attachment);
+    // Most attachments have none, and the question costs less than the way through another thread.
+    if (!existsSync(join(this.#folder, name))) return undefined;
+    const found = await this.#read(name);
     return found === undefined || 'problem' in found ? undefined : found;
   }
 
   async remove(attachment: Attachment): Promise<void> {
     const path = this.#pathOf(attachment);
-    await doing('remove', path, async () => rm(path, { force: true }));
+    if (existsSync(path)) await doing('remove', path, async () => rm(path, { force: true }));
   }
 
   async list(): Promise<{ readonly records: readonly AttachmentRecord[]; readonly problems: readonly string[] }> {

@@ -9,13 +9,25 @@ import { ensureIpv6Forwarding, type ForwardingOptions } from './host-forwarding.
 import { addHostRoute, clearHostRoute } from './host-routes.ts';
 import { encodeAlias } from '../link-alias.ts';
 import { familiesOf, hostSysctls, sourceCheckSysctls, type Sysctl } from '../link-sysctls.ts';
-import { type Link, createVethPair, decodeNetnsId, getNetnsId, setLinkAlias, setLinkUp } from './link-messages.ts';
-import { findLink } from './links.ts';
+import {
+  type Link,
+  createVethPair,
+  decodeLink,
+  decodeNetnsId,
+  getLinkByName,
+  getNetnsId,
+  setLinkAlias,
+  setLinkUp,
+} from './link-messages.ts';
+import { divideSettings } from './link-settings.ts';
+import { findLink, linkIn } from './links.ts';
 import { type Netns, type NetnsOptions, openNetns } from './netns.ts';
-import { configurePodLink, gatewayOf, removeSourceRules, writePodSysctls } from './pod-side.ts';
-import { RouteSocket, kernelFailure } from './route-socket.ts';
+import { configurePodLink, gatewayOf, pendingPodSysctls, removeSourceRules, writePodSysctls } from './pod-side.ts';
+import { lookUpRoute } from './route-messages.ts';
+import { RouteSocket, kernelFailure, refusal } from './route-socket.ts';
 import { writeSysctl } from './sysctl.ts';
 
+const EEXIST = 17;
 const ENODEV = 19;
 const LINK_LOCAL_BITS = 64;
 const CARRIER_PERIOD_MS = 1;
@@ -44,7 +56,7 @@ interface Scene extends Pick<ApplyPorts, 'sourceCheck'> {
 /** The two ends of one link. */
 interface Ends {
   readonly hostLink: Link;
-  readonly podLink: Link;
+  readonly podIndex: number;
 }
 
 /**
@@ -63,9 +75,17 @@ export async function applyPodNetwork(
   const scene = { sourceCheck, forwarding, network, signal, host, pod, inside };
   const alias = encodeAlias(network.owner);
 
-  const leftover = findLink(host, network.hostLinkName);
-  refuseTakenName(scene, leftover);
-  for (const address of network.addresses) clearHostRoute(host, address, { mode: 'look', own: network.hostLinkName });
+  const [found, ...routes] = host.askAll([
+    getLinkByName(network.hostLinkName),
+    ...network.addresses.map((address) => lookUpRoute(address)),
+  ]);
+  const leftover = linkIn(found, network.hostLinkName);
+  if (leftover !== undefined) refuseTakenName(scene, leftover);
+  const own = network.hostLinkName;
+  const routed = network.addresses.filter((address, index) => {
+    const reply = routes[index];
+    return clearHostRoute(host, address, { mode: 'look', own, ...(reply === undefined ? {} : { reply }) });
+  });
   if (leftover !== undefined) {
     signal.throwIfAborted();
     await deleter.delete(leftover);
@@ -74,10 +94,9 @@ export async function applyPodNetwork(
   const undo = new Undo();
   try {
     signal.throwIfAborted();
-    const { hostLink, podLink } = await createUnequalLink(scene, { deleter, undo });
+    const { hostLink, podIndex } = await createUnequalLink(scene, { deleter, undo });
     signal.throwIfAborted();
-    host.request(`name the owner of interface "${hostLink.name}"`, setLinkAlias(hostLink.index, alias));
-    configureHostLink(scene, hostLink);
+    configureHostLink(scene, hostLink, alias);
     signal.throwIfAborted();
     const changed: Sysctl[] = [];
     undo.defer(() => {
@@ -85,26 +104,26 @@ export async function applyPodNetwork(
         for (const setting of changed.reverse()) writeSysctl(setting, `in namespace "${pod.path}"`);
       });
     });
-    pod.run(() => {
-      writePodSysctls(network, changed);
-    });
+    const pending = pendingPodSysctls(inside, network);
+    if (pending.length > 0) pod.run(() => writePodSysctls(network, pending, changed));
     signal.throwIfAborted();
-    const ruled = configurePodLink(inside, network, podLink.index);
-    undo.defer(() => removeSourceRules(inside, ruled, podLink.index));
-    for (const address of network.addresses) {
-      signal.throwIfAborted();
-      clearHostRoute(host, address, { mode: 'delete', own: network.hostLinkName });
-      addHostRoute(host, address, hostLink);
-    }
-    await untilLinkCarries(scene, { hostLink, podLink });
-    return { mtu: podLink.mtu };
+    const ruled = configurePodLink(inside, network, podIndex);
+    undo.defer(() => removeSourceRules(inside, ruled, podIndex));
+    signal.throwIfAborted();
+    for (const address of routed) clearHostRoute(host, address, { mode: 'delete', own });
+    for (const address of network.addresses) addHostRoute(host, address, hostLink);
+    await untilLinkCarries(scene);
+    return { mtu: hostLink.mtu };
   } catch (cause) {
     throw await takenBack(undo, network, cause);
   }
 }
 
-/** A link of the pod's name is in the way unless it is the other end of the leftover that is about to go. */
-function refuseTakenName({ network, host, pod, inside }: Scene, leftover: Link | undefined): void {
+/**
+ * Refuses when a link of the pod's name is in the way, unless it is the other end of the leftover that is about to go.
+ * @throws kernel/interface-exists
+ */
+function refuseTakenName({ network, host, pod, inside }: Scene, leftover?: Link): void {
   const taken = findLink(inside, network.podLinkName);
   if (taken === undefined) return;
   if (leftover !== undefined && leftover.peerIndex === taken.index && taken.peerIndex === leftover.index) {
@@ -122,16 +141,20 @@ function refuseTakenName({ network, host, pod, inside }: Scene, leftover: Link |
   );
 }
 
-/** Makes both ends and returns the host's: by its index, nobody else's link of that name is ever taken for it. */
-function createLink({ network, host, pod }: Scene, hostIndex?: number): Link {
+/** Makes both ends and returns the host's: by its index, no other link of that name is ever taken for it. */
+function createLink(scene: Scene, hostIndex?: number): Link {
+  const { network, host, pod } = scene;
   const { hostLinkName, podLinkName, netns, mtu, queues } = network;
   const what = `make interface "${podLinkName}" in namespace "${netns}" with host side "${hostLinkName}"`;
-  host.request(
-    // The kernel does not say which of the two it dislikes.
-    `${what}, ${mtu === undefined ? '' : `MTU ${String(mtu)} and `}num_queues ${String(queues)}`,
+  const reply = host.ask(
     createVethPair({ ...network, podNetnsFd: pod.fd, ...(hostIndex === undefined ? {} : { hostIndex }) }),
   );
-  return linkOf(host, hostLinkName);
+  if (reply.errno === EEXIST) refuseTakenName(scene);
+  // The kernel does not say which of the two it refuses.
+  const values = `${mtu === undefined ? '' : `MTU ${String(mtu)} and `}num_queues ${String(queues)}`;
+  if (reply.errno !== 0) throw refusal(`${what}, ${values}`, reply);
+  const [made] = reply.bodies;
+  return made === undefined ? linkOf(host, hostLinkName) : decodeLink(made);
 }
 
 /**
@@ -139,24 +162,26 @@ function createLink({ network, host, pod }: Scene, hostIndex?: number): Link {
  * late; until then the pod has no link-local address. Such a pair is made again with another index on the host.
  */
 async function createUnequalLink(scene: Scene, { deleter, undo }: { deleter: LinkDeleter; undo: Undo }): Promise<Ends> {
+  const podIndexOf = ({ peerIndex }: Link): number =>
+    peerIndex ?? linkOf(scene.inside, scene.network.podLinkName).index;
   const first = createLink(scene);
   undo.defer(async () => deleter.delete(first));
-  const podLink = linkOf(scene.inside, scene.network.podLinkName);
-  if (podLink.index !== first.index) return { hostLink: first, podLink };
+  const podIndex = podIndexOf(first);
+  if (podIndex !== first.index) return { hostLink: first, podIndex };
   await deleter.delete(first);
   const hostLink = createLink(scene, first.index + INDEX_APART);
   undo.defer(async () => deleter.delete(hostLink));
-  return { hostLink, podLink: linkOf(scene.inside, scene.network.podLinkName) };
+  return { hostLink, podIndex: podIndexOf(hostLink) };
 }
 
 /**
  * An end drops packets until the kernel has noticed its carrier, which other work under the same lock delays. A network
  * that is announced shall carry its first packet.
  */
-async function untilLinkCarries({ host, inside, signal }: Scene, { hostLink, podLink }: Ends): Promise<void> {
+async function untilLinkCarries({ network, host, inside, signal }: Scene): Promise<void> {
   const waiting = [
-    [host, hostLink.name],
-    [inside, podLink.name],
+    [host, network.hostLinkName],
+    [inside, network.podLinkName],
   ] as const;
   let carrying = 0;
   for (let waitedMs = 0; waitedMs < CARRIER_PATIENCE_MS; waitedMs += CARRIER_PERIOD_MS) {
@@ -169,16 +194,23 @@ async function untilLinkCarries({ host, inside, signal }: Scene, { hostLink, pod
   }
 }
 
-function configureHostLink({ network, host, sourceCheck, forwarding }: Scene, link: Link): void {
+/** Names the owner first, and comes up last, with all settings in place. */
+function configureHostLink({ network, host, sourceCheck, forwarding }: Scene, link: Link, alias: string): void {
+  const { index, name } = link;
   const families = familiesOf(network.addresses);
-  const settings = [...hostSysctls(link.name, families), ...sourceCheckSysctls(link.name, families, sourceCheck)];
-  for (const setting of settings) writeSysctl(setting, 'on the host');
-  if (families.has(6)) ensureIpv6Forwarding(link.name, forwarding);
-  const what = `interface "${link.name}" of the host`;
-  host.request(`bring up ${what}`, setLinkUp(link.index));
-  if (families.has(6)) {
-    host.request(`add the IPv6 gateway to ${what}`, addAddress(link.index, gatewayOf(6), LINK_LOCAL_BITS));
-  }
+  const all = [...hostSysctls(name, families), ...sourceCheckSysctls(name, families, sourceCheck)];
+  const { requests, files } = divideSettings(index, all);
+  const owned = { what: `name the owner of interface "${name}"`, message: setLinkAlias(index, alias) };
+  host.requestAll([owned, ...requests]);
+  for (const setting of files) writeSysctl(setting, 'on the host');
+  if (families.has(6)) ensureIpv6Forwarding(name, forwarding);
+  const what = `interface "${name}" of the host`;
+  const up = { what: `bring up ${what}`, message: setLinkUp(index) };
+  const gateway = {
+    what: `add the IPv6 gateway to ${what}`,
+    message: addAddress(index, gatewayOf(6), LINK_LOCAL_BITS),
+  };
+  host.requestAll([up, ...(families.has(6) ? [gateway] : [])]);
 }
 
 function linkOf(socket: RouteSocket, name: string): Link {

@@ -6,6 +6,7 @@ import { addressInUse, HOST_LINK_PREFIX, type LinkOwner } from '../kernel.ts';
 import { decodeAlias } from '../link-alias.ts';
 import { decodeLink, getLinkByIndex } from './link-messages.ts';
 import { findLink } from './links.ts';
+import type { Reply } from './netlink.ts';
 import {
   REFUSING_TYPES,
   RTPROT_BIRD,
@@ -39,41 +40,49 @@ export interface HostRoute {
 
 /** The one that packets for the address take; undefined also where the host refuses them. */
 export function findHostRoute(host: RouteSocket, address: Address): HostRoute | undefined {
-  const answer = lookUp(host, address);
+  const answer = lookedUp(host, address, host.ask(lookUpRoute(address)));
   return 'route' in answer ? answer : undefined;
 }
 
 /**
  * Makes way for a route to `address` through the link named `own`: one that leads to an earlier link of that name, or to
- * a netplug link without an owner, is deleted, unless the mode is only to look.
+ * a netplug link without an owner, is deleted, unless the mode is only to look. Reports whether there is or was one.
+ * `reply` is what a lookup of the address has already brought.
  * @throws kernel/address-in-use when the link of another attachment has the address, kernel/foreign-route when
  * something else of the host has it
  */
 export function clearHostRoute(
   host: RouteSocket,
   address: Address,
-  { mode, own }: { readonly mode: 'look' | 'delete'; readonly own: string },
-): void {
+  {
+    mode,
+    own,
+    reply = host.ask(lookUpRoute(address)),
+  }: { readonly mode: 'look' | 'delete'; readonly own: string; readonly reply?: Reply },
+): boolean {
+  let latest = reply;
   for (let round = 0; round < MOST_ROUTES_PER_ADDRESS; round += 1) {
-    const answer = lookUp(host, address);
+    const answer = lookedUp(host, address, latest);
     // Looking through all routes takes milliseconds where there are thousands; what came after the look is refused when
     // the route is added.
     const refusing =
       mode === 'look' && 'refusedBy' in answer ? findRefusingRoute(host, address, [answer.refusedBy]) : undefined;
     const found = 'route' in answer ? answer : refusing;
-    if (found === undefined) return;
+    if (found === undefined) return round > 0;
     if (found.route.type !== 'unicast' || found.deviceName?.startsWith(HOST_LINK_PREFIX) !== true) {
       throw foreignRoute(address, found);
     }
     const user = found.deviceName === own ? undefined : ownerOf(host, found.deviceName);
     if (user !== undefined) throw addressInUse(address, found.deviceName, user);
-    if (mode === 'look') return;
-    const reply = host.ask(deleteRoute(found.route));
+    if (mode === 'look') return true;
+    const deleted = host.ask(deleteRoute(found.route));
     // Gone already: its link was just deleted.
-    if (reply.errno !== 0 && reply.errno !== ESRCH) {
-      throw refusal(`delete the leftover route ${describe(address, found)}`, reply);
+    if (deleted.errno !== 0 && deleted.errno !== ESRCH) {
+      throw refusal(`delete the leftover route ${describe(address, found)}`, deleted);
     }
+    latest = host.ask(lookUpRoute(address));
   }
+  return true;
 }
 
 /** @throws kernel/foreign-route when somebody was quicker or holds the address in a way a lookup does not show */
@@ -87,11 +96,11 @@ export function addHostRoute(host: RouteSocket, address: Address, link: { index:
 }
 
 /** Where packets for the address go: `refusedBy` is the type of a route for it or for a range around it. */
-function lookUp(
+function lookedUp(
   host: RouteSocket,
   address: Address,
+  reply: Reply,
 ): HostRoute | { readonly refusedBy: number } | { readonly other: true } {
-  const reply = host.ask(lookUpRoute(address));
   const [body] = reply.bodies;
   if (reply.errno === 0 && body !== undefined) {
     const route = decodeRoute(body);

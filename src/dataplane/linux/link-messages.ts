@@ -1,9 +1,11 @@
+import { AF_OF } from './address-messages.ts';
 import { HOST_MAC, type Mac, macBytes, macFromBytes } from '../../net/mac.ts';
 import {
   type Message,
   NLM_F_ACK,
   NLM_F_CREATE,
   NLM_F_DUMP,
+  NLM_F_ECHO,
   NLM_F_EXCL,
   attribute,
   decodeAttributes,
@@ -30,6 +32,7 @@ const IFLA_LINK = 5;
 const IFLA_OPERSTATE = 16;
 export const IFLA_LINKINFO = 18;
 const IFLA_IFALIAS = 20;
+const IFLA_AF_SPEC = 26;
 const IFLA_GROUP = 27;
 const IFLA_NET_NS_FD = 28;
 const IFLA_EXT_MASK = 29;
@@ -40,6 +43,7 @@ const IF_OPER_UP = 6;
 export const IFLA_INFO_KIND = 1;
 export const IFLA_INFO_DATA = 2;
 const VETH_INFO_PEER = 1;
+const IFLA_INET_CONF = 1;
 const RTEXT_FILTER_SKIP_STATS = 8;
 const NETNSA_NSID = 1;
 const NETNSA_FD = 3;
@@ -79,6 +83,7 @@ export interface VethPair {
   readonly hostIndex?: number;
 }
 
+/** Answered with the host's end, where the kernel can. */
 export function createVethPair(pair: VethPair): Message {
   const both = [
     u32Attribute(IFLA_NUM_TX_QUEUES, pair.queues),
@@ -99,11 +104,22 @@ export function createVethPair(pair: VethPair): Message {
     ...both,
     nested(IFLA_LINKINFO, [textAttribute(IFLA_INFO_KIND, 'veth'), nested(IFLA_INFO_DATA, [podEnd])]),
   ];
-  return { type: RTM_NEWLINK, flags: NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body: Buffer.concat(body) };
+  const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL | NLM_F_ECHO;
+  return { type: RTM_NEWLINK, flags, body: Buffer.concat(body) };
 }
 
 export function setLinkAlias(index: number, alias: string): Message {
   const body = Buffer.concat([ifInfo({ index }), attribute(IFLA_IFALIAS, Buffer.from(alias))]);
+  return { type: RTM_SETLINK, flags: NLM_F_ACK, body };
+}
+
+/** Writes settings of net.ipv4.conf.<link>, each by its IPV4_DEVCONF number. */
+export function setLinkIpv4Conf(index: number, settings: ReadonlyMap<number, number>): Message {
+  const conf = nested(
+    IFLA_INET_CONF,
+    [...settings].map(([setting, value]) => u32Attribute(setting, value)),
+  );
+  const body = Buffer.concat([ifInfo({ index }), nested(IFLA_AF_SPEC, [nested(AF_OF[4], [conf])])]);
   return { type: RTM_SETLINK, flags: NLM_F_ACK, body };
 }
 

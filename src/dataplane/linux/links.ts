@@ -34,7 +34,8 @@ export function toHostLink({ name, index, mac, mtu, isUp, alias }: Link): HostLi
   return { name, index, mac, mtu, isUp, owner: decodeAlias(alias) };
 }
 
-function linkIn(reply: Reply, name: string): Link | undefined {
+/** Reads the answer to `getLinkByName`. */
+export function linkIn(reply: Reply, name: string): Link | undefined {
   if (reply.errno === ENODEV) return undefined;
   const [body] = reply.bodies;
   if (reply.errno !== 0 || body === undefined) throw refusal(`look up interface "${name}"`, reply);

@@ -9,12 +9,15 @@ import {
   NLM_F_REPLACE,
   attribute,
   decodeAttributes,
+  nested,
+  textAttribute,
   u32Attribute,
 } from './netlink.ts';
 
 export const RTM_NEWNEIGH = 28;
 export const RTM_DELNEIGH = 29;
 const RTM_GETNEIGH = 30;
+const RTM_SETNEIGHTBL = 67;
 const NDA_DST = 1;
 const NDA_LLADDR = 2;
 const NDA_IFINDEX = 8;
@@ -22,6 +25,11 @@ const NUD_NOARP = 0x40;
 const NUD_PERMANENT = 0x80;
 const NTF_SELF = 0x02;
 const NDMSG_BYTES = 12;
+const NDTMSG_BYTES = 4;
+const NDTA_NAME = 1;
+const NDTA_PARMS = 6;
+const NDTPA_IFINDEX = 1;
+const NDTPA_PROXY_DELAY = 13;
 /** Entries of this family say behind which node a hardware address is. */
 const AF_BRIDGE = 7;
 
@@ -38,6 +46,17 @@ export function setPermanentNeighbour(index: number, address: Address, mac: Mac)
   const header = neighbourHeader({ family: AF_OF[address.family], index, state: NUD_PERMANENT, flags: 0 });
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
   return { type: RTM_NEWNEIGH, flags, body: Buffer.concat([header, ...rowOf({ mac, address })]) };
+}
+
+/** Writes net.ipv4.neigh.<link>.proxy_delay. */
+export function setArpProxyDelay(index: number, delayMs: number): Message {
+  const header = Buffer.alloc(NDTMSG_BYTES);
+  header.writeUInt8(AF_OF[4], 0);
+  const delay = Buffer.alloc(8);
+  delay.writeBigUInt64LE(BigInt(delayMs));
+  const parameters = nested(NDTA_PARMS, [u32Attribute(NDTPA_IFINDEX, index), attribute(NDTPA_PROXY_DELAY, delay)]);
+  const body = Buffer.concat([header, textAttribute(NDTA_NAME, 'arp_cache'), parameters]);
+  return { type: RTM_SETNEIGHTBL, flags: NLM_F_ACK, body };
 }
 
 export function deleteNeighbour(index: number, address: Address): Message {

@@ -2,6 +2,8 @@
 
 const NLM_F_REQUEST = 0x1;
 export const NLM_F_ACK = 0x4;
+/** Has the kernel answer with what it made, as from Linux 6.2 on it does for links. */
+export const NLM_F_ECHO = 0x8;
 const NLM_F_DUMP_INTR = 0x10;
 export const NLM_F_EXCL = 0x200;
 export const NLM_F_DUMP = 0x300;

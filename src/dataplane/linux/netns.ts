@@ -27,25 +27,17 @@ export interface NetnsOptions {
 
 /** @throws kernel/netns-invalid when the path is missing, no network namespace, or the thread's own; kernel/failed */
 export function openNetns(addon: Addon, path: string, options: NetnsOptions): Netns {
-  const fd = openFile(path);
-  const netns: Netns = {
-    path,
-    fd,
-    run: (inside) => runInside(addon, { path, fd }, inside),
-    [Symbol.dispose]: () => {
-      closeSync(fd);
-    },
-  };
-  try {
-    if (!isNamespace(fd)) throw invalid(path, 'it is not a network namespace');
-    if (!options.allowOwn && isOwn(fd)) throw invalid(path, 'it is the network namespace of the plugin itself');
-    // Entering is the one test that tells a network namespace from the other kinds.
-    netns.run(() => undefined);
-    return netns;
-  } catch (cause) {
-    closeSync(fd);
-    throw cause;
-  }
+  using files = new DisposableStack();
+  const fd = files.adopt(openFile(path), closeSync);
+  const home = files.adopt(openSync(OWN_NETNS, constants.O_RDONLY), closeSync);
+  const run: Netns['run'] = (inside) => runInside(addon, { path, fd, home }, inside);
+  if (!isNamespace(fd)) throw invalid(path, 'it is not a network namespace');
+  if (!options.allowOwn && isSameFile(home, fd))
+    throw invalid(path, 'it is the network namespace of the plugin itself');
+  // Entering is the one test that tells a network namespace from the other kinds.
+  run(() => undefined);
+  const kept = files.move();
+  return { path, fd, run, [Symbol.dispose]: () => kept.dispose() };
 }
 
 function openFile(path: string): number {
@@ -58,20 +50,20 @@ function openFile(path: string): number {
   }
 }
 
-function runInside<T>(addon: Addon, netns: { readonly path: string; readonly fd: number }, inside: () => T): T {
-  const home = openSync(OWN_NETNS, constants.O_RDONLY);
+/** `home` is the namespace that the thread is in before and after. */
+function runInside<T>(
+  addon: Addon,
+  { path, fd, home }: Pick<Netns, 'path' | 'fd'> & { readonly home: number },
+  inside: () => T,
+): T {
+  const result = addon.setns(fd);
+  if (result === -EINVAL) throw invalid(path, 'it is a namespace of another kind');
+  if (result !== 0) throw kernelFailure(`enter network namespace "${path}"`, -result);
   try {
-    const result = addon.setns(netns.fd);
-    if (result === -EINVAL) throw invalid(netns.path, 'it is a namespace of another kind');
-    if (result !== 0) throw kernelFailure(`enter network namespace "${netns.path}"`, -result);
-    try {
-      return inside();
-    } finally {
-      // A thread that cannot get home would go on to change the pod instead of the host.
-      if (addon.setns(home) !== 0) process.abort();
-    }
+    return inside();
   } finally {
-    closeSync(home);
+    // A thread that cannot get home would go on to change the pod instead of the host.
+    if (addon.setns(home) !== 0) process.abort();
   }
 }
 
@@ -79,14 +71,9 @@ function isNamespace(fd: number): boolean {
   return statfsSync(`/proc/self/fd/${String(fd)}`).type === NSFS_MAGIC;
 }
 
-function isOwn(fd: number): boolean {
-  const home = openSync(OWN_NETNS, constants.O_RDONLY);
-  try {
-    const [own, other] = [fstatSync(home, { bigint: true }), fstatSync(fd, { bigint: true })];
-    return own.dev === other.dev && own.ino === other.ino;
-  } finally {
-    closeSync(home);
-  }
+function isSameFile(one: number, other: number): boolean {
+  const [a, b] = [fstatSync(one, { bigint: true }), fstatSync(other, { bigint: true })];
+  return a.dev === b.dev && a.ino === b.ino;
 }
 
 function invalid(path: string, why: string, cause?: unknown): NetplugError {

@@ -6,6 +6,7 @@ import { familiesOf, podSysctls, type Sysctl, sysctl } from '../link-sysctls.ts'
 import { addAddress } from './address-messages.ts';
 import { LOOPBACK_INDEX, setLinkUp } from './link-messages.ts';
 import { setPermanentNeighbour } from './neighbour-messages.ts';
+import { decodeIpForward, getIpv4Netconf } from './netconf-messages.ts';
 import { addRoute, type NewRoute } from './route-messages.ts';
 import { kernelFailure, type RouteSocket } from './route-socket.ts';
 import { addSourceRule, deleteSourceRule } from './rule-messages.ts';
@@ -14,6 +15,7 @@ import { readSysctl, writeSysctl } from './sysctl.ts';
 type Pod = Pick<PodNetwork, 'netns' | 'podLinkName' | 'addresses' | 'routes' | 'allowIpForwarding'>;
 
 const EEXIST = 17;
+const IP_FORWARD = 'ipv4/ip_forward';
 /** Behind the metric 1024 that the kernel gives IPv6 routes. */
 const LATER_PRIORITY = 2000;
 /** The number of a table for one interface is its index and this. */
@@ -23,12 +25,21 @@ export function gatewayOf(family: Family): Address {
   return parseAddress(GATEWAYS[family]);
 }
 
+/** The settings of the pod's namespace that may differ: IPv4 forwarding, which most pods never change, is left out when not. */
+export function pendingPodSysctls(inside: RouteSocket, pod: Pod): readonly Sysctl[] {
+  return podSysctls(pod).filter(({ path, value }) => {
+    if (path !== IP_FORWARD) return true;
+    const [body] = inside.ask(getIpv4Netconf()).bodies;
+    return body === undefined || String(decodeIpForward(body)) !== value;
+  });
+}
+
 /**
- * Writes the settings that differ; to be run inside the pod's namespace. What there was before goes to `changed`,
- * which is filled also when a write fails, for whoever has to take it back.
+ * Writes those of the settings that differ; to be run inside the pod's namespace. What there was before goes to
+ * `changed`, which is filled also when a write fails, so that the caller can take it back.
  */
-export function writePodSysctls(pod: Pod, changed: Sysctl[]): void {
-  for (const wanted of podSysctls(pod)) {
+export function writePodSysctls(pod: Pod, settings: readonly Sysctl[], changed: Sysctl[]): void {
+  for (const wanted of settings) {
     const before = readSysctl(wanted.path);
     if (before === wanted.value) continue;
     writeSysctl(wanted, inNetns(pod));
@@ -44,19 +55,33 @@ export function writePodSysctls(pod: Pod, changed: Sysctl[]): void {
  */
 export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): readonly Address[] {
   const link = `interface "${pod.podLinkName}" ${inNetns(pod)}`;
-  inside.request(`bring up interface "lo" ${inNetns(pod)}`, setLinkUp(LOOPBACK_INDEX));
-  inside.request(`bring up ${link}`, setLinkUp(index));
-  for (const address of pod.addresses) {
-    inside.request(`add address ${formatCidr(hostCidr(address))} to ${link}`, addAddress(index, address));
-  }
+  const families = [...familiesOf(pod.addresses)];
+  const routes = [
+    ...families.map((family) => gatewayRoute({ family, index, link })),
+    ...pod.routes.map((destination) => podRoute(destination, { index, link })),
+  ];
+  const [first, ...rest] = [
+    { what: `bring up interface "lo" ${inNetns(pod)}`, message: setLinkUp(LOOPBACK_INDEX) },
+    { what: `bring up ${link}`, message: setLinkUp(index) },
+    ...pod.addresses.map((address) => ({
+      what: `add address ${formatCidr(hostCidr(address))} to ${link}`,
+      message: addAddress(index, address),
+    })),
+    // Its hardware address is fixed, so the pod never has to ask, and reaches it even where nothing would answer.
+    ...families.map((family) => ({
+      what: `add gateway ${GATEWAYS[family]} as neighbour on ${link}`,
+      message: setPermanentNeighbour(index, gatewayOf(family), HOST_MAC),
+    })),
+  ] as const;
+  const replies = inside.requestAll(
+    [first, ...rest],
+    routes.map(({ route }) => addRoute(route)),
+  );
   const later = new Set<Family>();
-  for (const family of familiesOf(pod.addresses)) {
-    if (addGateway(inside, { family, index, link }) === 'behind another') later.add(family);
-  }
-  for (const destination of pod.routes) {
-    const gateway = gatewayOf(destination.base.family);
-    const what = `add route ${formatCidr(destination)} via ${formatAddress(gateway)} on ${link}`;
-    addPodRoute(inside, what, { destination, deviceIndex: index, gateway });
+  for (const [at, { what, route }] of routes.entries()) {
+    if (replies[at]?.errno === 0) continue;
+    const place = addPodRoute(inside, what, route);
+    if (place === 'behind another' && route.gateway === undefined) later.add(route.destination.base.family);
   }
   for (const family of later) addOwnTable(inside, { family, index, link });
   const ruled = pod.addresses.filter(({ family }) => later.has(family));
@@ -75,14 +100,22 @@ interface GatewayPlace {
   readonly link: string;
 }
 
-/** Its hardware address is fixed, so the pod never has to ask, and reaches it even where nobody would answer. */
-function addGateway(inside: RouteSocket, { family, index, link }: GatewayPlace): RoutePlace {
-  const gateway = gatewayOf(family);
-  const text = formatAddress(gateway);
-  const route = { destination: hostCidr(gateway), deviceIndex: index, gateway: undefined };
-  const place = addPodRoute(inside, `add the route to gateway ${text} on ${link}`, route);
-  inside.request(`add gateway ${text} as neighbour on ${link}`, setPermanentNeighbour(index, gateway, HOST_MAC));
-  return place;
+interface PodRoute {
+  /** Completes "Cannot …". */
+  readonly what: string;
+  readonly route: NewRoute;
+}
+
+function gatewayRoute({ family, index, link }: GatewayPlace): PodRoute {
+  const destination = hostCidr(gatewayOf(family));
+  const what = `add the route to gateway ${GATEWAYS[family]} on ${link}`;
+  return { what, route: { destination, deviceIndex: index, gateway: undefined } };
+}
+
+function podRoute(destination: Cidr, { index, link }: Pick<GatewayPlace, 'index' | 'link'>): PodRoute {
+  const gateway = gatewayOf(destination.base.family);
+  const what = `add route ${formatCidr(destination)} via ${formatAddress(gateway)} on ${link}`;
+  return { what, route: { destination, deviceIndex: index, gateway } };
 }
 
 /**

@@ -1,10 +1,16 @@
 import { getSystemErrorName } from 'node:util';
 import { NetplugError, invariant } from '../../base/errors.ts';
 import type { Addon } from './addon.ts';
-import { type Message, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
+import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
 
 const ENODEV = 19;
 const LIST_ATTEMPTS = 5;
+
+/** A message and what it does: `what` completes "Cannot …". */
+export interface Request {
+  readonly what: string;
+  readonly message: Message;
+}
 
 /** A routing netlink socket. It speaks to the namespace in which it was opened, wherever the thread is later. */
 export class RouteSocket implements Disposable {
@@ -25,14 +31,32 @@ export class RouteSocket implements Disposable {
 
   /** Asks, and leaves the verdict on a refusal to the caller. */
   ask(message: Message): Reply {
-    const [reply] = this.#send([message], (bytes) => this.#addon.exchange(this.#fd, bytes));
+    const [reply] = this.askAll([message]);
     return reply;
+  }
+
+  /** Like `ask` for each message in turn, in one exchange; a refused message does not stop the next ones. */
+  askAll(messages: readonly [Message, ...Message[]]): readonly [Reply, ...Reply[]] {
+    const encoded = this.#encode(messages);
+    return this.#decode(encoded, this.#addon.exchange(this.#fd, encoded.bytes));
   }
 
   /** Has the message carried out. @throws kernel/failed: `what` completes "Cannot …". */
   request(what: string, message: Message): void {
-    const reply = this.ask(message);
-    if (reply.errno !== 0) throw refusal(what, reply);
+    this.requestAll([{ what, message }]);
+  }
+
+  /**
+   * Has all requests carried out in one exchange, and behind them `asked`, of which the replies are returned.
+   * @throws kernel/failed about the first request that the kernel refused
+   */
+  requestAll([first, ...rest]: readonly [Request, ...Request[]], asked: readonly Message[] = []): readonly Reply[] {
+    const replies = this.askAll([first.message, ...rest.map(({ message }) => message), ...asked]);
+    for (const [index, { what }] of [first, ...rest].entries()) {
+      const reply = replies[index];
+      if (reply !== undefined && reply.errno !== 0) throw refusal(what, reply);
+    }
+    return replies.slice(1 + rest.length);
   }
 
   /** Every entry of a table; asks again when it changed while it was read. */
@@ -68,18 +92,16 @@ export class RouteSocket implements Disposable {
     this.#addon.close(this.#fd);
   }
 
-  #send(
-    messages: readonly [Message, ...Message[]],
-    exchange: (bytes: Buffer) => Buffer | number,
-  ): readonly [Reply, ...Reply[]] {
-    const encoded = this.#encode(messages);
-    return this.#decode(encoded, exchange(encoded.bytes));
-  }
-
   #encode(messages: readonly [Message, ...Message[]]): { bytes: Buffer; first: number; count: number } {
     const first = this.#sequence + 1;
     this.#sequence += messages.length;
-    const bytes = Buffer.concat(messages.map((message, index) => encodeMessage(message, first + index)));
+    // The kernel always tells of a refusal, and works in order: only the last message needs an acknowledgement.
+    const last = messages.length - 1;
+    const bytes = Buffer.concat(
+      messages.map(({ type, flags, body }, index) =>
+        encodeMessage({ type, flags: index < last ? flags & ~NLM_F_ACK : flags, body }, first + index),
+      ),
+    );
     return { bytes, first, count: messages.length };
   }
 
