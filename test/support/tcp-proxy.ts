@@ -4,6 +4,10 @@ import { connect, createServer, type Socket } from 'node:net';
 
 export interface TcpProxy extends AsyncDisposable {
   readonly port: number;
+  /** Carried so far, in both directions. */
+  readonly bytes: number;
+  /** Of clients, open now. */
+  readonly connections: number;
   /** Ends every connection; new ones are let through. */
   cut(): void;
   /** Carries nothing any more in either direction, and ends nothing. */
@@ -16,7 +20,9 @@ export interface TcpProxy extends AsyncDisposable {
 export async function startTcpProxy(to: { readonly port: number }): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   const held = new Set<Socket>();
+  const clients = new Set<Socket>();
   let isSilent = false;
+  let bytes = 0;
   const keep = (socket: Socket): void => {
     sockets.add(socket);
     socket.on('error', () => undefined);
@@ -28,9 +34,13 @@ export async function startTcpProxy(to: { readonly port: number }): Promise<TcpP
   const server = createServer((socket) => {
     const upstream = connect(to.port, '127.0.0.1');
     for (const each of [socket, upstream]) keep(each);
+    clients.add(socket);
+    socket.on('close', () => clients.delete(socket));
     const carry = (from: Socket, into: Socket): void => {
       from.on('data', (data) => {
-        if (!isSilent && !held.has(from)) into.write(data);
+        if (isSilent || held.has(from)) return;
+        bytes += data.length;
+        into.write(data);
       });
       from.on('close', () => into.destroy());
     };
@@ -45,6 +55,12 @@ export async function startTcpProxy(to: { readonly port: number }): Promise<TcpP
   };
   return {
     port: address.port,
+    get bytes() {
+      return bytes;
+    },
+    get connections() {
+      return clients.size;
+    },
     cut,
     fallSilent: () => {
       isSilent = true;
