@@ -38,6 +38,7 @@ fuzz:
 	build/shim-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -malloc_limit_mb=64 build/shim-corpus
 
 bench: build components
+	$(NODE) scripts/build-components.ts kwok
 	$(NODE) scripts/bench.ts
 
 # Kubernetes, containerd, etcd and other real programs that tests and the cluster run; built once, outside the repository.

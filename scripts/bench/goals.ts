@@ -46,6 +46,17 @@ export const GOALS: readonly Goal[] = [
   { figure: 'awaited.kv.agent', text: 'calls held up by a silent kv', limit: { atMost: 0 } },
   { figure: 'requests.orch.agent', text: 'requests per pod on orch', limit: { atMost: 4 } },
   { figure: 'awaited.orch.agent', text: 'calls held up by a silent orch', limit: { atMost: 0 } },
+  {
+    figure: 'watches-orch.agent.1000.per-kind',
+    text: 'watches of one kind that an agent holds',
+    limit: { atMost: 1 },
+  },
+  {
+    figure: 'watches-orch.agent.1000.heartbeat',
+    text: 'bytes that an agent receives for a heartbeat of another node',
+    limit: { atMost: 10 },
+    unit: 'B',
+  },
   { figure: 'sandbox.agent', text: 'RunPodSandbox less host network, agent / ptp', limit: { atMost: 0.5 } },
   {
     figure: 'status.cpu.agent',

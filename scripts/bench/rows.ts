@@ -14,6 +14,7 @@ import { measureRequestsOnOrch } from './rows/requests-orch.ts';
 import { measureSandbox } from './rows/sandbox.ts';
 import { measureStatus } from './rows/status.ts';
 import { measureThroughput } from './rows/throughput.ts';
+import { measureWatchesOnOrch } from './rows/watches-orch.ts';
 
 export const ROWS: Readonly<Record<string, MeasureRow>> = {
   attach: measureAttach,
@@ -24,6 +25,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'first-blocks': measureFirstBlocks,
   'requests-kv': measureRequestsOnKv,
   'requests-orch': measureRequestsOnOrch,
+  'watches-orch': measureWatchesOnOrch,
   sandbox: measureSandbox,
   status: measureStatus,
   footprint: measureFootprint,

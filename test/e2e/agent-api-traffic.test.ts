@@ -7,7 +7,7 @@ import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { startAgent } from '../support/agent.ts';
 import { trafficDuring } from '../support/api-traffic.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
-import { startNode, type TestNode, until } from '../support/node.ts';
+import { startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
@@ -65,7 +65,7 @@ describe('an agent on the API datastore', () => {
     await using store = openOrchStore({ from: 'file', path: server.kubeconfig });
     const facts = { ipv4Address: '198.18.99.1/15', vxlanTunnelMACAddr: '0a:00:00:00:00:01' };
     await store.publishNode(nodeName('node-b'), facts, new AbortController().signal);
-    const isLetIn = async (): Promise<boolean> => (await node.exec('nft', 'list', 'ruleset')).includes('198.18.99.1');
-    await until(isLetIn, 'the filter of the tunnel has the node', 10_000);
+    const rules = async (): Promise<string> => node.exec('nft', 'list', 'ruleset');
+    await expect.poll(rules, { timeout: 10_000 }).toContain('198.18.99.1');
   });
 });

@@ -149,6 +149,23 @@ describe('a cluster with agents that keep the network', () => {
     }
   });
 
+  it('has a NetplugNode of each node, which the garbage collector removes with the Node', async () => {
+    const published = async (): Promise<string[]> => {
+      const { items } = await cluster.get('netplugnodes');
+      return items.map(({ metadata }: Json) => metadata.name).sort();
+    };
+    const names = cluster.nodes.map(({ name }) => name).sort();
+    expect(await published()).toEqual(names);
+    await cluster.apply([{ apiVersion: 'v1', kind: 'Node', metadata: { name: 'removed' } }]);
+    const { uid } = (await cluster.get('node', 'removed')).metadata;
+    const metadata = { name: 'removed', ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'removed', uid }] };
+    await cluster.apply([{ apiVersion: 'netplug.io/v3', kind: 'NetplugNode', metadata, spec: {} }]);
+    expect(await published()).toContain('removed');
+    await cluster.kubectl('delete', 'node', 'removed');
+    await until(async () => !(await published()).includes('removed'), 'the NetplugNode is removed', 90_000);
+    expect(await published()).toEqual(names);
+  });
+
   it('lets pods of both nodes reach each other in both families, and nodes the pods of the other', async () => {
     for (const ip of ipsOf(pods.b)) {
       await expectAnswer(async () => fetchIn(cluster, 'web-a', ip), 'web-b');
