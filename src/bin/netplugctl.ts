@@ -8,7 +8,7 @@ import { errnoOf } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { main } from '../apps/ctl/main.ts';
-import type { AgentQuestion } from '../apps/ctl/ports.ts';
+import type { AgentQuestion } from '../install/host/host-ports.ts';
 import type { Screen } from '../apps/ctl/screen.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';

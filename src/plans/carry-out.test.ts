@@ -53,14 +53,14 @@ function executionIn(world: World, records: PlanRecords, life: Life): Execution<
     revert: async ({ key, from, to }) => (at(key) === from ? undefined : change(key, to, from)),
   };
   const dying: PlanRecords = {
-    load: records.load,
+    ...records,
     save: async (name, text) => {
       life.pass();
       await records.save(name, text);
       life.pass();
     },
   };
-  return { name: 'test', records: dying, actor, signal: new AbortController().signal };
+  return { name: 'test', records: dying, afterwards: 'keep-record', actor, signal: new AbortController().signal };
 }
 
 const IMMORTAL = 1_000_000;
@@ -177,6 +177,16 @@ describe('a plan', () => {
     };
     expect(await carryOut(executionIn(world, memoryPlanRecords(), new Life(IMMORTAL)), plan)).toBe('unfinished');
     expect(world).toEqual(new Map([['a', 1]]));
+  });
+
+  it('leaves no record where it is not to be undone later', async () => {
+    const records = memoryPlanRecords();
+    const execution = executionIn(new Map(), records, new Life(IMMORTAL));
+    await carryOut(
+      { ...execution, afterwards: 'remove-record' },
+      { stages: [{ title: 'one', steps: [SET] }], notes: [] },
+    );
+    expect(await records.load('test')).toBeUndefined();
   });
 
   it('is not undone, not even in part, once a step is carried out that cannot be', async () => {

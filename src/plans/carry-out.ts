@@ -21,7 +21,11 @@ export interface Execution<A extends object> {
   /** Name of the record; one plan of a name is under way at a time. */
   readonly name: string;
   readonly records: PlanRecords;
+  /** Whether the record stays at the end, so that the plan can be undone; removed otherwise. */
+  readonly afterwards: 'keep-record' | 'remove-record';
   readonly actor: Actor<A>;
+  /** Receives each step that an earlier process has carried out. */
+  readonly onSkip?: (step: Step<A>) => void;
   /** Receives each stage that has open steps, before its first one. */
   readonly onStage?: (title: string) => void;
   /** Receives each step that is done, and each that this program cannot do. */
@@ -82,7 +86,10 @@ async function goForward<A extends object>(execution: Execution<A>, begun: PlanR
   let isWaiting = false;
   for (const { key, step, index, title } of keyedSteps(record.plan)) {
     if (isWaiting && index !== stage) break;
-    if (record.steps[key] === 'done') continue;
+    if (record.steps[key] === 'done') {
+      execution.onSkip?.(step);
+      continue;
+    }
     if (index !== stage) onStage?.(title);
     stage = index;
     if (step.kind === 'write') {
@@ -93,7 +100,8 @@ async function goForward<A extends object>(execution: Execution<A>, begun: PlanR
     } else isWaiting = true;
     onStep?.(step);
   }
-  await note({ isOver: true });
+  if (execution.afterwards === 'keep-record') await note({ isOver: true });
+  else await execution.records.remove(execution.name);
   return isWaiting ? 'unfinished' : 'done';
 }
 

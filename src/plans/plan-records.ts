@@ -1,5 +1,5 @@
-import { mkdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readFile, rm, rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import * as v from 'valibot';
 import { sha256Of, writeFileAtomically } from '../base/atomic-file.ts';
 import { NetplugError } from '../base/errors.ts';
@@ -13,6 +13,8 @@ export interface PlanRecords {
   readonly load: (name: string) => Promise<string | undefined>;
   /** Replaces the text; after a crash, the old or the new text is there. */
   readonly save: (name: string, text: string) => Promise<void>;
+  /** Removes the text, if there is one. */
+  readonly remove: (name: string) => Promise<void>;
 }
 
 /** How far a plan was carried out. */
@@ -69,8 +71,15 @@ export function filePlanRecords(folder: string): PlanRecords {
   return {
     load: async (name) => readFile(path(name), 'utf8').catch(ignoreMissing),
     save: async (name, text) => {
+      // Folders around it have the usual permissions.
+      await mkdir(dirname(folder), { recursive: true });
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await writeFileAtomically(path(name), { text, mode: 0o600 });
+    },
+    remove: async (name) => {
+      await rm(path(name), { force: true });
+      // Other records may be in it.
+      await rmdir(folder).catch(() => undefined);
     },
   };
 }
@@ -81,5 +90,6 @@ export function memoryPlanRecords(): PlanRecords {
   return {
     load: async (name) => Promise.resolve(texts.get(name)),
     save: async (name, text) => Promise.resolve(void texts.set(name, text)),
+    remove: async (name) => Promise.resolve(void texts.delete(name)),
   };
 }

@@ -73,9 +73,14 @@ interface Ran {
   readonly stderr: string;
 }
 
+/** Keeps the tool from the folders of this machine. */
+function places(): Record<string, string> {
+  return { NETPLUG_STATE_DIR: join(folder, 'state') };
+}
+
 async function ctl(env: Record<string, string>, ...args: string[]): Promise<Ran> {
   return new Promise((done) => {
-    execFile(PROGRAM, args, { env, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
+    execFile(PROGRAM, args, { env: { ...places(), ...env }, maxBuffer: 2 ** 26 }, (error, stdout, stderr) => {
       done({ status: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });
@@ -315,7 +320,10 @@ describe('the API datastore through the kubeconfig of kubectl', () => {
 /** Kills an import when some of its blocks are there, and not all. */
 async function killInTheMiddle(env: Record<string, string>, store: Store, path: string): Promise<void> {
   for (let attempt = 0; attempt < 5; attempt += 1) {
-    const child = spawn(PROGRAM, ['datastore', 'import', '-f', path], { env, stdio: 'ignore' });
+    const child = spawn(PROGRAM, ['datastore', 'import', '-f', path], {
+      env: { ...places(), ...env },
+      stdio: 'ignore',
+    });
     const ended = once(child, 'exit');
     await until(async () => (await blocksIn(store)).length > 0, 'some blocks are there');
     child.kill('SIGKILL');

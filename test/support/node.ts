@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { copyFile, link, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { EXECUTABLE_NAMES } from '../../src/apps/ctl/install/install-places.ts';
+import { EXECUTABLE_NAMES } from '../../src/install/places.ts';
 import { decodeResource } from '../../src/model/decode-resource.ts';
 import { decodeBlock } from '../../src/model/ip-block-codec.ts';
 import { heldAddresses } from '../../src/model/ip-block.ts';

@@ -1,35 +1,23 @@
 import type { RetryPorts } from '../../base/back-off.ts';
-import type { Bird } from '../../bgp/bird.ts';
-import type { HostNetwork } from '../../dataplane/host-network.ts';
-import type { Kernel } from '../../dataplane/kernel.ts';
-import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import type { Inspector } from '../../datastore/inspector.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { OrchReader } from '../../cni/orch-reader.ts';
 import type { Datastore, OrchSettings } from '../../config/connection.ts';
 import type { Env } from '../../config/environment.ts';
 import type { PlanRecords } from '../../plans/plan-records.ts';
+import type { HostPorts } from '../../install/host/host-ports.ts';
 import type { EnforcedPolicy } from '../../kube/admission-policies.ts';
 import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from '../../config/choose-connection.ts';
 import type { Screen } from './screen.ts';
 
 /** The world around one call of the tool; `bin/` builds the real one. */
-export interface CtlPorts extends RetryPorts {
+export interface CtlPorts extends HostPorts, RetryPorts {
   readonly openStore: (datastore: Datastore) => Store;
   /** Looks at the datastore itself. */
   readonly openInspector: (datastore: Datastore) => Inspector;
   /** The admission policies of the orchestrator that refuse something. @throws store/* */
   readonly listEnforcedPolicies: (settings: OrchSettings, signal: AbortSignal) => Promise<readonly EnforcedPolicy[]>;
-  readonly openKernel: () => Kernel;
-  readonly openHostNetwork: () => HostNetwork;
-  readonly openPacketFilter: () => PacketFilter;
-  /** The BIRD that the agent of this host has started. */
-  readonly bird: Pick<Bird, 'status' | 'stop' | 'findProcess'>;
-  /** Locks an open file for this process until it is closed; false while another process has the lock. */
-  readonly tryLockFile: (fd: number) => boolean;
-  /** A process that is gone already is none to fail for. */
-  readonly sendSignal: (pid: number, signal: 'SIGTERM' | 'SIGKILL') => void;
   /** How far the plans of earlier calls were carried out. */
   readonly planRecords: PlanRecords;
   readonly hostname: string;
@@ -38,8 +26,6 @@ export interface CtlPorts extends RetryPorts {
   readonly machine: Machine;
   readonly host: Host;
   readonly plugin: PluginPorts;
-  /** Asks the agent that listens at the socket; the answer is JSON. */
-  readonly askAgent: (socket: string, question: AgentQuestion, signal: AbortSignal) => Promise<string>;
   /** Aborted when somebody asks the tool to stop. */
   readonly interrupted: AbortSignal;
 }
@@ -53,12 +39,6 @@ export interface PluginPorts {
   readonly readOfferedMtu: () => number | undefined;
   /** Where the runtime finds its network configurations. */
   readonly confDir: string;
-}
-
-export interface AgentQuestion {
-  readonly kind: 'show-calls' | 'show-network' | 'show-blocks' | 'shut-down';
-  /** JSON, the key of a datastore, or nothing where the kind says it all. */
-  readonly text: string;
 }
 
 /** What the tool finds on the machine it runs on. */

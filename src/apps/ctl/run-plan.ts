@@ -3,7 +3,7 @@ import { errnoOf, isNetplugError, reasonOf } from '../../base/errors.ts';
 import type { Mode } from '../../base/mode.ts';
 import { type Actor, carryOut, type Execution, resume } from '../../plans/carry-out.ts';
 import type { PlanRecords } from '../../plans/plan-records.ts';
-import { isEmpty, type Plan, renderPlan, stepLine } from '../../plans/plan.ts';
+import { isEmpty, type Plan, renderPlan, type Stage, type Step, stepLine } from '../../plans/plan.ts';
 import type { Output } from './common-options.ts';
 import type { Context, Status } from './ports.ts';
 
@@ -18,6 +18,7 @@ export interface Planned<A extends object> {
   /** Plans from what is there now. */
   readonly plan: () => Promise<Plan<A>>;
   readonly actor: Actor<A>;
+  readonly afterwards?: Execution<A>['afterwards'];
 }
 
 /** Returns the name of the record of a plan. `about` tells plans of one purpose apart, such as by their datastore. */
@@ -52,12 +53,13 @@ export async function runPlan<A extends object>(
 
 export function executionOf<A extends object>(
   { ports, io, signal }: Pick<Context, 'ports' | 'io' | 'signal'>,
-  { name, actor }: Omit<Planned<A>, 'plan'>,
+  { name, actor, afterwards = 'remove-record' }: Omit<Planned<A>, 'plan'>,
   tell: (line: string) => void = () => undefined,
 ): Execution<A> {
   return {
     name,
     records: ifPossible(ports.planRecords, io.stderr),
+    afterwards,
     actor,
     onStage: (title) => {
       tell(`${title}\n`);
@@ -73,7 +75,7 @@ export function executionOf<A extends object>(
 function ifPossible(records: PlanRecords, warn: (text: string) => void): PlanRecords {
   let isWritable = true;
   return {
-    load: records.load,
+    ...records,
     save: async (name, text) => {
       if (!isWritable) return;
       await records.save(name, text).catch((cause: unknown) => {
@@ -83,6 +85,23 @@ function ifPossible(records: PlanRecords, warn: (text: string) => void): PlanRec
       });
     },
   };
+}
+
+/** Shows the steps of the plan that are still to be carried out. */
+export async function showPlan<A extends object>(
+  { io, signal }: Context,
+  { plan, actor }: { readonly plan: Plan<A>; readonly actor: Actor<A> },
+  output: Output,
+): Promise<void> {
+  const stages: Stage<A>[] = [];
+  for (const { title, steps } of plan.stages) {
+    const open: Step<A>[] = [];
+    for (const step of steps)
+      if (step.kind !== 'write' || (await actor.inspect(step, signal)) !== 'after') open.push(step);
+    stages.push({ title, steps: open });
+  }
+  const left = { ...plan, stages };
+  io.stdout(output === 'json' ? `${JSON.stringify(left, undefined, 2)}\n` : renderPlan(left));
 }
 
 /** Resumes the plan of the record; a plan that no longer fits is noted, and left. */

@@ -16,8 +16,3 @@ export function renderTable(
     .map((line) => `${line.trimEnd()}\n`)
     .join('');
 }
-
-/** `1 block`, `2 blocks`. */
-export function counted(count: number | bigint, one: string, many = `${one}s`): string {
-  return `${String(count)} ${Number(count) === 1 ? one : many}`;
-}

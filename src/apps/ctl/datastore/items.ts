@@ -7,7 +7,7 @@ import type { NodeName } from '../../../model/names.ts';
 import { resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { formatCidr } from '../../../net/cidr.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import type { PlainResource } from './contents.ts';
 
 /** One thing that a datastore takes, or gives back, by itself. */

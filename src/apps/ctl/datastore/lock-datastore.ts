@@ -5,7 +5,7 @@ import { changeClusterInformation, newGuid, withNote } from '../../../datastore/
 import { type ClusterInformation, isLocked } from '../../../model/cluster-information.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import { typeOf } from './contents.ts';
 import { readMark, withMark } from './import-mark.ts';
 

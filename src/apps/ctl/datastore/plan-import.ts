@@ -7,7 +7,7 @@ import type { Node } from '../../../model/node.ts';
 import { poolProblems } from '../../../model/pool-conflicts.ts';
 import { resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
 import { cidrsOverlap, formatCidr } from '../../../net/cidr.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import type { Contents, PlainResource } from './contents.ts';
 import { type Exported, withoutStock } from './export-file.ts';
 import { isSame, type Item, nameOf } from './items.ts';

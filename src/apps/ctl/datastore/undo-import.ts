@@ -8,7 +8,7 @@ import { withStoreToChange } from '../connection.ts';
 import { executionOf, recordName, resumeIfSound } from '../run-plan.ts';
 import { countItems, type Item } from './items.ts';
 import type { Context, Status } from '../ports.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import { readContents } from './contents.ts';
 import type { Exported } from './export-file.ts';
 import { type ImportMark, readMark, withoutImport } from './import-mark.ts';

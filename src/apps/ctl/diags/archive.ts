@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { pipeFileAtomically } from '../../../base/atomic-file.ts';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
-import { onFile } from '../install/install-errors.ts';
+import { onFile } from '../../../install/on-file.ts';
 
 export interface PackedFile {
   /** Inside of the archive. */

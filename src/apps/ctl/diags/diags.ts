@@ -6,7 +6,7 @@ import { diagnose, diagnosisDocument, type DoctorOptions, placesOf } from '../do
 import { openSources, type Sources } from '../doctor/sources.ts';
 import { formatBytes } from '../format-bytes.ts';
 import type { Context, Status } from '../ports.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import { agentItems } from './agent-items.ts';
 import { writeArchive } from './archive.ts';
 import { collect, manifest } from './collect.ts';

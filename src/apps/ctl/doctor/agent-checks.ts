@@ -1,5 +1,5 @@
 import { VERSION } from '../../../base/version.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import type { AgentFacts } from './agent-facts.ts';
 import { type Check, topic } from './topic.ts';
 

@@ -1,7 +1,7 @@
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exec } from '../../../base/exec.ts';
-import { EXECUTABLE_NAMES } from '../install/install-places.ts';
+import { EXECUTABLE_NAMES } from '../../../install/places.ts';
 import type { PlacedRemark } from '../lint/remark.ts';
 import { lintSource } from '../lint/lint-source.ts';
 import type { ConfFile } from './conf-files.ts';

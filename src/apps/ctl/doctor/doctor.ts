@@ -1,6 +1,6 @@
 import { access } from 'node:fs/promises';
 import type { Output } from '../common-options.ts';
-import { BIN_DIR, CONF_DIR } from '../install/install-places.ts';
+import { BIN_DIR, CONF_DIR } from '../../../install/places.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
 import { type Diagnosis, examineAll, type LeftOut } from './examine.ts';

@@ -5,7 +5,7 @@ import { matchesSelector } from '../../../model/selector.ts';
 import { FAMILIES, type Family } from '../../../net/address.ts';
 import { cidrContains, parseCidr, tryReadCidr } from '../../../net/cidr.ts';
 import { modeOf } from '../../../routing/pool-modes.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import type { Records } from './records.ts';
 import { type Check, topic } from './topic.ts';
 

@@ -1,5 +1,5 @@
 import { harmless, painterFor, type Screen, type Style } from '../screen.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import type { Diagnosis } from './examine.ts';
 import { type Finding, SEVERITIES, type Severity } from './topic.ts';
 

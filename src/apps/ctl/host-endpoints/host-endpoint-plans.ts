@@ -34,10 +34,14 @@ export type MigrateOptions = PlanRun &
 export async function migrateHostEndpoints(context: Context, options: MigrateOptions): Promise<Status> {
   const { signal, io } = context;
   return withStoreToChange(context, options, async (store, datastore) => {
-    const [name, actor] = [recordName('host-endpoints-migrate', datastore), resourceActor(store)];
+    const planned = {
+      name: recordName('host-endpoints-migrate', datastore),
+      actor: resourceActor(store),
+      afterwards: 'keep-record',
+    } as const;
     if (options.direction === 'undo') {
       await undo(
-        executionOf(context, { name, actor }, (line) => {
+        executionOf(context, planned, (line) => {
           io.stdout(`undone:${line.slice(2)}`);
         }),
       );
@@ -53,7 +57,7 @@ export async function migrateHostEndpoints(context: Context, options: MigrateOpt
       };
       return planMigration(facts, { ...options, nodeKeeper });
     };
-    return runPlan(context, { name, plan, actor }, options);
+    return runPlan(context, { ...planned, plan }, options);
   });
 }
 

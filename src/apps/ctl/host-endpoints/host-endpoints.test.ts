@@ -230,7 +230,7 @@ describe('netplugctl host-endpoints migrate', () => {
 function endAfter(records: PlanRecords, writes: number): PlanRecords {
   let left = writes;
   return {
-    load: records.load,
+    ...records,
     save: async (name, text) => {
       if (left === 0) throw new Error('killed');
       left -= 1;

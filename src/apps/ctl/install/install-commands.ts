@@ -2,7 +2,7 @@ import { type Command, command, flag, notAllowed, unless, value, valueOr } from 
 import { OUTPUT } from '../common-options.ts';
 import { install } from './install.ts';
 import type { ConflistChoice, OrchOptions } from './install-options.ts';
-import { BIN_DIR, CONF_DIR, CONF_NAME, LOG_FILE } from './install-places.ts';
+import { BIN_DIR, CONF_DIR, CONF_NAME, LOG_FILE } from '../../../install/places.ts';
 import { uninstall } from './uninstall.ts';
 
 const FOLDER = { read: absolutePath, completes: 'folder' } as const;
@@ -37,6 +37,7 @@ export const INSTALL_COMMANDS: readonly Command[] = [
       orchTokenFrom: value('file', 'file whose token is copied in', { completes: 'file' }),
       orchClientCert: value('path', 'client certificate on the host, named in the kubeconfig', { read: absolutePath }),
       orchClientKey: value('path', 'key of the client certificate, likewise', { read: absolutePath }),
+      dryRun: flag('show the steps, and do nothing'),
       output: OUTPUT,
     },
     details: `
@@ -49,9 +50,20 @@ once or not at all, the conflist last. What is as it shall be is left alone. Sec
       'netplugctl install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\\n    --host-conf-dir /etc/cni/net.d',
     ],
     run: async (context, { options }) => {
-      const { binDir, confDir, hostConfDir, confName, from, output } = options;
+      const { binDir, confDir, hostConfDir, confName, from, dryRun, output } = options;
       const conflist = conflistChoice(options);
-      return install(context, { binDir, confDir, hostConfDir, confName, from, conflist, orch: given(options), output });
+      const mode = dryRun ? 'rehearse' : 'carry-out';
+      return install(context, {
+        binDir,
+        confDir,
+        hostConfDir,
+        confName,
+        from,
+        conflist,
+        orch: given(options),
+        mode,
+        output,
+      });
     },
   }),
   command({

@@ -5,12 +5,12 @@ import { type Problem, problemLine, problemsError } from '../../../base/problem.
 import { parseJsonObject } from '../../../config/parse-json.ts';
 import { readOwnConnection } from '../connection.ts';
 import { readSource } from '../inputs.ts';
-import { onFile } from './install-errors.ts';
+import { onFile } from '../../../install/on-file.ts';
 import type { ConflistChoice } from './install-options.ts';
 import type { Report } from './install-report.ts';
 import { lintNetconf } from '../lint/lint-conflist.ts';
 import type { Context } from '../ports.ts';
-import { type OrchAccess, renderConflist } from './render-conflist.ts';
+import { type OrchAccess, renderConflist } from '../../../install/render-conflist.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 

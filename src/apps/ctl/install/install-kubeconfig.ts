@@ -6,11 +6,11 @@ import { isHttpUrl, URL_RULE } from '../../../config/url.ts';
 import { fromFile } from '../connection.ts';
 import { readSource } from '../inputs.ts';
 import type { InstallOptions, OrchOptions } from './install-options.ts';
-import { KUBECONFIG_NAME } from './install-places.ts';
+import { KUBECONFIG_NAME } from '../../../install/places.ts';
 import type { Report } from './install-report.ts';
 import type { Context } from '../ports.ts';
-import type { OrchAccess } from './render-conflist.ts';
-import { type KubeconfigOptions, type OrchUser, renderKubeconfig } from './render-kubeconfig.ts';
+import type { OrchAccess } from '../../../install/render-conflist.ts';
+import { type KubeconfigOptions, type OrchUser, renderKubeconfig } from '../../../install/render-kubeconfig.ts';
 
 export interface OrchPlan {
   /** What the conflist says. */

@@ -1,6 +1,6 @@
 import type { Mode } from '../../../base/mode.ts';
 import type { Output } from '../common-options.ts';
-import type { ChainedPlugin } from './render-conflist.ts';
+import type { ChainedPlugin } from '../../../install/render-conflist.ts';
 
 /** What is wanted on the node; folders are those the tool sees. */
 export interface InstallOptions {
@@ -13,6 +13,7 @@ export interface InstallOptions {
   readonly from: string | undefined;
   readonly conflist: ConflistChoice;
   readonly orch: OrchOptions;
+  readonly mode: Mode;
   readonly output: Output;
 }
 

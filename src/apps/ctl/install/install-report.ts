@@ -1,6 +1,6 @@
 import type { Mode } from '../../../base/mode.ts';
 import type { Output } from '../common-options.ts';
-import type { PartKind } from '../clean-up/part.ts';
+import type { PartKind } from '../../../install/host/part.ts';
 import type { Io } from '../ports.ts';
 
 /** Says of something that it went, or that it would go. */

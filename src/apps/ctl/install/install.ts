@@ -1,20 +1,20 @@
-import { mkdir, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { NetplugError } from '../../../base/errors.ts';
 import { hasFlags } from '../../../config/choose-connection.ts';
 import { decideConflist, refuseForeign } from './install-conflist.ts';
-import { onFile } from './install-errors.ts';
-import { missingFolders } from './install-folders.ts';
-import { planExecutables, planText, type PlannedFile, putFile, removeFile, sweep } from './install-files.ts';
+import { onFile } from '../../../install/on-file.ts';
+import { planExecutables, planText, type PlannedFile } from '../../../install/files.ts';
 import type { InstallOptions } from './install-options.ts';
 import { planOrchAccess } from './install-kubeconfig.ts';
-import { KUBECONFIG_NAME } from './install-places.ts';
-import { type RecordedFile, readRecord, writeRecord } from './install-record.ts';
+import { KUBECONFIG_NAME } from '../../../install/places.ts';
+import { readRecord } from '../../../install/record.ts';
+import { type InstallAction, installActor, planInstallation } from '../../../install/plan-installation.ts';
+import { carryOut } from '../../../plans/carry-out.ts';
+import type { Step } from '../../../plans/plan.ts';
+import { executionOf, recordName, resumeIfSound, showPlan } from '../run-plan.ts';
 import { openReport, type Report } from './install-report.ts';
 import type { Context, Status } from '../ports.ts';
-
-/** No copy takes this long: what is older belongs to an installer that was killed. */
-const ABANDONED_AFTER_MS = 600_000;
 
 /**
  * Puts executables, kubeconfig and conflist on this node. Everything is read and checked before anything is written;
@@ -22,28 +22,32 @@ const ABANDONED_AFTER_MS = 600_000;
  * Repeating it changes nothing.
  */
 export async function install(context: Context, options: InstallOptions): Promise<Status> {
-  using report = openReport(context.io, options.output);
+  using report = openReport(context.io, options.mode === 'rehearse' ? 'table' : options.output);
   refuseKubeconfigFlags(context);
-  const planned = await planFiles(context, options, report);
-  const { stateDir } = context.ports.machine;
-  const { files: before, folders: made } = (await readRecord(stateDir, report)) ?? { files: [], folders: [] };
-  const conflistPath = join(options.confDir, options.confName);
-  if (!before.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
-  const isPlanned = ({ path }: RecordedFile): boolean => planned.some((file) => file.path === path);
-  const installed = planned.map(({ kind, path, sha256 }) => ({ kind, path, sha256 }));
-
-  // An installation that is cut short is known as well: each file is then as it was or as it shall be.
-  const missing = await missingFolders([options.binDir, options.confDir]);
-  const folders = [...new Set([...made, ...missing])];
-  await writeRecord(stateDir, { files: [...before, ...installed], folders });
-  await prepareFolders(context, options);
-  for (const [index, file] of planned.entries()) {
-    const done = await putFile(file, planned.slice(0, index), context.signal);
-    report.step({ kind: file.kind, subject: file.path, done });
+  const files = await planFiles(context, options, report);
+  const { ports } = context;
+  const { binDir, confDir, confName, mode } = options;
+  const { stateDir } = ports.machine;
+  const before = (await readRecord(stateDir, report)) ?? { files: [], folders: [] };
+  const conflistPath = join(confDir, confName);
+  if (!before.files.some(({ path }) => path === conflistPath)) await refuseForeign(conflistPath);
+  const installation = { files, binDir, confDir, stateDir, before };
+  const actor = installActor(installation, { report, now: () => ports.clock.now() });
+  const plan = planInstallation(installation);
+  if (mode === 'rehearse') {
+    await showPlan(context, { plan, actor }, options.output);
+    return 0;
   }
-  const others = before.filter((file) => !isPlanned(file));
-  const left = await removeSuperseded(context, { others, options, report });
-  await writeRecord(stateDir, { files: [...left, ...installed], folders });
+  const sums = files.map(({ path, sha256 }) => [path, sha256]);
+  const name = recordName('install', { stateDir, sums });
+  const execution = {
+    ...executionOf(context, { name, actor }),
+    onSkip: (step: Step<InstallAction>) => {
+      if (step.kind !== 'write' || step.act !== 'put') return;
+      report.step({ kind: step.file.kind, subject: step.file.path, done: 'unchanged' });
+    },
+  };
+  if ((await resumeIfSound(context, execution)) === undefined) await carryOut(execution, plan);
   await warnOfOthers(options, report);
   return 0;
 }
@@ -74,34 +78,6 @@ function sourceFolder({ ports }: Context, { from }: InstallOptions): string {
   throw new NetplugError('cli/usage', 'Cannot install the executables: this tool does not run from one', {
     hint: 'Build it, and name the folder with --from',
   });
-}
-
-async function prepareFolders({ ports, signal }: Context, { binDir, confDir }: InstallOptions): Promise<void> {
-  for (const folder of [binDir, confDir]) {
-    signal.throwIfAborted();
-    await onFile('write', folder, async () => mkdir(folder, { recursive: true }));
-    await sweep(folder, ports.clock.now() - ABANDONED_AFTER_MS);
-  }
-}
-
-/** A conflist under an earlier name would go on being used beside the new one. */
-async function removeSuperseded(
-  { signal }: Context,
-  { others, options, report }: { others: readonly RecordedFile[]; options: InstallOptions; report: Report },
-): Promise<readonly RecordedFile[]> {
-  const left: RecordedFile[] = [];
-  for (const file of others) {
-    const { kind, path: subject } = file;
-    const sha256s = others.filter(({ path }) => path === subject).map(({ sha256 }) => sha256);
-    const isSuperseded = kind === 'conflist' && dirname(subject) === options.confDir;
-    const done = isSuperseded ? await removeFile(subject, { sha256s, changed: 'leave' }, signal) : ('changed' as const);
-    if (done === 'removed') report.step({ kind, subject, done });
-    if (done === 'changed') left.push(file);
-    if (isSuperseded && done === 'changed') {
-      report.warn(`the earlier conflist "${subject}" was changed since it was installed, and is left`);
-    }
-  }
-  return left;
 }
 
 /** Runtimes use the configuration whose name comes first. */

@@ -13,7 +13,7 @@ import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { carryOut } from './repair.ts';
 import { reportError } from '../../../base/report-error.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 
 /** Between the two looks; what is changing under way looks different afterwards. */
 const SECOND_LOOK_MS = 500;

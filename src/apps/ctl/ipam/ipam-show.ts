@@ -9,7 +9,8 @@ import { withStore } from '../connection.ts';
 import type { Output } from '../common-options.ts';
 import { percentFree, type PoolUsage, poolUsage, type Stock } from './pool-usage.ts';
 import type { Context, Status } from '../ports.ts';
-import { counted, renderTable } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
+import { renderTable } from '../table.ts';
 
 /** What is shown. */
 export type Shown =

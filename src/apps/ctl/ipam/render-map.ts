@@ -1,5 +1,5 @@
 import type { Paint, Style } from '../screen.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import { blockAt, countStates, type MappedBlock, type MappedPool, type State, STATES } from './address-map.ts';
 
 /** How an address is drawn, and what that means. */

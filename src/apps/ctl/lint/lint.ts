@@ -3,7 +3,7 @@ import { NetplugError } from '../../../base/errors.ts';
 import { START } from '../document-tree.ts';
 import { LINT_ENDINGS, tryInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import { type Repaired, repair } from './fix.ts';
 import { lintSource } from './lint-source.ts';
 import { showsToBeOurs } from './recognize.ts';

@@ -1,7 +1,7 @@
 import { never } from '../../../base/errors.ts';
 import { type Edit, problemLine } from '../../../base/problem.ts';
 import { placeAt } from '../documents.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import type { Repaired } from './fix.ts';
 import type { PlacedRemark } from './remark.ts';
 

@@ -1,5 +1,6 @@
 import { isNetplugError, NetplugError, reasonOf } from '../../../base/errors.ts';
-import type { AgentQuestion, Context } from '../ports.ts';
+import type { AgentQuestion } from '../../../install/host/host-ports.ts';
+import type { Context } from '../ports.ts';
 
 interface Asked {
   /** Overrides where the machine says that the agent listens. */

@@ -1,10 +1,10 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
 import { readShownCalls } from '../../../model/shown-call.ts';
-import { networkParts } from '../clean-up/network-parts.ts';
-import { type PartKind, removeParts } from '../clean-up/part.ts';
+import { networkParts } from '../../../install/host/network-parts.ts';
+import { type PartKind, removeParts } from '../../../install/host/part.ts';
 import { askAgentOfNode } from './ask-agent-of-node.ts';
 import type { Context, Status } from '../ports.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 
 /**
  * Takes away what the agent left on this host for traffic between nodes. Status 1 when some of it stays.

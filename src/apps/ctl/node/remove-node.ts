@@ -9,7 +9,7 @@ import type { NodeName } from '../../../model/names.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import { withStoreToChange } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 
 export interface RemoveNodeOptions {
   readonly node: NodeName;

@@ -1,6 +1,7 @@
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import { harmless, type Paint, painterFor, type Screen } from '../screen.ts';
-import { counted, renderTable } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
+import { renderTable } from '../table.ts';
 
 /** The network of a node for people, what is wrong with it at the end, where it stays in sight. */
 export function renderNetwork(network: ShownNetwork, screen: Screen): string {

@@ -3,7 +3,7 @@ import type { Mode } from '../../../base/mode.ts';
 import { type ResourceId, showResourceId } from '../../../model/resource-id.ts';
 import type { Context, Status } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 
 export interface Item {
   readonly which: ResourceId;

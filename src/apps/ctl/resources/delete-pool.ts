@@ -6,7 +6,7 @@ import type { IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { cidrContains, formatCidr, parseCidr } from '../../../net/cidr.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 import type { Writing } from './write-resource.ts';
 
 /** Blocks deleted in one commit: two keys each stay below the 128 operations etcd takes in a transaction. */

@@ -5,7 +5,7 @@ import { problemsError } from '../../../base/problem.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { poolProblems } from '../../../model/pool-conflicts.ts';
 import { formatCidr, parseCidr } from '../../../net/cidr.ts';
-import { counted } from '../table.ts';
+import { counted } from '../../../base/counted.ts';
 
 /**
  * Refuses a pool that does not fit beside what is there. `previous` is the pool as it is stored, for an update.

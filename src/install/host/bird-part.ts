@@ -1,12 +1,12 @@
-import { isNetplugError } from '../../../base/errors.ts';
-import type { CtlPorts } from '../ports.ts';
+import { isNetplugError } from '../../base/errors.ts';
+import type { HostPorts } from './host-ports.ts';
 import type { Part } from './part.ts';
 
 const END_MS = 5000;
 const END_PERIOD_MS = 20;
 
 /** The BIRD that the agent has started, in order by its control socket; one that does not answer is killed. */
-export function birdPart(ports: CtlPorts): Part {
+export function birdPart(ports: HostPorts): Part {
   const { bird } = ports;
   return {
     kind: 'bird',
@@ -27,7 +27,7 @@ export function birdPart(ports: CtlPorts): Part {
   };
 }
 
-async function answers({ bird }: CtlPorts, signal: AbortSignal): Promise<boolean> {
+async function answers({ bird }: HostPorts, signal: AbortSignal): Promise<boolean> {
   try {
     return (await bird.status(signal)) !== undefined;
   } catch (cause) {
@@ -37,7 +37,7 @@ async function answers({ bird }: CtlPorts, signal: AbortSignal): Promise<boolean
 }
 
 /** It was told by its arguments to be ours a moment ago. */
-async function killed({ bird, sendSignal, clock }: CtlPorts, signal: AbortSignal): Promise<boolean> {
+async function killed({ bird, sendSignal, clock }: HostPorts, signal: AbortSignal): Promise<boolean> {
   const pid = await bird.findProcess();
   if (pid !== undefined) sendSignal(pid, 'SIGKILL');
   for (let waitedMs = 0; waitedMs < END_MS; waitedMs += END_PERIOD_MS) {

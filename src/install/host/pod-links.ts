@@ -1,7 +1,7 @@
-import { NetplugError, reasonOf } from '../../../base/errors.ts';
-import type { HostLink, Kernel } from '../../../dataplane/kernel.ts';
-import type { CtlPorts } from '../ports.ts';
-import { counted } from '../table.ts';
+import { NetplugError, reasonOf } from '../../base/errors.ts';
+import type { HostLink, Kernel } from '../../dataplane/kernel.ts';
+import type { HostPorts } from './host-ports.ts';
+import { counted } from '../../base/counted.ts';
 import type { Left, Part } from './part.ts';
 
 /** So many go at once: the kernel takes a group of links away in the time of one, and each waiting one holds a socket. */
@@ -9,7 +9,7 @@ const LINKS_AT_ONCE = 64;
 const NAMED = 3;
 
 /** Interfaces of pods, with their routes. One whose alias is not of netplug stays. */
-export function podLinksPart({ openKernel }: Pick<CtlPorts, 'openKernel'>): Part {
+export function podLinksPart({ openKernel }: Pick<HostPorts, 'openKernel'>): Part {
   const kernel = openKernel();
   return {
     kind: 'interface',
@@ -29,7 +29,7 @@ export function podLinksPart({ openKernel }: Pick<CtlPorts, 'openKernel'>): Part
 }
 
 /** Returns why a purge is refused: a link lives as long as the namespace of its pod does. */
-export function findPods({ openKernel }: Pick<CtlPorts, 'openKernel'>): NetplugError | undefined {
+export function findPods({ openKernel }: Pick<HostPorts, 'openKernel'>): NetplugError | undefined {
   const pods = openKernel()
     .listHostLinks()
     .filter(({ owner }) => owner !== undefined);

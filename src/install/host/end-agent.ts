@@ -1,10 +1,15 @@
 import { type FileHandle, open, rm } from 'node:fs/promises';
-import { timeLimit } from '../../../base/clock.ts';
-import { NetplugError } from '../../../base/errors.ts';
-import { ignoreMissing } from '../../../base/missing-file.ts';
-import type { Mode } from '../../../base/mode.ts';
-import type { Context } from '../ports.ts';
+import { timeLimit } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
+import { ignoreMissing } from '../../base/missing-file.ts';
+import type { Mode } from '../../base/mode.ts';
+import type { HostPorts } from './host-ports.ts';
 import { findLockHolder, isNetplug, type LockHolder } from './lock-holder.ts';
+
+interface HostContext {
+  readonly ports: HostPorts;
+  readonly signal: AbortSignal;
+}
 
 const ASK_MS = 5000;
 /** An agent that shuts down ends its calls first, and then writes what it has decided. */
@@ -20,7 +25,7 @@ const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.re
  * @throws resource/in-use when it cannot be ended
  */
 export async function endAgent(
-  context: Context,
+  context: HostContext,
   { mode, onEnded }: { readonly mode: Mode; readonly onEnded: (what: string) => void },
 ): Promise<AsyncDisposable> {
   const { ports } = context;
@@ -40,7 +45,7 @@ export async function endAgent(
   return scope.move();
 }
 
-async function end(context: Context, file: FileHandle, holder: LockHolder | undefined): Promise<void> {
+async function end(context: HostContext, file: FileHandle, holder: LockHolder | undefined): Promise<void> {
   const isAsked = await askToEnd(context);
   if (isAsked && (await isLockedWithin(context, file, DRAIN_MS))) return;
   for (const [name, ms] of isAsked ? ([KILL] as const) : ([TERMINATE, KILL] as const)) {
@@ -59,7 +64,7 @@ const TERMINATE = ['SIGTERM', TERMINATE_MS] as const;
 const KILL = ['SIGKILL', KILL_MS] as const;
 
 /** Says whether it has understood. */
-async function askToEnd({ ports, signal }: Context): Promise<boolean> {
+async function askToEnd({ ports, signal }: HostContext): Promise<boolean> {
   using limit = timeLimit(ASK_MS);
   const either = AbortSignal.any([signal, limit.signal]);
   return await ports.askAgent(ports.machine.socketPath, { kind: 'shut-down', text: '' }, either).then(
@@ -71,7 +76,7 @@ async function askToEnd({ ports, signal }: Context): Promise<boolean> {
   );
 }
 
-async function isLockedWithin({ ports, signal }: Context, file: FileHandle, ms: number): Promise<boolean> {
+async function isLockedWithin({ ports, signal }: HostContext, file: FileHandle, ms: number): Promise<boolean> {
   const untilMs = ports.clock.monotonic() + ms;
   while (!ports.tryLockFile(file.fd)) {
     if (ports.clock.monotonic() >= untilMs) return false;
@@ -80,7 +85,7 @@ async function isLockedWithin({ ports, signal }: Context, file: FileHandle, ms: 
   return true;
 }
 
-async function holderOf({ ports }: Context, file: FileHandle): Promise<LockHolder | undefined> {
+async function holderOf({ ports }: HostContext, file: FileHandle): Promise<LockHolder | undefined> {
   return findLockHolder(await file.stat(), ports.host.procDir);
 }
 

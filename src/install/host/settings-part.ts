@@ -1,4 +1,4 @@
-import type { HostNetwork } from '../../../dataplane/host-network.ts';
+import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { Part } from './part.ts';
 
 /** Settings of the host that netplug changed, put back as its records have them. */

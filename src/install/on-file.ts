@@ -1,4 +1,4 @@
-import { errnoOf, NetplugError } from '../../../base/errors.ts';
+import { errnoOf, NetplugError } from '../base/errors.ts';
 
 const ROOM = 'Make room, then run the same command again';
 const REASONS: Readonly<Record<string, readonly [reason: string, hint: string]>> = {

@@ -1,4 +1,4 @@
-import { never } from '../../../base/errors.ts';
+import { never } from '../base/errors.ts';
 
 /** Who the plugin is to the API of the orchestrator; paths are those of the host. */
 export type OrchUser =

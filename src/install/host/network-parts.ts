@@ -1,16 +1,16 @@
-import { isNetplugError } from '../../../base/errors.ts';
-import { KERNEL_METRIC } from '../../../bgp/kernel-metric.ts';
-import type { HostChange, HostNetwork } from '../../../dataplane/host-network.ts';
-import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
-import { formatCidr, parseCidr } from '../../../net/cidr.ts';
-import { PACKET_TABLES } from '../../../routing/packet-tables.ts';
-import { TUNNEL_KINDS, TUNNELS } from '../../../routing/tunnels.ts';
-import type { CtlPorts } from '../ports.ts';
+import { isNetplugError } from '../../base/errors.ts';
+import { KERNEL_METRIC } from '../../bgp/kernel-metric.ts';
+import type { HostChange, HostNetwork } from '../../dataplane/host-network.ts';
+import type { PacketFilter } from '../../dataplane/packet-filter.ts';
+import { formatCidr, parseCidr } from '../../net/cidr.ts';
+import { PACKET_TABLES } from '../../routing/packet-tables.ts';
+import { TUNNEL_KINDS, TUNNELS } from '../../routing/tunnels.ts';
+import type { HostPorts } from './host-ports.ts';
 import { birdPart } from './bird-part.ts';
 import type { Left, Part } from './part.ts';
 
 /** What the agent puts on a host for traffic between nodes. BIRD goes first: it would put its routes again. */
-export function networkParts(ports: CtlPorts): readonly Part[] {
+export function networkParts(ports: HostPorts): readonly Part[] {
   const host = ports.openHostNetwork();
   return [birdPart(ports), learnedRoutes(host), ownRoutes(host), tunnels(host), tables(ports.openPacketFilter())];
 }

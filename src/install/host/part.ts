@@ -1,5 +1,4 @@
-import type { Context } from '../ports.ts';
-import { reportError } from '../../../base/report-error.ts';
+import { reportError } from '../../base/report-error.ts';
 
 /** What kind of thing netplug has put on a host. */
 export type PartKind = 'interface' | 'bird' | 'route' | 'tunnel' | 'table' | 'setting';
@@ -30,7 +29,7 @@ export interface PartsReport {
  * others from going. Returns whether nothing stays.
  */
 export async function removeParts(
-  { io, signal }: Pick<Context, 'io' | 'signal'>,
+  { io, signal }: { readonly io: { readonly stderr: (text: string) => void }; readonly signal: AbortSignal },
   parts: readonly Part[],
   { mode, report }: { readonly mode: 'carry-out' | 'rehearse'; readonly report: PartsReport },
 ): Promise<boolean> {

@@ -1,11 +1,10 @@
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { writeFileAtomically } from '../../../base/atomic-file.ts';
-import { errnoOf } from '../../../base/errors.ts';
-import { VERSION } from '../../../base/version.ts';
-import { onFile } from './install-errors.ts';
-import type { Report } from './install-report.ts';
+import { writeFileAtomically } from '../base/atomic-file.ts';
+import { errnoOf } from '../base/errors.ts';
+import { VERSION } from '../base/version.ts';
+import { onFile } from './on-file.ts';
 
 const RecordedFileSchema = v.object({
   kind: v.picklist(['executable', 'kubeconfig', 'conflist']),
@@ -31,7 +30,10 @@ export interface InstallRecord {
 const MODE = 0o600;
 
 /** What was put where on this node; undefined when nothing is known. */
-export async function readRecord(stateDir: string, report: Report): Promise<InstallRecord | undefined> {
+export async function readRecord(
+  stateDir: string,
+  report: { readonly warn: (text: string) => void },
+): Promise<InstallRecord | undefined> {
   const path = recordPath(stateDir);
   const text = await onFile('read', path, async () => readFile(path, 'utf8').catch(ignoreMissing));
   if (text === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { errnoOf } from '../../../base/errors.ts';
+import { errnoOf } from '../../base/errors.ts';
 
 /** A process that has a file locked. */
 export interface LockHolder {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lintNetconf } from '../lint/lint-conflist.ts';
+import { lintNetconf } from '../apps/ctl/lint/lint-conflist.ts';
 import { type ConflistOptions, renderConflist } from './render-conflist.ts';
 import { renderKubeconfig } from './render-kubeconfig.ts';
 

@@ -1,7 +1,7 @@
 import { lstat, rmdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { errnoOf } from '../../../base/errors.ts';
-import { onFile } from './install-errors.ts';
+import { errnoOf } from '../base/errors.ts';
+import { onFile } from './on-file.ts';
 
 /** Folders of others, files in them, and mounts stay. */
 const KEPT = ['ENOTEMPTY', 'EEXIST', 'EBUSY', 'ENOTDIR'];

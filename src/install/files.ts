@@ -8,13 +8,13 @@ import {
   removeAbandoned,
   sha256Of,
   writeFileAtomically,
-} from '../../../base/atomic-file.ts';
-import { errnoOf, NetplugError } from '../../../base/errors.ts';
-import { ignoreMissing } from '../../../base/missing-file.ts';
-import type { Mode } from '../../../base/mode.ts';
-import { onFile } from './install-errors.ts';
-import { EXECUTABLE_NAMES } from './install-places.ts';
-import type { RecordedFile } from './install-record.ts';
+} from '../base/atomic-file.ts';
+import { errnoOf, NetplugError } from '../base/errors.ts';
+import { ignoreMissing } from '../base/missing-file.ts';
+import type { Mode } from '../base/mode.ts';
+import { onFile } from './on-file.ts';
+import { EXECUTABLE_NAMES } from './places.ts';
+import type { RecordedFile } from './record.ts';
 
 /** A file that shall be on the node. */
 export interface PlannedFile extends RecordedFile {

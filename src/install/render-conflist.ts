@@ -1,4 +1,4 @@
-import type { Datastore } from '../../../config/connection.ts';
+import type { Datastore } from '../config/connection.ts';
 
 export interface ConflistOptions {
   readonly name: string;

@@ -1,0 +1,139 @@
+import { mkdir } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { readFileState } from '../base/atomic-file.ts';
+import type { Actor } from '../plans/carry-out.ts';
+import type { Plan } from '../plans/plan.ts';
+import { type PlannedFile, putFile, removeFile, sweep } from './files.ts';
+import { missingFolders } from './folders.ts';
+import { onFile } from './on-file.ts';
+import { type InstallRecord, type RecordedFile, readRecord, writeRecord } from './record.ts';
+
+/** A copy takes less time: an older temporary file belongs to an installation that was killed. */
+const ABANDONED_AFTER_MS = 600_000;
+
+/** A step of an installation. Contents of files are not part of it: one of them is a credential. */
+export type InstallAction =
+  | { readonly act: 'prepare' }
+  | { readonly act: 'put'; readonly file: RecordedFile }
+  | { readonly act: 'finish' };
+
+/** What is to be on a node. */
+export interface Installation {
+  /** In the order in which they are put in place. */
+  readonly files: readonly PlannedFile[];
+  readonly binDir: string;
+  readonly confDir: string;
+  readonly stateDir: string;
+  /** What earlier installations have put there. */
+  readonly before: InstallRecord;
+}
+
+export interface InstallReport {
+  readonly step: (step: { kind: RecordedFile['kind']; subject: string; done: string }) => void;
+  readonly warn: (text: string) => void;
+}
+
+/** Plans an installation. The conflist comes last, because the runtime uses the plugin from then on. */
+export function planInstallation({ files, binDir, confDir }: Installation): Plan<InstallAction> {
+  return {
+    stages: [
+      {
+        title: 'Prepare the folders',
+        steps: [{ kind: 'write', text: `make "${binDir}" and "${confDir}" where they are missing`, act: 'prepare' }],
+      },
+      {
+        title: 'Put the files in place',
+        steps: files.map(({ kind, path, sha256 }) => ({
+          kind: 'write',
+          text: `install ${kind} "${path}"`,
+          act: 'put',
+          file: { kind, path, sha256 },
+        })),
+      },
+      {
+        title: 'Remove what the installation supersedes',
+        steps: [{ kind: 'write', text: `remove earlier conflists from "${confDir}"`, act: 'finish' }],
+      },
+    ],
+    notes: [],
+  };
+}
+
+/** Carries out the steps; each file changes at once or not at all. */
+export function installActor(
+  installation: Installation,
+  { report, now }: { readonly report: InstallReport; readonly now: () => number },
+): Actor<InstallAction> {
+  const { files, binDir, confDir, stateDir, before } = installation;
+  const installed = files.map(({ kind, path, sha256 }) => ({ kind, path, sha256 }));
+  const superseded = before.files.filter((file) => !files.some(({ path }) => path === file.path));
+  const foldersToRecord = async (): Promise<readonly string[]> => [
+    ...new Set([...before.folders, ...(await missingFolders([binDir, confDir]))]),
+  ];
+  let folders: readonly string[] | undefined;
+  return {
+    inspect: async (step, signal) => {
+      if (step.act === 'put') {
+        const { path, sha256 } = step.file;
+        const state = await onFile('read', path, async () => readFileState(path, signal));
+        const { mode } = files.find((file) => file.path === path) ?? {};
+        return state?.sha256 === sha256 && state.mode === mode ? 'after' : 'before';
+      }
+      const recorded = (await readRecord(stateDir, report))?.files ?? [];
+      const expected =
+        step.act === 'prepare' ? installed : recorded.filter((file) => !isSuperseded(file, installation));
+      const isThere = expected.every(({ path, sha256 }) =>
+        recorded.some((file) => file.path === path && file.sha256 === sha256),
+      );
+      return isThere && (step.act === 'prepare' || expected.length === recorded.length) ? 'after' : 'before';
+    },
+    apply: async (step, signal) => {
+      if (step.act === 'prepare') {
+        // The record names each file as it was and as it will be, so that an interrupted installation is known as well.
+        folders = await foldersToRecord();
+        await writeRecord(stateDir, { files: [...before.files, ...installed], folders });
+        for (const folder of [binDir, confDir]) {
+          signal.throwIfAborted();
+          await onFile('write', folder, async () => mkdir(folder, { recursive: true }));
+          await sweep(folder, now() - ABANDONED_AFTER_MS);
+        }
+      } else if (step.act === 'put') {
+        const index = files.findIndex(({ path }) => path === step.file.path);
+        const file = files[index];
+        if (file === undefined) return;
+        const done = await putFile(file, files.slice(0, index), signal);
+        report.step({ kind: file.kind, subject: file.path, done });
+      } else {
+        const left = await removeSuperseded(superseded, installation, { report, signal });
+        await writeRecord(stateDir, { files: [...left, ...installed], folders: folders ?? before.folders });
+      }
+    },
+  };
+}
+
+function isSuperseded({ kind, path, sha256 }: RecordedFile, { files, confDir }: Installation): boolean {
+  const planned = files.find((file) => file.path === path);
+  if (planned !== undefined) return planned.sha256 !== sha256;
+  return kind === 'conflist' && dirname(path) === confDir;
+}
+
+/** A runtime would go on using a conflist of an earlier name. Returns what stays. */
+async function removeSuperseded(
+  earlier: readonly RecordedFile[],
+  installation: Installation,
+  { report, signal }: { readonly report: InstallReport; readonly signal: AbortSignal },
+): Promise<readonly RecordedFile[]> {
+  const left: RecordedFile[] = [];
+  for (const file of earlier) {
+    const { kind, path: subject } = file;
+    const sha256s = earlier.filter(({ path }) => path === subject).map(({ sha256 }) => sha256);
+    const isDoomed = isSuperseded(file, installation);
+    const done = isDoomed ? await removeFile(subject, { sha256s, changed: 'leave' }, signal) : ('changed' as const);
+    if (done === 'removed') report.step({ kind, subject, done });
+    if (done === 'changed') left.push(file);
+    if (isDoomed && done === 'changed') {
+      report.warn(`the earlier conflist "${subject}" was changed since it was installed, and is left`);
+    }
+  }
+  return left;
+}
