@@ -115,7 +115,7 @@ export const ERRORS = {
     cni: 11,
     exit: 75,
     retry: true,
-    about: 'An agent that does not answer has decided something about this attachment and not published it yet.',
+    about: 'An agent that does not answer has pending writes for this attachment.',
   },
   'status/not-ready': { cni: 50, exit: 69, retry: true, about: 'An ADD could not be served now.' },
   'ipam/address-taken': { cni: 100, exit: 69, retry: false, about: 'The address asked for is held by somebody else.' },

@@ -49,7 +49,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration', { warning });
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');
-  const stockFloor = readVariable(env, 'NETPLUG_STOCK');
+  const warmPoolFloor = readVariable(env, 'NETPLUG_STOCK');
   const isNetworkingOn = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
   // Settings that the network process cannot use end the agent's start.
   if (isNetworkingOn) networkSettingsIn(env, node);
@@ -78,9 +78,9 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       listAttached: attachedIn(kernel),
       listLiving: livingIn(kernel, new AttachmentFiles(attachmentFolder(env))),
       onJournalWait: metrics.observeJournalSync,
-      onPublished: metrics.observePublicationWait,
+      onWritten: metrics.observeWriteWait,
     },
-    { node, stockFloor },
+    { node, warmPoolFloor },
   );
   const serveCall = serveCallIn({
     node,

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Surroundings } from '../cni/run-plugin.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
-import { settleForCall } from '../ipam/node/settle-call.ts';
+import { recoverBeforeCall } from '../ipam/node/recover-before-call.ts';
 import { attachedIn } from './attached.ts';
 import { hostIn } from './host-in.ts';
 import { livingIn } from './living-in.ts';
@@ -25,6 +25,6 @@ export function settleLeftoversIn(env: NodeJS.ProcessEnv): Surroundings['settleL
       listAttached: attachedIn(ports.kernel),
       listLiving: livingIn(ports.kernel, ports.attachments),
     };
-    await settleForCall(settling, { node, attachment, type, isAdd: command === 'ADD' }, signal);
+    await recoverBeforeCall(settling, { node, attachment, type, isAdd: command === 'ADD' }, signal);
   };
 }

@@ -39,6 +39,6 @@ export interface Failure {
 /** Whether the call waited for the datastore, or the journal alone was enough; undefined when it needed neither. */
 export function wayOf({ phases }: Pick<CallRecord, 'phases'>): 'stock' | 'waited' | undefined {
   const names = new Set(phases.map(({ name }) => name));
-  if (names.has('journal') && !names.has('publication')) return 'stock';
+  if (names.has('journal') && !names.has('flush')) return 'stock';
   return names.has('store') ? 'waited' : undefined;
 }

@@ -3,7 +3,7 @@ import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
 import { type ResourceId, resourceIdOf, showResourceId } from '../model/resource-id.ts';
 import { compareResources } from './order.ts';
-import { factsOf } from './resource-errors.ts';
+import { resourceFacts } from './resource-errors.ts';
 
 /** What every cluster has and no datastore keeps. */
 const BUILT_IN: readonly AnyResource[] = [DEFAULT_ALLOW];
@@ -27,6 +27,6 @@ export function refuseBuiltIn(which: ResourceId): void {
   if (findBuiltIn(which) === undefined) return;
   throw new NetplugError('resource/not-writable', `Cannot write ${showResourceId(which)}: it is built in`, {
     hint: 'Choose another name',
-    facts: factsOf(which),
+    facts: resourceFacts(which),
   });
 }

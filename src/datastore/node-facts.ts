@@ -31,7 +31,7 @@ export function withFacts(node: Node, facts: NodeFacts): Node {
 }
 
 /** What of the node its agent has told. */
-export function factsOf({ spec }: Node): NodeFacts {
+export function nodeFactsOf({ spec }: Node): NodeFacts {
   const { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 } = spec;
   const { ipv4Address, ipv6Address } = spec.bgp ?? {};
   const tunnels = { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 };

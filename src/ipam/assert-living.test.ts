@@ -9,7 +9,7 @@ import { parseAddress } from '../net/address.ts';
 import { parseCidr } from '../net/cidr.ts';
 import { nodeName, poolOf } from '../../test/support/fixtures.ts';
 import { attachmentOf } from '../../test/support/ipam-bench.ts';
-import { type Assertion, assertLiving } from './assert-living.ts';
+import { type AssertedAddresses, assertLiving } from './assert-living.ts';
 import { type LivingAddress, livingKey } from './plan-assertion.ts';
 
 const signal = AbortSignal.timeout(60_000);
@@ -39,7 +39,7 @@ class Bench {
     return bench;
   }
 
-  async run(): Promise<Assertion> {
+  async run(): Promise<AssertedAddresses> {
     const store = openMemoryStore(this.database, {
       fault: (operation) => (operation === 'commit' && this.losesRace() ? { kind: 'conflict' } : undefined),
     });

@@ -17,14 +17,14 @@ import {
 } from './plan-assertion.ts';
 import { release } from './release.ts';
 
-export interface AssertionPorts extends RetryPorts {
+export interface AssertLivingPorts extends RetryPorts {
   readonly store: AllocationStore;
   readonly log: Log;
   /** The addresses of this address manager that the kernel routes to links of the node's pods. */
   readonly listLiving: () => Promise<readonly LivingAddress[]>;
 }
 
-export interface AssertionRequest {
+export interface AssertLivingRequest {
   readonly node: NodeName;
   /** Returns what this node knows of living addresses, by `livingKey`: recorded again as it was. */
   readonly known: () => ReadonlyMap<string, Allocation>;
@@ -32,7 +32,7 @@ export interface AssertionRequest {
   readonly pending: () => ReadonlySet<string>;
 }
 
-export interface Assertion {
+export interface AssertedAddresses {
   readonly asserted: readonly LivingAddress[];
   readonly conflicts: readonly AddressConflict[];
 }
@@ -46,10 +46,10 @@ const ATTEMPTS = 16;
  * those. @throws store/*
  */
 export async function assertLiving(
-  ports: AssertionPorts,
-  { node, ...request }: AssertionRequest,
+  ports: AssertLivingPorts,
+  { node, ...request }: AssertLivingRequest,
   signal: AbortSignal,
-): Promise<Assertion> {
+): Promise<AssertedAddresses> {
   const { store } = ports;
   const asserted: LivingAddress[] = [];
   for (let attempt = 0; ; attempt += 1) {
@@ -91,10 +91,10 @@ export async function assertLiving(
 }
 
 async function finish(
-  ports: AssertionPorts,
-  { node, ...assertion }: Assertion & { readonly node: NodeName },
+  ports: AssertLivingPorts,
+  { node, ...assertion }: AssertedAddresses & { readonly node: NodeName },
   signal: AbortSignal,
-): Promise<Assertion> {
+): Promise<AssertedAddresses> {
   await releaseEnded(ports, { node, asserted: assertion.asserted }, signal);
   return report(ports.log, assertion);
 }
@@ -110,7 +110,7 @@ function overtaken(node: NodeName): NetplugError {
 
 /** What went while it was being recorded must not stay held: its own release has found nothing to free. */
 async function releaseEnded(
-  ports: AssertionPorts,
+  ports: AssertLivingPorts,
   { node, asserted }: { readonly node: NodeName; readonly asserted: readonly LivingAddress[] },
   signal: AbortSignal,
 ): Promise<void> {
@@ -156,7 +156,7 @@ function newAllocation(
   };
 }
 
-function report(log: Log, assertion: Assertion): Assertion {
+function report(log: Log, assertion: AssertedAddresses): AssertedAddresses {
   for (const { address, owner } of assertion.asserted) {
     log.warning('address recorded again: a pod uses it and the datastore had lost it', {
       address: formatAddress(address),

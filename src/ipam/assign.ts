@@ -11,7 +11,7 @@ import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../config/netconf.ts';
 import { choosePools, type Pool, readPools } from './choose-pools.ts';
 import { endpointOf, release } from './release.ts';
-import { askForStock } from './ask-for-stock.ts';
+import { requestAddress } from './request-address.ts';
 import { type AssignPlan, type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
 
 export interface AssignRequest {
@@ -47,7 +47,7 @@ export interface Limits {
 /**
  * Assigns one address per wanted family, all or none, and writes the endpoint with them. Asking again for the same
  * attachment returns the same addresses. Tries again when others write the same blocks, until the signal ends it. A
- * write that was sent is waited for even when the work ends meanwhile; one whose outcome stays unknown is taken back.
+ * write that was sent is waited for even when the work ends meanwhile; one whose outcome stays unknown is undone.
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
  * ipam/strict-affinity, ipam/set-aside, ipam/request-invalid, store/conflict, store/locked, store/unavailable
  */
@@ -61,8 +61,8 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
     const view = await ports.store.readNodeView(request.node, endpointId, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
     const plan = await planWithReads(ports.store, { request, view, allocations }, signal);
-    if (plan.kind === 'need-stock') {
-      await askForStock(ports, plan, signal);
+    if (plan.kind === 'need-request') {
+      await requestAddress(ports, plan, signal);
       continue;
     }
     const { leases, changes } = plan;
@@ -70,7 +70,7 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
     const written = [...changes, ...endpointChanges(request, view, leases)];
     if (written.length === 0 || (await commit(ports, { request, written, allocations }, limits)) === 'committed')
       return leases;
-    ports.log.debug('assignment lost a race', { node: request.node, attempt });
+    ports.log.debug('assignment conflicted', { node: request.node, attempt });
   }
 }
 
@@ -114,13 +114,13 @@ async function commit(ports: IpamPorts, draft: Draft, { signal, cleanupSignal }:
   try {
     return await ports.store.commit(draft.written, cleanupSignal);
   } catch (cause) {
-    await takeBackUnknown(ports, draft, cleanupSignal);
+    await releaseUnknown(ports, draft, cleanupSignal);
     throw cause;
   }
 }
 
-/** The write may have happened: free what it would have taken. If that fails too, DEL, GC or the next ADD finds it. */
-async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft, signal: AbortSignal): Promise<void> {
+/** Releases what a write of unknown outcome may have assigned. If that fails too, DEL, GC or the next ADD finds it. */
+async function releaseUnknown(ports: IpamPorts, { request, allocations }: Draft, signal: AbortSignal): Promise<void> {
   const { node, attachment } = request;
   const ids = new Set([...allocations.values()].map(({ id }) => id));
   const endpoint = request.endpoint?.([]);
@@ -136,7 +136,7 @@ async function takeBackUnknown(ports: IpamPorts, { request, allocations }: Draft
     );
   } catch (cause) {
     const reason = reasonOf(cause);
-    ports.log.warning('addresses may be held by a write of unknown outcome', { node, ...attachment, reason });
+    ports.log.warning('addresses may be leaked by a write of unknown outcome', { node, ...attachment, reason });
   }
 }
 
@@ -145,7 +145,7 @@ export async function rehearseAssign(
   ports: IpamPorts,
   request: AssignRequest,
   signal: AbortSignal,
-): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-stock' }>> {
+): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
   const view = await ports.store.readNodeView(request.node, undefined, signal);
   return planWithReads(ports.store, { request, view, allocations: draftAllocations(ports, request) }, signal);
 }
@@ -158,13 +158,13 @@ async function planWithReads(
     allocations,
   }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
   signal: AbortSignal,
-): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-stock' }>> {
+): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
   const pools = readPools(view.pools);
   const wants = wantsOf(request, { view, pools, allocations });
   let known: Knowledge = { view, pools, others: [], looked: new Set() };
   for (;;) {
     const plan = planAssign(known, request.node, wants);
-    if (plan.kind === 'ready' || plan.kind === 'need-stock') return plan;
+    if (plan.kind === 'ready' || plan.kind === 'need-request') return plan;
     if (plan.kind === 'need-claims') {
       known = { ...known, claims: await store.listClaims(plan.within, signal) };
     } else {

@@ -64,8 +64,8 @@ export type AssignPlan =
   | { readonly kind: 'need-claims'; readonly within: readonly Cidr[] }
   /** Plan again when these blocks, as far as they exist, are known. */
   | { readonly kind: 'need-blocks'; readonly cidrs: readonly Cidr[] }
-  /** Begin anew when the agent of the block's owner has given back what it had set aside there. */
-  | { readonly kind: 'need-stock'; readonly block: Stored<IpBlock>; readonly ordinal: number };
+  /** Request the pre-allocated address from the agent of the block's owner, then plan again. */
+  | { readonly kind: 'need-request'; readonly block: Stored<IpBlock>; readonly ordinal: number };
 
 /** A block as the plan has changed it so far. */
 class Draft extends BlockDraft {
@@ -89,17 +89,17 @@ export function planAssign(known: Knowledge, node: NodeName, wants: readonly Wan
   for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.others]) {
     drafts.set(formatCidr(stored.value.cidr), new Draft(stored.value, { stored }));
   }
-  const desk: Desk = { known, node, wants, drafts, reserved: reservedCidrs(known.view.reservations) };
+  const planning: Planning = { known, node, wants, drafts, reserved: reservedCidrs(known.view.reservations) };
   const leases: Lease[] = [];
   for (const want of wants) {
-    const step = heldLease(desk, want) ?? planNew(desk, want);
+    const step = heldLease(planning, want) ?? planNew(planning, want);
     if ('kind' in step) return step;
     leases.push(step);
   }
   return { kind: 'ready', leases, changes: [...drafts.values()].flatMap((draft) => changesOf(draft, node)) };
 }
 
-interface Desk {
+interface Planning {
   readonly known: Knowledge;
   readonly node: NodeName;
   readonly wants: readonly Want[];
@@ -109,7 +109,7 @@ interface Desk {
 
 type Step = Lease | Exclude<AssignPlan, { kind: 'ready' }>;
 
-function heldLease({ drafts, known }: Desk, want: Want): Lease | undefined {
+function heldLease({ drafts, known }: Planning, want: Want): Lease | undefined {
   for (const { block } of drafts.values()) {
     if (block.cidr.base.family !== want.family) continue;
     for (const [ordinal, allocation] of block.slots) {
@@ -134,13 +134,13 @@ function heldLease({ drafts, known }: Desk, want: Want): Lease | undefined {
   return undefined;
 }
 
-function planNew(desk: Desk, want: Want): Step {
-  if (desk.known.view.isLocked) throw locked('assign an address', desk.node);
-  return want.address === undefined ? planNext(desk, want) : planExact(desk, want, want.address);
+function planNew(planning: Planning, want: Want): Step {
+  if (planning.known.view.isLocked) throw locked('assign an address', planning.node);
+  return want.address === undefined ? planNext(planning, want) : planExact(planning, want, want.address);
 }
 
-function planExact(desk: Desk, want: Want, address: Address): Step {
-  const { known, node, drafts } = desk;
+function planExact(planning: Planning, want: Want, address: Address): Step {
+  const { known, node, drafts } = planning;
   const pool = poolAround(known.pools, address);
   if (pool === undefined || pool.closed !== undefined) {
     throw notInPool({ address, askedBy: want.askedBy }, pool, known.pools);
@@ -149,15 +149,15 @@ function planExact(desk: Desk, want: Want, address: Address): Step {
   const draft = [...drafts.values()].find(({ block }) => cidrContains(block.cidr, address));
   if (draft === undefined) {
     if (!known.looked.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
-    if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(desk) };
+    if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(planning) };
     // A block of another size, from a pool that was there before.
     const around = unread(
-      desk,
+      planning,
       known.claims.filter((claim) => cidrContains(claim.cidr, address)),
     );
     if (around.length > 0) return { kind: 'need-blocks', cidrs: around };
-    assertClaimable(desk, { want, address, cidr, claims: known.claims });
-    return take(newDraft(desk, cidr, pool), ordinalOf(cidr, address), { want, pool });
+    assertClaimable(planning, { want, address, cidr, claims: known.claims });
+    return take(newDraft(planning, cidr, pool), ordinalOf(cidr, address), { want, pool });
   }
   const holder = holderOf(draft.block, address);
   if (holder !== undefined && !isPredecessor(holder, want.allocation)) {
@@ -166,7 +166,7 @@ function planExact(desk: Desk, want: Want, address: Address): Step {
   if (known.view.config.strictAffinity && draft.block.node !== node) throw strictAffinity(address, draft.block);
   const ordinal = ordinalOf(draft.block.cidr, address);
   if (draft.stored !== undefined && draft.block.stock.has(ordinal)) {
-    return { kind: 'need-stock', block: draft.stored, ordinal };
+    return { kind: 'need-request', block: draft.stored, ordinal };
   }
   return take(draft, ordinal, { want, pool });
 }
@@ -181,34 +181,34 @@ function isPredecessor(holder: Allocation, successor: Allocation): boolean {
   return isSamePod && holder.node === successor.node && holder.ifName === successor.ifName;
 }
 
-function planNext(desk: Desk, want: Want): Step {
-  const { known, node, drafts } = desk;
+function planNext(planning: Planning, want: Want): Step {
+  const { known, node, drafts } = planning;
   const { eligible } = want.selection;
   const own = [...drafts.values()].filter(({ block }) => block.node === node).sort(byCidr);
   for (const pool of eligible) {
     for (const draft of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
-      const [ordinal] = freeOrdinals(draft.block, desk.reserved);
+      const [ordinal] = freeOrdinals(draft.block, planning.reserved);
       if (ordinal !== undefined) return take(draft, ordinal, { want, pool });
     }
   }
   if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
-  if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(desk) };
+  if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(planning) };
   // Another process of this node claimed a block since the view was read: use it instead of claiming one more.
   const fresh = unread(
-    desk,
+    planning,
     known.claims.filter((claim) => claim.node === node),
   );
   if (fresh.length > 0) return { kind: 'need-blocks', cidrs: fresh };
 
-  const atLimit = isAtLimit(desk, want.family);
+  const atLimit = isAtLimit(planning, want.family);
   return (
-    (atLimit ? undefined : planNewBlock(desk, want, known.claims)) ??
-    planOthers(desk, want, { atLimit, claims: known.claims })
+    (atLimit ? undefined : planNewBlock(planning, want, known.claims)) ??
+    planOthers(planning, want, { atLimit, claims: known.claims })
   );
 }
 
 /** Of all wants: what is known of claims must hold for the next want too. */
-function claimsNeeded({ wants, known }: Desk): readonly Cidr[] {
+function claimsNeeded({ wants, known }: Planning): readonly Cidr[] {
   return wants.flatMap(({ selection, address }) => {
     if (address === undefined) return selection.eligible.map(({ cidr }) => cidr);
     const pool = poolAround(known.pools, address);
@@ -217,7 +217,7 @@ function claimsNeeded({ wants, known }: Desk): readonly Cidr[] {
 }
 
 /** Whether the node may claim no more blocks of the family. */
-function isAtLimit({ known, node, drafts }: Desk, family: Family): boolean {
+function isAtLimit({ known, node, drafts }: Planning, family: Family): boolean {
   const limit = known.view.config.maxBlocksPerNode;
   const own = [...drafts.values()].filter(({ block }) => block.node === node && block.cidr.base.family === family);
   return limit > 0 && own.length >= limit;
@@ -225,7 +225,7 @@ function isAtLimit({ known, node, drafts }: Desk, family: Family): boolean {
 
 /** A new block for an address that is asked for needs the same as any other. @throws ipam/exhausted */
 function assertClaimable(
-  desk: Desk,
+  planning: Planning,
   {
     want: { family, askedBy },
     address,
@@ -233,33 +233,37 @@ function assertClaimable(
     claims,
   }: { readonly want: Want; readonly address: Address; readonly cidr: Cidr; readonly claims: readonly Claim[] },
 ): void {
-  const { node, known } = desk;
+  const { node, known } = planning;
   const asked = { address, askedBy };
   // One of just this block came about since the blocks were read: then the write is refused, and all is read again.
   const inside = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
   if (inside !== undefined) throw blockOverlaps(asked, cidr, inside);
-  if (isAtLimit(desk, family)) throw blockLimit(asked, { cidr, node, limit: known.view.config.maxBlocksPerNode });
+  if (isAtLimit(planning, family)) throw blockLimit(asked, { cidr, node, limit: known.view.config.maxBlocksPerNode });
 }
 
-function planNewBlock(desk: Desk, want: Want, claims: readonly Claim[]): Step | undefined {
+function planNewBlock(planning: Planning, want: Want, claims: readonly Claim[]): Step | undefined {
   const isClaimed = overlapsOneOf([
     ...claims.map(({ cidr }) => cidr),
-    ...[...desk.drafts.values()].map(({ block }) => block.cidr),
+    ...[...planning.drafts.values()].map(({ block }) => block.cidr),
   ]);
   for (const pool of want.selection.eligible) {
-    for (const cidr of freeCidrs(pool, { isClaimed, reserved: desk.reserved, node: desk.node })) {
-      const [ordinal] = freeOrdinals(emptyBlock(cidr, desk.node), desk.reserved);
-      if (ordinal !== undefined) return take(newDraft(desk, cidr, pool), ordinal, { want, pool });
+    for (const cidr of freeCidrs(pool, { isClaimed, reserved: planning.reserved, node: planning.node })) {
+      const [ordinal] = freeOrdinals(emptyBlock(cidr, planning.node), planning.reserved);
+      if (ordinal !== undefined) return take(newDraft(planning, cidr, pool), ordinal, { want, pool });
     }
   }
   return undefined;
 }
 
 /** Everything is claimed: take over a block nobody uses, or borrow from the block with the most room. */
-function planOthers(desk: Desk, want: Want, { atLimit, claims }: { atLimit: boolean; claims: readonly Claim[] }): Step {
-  const { known, node } = desk;
+function planOthers(
+  planning: Planning,
+  want: Want,
+  { atLimit, claims }: { atLimit: boolean; claims: readonly Claim[] },
+): Step {
+  const { known, node } = planning;
   const { eligible } = want.selection;
-  const candidates = eligible.flatMap((pool) => roomElsewhere(desk, pool));
+  const candidates = eligible.flatMap((pool) => roomElsewhere(planning, pool));
   const empty = atLimit ? undefined : candidates.find(({ draft }) => isIdle(draft.block));
   const chosen = empty ?? (known.view.config.strictAffinity ? undefined : candidates[0]);
   if (chosen !== undefined) {
@@ -267,32 +271,35 @@ function planOthers(desk: Desk, want: Want, { atLimit, claims }: { atLimit: bool
     return take(chosen.draft, chosen.ordinal, { want, pool: chosen.pool });
   }
   const foreign = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
-  const unseen = unread(desk, foreign).slice(0, BLOCKS_PER_READ);
+  const unseen = unread(planning, foreign).slice(0, BLOCKS_PER_READ);
   if (unseen.length > 0) return { kind: 'need-blocks', cidrs: unseen };
-  const aside = known.view.config.strictAffinity ? undefined : stockElsewhere(desk, eligible);
+  const aside = known.view.config.strictAffinity ? undefined : preallocatedElsewhere(planning, eligible);
   if (aside !== undefined) return aside;
   throw exhausted({ want, node, known, atLimit });
 }
 
-/** Something to ask for in the block of another node whose agent has set the most aside. */
-function stockElsewhere({ drafts, node }: Desk, eligible: readonly Pool[]): Step | undefined {
+/** Returns a pre-allocated address to request, in the block of another node that has most of them. */
+function preallocatedElsewhere({ drafts, node }: Planning, eligible: readonly Pool[]): Step | undefined {
   const [richest] = [...drafts.values()]
     .filter(({ block }) => block.node !== node && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
     .filter(({ block }) => block.stock.size > 0)
     .sort((a, b) => b.block.stock.size - a.block.stock.size);
   const [ordinal] = richest?.block.stock.keys() ?? [];
   if (richest?.stored === undefined || ordinal === undefined) return undefined;
-  return { kind: 'need-stock', block: richest.stored, ordinal };
+  return { kind: 'need-request', block: richest.stored, ordinal };
 }
 
-function unread({ drafts, known }: Desk, claims: readonly Claim[]): Cidr[] {
+function unread({ drafts, known }: Planning, claims: readonly Claim[]): Cidr[] {
   return claims
     .map(({ cidr }) => cidr)
     .filter((cidr) => !known.looked.has(formatCidr(cidr)) && !drafts.has(formatCidr(cidr)));
 }
 
 /** Blocks of the pool that others own and that have a free address, the roomiest first. */
-function roomElsewhere({ drafts, node, reserved }: Desk, pool: Pool): { draft: Draft; pool: Pool; ordinal: number }[] {
+function roomElsewhere(
+  { drafts, node, reserved }: Planning,
+  pool: Pool,
+): { draft: Draft; pool: Pool; ordinal: number }[] {
   return [...drafts.values()]
     .filter(({ block }) => block.node !== node && cidrContains(pool.cidr, block.cidr))
     .flatMap((draft) => {
@@ -305,7 +312,7 @@ function roomElsewhere({ drafts, node, reserved }: Desk, pool: Pool): { draft: D
     });
 }
 
-function newDraft({ drafts, node }: Desk, cidr: Cidr, pool: Pool): Draft {
+function newDraft({ drafts, node }: Planning, cidr: Cidr, pool: Pool): Draft {
   const draft = new Draft(emptyBlock(cidr, node), { pool });
   drafts.set(formatCidr(cidr), draft);
   return draft;

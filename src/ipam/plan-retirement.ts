@@ -35,8 +35,8 @@ export const NOTHING_RETIRED: Retired = { addresses: 0, endpoints: 0, returnedBl
 const ENDPOINTS_PER_STEP = 50;
 
 /**
- * What takes a node's last trace from the address manager: endpoints first, because an address may be somebody else's
- * once its block says that it is free. A block at a time, so that who writes one of them keeps none of the others.
+ * Plans the removal of a node from the address manager: endpoints first, because an address may be assigned to another
+ * attachment once its block says that it is free. One block per commit, so that a conflict delays no other block.
  */
 export function planRetirement({ node, owned, borrowed, endpoints }: Holdings): readonly RetireStep[] {
   const steps: RetireStep[] = [];
@@ -64,7 +64,7 @@ export function addRetired(a: Retired, b: Retired): Retired {
   };
 }
 
-/** Stock and requests for it go with the agent that alone could hand it out. */
+/** Pre-allocated addresses and requests go with the agent that alone could assign them. */
 function retireOwned(before: Stored<IpBlock>, node: NodeName): RetireStep {
   const { cidr: block, slots, stock, wanted } = before.value;
   const freed = freeOperations(before.value, (allocation) => allocation.node === node);

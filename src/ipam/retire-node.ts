@@ -10,11 +10,11 @@ export interface RetirePorts extends RetryPorts {
 
 export interface Retirement {
   readonly retired: Retired;
-  /** Records that could not be understood, of which nobody knows whether they are the node's. */
+  /** Records that could not be decoded: they may be the node's. */
   readonly problems: readonly string[];
 }
 
-/** How often is looked again; a node that still shows something new then is not gone. */
+/** How often the node is read again; a node that still has something new then is not gone. */
 const LOOKS = 40;
 
 /** What `retireNode` would do now. */
@@ -29,8 +29,8 @@ export async function rehearseRetirement(
 }
 
 /**
- * Gives back every address, block and endpoint of a node that is gone for good; none left is success. What others write
- * meanwhile is kept. @throws store/conflict when the node goes on taking addresses
+ * Releases every address, block and endpoint of a node that was removed; idempotent. Concurrent writes of other nodes are
+ * kept. @throws store/conflict when the node goes on taking addresses
  */
 export async function retireNode(ports: RetirePorts, node: NodeName, signal: AbortSignal): Promise<Retirement> {
   const { store } = ports;

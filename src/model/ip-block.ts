@@ -2,7 +2,7 @@ import type { Address } from '../net/address.ts';
 import { addressAt, type Cidr, cidrContains, cidrSize, ordinalOf } from '../net/cidr.ts';
 import type { Handle, NodeName } from './names.ts';
 
-/** Who holds one address, and since when. */
+/** The holder of one address, and since when. */
 export interface Allocation {
   /** Never repeats, so that a late release cannot free a newer owner. */
   readonly id: string;
@@ -47,23 +47,23 @@ export const CHOSEN_BY = [
 export type ChosenBy = (typeof CHOSEN_BY)[number];
 
 /**
- * A block of addresses claimed by one node: the only record of who holds what. A slot is taken if and only if `slots`
- * has its ordinal. What the owner's agent has set aside for the next pods, so that nobody else takes it, stands in
- * `stock`; every other ordinal stands in `queue`, next to be handed out first.
+ * A block of addresses claimed by one node: the only record of the holders of addresses. A slot is taken if and only if
+ * `slots` has its ordinal. An address that the owner's agent has pre-allocated for the next pods is in `stock`; every
+ * other ordinal is in `queue`, the next to be assigned first.
  */
 export interface IpBlock {
   readonly cidr: Cidr;
   /** The owner; undefined when the node is gone and others still hold addresses of the block. */
   readonly node: NodeName | undefined;
   readonly slots: ReadonlyMap<number, Allocation>;
-  /** Stock ids by ordinal: `<run of the agent>#<number>`, never the same twice. */
+  /** Ids of pre-allocated addresses by ordinal: `<run of the agent>#<number>`, never the same twice. */
   readonly stock: ReadonlyMap<number, string>;
-  /** Ordinals in stock that another node needs, for the owner's agent to give back. */
+  /** Pre-allocated ordinals that another node has requested, for the owner's agent to reclaim. */
   readonly wanted: ReadonlySet<number>;
   readonly queue: readonly number[];
 }
 
-/** A block nobody holds anything of. */
+/** Returns a block in which every address is free. */
 export function emptyBlock(cidr: Cidr, node: NodeName): IpBlock {
   return {
     cidr,
@@ -75,7 +75,7 @@ export function emptyBlock(cidr: Cidr, node: NodeName): IpBlock {
   };
 }
 
-/** Whether nobody holds an address of the block and no agent has set one aside. */
+/** Reports whether no attachment holds an address of the block and no agent has pre-allocated one. */
 export function isIdle({ slots, stock }: IpBlock): boolean {
   return slots.size === 0 && stock.size === 0;
 }

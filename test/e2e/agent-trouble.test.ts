@@ -94,7 +94,7 @@ describe('an agent whose etcd', () => {
       expect((await del('c1')).status).toBe(0);
       told.delete('c1');
       expect(await agent.ask('/healthz')).toMatchObject({ status: 200 });
-      expect(await gauge(agent, 'netplug_publication_queue_depth')).toBeGreaterThanOrEqual(told.size - 1);
+      expect(await gauge(agent, 'netplug_pending_writes')).toBeGreaterThanOrEqual(told.size - 1);
 
       await absence.end();
       await agent.settled();
@@ -118,7 +118,7 @@ describe('an agent whose disk is full', () => {
     // The journal has a page already; together they need more.
     const answers = await Promise.all(Array.from({ length: 20 }, async (_, index) => add(`many-${String(index)}`)));
     told.push(...answers.map(addressOf));
-    expect(agent.log()).toContain('journal failed, the datastore is waited for');
+    expect(agent.log()).toContain('journal failed');
     await agent.settled();
     expect((await node.heldAddresses()).toSorted()).toEqual(told.toSorted());
     await node.exec('rm', `${STATE}/fill`);

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isNetplugError } from '../../src/base/errors.ts';
-import { endpointKey, endpointTexts, packEndpoint, readEndpoints } from '../../src/datastore/orch/pod-endpoints.ts';
+import { annotationKey, endpointTexts, packEndpoint, readEndpoints } from '../../src/datastore/orch/pod-endpoints.ts';
 import { Unreadable } from '../../src/datastore/orch/unreadable.ts';
 import { formatAddress, parseAddress } from '../../src/net/address.ts';
 import { tryReadCidr } from '../../src/net/cidr.ts';
@@ -91,7 +91,7 @@ describe('annotations', () => {
             ...pod,
             metadata: {
               ...pod.metadata,
-              annotations: { [endpointKey(value.spec.endpoint)]: packEndpoint(value, 'id') },
+              annotations: { [annotationKey(value.spec.endpoint)]: packEndpoint(value, 'id') },
             },
           };
           mustEqual(

@@ -98,7 +98,5 @@ export async function traceOn(node: Pick<TestNode, 'run'>, { socket }: Agent, ..
 }
 
 function isIdle(metrics: string): boolean {
-  return ['netplug_calls_in_flight', 'netplug_publication_queue_depth'].every((name) =>
-    metrics.includes(`\n${name} 0\n`),
-  );
+  return ['netplug_calls_in_flight', 'netplug_pending_writes'].every((name) => metrics.includes(`\n${name} 0\n`));
 }

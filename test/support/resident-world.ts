@@ -96,7 +96,7 @@ export interface ResidentOptions {
   /** The datastore; that of the world unless given. */
   readonly inner?: Store;
   readonly name?: string;
-  readonly stockFloor?: number;
+  readonly warmPoolFloor?: number;
   /** State that outlives the agent. */
   readonly of?: Pick<Resident, 'folder' | 'links'>;
   readonly host?: Host;
@@ -106,7 +106,7 @@ export interface ResidentOptions {
 
 export async function residentOn(
   world: World,
-  { inner = world.store(), name = 'n1', stockFloor = 4, of, host, datastore, log }: ResidentOptions = {},
+  { inner = world.store(), name = 'n1', warmPoolFloor = 4, of, host, datastore, log }: ResidentOptions = {},
 ): Promise<Resident> {
   const { signal } = new AbortController();
   const folder = of?.folder ?? (await mkdtemp(join(tmpdir(), 'netplug-resident-')));
@@ -123,9 +123,9 @@ export async function residentOn(
       listAttached: () => new Set(links.keys()),
       listLiving: async () => Promise.resolve([...links.values()].flat()),
       onJournalWait: () => undefined,
-      onPublished: () => undefined,
+      onWritten: () => undefined,
     },
-    { datastore: datastore ?? datastoreIdOf('kvv3', 'one'), node: nodeName(name), stockFloor },
+    { datastore: datastore ?? datastoreIdOf('kvv3', 'one'), node: nodeName(name), warmPoolFloor },
   );
   const kill = async (): Promise<void> => {
     if (!isAlive) return;

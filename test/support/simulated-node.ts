@@ -21,7 +21,7 @@ import type { Datastore } from '../../src/config/connection.ts';
 import { callStore } from '../../src/ipam/node/call-store.ts';
 import type { JournalPlace } from '../../src/ipam/node/journal.ts';
 import type { Host } from '../../src/ipam/node/run-id.ts';
-import { settleForCall } from '../../src/ipam/node/settle-call.ts';
+import { recoverBeforeCall } from '../../src/ipam/node/recover-before-call.ts';
 import { nodeName } from './fixtures.ts';
 import { attachmentOf, requestOf } from './ipam-bench.ts';
 import { piecewiseStore } from './piecewise-store.ts';
@@ -99,8 +99,8 @@ export class SimulatedNode {
     const process = { isAlive: true, diesAfterCommit: false };
     const nodes = new ResidentNodes(
       () => this.#storeFor(process),
-      { ...this.#portsFor(process), onJournalWait: () => undefined, onPublished: () => undefined },
-      { node: nodeName(this.name), stockFloor: 256 },
+      { ...this.#portsFor(process), onJournalWait: () => undefined, onWritten: () => undefined },
+      { node: nodeName(this.name), warmPoolFloor: 256 },
     );
     nodes.get(SPELLINGS[0]!);
     this.#agent = { process, nodes, calls: new SerialQueue() };
@@ -181,7 +181,7 @@ export class SimulatedNode {
       }
       const store = this.#storeFor(process);
       const call = { node: nodeName(this.name), attachment: attachmentOf(container), type: 'kvv3', isAdd } as const;
-      await settleForCall({ ...this.#portsFor(process), store }, call, signal);
+      await recoverBeforeCall({ ...this.#portsFor(process), store }, call, signal);
       return await work(store, process);
     } catch (cause) {
       if (

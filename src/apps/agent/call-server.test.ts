@@ -60,7 +60,7 @@ async function heard(socket: Socket): Promise<string> {
 const ask = async (stdin = 'x') => askAgent(path, { kind: 'show-calls', stdin }, signal);
 
 /** A call that ends when it is told to, and tells when it is taken back. */
-function held(): { serve: ServeCall; begun: Promise<unknown>; release: () => void; takenBack: Promise<unknown> } {
+function held(): { serve: ServeCall; begun: Promise<unknown>; release: () => void; undoEntry: Promise<unknown> } {
   const events = new EventTarget();
   const released = once(events, 'released');
   const serve: ServeCall = async (call, gone) => {
@@ -73,7 +73,7 @@ function held(): { serve: ServeCall; begun: Promise<unknown>; release: () => voi
     serve,
     begun: once(events, 'begun'),
     release: () => events.dispatchEvent(new Event('released')),
-    takenBack: once(events, 'taken back'),
+    undoEntry: once(events, 'taken back'),
   };
 }
 
@@ -157,24 +157,24 @@ describe('a call', () => {
   });
 
   it('is taken back when its caller goes away', async () => {
-    const { serve, begun, takenBack } = held();
+    const { serve, begun, undoEntry } = held();
     await serving({ serve });
     const socket = await caller();
     await once(socket, 'data');
     socket.write(request);
     await begun;
     socket.destroy();
-    await expect(takenBack).resolves.toBeDefined();
+    await expect(undoEntry).resolves.toBeDefined();
   });
 
   it('is taken back when its caller says no more, who hears what came of it', async () => {
-    const { serve, begun, takenBack } = held();
+    const { serve, begun, undoEntry } = held();
     await serving({ serve });
     const socket = await caller();
     await once(socket, 'data');
     socket.end(request);
     await begun;
-    await expect(takenBack).resolves.toBeDefined();
+    await expect(undoEntry).resolves.toBeDefined();
     expect(await heard(socket)).toContain('["netplug"');
   });
 
@@ -261,14 +261,14 @@ describe('stopping', () => {
   });
 
   it('takes back what is not done in time, so that its caller serves itself', async () => {
-    const { serve, begun, takenBack } = held();
+    const { serve, begun, undoEntry } = held();
     const server = await serving({ serve });
     const silent = await caller();
     const answer = ask();
     await begun;
     const closed = heard(silent);
     await Promise.all([server.stop(50), expect(answer).rejects.toMatchObject({ code: 'agent/unreachable' })]);
-    await takenBack;
+    await undoEntry;
     expect(await closed).toMatch(/^(NPA1)?$/);
   });
 

@@ -42,11 +42,11 @@ describe('the metrics', () => {
     expect(text).toContain('netplug_pool_addresses{pool="blue",state="free"} 60');
     expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="stock"} 1');
     expect(text).toContain('netplug_routes{hop="tunnelled"} 4');
-    expect(text).toMatch(/\nnetplug_publication_queue_depth 7\n[^]*\nnetplug_datastore_up 1\n/);
+    expect(text).toMatch(/\nnetplug_pending_writes 7\n[^]*\nnetplug_datastore_up 1\n/);
     standing = { addresses: { pools: [], blocks: [] }, waiting: 0, isDatastoreUp: false, network: undefined };
     const later = await metrics.render();
     expect(later).not.toContain('netplug_pool_addresses{');
-    expect(later).toMatch(/\nnetplug_publication_queue_depth 0\n[^]*\nnetplug_datastore_up 0\n/);
+    expect(later).toMatch(/\nnetplug_pending_writes 0\n[^]*\nnetplug_datastore_up 0\n/);
   });
 
   it('tell how late the event loop is', async () => {
@@ -101,7 +101,7 @@ function everythingOn(metrics: Metrics): void {
   });
   metrics.observeJournalSync(1);
   metrics.observeLockWait('journal', 1);
-  metrics.observePublicationWait(1);
+  metrics.observeWriteWait(1);
 }
 
 /** Name, kind and labels of every metric in the text format. */

@@ -13,7 +13,7 @@ export interface Metrics extends Disposable {
   /** How long somebody waited for the lock of that name; few names, because each is a series. */
   readonly observeLockWait: (lock: string, ms: number) => void;
   /** How long one change waited until it was published. */
-  readonly observePublicationWait: (ms: number) => void;
+  readonly observeWriteWait: (ms: number) => void;
   readonly countNetworkRestart: () => void;
   /** Everything in the text format of Prometheus. */
   render(): Promise<string>;
@@ -61,9 +61,9 @@ export function createMetrics(look: () => Promise<Standing>): Metrics {
   const wait = (name: string, help: string): Histogram =>
     new Histogram({ name, help, buckets: WAIT_BUCKETS, registers });
   const journalSeconds = wait('netplug_journal_sync_wait_seconds', 'Time until a change was safe in the journal.');
-  const publicationSeconds = wait('netplug_publication_wait_seconds', 'Time until a change was in the datastore.');
+  const writeSeconds = wait('netplug_write_wait_seconds', 'Time until a change was in the datastore.');
   const queueDepth = new Gauge({
-    name: 'netplug_publication_queue_depth',
+    name: 'netplug_pending_writes',
     help: 'Changes that wait to be written to the datastore.',
     registers,
   });
@@ -102,8 +102,8 @@ export function createMetrics(look: () => Promise<Standing>): Metrics {
     observeLockWait: (lock, ms) => {
       lockSeconds.observe({ lock }, ms / 1000);
     },
-    observePublicationWait: (ms) => {
-      publicationSeconds.observe(ms / 1000);
+    observeWriteWait: (ms) => {
+      writeSeconds.observe(ms / 1000);
     },
     countNetworkRestart: () => {
       networkRestarts.inc();

@@ -97,7 +97,7 @@ export class ResidentNodes implements AsyncDisposable {
     return [...this.#nodes.values()];
   }
 
-  /** Publishes what waits everywhere and gives the stock back, as far as the signal lets it. */
+  /** Flushes the pending writes of every datastore and reclaims the warm pools until the signal aborts. */
   async drain(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#list().map(async (each) => each.drain(signal)));
   }

@@ -115,7 +115,7 @@ export async function applyPodNetwork(
     await untilLinkCarries(scene);
     return { mtu: hostLink.mtu };
   } catch (cause) {
-    throw await takenBack(undo, network, cause);
+    throw await undoEntry(undo, network, cause);
   }
 }
 
@@ -220,7 +220,7 @@ function linkOf(socket: RouteSocket, name: string): Link {
 }
 
 /** Takes everything back and returns what to throw: the cause, or more when taking back fails too. */
-async function takenBack(undo: Undo, { hostLinkName }: PodNetwork, cause: unknown): Promise<unknown> {
+async function undoEntry(undo: Undo, { hostLinkName }: PodNetwork, cause: unknown): Promise<unknown> {
   try {
     await undo[Symbol.asyncDispose]();
     return cause;

@@ -21,7 +21,7 @@ import { followStream, type WatchInit } from './follow-stream.ts';
 import { Http2Connection } from './http2-connection.ts';
 import type { RangeInit } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
-import { errorOf, judge, type Verdict } from './translate-error.ts';
+import { errorOf, judge, type EtcdFailure } from './translate-error.ts';
 
 export interface ClientLimits {
   /** For TCP and TLS with one endpoint. */
@@ -63,7 +63,7 @@ interface Dated {
 /** One endpoint that did not do as asked. */
 interface Failure {
   readonly origin: string;
-  readonly verdict: Verdict;
+  readonly verdict: EtcdFailure;
   readonly cause: unknown;
 }
 

@@ -4,7 +4,7 @@ import { errnoOf, NetplugError } from '../../base/errors.ts';
 import { EndedAfterHandshake } from './http2-connection.ts';
 
 /** What a failed request means. */
-export interface Verdict {
+export interface EtcdFailure {
   readonly code: Extract<ErrorCode, 'store/unavailable' | 'store/refused' | 'internal/invariant'>;
   readonly reason: string;
   /** The server itself said so: asking another member of the same cluster changes nothing. */
@@ -12,7 +12,7 @@ export interface Verdict {
 }
 
 /** The one place where errors of the transport and of etcd become ours. */
-export function judge(cause: unknown): Verdict {
+export function judge(cause: unknown): EtcdFailure {
   const chain = chainOf(cause);
   const tls = chain.find(isTlsFailure);
   if (tls !== undefined) return refused(tls.message.trim(), false);
@@ -23,27 +23,27 @@ export function judge(cause: unknown): Verdict {
 }
 
 /** What it means that etcd ends a watch with these words. */
-export function judgeText(reason: string): Verdict {
+export function judgeText(reason: string): EtcdFailure {
   return isAuthText(reason) ? refused(reason, true) : { code: 'store/unavailable', reason, isFinal: true };
 }
 
 /** The error for callers; `where` says what was being talked to. */
 export function errorOf(
-  { code, reason }: Pick<Verdict, 'code' | 'reason'>,
+  { code, reason }: Pick<EtcdFailure, 'code' | 'reason'>,
   where: string,
   cause?: unknown,
 ): NetplugError {
   return new NetplugError(code, `Cannot use the kv datastore ${where}: ${reason}`, { hint: HINTS[code], cause });
 }
 
-const HINTS: Readonly<Record<Verdict['code'], string>> = {
+const HINTS: Readonly<Record<EtcdFailure['code'], string>> = {
   'store/unavailable': 'Look at the health of etcd and the way to it, then try again',
   'store/refused':
     'Check kv_key_file, kv_cert_file and kv_ca_cert_file, and the rights of the certificate’s user in etcd',
   'internal/invariant': 'Report this as a bug of netplug, with the log of the call',
 };
 
-function judgeAnswer(error: ConnectError): Verdict {
+function judgeAnswer(error: ConnectError): EtcdFailure {
   const reason = error.rawMessage;
   const { code } = error;
   if (code === Code.Unauthenticated || code === Code.PermissionDenied) return refused(reason, true);
@@ -61,7 +61,7 @@ function isAuthText(reason: string): boolean {
   return /\b(user|auth\w*|permission|password|role|token)\b|PermissionDenied/i.test(reason);
 }
 
-function refused(reason: string, isFinal: boolean): Verdict {
+function refused(reason: string, isFinal: boolean): EtcdFailure {
   return { code: 'store/refused', reason, isFinal };
 }
 

@@ -6,7 +6,13 @@ import { type ResourceId, resourceIdOf, showResourceId } from '../../model/resou
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
-import { factsOf, resourceChanged, resourceContested, resourceExists, resourceNotFound } from '../resource-errors.ts';
+import {
+  resourceFacts,
+  resourceChanged,
+  resourceContested,
+  resourceExists,
+  resourceNotFound,
+} from '../resource-errors.ts';
 import { nodeProblems } from './node-objects.ts';
 import { collectionOf, homeOf, refuseNodeWrite, resourceReader } from './resource-objects.ts';
 import { insist, sortOut } from './unreadable.ts';
@@ -135,6 +141,6 @@ export async function fetchObject(
 export function refusedError(which: ResourceId, message: string): NetplugError {
   return new NetplugError('resource/invalid', `Cannot write ${showResourceId(which)}: the API refuses it: ${message}`, {
     hint: 'Correct what the API names',
-    facts: factsOf(which),
+    facts: resourceFacts(which),
   });
 }

@@ -76,7 +76,7 @@ export function isMainInterface(ifName: string): boolean {
 }
 
 /** The annotation of one interface; a name with characters that no annotation may have is hashed. */
-export function endpointKey(ifName: string): string {
+export function annotationKey(ifName: string): string {
   const isPlain = isLabelValue(ifName) && !ifName.startsWith('sha256-');
   const part = isPlain ? ifName : `sha256-${createHash('sha256').update(ifName).digest('hex').slice(0, 40)}`;
   return `${ENDPOINT}${part}`;
@@ -96,7 +96,7 @@ export function readEndpoints(pod: ApiObject): (Stored<WorkloadEndpoint> | Unrea
 export function endpointTexts({ metadata }: ApiObject): [key: string, text: string][] {
   const notes = Object.entries(metadata.annotations ?? {}).filter(([key]) => key.startsWith(ENDPOINT));
   // That of the main interface is among them, however many others its pod has made up.
-  const order = ([key]: [string, string]): number => (key === endpointKey(MAIN_INTERFACE) ? 0 : 1);
+  const order = ([key]: [string, string]): number => (key === annotationKey(MAIN_INTERFACE) ? 0 : 1);
   return notes.toSorted((a, b) => order(a) - order(b)).slice(0, MOST_NOTES);
 }
 
@@ -105,7 +105,7 @@ export function readEndpoint(pod: ApiObject, key: string, text: string): Stored<
   if (text.length > LONGEST_NOTE) return unreadable(pod, key, 'it is too long');
   const read = v.safeParse(packed, tryParseJson(text));
   if (!read.success) return unreadable(pod, key, describe(read.issues[0]));
-  if (endpointKey(read.output.endpoint) !== key) return unreadable(pod, key, 'it is of another interface');
+  if (annotationKey(read.output.endpoint) !== key) return unreadable(pod, key, 'it is of another interface');
   const spec = v.safeParse(podSpec, pod['spec']);
   const node = spec.success ? spec.output.nodeName : undefined;
   if (node === undefined) return unreadable(pod, key, 'the pod is on no node');

@@ -3,7 +3,7 @@ import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { type Collection, isObjectName, PODS } from '../../kube/paths.ts';
 import type { Stored } from '../allocation-store.ts';
-import { CONTAINER_ID, endpointKey, isMainInterface, packEndpoint, POD_IPS, readEndpoint } from './pod-endpoints.ts';
+import { CONTAINER_ID, annotationKey, isMainInterface, packEndpoint, POD_IPS, readEndpoint } from './pod-endpoints.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** How often a note that changes under the hands of its remover is read again. */
@@ -30,7 +30,7 @@ export async function writeEndpoint(
   if (pod === undefined) return;
   const { podUID: uid, endpoint: ifName, ipNetworks, containerID } = endpoint.spec;
   const annotations = {
-    [endpointKey(ifName)]: packEndpoint(endpoint, id),
+    [annotationKey(ifName)]: packEndpoint(endpoint, id),
     ...(isMainInterface(ifName) ? { [POD_IPS]: ipNetworks.join(','), [CONTAINER_ID]: containerID } : {}),
   };
   // With the uid in it the patch is refused for a pod of the same name that was made since.
@@ -71,8 +71,8 @@ function clearingSteps({ spec }: WorkloadEndpoint, text: string): readonly unkno
   const at = (key: string): string => `/metadata/annotations/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
   return [
     ...(podUID === undefined ? [] : [{ op: 'test', path: '/metadata/uid', value: podUID }]),
-    { op: 'test', path: at(endpointKey(ifName)), value: text },
-    { op: 'remove', path: at(endpointKey(ifName)) },
+    { op: 'test', path: at(annotationKey(ifName)), value: text },
+    { op: 'remove', path: at(annotationKey(ifName)) },
     // Blank rather than gone: a pod that is ending must not seem to have the address its status still tells.
     ...(isMainInterface(ifName) ? [{ op: 'add', path: at(POD_IPS), value: '' }] : []),
   ];
@@ -85,7 +85,7 @@ async function readNote(api: OrchApi, endpoint: WorkloadEndpoint, signal: AbortS
   const answer = pod === undefined ? undefined : await api.get(pod.collection, pod.name, signal);
   if (answer?.outcome !== 'ok') return undefined;
   if (spec.podUID !== undefined && answer.value.metadata.uid !== spec.podUID) return undefined;
-  const key = endpointKey(spec.endpoint);
+  const key = annotationKey(spec.endpoint);
   const text = answer.value.metadata.annotations?.[key];
   const now = text === undefined ? undefined : readEndpoint(answer.value, key, text);
   if (now === undefined || now instanceof Unreadable) return undefined;

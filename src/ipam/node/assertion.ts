@@ -9,8 +9,8 @@ import type { NodeName } from '../../model/names.ts';
 import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
 import type { LocalView } from './local-view.ts';
 
-/** After the datastore was found older than before, other nodes have so long to record what their pods use. */
-const SETTLE_MS = 5000;
+/** After a rollback of the datastore, other nodes have so long to record what their pods use. */
+const GRACE_MS = 5000;
 
 export interface AssertionPorts extends RetryPorts {
   readonly store: AllocationStore & ResourceStore;
@@ -20,8 +20,8 @@ export interface AssertionPorts extends RetryPorts {
   readonly listLiving: () => Promise<readonly LivingAddress[]>;
   /** @throws store/replaced */
   readonly checkIdentity: (clusterId: string | undefined) => void;
-  /** Called when other nodes have had their time. */
-  readonly onSettled: () => void;
+  /** Called when the time of the other nodes is over. */
+  readonly onGraceEnd: () => void;
 }
 
 /**
@@ -34,7 +34,7 @@ export class Assertion {
   readonly #node: NodeName;
   #rollbacks: number | undefined;
   /** Of the monotonic clock. */
-  #settledAtMs = 0;
+  #graceEndsMs = 0;
 
   constructor(
     ports: AssertionPorts,
@@ -46,8 +46,8 @@ export class Assertion {
   }
 
   /** How long other nodes still have to record what their pods use; until then this node assigns nothing new. */
-  settlingMs(): number {
-    return Math.max(0, this.#settledAtMs - this.#ports.clock.monotonic());
+  graceMs(): number {
+    return Math.max(0, this.#graceEndsMs - this.#ports.clock.monotonic());
   }
 
   /** Records what pods use and the datastore has lost. @throws store/* */
@@ -73,10 +73,10 @@ export class Assertion {
     );
     this.#rollbacks = view.rollbacks;
     if (asserted.length === 0 && !isRolledBack) return;
-    log.error('datastore is older than it was: what pods of this node use was recorded again', {
+    log.error('datastore rolled back, addresses of pods recorded again', {
       recorded: asserted.length,
     });
-    this.#settle(signal);
+    this.#startGrace(signal);
   }
 
   /** With attachments that have no link of ours, as under another main plugin: of these only memory tells. */
@@ -86,9 +86,9 @@ export class Assertion {
     return [...linked, ...remembered.filter((each) => !keys.has(livingKey(each)))];
   }
 
-  #settle(signal: AbortSignal): void {
-    const { clock, onSettled } = this.#ports;
-    this.#settledAtMs = clock.monotonic() + SETTLE_MS;
-    void clock.sleep(SETTLE_MS, signal).then(onSettled, () => undefined);
+  #startGrace(signal: AbortSignal): void {
+    const { clock, onGraceEnd } = this.#ports;
+    this.#graceEndsMs = clock.monotonic() + GRACE_MS;
+    void clock.sleep(GRACE_MS, signal).then(onGraceEnd, () => undefined);
   }
 }

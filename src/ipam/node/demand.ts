@@ -2,11 +2,11 @@ import type { Pool } from '../choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { cidrContains } from '../../net/cidr.ts';
-import { stockTarget } from './stock.ts';
+import { warmPoolTarget } from './plan-warm-pool.ts';
 
 /** Pod starts of so many milliseconds are expected to come again. */
 const RATE_WINDOW_MS = 5000;
-/** A pool from which nothing has come for so long, and of which the node holds nothing, gets its stock back. */
+/** A pool from which nothing has come for so long, and of which the node holds nothing, has its pre-allocated addresses reclaimed. */
 const MEMORY_MS = 60_000;
 
 /** Which pools the pods of this node come from, and how fast. */
@@ -27,7 +27,7 @@ export class Demand {
     return this.#recentStarts(pool, nowMs).length;
   }
 
-  /** Another text whenever the passing of time alone asks for another stock. */
+  /** Returns another text whenever the passing of time alone changes the size of a warm pool. */
   standing(nowMs: number): string {
     const counts = [...this.#starts].map(([pool, starts]) => [
       pool,
@@ -37,7 +37,7 @@ export class Demand {
     return JSON.stringify(counts);
   }
 
-  /** Wanted stock by pool name. */
+  /** Returns the sizes of the warm pools by pool name. */
   targets(
     pools: readonly Pool[],
     { own, node, nowMs }: { own: readonly IpBlock[]; node: NodeName; nowMs: number },
@@ -48,7 +48,7 @@ export class Demand {
       const isUsed =
         starts.some((at) => nowMs - at < MEMORY_MS) ||
         own.some((block) => block.node === node && block.slots.size > 0 && cidrContains(cidr, block.cidr));
-      if (isUsed && closed === undefined) targets.set(name, stockTarget(this.recent(name, nowMs), this.#floor));
+      if (isUsed && closed === undefined) targets.set(name, warmPoolTarget(this.recent(name, nowMs), this.#floor));
     }
     return targets;
   }

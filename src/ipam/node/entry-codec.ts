@@ -13,7 +13,7 @@ export interface JournalHeader {
   /** Which datastore the entries belong to. */
   readonly datastore: DatastoreId;
   readonly node: string;
-  /** Of the agent that wrote it; its stock ids begin with it. */
+  /** Of the agent that wrote it; the ids of its pre-allocated addresses begin with it. */
   readonly run: string;
 }
 

@@ -48,9 +48,9 @@ describe('a journal', () => {
   it('keeps what is not settled, and nothing else', async () => {
     const first = await journal.add(entryOf('one'));
     await journal.add(entryOf('two'));
-    journal.settle(first);
+    journal.complete(first);
     expect(found()).toEqual(['one', 'two']);
-    journal.settle(first);
+    journal.complete(first);
     expect(found()).toEqual([]);
   });
 
@@ -60,7 +60,7 @@ describe('a journal', () => {
     expect(second.path).not.toBe(first.path);
     for (let left = 4; left > 0; left -= 1) {
       expect(found()).toEqual(['a', 'b', 'c', 'd', 'e']);
-      journal.settle(first);
+      journal.complete(first);
     }
     expect(found()).toEqual(['e']);
   });
@@ -70,14 +70,14 @@ describe('a journal', () => {
     canBegin = false;
     for (let attempt = 0; attempt < 3; attempt += 1)
       await expect(journal.add(entryOf('lost'))).rejects.toMatchObject({ code: 'agent/journal-failed' });
-    journal.settle(first);
-    journal.settle(first);
+    journal.complete(first);
+    journal.complete(first);
     expect(found()).toEqual(['a', 'b', 'c', 'd']);
     expect(readdirSync(folder)).toHaveLength(1);
     canBegin = true;
     await journal.add(entryOf('e'));
-    journal.settle(first);
-    journal.settle(first);
+    journal.complete(first);
+    journal.complete(first);
     expect(found()).toEqual(['e']);
   });
 });

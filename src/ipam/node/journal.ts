@@ -18,7 +18,7 @@ import { encodeLine, type JournalHeader } from './entry-codec.ts';
 import { segmentName } from './segment-name.ts';
 
 const fdatasyncOf = promisify(fdatasync);
-/** A segment that has grown so large is followed by another and goes once everything in it is published. */
+/** A segment that has grown so large is followed by another and is removed once everything in it is written. */
 const SEGMENT_BYTES = 1_048_576;
 
 export interface JournalPlace {
@@ -35,7 +35,7 @@ export interface Segment {
   readonly fd: number;
   readonly headerBytes: number;
   size: number;
-  /** Entries in it that are not published. */
+  /** Entries in it that are not written to the datastore. */
   open: number;
 }
 
@@ -46,8 +46,8 @@ interface Waiting {
 }
 
 /**
- * What has been decided and is not published yet, on disk. Entries that are added at the same time are synced together.
- * The owner's locks tell everybody else that it lives.
+ * The write-ahead log: what this node has decided and not yet written to the datastore. Entries that are added at the same
+ * time are synced together. Other processes recognise by its locks that the owner is alive.
  */
 export class Journal {
   readonly #place: JournalPlace;
@@ -82,8 +82,8 @@ export class Journal {
     });
   }
 
-  /** The entry is published: nobody needs it any more. */
-  settle(segment: Segment): void {
+  /** Marks an entry of the segment as written to the datastore. */
+  complete(segment: Segment): void {
     segment.open -= 1;
     if (segment.open > 0) return;
     if (segment !== this.#current) discard(segment);
@@ -93,13 +93,13 @@ export class Journal {
     }
   }
 
-  /** Lets go of the journal. What is not published stays on disk for whoever comes next. */
+  /** Closes the journal. What is not written yet stays on disk for the next process. */
   close(): void {
     if (this.#current.open === 0) discard(this.#current);
     else closeSync(this.#current.fd);
   }
 
-  /** Never rejects: every failure goes to those who wait for it. */
+  /** Never rejects: every failure goes to the callers that wait for it. */
   async #write(): Promise<void> {
     this.#isWriting = true;
     while (this.#waiting.length > 0) {
@@ -129,7 +129,7 @@ export class Journal {
   }
 }
 
-/** The lines count as open from the start, so that nobody discards the segment meanwhile. @throws agent/journal-failed */
+/** The lines count as open from the start, so that the segment is not discarded meanwhile. @throws agent/journal-failed */
 async function append(
   { syncData = fdatasyncOf }: JournalPlace,
   segment: Segment,
@@ -144,7 +144,7 @@ async function append(
     await syncData(segment.fd);
     segment.size += bytes.length;
   } catch (cause) {
-    // Those who wait are told that nothing was written: it must not come back after a crash.
+    // The callers are told that nothing was written: it must not reappear after a crash.
     segment.open -= lines.length;
     ftruncateSync(segment.fd, segment.size);
     throw cannotWrite(segment.path, cause);
@@ -152,7 +152,7 @@ async function append(
 }
 
 /**
- * Appears under its name locked and with its header, so that nobody takes it for one that was left behind.
+ * Creates a segment that has its lock and its header before it has its name, so that no process takes it for orphaned.
  * @throws agent/journal-failed; then there is nothing of it
  */
 function newSegment({ folder, tryLock }: JournalPlace, header: JournalHeader, number: number): Segment {
@@ -195,7 +195,7 @@ function syncFolder(folder: string): void {
 function cannotWrite(path: string, cause: unknown): NetplugError {
   const why = errnoOf(cause) ?? reasonOf(cause);
   return new NetplugError('agent/journal-failed', `Cannot write the journal "${path}": ${why}`, {
-    hint: 'Make room on the file system of the state folder, or mend it; until then every call waits for the datastore',
+    hint: 'Make room on the file system of the state folder, or repair it; until then every call waits for the datastore',
     cause,
   });
 }

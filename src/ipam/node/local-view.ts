@@ -8,11 +8,11 @@ import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
 import type { NodeMemory } from './node-memory.ts';
 import { type OfferedBlock, offer } from './offered-block.ts';
-import type { OwnStock } from './own-stock.ts';
+import type { PreallocatedAddresses } from './preallocated.ts';
 
 /** Versions of what this view shows: they tell a change planned on the view from one planned on the datastore itself. */
 const CACHED = 'cached:';
-const NOT_PUBLISHED = `${CACHED}not published`;
+const PENDING = `${CACHED}pending`;
 
 /** The version that the datastore gave; undefined for a version that does not come from a local view. */
 export function datastoreVersion(version: string): string | undefined {
@@ -28,11 +28,11 @@ function cached<T>({ value, version }: Stored<T>): Stored<T> {
   return { value, version: `${CACHED}${version}` };
 }
 
-/** What the datastore said last, with everything decided since that it does not know yet. */
+/** The cached records of the node with its pending writes applied. */
 export class LocalView {
   readonly #memory: NodeMemory;
   readonly #fresh: FreshEndpoints;
-  readonly #stock: OwnStock;
+  readonly #stock: PreallocatedAddresses;
   readonly #blocks = new Map<string, IpBlock>();
   readonly #slotChanges = new Map<string, Set<HolderOperation>>();
   readonly #endpointChanges = new Map<string, EndpointChange>();
@@ -42,7 +42,7 @@ export class LocalView {
     { readonly of: IpBlock; readonly isStockOnly: boolean; readonly version: number; readonly block: IpBlock }
   >();
 
-  constructor(memory: NodeMemory, fresh: FreshEndpoints, stock: OwnStock) {
+  constructor(memory: NodeMemory, fresh: FreshEndpoints, stock: PreallocatedAddresses) {
     this.#memory = memory;
     this.#fresh = fresh;
     this.#stock = stock;
@@ -58,7 +58,7 @@ export class LocalView {
     return new Map([...this.#blocks].filter(([, { node }]) => node === this.#memory.node));
   }
 
-  /** The blocks are others now. */
+  /** Applies the pending entries to blocks that have changed in the cache. */
   refresh(keys: readonly string[] | 'all'): void {
     if (keys === 'all') this.#blocks.clear();
     for (const key of keys === 'all' ? this.#memory.blocks.keys() : keys) {
@@ -69,7 +69,7 @@ export class LocalView {
     }
   }
 
-  /** Counts the entry as decided. The caller has seen that its slots can be changed so. */
+  /** Applies a pending entry. The caller has checked that its operations apply. */
   add({ slots, endpoints }: Entry): void {
     for (const change of slots) {
       const key = formatCidr(change.block);
@@ -80,7 +80,7 @@ export class LocalView {
     for (const change of endpoints) this.#endpointChanges.set(endpointKey(idOf(change)), change);
   }
 
-  /** The datastore knows the entries now, or they are taken back. */
+  /** Removes entries that the datastore has recorded, or that were undone. */
   remove(entries: readonly Entry[]): void {
     const touched = new Set<string>();
     for (const { slots, endpoints } of entries) {
@@ -98,8 +98,8 @@ export class LocalView {
   }
 
   /**
-   * The node as the address manager shall see it. Stock of this run is free and comes first; while a pool has stock, or
-   * the datastore is away, nothing else of the own blocks is.
+   * Returns the node as the address manager sees it. Pre-allocated addresses of this run are free and come first; while a
+   * pool has any, or the datastore is unavailable, nothing else of the own blocks is free.
    */
   nodeView(endpoint: EndpointId | undefined, { isCutOff }: { readonly isCutOff: boolean }): NodeView | undefined {
     const { settings, node } = this.#memory;
@@ -142,7 +142,7 @@ export class LocalView {
     );
   }
 
-  /** Addresses that attachments of the node were given and the datastore does not record yet. */
+  /** Addresses that were assigned to attachments of the node and that the datastore does not record yet. */
   pending(): readonly LivingAddress[] {
     return [...this.#slotChanges.values()].flatMap((changes) =>
       [...changes].flatMap((change) =>
@@ -194,9 +194,9 @@ export class LocalView {
     const fresh = this.#fresh.find(key);
     const stored = this.#memory.endpoints.get(key);
     const shown = stored === undefined ? undefined : cached(stored);
-    const known = fresh === undefined ? shown : { value: fresh, version: NOT_PUBLISHED };
+    const known = fresh === undefined ? shown : { value: fresh, version: PENDING };
     const change = this.#endpointChanges.get(key);
-    if (change?.kind === 'put') return { value: change.endpoint, version: NOT_PUBLISHED };
+    if (change?.kind === 'put') return { value: change.endpoint, version: PENDING };
     return change !== undefined && known !== undefined && isCleared(known.value, change) ? undefined : known;
   }
 

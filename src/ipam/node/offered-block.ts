@@ -6,13 +6,13 @@ import { decodeBlock, encodeBlock } from '../../model/ip-block-codec.ts';
 /** A block of the node with everything that is decided, and what its agent makes of it. */
 export interface OfferedBlock {
   readonly block: IpBlock;
-  /** The stock that may be handed out, in the order in which it is. */
+  /** The pre-allocated ordinals that may be assigned, in order. */
   readonly ready: readonly number[];
-  /** While a pool has stock, or the datastore is away, nothing else of the own blocks is free. */
+  /** While a pool has pre-allocated addresses, or the datastore is unavailable, nothing else of the own blocks is free. */
   readonly isStockOnly: boolean;
 }
 
-/** The block as the address manager shall see it: the stock is free and comes first. */
+/** Returns the block as the address manager sees it: pre-allocated addresses are free and come first. */
 export function offer({ block, ready, isStockOnly }: OfferedBlock): IpBlock {
   const isReady = new Set(ready);
   return {
@@ -28,7 +28,7 @@ const ANSWER = v.object({
   ),
 });
 
-/** As JSON, for whoever plans beside the agent. */
+/** Encodes the blocks as JSON, for a process that plans beside the agent. */
 export function encodeOfferedBlocks(blocks: readonly OfferedBlock[]): string {
   return JSON.stringify({ blocks: blocks.map(({ block, ...more }) => ({ block: encodeBlock(block), ...more })) });
 }

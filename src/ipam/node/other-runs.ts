@@ -1,10 +1,10 @@
 import { rmSync } from 'node:fs';
 import { reasonOf } from '../../base/errors.ts';
-import { journalsOfOthers, runsToRecover, runsWithJournal } from './left-journals.ts';
+import { journalsOfOthers, runsToRecover, runsWithJournal } from './orphaned-journals.ts';
 import { type Leftover, outdatedDamage, type RecoveryPorts, recoverJournals } from './recover.ts';
 import { isOnMachine } from './run-id.ts';
 
-/** The stock of a run on another machine, as after a new installation, stays taken for so long. */
+/** Addresses that a run on another machine pre-allocated, as before a new installation, stay taken for so long. */
 const OTHER_MACHINE_MS = 600_000;
 
 /**
@@ -22,7 +22,7 @@ export class OtherRuns {
     this.#leftover = leftover;
   }
 
-  /** Settles what runs that are over have left, before this run begins. @throws store/* */
+  /** Recovers orphaned journals before this run begins. @throws store/* */
   async recover(signal: AbortSignal): Promise<void> {
     const { log, place } = this.#ports;
     await recoverJournals(this.#ports, this.#leftover, signal);
@@ -66,7 +66,7 @@ export class OtherRuns {
     const sinceMs = this.#observedSinceMs.get(run);
     if (sinceMs !== undefined) return nowMs - sinceMs >= OTHER_MACHINE_MS;
     this.#observedSinceMs.set(run, nowMs);
-    this.#ports.log.warning('addresses are set aside by an agent of another machine with the name of this node', {
+    this.#ports.log.warning('pre-allocated addresses of another machine with the name of this node kept', {
       run,
       releasedAfterSeconds: OTHER_MACHINE_MS / 1000,
     });

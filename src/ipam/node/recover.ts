@@ -12,13 +12,13 @@ import { addressAt, formatCidr } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
-import { damagedSegments, type LeftJournal, readJournal, runsToRecover, takeJournal } from './left-journals.ts';
-import { fittingBlocks, fittingEntries, planPublication, type PublicationOptions } from './plan-publication.ts';
+import { damagedSegments, type OrphanedJournal, readJournal, runsToRecover, takeJournal } from './orphaned-journals.ts';
+import { fittingBlocks, fittingEntries, planFlush, type FlushOptions } from './plan-flush.ts';
 import { type Host, isOfBoot } from './run-id.ts';
-import { isOfRun } from './own-stock.ts';
-import { takenBack } from './taken-back.ts';
+import { isOfRun } from './preallocated.ts';
+import { undoEntry } from './undo-entry.ts';
 
-/** How long another process may take that is about to finish the same work, or to end. */
+/** How often the lock is tried: another process may be about to finish the same work, or to exit. */
 const LOCK_TRIES = 9;
 
 export interface RecoveryPorts extends RetryPorts {
@@ -38,10 +38,10 @@ export interface Leftover {
 }
 
 /**
- * Replays the orphaned journals of the datastore, gives the stock of their runs back and removes them. Addresses of pods
- * whose link the kernel does not have are released: their ADD never ended. A journal with damaged lines is replayed as
- * far as it can be read and kept aside; the stock of its run stays taken until the machine is started again, because the
- * lost lines may have handed it out. @throws store/*; then the journals stay
+ * Replays the orphaned journals of the datastore, reclaims the addresses that their runs pre-allocated, and removes them.
+ * Addresses of pods whose link the kernel does not have are released: their ADD never ended. A journal with damaged lines
+ * is replayed as far as it can be read, and kept; the pre-allocated addresses of its run stay taken until the machine is
+ * restarted, because the lost lines may have assigned them. @throws store/*; then the journals stay
  */
 export async function recoverJournals(
   ports: RecoveryPorts,
@@ -54,7 +54,7 @@ export async function recoverJournals(
   }
 }
 
-/** Whether the run's journal is settled; false when its owner, or a process that recovers it, lives on. */
+/** Recovers the journal of a run. Returns false while its owner, or a process that recovers it, is alive. */
 async function recoverRun(
   ports: RecoveryPorts,
   { node, run, tries }: Leftover & { readonly run: string; readonly tries: number },
@@ -68,10 +68,10 @@ async function recoverRun(
       continue;
     }
     try {
-      await settle(ports, { journal, run, node: (journal.node ?? node) as NodeName }, signal);
+      await replayJournal(ports, { journal, run, node: (journal.node ?? node) as NodeName }, signal);
       return true;
     } finally {
-      journal.letGo();
+      journal.unlock();
     }
   }
   return false;
@@ -95,7 +95,7 @@ export async function recoverForCall(
     if (!isMentioned || (await recoverRun(ports, { ...leftover, run, tries: LOCK_TRIES }, signal))) continue;
     throw new NetplugError(
       'agent/busy',
-      'Cannot serve this attachment now: an agent that does not answer has its address in hand',
+      'Cannot serve this attachment now: an agent that does not answer has pending writes for it',
       { hint: 'Try again in a moment; if it goes on, restart netplug-agent on this node', facts: { run } },
     );
   }
@@ -106,20 +106,20 @@ export function outdatedDamage({ place, host }: Pick<RecoveryPorts, 'place' | 'h
   return damagedSegments(place.folder).flatMap(({ path, run }) => (isOfBoot(run, host) ? [] : path));
 }
 
-async function settle(
+async function replayJournal(
   ports: RecoveryPorts,
-  { journal, run, node }: { readonly journal: LeftJournal; readonly run: string; readonly node: NodeName },
+  { journal, run, node }: { readonly journal: OrphanedJournal; readonly run: string; readonly node: NodeName },
   signal: AbortSignal,
 ): Promise<void> {
   const { host, log } = ports;
   const { damaged, entries } = journal;
   const isIncomplete = damaged.length > 0 && isOfBoot(run, host);
   await replay(ports, { node, entries }, signal);
-  if (!isIncomplete) await giveStockBack(ports, { node, run }, signal);
+  if (!isIncomplete) await reclaimWarmPool(ports, { node, run }, signal);
   journal.remove(isIncomplete ? 'keep' : 'remove');
   log.info('journal recovered', { run, node, entries: entries.length });
   if (isIncomplete) {
-    log.error('journal damaged: what it cannot tell may be in use, so the addresses set aside by its run stay taken', {
+    log.error('journal damaged, pre-allocated addresses of its run stay taken', {
       run,
       segments: damaged,
       hint: 'Compare with "netplugctl ipam check", then delete the files named *.damaged and restart netplug-agent',
@@ -133,25 +133,25 @@ async function replay(
   signal: AbortSignal,
 ): Promise<void> {
   const undone = neverEnded(entries, ports.listAttached());
-  const left = [...entries, ...undone.map((entry) => takenBack(entry, []))];
+  const left = [...entries, ...undone.map((entry) => undoEntry(entry, []))];
   const isReturned = (entry: Entry): boolean => !undone.includes(entry);
-  const toldInVain: Entry[] = [];
+  const returnedAndLost: Entry[] = [];
   while (left.length > 0) {
-    const { lost, count } = await publish(ports, { node, entries: left, isReturned, adjust: () => [] }, signal);
-    toldInVain.push(...[...lost].filter(isReturned));
+    const { lost, count } = await flush(ports, { node, entries: left, isReturned, adjust: () => [] }, signal);
+    returnedAndLost.push(...[...lost].filter(isReturned));
     left.splice(0, count);
   }
-  await assertTold(ports, { node, told: takenFor(toldInVain, entries) }, signal);
+  await assertReturned(ports, { node, returned: takenFor(returnedAndLost, entries) }, signal);
 }
 
-/** Records what pods were told although its block is gone, as after a backup was restored; reports what others hold. */
-async function assertTold(
+/** Records addresses that were returned to pods and whose block is missing, as after a restore; reports conflicts. */
+async function assertReturned(
   ports: RecoveryPorts,
-  { node, told }: { readonly node: NodeName; readonly told: readonly HeldAddress[] },
+  { node, returned }: { readonly node: NodeName; readonly returned: readonly HeldAddress[] },
   signal: AbortSignal,
 ): Promise<void> {
-  if (told.length === 0) return;
-  const living = told.map(({ address, allocation }) => ({ address, owner: allocation, allocation }));
+  if (returned.length === 0) return;
+  const living = returned.map(({ address, allocation }) => ({ address, owner: allocation, allocation }));
   const known = new Map(living.map((each) => [livingKey(each), each.allocation]));
   await assertLiving(
     { ...ports, listLiving: async () => Promise.resolve(living) },
@@ -160,7 +160,7 @@ async function assertTold(
   );
 }
 
-/** What these of the entries take and no entry of all frees. */
+/** Returns what these entries assign and no entry of all releases. */
 function takenFor(some: readonly Entry[], all: readonly Entry[]): readonly HeldAddress[] {
   const freed = new Set(all.flatMap(({ slots }) => slots.flatMap((slot) => (slot.kind === 'free' ? slot.id : []))));
   return some.flatMap(({ slots }) =>
@@ -172,27 +172,27 @@ function takenFor(some: readonly Entry[], all: readonly Entry[]): readonly HeldA
   );
 }
 
-async function giveStockBack(
+async function reclaimWarmPool(
   ports: RecoveryPorts,
   { node, run }: { readonly node: NodeName; readonly run: string },
   signal: AbortSignal,
 ): Promise<void> {
   for (let isLeft = true; isLeft;) {
     isLeft = false;
-    const adjust: PublicationOptions['adjust'] = (blocks) => {
+    const adjust: FlushOptions['adjust'] = (blocks) => {
       const withStock = [...blocks].filter(([, { stock }]) => [...stock.values()].some((id) => isOfRun(id, run)));
       const some = fittingBlocks(withStock);
       isLeft = some.length < withStock.length;
       return some.flatMap(([, block]) => reclaimOperations(block, (id) => isOfRun(id, run)));
     };
-    await publish(ports, { node, entries: [], isReturned: () => false, adjust }, signal);
+    await flush(ports, { node, entries: [], isReturned: () => false, adjust }, signal);
   }
 }
 
-/** Publishes as many of the first entries as one write takes. Returns those that cannot be made true any more. */
-async function publish(
+/** Writes as many of the first entries as one write takes. Returns those that can no longer be written. */
+async function flush(
   { store, ...ports }: RecoveryPorts,
-  { node, entries, ...options }: PublicationOptions & { readonly node: NodeName; readonly entries: readonly Entry[] },
+  { node, entries, ...options }: FlushOptions & { readonly node: NodeName; readonly entries: readonly Entry[] },
   signal: AbortSignal,
 ): Promise<{ readonly lost: ReadonlySet<Entry>; readonly count: number }> {
   for (let attempt = 0; ; attempt += 1) {
@@ -206,12 +206,12 @@ async function publish(
       endpoints: new Map(endpoints.map((endpoint) => [endpointKey(endpointIdOf(endpoint.value)), endpoint])),
     };
     const count = fittingEntries(entries, known.blocks);
-    const { changes, lost } = planPublication(known, entries.slice(0, count), options);
+    const { changes, lost } = planFlush(known, entries.slice(0, count), options);
     if (changes.length === 0 || (await store.commit(changes, signal)) === 'committed') return { lost, count };
   }
 }
 
-/** The entries whose pod has no link: nobody was ever told of those addresses, or the pod is gone. */
+/** Returns the entries whose pod has no link: their addresses were never returned to a caller, or the pod is gone. */
 function neverEnded(entries: readonly Entry[], attached: ReadonlySet<string>): readonly Entry[] {
   return entries.filter(({ endpoints }) => endpoints.some((change) => isUnlinked(change, attached)));
 }

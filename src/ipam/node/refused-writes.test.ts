@@ -62,11 +62,11 @@ class Bench {
       listAttached: () => new Set<string>(),
       listLiving: async () => Promise.resolve([]),
       onJournalWait: () => undefined,
-      onPublished: () => undefined,
+      onWritten: () => undefined,
     };
     const datastore = datastoreIdOf('kvv3', 'one');
     const watched = withWatch(store, (signal) => this.#watch(store, signal));
-    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, stockFloor: 4 });
+    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: 4 });
   }
 
   static async start(): Promise<Bench> {

@@ -47,7 +47,7 @@ describe('a resident node', () => {
 
   it('makes one write of many ADDs at once', async () => {
     world = await worldWith('10.0.0.0/24', 26);
-    const agent = await residentOn(world, { stockFloor: 0 });
+    const agent = await residentOn(world, { warmPoolFloor: 0 });
     await agent.add('first');
     world.calls.length = 0;
     const addresses = await Promise.all(Array.from({ length: 30 }, async (_, index) => agent.add(`c${String(index)}`)));

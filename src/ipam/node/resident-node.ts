@@ -19,24 +19,24 @@ import { NodeMemory } from './node-memory.ts';
 import { Notifier } from './notifier.ts';
 import type { OfferedBlock } from './offered-block.ts';
 import { OtherRuns } from './other-runs.ts';
-import { partsOf } from './plan-publication.ts';
-import { Publisher } from './publisher.ts';
+import { partsOf } from './plan-flush.ts';
+import { WriteBehind } from './write-behind.ts';
 import { type Host, newRunId } from './run-id.ts';
-import { isReleaseBesideView, mayDecide, sortChanges, takesAddresses } from './sort-changes.ts';
-import { OwnStock } from './own-stock.ts';
+import { isReleaseBesideView, isDecidedLocally, sortChanges, takesAddresses } from './sort-changes.ts';
+import { PreallocatedAddresses } from './preallocated.ts';
 import { WarmPool } from './warm-pool.ts';
 
-/** How often the stock is looked at while nothing happens. */
-const TIDY_MS = 5000;
+/** How often the warm pools are checked while nothing happens. */
+const CHECK_MS = 5000;
 const BACK_OFF = { firstMs: 50, maxMs: 2000, maxRefusedMs: 10_000 };
 const LEARNT_MS = 100;
 /** Without a reason, one with a stack would be made each time. */
-const ANEW = new Error('the watch is begun anew');
-const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore any more: the agent ends', {
+const RESTART = new Error('the watch is restarted');
+const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore: the agent is shutting down', {
   hint: 'Try again in a moment',
 });
-/** How long a call waits for a datastore that is away. */
-const AWAY_MS = 2000;
+/** How long a call waits for an unavailable datastore. */
+const UNAVAILABLE_MS = 2000;
 
 export interface ResidentPorts extends RetryPorts {
   readonly log: Log;
@@ -46,17 +46,17 @@ export interface ResidentPorts extends RetryPorts {
   readonly listAttached: () => ReadonlySet<string>;
   /** The addresses that the kernel routes to links of pods. */
   readonly listLiving: () => Promise<readonly LivingAddress[]>;
-  /** Told how long each call waited for the journal, in milliseconds. */
+  /** Called with how long each call waited for the journal, in milliseconds. */
   readonly onJournalWait: (ms: number) => void;
-  /** Told how long each change waited to be in the datastore, in milliseconds. */
-  readonly onPublished: (ms: number) => void;
+  /** Called with how long each change waited to be written to the datastore, in milliseconds. */
+  readonly onWritten: (ms: number) => void;
 }
 
 export interface ResidentOptions {
   readonly datastore: DatastoreId;
   readonly node: NodeName;
   /** Addresses kept ready per pool even when no pod starts. */
-  readonly stockFloor: number;
+  readonly warmPoolFloor: number;
 }
 
 export interface CommitOptions {
@@ -67,7 +67,7 @@ export interface CommitOptions {
 /** Awaits work as a phase of the call it belongs to. */
 export type TimePhase = <T>(phase: string, work: () => Promise<T>) => Promise<T>;
 
-/** What is wanted to be known about a resident node from outside. */
+/** The state of a resident node, for metrics and STATUS. */
 export interface ResidentState {
   readonly isReady: boolean;
   /** Why it is not ready or cut off; undefined when all is well. */
@@ -83,16 +83,16 @@ export interface ResidentState {
 }
 
 /**
- * The datastore as one node's agent sees it: read from memory, which a watch keeps true, and written behind the callers'
- * backs wherever the node alone may decide (addresses of its stock, releases, endpoints), through a journal that
- * survives a crash. Everything else, and every other node, goes to the datastore as ever.
+ * The datastore as one node's agent uses it. Reads come from a cache that a watch updates. What the node may decide alone
+ * (pre-allocated addresses, releases, endpoints) is written asynchronously, through a journal that survives a crash.
+ * Everything else, and every other node, goes straight to the datastore.
  */
 export class ResidentNode {
   /** The datastore itself. */
   readonly inner: Store;
   readonly #ports: ResidentPorts;
   readonly #options: ResidentOptions;
-  readonly #stock: OwnStock;
+  readonly #stock: PreallocatedAddresses;
   readonly #memory: NodeMemory;
   readonly #fresh: FreshEndpoints;
   readonly #view: LocalView;
@@ -102,7 +102,7 @@ export class ResidentNode {
   readonly #assertion: Assertion;
   readonly #stop = new AbortController();
   #journal: Journal | undefined;
-  #publisher: Publisher | undefined;
+  #writeBehind: WriteBehind | undefined;
   #problem: unknown = new NetplugError('store/unavailable', 'Cannot use the datastore yet: it is being read', {
     hint: 'Try again in a moment',
   });
@@ -122,7 +122,7 @@ export class ResidentNode {
     this.inner = inner;
     this.#ports = ports;
     this.#options = options;
-    this.#stock = new OwnStock(newRunId(ports.host, ports.random));
+    this.#stock = new PreallocatedAddresses(newRunId(ports.host, ports.random));
     this.#memory = new NodeMemory(options.node);
     this.#fresh = new FreshEndpoints(this.#memory, () => ports.clock.monotonic());
     this.#view = new LocalView(this.#memory, this.#fresh, this.#stock);
@@ -134,7 +134,7 @@ export class ResidentNode {
         store: inner,
         view: this.#view,
         checkIdentity: (clusterId) => this.#checkIdentity(clusterId),
-        onSettled: () => this.#publisher?.nudge(),
+        onGraceEnd: () => this.#writeBehind?.trigger(),
       },
       options,
     );
@@ -146,9 +146,9 @@ export class ResidentNode {
         view: this.#view,
         stock: this.#stock,
         others: this.#others,
-        settlingMs: () => this.#assertion.settlingMs(),
-        hurry: () => this.#publisher?.hurry(),
-        claim: async (create, signal) => this.#publisher?.write({ slots: [], endpoints: [] }, [create], signal),
+        graceMs: () => this.#assertion.graceMs(),
+        triggerNow: () => this.#writeBehind?.triggerNow(),
+        claim: async (create, signal) => this.#writeBehind?.write({ slots: [], endpoints: [] }, [create], signal),
       },
       options,
     );
@@ -168,9 +168,9 @@ export class ResidentNode {
       free: block.queue.length,
     }));
     return {
-      isReady: this.#publisher !== undefined,
+      isReady: this.#writeBehind !== undefined,
       problem: this.#isCutOff || this.#isUnreachable ? reasonOf(this.#problem) : undefined,
-      waiting: this.#publisher?.depth ?? 0,
+      waiting: this.#writeBehind?.depth ?? 0,
       blocks,
     };
   }
@@ -188,11 +188,11 @@ export class ResidentNode {
     return this.#view.offered({ isCutOff: this.#isCutOff || this.#isUnreachable });
   }
 
-  /** What only the datastore itself knows; when it is away, its answer is not waited for as long as the call could. */
+  /** Reads what only the datastore knows. While it is unavailable, the call does not spend its whole deadline on it. */
   async ask<T>(read: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     this.#refuseReplaced();
     if (!this.#isCutOff && !this.#isUnreachable) return read(signal);
-    using limit = timeLimit(AWAY_MS);
+    using limit = timeLimit(UNAVAILABLE_MS);
     try {
       return await read(AbortSignal.any([signal, limit.signal]));
     } catch (cause) {
@@ -200,48 +200,48 @@ export class ResidentNode {
     }
   }
 
-  /** `time` is told what the caller waits for. */
+  /** Writes changes that were planned on a view of this node. `time` measures what the caller waits for. */
   async commit(changes: readonly Change[], { signal, time }: CommitOptions): Promise<Outcome> {
     this.#refuseReplaced();
     if (isReleaseBesideView(changes)) return this.inner.commit(changes, signal);
-    const publisher = this.#publisher;
+    const writeBehind = this.#writeBehind;
     const sorted = sortChanges(changes, { node: this.#options.node, stock: this.#stock, view: this.#view });
-    if (publisher === undefined || sorted === undefined) return this.inner.commit(changes, signal);
+    if (writeBehind === undefined || sorted === undefined) return this.inner.commit(changes, signal);
     if (sorted === 'conflict') return 'conflict';
     const { entry, others } = sorted;
-    // It was planned before the lock was told: whoever plans anew is refused.
+    // Planned before the lock was seen: planning again is refused.
     if (this.#memory.isLocked && entry.slots.length > 0) return 'conflict';
     const isTaking = entry.slots.some(({ kind }) => kind === 'take') || others.some(takesAddresses);
-    if (isTaking && this.#assertion.settlingMs() > 0) {
-      await this.#ports.clock.sleep(this.#assertion.settlingMs(), signal);
+    if (isTaking && this.#assertion.graceMs() > 0) {
+      await this.#ports.clock.sleep(this.#assertion.graceMs(), signal);
       return 'conflict';
     }
     for (const slot of entry.slots) if (slot.kind === 'take' && slot.from !== undefined) this.#stock.spend(slot.from);
     this.#warmPool.noteStarts(entry);
     const parts = partsOf(entry);
-    if (others.length === 0 && parts.length > 1 && mayDecide(entry)) {
+    if (others.length === 0 && parts.length > 1 && isDecidedLocally(entry)) {
       for (const part of parts) await this.#decide(part, { signal, time });
       return 'committed';
     }
-    return others.length > 0 || !mayDecide(entry)
-      ? time('publication', async () => publisher.write(entry, others, signal))
+    return others.length > 0 || !isDecidedLocally(entry)
+      ? time('flush', async () => writeBehind.write(entry, others, signal))
       : this.#decide(entry, { signal, time });
   }
 
-  /** Makes an entry true that this node alone may decide. */
+  /** Records an entry that this node may decide alone. */
   async #decide(entry: Entry, { signal, time }: CommitOptions): Promise<Outcome> {
-    const publisher = this.#publisher;
-    if (publisher === undefined) throw this.#problem;
+    const writeBehind = this.#writeBehind;
+    if (writeBehind === undefined) throw this.#problem;
     const startMs = this.#ports.clock.monotonic();
-    // Counted before it is on disk, so that nobody else is given the same address meanwhile.
+    // Counted before it is on disk, so that no other call is assigned the same address meanwhile.
     this.#view.add(entry);
     try {
-      publisher.publish(entry, await time('journal', async () => this.#journal?.add(entry)));
+      writeBehind.enqueue(entry, await time('journal', async () => this.#journal?.add(entry)));
       return 'committed';
     } catch (cause) {
       this.#view.remove([entry]);
-      this.#ports.log.error('journal failed, the datastore is waited for', { reason: reasonOf(cause) });
-      return await time('publication', async () => publisher.write(entry, [], signal));
+      this.#ports.log.error('journal failed', { reason: reasonOf(cause) });
+      return await time('flush', async () => writeBehind.write(entry, [], signal));
     } finally {
       this.#ports.onJournalWait(this.#ports.clock.monotonic() - startMs);
     }
@@ -256,19 +256,19 @@ export class ResidentNode {
     return { endpoints: this.#view.endpoints(), problems: [] };
   }
 
-  /** Publishes what waits and gives the stock back, as far as the signal lets it. What is left stays in the journal. */
+  /** Flushes pending writes and reclaims the warm pools until the signal aborts. The rest stays in the journal. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#warmPool.close();
-    await this.#publisher?.drained(signal).catch((cause: unknown) => {
-      this.#ports.log.warning('not everything is published', { reason: reasonOf(cause) });
+    await this.#writeBehind?.drained(signal).catch((cause: unknown) => {
+      this.#ports.log.warning('pending writes left in the journal', { reason: reasonOf(cause) });
     });
   }
 
-  /** Ends it as it is; what is not published stays in the journal. Repeating it is fine. */
+  /** Shuts down; pending writes stay in the journal. Idempotent. */
   async end(): Promise<void> {
     if (this.#stop.signal.aborted) return;
     this.#stop.abort();
-    await this.#publisher?.close();
+    await this.#writeBehind?.close();
     await this.#following;
     this.#journal?.close();
     await this.inner[Symbol.asyncDispose]();
@@ -276,29 +276,29 @@ export class ResidentNode {
 
   /** Resolves when the node is known, or when it cannot be known now, or the signal ends the waiting. */
   async opened(signal: AbortSignal): Promise<void> {
-    while (this.#publisher === undefined && this.#isUntried && !signal.aborted) await this.#learnt.next(100);
+    while (this.#writeBehind === undefined && this.#isUntried && !signal.aborted) await this.#learnt.next(100);
   }
 
   /** Every call would fail without a journal. @throws agent/journal-failed when none could be begun */
   assertJournal(): void {
-    if (this.#publisher === undefined && isNetplugError(this.#problem, 'agent/journal-failed')) throw this.#problem;
+    if (this.#writeBehind === undefined && isNetplugError(this.#problem, 'agent/journal-failed')) throw this.#problem;
   }
 
   /** Resolves when the node is known. @throws the reason why it is not; the signal's reason */
   async #ready(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
-    if (this.#publisher === undefined) {
+    if (this.#writeBehind === undefined) {
       await this.#learnt.next(1000);
       signal.throwIfAborted();
     }
-    if (this.#publisher === undefined) throw this.#problem;
+    if (this.#writeBehind === undefined) throw this.#problem;
   }
 
   async #follow(): Promise<void> {
     const { signal } = this.#stop;
     const { log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
-    repeat(() => this.#tidy(), TIDY_MS, signal);
+    repeat(() => this.#check(), CHECK_MS, signal);
     while (!signal.aborted) {
       backOff.start();
       try {
@@ -311,7 +311,7 @@ export class ResidentNode {
       } catch (cause) {
         this.#problem = signal.aborted ? ENDING : cause;
         this.#isUntried = false;
-        if (backOff.fail(cause) === 1) log.warning('datastore is away', { reason: reasonOf(cause) });
+        if (backOff.fail(cause) === 1) log.warning('watch failed', { reason: reasonOf(cause) });
       }
       this.#isCutOff = true;
       this.#learnt.notify();
@@ -341,7 +341,7 @@ export class ResidentNode {
   #learn(change: Parameters<NodeMemory['learn']>[0]): void {
     if (change.kind === 'block' && (change.block?.value.wanted.size ?? 0) > 0) {
       this.#warmPool.noteRequest(change.cidr);
-      this.#publisher?.hurry();
+      this.#writeBehind?.triggerNow();
     }
     if (change.kind === 'all') this.#readings += 1;
     if (change.kind === 'settings') this.#checkIdentity(change.settings.clusterId);
@@ -349,12 +349,12 @@ export class ResidentNode {
     const hasLost = change.kind === 'block' && this.#view.loses(formatCidr(change.cidr), change.block?.value);
     this.#view.refresh(this.#memory.learn(change));
     // Not by this process: by a tool, or because the datastore is older now.
-    if (hasLost) this.#watch.abort(ANEW);
-    // Pools may have come or gone, and a lock asks for the stock.
-    if (change.kind === 'settings' || change.kind === 'all') this.#publisher?.nudge();
+    if (hasLost) this.#watch.abort(RESTART);
+    // Pools may have been added or removed, and a lock reclaims the warm pools.
+    if (change.kind === 'settings' || change.kind === 'all') this.#writeBehind?.trigger();
     this.#isCutOff = false;
-    if (this.#publisher === undefined && this.#journal !== undefined) {
-      this.#publisher = new Publisher({
+    if (this.#writeBehind === undefined && this.#journal !== undefined) {
+      this.#writeBehind = new WriteBehind({
         ...this.#ports,
         store: {
           commit: async (changes, signal) => {
@@ -372,9 +372,9 @@ export class ResidentNode {
           if (problem !== undefined) this.#problem = problem;
         },
         reread: async (signal) => this.#reread(signal),
-        adjustStock: (blocks, isWritten) => this.#warmPool.adjust(blocks, isWritten),
+        adjustWarmPool: (blocks, isWritten) => this.#warmPool.adjust(blocks, isWritten),
       });
-      this.#publisher.nudge();
+      this.#writeBehind.trigger();
     }
     this.#learnt.notify();
   }
@@ -382,7 +382,7 @@ export class ResidentNode {
   /** Begins the watch anew, for a reading beside it could be older than what it has told already. */
   async #reread(signal: AbortSignal): Promise<void> {
     const before = this.#readings;
-    this.#watch.abort(ANEW);
+    this.#watch.abort(RESTART);
     while (this.#readings === before && !this.#stop.signal.aborted) {
       signal.throwIfAborted();
       if (this.#isCutOff) throw this.#problem;
@@ -390,8 +390,8 @@ export class ResidentNode {
     }
   }
 
-  #tidy(): void {
+  #check(): void {
     if (!this.#isCutOff) void this.#others.recoverEnded(this.#stop.signal);
-    if (this.#warmPool.hasAged()) this.#publisher?.nudge();
+    if (this.#warmPool.hasAged()) this.#writeBehind?.trigger();
   }
 }

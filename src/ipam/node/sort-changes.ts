@@ -7,11 +7,11 @@ import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import { datastoreVersion, type LocalView } from './local-view.ts';
-import type { OwnStock } from './own-stock.ts';
+import type { PreallocatedAddresses } from './preallocated.ts';
 
-export interface Desk {
+export interface Decision {
   readonly node: NodeName;
-  readonly stock: OwnStock;
+  readonly stock: PreallocatedAddresses;
   readonly view: LocalView;
 }
 
@@ -22,12 +22,12 @@ export interface SortedChanges {
 }
 
 /** `conflict` when a slot is not as the changes expect; undefined when nothing in them is this node's. */
-export function sortChanges(changes: readonly Change[], desk: Desk): SortedChanges | 'conflict' | undefined {
+export function sortChanges(changes: readonly Change[], decision: Decision): SortedChanges | 'conflict' | undefined {
   const slots: HolderOperation[] = [];
   const endpoints: EndpointChange[] = [];
   const others: Change[] = [];
   for (const change of changes) {
-    const own = ownChange(change, desk);
+    const own = ownChange(change, decision);
     if (own === undefined) others.push(asStored(change));
     else if (own === 'conflict') return 'conflict';
     else if ('slots' in own) slots.push(...own.slots);
@@ -52,13 +52,13 @@ function asStored(change: Change): Change {
 }
 
 /** Whether the node alone may decide this, because nobody else will touch those slots. */
-export function mayDecide({ slots }: Entry): boolean {
+export function isDecidedLocally({ slots }: Entry): boolean {
   return slots.every((slot) => slot.kind === 'free' || slot.from !== undefined);
 }
 
 type OwnChange = { readonly slots: readonly HolderOperation[] } | EndpointChange;
 
-function ownChange(change: Change, { node, stock, view }: Desk): OwnChange | 'conflict' | undefined {
+function ownChange(change: Change, { node, stock, view }: Decision): OwnChange | 'conflict' | undefined {
   switch (change.kind) {
     case 'put-endpoint':
       return change.endpoint.spec.node === node ? { kind: 'put', endpoint: change.endpoint } : undefined;
@@ -87,14 +87,14 @@ function ownChange(change: Change, { node, stock, view }: Desk): OwnChange | 'co
 function fitted(
   block: IpBlock,
   operations: readonly HolderOperation[],
-  stock: OwnStock,
+  stock: PreallocatedAddresses,
 ): { readonly slots: readonly HolderOperation[] } | 'conflict' {
   const slots = operations.map((operation) => withStock(block, operation, stock));
   return applyOperations(block, slots) === undefined ? 'conflict' : { slots };
 }
 
 /** The view shows pre-allocated addresses as free; the operation names them. */
-function withStock(block: IpBlock, operation: HolderOperation, stock: OwnStock): HolderOperation {
+function withStock(block: IpBlock, operation: HolderOperation, stock: PreallocatedAddresses): HolderOperation {
   const stockId = block.stock.get(operation.ordinal);
   const isOwn = operation.kind === 'take' && stockId !== undefined && stock.owns(stockId);
   return isOwn ? { ...operation, from: stockId } : operation;

@@ -64,10 +64,10 @@ class Bench {
       listAttached: () => new Set<string>(),
       listLiving: async () => Promise.resolve([]),
       onJournalWait: () => undefined,
-      onPublished: () => undefined,
+      onWritten: () => undefined,
     };
     const datastore = datastoreIdOf('orch', 'one');
-    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, stockFloor: 4 });
+    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: 4 });
   }
 
   static async start(): Promise<Bench> {

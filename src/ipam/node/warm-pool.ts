@@ -11,11 +11,11 @@ import type { Entry } from './entry.ts';
 import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { OtherRuns } from './other-runs.ts';
-import { type OwnStock, runOf } from './own-stock.ts';
-import { fittingBlocks } from './plan-publication.ts';
-import { planStock } from './stock.ts';
+import { type PreallocatedAddresses, runOf } from './preallocated.ts';
+import { fittingBlocks } from './plan-flush.ts';
+import { planWarmPool } from './plan-warm-pool.ts';
 
-/** Where other nodes had to ask for stock, none is set aside for so long. */
+/** A pool in which other nodes had to request an address pre-allocates none for so long. */
 const YIELD_MS = 10_000;
 
 export interface WarmPoolPorts {
@@ -24,31 +24,34 @@ export interface WarmPoolPorts {
   readonly store: Pick<AllocationStore, 'listClaims'>;
   readonly memory: NodeMemory;
   readonly view: LocalView;
-  readonly stock: OwnStock;
+  readonly stock: PreallocatedAddresses;
   readonly others: OtherRuns;
-  /** How long the node assigns nothing new. */
-  readonly settlingMs: () => number;
-  /** Asks for another adjustment at once. */
-  readonly hurry: () => void;
+  /** How long the node assigns nothing new, in milliseconds. */
+  readonly graceMs: () => number;
+  /** Requests another flush at once. */
+  readonly triggerNow: () => void;
   /** Writes the creation of a block. */
   readonly claim: (create: Change, signal: AbortSignal) => Promise<unknown>;
 }
 
-/** Sizes the stock of every pool of the node: pre-allocated addresses that pods get without the datastore. */
+/** Sizes the warm pool of every pool of the node: pre-allocated addresses that pods get without the datastore. */
 export class WarmPool {
   readonly #ports: WarmPoolPorts;
   readonly #node: NodeName;
   readonly #demand: Demand;
   readonly #claims: BlockClaims;
-  /** When other nodes last asked for stock, by pool. */
+  /** When another node last requested an address, by pool. */
   readonly #requested = new Map<string, number>();
   #standing = '';
   #isClosing = false;
 
-  constructor(ports: WarmPoolPorts, { node, stockFloor }: { readonly node: NodeName; readonly stockFloor: number }) {
+  constructor(
+    ports: WarmPoolPorts,
+    { node, warmPoolFloor }: { readonly node: NodeName; readonly warmPoolFloor: number },
+  ) {
     this.#ports = ports;
     this.#node = node;
-    this.#demand = new Demand(stockFloor);
+    this.#demand = new Demand(warmPoolFloor);
     this.#claims = new BlockClaims({
       ...ports,
       node,
@@ -57,7 +60,7 @@ export class WarmPool {
     });
   }
 
-  /** From now on everything is given back. */
+  /** From now on every pre-allocated address is reclaimed. */
   close(): void {
     this.#isClosing = true;
   }
@@ -71,14 +74,14 @@ export class WarmPool {
     }
   }
 
-  /** Another node has asked for an address of the block. */
+  /** Records that another node has requested an address of the block. */
   noteRequest(block: Cidr): void {
     const { memory, clock } = this.#ports;
     const pool = memory.poolOf(formatCidr(block), block);
     if (pool !== undefined) this.#requested.set(pool.name, clock.monotonic());
   }
 
-  /** Whether time has passed that makes a difference to the size of the stock since this was asked last. */
+  /** Reports whether the passing of time alone has changed the size of a warm pool since the last call. */
   hasAged(): boolean {
     const nowMs = this.#ports.clock.monotonic();
     const over = this.#endedRuns(this.#ports.view.ownBlocks().values());
@@ -90,35 +93,35 @@ export class WarmPool {
 
   /** Plans what brings the warm pool of every pool of the node to its size, as far as one write takes it. */
   adjust(blocks: ReadonlyMap<string, IpBlock>, isWritten: (key: string) => boolean): readonly SlotOperation[] {
-    const { clock, memory, view, stock, settlingMs, hurry } = this.#ports;
+    const { clock, memory, view, stock, graceMs, triggerNow } = this.#ports;
     const { pools, reserved } = memory;
     const nowMs = clock.monotonic();
-    if (settlingMs() > 0 && !this.#isClosing) return [];
+    if (graceMs() > 0 && !this.#isClosing) return [];
     const own = new Map([...blocks].filter(([, block]) => block.node === this.#node));
-    const mayHoard = !this.#isClosing && !memory.isLocked;
+    const mayPreallocate = !this.#isClosing && !memory.isLocked;
     const over = this.#endedRuns(own.values());
-    const planned = planStock({
+    const planned = planWarmPool({
       owns: stock.owns,
       blocks: own,
       pools,
       reserved,
-      targets: mayHoard
+      targets: mayPreallocate
         ? this.#demand.targets(pools, { own: [...own.values()], node: this.#node, nowMs })
         : new Map<string, number>(),
       newId: stock.newId,
       isWritten,
       isOrphaned: (stockId) => over.has(runOf(stockId)) || stock.isSpent(stockId),
       yielding: this.#yielding(nowMs),
-      isSpokenFor: (key, ordinal) => view.block(key)?.slots.has(ordinal) === true,
+      isPending: (key, ordinal) => view.block(key)?.slots.has(ordinal) === true,
     });
     const changed = fittingBlocks(
       [...planned].map(([key, { block }]) => [key, block] as const),
       new Map([...blocks].filter(([key]) => isWritten(key))),
     );
-    if (changed.length < planned.size) hurry();
+    if (changed.length < planned.size) triggerNow();
     const after = new Map([...own, ...changed]);
     stock.keep(after.values());
-    if (mayHoard) void this.#claims.claimAhead([...after.values()]);
+    if (mayPreallocate) void this.#claims.claimAhead([...after.values()]);
     return changed.flatMap(([key]) => planned.get(key)?.operations ?? []);
   }
 

@@ -1,5 +1,5 @@
 import { compareText } from '../../../datastore/order.ts';
-import { factsOf } from '../../../datastore/node-facts.ts';
+import { nodeFactsOf } from '../../../datastore/node-facts.ts';
 import { isDnsSubdomain } from '../../../model/dns-name.ts';
 import { heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
 import type { NodeName } from '../../../model/names.ts';
@@ -154,7 +154,7 @@ function overlaps(missing: readonly Item[], others: readonly Item[]): string[] {
 }
 
 function factItem(node: Node): Item[] {
-  const facts = factsOf(node);
+  const facts = nodeFactsOf(node);
   // A node of the orchestrator is named as it names it, and so by its agent.
   return Object.keys(facts).length === 0 ? [] : [{ kind: 'facts', node: node.metadata.name as NodeName, facts }];
 }

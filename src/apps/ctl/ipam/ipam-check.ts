@@ -5,7 +5,7 @@ import { silentLog } from '../../../base/log.ts';
 import { AttachmentFiles } from '../../../cni/attachment-files.ts';
 import type { Kernel } from '../../../dataplane/kernel.ts';
 import { interfaceKey } from '../../../model/names.ts';
-import { attachmentsInJournals } from '../../../ipam/node/left-journals.ts';
+import { attachmentsInJournals } from '../../../ipam/node/orphaned-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import { withStore } from '../connection.ts';
 import type { Finding, IpamState, LocalState } from './finding.ts';

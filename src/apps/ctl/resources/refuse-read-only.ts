@@ -1,6 +1,6 @@
 import { NetplugError } from '../../../base/errors.ts';
 import { refuseBuiltIn } from '../../../datastore/built-in.ts';
-import { factsOf } from '../../../datastore/resource-errors.ts';
+import { resourceFacts } from '../../../datastore/resource-errors.ts';
 import { KINDS } from '../../../model/kinds.ts';
 import { type ResourceId, showResourceId } from '../../../model/resource-id.ts';
 
@@ -15,6 +15,6 @@ export function refuseReadOnly(which: ResourceId): void {
   if (!isReadOnly(which)) return;
   throw new NetplugError('resource/not-writable', `Cannot write ${showResourceId(which)}: netplug itself keeps it`, {
     hint: `Leave it out; "netplugctl get ${which.kind.toLowerCase()}" shows it`,
-    facts: factsOf(which),
+    facts: resourceFacts(which),
   });
 }

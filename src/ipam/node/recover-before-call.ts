@@ -4,15 +4,15 @@ import type { Allocation } from '../../model/ip-block.ts';
 import { type Attachment, handleOf, type NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../config/connection.ts';
 import { datastoreIdOf } from './datastore-id.ts';
-import { allocationsInJournals, runsWithJournal } from './left-journals.ts';
+import { allocationsInJournals, runsWithJournal } from './orphaned-journals.ts';
 import { type RecoveryPorts, recoverForCall } from './recover.ts';
 
-export interface SettlePorts extends RecoveryPorts {
+export interface RecoverBeforeCallPorts extends RecoveryPorts {
   /** The addresses of this address manager that the kernel routes to links of the node's pods. */
   readonly listLiving: () => Promise<readonly LivingAddress[]>;
 }
 
-export interface SettledCall {
+export interface RecoveringCall {
   readonly node: NodeName;
   readonly attachment: Attachment;
   readonly type: Datastore['type'];
@@ -21,19 +21,23 @@ export interface SettledCall {
 }
 
 /**
- * Settles what agents that are gone have left for the node, and before an ADD records what living pods use and the
- * datastore has lost: what the standalone program does before it serves a call. Reads nothing where there is neither a
- * journal nor a pod. @throws agent/busy, store/*
+ * Replays orphaned journals of the node, and before an ADD records addresses that pods use and the datastore has lost: the
+ * standalone program does so before it serves a call. Reads nothing where there is neither a journal nor a pod.
+ * @throws agent/busy, store/*
  */
-export async function settleForCall(ports: SettlePorts, call: SettledCall, signal: AbortSignal): Promise<void> {
+export async function recoverBeforeCall(
+  ports: RecoverBeforeCallPorts,
+  call: RecoveringCall,
+  signal: AbortSignal,
+): Promise<void> {
   const { folder } = ports.place;
   if (runsWithJournal(folder).size > 0) await recover(ports, call, signal);
   if (call.isAdd) await assertPods(ports, call.node, signal);
 }
 
 async function recover(
-  ports: SettlePorts,
-  { node, attachment, type }: SettledCall,
+  ports: RecoverBeforeCallPorts,
+  { node, attachment, type }: RecoveringCall,
   signal: AbortSignal,
 ): Promise<void> {
   const { clusterId } = await ports.store.readNodeView(node, undefined, signal);
@@ -45,8 +49,8 @@ async function recover(
   await recoverForCall(ports, { datastore, node }, { handle: handleOf(attachment), signal });
 }
 
-async function assertPods(ports: SettlePorts, node: NodeName, signal: AbortSignal): Promise<void> {
-  // What a journal gives is recorded as the journal says, so that replaying it later changes nothing.
+async function assertPods(ports: RecoverBeforeCallPorts, node: NodeName, signal: AbortSignal): Promise<void> {
+  // An allocation of a journal is recorded as the journal says, so that replaying it later changes nothing.
   const known = (): ReadonlyMap<string, Allocation> =>
     new Map(
       allocationsInJournals(ports.place.folder).map(({ address, allocation }) => [

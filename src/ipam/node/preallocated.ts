@@ -1,13 +1,13 @@
 import type { IpBlock } from '../../model/ip-block.ts';
 
 /**
- * The stock of one run of the agent: which of it may be handed out. An id may be handed out once: what the datastore
- * shows again afterwards, as after a backup was restored, is no offer.
+ * Tracks the pre-allocated addresses of one run of the agent. Each id is assigned at most once: an address that the
+ * datastore shows again afterwards, such as after a restore, is not offered.
  */
-export class OwnStock {
+export class PreallocatedAddresses {
   readonly run: string;
   #count = 0;
-  /** Ids that were set aside and neither handed out nor given back. */
+  /** Ids that were pre-allocated and neither assigned nor reclaimed. */
   #ready = new Set<string>();
   /** Grows whenever `owns` may answer otherwise than before. */
   version = 0;
@@ -16,7 +16,7 @@ export class OwnStock {
     this.run = run;
   }
 
-  /** A stock id that was never used before. */
+  /** Returns an id that was never used before. */
   readonly newId = (): string => {
     const id = `${this.run}#${String((this.#count += 1))}`;
     this.#ready.add(id);
@@ -26,20 +26,20 @@ export class OwnStock {
 
   readonly owns = (stockId: string): boolean => this.#ready.has(stockId);
 
-  /** Whether the id is of this run and may not be handed out. */
+  /** Reports whether the id is of this run and must not be assigned. */
   readonly isSpent = (stockId: string): boolean => isOfRun(stockId, this.run) && !this.#ready.has(stockId);
 
-  /** The ordinals of the block that may be handed out, in the order in which they were set aside. */
+  /** Returns the ordinals of the block that may be assigned, in the order in which they were pre-allocated. */
   in(block: IpBlock): number[] {
     return stockOf(block, this.owns);
   }
 
-  /** The id is handed out now. */
+  /** Marks the id as assigned. */
   spend(stockId: string): void {
     if (this.#ready.delete(stockId)) this.version += 1;
   }
 
-  /** Only what these blocks still have in stock may be handed out from now on, whatever becomes of their write. */
+  /** From now on only what these blocks still pre-allocate may be assigned, whatever becomes of their write. */
   keep(blocks: Iterable<IpBlock>): void {
     const kept = new Set([...blocks].flatMap(({ stock }) => [...stock.values()]).filter(this.owns));
     if (kept.size === this.#ready.size) return;
@@ -48,7 +48,7 @@ export class OwnStock {
   }
 }
 
-/** The ordinals of the block's stock that is owned, in the order in which they were set aside. */
+/** Returns the pre-allocated ordinals whose ids are owned, in the order in which they were pre-allocated. */
 export function stockOf({ stock }: IpBlock, owns: (stockId: string) => boolean): number[] {
   return [...stock].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
 }

@@ -7,8 +7,8 @@ import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 
 /** How much goes into one write; a transaction of etcd takes 128 operations. */
 const WEIGHT_PER_WRITE = 96;
-/** How many blocks one write changes for no other reason than their stock. */
-const BLOCKS_FOR_STOCK = 16;
+/** How many blocks one write changes for their warm pool alone. */
+const BLOCKS_FOR_WARM_POOL = 16;
 
 /** The most operations that one entry costs: a block may have an index record beside it. */
 function weightOf({ slots, endpoints }: Entry): number {
@@ -16,7 +16,7 @@ function weightOf({ slots, endpoints }: Entry): number {
 }
 
 /** How many of the first entries fit into one write to these blocks; at least one. */
-export function fittingEntries(entries: readonly Entry[], blocks: Published['blocks']): number {
+export function fittingEntries(entries: readonly Entry[], blocks: KnownState['blocks']): number {
   const written = new Set<string>();
   let weight = 0;
   let held = 0;
@@ -43,7 +43,7 @@ export function fittingBlocks<B extends readonly [string, IpBlock]>(
     held += slots.size;
     return true;
   });
-  return fitting.slice(0, BLOCKS_FOR_STOCK);
+  return fitting.slice(0, BLOCKS_FOR_WARM_POOL);
 }
 
 /** The entry in parts that fit into one write each, in order. What releases many addresses need not do so at once. */
@@ -56,17 +56,17 @@ export function partsOf({ slots, endpoints }: Entry): readonly Entry[] {
   return parts;
 }
 
-/** What the datastore is known to hold. */
-export interface Published {
+/** The latest records of the datastore that this node knows. */
+export interface KnownState {
   readonly blocks: ReadonlyMap<string, Stored<IpBlock>>;
   readonly endpoints: ReadonlyMap<string, Stored<WorkloadEndpoint>>;
 }
 
-export interface Publication {
+export interface Flush {
   readonly changes: readonly Change[];
-  /** Entries with a slot that somebody else holds by now; nothing of theirs is in `changes`. */
+  /** Entries with a slot that another attachment holds by now; nothing of theirs is in `changes`. */
   readonly lost: ReadonlySet<Entry>;
-  /** Entries of callers with an address that is shown as theirs already: by a write that may have been taken back since. */
+  /** Entries of waiting callers whose address is recorded already, by a write that may have been reverted since. */
   readonly unproven: ReadonlySet<Entry>;
 }
 
@@ -76,7 +76,7 @@ export type AdjustBlocks = (
   isWritten: (key: string) => boolean,
 ) => readonly SlotOperation[];
 
-export interface PublicationOptions {
+export interface FlushOptions {
   readonly adjust: AdjustBlocks;
   /** Reports whether the entry was returned to its caller, and nothing has happened since. */
   readonly isReturned: (entry: Entry) => boolean;
@@ -85,15 +85,11 @@ export interface PublicationOptions {
 /**
  * Plans the one write that makes the entries true, in their order. Blocks and endpoints that are so already are left alone.
  */
-export function planPublication(
-  known: Published,
-  entries: readonly Entry[],
-  { adjust, isReturned }: PublicationOptions,
-): Publication {
+export function planFlush(known: KnownState, entries: readonly Entry[], { adjust, isReturned }: FlushOptions): Flush {
   const drafts = new Map([...known.blocks].map(([key, { value }]) => [key, new BlockDraft(value)]));
   const endpoints = new Map<string, EndpointChange>();
   const lost = new Set<Entry>();
-  const unproven = new Set(entries.filter((entry) => !isReturned(entry) && isShown(known, entry)));
+  const unproven = new Set(entries.filter((entry) => !isReturned(entry) && isRecorded(known, entry)));
   const returned = new Set<string>();
   for (const entry of entries) {
     if (!applyEntry(drafts, entry, isReturned(entry) ? insistOn : undefined)) {
@@ -111,7 +107,7 @@ export function planPublication(
   return { changes: [...blockChanges(known, drafts, returned), ...endpointChanges(known, endpoints)], lost, unproven };
 }
 
-function isShown({ blocks }: Published, { slots }: Entry): boolean {
+function isRecorded({ blocks }: KnownState, { slots }: Entry): boolean {
   return slots.some(
     (slot) =>
       slot.kind === 'take' &&
@@ -143,7 +139,7 @@ function applyEntry(
 }
 
 function blockChanges(
-  { blocks: known }: Published,
+  { blocks: known }: KnownState,
   drafts: ReadonlyMap<string, BlockDraft>,
   returned: ReadonlySet<string>,
 ): Change[] {
@@ -156,7 +152,7 @@ function blockChanges(
   });
 }
 
-function endpointChanges(known: Published, endpoints: ReadonlyMap<string, EndpointChange>): Change[] {
+function endpointChanges(known: KnownState, endpoints: ReadonlyMap<string, EndpointChange>): Change[] {
   return [...endpoints].flatMap(([key, change]): Change[] => {
     const before = known.endpoints.get(key);
     if (change.kind === 'clear') {

@@ -110,7 +110,7 @@ describe('a resident node whose datastore was restored from a backup', () => {
     await published([`a ${told}`]);
     await one.kill();
     world.database.restore(backup);
-    const two = await residentOn(world, { name: 'n2', stockFloor: 0 });
+    const two = await residentOn(world, { name: 'n2', warmPoolFloor: 0 });
     expect(await two.addPod('b')).toBe(told);
     await published([`b ${told}`]);
     const again = await residentOn(world, { of: one, name: 'n1', log });
@@ -159,7 +159,7 @@ describe('a resident node whose datastore was restored from a backup', () => {
 describe('a resident node without its datastore', () => {
   it('hands out every free address of its block, and the datastore has each of them afterwards', async () => {
     world = await worldWith('10.0.0.0/24', 26);
-    const agent = await residentOn(world, { stockFloor: 256 });
+    const agent = await residentOn(world, { warmPoolFloor: 256 });
     const told = await addPods(agent, ['first']);
     await until(() => world.stock() === 63, 'the block is set aside');
     world.isAway = true;
@@ -173,12 +173,12 @@ describe('a resident node without its datastore', () => {
 
   it('never shares an address with a node that still reaches the datastore and finds the pool full', async () => {
     world = await worldWith('10.0.0.0/28', 28);
-    const one = await residentOn(world, { name: 'n1', stockFloor: 256 });
+    const one = await residentOn(world, { name: 'n1', warmPoolFloor: 256 });
     const told = await addPods(one, ['first']);
     await until(() => world.stock() === 15, 'the block is set aside');
     const cutOff = new World();
     Object.assign(cutOff, { database: world.database });
-    const two = await residentOn(cutOff, { name: 'n2', stockFloor: 256 });
+    const two = await residentOn(cutOff, { name: 'n2', warmPoolFloor: 256 });
     world.isAway = true;
     const [alone, others] = await Promise.all([
       addPods(one, PODS),
@@ -221,12 +221,12 @@ describe('the runs and journals of a node', () => {
     const two = await residentOn(world, { host: { machine: 'new', boot: 'one' }, log });
     await two.addPod('second');
     expect([...(world.blocks()[0]?.stock.values() ?? [])]).toEqual(expect.arrayContaining(stock));
-    expect(events).toContain('addresses are set aside by an agent of another machine with the name of this node');
+    expect(events).toContain('pre-allocated addresses of another machine with the name of this node kept');
   });
 
   it('keep a journal with a damaged line aside, replay the others, and leave the stock of the run taken', async () => {
     world = await worldWith('10.0.0.0/24', 26);
-    const agent = await residentOn(world, { stockFloor: 8 });
+    const agent = await residentOn(world, { warmPoolFloor: 8 });
     await agent.addPod('first');
     await until(() => world.stock() >= 8, 'there is stock');
     world.isAway = true;

@@ -12,35 +12,35 @@ import type { Journal, Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
 import type { NodeMemory } from './node-memory.ts';
 import type { Notifier } from './notifier.ts';
-import { type AdjustBlocks, fittingEntries, planPublication } from './plan-publication.ts';
-import { isOurs, isShown } from './shown-changes.ts';
-import { takenBack } from './taken-back.ts';
+import { type AdjustBlocks, fittingEntries, planFlush } from './plan-flush.ts';
+import { isOfOwnView, isCached } from './cached-changes.ts';
+import { undoEntry } from './undo-entry.ts';
 
-/** Entries that nobody waits for gather this long, so that a burst of pods becomes few writes. */
+/** Entries without a waiting caller gather this long, so that a burst of pods becomes few writes. */
 const GATHER_MS = 20;
 const WRITE_MS = 15_000;
 const BACK_OFF = { firstMs: 100, maxMs: 2000, maxRefusedMs: 10_000 };
 const LONGEST_LAG_MS = 64;
 /** Without a reason, one with a stack would be made each time. */
-const HURRY = new Error('there is no time to gather');
+const TRIGGERED = new Error('a write is urgent');
 
-export interface PublisherPorts extends RetryPorts {
+export interface WriteBehindPorts extends RetryPorts {
   readonly store: Pick<AllocationStore, 'commit'>;
   readonly memory: NodeMemory;
   readonly fresh: FreshEndpoints;
   readonly view: LocalView;
   readonly journal: Journal;
   readonly log: Log;
-  /** Tells when the memory has learnt something. */
+  /** Notifies after each change of the cache. */
   readonly learnt: Notifier;
-  /** Reads the node anew into the memory. */
+  /** Relists the node into the cache. */
   readonly reread: (signal: AbortSignal) => Promise<void>;
-  /** Told after each write whether the datastore could be reached, and otherwise why not. */
+  /** Called after each write with undefined, or with the reason why the datastore could not be reached. */
   readonly onReach: (problem: unknown) => void;
-  /** Told how long each entry waited, in milliseconds. */
-  readonly onPublished: (ms: number) => void;
-  /** Brings the stock to its size. */
-  readonly adjustStock: AdjustBlocks;
+  /** Called with how long each entry waited, in milliseconds. */
+  readonly onWritten: (ms: number) => void;
+  /** Brings the warm pools to their sizes. */
+  readonly adjustWarmPool: AdjustBlocks;
 }
 
 interface Item {
@@ -49,7 +49,7 @@ interface Item {
   readonly others: readonly Change[];
   /** Where the entry stands in the journal; undefined when a caller waits for it instead. */
   readonly segment: Segment | undefined;
-  /** Undefined for an entry that nobody waits for, and as soon as he was told. */
+  /** Undefined for an entry without a waiting caller, and as soon as the outcome was returned. */
   caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
   readonly sinceMs: number;
   hasLeft: boolean;
@@ -58,12 +58,12 @@ interface Item {
 }
 
 /**
- * Carries to the datastore what has been decided, one write at a time: what waits goes together. What stands in the
- * journal is tried until it succeeds; a caller who waits is told of the first failure, and what may have been written
- * of his is taken back.
+ * Writes to the datastore asynchronously what this node has decided, one write at a time: pending entries go together. An
+ * entry in the journal is retried until it succeeds. A waiting caller receives the first failure, and what may have been
+ * written for it is released.
  */
-export class Publisher {
-  readonly #ports: PublisherPorts;
+export class WriteBehind {
+  readonly #ports: WriteBehindPorts;
   readonly #stop = new AbortController();
   #queue: Item[] = [];
   #writing: ReadonlySet<Item> = new Set();
@@ -75,18 +75,18 @@ export class Publisher {
   #idle: (() => void)[] = [];
   readonly #ended: Promise<void>;
 
-  constructor(ports: PublisherPorts) {
+  constructor(ports: WriteBehindPorts) {
     this.#ports = ports;
     this.#ended = this.#run();
   }
 
-  /** Entries that wait to be published. */
+  /** How many entries are pending. */
   get depth(): number {
     return this.#queue.length;
   }
 
-  /** Publishes in its own time what stands in the journal and in the view. */
-  publish(entry: Entry, segment: Segment | undefined): void {
+  /** Adds an entry that is in the journal and in the view to the pending writes. */
+  enqueue(entry: Entry, segment: Segment | undefined): void {
     this.#queue.push({
       entry,
       others: [],
@@ -105,7 +105,7 @@ export class Publisher {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         item.hasLeft = true;
-        // What is being written is taken back when that is known to have happened.
+        // What is being written is released when the write is known to have succeeded.
         if (!this.#writing.has(item)) this.#remove([item]);
         reject(signal.reason);
       };
@@ -136,18 +136,18 @@ export class Publisher {
     });
   }
 
-  /** Looks at the stock although nothing waits. */
-  nudge(): void {
+  /** Starts a flush even when nothing is pending: a warm pool may have to change. */
+  trigger(): void {
     this.#wake?.();
   }
 
-  /** Looks at the stock at once. */
-  hurry(): void {
+  /** Starts a flush at once. */
+  triggerNow(): void {
     this.#isUrgent = true;
     this.#wake?.();
   }
 
-  /** Resolves when nothing waits any more and the stock is as it shall be; rejects with the signal's reason. */
+  /** Resolves when nothing is pending and the warm pools have their sizes; rejects with the signal's reason. */
   async drained(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw signal.reason;
     return new Promise((resolve, reject) => {
@@ -177,9 +177,9 @@ export class Publisher {
         if (isIdle) for (const done of this.#idle.splice(0)) done();
       } catch (cause) {
         this.#failures += 1;
-        // Once is enough to say that the datastore is away.
+        // Warns once while the datastore is unavailable.
         const say = this.#failures === 1 ? 'warning' : 'debug';
-        this.#ports.log[say]('publication failed, is tried again', { reason: reasonOf(cause), waiting: this.depth });
+        this.#ports.log[say]('flush failed', { reason: reasonOf(cause), waiting: this.depth });
         const { clock, random } = this.#ports;
         const waitMs = backOffMs(BACK_OFF, { failures: this.#failures, cause }, random);
         await clock.sleep(waitMs, signal).catch(() => undefined);
@@ -198,15 +198,15 @@ export class Publisher {
   async #gather(): Promise<void> {
     const hurry = new AbortController();
     this.#wake = (): void => {
-      if (this.#isUrgent || this.#stop.signal.aborted) hurry.abort(HURRY);
+      if (this.#isUrgent || this.#stop.signal.aborted) hurry.abort(TRIGGERED);
     };
     await this.#ports.clock.sleep(GATHER_MS, hurry.signal).catch(() => undefined);
     this.#wake = undefined;
   }
 
-  /** One write; false when it has to be planned anew. */
+  /** Writes once. Returns false when the write must be planned again. */
   async #round(): Promise<boolean> {
-    const { memory, fresh, store, adjustStock } = this.#ports;
+    const { memory, fresh, store, adjustWarmPool } = this.#ports;
     const isReread = this.#isStale;
     if (this.#isStale) {
       await this.#ports.reread(AbortSignal.timeout(WRITE_MS));
@@ -214,11 +214,11 @@ export class Publisher {
     }
     const batch = this.#nextBatch();
     await this.#untilShown(batch);
-    const { changes, lost, unproven } = planPublication(
+    const { changes, lost, unproven } = planFlush(
       memory,
       batch.map(({ entry }) => entry),
       {
-        adjust: adjustStock,
+        adjust: adjustWarmPool,
         isReturned: (entry) => batch.some((item) => item.entry === entry && item.caller === undefined),
       },
     );
@@ -228,7 +228,8 @@ export class Publisher {
       return false;
     }
     const outdated = batch.filter(
-      ({ entry, others }) => others.length > 0 && (lost.has(entry) || others.some((change) => isOurs(memory, change))),
+      ({ entry, others }) =>
+        others.length > 0 && (lost.has(entry) || others.some((change) => isOfOwnView(memory, change))),
     );
     if (outdated.length > 0) {
       this.#refuse(outdated);
@@ -258,15 +259,15 @@ export class Publisher {
     const losers = batch.filter(({ entry, caller }) => caller !== undefined && lost.has(entry));
     const written = batch.filter((item) => !losers.includes(item));
     this.#refuse(losers);
-    for (const item of written.filter(({ others }) => others.length === 0)) this.#tell(item);
+    for (const item of written.filter(({ others }) => others.length === 0)) this.#resolve(item);
     await this.#caughtUp(all);
-    // Other blocks are in no view before the memory has them.
-    for (const item of written.filter(({ others }) => others.length > 0)) this.#tell(item);
+    // Other blocks are in no view before the cache has them.
+    for (const item of written.filter(({ others }) => others.length > 0)) this.#resolve(item);
     this.#remove(written);
     for (const { segment, entry, sinceMs } of written) {
-      if (segment !== undefined) this.#ports.journal.settle(segment);
+      if (segment !== undefined) this.#ports.journal.complete(segment);
       if (lost.has(entry)) this.#sayLost(entry);
-      this.#ports.onPublished(this.#now() - sinceMs);
+      this.#ports.onWritten(this.#now() - sinceMs);
     }
     if (this.#oneByOne > 0) this.#oneByOne -= 1;
     if (this.#queue.length > 0 || batch.some(({ others }) => others.length > 0)) this.#isUrgent = true;
@@ -283,18 +284,18 @@ export class Publisher {
     return together.slice(0, fittingEntries(entries, this.#ports.memory.blocks));
   }
 
-  /** From here on nobody may take it back, whatever becomes of a later write of the same. */
-  #tell(item: Item): void {
+  /** From here on the assignment must stay, whatever becomes of a later write of the same addresses. */
+  #resolve(item: Item): void {
     const { caller, hasLeft, entry, others } = item;
-    if (hasLeft) void this.#takeBack(entry, others);
+    if (hasLeft) void this.#undo(entry, others);
     item.caller = undefined;
     caller?.resolve('committed');
   }
 
-  /** Two have the same address, and people must know. */
+  /** Two attachments have the same address, and the user must know. */
   #sayLost({ slots }: Entry): void {
     const addresses = slots.map(({ block, ordinal }) => formatAddress(addressAt(block, ordinal)));
-    this.#ports.log.error('address handed out is held by somebody else', { addresses });
+    this.#ports.log.error('assigned address is held by another attachment', { addresses });
   }
 
   async #afterConflict(batch: readonly Item[]): Promise<void> {
@@ -307,7 +308,7 @@ export class Publisher {
     this.#isUrgent = true;
   }
 
-  /** They were planned on what is no more; their callers plan anew. */
+  /** They were planned on a state that was superseded; their callers plan again. */
   #refuse(items: readonly Item[]): void {
     if (items.length === 0) return;
     this.#remove(items);
@@ -321,7 +322,7 @@ export class Publisher {
     for (const item of batch) {
       if (item.caller === undefined) continue;
       this.#remove([item]);
-      void this.#takeBack(item.entry, item.others);
+      void this.#undo(item.entry, item.others);
       item.caller.reject(cause);
     }
     if (isPassing) return;
@@ -330,15 +331,15 @@ export class Publisher {
     else if (item !== undefined && item.entry.endpoints.length > 0) {
       item.refusals += 1;
       // Credentials may be refused for a while, everything with them: then the next reading fails before the next write.
-      if (item.refusals > 1 || !isNetplugError(cause, 'store/refused')) this.#giveUpEndpoint(item, cause);
+      if (item.refusals > 1 || !isNetplugError(cause, 'store/refused')) this.#dropEndpoint(item, cause);
     }
   }
 
-  /** A record that the datastore will never take must not keep the addresses of all others from being published. */
-  #giveUpEndpoint(item: Item, cause: unknown): void {
+  /** A record that the datastore rejects for good must not block the addresses of other pods. */
+  #dropEndpoint(item: Item, cause: unknown): void {
     const { log } = this.#ports;
     const endpoints = item.entry.endpoints.map((change) => endpointKey(idOf(change)));
-    log.error('endpoint cannot be published and is left out', { endpoints, reason: reasonOf(cause) });
+    log.error('endpoint rejected by the datastore', { endpoints, reason: reasonOf(cause) });
     this.#remove([item]);
     this.#putFirst({ ...item, entry: { ...item.entry, endpoints: [] } });
   }
@@ -349,16 +350,16 @@ export class Publisher {
     this.#queue.unshift(item);
   }
 
-  /** What a write of unknown outcome, or for a caller who left, may have taken. */
-  async #takeBack(entry: Entry, others: readonly Change[]): Promise<void> {
-    const back = takenBack(entry, others);
+  /** Releases what a write of unknown outcome, or for a caller that left, may have assigned. */
+  async #undo(entry: Entry, others: readonly Change[]): Promise<void> {
+    const back = undoEntry(entry, others);
     if (back.slots.length === 0 && back.endpoints.length === 0) return;
     this.#ports.view.add(back);
     try {
-      this.publish(back, await this.#ports.journal.add(back));
+      this.enqueue(back, await this.#ports.journal.add(back));
     } catch (cause) {
-      this.#ports.log.warning('taking back is not in the journal', { reason: reasonOf(cause) });
-      this.publish(back, undefined);
+      this.#ports.log.warning('release not recorded in the journal', { reason: reasonOf(cause) });
+      this.enqueue(back, undefined);
     }
   }
 
@@ -371,7 +372,7 @@ export class Publisher {
     this.#ports.view.remove(items.map(({ entry }) => entry));
   }
 
-  /** An endpoint can be cleared only when the memory knows its version. */
+  /** An endpoint can be cleared only when the cache has its version. */
   async #untilShown(batch: readonly Item[]): Promise<void> {
     const { fresh, learnt } = this.#ports;
     const clears = batch.flatMap(({ entry }) => entry.endpoints.filter(({ kind }) => kind === 'clear'));
@@ -380,11 +381,11 @@ export class Publisher {
     }
   }
 
-  /** Waits until the memory shows what was written, so that nothing is planned on what it was before. */
+  /** Waits until the cache shows what was written, so that nothing is planned on the state before. */
   async #caughtUp(changes: readonly Change[]): Promise<void> {
     const { memory, learnt, clock, reread } = this.#ports;
     const untilMs = clock.monotonic() + CATCH_UP_MS;
-    while (!this.#stop.signal.aborted && !changes.every((change) => isShown(memory, change))) {
+    while (!this.#stop.signal.aborted && !changes.every((change) => isCached(memory, change))) {
       const leftMs = untilMs - clock.monotonic();
       if (leftMs <= 0) return reread(AbortSignal.timeout(WRITE_MS));
       await learnt.next(leftMs);

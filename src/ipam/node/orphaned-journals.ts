@@ -11,8 +11,8 @@ import { decodeSegment } from './entry-codec.ts';
 import type { JournalPlace } from './journal.ts';
 import { damagedName, datastoreKey, parseSegmentName, type SegmentName } from './segment-name.ts';
 
-/** An orphaned journal, locked by this process until it is removed or let go. */
-export interface LeftJournal {
+/** An orphaned journal, locked by this process until it is removed or unlocked. */
+export interface OrphanedJournal {
   /** The node that it says it is of; undefined when no segment says so. */
   readonly node: string | undefined;
   readonly entries: readonly Entry[];
@@ -20,8 +20,8 @@ export interface LeftJournal {
   readonly damaged: readonly string[];
   /** Removes it, except for the damaged segments when those are to be kept aside. */
   remove(damaged: 'keep' | 'remove'): void;
-  /** Leaves it for the next process. */
-  letGo(): void;
+  /** Releases the lock and keeps the journal for the next process. */
+  unlock(): void;
 }
 
 interface Segment extends SegmentName {
@@ -63,12 +63,12 @@ export function damagedSegments(folder: string): readonly { readonly path: strin
   return listSegments(folder).filter(({ isDamaged }) => isDamaged);
 }
 
-/** The entries of one run whose owner lives. */
+/** Returns the entries of one run whose owner is alive. */
 export function readJournal(folder: string, run: string): readonly Entry[] {
   return segmentsOf(folder, run).flatMap(({ path }) => readSegment(path));
 }
 
-/** Allocations that journals of the node give, published or not. */
+/** Returns the allocations that journals of the node record, written to the datastore or not. */
 export function allocationsInJournals(folder: string): readonly HeldAddress[] {
   return listSegments(folder).flatMap(({ path }) =>
     readSegment(path).flatMap(({ slots }) =>
@@ -79,7 +79,7 @@ export function allocationsInJournals(folder: string): readonly HeldAddress[] {
   );
 }
 
-/** `<containerId>/<ifName>` of everything that some journal of the node gives an address: it may not be published yet. */
+/** Returns `<containerId>/<ifName>` of every attachment with an allocation in a journal: the datastore may not have it. */
 export function attachmentsInJournals(folder: string): ReadonlySet<string> {
   return new Set(allocationsInJournals(folder).map(({ allocation }) => interfaceKey(allocation)));
 }
@@ -97,9 +97,9 @@ function readSegment(path: string): readonly Entry[] {
  * Takes the journal of a run over; undefined when another process has the lock of a segment, `gone` when another process
  * has removed it.
  */
-export function takeJournal({ folder, tryLock }: JournalPlace, run: string): LeftJournal | 'gone' | undefined {
+export function takeJournal({ folder, tryLock }: JournalPlace, run: string): OrphanedJournal | 'gone' | undefined {
   const taken: { readonly path: string; readonly fd: number }[] = [];
-  const letGo = (): void => {
+  const unlock = (): void => {
     for (const { fd } of taken.splice(0)) closeSync(fd);
   };
   try {
@@ -108,7 +108,7 @@ export function takeJournal({ folder, tryLock }: JournalPlace, run: string): Lef
       if (fd === undefined) continue;
       taken.push({ path, fd });
       if (!tryLock(fd)) {
-        letGo();
+        unlock();
         return undefined;
       }
     }
@@ -117,7 +117,7 @@ export function takeJournal({ folder, tryLock }: JournalPlace, run: string): Lef
       .filter(({ fd }) => fstatSync(fd).nlink > 0)
       .map(({ path }) => ({ path, ...decodeSegment(readFileSync(path, 'utf8')) }));
     if (segments.length === 0) {
-      letGo();
+      unlock();
       return 'gone';
     }
     const damaged = segments.filter(({ damagedLines }) => damagedLines > 0).map(({ path }) => path);
@@ -125,17 +125,17 @@ export function takeJournal({ folder, tryLock }: JournalPlace, run: string): Lef
       node: segments.find(({ header }) => header !== undefined)?.header?.node,
       entries: segments.flatMap(({ entries }) => entries),
       damaged,
-      letGo,
+      unlock,
       remove: (mode) => {
         for (const { path } of segments) {
           if (mode === 'keep' && damaged.includes(path)) renameSync(path, damagedName(path));
           else rmSync(path, { force: true });
         }
-        letGo();
+        unlock();
       },
     };
   } catch (cause) {
-    letGo();
+    unlock();
     throw cause;
   }
 }

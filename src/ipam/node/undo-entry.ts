@@ -4,7 +4,7 @@ import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 
 /** Returns the entry that releases what the entry and the other changes may have assigned. */
-export function takenBack(entry: Entry, others: readonly Change[]): Entry {
+export function undoEntry(entry: Entry, others: readonly Change[]): Entry {
   const operations: readonly SlotOperation[] = [...entry.slots, ...others.flatMap(operationsIn)];
   const endpoints = entry.endpoints.flatMap((change): EndpointChange[] => {
     if (change.kind === 'clear') return [];

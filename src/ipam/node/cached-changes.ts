@@ -8,7 +8,7 @@ import { formatCidr } from '../../net/cidr.ts';
 import type { NodeMemory } from './node-memory.ts';
 
 /** Whether the block has come to this node since the change was planned: then it is the view's to change. */
-export function isOurs({ blocks }: NodeMemory, change: Change): boolean {
+export function isOfOwnView({ blocks }: NodeMemory, change: Change): boolean {
   if (change.kind === 'create-block') return blocks.has(formatCidr(change.block.cidr));
   return change.kind === 'update-block' && blocks.has(formatCidr(change.before.value.cidr));
 }
@@ -18,7 +18,7 @@ function concerns(node: NodeName, { node: owner, slots }: IpBlock): boolean {
 }
 
 /** Whether the memory shows what the change has written. */
-export function isShown({ node, blocks, endpoints }: NodeMemory, change: Change): boolean {
+export function isCached({ node, blocks, endpoints }: NodeMemory, change: Change): boolean {
   switch (change.kind) {
     case 'create-block':
       return blocks.has(formatCidr(change.block.cidr));

@@ -3,36 +3,36 @@ import { BlockDraft, reclaimOperations, type SlotOperation } from '../../model/s
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import { type Pool, poolAround } from '../choose-pools.ts';
 import { freeOrdinals, isReserved } from '../free-ordinals.ts';
-import { stockOf } from './own-stock.ts';
+import { stockOf } from './preallocated.ts';
 
 /**
- * Addresses kept ready for a pool that pods have come from, as far as the blocks of the node have them: so many pods
- * start without the datastore. Other nodes get them for the asking.
+ * Addresses that are pre-allocated for a pool in use, as far as the blocks of the node have them: so many pods start
+ * without the datastore. Other nodes get them on request.
  */
-const STOCK_CEILING = 256;
+const WARM_POOL_CEILING = 256;
 
-/** How many addresses shall be in stock when so many pods have come lately. */
-export function stockTarget(recent: number, floor: number): number {
-  return Math.min(Math.max(STOCK_CEILING, floor), floor + recent);
+/** Returns how many addresses to pre-allocate after so many recent pod starts. */
+export function warmPoolTarget(recent: number, floor: number): number {
+  return Math.min(Math.max(WARM_POOL_CEILING, floor), floor + recent);
 }
 
-export interface StockPlan {
-  /** Stock that may be handed out, or given back. */
+export interface WarmPoolPlan {
+  /** Reports whether a pre-allocated address may be assigned or reclaimed by this run. */
   readonly owns: (stockId: string) => boolean;
   /** Own blocks of the node, by CIDR. */
   readonly blocks: ReadonlyMap<string, IpBlock>;
   readonly pools: readonly Pool[];
   readonly reserved: readonly Cidr[];
-  /** Wanted stock by pool name; pools that are missing shall have none. */
+  /** The size of the warm pool by pool name; none for a pool that is missing. */
   readonly targets: ReadonlyMap<string, number>;
   readonly newId: () => string;
-  /** Pools whose addresses others need more. */
+  /** Pools whose addresses other nodes need. */
   readonly yielding: ReadonlySet<string>;
   /** Whether the block is written anyway. */
   readonly isWritten: (key: string) => boolean;
   /** Whether a call under way is about to take the free address. */
-  readonly isSpokenFor: (block: string, ordinal: number) => boolean;
-  /** Stock that nobody may hand out any more. */
+  readonly isPending: (block: string, ordinal: number) => boolean;
+  /** Reports whether no run can assign the pre-allocated address any more. */
   readonly isOrphaned: (stockId: string) => boolean;
 }
 
@@ -41,7 +41,7 @@ export interface StockPlan {
  * reclaims them when there are more than twice as many, or when an address has been reserved meanwhile. A block is
  * written for this alone only when less than half of what can be had is left. Returns only blocks that change.
  */
-export function planStock(plan: StockPlan): ReadonlyMap<string, BlockDraft> {
+export function planWarmPool(plan: WarmPoolPlan): ReadonlyMap<string, BlockDraft> {
   const drafts = new Map<string, BlockDraft>();
   const byPool = Map.groupBy(plan.blocks.values(), ({ cidr }) => poolAround(plan.pools, cidr));
   for (const pool of [...plan.pools, undefined]) {
@@ -57,7 +57,7 @@ export function planStock(plan: StockPlan): ReadonlyMap<string, BlockDraft> {
 }
 
 /** Returns a function that drafts a block without the addresses that must be reclaimed. */
-function draftOf(plan: StockPlan): (block: IpBlock) => BlockDraft {
+function draftOf(plan: WarmPoolPlan): (block: IpBlock) => BlockDraft {
   return (block) => {
     const draft = new BlockDraft(block);
     // Most blocks of a node have none.
@@ -70,7 +70,7 @@ function draftOf(plan: StockPlan): (block: IpBlock) => BlockDraft {
 }
 
 /** Returns what answers every request for an address of the block. */
-function answers({ cidr: block, stock, wanted }: IpBlock, { owns }: StockPlan): SlotOperation[] {
+function answers({ cidr: block, stock, wanted }: IpBlock, { owns }: WarmPoolPlan): SlotOperation[] {
   return [...wanted].map((ordinal) => {
     const id = stock.get(ordinal);
     return id !== undefined && owns(id)
@@ -80,13 +80,13 @@ function answers({ cidr: block, stock, wanted }: IpBlock, { owns }: StockPlan): 
 }
 
 /** What waits to be written as assigned is no orphan. */
-function orphanedIn(block: IpBlock, { isOrphaned, isSpokenFor }: StockPlan): (id: string) => boolean {
+function orphanedIn(block: IpBlock, { isOrphaned, isPending }: WarmPoolPlan): (id: string) => boolean {
   const key = formatCidr(block.cidr);
-  const ids = new Set([...block.stock].flatMap(([at, id]) => (isOrphaned(id) && !isSpokenFor(key, at) ? id : [])));
+  const ids = new Set([...block.stock].flatMap(([at, id]) => (isOrphaned(id) && !isPending(key, at) ? id : [])));
   return (id) => ids.has(id);
 }
 
-function reservedIn(block: IpBlock, { reserved, owns }: StockPlan): (id: string) => boolean {
+function reservedIn(block: IpBlock, { reserved, owns }: WarmPoolPlan): (id: string) => boolean {
   const ids = new Set(
     stockOf(block, owns)
       .filter((ordinal) => isReserved(block, ordinal, reserved))
@@ -98,7 +98,7 @@ function reservedIn(block: IpBlock, { reserved, owns }: StockPlan): (id: string)
 function grow(
   drafts: readonly BlockDraft[],
   { stock, target }: { readonly stock: number; readonly target: number },
-  { reserved, newId, isWritten, isSpokenFor }: StockPlan,
+  { reserved, newId, isWritten, isPending }: WarmPoolPlan,
 ): void {
   let left = target - stock;
   if (left <= 0) return;
@@ -107,7 +107,7 @@ function grow(
     const free: number[] = [];
     for (const ordinal of freeOrdinals(block, reserved)) {
       if (free.length === left) break;
-      if (!isSpokenFor(key, ordinal)) free.push(ordinal);
+      if (!isPending(key, ordinal)) free.push(ordinal);
     }
     left -= free.length;
     return free;
@@ -121,7 +121,7 @@ function grow(
   }
 }
 
-function shrink(drafts: readonly BlockDraft[], surplus: number, { owns }: StockPlan): void {
+function shrink(drafts: readonly BlockDraft[], surplus: number, { owns }: WarmPoolPlan): void {
   let left = surplus;
   for (const draft of drafts.toReversed()) {
     const { block } = draft;

@@ -8,8 +8,8 @@ import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { attachmentOf } from '../../../test/support/ipam-bench.ts';
 import { busyPool } from './busy-pool.ts';
 import { Demand } from './demand.ts';
-import { OwnStock, stockOf } from './own-stock.ts';
-import { planStock } from './stock.ts';
+import { PreallocatedAddresses, stockOf } from './preallocated.ts';
+import { planWarmPool } from './plan-warm-pool.ts';
 
 const FLOOR = 8;
 const NODE = nodeName('n1');
@@ -27,11 +27,11 @@ const allocation: Allocation = {
 };
 
 let demand: Demand;
-let own: OwnStock;
+let own: PreallocatedAddresses;
 let block: IpBlock;
 beforeEach(() => {
   demand = new Demand(FLOOR);
-  own = new OwnStock('run');
+  own = new PreallocatedAddresses('run');
   block = emptyBlock(CIDR, NODE);
 });
 
@@ -41,7 +41,7 @@ function start(pods: number, nowMs: number): void {
 
 /** What the stock is after the agent has looked at it. */
 function stockAt(nowMs: number, yielding: readonly string[] = []): number {
-  const changed = planStock({
+  const changed = planWarmPool({
     owns: own.owns,
     blocks: new Map([[KEY, block]]),
     pools,
@@ -50,7 +50,7 @@ function stockAt(nowMs: number, yielding: readonly string[] = []): number {
     newId: own.newId,
     yielding: new Set(yielding),
     isWritten: () => false,
-    isSpokenFor: () => false,
+    isPending: () => false,
     isOrphaned: () => false,
   });
   block = changed.get(KEY)?.block ?? block;
