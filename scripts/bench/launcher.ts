@@ -34,12 +34,12 @@ export interface Launcher extends AsyncDisposable {
 
 const RUN_HEAD_BYTES = 24;
 const NS_PER_MS = 1e6;
-let built: string | undefined;
+const built = new Set<string>();
 
 /** Several of one node need different names. */
 export async function startLauncher(node: TestNode, name = 'launcher'): Promise<Launcher> {
   const socketPath = join(node.dir, `${name}.sock`);
-  const service = await node.start([(built ??= buildLauncher()), socketPath]);
+  const service = await node.start([buildProgram('launcher'), socketPath]);
   await until(
     () => service.log().includes('listening'),
     () => `the launcher listens:\n${service.log()}`,
@@ -77,11 +77,14 @@ export async function startLauncher(node: TestNode, name = 'launcher'): Promise<
   };
 }
 
-function buildLauncher(): string {
-  const output = join(import.meta.dirname, '../../build/bench-launcher');
+/** Compiles the C program of that name in this folder, once, and returns where it is. */
+export function buildProgram(name: string): string {
+  const output = join(import.meta.dirname, `../../build/bench-${name}`);
+  if (built.has(name)) return output;
   mkdirSync(join(output, '..'), { recursive: true });
   const flags = ['-std=gnu11', '-O2', '-static', '-s', '-Wall', '-Wextra', '-Werror'];
-  execFileSync('gcc', [...flags, '-o', output, join(import.meta.dirname, 'launcher.c')], { stdio: 'inherit' });
+  execFileSync('gcc', [...flags, '-o', output, join(import.meta.dirname, `${name}.c`)], { stdio: 'inherit' });
+  built.add(name);
   return output;
 }
 

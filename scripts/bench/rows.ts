@@ -7,6 +7,7 @@ import { measureConcurrency } from './rows/concurrency.ts';
 import { measureConvergenceOfBlocks } from './rows/convergence-block.ts';
 import { measureConvergenceAtStart } from './rows/convergence-start.ts';
 import { measureFirstBlocks } from './rows/first-blocks.ts';
+import { measureFloor } from './rows/floor.ts';
 import { measureFootprint } from './rows/footprint.ts';
 import { measureOccupancy } from './rows/occupancy.ts';
 import { measureRequestsOnKv } from './rows/requests-kv.ts';
@@ -20,6 +21,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   attach: measureAttach,
   occupancy: measureOccupancy,
   burst: measureBurst,
+  floor: measureFloor,
   concurrency: measureConcurrency,
   claims: measureClaims,
   'first-blocks': measureFirstBlocks,
