@@ -5,7 +5,7 @@ import {
 } from '../model/bgp-configuration.ts';
 import type { PasswordReference } from './session.ts';
 
-export type LogSeverity = NonNullable<BgpConfigurationSpec['logSeverityScreen']>;
+export type BgpLogSeverity = NonNullable<BgpConfigurationSpec['logSeverityScreen']>;
 
 /** What holds for a node after every default. */
 export interface BgpSettings {
@@ -13,7 +13,7 @@ export interface BgpSettings {
   /** Of nodes that have none of their own. */
   readonly asNumber: number;
   readonly listenPort: number;
-  readonly logSeverity: LogSeverity;
+  readonly logSeverity: BgpLogSeverity;
   readonly meshPassword: PasswordReference | undefined;
   readonly meshRestartTimeS: number;
 }

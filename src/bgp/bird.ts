@@ -4,7 +4,7 @@ import { writeFileAtomically } from '../base/atomic-file.ts';
 import { type Clock, timeLimit } from '../base/clock.ts';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import { exec } from '../base/exec.ts';
-import { askBird, birdEnds, birdFailed, type Reply } from './control-socket.ts';
+import { askBird, birdEnds, birdFailed, type BirdReply } from './control-socket.ts';
 import { readSessions, type SessionStatus } from './read-status.ts';
 
 export interface BirdPlaces {
@@ -117,14 +117,14 @@ export class Bird {
     if (status !== 0) throw birdFailed(`Cannot start BIRD: ${`${stderr}${stdout}`.trim()}`);
   }
 
-  async #ask(command: string, signal: AbortSignal): Promise<Reply | undefined> {
+  async #ask(command: string, signal: AbortSignal): Promise<BirdReply | undefined> {
     using limit = timeLimit(ANSWER_MS, () => birdFailed(`BIRD does not answer "${command}"`));
     return await askBird(this.#socket, command, AbortSignal.any([signal, limit.signal]));
   }
 }
 
 /** @throws bgp/bird-failed for an answer that is a refusal */
-function refuseRefusal(reply: Reply): void {
+function refuseRefusal(reply: BirdReply): void {
   const last = reply.at(-1);
   if (last !== undefined && last.code >= REFUSED) throw birdFailed(`BIRD refuses its configuration: ${last.text}`);
 }

@@ -8,7 +8,7 @@ export interface ReplyLine {
 }
 
 /** What BIRD answers to one command: at least one line; the last one's code is 8000 and more for a refusal. */
-export type Reply = readonly ReplyLine[];
+export type BirdReply = readonly ReplyLine[];
 
 const REPLY_LIMIT_BYTES = 16 * 1024 * 1024;
 const NOT_LISTENING = ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
@@ -17,7 +17,7 @@ const NOT_LISTENING = ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
  * Asks the BIRD that listens at the path; undefined when none does.
  * @throws bgp/bird-failed for an answer without end, and the signal's reason
  */
-export async function askBird(path: string, command: string, signal: AbortSignal): Promise<Reply | undefined> {
+export async function askBird(path: string, command: string, signal: AbortSignal): Promise<BirdReply | undefined> {
   signal.throwIfAborted();
   const socket = createConnection({ path, signal });
   try {
@@ -47,7 +47,7 @@ export async function birdEnds(path: string, signal: AbortSignal): Promise<void>
 }
 
 /** Reads the greeting, sends the command and reads the answer. Its last line has a space behind the number. */
-async function converse(socket: Socket, command: string): Promise<Reply | undefined> {
+async function converse(socket: Socket, command: string): Promise<BirdReply | undefined> {
   const lines: ReplyLine[] = [];
   let isGreeted = false;
   let rest = '';

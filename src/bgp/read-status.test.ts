@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { parseAddress } from '../net/address.ts';
-import type { Reply } from './control-socket.ts';
+import type { BirdReply } from './control-socket.ts';
 import { readSessions } from './read-status.ts';
 
 const ANSWER = `2002 Name       Proto      Table      State  Since         Info
@@ -23,7 +23,7 @@ const ANSWER = `2002 Name       Proto      Table      State  Since         Info
 1006     Neighbor address: 172.31.0.10
 0000 `;
 
-const reply: Reply = ANSWER.split('\n').map((line) => ({ code: Number(line.slice(0, 4)), text: line.slice(5) }));
+const reply: BirdReply = ANSWER.split('\n').map((line) => ({ code: Number(line.slice(0, 4)), text: line.slice(5) }));
 
 it('sessions are read with kind, state, time, trouble and routes, and those of others passed over', () => {
   const sinceMs = Date.UTC(2026, 10, 21, 13, 4, 1, 70);

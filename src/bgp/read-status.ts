@@ -1,5 +1,5 @@
 import { type Address, tryParseAddress } from '../net/address.ts';
-import type { Reply } from './control-socket.ts';
+import type { BirdReply } from './control-socket.ts';
 import { describedSession } from './render-session.ts';
 import type { SessionKind } from './session.ts';
 
@@ -26,7 +26,7 @@ const ROW_CODE = 1002;
 const DETAIL_CODE = 1006;
 
 /** The sessions in an answer to `show protocols all`, in the order of the configuration. */
-export function readSessions(reply: Reply): SessionStatus[] {
+export function readSessions(reply: BirdReply): SessionStatus[] {
   const sessions: SessionStatus[] = [];
   for (const [index, { code, text }] of reply.entries()) {
     const row = code === ROW_CODE ? ROW.exec(text)?.groups : undefined;

@@ -2,7 +2,7 @@ import { invariant } from '../base/errors.ts';
 import type { Problem } from '../base/problem.ts';
 import { type Address, type Family, FAMILIES, formatAddress } from '../net/address.ts';
 import { type Cidr, compareCidrs, formatCidr } from '../net/cidr.ts';
-import type { LogSeverity } from './bgp-settings.ts';
+import type { BgpLogSeverity } from './bgp-settings.ts';
 import { KERNEL_METRIC } from './kernel-metric.ts';
 import type { Announcement } from './plan-announcements.ts';
 import { quoteText } from './quote-text.ts';
@@ -17,7 +17,7 @@ export interface BirdInput {
   readonly announcements: readonly Announcement[];
   /** Routes inside these may come from other nodes, and be passed on. */
   readonly pools: readonly Cidr[];
-  readonly log: { readonly severity: LogSeverity; readonly file: string };
+  readonly log: { readonly severity: BgpLogSeverity; readonly file: string };
   /** What the names of pods' links start with: their addresses say nothing about the way to a peer. */
   readonly podLinkPrefix: string;
 }
@@ -33,7 +33,7 @@ const LOG_LIMIT_BYTES = 1_048_576;
 /** How long a BIRD that comes back leaves the routes of the one before alone while it waits for its peers. */
 const RECOVERY_S = 60;
 
-const LOGGED: Readonly<Record<LogSeverity, string>> = {
+const LOGGED: Readonly<Record<BgpLogSeverity, string>> = {
   Debug: 'all',
   Info: '{ info, remote, warning, error, auth, fatal, bug }',
   Warning: '{ warning, error, auth, fatal, bug }',

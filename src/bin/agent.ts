@@ -1,6 +1,6 @@
 import { constants, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { runAgent as serveNode } from '../apps/agent/agent.ts';
+import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
 import { startHealthServer } from '../apps/agent/health-server.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';

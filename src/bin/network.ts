@@ -2,7 +2,7 @@ import { constants, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FromNetwork, ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
-import { serveNetwork } from '../apps/agent/network/serve-network.ts';
+import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
@@ -78,7 +78,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     settings,
   );
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
-  await serveNetwork(network, {
+  await serveNetworkProcess(network, {
     send: (message: FromNetwork) => process.send?.(message),
     onMessage: (listener) => process.on('message', (message) => listener(message as ToNetwork)), // only the agent sends
     becomeOnly: async (signal) => {

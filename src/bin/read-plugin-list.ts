@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
 import { readVariable } from '../config/environment.ts';
-import { isRecord } from '../cni/result.ts';
+import { isJsonObject } from '../cni/result.ts';
 
 /** The plugin types of the network list with that name in the runtime's configuration folder; undefined without one. */
 export function readPluginListIn(env: NodeJS.ProcessEnv): (network: string) => readonly string[] | undefined {
@@ -12,8 +12,8 @@ export function readPluginListIn(env: NodeJS.ProcessEnv): (network: string) => r
       .filter((name) => name.endsWith('.conflist'))
       .sort()) {
       const list = tryRead(join(folder, file));
-      if (!isRecord(list) || list['name'] !== network || !Array.isArray(list['plugins'])) continue;
-      return list['plugins'].flatMap((entry: unknown) => (isRecord(entry) ? String(entry['type']) : []));
+      if (!isJsonObject(list) || list['name'] !== network || !Array.isArray(list['plugins'])) continue;
+      return list['plugins'].flatMap((entry: unknown) => (isJsonObject(entry) ? String(entry['type']) : []));
     }
     return undefined;
   };

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
-import type { Call, CniPorts } from '../cni/call.ts';
+import type { CniCall, CniPorts } from '../cni/call.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { type Allocation, emptyBlock, heldAddresses } from '../model/ip-block.ts';
@@ -72,7 +72,7 @@ describe('the standalone program before an ADD', () => {
     const attachments = { list: async () => Promise.resolve({ records: [], problems: [] }) };
     // Nothing else of the ports is used before an ADD.
     const ports = { store, kernel, attachments, clock: systemClock, random: systemRandom, log: silentLog } as unknown;
-    const call = { node: NODE, attachment: attachmentOf('b'), signal } as unknown as Call;
+    const call = { node: NODE, attachment: attachmentOf('b'), signal } as unknown as CniCall;
     const settle = settleLeftoversIn({ NETPLUG_STATE_DIR: state });
     await settle(ports as CniPorts, { call, command: 'ADD', datastore });
     const { owned } = await store.readNodeView(NODE, undefined, signal);

@@ -1,7 +1,7 @@
 import { Undo } from '../base/undo.ts';
 import type { PodNetwork } from '../dataplane/kernel.ts';
 import type { AddressSource } from './address-source.ts';
-import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
+import { type CniCall, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
 import { waitForGates } from './gates.ts';
 import { namePods } from './name-pods.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
@@ -16,7 +16,7 @@ import type { CniResult } from './result.ts';
  * again for the same attachment returns what is there, after checking it, and mends it where it is broken.
  * @throws kernel/*, ipam/*, store/*, cni/record-failed, gate/not-ready, netconf/needs-orchestrator, and what a delegated plugin throws
  */
-export async function add(ports: CniPorts, source: AddressSource, told: Call): Promise<CniResult> {
+export async function add(ports: CniPorts, source: AddressSource, told: CniCall): Promise<CniResult> {
   const { kernel, log, watch } = ports;
   const { config, signal } = told;
   refuseOrchestrator(config);

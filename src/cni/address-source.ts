@@ -1,6 +1,6 @@
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Address } from '../net/address.ts';
-import type { Call } from './call.ts';
+import type { CniCall } from './call.ts';
 
 /** Addresses given to one attachment, and how to give them back when the rest of the call fails. */
 export interface Grant {
@@ -20,13 +20,13 @@ export type Keeps = (attachment: { readonly containerId: string; readonly ifName
 /** Where addresses come from: netplug's own address manager, or a plugin that is delegated to. */
 export interface AddressSource {
   /** The endpoint is recorded with the addresses. Asking again for the same attachment gives the same addresses. */
-  acquire(call: Call, endpointOf: EndpointOf): Promise<Grant>;
+  acquire(call: CniCall, endpointOf: EndpointOf): Promise<Grant>;
   /** Frees addresses and endpoint once `unlinked` says that nothing uses them; nothing to free is success. */
-  release(call: Call, unlinked: Promise<unknown>): Promise<void>;
+  release(call: CniCall, unlinked: Promise<unknown>): Promise<void>;
   /** @throws check/mismatch when the attachment does not hold exactly these addresses */
-  check(call: Call, addresses: readonly Address[]): Promise<void>;
+  check(call: CniCall, addresses: readonly Address[]): Promise<void>;
   /** Frees what attachments that are not kept hold; goes on after errors and throws them together. Returns how many. */
-  collect(call: Call, keeps: Keeps): Promise<number>;
+  collect(call: CniCall, keeps: Keeps): Promise<number>;
   /** @throws the reason why an address could not be given now */
-  assertReady(call: Call): Promise<void>;
+  assertReady(call: CniCall): Promise<void>;
 }

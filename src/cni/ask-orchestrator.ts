@@ -1,14 +1,14 @@
 import { decodeAnnotations } from '../config/annotations.ts';
 import { FAMILIES } from '../net/address.ts';
 import { IGNORED_ANNOTATIONS } from '../config/ignored-annotations.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 
 /**
  * Adds what the orchestrator says of the pod: labels, ports and service account for the endpoint, annotations for the
  * addresses. Without `policy.type` "orch", or without a pod, it is not asked.
  * @throws annotation/invalid, orch/not-found, store/unavailable, store/refused
  */
-export async function askOrchestrator({ orch, log }: Pick<CniPorts, 'orch' | 'log'>, call: Call): Promise<Call> {
+export async function askOrchestrator({ orch, log }: Pick<CniPorts, 'orch' | 'log'>, call: CniCall): Promise<CniCall> {
   const { config, pod, signal } = call;
   if (pod === undefined) return call;
   if (config.policyType !== 'orch') {

@@ -1,6 +1,6 @@
 import type { Phase } from '../base/stopwatch.ts';
 import type { TraceParent } from '../base/trace-parent.ts';
-import type { Command } from './invocation.ts';
+import type { CniVerb } from './invocation.ts';
 
 export type Program = 'netplug' | 'netplug-ipam';
 
@@ -8,7 +8,7 @@ export type Program = 'netplug' | 'netplug-ipam';
 export interface CallRecord {
   readonly program: Program;
   /** Undefined when the runtime named no command there is. */
-  readonly command: Command | undefined;
+  readonly command: CniVerb | undefined;
   readonly identity: CallIdentity;
   /** Wall clock, milliseconds since the epoch. */
   readonly startedAt: number;

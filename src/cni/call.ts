@@ -18,7 +18,7 @@ import type { ProbeGate } from './gates.ts';
 import type { OrchReader } from './orch-reader.ts';
 
 /** One call of the runtime, decoded. */
-export interface Call {
+export interface CniCall {
   readonly config: Netconf;
   /** The configuration as it came, for plugins that are delegated to. */
   readonly raw: Readonly<Record<string, unknown>>;
@@ -63,7 +63,7 @@ export interface CniPorts extends RetryPorts {
 }
 
 /** Flat facts that identify the call, in the log and elsewhere. */
-export function callFacts({ attachment, pod, node }: Call): CallIdentity {
+export function callFacts({ attachment, pod, node }: CniCall): CallIdentity {
   const { network, containerId, ifName } = attachment;
   return { network, containerId, ifName, pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}`, node };
 }

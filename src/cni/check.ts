@@ -4,7 +4,7 @@ import type { WorkloadEndpointSpec as EndpointSpec } from '../model/workload-end
 import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import type { AddressSource } from './address-source.ts';
-import { type Call, callFacts, type CniPorts } from './call.ts';
+import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { differingSet } from './differing-set.ts';
 import { isUnmanaged } from './record-attachment.ts';
 import { firstDifference, planEndpoint, planPodNetwork } from './pod-network.ts';
@@ -18,7 +18,7 @@ const IDENTITY = ['node', 'network', 'containerID', 'endpoint', 'interfaceName',
  * names the first difference.
  * @throws check/mismatch, netconf/invalid when there is no previous result
  */
-export async function check(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
+export async function check(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
   const { kernel, store, watch } = ports;
   kernel.assertNetns(call.netns);
   const previous = readPrevious(call);
@@ -54,7 +54,7 @@ function endpointDifference(found: EndpointSpec | undefined, expected: EndpointS
 }
 
 /** @throws netconf/invalid when the runtime gave no previous result, or none that can be read */
-export function readPrevious({ config }: Call): CniResult {
+export function readPrevious({ config }: CniCall): CniResult {
   const previous = parseResult(config.runtime.prevResult);
   if (previous !== undefined) return previous;
   const state = config.runtime.prevResult === undefined ? 'prevResult is missing' : 'prevResult is no CNI result';
@@ -65,13 +65,13 @@ export function readPrevious({ config }: Call): CniResult {
 }
 
 /** Later plugins of a chain may add addresses on interfaces of their own. */
-function ownIps(previous: CniResult, { attachment }: Call): CniResult['ips'] {
+function ownIps(previous: CniResult, { attachment }: CniCall): CniResult['ips'] {
   return previous.ips.filter(
     ({ interface: index }) => index === undefined || previous.interfaces[index]?.name === attachment.ifName,
   );
 }
 
-function previousDifference(previous: CniResult, { attachment, netns }: Call, mac: string): string | undefined {
+function previousDifference(previous: CniResult, { attachment, netns }: CniCall, mac: string): string | undefined {
   if (previous.interfaces.length === 0) return undefined;
   const link = previous.interfaces.find(({ name, sandbox }) => name === attachment.ifName && sandbox !== undefined);
   if (link === undefined) return `prevResult lists no interface "${attachment.ifName}" in a sandbox`;
@@ -79,7 +79,7 @@ function previousDifference(previous: CniResult, { attachment, netns }: Call, ma
   return link.sandbox === netns ? undefined : `prevResult has sandbox "${link.sandbox ?? ''}" instead of "${netns}"`;
 }
 
-function mismatch({ attachment }: Call, difference: string): NetplugError {
+function mismatch({ attachment }: CniCall, difference: string): NetplugError {
   return new NetplugError(
     'check/mismatch',
     `Cannot confirm the network of container "${attachment.containerId}": ${difference}`,

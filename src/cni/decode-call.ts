@@ -3,7 +3,7 @@ import { endpointIdOf } from '../model/workload-endpoint.ts';
 import { type CniArgs, decodeCniArgs } from '../config/cni-args.ts';
 import type { Netconf } from '../config/netconf.ts';
 import type { PodIdentity } from '../ipam/assign.ts';
-import type { Call } from './call.ts';
+import type { CniCall } from './call.ts';
 import type { Deadlines } from './deadline.ts';
 import type { Invocation } from './invocation.ts';
 import { planEndpoint } from './pod-network.ts';
@@ -13,7 +13,7 @@ export function decodeCall(
   said: { readonly invocation: Invocation; readonly config: Netconf; readonly raw: Readonly<Record<string, unknown>> },
   node: NodeName,
   limits: Pick<Deadlines, 'work' | 'cleanup'>,
-): Call {
+): CniCall {
   const { invocation, config, raw } = said;
   const attachment: Attachment = {
     network: config.name,
@@ -21,7 +21,7 @@ export function decodeCall(
     ifName: invocation.ifName,
   };
   const args = decodeCniArgs(invocation.args);
-  const call: Call = {
+  const call: CniCall = {
     config,
     raw,
     node,

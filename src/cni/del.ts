@@ -1,6 +1,6 @@
 import { reasonOf } from '../base/errors.ts';
 import type { AddressSource } from './address-source.ts';
-import { type Call, callFacts, type CniPorts } from './call.ts';
+import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { hostLinkName } from './link-name.ts';
 
 /**
@@ -8,14 +8,14 @@ import { hostLinkName } from './link-name.ts';
  * Needs neither namespace nor previous result; what is gone already counts as done. A link that a newer sandbox of the
  * same pod has taken over stays.
  */
-export async function del(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
+export async function del(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
   const unlinked = unlink(ports, call);
   await Promise.all([unlinked, source.release(call, unlinked)]);
   ports.log.info('pod disconnected', { ...callFacts(call), hadLink: await unlinked, ...ports.watch.facts() });
 }
 
 /** The record goes with the link, without which it counts for nothing. */
-async function unlink({ kernel, attachments, log }: CniPorts, call: Call): Promise<boolean> {
+async function unlink({ kernel, attachments, log }: CniPorts, call: CniCall): Promise<boolean> {
   const { pod, attachment } = call;
   const hadLink = await kernel.remove(hostLinkName(pod, attachment), attachment);
   await attachments.remove(attachment).catch((cause: unknown) => {

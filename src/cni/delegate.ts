@@ -3,7 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 import type { ExecResult } from '../base/exec.ts';
-import { isRecord } from './result.ts';
+import { isJsonObject } from './result.ts';
 
 /** Runs the executable with the call's own CNI environment; forwards its stderr to ours. */
 export type ExecDelegate = (
@@ -46,7 +46,7 @@ export async function callDelegate(
     if (!isTooNew || request.command === 'GC' || request.command === 'STATUS') throw cause;
     const { prevResult } = request.conf;
     const older = { ...request.conf, cniVersion: '1.0.0' };
-    const conf = isRecord(prevResult) ? { ...older, prevResult: { ...prevResult, cniVersion: '1.0.0' } } : older;
+    const conf = isJsonObject(prevResult) ? { ...older, prevResult: { ...prevResult, cniVersion: '1.0.0' } } : older;
     return callOnce(exec, { ...request, conf });
   }
 }
@@ -65,7 +65,7 @@ async function callOnce(exec: ExecDelegate, request: Parameters<typeof callDeleg
   const { status, stdout, stderr } = await exec(file, { command, stdin: JSON.stringify(conf), signal });
   const answer = tryParseJson(stdout);
   if (status === 0) return answer;
-  if (isRecord(answer) && typeof answer['code'] === 'number') {
+  if (isJsonObject(answer) && typeof answer['code'] === 'number') {
     const { code, msg, details } = answer;
     throw new DelegateError(plugin, {
       code,

@@ -4,7 +4,7 @@ import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import { refuseWishes } from '../config/annotations.ts';
 import type { AddressSource } from './address-source.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 import { callDelegate, DelegateError, isVerbUnknown } from './delegate.ts';
 import { releaseEndpoint } from './own-endpoint.ts';
 import { parseResult } from './result.ts';
@@ -14,13 +14,13 @@ import { staleEndpoints } from './stale-endpoints.ts';
 export interface Delegation {
   readonly plugin: string;
   /** Made for each call, because some of it only the orchestrator knows. */
-  readonly confOf: (call: Call, command: string) => Promise<Readonly<Record<string, unknown>>>;
+  readonly confOf: (call: CniCall, command: string) => Promise<Readonly<Record<string, unknown>>>;
 }
 
 /** Addresses from another plugin (CNI 1.1.0, section 4); the endpoint record is written beside them. */
 export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path: readonly string[]): AddressSource {
   const { store } = ports;
-  const ask = async (call: Call, command: string, signal: AbortSignal = call.signal): Promise<unknown> => {
+  const ask = async (call: CniCall, command: string, signal: AbortSignal = call.signal): Promise<unknown> => {
     const conf = await delegation.confOf(call, command);
     return callDelegate(ports.execDelegate, { plugin: delegation.plugin, path, command, conf, signal });
   };
@@ -118,7 +118,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
 }
 
 /** Specification, "ipam object fields": host-local supports no request for a certain address. */
-function refuseRequests({ config, args }: Call): void {
+function refuseRequests({ config, args }: CniCall): void {
   const asked = [...config.runtime.ips, ...args.ips];
   if (config.ipam.type !== 'host-local' || asked.length === 0) return;
   throw new NetplugError(

@@ -2,13 +2,13 @@ import type { Kernel } from '../dataplane/kernel.ts';
 import { isLinkOf } from '../dataplane/link-alias.ts';
 import { interfaceKey } from '../model/names.ts';
 import type { AddressSource, Keeps } from './address-source.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 
 /**
  * Releases what attachments of this network on this node hold that the runtime does not list (CNI 1.1.0, GC): links,
  * addresses, endpoints. Without a list nothing is released; with an empty one, everything. Goes on after errors.
  */
-export async function gc(ports: CniPorts, source: AddressSource, call: Call): Promise<void> {
+export async function gc(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
   const keeps = keepsOf(ports, call);
   if (keeps === undefined) return;
   const failures: unknown[] = [];
@@ -32,7 +32,7 @@ export async function gc(ports: CniPorts, source: AddressSource, call: Call): Pr
 async function collect(
   { attachments }: CniPorts,
   source: AddressSource,
-  { call, keeps }: { call: Call; keeps: Keeps },
+  { call, keeps }: { call: CniCall; keeps: Keeps },
 ): Promise<number> {
   const addresses = await source.collect(call, keeps);
   const { records } = await attachments.list();
@@ -44,7 +44,7 @@ async function collect(
 
 async function removeLinks(
   kernel: Kernel,
-  { call, keeps, failures }: { call: Call; keeps: Keeps; failures: unknown[] },
+  { call, keeps, failures }: { call: CniCall; keeps: Keeps; failures: unknown[] },
 ): Promise<number> {
   let removed = 0;
   for (const { name, owner } of kernel.listHostLinks()) {
@@ -59,7 +59,7 @@ async function removeLinks(
 }
 
 /** Which attachments the runtime wants kept; undefined, with a warning, when it gave no list. */
-export function keepsOf({ log }: Pick<CniPorts, 'log'>, { config, attachment }: Call): Keeps | undefined {
+export function keepsOf({ log }: Pick<CniPorts, 'log'>, { config, attachment }: CniCall): Keeps | undefined {
   const valid = config.runtime.validAttachments;
   if (valid === undefined) {
     log.warning('nothing collected: the runtime gave no list of valid attachments', { network: attachment.network });

@@ -1,5 +1,5 @@
 import { POD_CIDR_WORDS, type PodSubnets } from './pod-subnets.ts';
-import { isRecord } from './result.ts';
+import { isJsonObject } from './result.ts';
 
 /**
  * What the standard host-local plugin is told: routes stay out, because netplug sets the pod's routes itself, and so do
@@ -9,7 +9,7 @@ export function hostLocalConf(
   raw: Readonly<Record<string, unknown>>,
   subnets: PodSubnets,
 ): Readonly<Record<string, unknown>> {
-  const ipam = isRecord(raw['ipam']) ? raw['ipam'] : {};
+  const ipam = isJsonObject(raw['ipam']) ? raw['ipam'] : {};
   const { routes: _routes, ranges, ...rest } = ipam;
   const stripped = Array.isArray(ranges) ? { ranges: ranges.map((set: unknown) => plainSet(set, subnets)) } : {};
   return { ...raw, ipam: { ...plainRange(rest, subnets), ...stripped } };
@@ -17,7 +17,7 @@ export function hostLocalConf(
 
 function plainSet(set: unknown, subnets: PodSubnets): unknown {
   if (!Array.isArray(set)) return set;
-  return set.map((range: unknown) => (isRecord(range) ? plainRange(range, subnets) : range));
+  return set.map((range: unknown) => (isJsonObject(range) ? plainRange(range, subnets) : range));
 }
 
 function plainRange({ gateway: _gateway, ...range }: Record<string, unknown>, subnets: PodSubnets): object {

@@ -1,11 +1,11 @@
 import { NetplugError } from '../base/errors.ts';
 import { interfaceNameFault, isContainerId } from '../model/interface-name.ts';
 
-export type Command = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION';
+export type CniVerb = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION';
 
 /** What the runtime says through the environment, checked (CNI 1.1.0, section 2, "Parameters"). */
 export interface Invocation {
-  readonly command: Command;
+  readonly command: CniVerb;
   /** Empty for commands that concern no container. */
   readonly containerId: string;
   readonly ifName: string;
@@ -17,7 +17,7 @@ export interface Invocation {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-const REQUIRED: Readonly<Record<Command, readonly string[]>> = {
+const REQUIRED: Readonly<Record<CniVerb, readonly string[]>> = {
   ADD: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
   CHECK: ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_PATH'],
   DEL: ['CNI_CONTAINERID', 'CNI_IFNAME'],
@@ -58,7 +58,7 @@ export function allowsOwnNetns(env: Environment): boolean {
   return ['1', 'true', 'True', 'TRUE', 't', 'T'].includes(env['CNI_NETNS_OVERRIDE'] ?? '');
 }
 
-function isCommand(text: string): text is Command {
+function isCommand(text: string): text is CniVerb {
   return Object.hasOwn(REQUIRED, text);
 }
 

@@ -1,7 +1,7 @@
 import { GATEWAYS } from '../dataplane/kernel.ts';
 import { assign } from '../ipam/assign.ts';
 import { formatAddress } from '../net/address.ts';
-import { type Call, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
+import { type CniCall, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
 import { type OwnIpam, requestOf } from './own-request.ts';
 import type { CniResult } from './result.ts';
 
@@ -10,7 +10,7 @@ import type { CniResult } from './result.ts';
  * expect a subnet find one, and the gateway. No routes: the standard plugins add them before they can reach a gateway
  * outside the subnet, and fail. No endpoint is recorded.
  */
-export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: Call): Promise<CniResult> {
+export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: CniCall): Promise<CniResult> {
   refuseOrchestrator(call.config);
   const leases = await assign(ports, requestOf(call, ipam, undefined), call);
   const ips = leases.map(({ address, block }) => ({

@@ -1,8 +1,8 @@
 import { isNetplugError, NetplugError } from '../base/errors.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 
 /** The failure with the names of both pods when one has the address that the other was assigned. */
-export async function namePods({ store, log }: CniPorts, call: Call, cause: unknown): Promise<unknown> {
+export async function namePods({ store, log }: CniPorts, call: CniCall, cause: unknown): Promise<unknown> {
   if (!isNetplugError(cause, 'kernel/address-in-use')) return cause;
   const { containerId, address } = cause.facts;
   log.error('address assigned although a living pod uses it', cause.facts);

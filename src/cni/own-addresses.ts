@@ -6,7 +6,7 @@ import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import { handleOf, isSameHolder } from '../model/names.ts';
 import { formatAddress } from '../net/address.ts';
 import type { AddressSource, EndpointOf, Grant } from './address-source.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 import { differingSet } from './differing-set.ts';
 import { type OwnIpam, requestOf } from './own-request.ts';
 import { ownEndpoint, releaseEndpoint } from './own-endpoint.ts';
@@ -73,7 +73,7 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
 }
 
 /** Addresses an annotation gives without the address manager: only the endpoint is recorded (annotation rule 7). */
-async function bypass(ports: Ports, call: Call, endpointOf: EndpointOf): Promise<Grant> {
+async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Promise<Grant> {
   const addresses = call.orchPod?.wishes.addresses?.addresses ?? [];
   const put = { kind: 'put-endpoint', endpoint: endpointOf(addresses) } as const;
   await ports.store.commit([put], call.cleanupSignal);
@@ -87,7 +87,7 @@ async function bypass(ports: Ports, call: Call, endpointOf: EndpointOf): Promise
 
 async function takeBack(
   ports: Ports,
-  { call, leases }: { call: Call; leases: readonly Lease[] },
+  { call, leases }: { call: CniCall; leases: readonly Lease[] },
   signal: AbortSignal,
 ): Promise<void> {
   const taken = new Set(leases.filter(({ isNew }) => isNew).map(({ allocation }) => allocation.id));

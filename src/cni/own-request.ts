@@ -4,12 +4,12 @@ import type { Address } from '../net/address.ts';
 import type { Netconf } from '../config/netconf.ts';
 import { effectivePools } from '../config/precedence.ts';
 import type { EndpointOf } from './address-source.ts';
-import type { Call } from './call.ts';
+import type { CniCall } from './call.ts';
 
 export type OwnIpam = Extract<Netconf['ipam'], { type: 'netplug-ipam' }>;
 
 /** What a call asks of netplug's own address manager; the endpoint is left out when another plugin makes the link. */
-export function requestOf(call: Call, ipam: OwnIpam, endpointOf: EndpointOf | undefined): AssignRequest {
+export function requestOf(call: CniCall, ipam: OwnIpam, endpointOf: EndpointOf | undefined): AssignRequest {
   const { config, args, orchPod } = call;
   const annotated = orchPod?.wishes.addresses;
   return {

@@ -6,7 +6,7 @@ import { type Address, type Family, formatAddress } from '../net/address.ts';
 import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
 import { HOST_MAC } from '../net/mac.ts';
 import { ANNOTATIONS } from '../config/annotations.ts';
-import type { Call } from './call.ts';
+import type { CniCall } from './call.ts';
 import { differingSet } from './differing-set.ts';
 import { hostLinkName, podMacOf } from './link-name.ts';
 import type { CniResult } from './result.ts';
@@ -14,7 +14,7 @@ import type { CniResult } from './result.ts';
 const DEFAULT_ROUTES: Readonly<Record<Family, Cidr>> = { 4: parseCidr('0.0.0.0/0'), 6: parseCidr('::/0') };
 
 /** The network the pod shall have with these addresses. */
-export function planPodNetwork(call: Call, addresses: readonly Address[]): PodNetwork {
+export function planPodNetwork(call: CniCall, addresses: readonly Address[]): PodNetwork {
   const { config, attachment, args } = call;
   return {
     netns: call.netns,
@@ -31,7 +31,7 @@ export function planPodNetwork(call: Call, addresses: readonly Address[]): PodNe
 }
 
 /** A default route per family of the pod, unless host-local lists routes of its own. */
-function planRoutes({ config }: Call, addresses: readonly Address[]): Cidr[] {
+function planRoutes({ config }: CniCall, addresses: readonly Address[]): Cidr[] {
   const families = new Set(addresses.map(({ family }) => family));
   const listed = config.ipam.type === 'host-local' ? config.ipam.routes : undefined;
   const defaults = listed === undefined || config.includeDefaultRoutes ? Object.values(DEFAULT_ROUTES) : [];
@@ -40,7 +40,7 @@ function planRoutes({ config }: Call, addresses: readonly Address[]): Cidr[] {
 }
 
 /** The record policy and tools read. */
-export function planEndpoint(call: Call, addresses: readonly Address[]): WorkloadEndpoint {
+export function planEndpoint(call: CniCall, addresses: readonly Address[]): WorkloadEndpoint {
   const { attachment, pod, node } = call;
   const network = planPodNetwork(call, addresses);
   const orchestrator = pod === undefined ? 'cni' : 'orch';
@@ -92,12 +92,12 @@ export function planEndpoint(call: Call, addresses: readonly Address[]): Workloa
 }
 
 /** Whether an annotation gives the pod its addresses without the address manager. */
-export function isBypassed({ orchPod }: Call): boolean {
+export function isBypassed({ orchPod }: CniCall): boolean {
   return orchPod?.wishes.addresses?.via === 'bypass';
 }
 
 /** Who assigns the addresses of the call: the type of an address manager, or `none`. */
-export function addressManagerOf(call: Call): string {
+export function addressManagerOf(call: CniCall): string {
   const { ipam } = call.config;
   if (isBypassed(call)) return NO_MANAGER;
   return ipam.type === 'other' ? ipam.plugin : ipam.type;
@@ -112,7 +112,7 @@ function natsOf(floating: readonly FloatingPair[]): Pick<WorkloadEndpoint['spec'
 }
 
 /** Each floating IP is translated to the pod's address of its family. @throws annotation/invalid when there is none */
-export function floatingPairs({ orchPod, pod }: Call, addresses: readonly Address[]): readonly FloatingPair[] {
+export function floatingPairs({ orchPod, pod }: CniCall, addresses: readonly Address[]): readonly FloatingPair[] {
   if (addresses.length === 0) return [];
   return (orchPod?.wishes.floatingIps ?? []).map((external) => {
     const internal = addresses.find(({ family }) => family === external.family);

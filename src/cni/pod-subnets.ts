@@ -1,7 +1,7 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Family } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 
 /** What `usePodCidr` and `usePodCidrIPv6` stand for on a node. */
 export type PodSubnets = Readonly<Record<Family, string | undefined>>;
@@ -16,7 +16,7 @@ export const POD_CIDR_WORDS: Readonly<Record<string, Family>> = { usePodCidr: 4,
  * Looks the pod CIDRs up for `orch.node_name`, or else the node itself.
  * @throws orch/not-found when the node has none of a family that the configuration asks for
  */
-export async function readPodSubnets({ orch }: CniPorts, call: Call): Promise<PodSubnets> {
+export async function readPodSubnets({ orch }: CniPorts, call: CniCall): Promise<PodSubnets> {
   const { config, raw, signal } = call;
   const node = config.orch.nodeName ?? call.node;
   const cidrs = await orch.readPodCidrs(node, signal);

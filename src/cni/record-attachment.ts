@@ -1,7 +1,7 @@
 import { type AttachmentRecord, type FeatureSwitch, NO_MANAGER } from '../model/attachment-record.ts';
 import type { Address } from '../net/address.ts';
 import type { Features } from '../config/netconf.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 import { addressManagerOf, floatingPairs } from './pod-network.ts';
 
 /**
@@ -11,7 +11,7 @@ import { addressManagerOf, floatingPairs } from './pod-network.ts';
  */
 export async function recordAttachment(
   { attachments, clock }: Pick<CniPorts, 'attachments' | 'clock'>,
-  call: Call,
+  call: CniCall,
   addresses: readonly Address[],
 ): Promise<() => Promise<void>> {
   const { attachment } = call;
@@ -23,7 +23,7 @@ export async function recordAttachment(
 }
 
 /** Undefined for most attachments: the blocks tell all there is of them. */
-function planRecord(call: Call, addresses: readonly Address[], at: string): AttachmentRecord | undefined {
+function planRecord(call: CniCall, addresses: readonly Address[], at: string): AttachmentRecord | undefined {
   const { attachment, pod, config } = call;
   const addressManager = addressManagerOf(call);
   const floating = floatingPairs(call, addresses);

@@ -66,8 +66,8 @@ function renderByFamily({ ips, routes, dns }: CniResult, version: CniVersion): R
 
 /** Reads a result of any version as another plugin or a runtime wrote it; undefined when it is none. */
 export function parseResult(raw: unknown): CniResult | undefined {
-  if (!isRecord(raw)) return undefined;
-  const sides = [raw['ip4'], raw['ip6']].filter(isRecord);
+  if (!isJsonObject(raw)) return undefined;
+  const sides = [raw['ip4'], raw['ip6']].filter(isJsonObject);
   const ips = sides.length > 0 ? sides.map((side) => ({ ...side, address: side['ip'] })) : recordsOf(raw['ips']);
   const routes = sides.length > 0 ? sides.flatMap((side) => recordsOf(side['routes'])) : recordsOf(raw['routes']);
   const readIps = ips.map(parseIp);
@@ -84,7 +84,7 @@ export function parseResult(raw: unknown): CniResult | undefined {
       const dst = textOf(route['dst']);
       return dst === undefined ? [] : [{ dst, ...optional('gw', textOf(route['gw'])) }];
     }),
-    dns: isRecord(raw['dns']) ? raw['dns'] : {},
+    dns: isJsonObject(raw['dns']) ? raw['dns'] : {},
   };
 }
 
@@ -99,12 +99,12 @@ function parseIp(ip: Record<string, unknown>): ResultIp | undefined {
   };
 }
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
+export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function recordsOf(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter(isRecord) : [];
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
 function textOf(value: unknown): string | undefined {

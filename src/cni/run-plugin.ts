@@ -13,14 +13,14 @@ import type { ReadAs } from '../config/decode.ts';
 import { CNI_VERSIONS, type CniVersion, type LogSettings, type Netconf } from '../config/netconf.ts';
 import { parseJsonObject } from '../config/parse-json.ts';
 import type { AttachmentRecords } from './attachment-records.ts';
-import { type Call, callFacts, type CniPorts } from './call.ts';
+import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import type { CallIdentity, CallRecord, Failure, Program } from './call-record.ts';
 import { type Deadlines, deadlines } from './deadline.ts';
 import { decodeCall } from './decode-call.ts';
 import type { ExecDelegate } from './delegate.ts';
 import { failureFacts, failureOf, renderError } from './error-output.ts';
 import type { ProbeGate } from './gates.ts';
-import { allowsOwnNetns, type Command, decodeInvocation, type Invocation } from './invocation.ts';
+import { allowsOwnNetns, type CniVerb, decodeInvocation, type Invocation } from './invocation.ts';
 import type { OrchReader } from './orch-reader.ts';
 import { type NodeNameSources, possibleNodeNames, resolveNodeName } from './node-name.ts';
 import { type CniResult, renderResult } from './result.ts';
@@ -60,20 +60,20 @@ export interface Surroundings {
    */
   readonly settleLeftovers: (
     ports: CniPorts,
-    what: { readonly call: Call; readonly command: Command; readonly datastore: Datastore },
+    what: { readonly call: CniCall; readonly command: CniVerb; readonly datastore: Datastore },
   ) => Promise<void>;
   /** Runs delegates for the call's own attachment, or for another one. */
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'> | undefined) => ExecDelegate;
 }
 
 /** What the program shall print on stdout, and its exit status. */
-export interface Answer {
+export interface PluginAnswer {
   readonly stdout: string;
   readonly status: 0 | 1;
 }
 
 /** An answer, and what is to be told of how it came about. */
-export interface Served extends Answer {
+export interface Served extends PluginAnswer {
   readonly record: CallRecord;
   /** Where the call logged. */
   readonly log: Log;
@@ -107,7 +107,7 @@ export async function runPlugin(program: Program, around: Surroundings): Promise
 /** What becomes known in the course of a call, so that its end can be told however far it came. */
 interface Told {
   version: CniVersion | undefined;
-  command: Command | undefined;
+  command: CniVerb | undefined;
   log: Log;
   identity: CallIdentity;
   parent: TraceParent | undefined;
@@ -120,7 +120,7 @@ interface Beginning {
   readonly told: Told;
 }
 
-async function answerCall(beginning: Beginning): Promise<{ answer: Answer; failure: Failure | undefined }> {
+async function answerCall(beginning: Beginning): Promise<{ answer: PluginAnswer; failure: Failure | undefined }> {
   const { program, around, watch, told } = beginning;
   try {
     const invocation = decodeInvocation(around.env);
@@ -154,7 +154,7 @@ async function answerCall(beginning: Beginning): Promise<{ answer: Answer; failu
   }
 }
 
-function served(answer: Answer): { answer: Answer; failure: undefined } {
+function served(answer: PluginAnswer): { answer: PluginAnswer; failure: undefined } {
   return { answer, failure: undefined };
 }
 
@@ -219,7 +219,7 @@ async function serve(serving: Serving): Promise<CniResult | undefined> {
 async function serveBy(
   program: Program,
   ports: CniPorts,
-  { call, invocation }: { call: Call; invocation: Invocation },
+  { call, invocation }: { call: CniCall; invocation: Invocation },
 ): Promise<CniResult | undefined> {
   return program === 'netplug' ? serveNetwork(ports, call, invocation) : serveIpam(ports, call, invocation);
 }

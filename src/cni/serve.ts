@@ -2,7 +2,7 @@ import { NetplugError } from '../base/errors.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import { add } from './add.ts';
 import type { AddressSource } from './address-source.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 import { check, readPrevious } from './check.ts';
 import { delegatedAddresses } from './delegated-addresses.ts';
 import { del } from './del.ts';
@@ -18,7 +18,7 @@ import { status } from './status.ts';
 /** Carries out one verb of the main plugin. */
 export async function serveNetwork(
   ports: CniPorts,
-  call: Call,
+  call: CniCall,
   { command, path }: Invocation,
 ): Promise<CniResult | undefined> {
   const source = sourceOf(ports, call, path);
@@ -44,7 +44,11 @@ export async function serveNetwork(
 }
 
 /** Carries out one verb of the address manager alone, under whatever main plugin. */
-export async function serveIpam(ports: CniPorts, call: Call, { command }: Invocation): Promise<CniResult | undefined> {
+export async function serveIpam(
+  ports: CniPorts,
+  call: CniCall,
+  { command }: Invocation,
+): Promise<CniResult | undefined> {
   const { ipam } = call.config;
   if (ipam.type !== 'netplug-ipam') {
     throw new NetplugError('netconf/invalid', 'Cannot serve as address manager: ipam.type is not "netplug-ipam"', {
@@ -79,7 +83,7 @@ export async function serveIpam(ports: CniPorts, call: Call, { command }: Invoca
   return undefined;
 }
 
-function sourceOf(ports: CniPorts, { config, raw }: Call, path: readonly string[]): AddressSource {
+function sourceOf(ports: CniPorts, { config, raw }: CniCall, path: readonly string[]): AddressSource {
   const { ipam } = config;
   if (ipam.type === 'netplug-ipam') return ownAddresses(ports, ipam);
   if (ipam.type === 'other') {

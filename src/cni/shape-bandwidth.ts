@@ -1,6 +1,6 @@
 import { Undo } from '../base/undo.ts';
 import { type Bandwidth, decodeBandwidth } from '../config/bandwidth.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 import { callDelegate } from './delegate.ts';
 import { type CniResult, renderResult } from './result.ts';
 
@@ -12,7 +12,7 @@ const BURST = 4_294_967_295;
  * Has the standard bandwidth plugin carry out `orch/*-bandwidth` annotations, which runtimes do not know, if its entry
  * stands in the network's list; without the entry they do nothing. Its DEL comes with the list's own, from the runtime.
  */
-export async function shapeBandwidth(ports: CniPorts, call: Call, result: CniResult): Promise<void> {
+export async function shapeBandwidth(ports: CniPorts, call: CniCall, result: CniResult): Promise<void> {
   const wanted = call.orchPod === undefined ? undefined : decodeBandwidth(call.orchPod.facts);
   if (wanted === undefined) return;
   const listed = ports.readPluginList(call.attachment.network);
@@ -35,7 +35,11 @@ export async function shapeBandwidth(ports: CniPorts, call: Call, result: CniRes
   undo.keep();
 }
 
-function confOf({ config }: Call, { ingressRate, egressRate }: Bandwidth, result: CniResult): Record<string, unknown> {
+function confOf(
+  { config }: CniCall,
+  { ingressRate, egressRate }: Bandwidth,
+  result: CniResult,
+): Record<string, unknown> {
   const { name, cniVersion } = config;
   return {
     cniVersion,

@@ -1,10 +1,10 @@
 import { NetplugError, toNetplugError } from '../base/errors.ts';
 import type { AddressSource } from './address-source.ts';
-import { type Call, refuseOrchestrator } from './call.ts';
+import { type CniCall, refuseOrchestrator } from './call.ts';
 import { DelegateError } from './delegate.ts';
 
 /** Says whether an ADD could be served now (CNI 1.1.0, STATUS). @throws status/not-ready with the reason */
-export async function status(source: AddressSource, call: Call): Promise<void> {
+export async function status(source: AddressSource, call: CniCall): Promise<void> {
   try {
     refuseOrchestrator(call.config);
     await source.assertReady(call);

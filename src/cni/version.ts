@@ -1,8 +1,8 @@
 import { NetplugError } from '../base/errors.ts';
 import { CNI_VERSIONS, type CniVersion } from '../config/netconf.ts';
-import type { Command } from './invocation.ts';
+import type { CniVerb } from './invocation.ts';
 
-const SINCE: Readonly<Partial<Record<Command, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' };
+const SINCE: Readonly<Partial<Record<CniVerb, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' };
 
 /** The answer to VERSION (CNI 1.1.0, section 2): the version asked in, else the newest, and all that are supported. */
 export function versionAnswer(asked: CniVersion | undefined): Record<string, unknown> {
@@ -10,7 +10,7 @@ export function versionAnswer(asked: CniVersion | undefined): Record<string, unk
 }
 
 /** @throws cni/version-unsupported when the configuration's version has no such verb */
-export function assertVerbAllowed(command: Command, version: CniVersion): void {
+export function assertVerbAllowed(command: CniVerb, version: CniVersion): void {
   const since = SINCE[command];
   if (since === undefined || CNI_VERSIONS.indexOf(version) >= CNI_VERSIONS.indexOf(since)) return;
   throw new NetplugError(

@@ -3,13 +3,13 @@ import type { PodFacts } from '../model/pod.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { cidrContains, parseCidr } from '../net/cidr.ts';
 import { ANNOTATIONS } from '../config/annotations.ts';
-import type { Call, CniPorts } from './call.ts';
+import type { CniCall, CniPorts } from './call.ts';
 
 /**
  * A floating IP outside every pool works on its node but is not advertised (specification, annotation `floatingIPs`).
  * That is worth a warning to whoever wrote it, as an event of the pod, and never a reason to fail.
  */
-export async function warnAboutFloatingIps(ports: CniPorts, { orchPod, signal }: Call): Promise<void> {
+export async function warnAboutFloatingIps(ports: CniPorts, { orchPod, signal }: CniCall): Promise<void> {
   if (orchPod === undefined || orchPod.wishes.floatingIps.length === 0) return;
   const { facts, wishes } = orchPod;
   await warnAbout(ports, { facts, addresses: wishes.floatingIps }, signal).catch((cause: unknown) => {

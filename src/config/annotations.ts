@@ -45,8 +45,8 @@ export function decodeAnnotations(pod: PodFacts, features: Features): PodWishes 
 export function inspectAnnotations(
   pod: Annotated,
   features: Features,
-): { readonly wishes: PodWishes; readonly faults: readonly Fault[] } {
-  const faults: Fault[] = [];
+): { readonly wishes: PodWishes; readonly faults: readonly AnnotationFault[] } {
+  const faults: AnnotationFault[] = [];
   const own = reader(pod.annotations, faults);
   const addresses = readAddressWish(pod, { own, features, faults });
   const floatingIps = own.addresses(ANNOTATIONS.floatingIPs) ?? [];
@@ -76,22 +76,22 @@ export function refuseWishes(pod: PodFacts, { pools, addresses }: PodWishes, plu
 type Annotated = Pick<PodFacts, 'namespace' | 'name' | 'annotations' | 'namespaceAnnotations'>;
 
 /** What is wrong with one annotation. */
-export interface Fault {
+export interface AnnotationFault {
   readonly key: string;
   readonly value: string;
   readonly rule: string;
 }
 
 interface Reader {
-  fault(key: string, rule: string): Fault;
+  fault(key: string, rule: string): AnnotationFault;
   texts(key: string): readonly string[] | undefined;
   addresses(key: string): readonly Address[] | undefined;
   pools(family: Family): readonly PoolRef[] | undefined;
 }
 
 /** An absent annotation, or an empty array, asks for nothing. */
-function reader(annotations: Readonly<Record<string, string>>, faults: Fault[]): Reader {
-  const fault = (key: string, rule: string): Fault => ({ key, value: annotations[key] ?? '', rule });
+function reader(annotations: Readonly<Record<string, string>>, faults: AnnotationFault[]): Reader {
+  const fault = (key: string, rule: string): AnnotationFault => ({ key, value: annotations[key] ?? '', rule });
   const texts = (key: string): readonly string[] | undefined => {
     const value = annotations[key];
     if (value === undefined) return undefined;
@@ -123,7 +123,7 @@ function reader(annotations: Readonly<Record<string, string>>, faults: Fault[]):
 /** Rules 4 and 5, and the switch of rule 7. */
 function readAddressWish(
   pod: Annotated,
-  { own, features, faults }: { own: Reader; features: Features; faults: Fault[] },
+  { own, features, faults }: { own: Reader; features: Features; faults: AnnotationFault[] },
 ): AddressWish | undefined {
   const viaIpam = own.addresses(ANNOTATIONS.ipAddrs);
   const bypass = own.addresses(ANNOTATIONS.ipAddrsNoIpam);
@@ -171,7 +171,7 @@ function askedBy(key: string, whose: string): string {
   return `annotation ${key} of ${whose}`;
 }
 
-function annotationInvalid(pod: PodFacts, faults: readonly Fault[]): NetplugError {
+function annotationInvalid(pod: PodFacts, faults: readonly AnnotationFault[]): NetplugError {
   const lines = faults.map(({ key, value, rule }) => `${key} is ${JSON.stringify(value)}: ${rule}`);
   return new NetplugError(
     'annotation/invalid',

@@ -1,6 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { PodFacts } from '../model/pod.ts';
-import type { Fault } from './annotations.ts';
+import type { AnnotationFault } from './annotations.ts';
 
 /** Rate limits of a pod in bits per second, as the standard bandwidth plugin reads them. */
 export interface Bandwidth {
@@ -56,7 +56,7 @@ export function decodeBandwidth({ namespace, name, annotations }: PodFacts): Ban
 }
 
 /** The bandwidth annotations whose rate cannot be read. */
-export function bandwidthFaults(annotations: Readonly<Record<string, string>>): readonly Fault[] {
+export function bandwidthFaults(annotations: Readonly<Record<string, string>>): readonly AnnotationFault[] {
   return Object.values(BANDWIDTH_ANNOTATIONS).flatMap((key) => {
     const value = annotations[key];
     return value === undefined || readRate(value) !== undefined ? [] : [{ key, value, rule: RATE_RULE }];

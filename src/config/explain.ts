@@ -30,7 +30,7 @@ export type Origin =
   | { readonly kind: 'setting'; readonly path: string };
 
 /** What the node adds to the configuration. */
-export interface NodeFacts {
+export interface ExplainedNode {
   readonly hostname: string;
   /** The node name the agent registered this machine under. */
   readonly registered: string | undefined;
@@ -52,7 +52,11 @@ const UNSET: Readonly<Record<string, string>> = {
  * Every setting a call with this configuration would work with, in the order of the reference page. It reads the same
  * declarations with the same reader as ADD, once more and field by field. The configuration must be one that ADD takes.
  */
-export function explainNetconf(raw: Raw, netconf: Netconf, { as, node }: { as: ReadAs; node: NodeFacts }): Setting[] {
+export function explainNetconf(
+  raw: Raw,
+  netconf: Netconf,
+  { as, node }: { as: ReadAs; node: ExplainedNode },
+): Setting[] {
   const { warnings } = inspectNetconf(raw, as);
   const settings = sectionsFor(netconf)
     .flatMap(([section, fields]) => readSection(raw, section, fields))
@@ -90,7 +94,7 @@ function readSection(raw: Raw, section: string, fields: v.ObjectEntries): Settin
 
 interface Around {
   readonly raw: Raw;
-  readonly node: NodeFacts;
+  readonly node: ExplainedNode;
 }
 
 /** The setting after the rules that join it with others; undefined when it says nothing. */
@@ -128,7 +132,7 @@ function given(setting: Setting): Setting | undefined {
   return setting.from.kind === 'default' ? undefined : setting;
 }
 
-function nodeNameSetting(setting: Setting, { hostname, registered }: NodeFacts): Setting {
+function nodeNameSetting(setting: Setting, { hostname, registered }: ExplainedNode): Setting {
   const isSet = setting.from.kind !== 'default';
   const named: Setting = isSet ? setting : { ...setting, value: hostname, from: { kind: 'host-name' } };
   if (registered === undefined || registered === named.value) return named;
@@ -143,18 +147,18 @@ function endpointsSetting(setting: Setting, { datastore }: Netconf, raw: Raw): S
   return { ...setting, value, from: paths.length === 0 ? { kind: 'default' } : { kind: 'deprecated', paths } };
 }
 
-function mtuSetting(setting: Setting, { offeredMtu }: NodeFacts): Setting {
+function mtuSetting(setting: Setting, { offeredMtu }: ExplainedNode): Setting {
   if (offeredMtu === undefined) return { ...setting, value: undefined, note: UNSET['mtu'] ?? '' };
   return { ...setting, value: offeredMtu, from: { kind: 'agent', file: 'mtu' } };
 }
 
-function podCidrNode(setting: Setting, { ipam, nodename }: Netconf, { hostname }: NodeFacts): Setting | undefined {
+function podCidrNode(setting: Setting, { ipam, nodename }: Netconf, { hostname }: ExplainedNode): Setting | undefined {
   if (ipam.type !== 'host-local' || ipam.podCidrPaths.length === 0) return undefined;
   return { ...setting, value: nodename ?? hostname, from: { kind: 'setting', path: 'nodename' } };
 }
 
 /** Which node's pod CIDR is looked up when a subnet asks for it. */
-function withPodCidr(setting: Setting, { ipam, orch, nodename }: Netconf, { hostname }: NodeFacts): Setting {
+function withPodCidr(setting: Setting, { ipam, orch, nodename }: Netconf, { hostname }: ExplainedNode): Setting {
   if (ipam.type !== 'host-local' || !ipam.podCidrPaths.some((path) => path.startsWith(setting.path))) return setting;
   const node = orch.nodeName ?? nodename ?? hostname;
   return { ...setting, note: `the pod CIDR of node "${node}", as the orchestrator has it` };

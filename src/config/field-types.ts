@@ -25,7 +25,7 @@ export function yesOrNo(byDefault: boolean): v.OptionalSchema<v.BooleanSchema<st
   return v.optional(v.boolean('true or false, without quotes'), byDefault);
 }
 
-export function wholeNumber(
+export function wholeNumberField(
   range: { min: number; max: number },
   allowed: string,
 ): v.SchemaWithPipe<

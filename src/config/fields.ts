@@ -2,7 +2,7 @@
 import * as v from 'valibot';
 import { LOG_LEVELS } from '../base/log.ts';
 import { AbsolutePath, EndpointList, HttpUrl, NodeNameText, OptionalHttpUrl, OptionalText } from './field-types.ts';
-import { wholeNumber, yesOrNo } from './field-types.ts';
+import { wholeNumberField, yesOrNo } from './field-types.ts';
 
 const ONE_UP = { min: 1, max: 1_000_000 };
 const AT_LEAST_ONE = 'a whole number from 1 to 1000000';
@@ -36,15 +36,15 @@ export const COMMON_FIELDS = {
     ),
   ),
   log_file_max_size: v.pipe(
-    v.optional(wholeNumber(ONE_UP, AT_LEAST_ONE), 100),
+    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 100),
     v.description('Size in MB at which the log file is rotated.'),
   ),
   log_file_max_age: v.pipe(
-    v.optional(wholeNumber(ONE_UP, AT_LEAST_ONE), 30),
+    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 30),
     v.description('Days after which a rotated log file is removed.'),
   ),
   log_file_max_count: v.pipe(
-    v.optional(wholeNumber(ONE_UP, AT_LEAST_ONE), 10),
+    v.optional(wholeNumberField(ONE_UP, AT_LEAST_ONE), 10),
     v.description('How many rotated log files are kept.'),
   ),
   kv_endpoints: v.pipe(EndpointList, v.description('Endpoints of the kv datastore: URLs separated by commas.')),
@@ -156,7 +156,7 @@ export const MAIN_FIELDS = {
     v.description('Switches for features that are off unless asked for.'),
   ),
   num_queues: v.pipe(
-    v.optional(wholeNumber({ min: 1, max: 4096 }, 'a whole number from 1 to 4096'), 1),
+    v.optional(wholeNumberField({ min: 1, max: 4096 }, 'a whole number from 1 to 4096'), 1),
     v.description('Receive and transmit queues of each end of the link.'),
   ),
   mtu: v.pipe(

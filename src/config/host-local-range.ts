@@ -5,7 +5,7 @@ import { type Cidr, cidrContains, cidrSize, formatCidr, tryReadCidr } from '../n
 
 const POD_CIDRS = { usePodCidr: 4, usePodCidrIPv6: 6 } as const satisfies Record<string, Family>;
 type PodCidr = keyof typeof POD_CIDRS;
-export const POD_CIDR_WORDS = '"usePodCidr" and "usePodCidrIPv6"';
+export const QUOTED_POD_CIDR_WORDS = '"usePodCidr" and "usePodCidrIPv6"';
 
 export interface RangeText {
   readonly subnet?: string | undefined;
@@ -68,7 +68,7 @@ function readSubnet(text: string | undefined, path: string, problems: Problem[])
   };
   const word = podCidrWord(text);
   if (word !== undefined && word === text) return word;
-  if (word !== undefined) return refuse(POD_CIDR_WORDS.replace('and', 'or'), didYouMean(word));
+  if (word !== undefined) return refuse(QUOTED_POD_CIDR_WORDS.replace('and', 'or'), didYouMean(word));
   const reading = tryReadCidr(text);
   if (reading === undefined) return refuse('a CIDR, "usePodCidr" or "usePodCidrIPv6"');
   if (reading.hostBits) return refuse(`a CIDR without host bits, here "${formatCidr(reading.cidr)}"`);
@@ -86,7 +86,7 @@ function readAddress(
   const address = tryParseAddress(text);
   if (address !== undefined && (cidr === undefined || cidrContains(cidr, address))) return address;
   let allowed = cidr === undefined ? 'an IP address' : `an IP address in ${formatCidr(cidr)}`;
-  if (podCidrWord(text) !== undefined) allowed += `; ${POD_CIDR_WORDS} may only be the value of "subnet"`;
+  if (podCidrWord(text) !== undefined) allowed += `; ${QUOTED_POD_CIDR_WORDS} may only be the value of "subnet"`;
   problems.push({ path, message: `found ${showFound(text)}, allowed is ${allowed}`, code: 'netconf/invalid' });
   return undefined;
 }

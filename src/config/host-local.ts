@@ -3,7 +3,7 @@ import type { PartialOutput } from '../model/read-schema.ts';
 import { type Cidr, formatCidr, tryReadCidr } from '../net/cidr.ts';
 import {
   overlaps,
-  POD_CIDR_WORDS,
+  QUOTED_POD_CIDR_WORDS,
   podCidrWord,
   readRange,
   type RangeText,
@@ -82,7 +82,7 @@ function readRoutes(routes: NonNullable<HostLocalValues['routes']>, problems: Pr
       continue;
     }
     let allowed = reading === undefined ? 'a CIDR' : `a CIDR without host bits, here "${formatCidr(reading.cidr)}"`;
-    if (podCidrWord(dst) !== undefined) allowed = `a CIDR; ${POD_CIDR_WORDS} may only be the value of "subnet"`;
+    if (podCidrWord(dst) !== undefined) allowed = `a CIDR; ${QUOTED_POD_CIDR_WORDS} may only be the value of "subnet"`;
     const message = `found ${showFound(dst)}, allowed is ${allowed}`;
     problems.push({ path: at(path, 'dst'), message, code: 'netconf/invalid' });
   }

@@ -2,7 +2,7 @@ import type { PartialOutput } from '../model/read-schema.ts';
 import type { Findings, Fix } from '../base/problem.ts';
 import type { KvConnection, KvEndpoints } from './connection.ts';
 import type { COMMON_FIELDS } from './fields.ts';
-import { encrypted, isPlain, tlsOptionsOf } from './require-tls.ts';
+import { encrypted, isUnencrypted, tlsOptionsOf } from './require-tls.ts';
 
 type Values = PartialOutput<typeof COMMON_FIELDS>;
 
@@ -55,7 +55,7 @@ function decideEndpoints(values: Values, tlsOptions: readonly string[], findings
     return { from: 'list', urls };
   }
   const url = `${scheme ?? 'http'}://${authority ?? '127.0.0.1:2379'}`;
-  const isRefused = !hasList && isPlain(url) && tlsOptions.length > 0;
+  const isRefused = !hasList && isUnencrypted(url) && tlsOptions.length > 0;
   const advised = isRefused ? encrypted(url) : url;
   for (const path of deprecated) {
     const message = `${path} is deprecated; write kv_endpoints as "${advised}" instead`;
@@ -77,7 +77,7 @@ function checkEncryption(
   }: { readonly urls: readonly string[]; readonly path: string; readonly tlsOptions: readonly string[] },
   { problems, warnings }: Findings,
 ): void {
-  const plain = urls.filter(isPlain);
+  const plain = urls.filter(isUnencrypted);
   if (plain.length === 0) return;
   if (tlsOptions.length > 0) {
     problems.push({

@@ -10,7 +10,7 @@ export function tlsOptionsOf({ keyFile, certFile, caCertFile }: TlsFiles): reado
 }
 
 /** Reports whether requests to the URL travel unencrypted. */
-export function isPlain(url: string): boolean {
+export function isUnencrypted(url: string): boolean {
   return /^http:/i.test(url);
 }
 

@@ -11,7 +11,7 @@ import type { ResourceStore } from './resource-store.ts';
 const PUBLISH_TRIES = 8;
 
 /** `NodeStatusStore.publishNode` of a datastore that keeps the nodes itself: each write names the version it was made from. */
-export async function publishNode(
+export async function publishNodeResource(
   store: ResourceStore,
   { node: name, facts }: { readonly node: NodeName; readonly facts: NodeFacts },
   signal: AbortSignal,

@@ -9,7 +9,10 @@ import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
  * The resource a record describes, or what is wrong with it. Fields nobody knows stay, so that reading and writing back
  * keeps what a newer release stored.
  */
-export function decodeResource<K extends ResourceKind>(which: ResourceId<K>, raw: unknown): ResourceOf<K> | string {
+export function decodeRecordedResource<K extends ResourceKind>(
+  which: ResourceId<K>,
+  raw: unknown,
+): ResourceOf<K> | string {
   const decoded = decodeStoredResource(raw);
   if (typeof decoded === 'string') return decoded;
   if (decoded.kind !== which.kind) return `it is of kind "${decoded.kind}"`;

@@ -18,7 +18,7 @@ export type InstallAction =
   | { readonly act: 'finish' };
 
 /** What is to be on a node. */
-export interface Installation {
+export interface PlannedInstallation {
   /** In the order in which they are put in place. */
   readonly files: readonly PlannedFile[];
   readonly binDir: string;
@@ -34,7 +34,7 @@ export interface InstallReport {
 }
 
 /** Plans an installation. The conflist comes last, because the runtime uses the plugin from then on. */
-export function planInstallation({ files, binDir, confDir }: Installation): Plan<InstallAction> {
+export function planInstallation({ files, binDir, confDir }: PlannedInstallation): Plan<InstallAction> {
   return {
     stages: [
       {
@@ -61,7 +61,7 @@ export function planInstallation({ files, binDir, confDir }: Installation): Plan
 
 /** Carries out the steps; each file changes at once or not at all. */
 export function installActor(
-  installation: Installation,
+  installation: PlannedInstallation,
   { report, now }: { readonly report: InstallReport; readonly now: () => number },
 ): Actor<InstallAction> {
   const { files, binDir, confDir, stateDir, before } = installation;
@@ -111,7 +111,7 @@ export function installActor(
   };
 }
 
-function isSuperseded({ kind, path, sha256 }: RecordedFile, { files, confDir }: Installation): boolean {
+function isSuperseded({ kind, path, sha256 }: RecordedFile, { files, confDir }: PlannedInstallation): boolean {
   const planned = files.find((file) => file.path === path);
   if (planned !== undefined) return planned.sha256 !== sha256;
   return kind === 'conflist' && dirname(path) === confDir;
@@ -120,7 +120,7 @@ function isSuperseded({ kind, path, sha256 }: RecordedFile, { files, confDir }: 
 /** A runtime would go on using a conflist of an earlier name. Returns what stays. */
 async function removeSuperseded(
   earlier: readonly RecordedFile[],
-  installation: Installation,
+  installation: PlannedInstallation,
   { report, signal }: { readonly report: InstallReport; readonly signal: AbortSignal },
 ): Promise<readonly RecordedFile[]> {
   const left: RecordedFile[] = [];

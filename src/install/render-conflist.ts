@@ -3,7 +3,7 @@ import type { Datastore } from '../config/connection.ts';
 export interface ConflistOptions {
   readonly name: string;
   readonly datastore: Datastore;
-  readonly orchAccess: OrchAccess;
+  readonly orchAccess: ConflistAccess;
   /** Undefined leaves it to the kernel. */
   readonly mtu: number | undefined;
   readonly assignIpv6: boolean;
@@ -15,7 +15,7 @@ export interface ConflistOptions {
 }
 
 /** How the plugin reaches the API of the orchestrator, with paths as the host sees them. */
-export type OrchAccess =
+export type ConflistAccess =
   | { readonly by: 'none' }
   | { readonly by: 'file'; readonly path: string }
   | { readonly by: 'url'; readonly url: string };
@@ -69,7 +69,7 @@ function datastoreKeys(datastore: Datastore): object {
   };
 }
 
-function orchKeys(access: OrchAccess): object {
+function orchKeys(access: ConflistAccess): object {
   if (access.by === 'none') return {};
   return { orch: access.by === 'file' ? { orchconfig: access.path } : { orch_api_root: access.url } };
 }

@@ -7,7 +7,7 @@ import { handleOf, interfaceKey, type NodeName } from '../model/names.ts';
 import { attachmentOf, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { formatAddress } from '../net/address.ts';
 import { hostCidr } from '../net/cidr.ts';
-import { readPools } from './choose-pools.ts';
+import { decodePools } from './choose-pools.ts';
 import {
   type AddressConflict,
   findUnrecorded,
@@ -59,7 +59,7 @@ export async function assertLiving(
     if (living.length === 0) return finish(ports, { node, asserted, conflicts: [] }, signal);
     const [known, pending] = [request.known(), request.pending()];
     const view = await store.readNodeView(node, undefined, signal);
-    const pools = readPools(view.pools);
+    const pools = decodePools(view.pools);
     const { missing, conflicts } = findUnrecorded(view, {
       node,
       pools,

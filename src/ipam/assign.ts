@@ -9,7 +9,7 @@ import { endpointIdOf, isSameSpec, type WorkloadEndpoint } from '../model/worklo
 import { type Address, FAMILIES, type Family, formatAddress, sameAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { PoolChoice } from '../config/netconf.ts';
-import { choosePools, type Pool, readPools } from './choose-pools.ts';
+import { choosePools, type Pool, decodePools } from './choose-pools.ts';
 import { endpointOf, release } from './release.ts';
 import { requestAddress } from './request-address.ts';
 import { type AssignPlan, type Knowledge, type Lease, planAssign, type Want } from './plan-assign.ts';
@@ -159,7 +159,7 @@ async function planWithReads(
   }: { request: AssignRequest; view: NodeView; allocations: ReadonlyMap<Family, Allocation> },
   signal: AbortSignal,
 ): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
-  const pools = readPools(view.pools);
+  const pools = decodePools(view.pools);
   const wants = wantsOf(request, { view, pools, allocations });
   let known: Knowledge = { view, pools, others: [], looked: new Set() };
   for (;;) {

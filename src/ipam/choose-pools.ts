@@ -45,7 +45,7 @@ export interface PoolQuestion {
   readonly askedBy?: { readonly rule: ChosenBy; readonly text: string };
 }
 
-export function readPools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
+export function decodePools(stored: readonly Stored<IpPool>[]): readonly Pool[] {
   const overlapped = overlappedPools(stored.map(({ value }) => value));
   return stored.map((pool) => {
     const { metadata, spec } = pool.value;

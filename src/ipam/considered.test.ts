@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { poolOf } from '../../test/support/fixtures.ts';
-import { readPools } from './choose-pools.ts';
+import { decodePools } from './choose-pools.ts';
 import { consideredFor } from './considered.ts';
 
 const named = (...names: string[]) =>
-  readPools(names.map((name, at) => ({ value: poolOf(name, `10.${String(at)}.0.0/16`), version: '' })));
+  decodePools(names.map((name, at) => ({ value: poolOf(name, `10.${String(at)}.0.0/16`), version: '' })));
 
 describe('the pools considered for an address', () => {
   it('are all named when they are few, the one that gave the address first', () => {

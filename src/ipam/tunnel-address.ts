@@ -6,7 +6,7 @@ import { tunnelAttachment } from '../model/tunnel-attachment.ts';
 import type { Address, Family } from '../net/address.ts';
 import { cidrContains, parseCidr } from '../net/cidr.ts';
 import { assign, type IpamPorts, type Limits } from './assign.ts';
-import { readPools } from './choose-pools.ts';
+import { decodePools } from './choose-pools.ts';
 import { release } from './release.ts';
 
 export interface TunnelAddressRequest {
@@ -33,7 +33,7 @@ export async function keepTunnelAddress(
   const isOwn = (allocation: Allocation): boolean => isSameHolder(allocation, holder);
   const view = await ports.store.readNodeView(node, undefined, limits.signal);
   const pools = usablePools(request, view.node?.metadata.labels ?? {});
-  const stored = new Map(readPools(view.pools).map((pool) => [pool.name, pool]));
+  const stored = new Map(decodePools(view.pools).map((pool) => [pool.name, pool]));
   // What is closed keeps no address of a tunnel: nothing else could move it away. A pool that cannot be read stays as it was.
   const open = pools.filter(({ spec, metadata }) => !spec.disabled && stored.get(metadata.name)?.closed === undefined);
   const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));

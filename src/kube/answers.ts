@@ -6,12 +6,12 @@ import { describeCredential, type Session } from './session.ts';
 import type { RawAnswer } from './transport.ts';
 
 /** What callers decide on; everything else is an error. */
-export type Refusal = 'not-found' | 'exists' | 'conflict' | 'gone' | 'invalid';
+export type ApiRefusal = 'not-found' | 'exists' | 'conflict' | 'gone' | 'invalid';
 
-export type Answer<T> =
+export type ApiAnswer<T> =
   | { readonly outcome: 'ok'; readonly value: T }
   | {
-      readonly outcome: Refusal;
+      readonly outcome: ApiRefusal;
       /** In the API's own words. */
       readonly message: string;
       /** Of a conflict about fields alone; otherwise none. */
@@ -21,11 +21,11 @@ export type Answer<T> =
     };
 
 /** What one answer means. */
-export type Verdict =
+export type ApiVerdict =
   | { readonly kind: 'ok'; readonly body: unknown }
   | {
       readonly kind: 'refusal';
-      readonly outcome: Refusal;
+      readonly outcome: ApiRefusal;
       readonly message: string;
       readonly heldFields: readonly HeldField[];
     }
@@ -46,7 +46,7 @@ export type Verdict =
 const BUSY = 429;
 
 /** The one place where answers of the API become ours. */
-export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
+export function judgeAnswer({ status, headers, text }: RawAnswer): ApiVerdict {
   const body = tryParseJson(text);
   const said = readStatus(body);
   const message = said?.message ?? (text.trim().split('\n')[0] ?? '').slice(0, 200);
@@ -54,7 +54,7 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): Verdict {
     return body === undefined ? { kind: 'foreign', message: 'the answer is no JSON' } : { kind: 'ok', body };
   }
   const heldFields = said?.heldFields ?? [];
-  const refusal = (outcome: Refusal): Verdict => ({ kind: 'refusal', outcome, message, heldFields });
+  const refusal = (outcome: ApiRefusal): ApiVerdict => ({ kind: 'refusal', outcome, message, heldFields });
   switch (status) {
     case 401:
       return { kind: 'unauthorized', message };

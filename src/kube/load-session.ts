@@ -3,7 +3,7 @@ import { never } from '../base/errors.ts';
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 import { type AccessSurroundings, accessInvalid, type OrchAccess, readServerUrl } from './access.ts';
 import { runExecPlugin } from './exec-plugin.ts';
-import { type ClusterEntry, type Origin, type UserEntry, wrong } from './parse-kubeconfig.ts';
+import { type ClusterEntry, type KubeconfigOrigin, type UserEntry, wrong } from './parse-kubeconfig.ts';
 import { readNamedFile } from './read-files.ts';
 import { orchconfigSource, readKubeconfig } from './read-kubeconfig.ts';
 import { checkTls, type Credential, type Session, type TlsMaterial } from './session.ts';
@@ -79,7 +79,7 @@ async function loadKubeconfigSession(
   return { ...identity, server, tls, files };
 }
 
-interface Place extends Origin {
+interface Place extends KubeconfigOrigin {
   /** Gets every file that is read. */
   readonly files: string[];
 }

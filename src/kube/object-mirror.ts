@@ -5,7 +5,7 @@ import type { RetryPorts } from '../base/back-off.ts';
 import type { ApiObject } from './objects.ts';
 import type { OrchApi, WatchOptions } from './orch-api.ts';
 import type { Collection } from './paths.ts';
-import { DEFAULT_LIMITS } from './requester.ts';
+import { API_LIMITS } from './requester.ts';
 import type { StreamState, WatchEvent } from './watch.ts';
 
 /** What was missed before a stream was opened comes right after that; until then nothing is certain. */
@@ -42,7 +42,7 @@ export class ObjectMirror<T> {
   /** What is kept of an object; undefined also when something about it may have been missed. */
   find(namespace: string, name: string): T | undefined {
     const now = this.#ports.clock.monotonic();
-    const isCertain = now >= this.#certainFrom && now - this.#heardAt < DEFAULT_LIMITS.silenceMs;
+    const isCertain = now >= this.#certainFrom && now - this.#heardAt < API_LIMITS.silenceMs;
     return isCertain ? this.#kept.get(keyOf(namespace, name)) : undefined;
   }
 

@@ -2,10 +2,10 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import type { Mode } from '../base/mode.ts';
 import { type Random, systemRandom } from '../base/random.ts';
 import type { AccessSurroundings, OrchAccess } from './access.ts';
-import type { Answer } from './answers.ts';
+import type { ApiAnswer } from './answers.ts';
 import { type ApiObject, type Page, readObject, readPage } from './objects.ts';
 import { type Collection, collectionPath, objectPath } from './paths.ts';
-import { type Call, DEFAULT_LIMITS, type OrchApiLimits, Requester } from './requester.ts';
+import { type ApiRequest, API_LIMITS, type OrchApiLimits, Requester } from './requester.ts';
 import { SessionKeeper } from './session-keeper.ts';
 import { Transport } from './transport.ts';
 import { followChanges, type StreamState, type WatchEvent } from './watch.ts';
@@ -77,7 +77,7 @@ export class OrchApi implements AsyncDisposable {
     const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
     this.#pageSize = pageSize;
     this.#manager = options.manager ?? 'netplug';
-    const kept = { ...DEFAULT_LIMITS, ...limits };
+    const kept = { ...API_LIMITS, ...limits };
     this.#requester = new Requester({
       keeper: new SessionKeeper(access, { env, now: () => clock.now() }),
       transport: new Transport(kept.connections),
@@ -88,12 +88,12 @@ export class OrchApi implements AsyncDisposable {
     });
   }
 
-  async get(collection: Collection, name: string, signal: AbortSignal): Promise<Answer<ApiObject>> {
+  async get(collection: Collection, name: string, signal: AbortSignal): Promise<ApiAnswer<ApiObject>> {
     return this.#object({ ...call('get', collection), path: objectPath(collection, name) }, signal);
   }
 
   /** Answers once, whatever it says: no patience. */
-  async probe(collection: Collection, name: string, signal: AbortSignal): Promise<Answer<ApiObject>> {
+  async probe(collection: Collection, name: string, signal: AbortSignal): Promise<ApiAnswer<ApiObject>> {
     const path = objectPath(collection, name);
     return this.#object({ ...call('get', collection), path, isPatient: false }, signal);
   }
@@ -138,7 +138,7 @@ export class OrchApi implements AsyncDisposable {
       mode,
     }: { readonly collection: Collection; readonly object: unknown; readonly mode?: Mode | undefined },
     signal: AbortSignal,
-  ): Promise<Answer<ApiObject>> {
+  ): Promise<ApiAnswer<ApiObject>> {
     const path = `${collectionPath(collection)}${writeQuery({ mode, manager: this.#manager })}`;
     return this.#object({ ...call('create', collection), method: 'POST', path, body: JSON.stringify(object) }, signal);
   }
@@ -155,7 +155,7 @@ export class OrchApi implements AsyncDisposable {
       readonly mode?: Mode | undefined;
     },
     signal: AbortSignal,
-  ): Promise<Answer<ApiObject>> {
+  ): Promise<ApiAnswer<ApiObject>> {
     const path = `${objectPath(collection, object.metadata.name)}${writeQuery({ mode, manager: this.#manager })}`;
     return this.#object({ ...call('update', collection), method: 'PUT', path, body: JSON.stringify(object) }, signal);
   }
@@ -169,7 +169,7 @@ export class OrchApi implements AsyncDisposable {
     },
     patch: Patch,
     signal: AbortSignal,
-  ): Promise<Answer<ApiObject>> {
+  ): Promise<ApiAnswer<ApiObject>> {
     const { collection, name, subresource, mode } = which;
     const { manager, force } = patch.kind === 'apply' ? patch : { manager: this.#manager, force: false };
     const path = `${objectPath(collection, name)}${subresource === undefined ? '' : `/${subresource}`}`;
@@ -193,7 +193,7 @@ export class OrchApi implements AsyncDisposable {
       readonly mode?: Mode | undefined;
     },
     signal: AbortSignal,
-  ): Promise<Answer<undefined>> {
+  ): Promise<ApiAnswer<undefined>> {
     const { collection, name, preconditions, mode } = which;
     const dryRun = mode === 'rehearse' ? ['All'] : [];
     const body = JSON.stringify({ kind: 'DeleteOptions', apiVersion: 'v1', preconditions, dryRun });
@@ -239,13 +239,13 @@ export class OrchApi implements AsyncDisposable {
     return { items, version };
   }
 
-  async #object(request: Call, signal: AbortSignal): Promise<Answer<ApiObject>> {
+  async #object(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<ApiObject>> {
     const answer = await this.#requester.ask(request, signal);
     if (answer.outcome !== 'ok') return answer;
     return { outcome: 'ok', value: await this.#insist(answer, readObject, signal) };
   }
 
-  async #insist<T>(answer: Answer<unknown>, read: (raw: unknown) => T | undefined, signal: AbortSignal): Promise<T> {
+  async #insist<T>(answer: ApiAnswer<unknown>, read: (raw: unknown) => T | undefined, signal: AbortSignal): Promise<T> {
     const value = answer.outcome === 'ok' ? read(answer.value) : undefined;
     if (value !== undefined) return value;
     const reason = answer.outcome === 'ok' ? 'the answer is not what it should be' : answer.message;
@@ -253,7 +253,7 @@ export class OrchApi implements AsyncDisposable {
   }
 }
 
-type Listed = ListOptions & Pick<Call, 'watchFlow'> & { readonly pageSize?: number };
+type Listed = ListOptions & Pick<ApiRequest, 'watchFlow'> & { readonly pageSize?: number };
 
 interface Listing {
   readonly items: readonly ApiObject[];
@@ -289,6 +289,6 @@ function namesOnly(as: string): string {
   return `application/json;as=${as};g=meta.k8s.io;v=v1`;
 }
 
-function call(verb: string, { plural }: Collection): Call {
+function call(verb: string, { plural }: Collection): ApiRequest {
   return { what: `${verb} ${plural}`, method: 'GET', path: '', body: undefined, isPatient: true };
 }

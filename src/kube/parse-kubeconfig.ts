@@ -77,7 +77,7 @@ export interface KubeconfigFile {
 }
 
 /** The file that an entry comes from, which its relative paths start at, and the field in that file. */
-export interface Origin {
+export interface KubeconfigOrigin {
   readonly path: string;
   readonly field: string;
 }
@@ -86,8 +86,8 @@ export interface Origin {
 export interface KubeconfigChoice {
   readonly cluster: ClusterEntry;
   readonly user: UserEntry;
-  readonly clusterOrigin: Origin;
-  readonly userOrigin: Origin;
+  readonly clusterOrigin: KubeconfigOrigin;
+  readonly userOrigin: KubeconfigOrigin;
 }
 
 /**
@@ -184,7 +184,7 @@ async function parseDocument(content: string, path: string): Promise<unknown> {
 
 type EntryKind = 'cluster' | 'user' | 'context';
 
-interface Entry extends Origin {
+interface Entry extends KubeconfigOrigin {
   readonly name: unknown;
   readonly value: unknown;
 }

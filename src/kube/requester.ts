@@ -5,7 +5,7 @@ import { reasonOf } from '../base/errors.ts';
 import { outOfTime } from '../base/out-of-time.ts';
 import { backOffMs, withJitter } from '../base/back-off.ts';
 import type { Random } from '../base/random.ts';
-import { type Answer, apiError, judgeAnswer, type Verdict } from './answers.ts';
+import { type ApiAnswer, apiError, judgeAnswer, type ApiVerdict } from './answers.ts';
 import { credentialHeaders, describeCredential, type Session } from './session.ts';
 import type { SessionKeeper } from './session-keeper.ts';
 import { SharedBackOff } from './shared-back-off.ts';
@@ -24,7 +24,7 @@ export interface OrchApiLimits {
   /** For a watch without a word from the API, which says every minute that it has nothing to say. */
   readonly silenceMs: number;
 }
-export const DEFAULT_LIMITS: OrchApiLimits = {
+export const API_LIMITS: OrchApiLimits = {
   answerMs: 10_000,
   patienceMs: 20_000,
   connections: 3,
@@ -50,7 +50,7 @@ const ASKED_OF_ALL = {
 
 const FOREIGN_HINT = 'Apply manifests/crds.yaml, and check that this is the URL of the API server';
 
-export interface Call extends Omit<RawRequest, 'headers'> {
+export interface ApiRequest extends Omit<RawRequest, 'headers'> {
   /** Verb and kind, such as `get pods`. */
   readonly what: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -87,7 +87,7 @@ export class Requester {
   }
 
   /** Returns the answer as a stream. */
-  async open(request: Call, signal: AbortSignal): Promise<Answer<IncomingMessage>> {
+  async open(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<IncomingMessage>> {
     const answer = await this.ask({ ...request, isStream: true }, signal);
     // A stream is what a call with `isStream` gets.
     return answer.outcome === 'ok' ? { outcome: 'ok', value: answer.value as IncomingMessage } : answer;
@@ -108,7 +108,7 @@ export class Requester {
     this.#parts.transport.close();
   }
 
-  async ask(request: Call, signal: AbortSignal): Promise<Answer<unknown>> {
+  async ask(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<unknown>> {
     const endsAt = this.#parts.clock.monotonic() + (request.isPatient ? this.#parts.limits.patienceMs : IMPATIENT_MS);
     if (signal.aborted) throw outOfTime(signal, 'waiting to talk to the API of the orchestrator');
     let session = await this.#parts.keeper.current(signal);
@@ -175,9 +175,9 @@ export class Requester {
 
   async #try(
     session: Session,
-    request: Call,
+    request: ApiRequest,
     { signal, mayBeOurs }: { signal: AbortSignal; mayBeOurs: boolean },
-  ): Promise<{ readonly verdict: Verdict; readonly cause?: unknown }> {
+  ): Promise<{ readonly verdict: ApiVerdict; readonly cause?: unknown }> {
     const { method, path, body, isStream } = request;
     using limit = timeLimit(this.#parts.limits.answerMs);
     const headers = {

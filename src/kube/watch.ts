@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { type ApiObject, readObject } from './objects.ts';
-import type { Call, Requester } from './requester.ts';
+import type { ApiRequest, Requester } from './requester.ts';
 
 export type WatchEvent =
   /** Everything there is: what was known before is forgotten. */
@@ -25,7 +25,7 @@ export async function* followChanges(
     path,
     onStream,
     ...call
-  }: Call & {
+  }: ApiRequest & {
     readonly version: string;
     readonly onStream: (state: StreamState) => void;
   },

@@ -1,6 +1,6 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Plan, Step, WriteStep } from './plan.ts';
-import { idOf, type PlanRecord, type PlanRecords, readPlanRecord, writePlanRecord } from './plan-records.ts';
+import { recordId, type PlanRecord, type PlanRecords, readPlanRecord, writePlanRecord } from './plan-records.ts';
 
 /** `before` and `after` the step; `differs` is neither. */
 export type Standing = 'before' | 'after' | 'differs';
@@ -34,18 +34,18 @@ export interface Execution<A extends object> {
 }
 
 /** `unfinished`: a stage has steps for a person or another program. Plan again when they are done. */
-export type Outcome = 'done' | 'unfinished';
+export type PlanOutcome = 'done' | 'unfinished';
 
 /** Carries out a plan that was made just now. A record of the name is replaced. */
-export async function carryOut<A extends object>(execution: Execution<A>, plan: Plan<A>): Promise<Outcome> {
-  return goForward(execution, { id: idOf(plan), plan, direction: 'forward', steps: {}, isOver: false });
+export async function carryOut<A extends object>(execution: Execution<A>, plan: Plan<A>): Promise<PlanOutcome> {
+  return goForward(execution, { id: recordId(plan), plan, direction: 'forward', steps: {}, isOver: false });
 }
 
 /**
  * Carries out what an interrupted process has left of its plan. Undefined when none was interrupted on the way forward.
  * @throws plan/outdated before anything is done, when a step stands neither before nor after
  */
-export async function resume<A extends object>(execution: Execution<A>): Promise<Outcome | undefined> {
+export async function resume<A extends object>(execution: Execution<A>): Promise<PlanOutcome | undefined> {
   const record = await readPlanRecord<A>(execution.records, execution.name);
   if (record === undefined || record.isOver || record.direction === 'undo') return undefined;
   const steps = { ...record.steps };
@@ -75,7 +75,7 @@ export async function undo<A extends object>(execution: Execution<A>): Promise<v
   await goBack(execution, { ...record, direction: 'undo', isOver: false });
 }
 
-async function goForward<A extends object>(execution: Execution<A>, begun: PlanRecord<A>): Promise<Outcome> {
+async function goForward<A extends object>(execution: Execution<A>, begun: PlanRecord<A>): Promise<PlanOutcome> {
   const { actor, onStage, onStep, signal } = execution;
   let record = begun;
   const note = async (changes: Partial<PlanRecord<A>>): Promise<void> => {

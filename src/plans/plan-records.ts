@@ -38,7 +38,7 @@ const recordSchema = v.object({
   isOver: v.boolean(),
 });
 
-export function idOf<A extends object>(plan: Plan<A>): string {
+export function recordId<A extends object>(plan: Plan<A>): string {
   return sha256Of(JSON.stringify(plan)).slice(0, 16);
 }
 
@@ -51,7 +51,7 @@ export async function readPlanRecord<A extends object>(
   if (text === undefined) return undefined;
   const read = v.safeParse(recordSchema, tryParseJson(text));
   // The digest shows that the plan is the one that was written, in the shape of its steps.
-  if (read.success && idOf(read.output.plan as Plan<A>) === read.output.id) return read.output as PlanRecord<A>;
+  if (read.success && recordId(read.output.plan as Plan<A>) === read.output.id) return read.output as PlanRecord<A>;
   throw new NetplugError('plan/outdated', `Cannot resume the plan "${name}": its record is damaged`, {
     hint: 'Compare the cluster with what the command plans anew (--dry-run)',
   });

@@ -1,6 +1,6 @@
 import { type Address, type Family, formatAddress } from '../net/address.ts';
 import type { NftJson, NftMap, NftObject } from '../dataplane/packet-filter.ts';
-import { ADDRESS_TYPES, goesOutside, headerAddress, nameOf, rule, translate } from './nft-statements.ts';
+import { ADDRESS_TYPES, goesOutside, headerAddress, setName, rule, translate } from './nft-statements.ts';
 
 /** An address under which a pod of this node can be reached besides its own. */
 export interface FloatingAddress {
@@ -20,9 +20,9 @@ export function floatingObjects(family: Family, floating: readonly FloatingAddre
   if (toPods.length === 0) return [];
   const address = ADDRESS_TYPES[family];
   const [source, destination] = [headerAddress(family, 'saddr'), headerAddress(family, 'daddr')];
-  const toPod = nameOf('floating-to-pod', family);
-  const toItself = nameOf('pod-to-itself', family);
-  const fromPod = nameOf('pod-to-floating', family);
+  const toPod = setName('floating-to-pod', family);
+  const toItself = setName('pod-to-itself', family);
+  const fromPod = setName('pod-to-floating', family);
   const dnat = translate('dnat', family, { key: destination, map: toPod });
   return [
     mapOf(toPod, { type: address, map: address, elem: toPods.map((pair) => [external(pair), internal(pair)]) }),

@@ -14,7 +14,7 @@ import {
   isOfNoType,
   isOfType,
   leavesBy,
-  nameOf,
+  setName,
   prefixOf,
   rule,
 } from './nft-statements.ts';
@@ -62,7 +62,7 @@ function familyObjects(family: Family, input: NatInput): readonly NftObject[] {
 
 function outgoingObjects(family: Family, natPools: readonly Cidr[]): readonly NftObject[] {
   if (!natPools.some(({ base }) => base.family === family)) return [];
-  const fromPool = isIn(headerAddress(family, 'saddr'), nameOf('nat-pools', family));
+  const fromPool = isIn(headerAddress(family, 'saddr'), setName('nat-pools', family));
   return [poolSet('nat-pools', family, natPools), rule('postrouting', fromPool, ...goesOutside(family), MASQUERADE)];
 }
 
@@ -76,7 +76,7 @@ function tunnelRules(tunnels: readonly string[]): readonly NftObject[] {
 
 function poolSet(name: string, family: Family, pools: readonly Cidr[]): NftObject {
   const elem = outermost(pools.filter(({ base }) => base.family === family)).map(prefixOf);
-  const set = { name: nameOf(name, family), type: ADDRESS_TYPES[family], flags: ['interval'] };
+  const set = { name: setName(name, family), type: ADDRESS_TYPES[family], flags: ['interval'] };
   return { set: elem.length === 0 ? set : { ...set, elem } };
 }
 

@@ -89,7 +89,7 @@ export function translate(
 /** Its destination lies in no pool (set `pools`), and is neither the node itself nor everybody on a network. */
 export function goesOutside(family: Family): readonly NftStatement[] {
   return [
-    isNotIn(headerAddress(family, 'daddr'), nameOf('pools', family)),
+    isNotIn(headerAddress(family, 'daddr'), setName('pools', family)),
     isOfNoType(addressType('daddr'), ['local', 'broadcast', 'multicast']),
   ];
 }
@@ -99,6 +99,6 @@ export function rule(chain: string, ...expr: readonly NftStatement[]): NftObject
 }
 
 /** A set or map holds addresses of one family only. */
-export function nameOf(name: string, family: Family): string {
+export function setName(name: string, family: Family): string {
   return `${name}-v${String(family)}`;
 }

@@ -9,7 +9,7 @@ import {
   isIn,
   isNotIn,
   isOfFamily,
-  nameOf,
+  setName,
   rule,
 } from './nft-statements.ts';
 import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from './tunnels.ts';
@@ -67,7 +67,7 @@ export function renderTunnelTable({ tunnels, nodes }: TunnelInput): NftTable {
 
 /** A pod is no node, whatever address it sends with. */
 function dropRules(family: Family, isTunnel: NftStatement): readonly NftObject[] {
-  const set = nameOf('nodes', family);
+  const set = setName('nodes', family);
   const isStranger = isNotIn(headerAddress(family, 'saddr'), set);
   const isToNode = isIn(headerAddress(family, 'daddr'), set);
   return [
@@ -81,6 +81,6 @@ function dropRules(family: Family, isTunnel: NftStatement): readonly NftObject[]
 function nodeSet(family: Family, nodes: readonly Address[]): NftObject {
   const ofFamily = nodes.filter((address) => address.family === family);
   const elem = [...new Set(ofFamily.map(formatAddress))].toSorted();
-  const set = { name: nameOf('nodes', family), type: ADDRESS_TYPES[family] };
+  const set = { name: setName('nodes', family), type: ADDRESS_TYPES[family] };
   return { set: elem.length === 0 ? set : { ...set, elem } };
 }

@@ -13,7 +13,7 @@ export interface TraceExport {
   close(): Promise<void>;
 }
 
-export interface ExportOptions {
+export interface TraceExportOptions {
   /** For one request, with its repetitions. Unset, it is OTEL_EXPORTER_OTLP_TIMEOUT or 10 s. */
   readonly timeoutMs?: number;
   /** Told when traces are lost. */
@@ -24,7 +24,7 @@ export interface ExportOptions {
 const MAX_QUEUED_SPANS = 2048;
 const SEND_EVERY_MS = 1000;
 
-export function openTraceExport({ timeoutMs, onProblem }: ExportOptions): TraceExport {
+export function openTraceExport({ timeoutMs, onProblem }: TraceExportOptions): TraceExport {
   const sender = new OTLPTraceExporter(timeoutMs === undefined ? {} : { timeoutMillis: timeoutMs });
   const queue = new BatchSpanProcessor({
     exporter: reporting(sender, onProblem),

@@ -6,30 +6,33 @@ import type { Actor } from '../plans/carry-out.ts';
 import type { Plan, Step, WriteStep } from '../plans/plan.ts';
 
 /** What changes of one resource: without `before` it is created, without `after` it is deleted. */
-export type ResourceChange =
+export type PlannedResourceChange =
   | { readonly before?: undefined; readonly after: AnyResource }
   | { readonly before: AnyResource; readonly after: AnyResource }
   | { readonly before: AnyResource; readonly after?: undefined };
 
-export type ResourcePlan = Plan<ResourceChange>;
-export type ResourceStep = Step<ResourceChange>;
+export type ResourcePlan = Plan<PlannedResourceChange>;
+export type ResourceStep = Step<PlannedResourceChange>;
 
-export function createStep(after: AnyResource): WriteStep<ResourceChange> {
+export function createStep(after: AnyResource): WriteStep<PlannedResourceChange> {
   return { kind: 'write', text: `create ${showResourceId(resourceIdOf(after))}`, after };
 }
 
-export function deleteStep(before: AnyResource): WriteStep<ResourceChange> {
+export function deleteStep(before: AnyResource): WriteStep<PlannedResourceChange> {
   return { kind: 'write', text: `delete ${showResourceId(resourceIdOf(before))}`, before };
 }
 
 /** `what` says which part of the resource changes. */
-export function updateStep(before: AnyResource, after: AnyResource, what: string): WriteStep<ResourceChange> {
+export function updateStep(before: AnyResource, after: AnyResource, what: string): WriteStep<PlannedResourceChange> {
   return { kind: 'write', text: `change ${showResourceId(resourceIdOf(before))}: ${what}`, before, after };
 }
 
 /** Carries out steps on the resources of a datastore. */
-export function resourceActor(store: ResourceStore): Actor<ResourceChange> {
-  const find = async ({ before, after }: ResourceChange, signal: AbortSignal): Promise<AnyResource | undefined> => {
+export function resourceActor(store: ResourceStore): Actor<PlannedResourceChange> {
+  const find = async (
+    { before, after }: PlannedResourceChange,
+    signal: AbortSignal,
+  ): Promise<AnyResource | undefined> => {
     const resource = after ?? before;
     return resource === undefined ? undefined : store.findResource(resourceIdOf(resource), signal);
   };

@@ -2,7 +2,7 @@ import { storeContract } from './suites/datastore/store.ts';
 import type { StoreFixture, StoreTraits } from './suites/datastore/bench.ts';
 import { blockObjectName } from '../../src/datastore/orch/names.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
-import { collectionOf, homeOf } from '../../src/datastore/orch/resource-objects.ts';
+import { collectionOf, collectionIn } from '../../src/datastore/orch/resource-objects.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { parseEndpointName } from '../../src/model/workload-endpoint.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
@@ -86,7 +86,7 @@ function fixtureOn(server: OrchApiServer, open: () => Store): StoreFixture {
         const body = { metadata: { annotations: { 'cni.netplug/endpoint.eth0': '{"format":' } } };
         await server.call('PATCH', `/api/v1/namespaces/${namespace}/pods/${pod}`, { type, body });
       } else {
-        const path = objectPath(homeOf(which) ?? collectionOf(which.kind), which.name);
+        const path = objectPath(collectionIn(which) ?? collectionOf(which.kind), which.name);
         await server.call('PATCH', path, { type, body: { spec: { nodeSelector: 'rack = 7', nets: ['rack 7'] } } });
       }
     },

@@ -7,7 +7,7 @@ import {
   encodeAnswer,
   encodeRequest,
   type MessageReader,
-  readAnswer,
+  readCallAnswer,
   readRequest,
 } from '../../src/apps/agent/wire.ts';
 import { fuzz, HANG_MS, mustEqual } from './driver.ts';
@@ -49,7 +49,7 @@ describe('the wire format of the agent', () => {
     () => {
       const count = fuzz(fc.tuple(request, answer, sizes), 0.3, ([asked, told, pieces]) => {
         mustEqual(read(readRequest(), encodeRequest(asked), pieces), asked);
-        mustEqual(read(readAnswer(), encodeAnswer(told), pieces), told);
+        mustEqual(read(readCallAnswer(), encodeAnswer(told), pieces), told);
       });
       expect(count).toBeGreaterThan(10);
     },
@@ -65,8 +65,8 @@ describe('the wire format of the agent', () => {
       const count = fuzz(fc.tuple(bytes, sizes), 0.7, ([damaged, pieces]) => {
         const asked = read(readRequest(), damaged, pieces);
         if (asked !== undefined) mustEqual(read(readRequest(), encodeRequest(asked), pieces), asked);
-        const told = read(readAnswer(), damaged, pieces);
-        if (told !== undefined) mustEqual(read(readAnswer(), encodeAnswer(told), pieces), told);
+        const told = read(readCallAnswer(), damaged, pieces);
+        if (told !== undefined) mustEqual(read(readCallAnswer(), encodeAnswer(told), pieces), told);
       });
       expect(count).toBeGreaterThan(10);
     },

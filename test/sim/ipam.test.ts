@@ -5,7 +5,7 @@ import { isNetplugError } from '../../src/base/errors.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
-import { type Fault, openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
+import { type StoreFault, openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
 import { assign, type IpamPorts } from '../../src/ipam/assign.ts';
 import { release } from '../../src/ipam/release.ts';
 import { blockFaults, heldAddresses, type IpBlock } from '../../src/model/ip-block.ts';
@@ -38,9 +38,9 @@ const ops: fc.Arbitrary<Op[]> = fc.array(
   }),
   { minLength: 1, maxLength: 24 },
 );
-const faults: fc.Arbitrary<(Fault | undefined)[]> = fc.array(
+const faults: fc.Arbitrary<(StoreFault | undefined)[]> = fc.array(
   fc.option(
-    fc.constantFrom<Fault>({ kind: 'conflict' }, { kind: 'unavailable-before' }, { kind: 'unavailable-after' }),
+    fc.constantFrom<StoreFault>({ kind: 'conflict' }, { kind: 'unavailable-before' }, { kind: 'unavailable-after' }),
     {
       nil: undefined,
       freq: 3,
@@ -78,7 +78,7 @@ function expectSound(database: MemoryDatabase, room: Room): void {
 /** Runs the script, every node's calls for one container one after the other as a runtime does, all else at once. */
 async function simulate(
   script: readonly Op[],
-  world: { s: fc.Scheduler; faults: readonly (Fault | undefined)[]; strict: boolean; room: Room },
+  world: { s: fc.Scheduler; faults: readonly (StoreFault | undefined)[]; strict: boolean; room: Room },
 ): Promise<MemoryDatabase> {
   const database = new MemoryDatabase();
   const signal = new AbortController().signal;

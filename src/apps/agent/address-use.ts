@@ -10,7 +10,7 @@ export interface AddressCounts {
   readonly stock: number;
 }
 
-export interface AddressUse {
+export interface AddressUsage {
   readonly pools: readonly ({ readonly pool: string } & AddressCounts)[];
   /** The blocks of this node. */
   readonly blocks: readonly ({ readonly pool: string; readonly block: string } & AddressCounts)[];
@@ -19,7 +19,7 @@ export interface AddressUse {
 const STATES = ['free', 'held', 'stock'] as const;
 
 /** What the node's own blocks say, pool by pool. */
-export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): AddressUse {
+export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): AddressUsage {
   const blocks = states.flatMap((state) => state.blocks).map(({ cidr, ...counts }) => ({ block: cidr, ...counts }));
   const pools = new Map<string, { free: number; held: number; stock: number }>();
   for (const { pool, free, held, stock } of blocks) {
@@ -30,7 +30,7 @@ export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): Ad
 }
 
 /** Gauges of addresses; gives the function that sets them anew. */
-export function addressGauges(registers: Registry[]): (use: AddressUse) => void {
+export function addressGauges(registers: Registry[]): (use: AddressUsage) => void {
   const pools = new Gauge({
     name: 'netplug_pool_addresses',
     help: 'Addresses of a pool in the blocks of this node, by state: free, held, stock.',

@@ -64,7 +64,7 @@ export interface AgentSettings {
  * reach the datastore and then takes over, call by call: those that come wait here until the other one is through.
  * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
  */
-export async function runAgent(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
+export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
   const { clock, log, nodes, network } = ports;
   const { node, datastore, socketPath } = settings;
   const ending = new AbortController();

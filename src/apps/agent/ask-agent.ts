@@ -1,6 +1,6 @@
 import { createConnection } from 'node:net';
 import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
-import { type CallAnswer, encodeRequest, HELLO, readAnswer, type RequestKind } from './wire.ts';
+import { type CallAnswer, encodeRequest, HELLO, readCallAnswer, type RequestKind } from './wire.ts';
 
 /**
  * Asks the agent that listens at the path, and waits for its answer as long as the signal lets it.
@@ -12,7 +12,7 @@ export async function askAgent(
   signal: AbortSignal,
 ): Promise<CallAnswer> {
   const request = encodeRequest({ kind, env: {}, stdin });
-  const answer = readAnswer();
+  const answer = readCallAnswer();
   signal.throwIfAborted();
   const socket = createConnection({ path, signal });
   let greeting: Buffer | undefined = Buffer.alloc(0);

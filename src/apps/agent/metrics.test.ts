@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { memoryNode } from '../../../test/support/memory-node.ts';
 import { until } from '../../../test/support/until.ts';
-import { createMetrics, type Metrics, type Standing } from './metrics.ts';
+import { createMetrics, type Metrics, type AgentStanding } from './metrics.ts';
 
-const STANDING: Standing = {
+const STANDING: AgentStanding = {
   addresses: {
     pools: [{ pool: 'blue', free: 60, held: 3, stock: 1 }],
     blocks: [{ pool: 'blue', block: '10.65.0.0/26', free: 60, held: 3, stock: 1 }],

@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client';
 import { sumByName } from '../../base/stopwatch.ts';
 import type { CallRecord } from '../../cni/call-record.ts';
-import { addressGauges, type AddressUse } from './address-use.ts';
+import { addressGauges, type AddressUsage } from './address-use.ts';
 import { networkGauges, type NetworkStanding } from './network-gauges.ts';
 import { eventLoopDelay } from './event-loop-delay.ts';
 
@@ -21,8 +21,8 @@ export interface Metrics extends Disposable {
 }
 
 /** How things stand at the moment of a scrape. */
-export interface Standing {
-  readonly addresses: AddressUse;
+export interface AgentStanding {
+  readonly addresses: AddressUsage;
   /** Changes that wait to be published. */
   readonly waiting: number;
   readonly isDatastoreUp: boolean;
@@ -34,7 +34,7 @@ const CALL_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 const WAIT_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30];
 
 /** `look` is asked at each scrape. */
-export function createMetrics(look: () => Promise<Standing>): Metrics {
+export function createMetrics(look: () => Promise<AgentStanding>): Metrics {
   const registry = new Registry();
   const registers = [registry];
   const calls = new Counter({

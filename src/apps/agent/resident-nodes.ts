@@ -7,7 +7,7 @@ import {
   ResidentNode,
 } from '../../ipam/node/resident-node.ts';
 import { addressUse } from './address-use.ts';
-import type { Standing } from './metrics.ts';
+import type { AgentStanding } from './metrics.ts';
 import { type DatastoreId, identifyDatastore } from '../../ipam/node/datastore-id.ts';
 import { NamedDatastore } from '../../ipam/node/named-datastore.ts';
 
@@ -66,7 +66,7 @@ export class ResidentNodes implements AsyncDisposable {
   }
 
   /** All datastores together. */
-  standing(): Omit<Standing, 'network'> {
+  standing(): Omit<AgentStanding, 'network'> {
     const states = this.#states();
     return {
       addresses: addressUse(states),

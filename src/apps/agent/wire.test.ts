@@ -7,7 +7,7 @@ import {
   encodeAnswer,
   encodeRequest,
   type MessageReader,
-  readAnswer,
+  readCallAnswer,
   readRequest,
 } from './wire.ts';
 
@@ -51,7 +51,7 @@ describe('the messages on the socket', () => {
     );
     fc.assert(
       fc.property(answer, sizes, (sent, pieces) => {
-        expect(feed(readAnswer(), encodeAnswer(sent), pieces)).toEqual(sent);
+        expect(feed(readCallAnswer(), encodeAnswer(sent), pieces)).toEqual(sent);
       }),
     );
   });
@@ -59,7 +59,7 @@ describe('the messages on the socket', () => {
   it('are refused by code when they are nonsense', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (pieces) => {
-        for (const reader of [readRequest(), readAnswer()]) {
+        for (const reader of [readRequest(), readCallAnswer()]) {
           try {
             for (const piece of pieces) reader.push(piece);
           } catch (cause) {
@@ -76,8 +76,8 @@ describe('the messages on the socket', () => {
     ['an unknown kind', readRequest(), head(8, 0, 0)],
     ['no kind', readRequest(), head(0, 0, 0)],
     ['something behind the end', readRequest(), Buffer.concat([head(1, 0, 0), Buffer.from('x')])],
-    ['a large output', readAnswer(), head(0, 16 * 1024 * 1024 + 1, 0)],
-    ['an impossible status', readAnswer(), head(256, 0, 0)],
+    ['a large output', readCallAnswer(), head(0, 16 * 1024 * 1024 + 1, 0)],
+    ['an impossible status', readCallAnswer(), head(256, 0, 0)],
   ])('with %s are refused at once', (_, reader, bytes) => {
     expect(() => reader.push(bytes)).toThrow(/^Cannot talk over the socket of the agent: /);
   });

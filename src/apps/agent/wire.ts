@@ -64,7 +64,7 @@ export function readRequest(): MessageReader<CallRequest> {
   });
 }
 
-export function readAnswer(): MessageReader<CallAnswer> {
+export function readCallAnswer(): MessageReader<CallAnswer> {
   return readMessage(ANSWER_LIMITS, ({ word, first, second }) => {
     if (word > 255) throw broken(`an answer has status ${String(word)}`);
     return { status: word, stdout: first.toString('utf8'), stderr: second.toString('utf8') };

@@ -9,7 +9,7 @@ import { GLOBAL_OPTIONS } from './global-options.ts';
 
 export interface CommandLine {
   /** Undefined when help was asked for, and has been written. */
-  readonly asked: Asked | undefined;
+  readonly asked: ParsedArguments | undefined;
   readonly config: string | undefined;
   readonly kubeconfig: KubeconfigFlags;
   /** Undefined unless given. */
@@ -17,7 +17,7 @@ export interface CommandLine {
   readonly allow: Allowances;
 }
 
-export interface Asked {
+export interface ParsedArguments {
   readonly command: Command;
   readonly given: Given;
 }
@@ -50,8 +50,8 @@ export function readCommandLine(
   argv: readonly string[],
   { write, program }: { readonly write: (text: string) => void; readonly program?: string | undefined },
 ): CommandLine {
-  const chosen: { asked: Asked | undefined } = { asked: undefined };
-  const choose = (asked: Asked): void => {
+  const chosen: { asked: ParsedArguments | undefined } = { asked: undefined };
+  const choose = (asked: ParsedArguments): void => {
     chosen.asked = asked;
   };
   const parser = buildParser(write, choose, program);
@@ -75,7 +75,7 @@ export function readCommandLine(
 /** The parser itself: what it accepts is what its help says. */
 export function buildParser(
   write: (text: string) => void,
-  choose: (asked: Asked) => void,
+  choose: (asked: ParsedArguments) => void,
   program: string = TOOL.name,
 ): Parser {
   const root = new Parser(program)
@@ -100,7 +100,7 @@ export function buildParser(
   return root;
 }
 
-function addCommand(parser: Parser, command: Command, choose: (asked: Asked) => void): void {
+function addCommand(parser: Parser, command: Command, choose: (asked: ParsedArguments) => void): void {
   parser.description(command.summary).addHelpText('after', helpText(command));
   for (const argument of command.arguments) parser.addArgument(parserArgument(argument));
   addOptions(parser, command.options);

@@ -135,7 +135,7 @@ interface More {
 }
 
 /** A flag: true when it is given. */
-export function flag(what: string, more: More = {}): Option<boolean> {
+export function flagOption(what: string, more: More = {}): Option<boolean> {
   return { ...PLAIN, what, byDefault: false, ...more };
 }
 

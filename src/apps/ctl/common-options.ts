@@ -1,4 +1,4 @@
-import { choice, flag, notAllowed, type Option, value, values } from './command.ts';
+import { choice, flagOption, notAllowed, type Option, value, values } from './command.ts';
 import type { FileChoice } from './inputs.ts';
 
 const OUTPUTS = ['table', 'json'] as const;
@@ -16,7 +16,7 @@ export const FILES = {
     short: 'f',
     completes: 'file',
   }),
-  recursive: flag('look into the folders below a folder too', { short: 'R' }),
+  recursive: flagOption('look into the folders below a folder too', { short: 'R' }),
 };
 
 export function fileChoice(options: { readonly filename: readonly string[]; readonly recursive: boolean }): FileChoice {

@@ -51,11 +51,11 @@ function pairsByName({ items }: YAMLMap): ReadonlyMap<string | number, Pair> {
 
 /** The key of the spot, or the item; of something larger than a word only its beginning. */
 export function rangeOfSpot({ pair, value }: Spot): readonly [number, number] {
-  const [start = 0, end = start] = rangeOf(pair?.is.key) ?? rangeOf(value) ?? [];
+  const [start = 0, end = start] = positionOf(pair?.is.key) ?? positionOf(value) ?? [];
   return pair === undefined && !isScalar(value) ? [start, start] : [start, end];
 }
 
-export function rangeOf(node: unknown): Range | undefined {
+export function positionOf(node: unknown): Range | undefined {
   return asNode(node)?.range ?? undefined;
 }
 
@@ -90,7 +90,7 @@ export function collectionKeys(root: Node | null): readonly (readonly [number, n
 }
 
 function rangeOfKey({ key }: Pair): readonly [number, number] {
-  const [start = 0, end = start] = rangeOf(key) ?? [];
+  const [start = 0, end = start] = positionOf(key) ?? [];
   return [start, end];
 }
 

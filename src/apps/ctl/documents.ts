@@ -12,7 +12,7 @@ import {
 } from './document-tree.ts';
 
 /** A text somebody wrote, and what to call it when something in it is wrong. */
-export interface Source {
+export interface DocumentSource {
   readonly name: string;
   readonly text: string;
 }
@@ -35,15 +35,15 @@ export interface PlacedProblem extends Problem {
 }
 
 /** What decides how a text is read: JSON lets a key be given twice, and the last one counts. */
-export interface Reading {
+export interface DocumentReading {
   readonly code: ErrorCode;
   readonly repeatedKeys?: 'refuse' | 'last-counts';
 }
 
 /** Reads YAML or JSON, all documents of it; what cannot be read becomes a problem of code `code`. */
 export function readDocuments(
-  { name, text }: Source,
-  how: ErrorCode | Reading,
+  { name, text }: DocumentSource,
+  how: ErrorCode | DocumentReading,
 ): { documents: readonly ReadDocument[]; problems: readonly PlacedProblem[] } {
   const { code, repeatedKeys: repetition = 'refuse' } = typeof how === 'string' ? { code: how } : how;
   const lines = new LineCounter();
@@ -97,7 +97,11 @@ export function withoutByteOrderMark(text: string): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text;
 }
 
-function documentsIn(text: string, lineCounter: LineCounter, repeatedKeys: Reading['repeatedKeys']): Document[] {
+function documentsIn(
+  text: string,
+  lineCounter: LineCounter,
+  repeatedKeys: DocumentReading['repeatedKeys'],
+): Document[] {
   const uniqueKeys = repeatedKeys === 'refuse';
   // What the library would warn of, it would write to standard error itself.
   const options = { lineCounter, prettyErrors: false, uniqueKeys, logLevel: 'error' } as const;

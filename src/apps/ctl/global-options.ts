@@ -1,4 +1,4 @@
-import { flag, notAllowed, value } from './command.ts';
+import { flagOption, notAllowed, value } from './command.ts';
 
 /** Every command has them. */
 export const GLOBAL_OPTIONS = {
@@ -11,8 +11,8 @@ export const GLOBAL_OPTIONS = {
   timeout: value('seconds', 'time for the whole command (default: 30, and no end for a watch)', {
     read: positiveNumber,
   }),
-  allowVersionMismatch: flag('write although the cluster is of another version'),
-  allowLocked: flag('write although the datastore is locked'),
+  allowVersionMismatch: flagOption('write although the cluster is of another version'),
+  allowLocked: flagOption('write although the datastore is locked'),
 };
 
 function positiveNumber(text: string): number {

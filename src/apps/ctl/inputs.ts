@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, isNetplugError, NetplugError } from '../../base/errors.ts';
-import type { Source } from './documents.ts';
+import type { DocumentSource } from './documents.ts';
 import type { Context } from './ports.ts';
 
 export interface FileChoice {
@@ -16,7 +16,7 @@ export const LINT_ENDINGS: readonly string[] = [...RESOURCE_ENDINGS, '.conf', '.
 
 /** What was named or found in a folder: a text, or why there is none. */
 export type Input =
-  | (Source & { readonly isFound: boolean })
+  | (DocumentSource & { readonly isFound: boolean })
   | { readonly name: string; readonly isFound: true; readonly failure: NetplugError };
 
 /**
@@ -27,7 +27,7 @@ export async function readInputs(
   context: Context,
   choice: FileChoice,
   endings: readonly string[] = RESOURCE_ENDINGS,
-): Promise<readonly Source[]> {
+): Promise<readonly DocumentSource[]> {
   return (await tryInputs(context, choice, endings)).map((input) => {
     if ('failure' in input) throw input.failure;
     return input;
@@ -66,7 +66,7 @@ async function readFound(name: string): Promise<Input> {
 }
 
 /** @throws cli/usage */
-export async function readSource(file: string): Promise<Source> {
+export async function readSource(file: string): Promise<DocumentSource> {
   try {
     return { name: file, text: await readFile(file, 'utf8') };
   } catch (cause) {

@@ -5,7 +5,7 @@ import type { CtlPorts, Io, Status } from './ports.ts';
 import { reportError } from '../../base/report-error.ts';
 
 /** Where a command line comes from and where its answers go. */
-export interface Call {
+export interface CtlRun {
   /** The words after the program's name. */
   readonly argv: readonly string[];
   /** What people type to call it; `netplugctl` unless it is called by another name. */
@@ -17,7 +17,7 @@ export interface Call {
 const DEFAULT_SECONDS = 30;
 
 /** Runs one command and gives the exit status; never throws. */
-export async function main(ports: CtlPorts, { argv, program, env, io }: Call): Promise<Status> {
+export async function main(ports: CtlPorts, { argv, program, env, io }: CtlRun): Promise<Status> {
   try {
     const { asked, timeoutSeconds, ...global } = readCommandLine(argv, { write: io.stdout, program });
     if (asked === undefined) return 0;

@@ -24,7 +24,7 @@ export interface CtlPorts extends HostPorts, RetryPorts {
   /** The node name the agent registered this machine under, if it did. */
   readonly readRegisteredName: () => string | undefined;
   readonly machine: Machine;
-  readonly host: Host;
+  readonly host: CtlHost;
   readonly plugin: PluginPorts;
   /** Aborted when somebody asks the tool to stop. */
   readonly interrupted: AbortSignal;
@@ -58,7 +58,7 @@ export interface Machine {
 }
 
 /** The host as the tool sees it. */
-export interface Host {
+export interface CtlHost {
   /** Whom the tool runs as. */
   readonly uid: number;
   /** Where the kernel tells about itself. */

@@ -1,14 +1,14 @@
 import { VERSION } from '../../base/version.ts';
 import { isLocked } from '../../model/cluster-information.ts';
 import { findCluster } from './admit.ts';
-import { command, flag } from './command.ts';
+import { command, flagOption } from './command.ts';
 import { withStore } from './connection.ts';
 import type { Context, Status } from './ports.ts';
 
 export const VERSION_COMMAND = command({
   path: ['version'],
   summary: 'Prints the version of the tool and of the cluster.',
-  options: { client: flag('ask no datastore') },
+  options: { client: flagOption('ask no datastore') },
   run: async (context, { options: { client } }) => version(context, client ? 'client' : 'both'),
 });
 

@@ -22,7 +22,7 @@ interface Step {
 }
 
 /** See HostNetwork.change. */
-export async function carryOut(
+export async function applyHostChanges(
   socket: RouteSocket,
   changes: readonly HostChange[],
   signal: AbortSignal,

@@ -2,7 +2,7 @@ import { release } from 'node:os';
 import type { Family } from '../../net/address.ts';
 import type { HostNetwork } from '../host-network.ts';
 import { type Addon, loadAddon } from './addon.ts';
-import { carryOut } from './host-changes.ts';
+import { applyHostChanges } from './host-changes.ts';
 import { watchHost } from './host-events.ts';
 import { changedSettings, forwardingRecorder, restoreSettings } from './forwarding-record.ts';
 import { type ForwardingOptions, switchOnIpv6Forwarding } from './host-forwarding.ts';
@@ -39,7 +39,7 @@ export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNet
     putTunnel: async (tunnel) => putTunnel({ addon: addon(), checksums }, tunnel),
     findTunnels: async (names) => findTunnels(addon(), names),
     removeTunnel: async (name) => removeTunnel(addon(), name),
-    change: async (changes, signal) => withSocket(addon(), async (socket) => carryOut(socket, changes, signal)),
+    change: async (changes, signal) => withSocket(addon(), async (socket) => applyHostChanges(socket, changes, signal)),
     ensureForwarding: (families) => ensureForwarding(families, recorderOf(options)),
     findChangedSettings: () => changedIn(options),
     restoreSettings: () => {

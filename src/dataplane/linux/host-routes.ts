@@ -14,7 +14,7 @@ import {
   addRoute,
   decodeRoute,
   deleteRoute,
-  listRoutes,
+  dumpRoutes,
   lookUpRoute,
 } from './route-messages.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';
@@ -33,13 +33,13 @@ const BETWEEN_NODES: ReadonlySet<number> = new Set([ROUTE_PROTOCOL, RTPROT_BIRD]
 const MOST_ROUTES_PER_ADDRESS = 16;
 
 /** A route of the host for exactly one address that is not between nodes, with the name of its device. */
-export interface HostRoute {
+export interface KernelRoute {
   readonly route: Route;
   readonly deviceName: string | undefined;
 }
 
 /** The one that packets for the address take; undefined also where the host refuses them. */
-export function findHostRoute(host: RouteSocket, address: Address): HostRoute | undefined {
+export function findHostRoute(host: RouteSocket, address: Address): KernelRoute | undefined {
   const answer = lookedUp(host, address, host.ask(lookUpRoute(address)));
   return 'route' in answer ? answer : undefined;
 }
@@ -100,7 +100,7 @@ function lookedUp(
   host: RouteSocket,
   address: Address,
   reply: Reply,
-): HostRoute | { readonly refusedBy: number } | { readonly other: true } {
+): KernelRoute | { readonly refusedBy: number } | { readonly other: true } {
   const [body] = reply.bodies;
   if (reply.errno === 0 && body !== undefined) {
     const route = decodeRoute(body);
@@ -114,9 +114,9 @@ function lookedUp(
   throw refusal(`look up the route of the host to ${formatAddress(address)}`, reply);
 }
 
-function findRefusingRoute(host: RouteSocket, address: Address, types: readonly number[]): HostRoute | undefined {
+function findRefusingRoute(host: RouteSocket, address: Address, types: readonly number[]): KernelRoute | undefined {
   for (const type of types) {
-    const routes = host.list('list the routes of the host', listRoutes(address.family, { type })).map(decodeRoute);
+    const routes = host.list('list the routes of the host', dumpRoutes(address.family, { type })).map(decodeRoute);
     const exact = routes.find(
       ({ destination, protocol }) => sameCidr(destination, hostCidr(address)) && !BETWEEN_NODES.has(protocol),
     );
@@ -135,7 +135,7 @@ function ownerOf(host: RouteSocket, linkName: string): LinkOwner | undefined {
   return link === undefined ? undefined : decodeAlias(link.alias);
 }
 
-function foreignRoute(address: Address, found: HostRoute): NetplugError {
+function foreignRoute(address: Address, found: KernelRoute): NetplugError {
   const what = `Cannot route ${formatAddress(address)} to the pod: the host already has ${describe(address, found)}`;
   return new NetplugError('kernel/foreign-route', what, {
     hint: 'Find out what uses the address on the host, and remove its route or take the address out of the pool',
@@ -143,7 +143,7 @@ function foreignRoute(address: Address, found: HostRoute): NetplugError {
   });
 }
 
-function describe(address: Address, { route, deviceName }: HostRoute): string {
+function describe(address: Address, { route, deviceName }: KernelRoute): string {
   const type = route.type === 'unicast' ? 'route' : `${route.type} route`;
   const device = deviceName === undefined ? '' : ` on device "${deviceName}"`;
   return `${type} ${formatCidr(hostCidr(address))}${device}`;

@@ -11,14 +11,7 @@ import { type LinkAddress, decodeAddress, listAddresses } from './address-messag
 import { type Link, decodeLink, getLinkByIndex, listLinks } from './link-messages.ts';
 import { findLinkOnWorker, isHostSide } from './links.ts';
 import { type MacOwner, type NeighbourTable, decodeNeighbour, listNeighbours } from './neighbour-messages.ts';
-import {
-  RTPROT_BIRD,
-  RT_TABLE_MAIN,
-  type Route,
-  decodeRoute,
-  listRoutes as listRoutesMessage,
-  lookUpHop,
-} from './route-messages.ts';
+import { RTPROT_BIRD, RT_TABLE_MAIN, type Route, decodeRoute, dumpRoutes, lookUpHop } from './route-messages.ts';
 import { type RouteSocket, refusal } from './route-socket.ts';
 import { isTunnel } from './tunnel-owner.ts';
 
@@ -109,7 +102,7 @@ async function listLinksOnWorker(socket: RouteSocket): Promise<readonly Link[]> 
 async function listRoutesOf(socket: RouteSocket, protocol: number): Promise<readonly Route[]> {
   const routes: Route[] = [];
   for (const family of FAMILIES) {
-    const bodies = await socket.listOnWorker('list the routes of the host', listRoutesMessage(family, { protocol }));
+    const bodies = await socket.listOnWorker('list the routes of the host', dumpRoutes(family, { protocol }));
     // Kernels before 4.20 list everything.
     for (const route of bodies.map(decodeRoute))
       if (route.protocol === protocol && route.table === RT_TABLE_MAIN) routes.push(route);

@@ -11,7 +11,7 @@ import {
   decodeAttributes,
   nested,
   textAttribute,
-  textOf,
+  attributeText,
   u32Attribute,
   u32Of,
 } from './netlink.ts';
@@ -177,13 +177,13 @@ export function decodeNetnsId(body: Buffer): number | undefined {
 
 export function decodeLink(body: Buffer): Link {
   const attributes = decodeAttributes(body.subarray(IFINFO_BYTES));
-  const text = (type: number): string => textOf(attributes.get(type) ?? Buffer.alloc(0));
+  const text = (type: number): string => attributeText(attributes.get(type) ?? Buffer.alloc(0));
   const kind = decodeAttributes(attributes.get(IFLA_LINKINFO) ?? Buffer.alloc(0)).get(IFLA_INFO_KIND);
   const peerIndex = u32Of(attributes.get(IFLA_LINK));
   return {
     index: body.readInt32LE(4),
     name: text(IFLA_IFNAME),
-    kind: kind === undefined ? '' : textOf(kind),
+    kind: kind === undefined ? '' : attributeText(kind),
     mac: macFromBytes(attributes.get(IFLA_ADDRESS) ?? Buffer.alloc(0)),
     mtu: u32Of(attributes.get(IFLA_MTU)) ?? 0,
     isUp: (body.readUInt32LE(8) & IFF_UP) !== 0,

@@ -8,7 +8,7 @@ import {
   nested,
   type Reply,
   textAttribute,
-  textOf,
+  attributeText,
 } from './netlink.ts';
 
 const payload = fc.uint8Array({ maxLength: 40 });
@@ -45,7 +45,7 @@ describe('netlink attributes', () => {
   it('nest, with the nesting mark left out of the type', () => {
     const outer = decodeAttributes(nested(18, [textAttribute(1, 'veth')]));
     const inner = decodeAttributes(outer.get(18) ?? Buffer.alloc(0));
-    expect(textOf(inner.get(1) ?? Buffer.alloc(0))).toBe('veth');
+    expect(attributeText(inner.get(1) ?? Buffer.alloc(0))).toBe('veth');
   });
 
   it('are never read beyond the bytes there are', () => {

@@ -111,7 +111,7 @@ function explanationIn(body: Buffer, flags: number): string | undefined {
   if ((flags & NLM_F_ACK_TLVS) === 0 || body.length < 4 + HEADER_BYTES) return undefined;
   const requestBytes = (flags & NLM_F_CAPPED) === 0 ? align(body.readUInt32LE(4)) : HEADER_BYTES;
   const text = decodeAttributes(body.subarray(4 + requestBytes)).get(NLMSGERR_ATTR_MSG);
-  return text === undefined ? undefined : textOf(text);
+  return text === undefined ? undefined : attributeText(text);
 }
 
 export function attribute(type: number, payload: Uint8Array): Buffer {
@@ -151,7 +151,7 @@ export function decodeAttributes(bytes: Buffer): Attributes {
   return found;
 }
 
-export function textOf(payload: Buffer): string {
+export function attributeText(payload: Buffer): string {
   const end = payload.indexOf(0);
   return payload.toString('utf8', 0, end === -1 ? payload.length : end);
 }

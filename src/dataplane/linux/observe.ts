@@ -9,7 +9,7 @@ import { findHostRoute } from './host-routes.ts';
 import type { Link } from './link-messages.ts';
 import { findLink, toHostLink } from './links.ts';
 import { type Netns, openNetns } from './netns.ts';
-import { RT_TABLE_MAIN, decodeRoute, listRoutes } from './route-messages.ts';
+import { RT_TABLE_MAIN, decodeRoute, dumpRoutes } from './route-messages.ts';
 import { RouteSocket } from './route-socket.ts';
 import { differingSysctls, readSysctl } from './sysctl.ts';
 
@@ -87,7 +87,7 @@ function addressesOf(inside: RouteSocket, link: Link, family: Family): readonly 
 
 function routesOf(inside: RouteSocket, link: Link, family: Family): readonly string[] {
   return inside
-    .list(`list the routes of interface "${link.name}"`, listRoutes(family, { deviceIndex: link.index }))
+    .list(`list the routes of interface "${link.name}"`, dumpRoutes(family, { deviceIndex: link.index }))
     .map(decodeRoute)
     .filter(({ destination, table }) => destination.base.family === family && table === RT_TABLE_MAIN)
     .flatMap(({ destination, gateway }) =>

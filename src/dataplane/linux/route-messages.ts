@@ -177,7 +177,7 @@ function getRoute(address: Address, flags: number): Message {
 }
 
 /** Lists the routes of one kind: all of a device, of a type, or of whoever made them. */
-export function listRoutes(
+export function dumpRoutes(
   family: Family,
   only: { readonly deviceIndex: number } | { readonly type: number } | { readonly protocol: number },
 ): Message {

@@ -21,7 +21,7 @@ import {
   decodeAttributes,
   nested,
   textAttribute,
-  textOf,
+  attributeText,
   u32Attribute,
   u32Of,
 } from './netlink.ts';
@@ -61,7 +61,7 @@ export function createTunnel({ name, mtu }: Pick<Tunnel, 'name' | 'mtu'>, fixed:
 /** Undefined for a link that is no tunnel of these kinds. */
 export function decodeTunnel(body: Buffer): FixedPart | undefined {
   const info = decodeAttributes(decodeAttributes(body.subarray(IFINFO_BYTES)).get(IFLA_LINKINFO) ?? Buffer.alloc(0));
-  const kind = textOf(info.get(IFLA_INFO_KIND) ?? Buffer.alloc(0));
+  const kind = attributeText(info.get(IFLA_INFO_KIND) ?? Buffer.alloc(0));
   const data = decodeAttributes(info.get(IFLA_INFO_DATA) ?? Buffer.alloc(0));
   const addressIn = (...types: readonly number[]): Address | undefined => {
     const bytes = types.map((type) => data.get(type)).find((found) => found !== undefined);

@@ -14,6 +14,6 @@ export function isTunnel({ kind, alias }: Pick<Link, 'kind' | 'alias'>): boolean
  * Whether the link under the name of a tunnel may be changed or removed. Without any alias it is the trace of an agent
  * that died in the instant between making and marking it.
  */
-export function isOurs(link: Pick<Link, 'kind' | 'alias'>): boolean {
+export function isOwnTunnel(link: Pick<Link, 'kind' | 'alias'>): boolean {
   return isTunnel(link) || (KINDS.has(link.kind) && link.alias === '');
 }

@@ -7,13 +7,13 @@ import { type Link, decodeLink, deleteLink, getLinkByName } from './link-message
 import { findLinkOnWorker } from './links.ts';
 import { RouteSocket, kernelFailure, refusal } from './route-socket.ts';
 import { type FixedPart, createTunnel, decodeTunnel } from './tunnel-messages.ts';
-import { isOurs } from './tunnel-owner.ts';
+import { isOwnTunnel } from './tunnel-owner.ts';
 import { ensureChecksums } from './vxlan-checksums.ts';
 
 const ENODEV = 19;
 const EOPNOTSUPP = 95;
 
-export interface TunnelPorts {
+export interface KernelTunnelPorts {
   readonly addon: Addon;
   readonly checksums: 'software' | 'offload' | 'any';
 }
@@ -25,11 +25,14 @@ interface Found {
 }
 
 /** See HostNetwork.putTunnel. */
-export async function putTunnel(ports: TunnelPorts, tunnel: Tunnel): Promise<'unchanged' | 'changed' | 'replaced'> {
+export async function putTunnel(
+  ports: KernelTunnelPorts,
+  tunnel: Tunnel,
+): Promise<'unchanged' | 'changed' | 'replaced'> {
   using socket = RouteSocket.open(ports.addon);
   const fixed = await fixedPartOf(socket, tunnel);
   const before = await findTunnel(socket, tunnel.name);
-  if (before !== undefined && !isOurs(before.link)) throw takenName(tunnel.name, before.link);
+  if (before !== undefined && !isOwnTunnel(before.link)) throw takenName(tunnel.name, before.link);
   const isSame = before !== undefined && isSameFixedPart(before.fixed, fixed);
   // The kernel forgets the neighbours of a device that goes down or gets another MAC.
   const hasForgotten = before !== undefined && (!before.link.isUp || before.link.mac !== macOf(tunnel, before.link));
@@ -53,7 +56,7 @@ export async function findTunnels(addon: Addon, names: readonly string[]): Promi
   const found: string[] = [];
   for (const name of names) {
     const link = await findLinkOnWorker(socket, name);
-    if (link !== undefined && isOurs(link)) found.push(name);
+    if (link !== undefined && isOwnTunnel(link)) found.push(name);
   }
   return found;
 }
@@ -62,7 +65,7 @@ export async function findTunnels(addon: Addon, names: readonly string[]): Promi
 export async function removeTunnel(addon: Addon, name: string): Promise<boolean> {
   using socket = RouteSocket.open(addon);
   const link = await findLinkOnWorker(socket, name);
-  if (link === undefined || !isOurs(link)) return false;
+  if (link === undefined || !isOwnTunnel(link)) return false;
   await deleteTunnel(socket, link);
   return true;
 }

@@ -4,7 +4,7 @@ import type { Channel as Queue } from '../../base/channel.ts';
 import { timeLimit } from '../../base/clock.ts';
 import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
-import { isPlain } from '../../config/require-tls.ts';
+import { isUnencrypted } from '../../config/require-tls.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import {
@@ -21,7 +21,7 @@ import { followStream, type WatchInit } from './follow-stream.ts';
 import { Http2Connection } from './http2-connection.ts';
 import type { RangeInit } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
-import { errorOf, judge, type EtcdFailure } from './translate-error.ts';
+import { etcdError, judge, type EtcdFailure } from './translate-error.ts';
 
 export interface ClientLimits {
   /** For TCP and TLS with one endpoint. */
@@ -33,7 +33,7 @@ export interface ClientLimits {
   /** For a watch without a word from the server, which is asked for one three times as often. */
   readonly silenceMs: number;
 }
-export const DEFAULT_LIMITS: ClientLimits = {
+export const ETCD_LIMITS: ClientLimits = {
   connectMs: 3000,
   impatientMs: 3000,
   answerMs: 10_000,
@@ -162,7 +162,7 @@ export class EtcdClient implements AsyncDisposable {
       }
       const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
       if (signal.aborted) throw outOfTime(signal, `waiting for an answer of ${channel.origin}${unknown}`);
-      throw errorOf(
+      throw etcdError(
         { ...result.verdict, reason: `${result.verdict.reason}${unknown}` },
         `at ${channel.origin}`,
         result.cause,
@@ -302,7 +302,7 @@ export class EtcdClient implements AsyncDisposable {
       readTlsFiles(this.#connection),
       findEndpoints(this.#connection, { wasEncrypted: this.#wasEncrypted, signal }),
     ]);
-    this.#wasEncrypted ||= origins.every((origin) => !isPlain(origin));
+    this.#wasEncrypted ||= origins.every((origin) => !isUnencrypted(origin));
     return origins.map((origin) => {
       const { connectMs } = this.#options.limits;
       const connection = new Http2Connection(origin, { tls: origin.startsWith('https:') ? tls : {}, connectMs });
@@ -323,7 +323,7 @@ function talkingTo(channels: readonly Channel[]): string {
 function summaryOf(failures: readonly Failure[]): NetplugError {
   const decisive = failures.find(({ verdict }) => verdict.code !== 'store/unavailable') ?? failures.at(-1);
   const where = `at ${[...new Set(failures.map(({ origin }) => origin))].join(', ')}`;
-  return errorOf(decisive?.verdict ?? { code: 'store/unavailable', reason: 'it is closed' }, where, decisive?.cause);
+  return etcdError(decisive?.verdict ?? { code: 'store/unavailable', reason: 'it is closed' }, where, decisive?.cause);
 }
 
 async function* only<T>(item: T): AsyncGenerator<T> {

@@ -1,6 +1,6 @@
 import type { KvConnection } from '../../config/connection.ts';
 import type { LeaderLease } from '../../runtime/leader-lease.ts';
-import { DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
+import { ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
 import { EtcdWatch, isPut } from './etcd-watch.ts';
 import { Keys } from './keys.ts';
 import { absent, bytesOf, put, txn } from './requests.ts';
@@ -16,7 +16,7 @@ export interface EtcdLeaseOptions {
 
 /** A key bound to an etcd lease, over a connection of its own: etcd deletes it when the lease is not renewed. */
 export function openEtcdLease(connection: KvConnection, options: EtcdLeaseOptions): LeaderLease & AsyncDisposable {
-  const client = new EtcdClient(connection, { limits: DEFAULT_LIMITS, onRequest: () => undefined });
+  const client = new EtcdClient(connection, { limits: ETCD_LIMITS, onRequest: () => undefined });
   return new EtcdLease(client, options);
 }
 

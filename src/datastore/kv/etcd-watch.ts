@@ -5,7 +5,7 @@ import type { WatchInit } from './follow-stream.ts';
 import { type Event, Event_EventType, type WatchResponse } from '../../../proto/gen/etcd_pb.js';
 import type { KeyRange } from './keys.ts';
 import { bytesOf, rangeOf } from './requests.ts';
-import { errorOf, judgeText } from './translate-error.ts';
+import { etcdError, judgeText } from './translate-error.ts';
 
 /** Changes of one followed range at one revision or several, in their order. */
 export interface Batch<T> {
@@ -65,6 +65,6 @@ export function isPut({ type }: Event): boolean {
 
 function lost({ compactRevision, cancelReason }: WatchResponse): Error {
   const compacted = `the history that the watch needs is compacted up to revision ${String(compactRevision)}`;
-  if (compactRevision === 0n) return errorOf(judgeText(cancelReason), 'for a watch');
-  return errorOf(judgeText(compacted), 'for a watch', new ConnectError(compacted, Code.OutOfRange));
+  if (compactRevision === 0n) return etcdError(judgeText(cancelReason), 'for a watch');
+  return etcdError(judgeText(compacted), 'for a watch', new ConnectError(compacted, Code.OutOfRange));
 }

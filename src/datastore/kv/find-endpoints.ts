@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
-import { encrypted, isPlain, tlsOptionsOf } from '../../config/require-tls.ts';
+import { encrypted, isUnencrypted, tlsOptionsOf } from '../../config/require-tls.ts';
 import { discoverEndpoints } from './discover-endpoints.ts';
 
 /**
@@ -21,7 +21,7 @@ export async function findEndpoints(
   }
   if (endpoints.urls.length === 0) throw invalid('no endpoint is given', 'Set kv_endpoints or kv_discovery_srv');
   const origins = endpoints.urls.map(originOf);
-  const plain = origins.find(isPlain);
+  const plain = origins.find(isUnencrypted);
   if (plain === undefined || options.length === 0) return origins;
   throw invalid(
     `"${plain}" is not encrypted, while ${options.join(' and ')} ask for TLS`,

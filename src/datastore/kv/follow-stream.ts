@@ -7,7 +7,7 @@ import type { Watch, WatchRequestSchema, WatchResponse } from '../../../proto/ge
 import type { Http2Connection } from './http2-connection.ts';
 import { DEFAULT_PREFIX } from './keys.ts';
 import { bytesOf } from './requests.ts';
-import { errorOf, judge } from './translate-error.ts';
+import { etcdError, judge } from './translate-error.ts';
 
 export type WatchInit = MessageInitShape<typeof WatchRequestSchema>;
 
@@ -63,9 +63,9 @@ export async function* followStream(
     const isSilent = over.signal.aborted;
     if (isSilent) connection.suspect();
     const cause = isSilent ? new Error(`nothing heard for ${String(silenceMs)} ms`, { cause: error }) : error;
-    throw errorOf(judge(cause), `at ${origin}`, cause);
+    throw etcdError(judge(cause), `at ${origin}`, cause);
   } finally {
     over.abort();
   }
-  throw errorOf({ code: 'store/unavailable', reason: 'it ended the watch' }, `at ${origin}`);
+  throw etcdError({ code: 'store/unavailable', reason: 'it ended the watch' }, `at ${origin}`);
 }

@@ -7,7 +7,7 @@ import { cidrOfKey } from './keys.ts';
 import type { NodeRecords } from './read-node.ts';
 import { type Reach, readBlockRecords } from './read-blocks.ts';
 import { blockReader, foundBy } from './records.ts';
-import { textOf } from './requests.ts';
+import { decodeText } from './requests.ts';
 
 /** Where an event about a block comes from: among the node's own, under another owner, or the index of borrowers. */
 export type BlockTopic = 'owned' | 'borrowed' | 'lent';
@@ -46,14 +46,14 @@ export class FollowedBlocks {
 
   begin({ owned, borrowed, revision }: Pick<NodeRecords, 'owned' | 'borrowed' | 'revision'>): void {
     for (const kv of [...owned, ...borrowed]) {
-      const cidr = cidrOfKey(textOf(kv.key));
+      const cidr = cidrOfKey(decodeText(kv.key));
       if (cidr !== undefined) this.#tell(cidr, { kv, revision, isFar: borrowed.includes(kv) });
     }
   }
 
   async changes(topic: BlockTopic, event: Event): Promise<NodeChange[]> {
     const { kv } = event;
-    const cidr = kv === undefined ? undefined : cidrOfKey(textOf(kv.key));
+    const cidr = kv === undefined ? undefined : cidrOfKey(decodeText(kv.key));
     if (kv === undefined || cidr === undefined || kv.modRevision <= (this.#known.get(formatCidr(cidr)) ?? 0n))
       return [];
     if (topic !== 'lent' && isPut(event)) {
@@ -63,7 +63,7 @@ export class FollowedBlocks {
     if (topic === 'lent' && !isPut(event)) return [];
     const { kvs, revision } = await readBlockRecords(this.#reach, [cidr]);
     const own = this.#reach.keys.block(cidr, this.#feed.node);
-    return this.#tell(cidr, { kv: kvs[0], revision, isFar: kvs[0] !== undefined && textOf(kvs[0].key) !== own });
+    return this.#tell(cidr, { kv: kvs[0], revision, isFar: kvs[0] !== undefined && decodeText(kvs[0].key) !== own });
   }
 
   #tell(
@@ -74,7 +74,7 @@ export class FollowedBlocks {
     this.#known.set(name, revision);
     const found = foundBy(kv, blockReader(this.#reach.keys));
     const isFollowed = isFar && kv !== undefined && this.#feed.mayConcern(found);
-    this.#place(name, isFollowed ? textOf(kv.key) : undefined, revision);
+    this.#place(name, isFollowed ? decodeText(kv.key) : undefined, revision);
     return this.#feed.block(name, isFar && !isFollowed ? undefined : found);
   }
 

@@ -9,7 +9,7 @@ import { isPut } from './etcd-watch.ts';
 import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, type Keys } from './keys.ts';
 import { readClaim, Unreadable } from './records.ts';
-import { textOf } from './requests.ts';
+import { decodeText } from './requests.ts';
 
 /** What claims and borrowed keys say of one block. */
 interface Routing {
@@ -53,7 +53,7 @@ export class FollowedRouting {
 
   /** Returns the CIDR of the block that the key is about. */
   #note(kv: KeyValue, { isThere }: { readonly isThere: boolean }): string | undefined {
-    const key = textOf(kv.key);
+    const key = decodeText(kv.key);
     const cidr = cidrOfKey(key);
     if (cidr === undefined) return undefined;
     const name = formatCidr(cidr);
@@ -65,7 +65,7 @@ export class FollowedRouting {
       routing.claim = isThere && !(claim instanceof Unreadable) ? claim : undefined;
       return name;
     }
-    const record = isThere ? decodeBorrowed(textOf(kv.value)) : undefined;
+    const record = isThere ? decodeBorrowed(decodeText(kv.value)) : undefined;
     routing.borrowed.delete(borrower);
     routing.problems.delete(borrower);
     if (record !== undefined) routing.borrowed.set(borrower, record);

@@ -6,8 +6,8 @@ import type { KvConnection } from '../../config/connection.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
 import { readEtcdPages } from './etcd-facts.ts';
 import { findEndpoints } from './find-endpoints.ts';
-import { readTlsFiles, type TlsMaterial } from './tls-files.ts';
-import { errorOf, judge } from './translate-error.ts';
+import { readTlsFiles, type EtcdTls } from './tls-files.ts';
+import { etcdError, judge } from './translate-error.ts';
 
 /** What etcd tells beside its records stands on pages of its own, on the port of clients. */
 export function openKvInspector(connection: KvConnection): Inspector {
@@ -29,12 +29,12 @@ async function inspect(connection: KvConnection, signal: AbortSignal): Promise<D
       failure = cause;
     }
   }
-  throw errorOf(judge(failure), `at ${origins.join(', ')}`, failure);
+  throw etcdError(judge(failure), `at ${origins.join(', ')}`, failure);
 }
 
 interface Member {
   readonly origin: string;
-  readonly tls: TlsMaterial;
+  readonly tls: EtcdTls;
 }
 
 async function inspectMember(member: Member, signal: AbortSignal): Promise<DatastoreReport> {

@@ -11,12 +11,12 @@ import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../config/connection.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
-import { publishNode } from '../publish-node.ts';
+import { publishNodeResource } from '../publish-node.ts';
 import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NodeFacts } from '../node-status-store.ts';
 import type { Store } from '../store.ts';
 import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
-import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
+import { type ClientLimits, ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
@@ -56,7 +56,7 @@ class KvStore implements Store {
     this.#keys = new Keys(options.prefix);
     this.#pageSize = options.pageSize ?? 500;
     this.#client = new EtcdClient(connection, {
-      limits: { ...DEFAULT_LIMITS, ...options.limits },
+      limits: { ...ETCD_LIMITS, ...options.limits },
       onRequest: options.onRequest ?? ((): void => undefined),
     });
     const { clock = systemClock, random = systemRandom } = options;
@@ -168,7 +168,7 @@ class KvStore implements Store {
   }
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
-    return publishNode(this, { node, facts }, signal);
+    return publishNodeResource(this, { node, facts }, signal);
   }
 
   async reportNetwork(): Promise<void> {

@@ -4,7 +4,7 @@ import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import type { KeyRange } from './keys.ts';
 import { bytesOf, rangeOf } from './requests.ts';
 
-export interface Listing {
+export interface RangeListing {
   readonly kvs: readonly KeyValue[];
   /** The revision at which all of it was true. */
   readonly revision: bigint;
@@ -15,7 +15,7 @@ export async function listRange(
   client: EtcdClient,
   range: KeyRange,
   { pageSize, revision, signal }: { pageSize: number; revision?: bigint; signal: AbortSignal },
-): Promise<Listing> {
+): Promise<RangeListing> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await listOnce(client, range, { pageSize, revision: revision ?? 0n, signal });
@@ -35,7 +35,7 @@ async function listOnce(
   client: EtcdClient,
   range: KeyRange,
   { pageSize, revision, signal }: { pageSize: number; revision: bigint; signal: AbortSignal },
-): Promise<Listing> {
+): Promise<RangeListing> {
   const whole = rangeOf(range);
   const kvs: KeyValue[] = [];
   let key = bytesOf(range.from);

@@ -4,7 +4,7 @@ import type { Stored } from '../allocation-store.ts';
 import type { EtcdClient } from './etcd-client.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import type { Keys } from './keys.ts';
-import { isCompacted, type Listing } from './paging.ts';
+import { isCompacted, type RangeListing } from './paging.ts';
 import { blockReader, insist, readClaim } from './records.ts';
 import { get, MAX_OPS, rangesIn, txn } from './requests.ts';
 
@@ -21,7 +21,7 @@ export async function readBlocks(reach: Reach, cidrs: readonly Cidr[]): Promise<
 }
 
 /** Two requests: the claims say where the blocks are. */
-export async function readBlockRecords({ client, keys, signal }: Reach, cidrs: readonly Cidr[]): Promise<Listing> {
+export async function readBlockRecords({ client, keys, signal }: Reach, cidrs: readonly Cidr[]): Promise<RangeListing> {
   return again(async () => {
     const answer = await client.read(txn({ success: cidrs.map((cidr) => get(keys.claim(cidr))) }), signal);
     const claims = rangesIn(answer)

@@ -10,7 +10,7 @@ import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, type Keys } from './keys.ts';
 import { again, fetchBlocks, type Reach } from './read-blocks.ts';
 import { blockReader, endpointReader, resourceReader, sortOut } from './records.ts';
-import { get, getRange, type Op, rangeOf, rangesIn, textOf, txn } from './requests.ts';
+import { get, getRange, type Op, rangeOf, rangesIn, decodeText, txn } from './requests.ts';
 
 /** One request; a second one for the blocks the node borrows from, when there are any, at the same moment. */
 export async function readNodeView(reach: Reach, node: NodeName, endpoint: EndpointId | undefined): Promise<NodeView> {
@@ -69,8 +69,8 @@ export async function readNodeRecords(reach: Reach, node: NodeName, endpoints: r
     rangesIn(answer);
   const revision = answer.header?.revision ?? 0n;
   const blocks = lent.flatMap((kv) => {
-    const cidr = cidrOfKey(textOf(kv.key));
-    const record = decodeBorrowed(textOf(kv.value));
+    const cidr = cidrOfKey(decodeText(kv.key));
+    const record = decodeBorrowed(decodeText(kv.value));
     return cidr === undefined || record === undefined ? [] : [keys.block(cidr, record.owner)];
   });
   const borrowed = await fetchBlocks(reach, { blocks, revision });

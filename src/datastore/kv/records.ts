@@ -7,11 +7,11 @@ import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { Found } from '../node-feed.ts';
 import type { Sighting } from '../resource-feed.ts';
-import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
+import { decodeEndpoint, decodeRecordedResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../allocation-store.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
-import { textOf } from './requests.ts';
+import { decodeText } from './requests.ts';
 
 /** A record that could not be understood: its key and why. */
 export class Unreadable {
@@ -51,7 +51,7 @@ export function insist<T>(record: T | Unreadable): T {
 /** Reads block records, which must lie where the layout puts them. */
 export function blockReader(keys: Keys): (kv: KeyValue) => Stored<IpBlock> | Unreadable {
   return (kv) => {
-    const key = textOf(kv.key);
+    const key = decodeText(kv.key);
     const decoded = decodeBlock(jsonOf(kv));
     if ('problems' in decoded) return new Unreadable(key, decoded.problems.join('; '));
     const { block } = decoded;
@@ -63,7 +63,7 @@ export function blockReader(keys: Keys): (kv: KeyValue) => Stored<IpBlock> | Unr
 
 export function endpointReader(keys: Keys): (kv: KeyValue) => Stored<WorkloadEndpoint> | Unreadable {
   return (kv) => {
-    const key = textOf(kv.key);
+    const key = decodeText(kv.key);
     const endpoint = decodeEndpoint(jsonOf(kv));
     if (typeof endpoint === 'string') return new Unreadable(key, endpoint);
     if (keyOrNone(() => keys.endpoint(endpointIdOf(endpoint))) !== key)
@@ -77,10 +77,10 @@ export function resourceReader<K extends ResourceKind>(
   kind: K,
 ): (kv: KeyValue) => { readonly resource: ResourceOf<K>; readonly version: string } | Unreadable {
   return (kv) => {
-    const key = textOf(kv.key);
+    const key = decodeText(kv.key);
     const which = keys.resourceAt(key, kind);
     if (which === undefined) return new Unreadable(key, `no ${kind} has such a key`);
-    const decoded = decodeResource(which, jsonOf(kv));
+    const decoded = decodeRecordedResource(which, jsonOf(kv));
     if (typeof decoded === 'string') return new Unreadable(key, decoded);
     const version = versionOf(kv);
     return { resource: { ...decoded, metadata: { ...decoded.metadata, resourceVersion: version } }, version };
@@ -93,7 +93,7 @@ export function sighting<K extends ResourceKind>(
   kind: K,
   { kv, isThere }: { readonly kv: KeyValue; readonly isThere: boolean },
 ): Sighting<K> {
-  const key = textOf(kv.key);
+  const key = decodeText(kv.key);
   const which = keys.resourceAt(key, kind) ?? { kind, name: key };
   if (!isThere) return { which, seen: {} };
   const read = resourceReader(keys, kind)(kv);
@@ -101,13 +101,13 @@ export function sighting<K extends ResourceKind>(
 }
 
 export function readClaim(kv: KeyValue): Claim | Unreadable {
-  const key = textOf(kv.key);
+  const key = decodeText(kv.key);
   const cidr = cidrOfKey(key);
   return cidr === undefined ? new Unreadable(key, 'its key names no CIDR') : { cidr, node: claimOwner(kv) };
 }
 
 function claimOwner(kv: KeyValue): NodeName | undefined {
-  const owner = textOf(kv.value);
+  const owner = decodeText(kv.value);
   // Only netplug writes these keys, and only with node names.
   return owner === '' ? undefined : (owner as NodeName);
 }
@@ -118,5 +118,5 @@ export function versionOf(kv: KeyValue): string {
 
 /** Undefined when the value is not JSON: no decoder accepts that. */
 export function jsonOf(kv: KeyValue): unknown {
-  return tryParseJson(textOf(kv.value));
+  return tryParseJson(decodeText(kv.value));
 }

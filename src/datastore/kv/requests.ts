@@ -19,7 +19,7 @@ export type RangeInit = MessageInitShape<typeof RangeRequestSchema>;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 export const bytesOf = (text: string): Uint8Array => encoder.encode(text);
-export const textOf = (bytes: Uint8Array): string => decoder.decode(bytes);
+export const decodeText = (bytes: Uint8Array): string => decoder.decode(bytes);
 
 export function rangeOf({ from, to }: KeyRange): { readonly key: Uint8Array; readonly rangeEnd: Uint8Array } {
   return { key: bytesOf(from), rangeEnd: bytesOf(to) };

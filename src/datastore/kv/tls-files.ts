@@ -5,7 +5,7 @@ import { NetplugError, reasonOf } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
 
 /** What node:tls needs to identify the plugin and to trust the server. */
-export interface TlsMaterial {
+export interface EtcdTls {
   readonly key?: string;
   readonly cert?: string;
   readonly ca?: string[];
@@ -15,7 +15,7 @@ export interface TlsMaterial {
  * Reads and checks the files once.
  * @throws store/config-invalid naming the option, the path and the reason
  */
-export async function readTlsFiles({ keyFile, certFile, caCertFile }: KvConnection): Promise<TlsMaterial> {
+export async function readTlsFiles({ keyFile, certFile, caCertFile }: KvConnection): Promise<EtcdTls> {
   const key = await readPem('kv_key_file', keyFile, (text) => [text, createPrivateKey(text)]);
   const cert = await readPem('kv_cert_file', certFile, certificatesIn);
   const ca = await readPem('kv_ca_cert_file', caCertFile, certificatesIn);

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import { describe, expect, it } from 'vitest';
 import { EndedAfterHandshake } from './http2-connection.ts';
-import { errorOf, judge, judgeText } from './translate-error.ts';
+import { etcdError, judge, judgeText } from './translate-error.ts';
 
 const failed = (code: string, message = code): Error => Object.assign(new Error(message), { code });
 const answered = (code: Code, message: string): ConnectError => new ConnectError(message, code);
@@ -50,7 +50,7 @@ describe('an error of the kv transport', () => {
       undefined,
       failed('ECONNREFUSED', 'connect refused'),
     );
-    expect(errorOf(judge(cause), 'at http://a:1', cause)).toMatchObject({
+    expect(etcdError(judge(cause), 'at http://a:1', cause)).toMatchObject({
       message: 'Cannot use the kv datastore at http://a:1: connect refused',
       cause,
     });

@@ -28,7 +28,7 @@ export function judgeText(reason: string): EtcdFailure {
 }
 
 /** The error for callers; `where` says what was being talked to. */
-export function errorOf(
+export function etcdError(
   { code, reason }: Pick<EtcdFailure, 'code' | 'reason'>,
   where: string,
   cause?: unknown,

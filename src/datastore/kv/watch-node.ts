@@ -12,7 +12,7 @@ import type { Keys } from './keys.ts';
 import type { Reach } from './read-blocks.ts';
 import { readNodeRecords, type SettingRecords, settingsOf } from './read-node.ts';
 import { endpointReader, foundBy } from './records.ts';
-import { getRange, rangeOf, textOf } from './requests.ts';
+import { getRange, rangeOf, decodeText } from './requests.ts';
 
 type Topic =
   | { readonly about: 'blocks'; readonly where: BlockTopic }
@@ -33,7 +33,7 @@ export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<N
     watch,
     follow: (key, after) => watch.follow({ about: 'blocks', where: 'borrowed' }, key, after),
   });
-  for (const kv of records.endpoints) feed.endpoint(textOf(kv.key), foundBy(kv, endpointReader(keys)));
+  for (const kv of records.endpoints) feed.endpoint(decodeText(kv.key), foundBy(kv, endpointReader(keys)));
   feed.settings(settings.now());
   blocks.begin(records);
   yield feed.all();
@@ -68,7 +68,7 @@ export async function* watchNode(reach: Reach, node: NodeName): AsyncGenerator<N
 function endpointChanges(feed: NodeFeed, keys: Keys, event: Event): NodeChange[] {
   const { kv } = event;
   if (kv === undefined) return [];
-  return feed.endpoint(textOf(kv.key), foundBy(isPut(event) ? kv : undefined, endpointReader(keys)));
+  return feed.endpoint(decodeText(kv.key), foundBy(isPut(event) ? kv : undefined, endpointReader(keys)));
 }
 
 /** The records of settings, as few as people write. */
@@ -78,7 +78,8 @@ class FollowedSettings {
 
   constructor(keys: Keys, { IPPool, IPReservation, IPAMConfiguration, Node, ClusterInformation }: SettingRecords) {
     this.#keys = keys;
-    const byKey = (kvs: readonly KeyValue[]): Map<string, KeyValue> => new Map(kvs.map((kv) => [textOf(kv.key), kv]));
+    const byKey = (kvs: readonly KeyValue[]): Map<string, KeyValue> =>
+      new Map(kvs.map((kv) => [decodeText(kv.key), kv]));
     this.#records = {
       IPPool: byKey(IPPool),
       IPReservation: byKey(IPReservation),
@@ -91,8 +92,8 @@ class FollowedSettings {
   apply(kind: SettingKind, event: Event): void {
     const { kv } = event;
     if (kv === undefined) return;
-    if (isPut(event)) this.#records[kind].set(textOf(kv.key), kv);
-    else this.#records[kind].delete(textOf(kv.key));
+    if (isPut(event)) this.#records[kind].set(decodeText(kv.key), kv);
+    else this.#records[kind].delete(decodeText(kv.key));
   }
 
   now(): ReturnType<typeof settingsOf> {

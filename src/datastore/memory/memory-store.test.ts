@@ -8,7 +8,7 @@ import { parseCidr } from '../../net/cidr.ts';
 import type { Change } from '../allocation-store.ts';
 import type { Store } from '../store.ts';
 import { MemoryDatabase } from './memory-database.ts';
-import { type Fault, openMemoryStore } from './memory-store.ts';
+import { type StoreFault, openMemoryStore } from './memory-store.ts';
 
 const never = new AbortController().signal;
 const node = 'n1' as NodeName;
@@ -42,7 +42,7 @@ describe('faults of the datastore in memory', () => {
     [{ kind: 'conflict' }, 'conflict', 0],
     [{ kind: 'unavailable-before' }, 'store/unavailable', 0],
     [{ kind: 'unavailable-after' }, 'store/unavailable', 1],
-  ] satisfies [Fault, string, number][])(
+  ] satisfies [StoreFault, string, number][])(
     'such as %j end a commit with %s and leave %i blocks',
     async (fault, end, left) => {
       const database = new MemoryDatabase();

@@ -12,7 +12,7 @@ import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
 import { untilEnded } from '../node-feed.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
-import { publishNode } from '../publish-node.ts';
+import { publishNodeResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
 import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
@@ -21,7 +21,7 @@ import type { Store } from '../store.ts';
 import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
 import { followStates } from './follow-states.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
-import { claimsIn, endpointsIn, insistOn, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
+import { claimsIn, endpointsIn, insistOnRecord, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
 import { watchCluster } from './watch-cluster.ts';
 import { watchResources } from './watch-resources.ts';
 import { watchState } from './watch-state.ts';
@@ -30,7 +30,7 @@ import { watchState } from './watch-state.ts';
 export type Operation = Exclude<keyof Store, symbol>;
 
 /** What may go wrong with one operation. */
-export type Fault =
+export type StoreFault =
   /** A commit finds that somebody was quicker; nothing is changed. Other operations take no notice. */
   | { readonly kind: 'conflict' }
   /** The datastore does not answer, and did nothing. */
@@ -48,7 +48,7 @@ export interface MemoryStoreOptions {
   /** Awaited before each operation takes effect: where a scheduler lets others go first. */
   readonly pause?: (operation: Operation) => Promise<void>;
   /** Asked for each operation; undefined lets it through. */
-  readonly fault?: (operation: Operation, changes?: readonly Change[]) => Fault | undefined;
+  readonly fault?: (operation: Operation, changes?: readonly Change[]) => StoreFault | undefined;
 }
 
 /** A datastore in memory. Stores opened on one database see each other, as nodes of one cluster do. */
@@ -101,7 +101,7 @@ class MemoryStore implements Store {
     return this.#read('getBlocks', signal, ({ blocks }) =>
       cidrs.flatMap((cidr) => {
         const record = blocks.get(blockId(cidr));
-        return record === undefined ? [] : [insistOn(record, `block ${blockId(cidr)}`)];
+        return record === undefined ? [] : [insistOnRecord(record, `block ${blockId(cidr)}`)];
       }),
     );
   }
@@ -187,7 +187,7 @@ class MemoryStore implements Store {
   }
 
   async publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void> {
-    return publishNode(this, { node, facts }, signal);
+    return publishNodeResource(this, { node, facts }, signal);
   }
 
   async reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void> {
@@ -228,7 +228,7 @@ class MemoryStore implements Store {
   async #act<T>(
     operation: Operation,
     { signal, changes }: { signal: AbortSignal; changes?: readonly Change[] },
-    effect: (fault: Fault | undefined) => T,
+    effect: (fault: StoreFault | undefined) => T,
   ): Promise<T> {
     await this.#options.pause?.(operation);
     if (signal.aborted) throw outOfTime(signal, 'waiting for the datastore in memory');

@@ -91,7 +91,7 @@ export function resourceIn<K extends ResourceKind>(
 ): ResourceOf<K> | undefined {
   const record = state.resources.get(resourceKey(which));
   if (record === undefined) return undefined;
-  const { value, version } = insistOn(record, showResourceId(which));
+  const { value, version } = insistOnRecord(record, showResourceId(which));
   return isOfKind(value, which.kind) ? withResourceVersion(value, version) : undefined;
 }
 
@@ -125,7 +125,7 @@ export function endpointsOn(
 }
 
 /** @throws store/corrupt for a record that cannot be left out. */
-export function insistOn<T>({ value, version }: MemoryRecord<T>, what: string): Stored<T> {
+export function insistOnRecord<T>({ value, version }: MemoryRecord<T>, what: string): Stored<T> {
   if (value !== UNREADABLE) return { value, version };
   throw new NetplugError('store/corrupt', problemWith(what), { hint: 'Repair or remove the record' });
 }

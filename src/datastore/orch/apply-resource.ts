@@ -1,7 +1,7 @@
 import type { Mode } from '../../base/mode.ts';
 import type { AnyResource } from '../../model/kinds.ts';
 import { fullId, type ResourceId } from '../../model/resource-id.ts';
-import type { Answer } from '../../kube/answers.ts';
+import type { ApiAnswer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
@@ -9,7 +9,7 @@ import { refuseBuiltIn } from '../built-in.ts';
 import { fieldConflict, resourceChanged, resourceContested } from '../resource-errors.ts';
 import type { WrittenResource } from '../resource-store.ts';
 import { fetchObject, refusedError, UPDATE_TRIES } from './orch-resources.ts';
-import { homeOf, refuseNodeWrite, resourceReader } from './resource-objects.ts';
+import { collectionIn, refuseNodeWrite, resourceReader } from './resource-objects.ts';
 import { insist } from './unreadable.ts';
 
 interface Wish {
@@ -29,7 +29,7 @@ export async function applyResource(api: OrchApi, wish: Wish, signal: AbortSigna
   const which = fullId({ kind, name, ...(namespace === undefined ? {} : { namespace }) });
   refuseNodeWrite(which);
   refuseBuiltIn(which);
-  const home = homeOf(which);
+  const home = collectionIn(which);
   if (home === undefined) throw refusedError(which, 'no object can have that name');
   for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {
     const current = attempt === 0 ? undefined : await fetchObject(api, which, signal);
@@ -57,7 +57,7 @@ async function applyAt(
     version,
   }: Wish & { readonly home: Collection; readonly version: string | undefined },
   signal: AbortSignal,
-): Promise<Answer<ApiObject>> {
+): Promise<ApiAnswer<ApiObject>> {
   const { apiVersion, kind, spec } = resource;
   const { name, labels, annotations } = resource.metadata;
   const metadata = { name, labels, annotations, resourceVersion: version };
@@ -65,13 +65,13 @@ async function applyAt(
   return api.patch({ collection: home, name, mode }, { kind: 'apply', body, manager, force }, signal);
 }
 
-function isOnlyOurs(answer: Answer<ApiObject>, { manager }: Wish): boolean {
+function isOnlyOurs(answer: ApiAnswer<ApiObject>, { manager }: Wish): boolean {
   if (answer.outcome === 'ok' || answer.heldFields.length === 0) return false;
   return answer.heldFields.every(({ owner }) => owner === manager);
 }
 
 /** @throws resource/field-conflict, resource/invalid; not for an object that has another version by now */
-function refuse(which: ResourceId, answer: Exclude<Answer<ApiObject>, { outcome: 'ok' }>): void {
+function refuse(which: ResourceId, answer: Exclude<ApiAnswer<ApiObject>, { outcome: 'ok' }>): void {
   if (answer.heldFields.length > 0) throw fieldConflict(which, answer.heldFields);
   if (answer.outcome !== 'conflict') throw refusedError(which, answer.message);
 }

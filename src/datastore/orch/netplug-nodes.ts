@@ -4,7 +4,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { Node } from '../../model/node.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { Seen } from '../seen.ts';
-import { decodeResource } from '../stored-resource.ts';
+import { decodeRecordedResource } from '../stored-resource.ts';
 import { nodeFromObject } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
@@ -60,7 +60,7 @@ export function readNetplugNode(object: ApiObject): Seen<Node> {
   if (!isOwned) return { problem: problemOf(name, 'no Node of its name owns it') };
   const metadata = { name, labels: labels ?? {} };
   const raw = { apiVersion: API_VERSION, kind: 'Node', metadata, spec: object['spec'] ?? {} };
-  const decoded = decodeResource({ kind: 'Node', name }, raw);
+  const decoded = decodeRecordedResource({ kind: 'Node', name }, raw);
   return typeof decoded === 'string' ? { problem: problemOf(name, decoded) } : { value: decoded };
 }
 

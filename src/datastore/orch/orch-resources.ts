@@ -14,7 +14,7 @@ import {
   resourceNotFound,
 } from '../resource-errors.ts';
 import { nodeProblems } from './node-objects.ts';
-import { collectionOf, homeOf, refuseNodeWrite, resourceReader } from './resource-objects.ts';
+import { collectionOf, collectionIn, refuseNodeWrite, resourceReader } from './resource-objects.ts';
 import { insist, sortOut } from './unreadable.ts';
 
 /** How often an update without a version is tried while others change the same resource. */
@@ -56,7 +56,7 @@ export async function createResource(
   const { name, labels, annotations } = resource.metadata;
   refuseBuiltIn(which);
   refuseNodeWrite(which);
-  const home = homeOf(which);
+  const home = collectionIn(which);
   if (home === undefined) throw refusedError(which, 'no object can have that name');
   const object = { ...resource, metadata: { name, labels, annotations } };
   const answer = await api.create({ collection: home, object, mode }, signal);
@@ -78,7 +78,7 @@ export async function updateResource(
   const { labels, annotations, resourceVersion } = resource.metadata;
   refuseBuiltIn(which);
   refuseNodeWrite(which);
-  const home = homeOf(which);
+  const home = collectionIn(which);
   if (home === undefined) throw resourceNotFound(which);
   const read = resourceReader(which.kind);
   for (let attempt = 0; attempt < UPDATE_TRIES; attempt += 1) {
@@ -111,7 +111,7 @@ export async function deleteResource(
 ): Promise<void> {
   refuseBuiltIn(which);
   refuseNodeWrite(which);
-  const collection = homeOf(which);
+  const collection = collectionIn(which);
   if (collection === undefined) throw resourceNotFound(which);
   const preconditions = resourceVersion === undefined ? {} : { resourceVersion };
   const answer = await api.delete({ collection, name: which.name, preconditions, mode }, signal);
@@ -129,7 +129,7 @@ export async function fetchObject(
   which: ResourceId,
   signal: AbortSignal,
 ): Promise<ApiObject | undefined> {
-  const home = homeOf(which);
+  const home = collectionIn(which);
   if (home === undefined) return undefined;
   const answer = await api.get(home, which.name, signal);
   if (answer.outcome === 'ok') return answer.value;

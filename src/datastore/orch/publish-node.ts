@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { NodeName } from '../../model/names.ts';
-import type { Answer } from '../../kube/answers.ts';
+import type { ApiAnswer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi, Patch } from '../../kube/orch-api.ts';
 import { isObjectName, NODES } from '../../kube/paths.ts';
@@ -64,7 +64,7 @@ export async function patchNode(
   return insistOnNode(node, await api.patch({ collection: NODES, name: node, subresource: 'status' }, patch, signal));
 }
 
-function insistOnNode(node: NodeName, answer: Answer<ApiObject>): ApiObject {
+function insistOnNode(node: NodeName, answer: ApiAnswer<ApiObject>): ApiObject {
   if (answer.outcome === 'ok') return answer.value;
   if (answer.outcome === 'not-found') throw resourceNotFound({ kind: 'Node', name: node });
   throw refusal(`Node "${node}"`, { node, message: answer.message });

@@ -4,7 +4,7 @@ import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../kube/objects.ts';
 import { type Collection, isObjectName, NODES } from '../../kube/paths.ts';
-import { decodeResource } from '../stored-resource.ts';
+import { decodeRecordedResource } from '../stored-resource.ts';
 import type { Seen } from '../seen.ts';
 import { nodeFromObject, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
@@ -15,7 +15,7 @@ export function collectionOf(kind: ResourceKind): Collection {
 }
 
 /** Where in the API a resource of its own lies; undefined for a name that no object can have. */
-export function homeOf(which: ResourceId): Collection | undefined {
+export function collectionIn(which: ResourceId): Collection | undefined {
   const { kind, namespace, name } = fullId(which);
   if (![namespace ?? name, name].every(isObjectName)) return undefined;
   return { ...collectionOf(kind), ...(namespace === undefined ? {} : { namespace }) };
@@ -26,7 +26,7 @@ export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObj
     const { namespace, name } = object.metadata;
     const metadata = metadataOf(object.metadata);
     const raw = kind === 'Node' ? nodeFromObject(object, metadata) : { ...object, metadata };
-    const decoded = decodeResource({ kind, name, ...(namespace === undefined ? {} : { namespace }) }, raw);
+    const decoded = decodeRecordedResource({ kind, name, ...(namespace === undefined ? {} : { namespace }) }, raw);
     const shown = namespace === undefined ? name : `${namespace}/${name}`;
     return typeof decoded === 'string' ? new Unreadable(kind, shown, decoded) : decoded;
   };

@@ -1,4 +1,4 @@
-import { NAMESPACE, type Role, ROLE_LIST, type RoleName, type Rule } from './role-table.ts';
+import { SYSTEM_NAMESPACE, type Role, ROLE_LIST, type RoleName, type RoleRule } from './role-table.ts';
 
 const LINE = 116;
 
@@ -8,7 +8,7 @@ type NamedRole = Role & { readonly name: RoleName };
 export function rbacManifestFile(): string {
   const accounts = [...new Set(ROLE_LIST.flatMap(({ account }) => account ?? []))];
   const documents = [
-    `apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ${NAMESPACE}\n`,
+    `apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ${SYSTEM_NAMESPACE}\n`,
     ...accounts.map(accountManifest),
     ...ROLE_LIST.flatMap((role) => [
       roleManifest(role),
@@ -23,7 +23,7 @@ export function rbacManifestFile(): string {
 
 /** The token of the plugin's account goes into the file that orch.orchconfig names, the agent's into NETPLUG_ORCHCONFIG. */
 function accountManifest(account: string): string {
-  return `apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: ${account}\n  namespace: ${NAMESPACE}\n`;
+  return `apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: ${account}\n  namespace: ${SYSTEM_NAMESPACE}\n`;
 }
 
 function roleManifest({ name, about, namespace, rules }: NamedRole): string {
@@ -33,7 +33,7 @@ ${metadata(name, namespace)}rules:
 ${rules.map(ruleText).join('')}`;
 }
 
-function ruleText({ group, resources, verbs, names, why }: Rule): string {
+function ruleText({ group, resources, verbs, names, why }: RoleRule): string {
   return `${comment(`${why}.`, '  ')}  - apiGroups: ${words([group])}
     resources: ${words(resources)}
 ${names === undefined ? '' : `    resourceNames: ${words(names)}\n`}    verbs: ${words(verbs)}
@@ -50,7 +50,7 @@ ${metadata(name, namespace)}roleRef:
 subjects:
   - kind: ServiceAccount
     name: ${account ?? ''}
-    namespace: ${NAMESPACE}
+    namespace: ${SYSTEM_NAMESPACE}
 `;
 }
 

@@ -1,13 +1,13 @@
 // A table: what every program of netplug may do in the API, and why. manifests/rbac.yaml and docs/rights.md are made from it.
 
 /** Where the accounts of netplug are. */
-export const NAMESPACE = 'netplug-system';
+export const SYSTEM_NAMESPACE = 'netplug-system';
 
 /** The one Secret that the agent may read. */
 export const PASSWORD_SECRET = 'netplug-bgp-passwords';
 
 /** One line of a role. */
-export interface Rule {
+export interface RoleRule {
   /** The empty text is the core group. */
   readonly group: string;
   readonly resources: readonly string[];
@@ -25,7 +25,7 @@ export interface Role {
   readonly account?: 'netplug-cni' | 'netplug-agent';
   /** The namespace it ends at; the whole cluster unless given. */
   readonly namespace?: string;
-  readonly rules: readonly Rule[];
+  readonly rules: readonly RoleRule[];
 }
 
 const GROUP = 'netplug.io';
@@ -45,7 +45,7 @@ const READ = ['get', 'list', 'watch'];
 const WRITE = ['create', 'update', 'patch', 'delete'];
 
 /** What `netplugctl` reads, whoever uses it. */
-const SHOWN: readonly Rule[] = [
+const SHOWN: readonly RoleRule[] = [
   { group: '', resources: ['pods'], verbs: ['get', 'list'], why: 'The endpoints of pods and their annotations' },
   { group: '', resources: ['namespaces'], verbs: ['get'], why: 'Annotations, for "why pod" and "plan add"' },
   { group: '', resources: ['nodes'], verbs: READ, why: 'Labels, addresses and pod CIDRs of nodes' },
@@ -196,7 +196,7 @@ export const ROLES = {
   'netplug-agent-passwords': {
     about: `Passwords of BGP sessions, as BGPPeer and BGPConfiguration name them: one Secret, with a key for each password. Add the names of others here. Leave this role and its binding out where no session has a password.`,
     account: 'netplug-agent',
-    namespace: NAMESPACE,
+    namespace: SYSTEM_NAMESPACE,
     rules: [
       {
         group: '',

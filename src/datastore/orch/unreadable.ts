@@ -1,5 +1,5 @@
 import { NetplugError } from '../../base/errors.ts';
-import type { Answer } from '../../kube/answers.ts';
+import type { ApiAnswer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 
 /** An object that could not be understood: its kind, its name and why. */
@@ -33,6 +33,6 @@ export function insist<T>(record: T | Unreadable): T {
 }
 
 /** The object, or none. */
-export function found(answer: Answer<ApiObject>): ApiObject[] {
+export function found(answer: ApiAnswer<ApiObject>): ApiObject[] {
   return answer.outcome === 'ok' ? [answer.value] : [];
 }

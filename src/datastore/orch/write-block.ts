@@ -3,7 +3,7 @@ import { invariant, NetplugError } from '../../base/errors.ts';
 import { encodeBlock } from '../../model/ip-block-codec.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
-import type { Answer } from '../../kube/answers.ts';
+import type { ApiAnswer } from '../../kube/answers.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { Outcome, Stored } from '../allocation-store.ts';
@@ -125,7 +125,7 @@ async function undoExactly(
  */
 async function settle(
   api: OrchApi,
-  { answer, ...write }: BlockWrite & { readonly after: IpBlock; readonly answer: Answer<ApiObject> },
+  { answer, ...write }: BlockWrite & { readonly after: IpBlock; readonly answer: ApiAnswer<ApiObject> },
   signal: AbortSignal,
 ): Promise<Written | 'conflict'> {
   if (answer.outcome === 'ok') return { ...write, version: versionOf(answer.value) };
@@ -136,7 +136,7 @@ async function settle(
 }
 
 /** Lost races are outcomes; an object that the API finds invalid is our mistake. */
-function decided<T>(answer: Exclude<Answer<unknown>, { outcome: 'ok' }>, conflict: T): T {
+function decided<T>(answer: Exclude<ApiAnswer<unknown>, { outcome: 'ok' }>, conflict: T): T {
   invariant(answer.outcome !== 'invalid', `the API finds a block of ours invalid: ${answer.message}`);
   return conflict;
 }

@@ -12,7 +12,7 @@ import type { LocalView } from './local-view.ts';
 /** After a rollback of the datastore, other nodes have so long to record what their pods use. */
 const GRACE_MS = 5000;
 
-export interface AssertionPorts extends RetryPorts {
+export interface NodeAssertionPorts extends RetryPorts {
   readonly store: AllocationStore & ResourceStore;
   readonly log: Log;
   readonly view: LocalView;
@@ -28,8 +28,8 @@ export interface AssertionPorts extends RetryPorts {
  * Asserts what the pods of a node use against a datastore that may be older than what the node has written, before
  * anything is offered from it (design D12).
  */
-export class Assertion {
-  readonly #ports: AssertionPorts;
+export class NodeAssertion {
+  readonly #ports: NodeAssertionPorts;
   readonly #datastore: DatastoreId;
   readonly #node: NodeName;
   #rollbacks: number | undefined;
@@ -37,7 +37,7 @@ export class Assertion {
   #graceEndsMs = 0;
 
   constructor(
-    ports: AssertionPorts,
+    ports: NodeAssertionPorts,
     { datastore, node }: { readonly datastore: DatastoreId; readonly node: NodeName },
   ) {
     this.#ports = ports;

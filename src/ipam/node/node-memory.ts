@@ -1,7 +1,7 @@
 import type { NodeSettings, Stored } from '../../datastore/allocation-store.ts';
 import type { NodeChange } from '../../datastore/watch-store.ts';
 import { never } from '../../base/errors.ts';
-import { type Pool, poolAround, readPools } from '../choose-pools.ts';
+import { type Pool, poolAround, decodePools } from '../choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { reservedCidrs } from '../../model/ip-reservation.ts';
 import type { NodeName } from '../../model/names.ts';
@@ -81,7 +81,7 @@ export class NodeMemory {
 
   #settle({ pools, reservations, config, node, isLocked, clusterId, problems }: NodeSettings): void {
     this.#settings = { pools, reservations, config, node, isLocked, clusterId, problems };
-    this.#pools = readPools(pools);
+    this.#pools = decodePools(pools);
     this.#reserved = reservedCidrs(reservations);
     this.#poolOfBlock.clear();
   }

@@ -1,7 +1,7 @@
 import { takeSlot } from '../../../test/support/block-edits.ts';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { nodeName, poolOf } from '../../../test/support/fixtures.ts';
-import { readPools } from '../choose-pools.ts';
+import { decodePools } from '../choose-pools.ts';
 import { type Allocation, emptyBlock, type IpBlock } from '../../model/ip-block.ts';
 import { handleOf } from '../../model/names.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
@@ -15,7 +15,7 @@ const FLOOR = 8;
 const NODE = nodeName('n1');
 const CIDR = parseCidr('10.0.0.0/23');
 const KEY = formatCidr(CIDR);
-const pools = readPools([{ value: poolOf('v4', '10.0.0.0/16', { blockSize: 23 }), version: '1' }]);
+const pools = decodePools([{ value: poolOf('v4', '10.0.0.0/16', { blockSize: 23 }), version: '1' }]);
 const [pool] = pools;
 const allocation: Allocation = {
   ...attachmentOf('c1'),

@@ -8,7 +8,7 @@ import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
-import { type Fault, openMemoryStore, type Operation } from '../../datastore/memory/memory-store.ts';
+import { type StoreFault, openMemoryStore, type Operation } from '../../datastore/memory/memory-store.ts';
 import type { Store } from '../../datastore/store.ts';
 import type { NodeChange } from '../../datastore/watch-store.ts';
 import { assign } from '../assign.ts';
@@ -41,7 +41,7 @@ class Bench {
   readonly counts = new Map<Operation, number>();
   readonly node: ResidentNode;
   /** What becomes of every operation from now on. */
-  fault: (operation: Operation) => Fault | undefined = () => undefined;
+  fault: (operation: Operation) => StoreFault | undefined = () => undefined;
   /** Whether the datastore lists, and refuses the watch that follows. */
   isWatchRefused = false;
 

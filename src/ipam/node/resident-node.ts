@@ -10,7 +10,7 @@ import type { LivingAddress } from '../plan-assertion.ts';
 import type { EndpointId, WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import { clusterIdIn, type DatastoreId, datastoreIdOf, datastoreReplaced } from './datastore-id.ts';
-import { Assertion } from './assertion.ts';
+import { NodeAssertion } from './assertion.ts';
 import type { Entry } from './entry.ts';
 import { FreshEndpoints } from './fresh-endpoints.ts';
 import { Journal, type JournalPlace } from './journal.ts';
@@ -99,7 +99,7 @@ export class ResidentNode {
   readonly #warmPool: WarmPool;
   readonly #learnt: Notifier;
   readonly #others: OtherRuns;
-  readonly #assertion: Assertion;
+  readonly #assertion: NodeAssertion;
   readonly #stop = new AbortController();
   #journal: Journal | undefined;
   #writeBehind: WriteBehind | undefined;
@@ -128,7 +128,7 @@ export class ResidentNode {
     this.#view = new LocalView(this.#memory, this.#fresh, this.#stock);
     this.#learnt = new Notifier(ports.clock);
     this.#others = new OtherRuns({ ...ports, store: inner }, { ...options, except: this.#stock.run });
-    this.#assertion = new Assertion(
+    this.#assertion = new NodeAssertion(
       {
         ...ports,
         store: inner,

@@ -1,5 +1,5 @@
 /** What the agent does for the network of its node, each by a reconciler of its own. */
-export type Part =
+export type NetworkPart =
   | 'podFilter'
   | 'tunnelFilter'
   | 'addresses'
@@ -12,7 +12,7 @@ export type Part =
   | 'passwords';
 
 /** What must have worked once before: an agent that begins must not take down what it does not know yet. */
-export const NEEDS: Readonly<Record<Part, readonly Part[]>> = {
+export const NEEDS: Readonly<Record<NetworkPart, readonly NetworkPart[]>> = {
   podFilter: [],
   tunnelFilter: [],
   addresses: [],
@@ -24,7 +24,7 @@ export const NEEDS: Readonly<Record<Part, readonly Part[]>> = {
   nat: ['tunnels', 'endpoints'],
   bgp: ['tunnels', 'endpoints', 'passwords'],
 };
-export const PARTS: readonly Part[] = [
+export const PARTS: readonly NetworkPart[] = [
   'podFilter',
   'tunnelFilter',
   'addresses',

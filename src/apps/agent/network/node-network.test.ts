@@ -15,7 +15,7 @@ import { silentLog } from '../../../base/log.ts';
 import { systemRandom } from '../../../base/random.ts';
 import { MemoryPacketFilter, type MemoryTables } from '../../../dataplane/memory/memory-packet-filter.ts';
 import type { NftObject, PacketFilter } from '../../../dataplane/packet-filter.ts';
-import { type Fault, openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
+import { type StoreFault, openMemoryStore, type Operation } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
 import { assign } from '../../../ipam/assign.ts';
 import { formatAddress, parseAddress } from '../../../net/address.ts';
@@ -91,7 +91,7 @@ describe('the network of a node', () => {
     await a.stop();
     const [routes, tunnels, changes] = [await routesOf(a), host.tunnels, host.changesMade];
     let isAway = true;
-    const fault = (operation: Operation): Fault | undefined =>
+    const fault = (operation: Operation): StoreFault | undefined =>
       isAway && isConcerned(operation) ? { kind: 'unavailable-before' } : undefined;
     const next = startNode('a', { store: openMemoryStore(database, { fault }), host });
     await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
@@ -140,7 +140,7 @@ describe('the network of a node', () => {
     const admitted = (): readonly unknown[] => admittedBy(tables.get(TUNNEL_TABLE) ?? []);
     const host = hostAt('192.0.2.1/24');
     let isAway = false;
-    const fault = (): Fault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
+    const fault = (): StoreFault | undefined => (isAway ? { kind: 'unavailable-before' } : undefined);
     const start = (): RunningNode =>
       startNode('a', { store: openMemoryStore(database, { fault }), host, filter: new MemoryPacketFilter(tables) });
     const a = start();
@@ -309,7 +309,7 @@ describe('the network of a node', () => {
     async (situation) => {
       const { database, store } = await worldWith(VXLAN);
       let isAway = false;
-      const fault = (operation: Operation): Fault | undefined =>
+      const fault = (operation: Operation): StoreFault | undefined =>
         isAway && operation !== 'watchCluster' ? { kind: 'unavailable-before' } : undefined;
       const host = hostAt('192.0.2.1/24');
       const a = await neighbours(openMemoryStore(database, { fault }), host);
@@ -339,7 +339,7 @@ describe('the network of a node', () => {
     let isAway = false;
     let refusals = 0;
     // The watch lives, so that its own Node has the agent publish again at once.
-    const fault = (operation: Operation): Fault | undefined => {
+    const fault = (operation: Operation): StoreFault | undefined => {
       if (!isAway || operation === 'watchCluster' || operation === 'reportNetwork') return undefined;
       refusals += 1;
       return { kind: 'unavailable-before' };

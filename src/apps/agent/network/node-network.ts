@@ -22,14 +22,14 @@ import { BgpReconciler, type BgpPorts } from './reconcile-bgp.ts';
 import { RouteReconciler } from './reconcile-routes.ts';
 import { reconcileTunnels, type OwnTunnel } from './reconcile-tunnels.ts';
 import { type LocalEndpoints, NO_ENDPOINTS } from './local-endpoints.ts';
-import { NEEDS, type Part, PARTS } from './network-parts.ts';
+import { NEEDS, type NetworkPart, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './offered-mtu.ts';
 import { podCidrAddress, podCidrProblems } from './pod-cidrs.ts';
 import { HeldAddresses } from './held-addresses.ts';
 import { type AttachmentPorts, AttachmentReader } from './read-attachments.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
-import { factsOf } from './own-facts.ts';
+import { ownFacts } from './own-facts.ts';
 import { shownNetwork } from './shown-network.ts';
 import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
 import { TunnelFilter } from './tunnel-filter.ts';
@@ -70,9 +70,9 @@ export class NodeNetwork {
   #isManagerDue = true;
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   /** Parts that are left out, a sentence each. */
-  readonly #leftOut: Partial<Record<Part, readonly string[]>> = {};
+  readonly #leftOut: Partial<Record<NetworkPart, readonly string[]>> = {};
   #cutOff: string | undefined = 'the datastore is being read';
-  readonly #reconcilers: Readonly<Record<Part, Reconciler>>;
+  readonly #reconcilers: Readonly<Record<NetworkPart, Reconciler>>;
   readonly #registration: Reconciler;
   /** Rejects when the node must not go on: its address is another node's. */
   readonly #fatal = Promise.withResolvers<never>();
@@ -116,7 +116,7 @@ export class NodeNetwork {
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
       facts: reconciler(
         'node facts',
-        async (signal) => ports.store.publishNode(settings.node, factsOf(this.#own.addresses, this.#tunnels), signal),
+        async (signal) => ports.store.publishNode(settings.node, ownFacts(this.#own.addresses, this.#tunnels), signal),
         // Another machine under the same name would answer at once, and so on.
         { resyncMs: SLOW_RESYNC_MS, pauseMs: FACTS_PAUSE_MS },
       ),
@@ -225,7 +225,7 @@ export class NodeNetwork {
   }
 
   /** What may have to be another, besides routes. */
-  #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly Part[] {
+  #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly NetworkPart[] {
     switch (change.kind) {
       case 'all':
         this.#isManagerDue = true;
@@ -383,9 +383,10 @@ export class NodeNetwork {
     return isNowhere ? ['addresses: no address of the node is known'] : parts;
   }
 
-  #trigger(...names: Part[]): void {
+  #trigger(...names: NetworkPart[]): void {
     if (!this.#state.isKnown) return;
-    const mayBegin = (name: Part): boolean => NEEDS[name].every((needed) => this.#reconcilers[needed].hasSucceeded);
+    const mayBegin = (name: NetworkPart): boolean =>
+      NEEDS[name].every((needed) => this.#reconcilers[needed].hasSucceeded);
     for (const name of names.filter(mayBegin)) this.#reconcilers[name].trigger();
   }
 }

@@ -5,7 +5,7 @@ import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import type { OwnTunnel } from './reconcile-tunnels.ts';
 
 /** What the node tells the others: where it is reached, and by which tunnels. */
-export function factsOf(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {
+export function ownFacts(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {
   const tunnel = new Map(tunnels.map((each) => [each.kind, each]));
   return given({
     ipv4Address: subnetAddress(addresses.get(4)),

@@ -10,7 +10,10 @@ interface ServePorts {
 }
 
 /** Runs the network until it is asked to stop, and answers what it is asked meanwhile. @throws agent/address-conflict */
-export async function serveNetwork(network: NodeNetwork, { send, onMessage, becomeOnly }: ServePorts): Promise<void> {
+export async function serveNetworkProcess(
+  network: NodeNetwork,
+  { send, onMessage, becomeOnly }: ServePorts,
+): Promise<void> {
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();

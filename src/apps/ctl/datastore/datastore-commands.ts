@@ -1,5 +1,5 @@
 import type { Context } from '../ports.ts';
-import { type Command, command, flag, mandatory, value } from '../command.ts';
+import { type Command, command, flagOption, mandatory, value } from '../command.ts';
 import { readInputs } from '../inputs.ts';
 import { exportDatastore } from './export-datastore.ts';
 import { type Exported, readExport } from './export-file.ts';
@@ -24,7 +24,7 @@ back what they have set aside.`,
   command({
     path: ['datastore', 'unlock'],
     summary: 'Lets addresses be assigned and released again.',
-    options: { force: flag('although an import has not ended') },
+    options: { force: flagOption('although an import has not ended') },
     details: `
 From here on an import can no longer be undone.`,
     examples: ['netplugctl datastore unlock'],
@@ -35,7 +35,7 @@ From here on an import can no longer be undone.`,
     summary: 'Writes everything a locked datastore holds into one file.',
     options: {
       output: value('file', 'where to (default: standard output)', { completes: 'file' }),
-      force: flag('although agents have set addresses aside that they do not give back'),
+      force: flagOption('although agents have set addresses aside that they do not give back'),
     },
     details: `
 The file has every resource, block and endpoint, with counts and a checksum. The datastore stays as it
@@ -51,8 +51,8 @@ is. The command takes up to 30 minutes unless --timeout says otherwise.`,
       filename: mandatory(
         value('file', 'file of an export, or "-" for standard input', { short: 'f', completes: 'file' }),
       ),
-      undo: flag('remove exactly what the import of this file has brought'),
-      dryRun: flag('say what would be done, and do nothing'),
+      undo: flagOption('remove exactly what the import of this file has brought'),
+      dryRun: flagOption('say what would be done, and do nothing'),
     },
     details: `
 The datastore must be empty or locked, and is locked afterwards. What is there already and equal is

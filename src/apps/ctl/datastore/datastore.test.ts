@@ -10,7 +10,7 @@ import { seededRandom } from '../../../base/random.ts';
 import { cniEndpoint, holder } from '../../../../test/contract/suites/datastore/bench.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
-import { type Fault, openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import { type StoreFault, openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import { memoryPlanRecords, type PlanRecords } from '../../../plans/plan-records.ts';
 import { CLUSTER_INFORMATION_ID } from '../../../model/cluster-information.ts';
 import { emptyBlock } from '../../../model/ip-block.ts';
@@ -156,7 +156,7 @@ describe('datastore import', () => {
     for (let allowed = 0; ; allowed += 1) {
       target.clear();
       let left = allowed;
-      const fault = (operation: string): Fault | undefined => {
+      const fault = (operation: string): StoreFault | undefined => {
         if (!['commit', 'createResource', 'updateResource'].includes(operation)) return undefined;
         left -= 1;
         return left === -1 ? { kind: allowed % 2 === 0 ? 'unavailable-before' : 'unavailable-after' } : undefined;
@@ -238,7 +238,7 @@ describe('datastore import', () => {
   it('sees at the end that somebody has changed what it wrote', async () => {
     await exported();
     let isTampered = false;
-    const fault = (operation: string): Fault | undefined => {
+    const fault = (operation: string): StoreFault | undefined => {
       if (operation !== 'listBlocks' || isTampered || target.state().endpoints.size === 0) return undefined;
       isTampered = true;
       const [, record] = [...target.state().blocks][0]!;

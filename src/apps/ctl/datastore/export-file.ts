@@ -46,7 +46,7 @@ export interface Exported {
   readonly endpoints: readonly WorkloadEndpoint[];
 }
 
-export interface Origin {
+export interface ExportOrigin {
   readonly at: string;
   readonly by: string;
   readonly datastore: string;
@@ -55,7 +55,7 @@ export interface Origin {
 /** The file for what a datastore holds. What agents have set aside is free in it: they give it back, or are gone. */
 export function renderExport(
   contents: Contents & { readonly cluster: ClusterInformation },
-  { at, by, datastore }: Origin,
+  { at, by, datastore }: ExportOrigin,
 ): string {
   const parts: Parts = {
     cluster: withoutVersion(contents.cluster),

@@ -12,7 +12,7 @@ import type { Context, Status } from '../ports.ts';
 import { type Contents, readContents, typeOf } from './contents.ts';
 import { describeCounts, type Exported } from './export-file.ts';
 import { beginMark, type ImportMark, readMark, withMark } from './import-mark.ts';
-import { countItems, type Item, nameOf } from './items.ts';
+import { countItems, type StoredItem, itemName } from './items.ts';
 import { type ImportPlan, planImport } from './plan-import.ts';
 import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
@@ -22,7 +22,7 @@ import { writeItems } from './write-items.ts';
 type ImportAction =
   | { readonly act: 'lock' }
   | { readonly act: 'verify' }
-  | { readonly act: 'create'; readonly items: Item['kind']; readonly count: number };
+  | { readonly act: 'create'; readonly items: StoredItem['kind']; readonly count: number };
 
 /**
  * Writes everything of the file into the datastore, which is locked from then on, and reads all of it back. Repeating it
@@ -123,7 +123,7 @@ async function begin(
   { ports, signal }: Context,
   { store, datastore, file, plan }: Import & { readonly plan: ImportPlan },
 ): Promise<void> {
-  const kept = plan.equal.map(nameOf);
+  const kept = plan.equal.map(itemName);
   const type = typeOf(datastore);
   await changeClusterInformation({ ...ports, store }, (before) => beginMark(before, file, { kept, type }), signal);
 }
@@ -132,7 +132,7 @@ async function begin(
 async function verify({ signal }: Context, { store, datastore: { type }, file }: Import): Promise<number> {
   const { missing, conflicts } = planImport(file, { type, contents: await readContents(store, signal) });
   const withoutPod = type === 'orch' ? missing.filter(({ kind }) => kind === 'endpoint') : [];
-  const lost = missing.filter((item) => !withoutPod.includes(item)).map((item) => `${nameOf(item)} is not there`);
+  const lost = missing.filter((item) => !withoutPod.includes(item)).map((item) => `${itemName(item)} is not there`);
   const problems = [...lost, ...conflicts];
   if (problems.length === 0) return withoutPod.length;
   const [first = ''] = problems;

@@ -11,7 +11,7 @@ import { counted } from '../../../base/counted.ts';
 import type { PlainResource } from './contents.ts';
 
 /** One thing that a datastore takes, or gives back, by itself. */
-export type Item =
+export type StoredItem =
   | { readonly kind: 'resource'; readonly resource: PlainResource }
   /** What a node's agent told of it, where the nodes are the orchestrator's. */
   | { readonly kind: 'facts'; readonly node: NodeName; readonly facts: NodeFacts }
@@ -19,7 +19,7 @@ export type Item =
   | { readonly kind: 'endpoint'; readonly endpoint: WorkloadEndpoint };
 
 /** How people call it; no two things of a datastore are called the same. */
-export function nameOf(item: Item): string {
+export function itemName(item: StoredItem): string {
   switch (item.kind) {
     case 'resource':
       return showResourceId(resourceIdOf(item.resource));
@@ -36,7 +36,7 @@ export function nameOf(item: Item): string {
   }
 }
 
-const WORDS: Readonly<Record<Item['kind'], readonly [one: string, many: string]>> = {
+const WORDS: Readonly<Record<StoredItem['kind'], readonly [one: string, many: string]>> = {
   resource: ['resource', 'resources'],
   facts: ['record of a node', 'records of nodes'],
   block: ['block', 'blocks'],
@@ -44,16 +44,16 @@ const WORDS: Readonly<Record<Item['kind'], readonly [one: string, many: string]>
 };
 
 /** Such as `2 blocks`. */
-export function countItems(kind: Item['kind'], count: number): string {
+export function countItems(kind: StoredItem['kind'], count: number): string {
   return counted(count, ...WORDS[kind]);
 }
 
 /** Whether both say the same; identity and version are each datastore's own, labels of an endpoint the pod's. */
-export function isSame(a: Item, b: Item): boolean {
+export function isSame(a: StoredItem, b: StoredItem): boolean {
   return isDeepStrictEqual(essence(a), essence(b));
 }
 
-function essence(item: Item): unknown {
+function essence(item: StoredItem): unknown {
   switch (item.kind) {
     case 'resource': {
       const { metadata, spec } = item.resource;

@@ -10,9 +10,9 @@ import { cidrsOverlap, formatCidr } from '../../../net/cidr.ts';
 import { counted } from '../../../base/counted.ts';
 import type { Contents, PlainResource } from './contents.ts';
 import { type Exported, withoutStock } from './export-file.ts';
-import { isSame, type Item, nameOf } from './items.ts';
+import { isSame, type StoredItem, itemName } from './items.ts';
 
-export interface Target {
+export interface ImportTarget {
   readonly type: 'kvv3' | 'orch';
   readonly contents: Contents;
 }
@@ -20,8 +20,8 @@ export interface Target {
 /** How what a datastore holds compares to what a file says it shall hold. */
 export interface ImportPlan {
   /** In the order in which they are written. */
-  readonly missing: readonly Item[];
-  readonly equal: readonly Item[];
+  readonly missing: readonly StoredItem[];
+  readonly equal: readonly StoredItem[];
   /** Why it cannot be done, a sentence each. */
   readonly conflicts: readonly string[];
   /** What is left out, or left to people. */
@@ -29,63 +29,63 @@ export interface ImportPlan {
 }
 
 /** Compares the file with the datastore, thing by thing: what differs is a conflict, never overwritten. */
-export function planImport(file: Exported, target: Target): ImportPlan {
-  const there = new Map(itemsOf(target.contents).map((item) => [nameOf(item), item]));
+export function planImport(file: Exported, target: ImportTarget): ImportPlan {
+  const there = new Map(itemsOf(target.contents).map((item) => [itemName(item), item]));
   const { items, notes } = target.type === 'orch' ? itemsForOrch(file, target) : itemsForKv(file);
-  const missing: Item[] = [];
-  const equal: Item[] = [];
+  const missing: StoredItem[] = [];
+  const equal: StoredItem[] = [];
   const conflicts = target.type === 'orch' ? oddNames(file) : [];
   for (const item of items) {
-    const present = there.get(nameOf(item));
+    const present = there.get(itemName(item));
     if (present === undefined) missing.push(item);
     else if (isSame(item, present)) equal.push(item);
     // Its agent knows better by now.
-    else if (item.kind !== 'facts') conflicts.push(`${nameOf(item)} is there already and differs`);
+    else if (item.kind !== 'facts') conflicts.push(`${itemName(item)} is there already and differs`);
   }
-  const known = new Set(items.map(nameOf));
+  const known = new Set(items.map(itemName));
   conflicts.push(
     ...overlaps(
       missing,
-      [...there.values()].filter((item) => !known.has(nameOf(item))),
+      [...there.values()].filter((item) => !known.has(itemName(item))),
     ),
   );
   return { missing, equal, conflicts, notes };
 }
 
 /** Everything a datastore holds, as it could be in a file. */
-function itemsOf({ resources, blocks, endpoints }: Contents): Item[] {
+function itemsOf({ resources, blocks, endpoints }: Contents): StoredItem[] {
   return [
-    ...resources.map((resource): Item => ({ kind: 'resource', resource })),
+    ...resources.map((resource): StoredItem => ({ kind: 'resource', resource })),
     ...resources.filter(isNode).flatMap(factItem),
-    ...blocks.map(({ value }): Item => ({ kind: 'block', block: withoutStock(value) })),
-    ...endpoints.map(({ value }): Item => ({ kind: 'endpoint', endpoint: value })),
+    ...blocks.map(({ value }): StoredItem => ({ kind: 'block', block: withoutStock(value) })),
+    ...endpoints.map(({ value }): StoredItem => ({ kind: 'endpoint', endpoint: value })),
   ];
 }
 
 interface Planned {
-  readonly items: readonly Item[];
+  readonly items: readonly StoredItem[];
   readonly notes: readonly string[];
 }
 
 function itemsForKv({ resources, blocks, endpoints }: Exported): Planned {
   const items = [
-    ...resources.map((resource): Item => ({ kind: 'resource', resource })),
-    ...blocks.map((block): Item => ({ kind: 'block', block })),
-    ...endpoints.map((endpoint): Item => ({ kind: 'endpoint', endpoint })),
+    ...resources.map((resource): StoredItem => ({ kind: 'resource', resource })),
+    ...blocks.map((block): StoredItem => ({ kind: 'block', block })),
+    ...endpoints.map((endpoint): StoredItem => ({ kind: 'endpoint', endpoint })),
   ];
   return { items, notes: [] };
 }
 
 /** The orchestrator has its own nodes, which take what their agents told of them, and endpoints stand on their pods. */
-function itemsForOrch({ resources, blocks, endpoints }: Exported, { contents }: Target): Planned {
+function itemsForOrch({ resources, blocks, endpoints }: Exported, { contents }: ImportTarget): Planned {
   const nodes = new Map(contents.resources.filter(isNode).map((node) => [node.metadata.name, node]));
   const [ours, others] = [resources.filter(isNode), resources.filter((resource) => !isNode(resource))];
   const onPods = endpoints.filter(({ spec }) => spec.orchestrator === 'orch');
   const items = [
-    ...others.map((resource): Item => ({ kind: 'resource', resource })),
+    ...others.map((resource): StoredItem => ({ kind: 'resource', resource })),
     ...ours.filter(({ metadata }) => nodes.has(metadata.name)).flatMap(factItem),
-    ...blocks.map((block): Item => ({ kind: 'block', block })),
-    ...onPods.map((endpoint): Item => ({ kind: 'endpoint', endpoint })),
+    ...blocks.map((block): StoredItem => ({ kind: 'block', block })),
+    ...onPods.map((endpoint): StoredItem => ({ kind: 'endpoint', endpoint })),
   ];
   const without = endpoints.length - onPods.length;
   const notes = [
@@ -138,22 +138,22 @@ function oddNames({ resources }: Exported): string[] {
 }
 
 /** What would share addresses with something that is there and not in the file. */
-function overlaps(missing: readonly Item[], others: readonly Item[]): string[] {
+function overlaps(missing: readonly StoredItem[], others: readonly StoredItem[]): string[] {
   const resources = others.flatMap((item) => (item.kind === 'resource' ? [item.resource] : []));
   const pools = resources.filter((resource) => resource.kind === 'IPPool');
   const blocks = others.flatMap((item) => (item.kind === 'block' ? [item.block] : []));
   return missing.flatMap((item) => {
     if (item.kind === 'resource' && item.resource.kind === 'IPPool') {
-      return poolProblems(item.resource, pools).map(({ message }) => `${nameOf(item)}: ${message}`);
+      return poolProblems(item.resource, pools).map(({ message }) => `${itemName(item)}: ${message}`);
     }
     if (item.kind !== 'block') return [];
     return blocks
       .filter(({ cidr }) => cidrsOverlap(cidr, item.block.cidr))
-      .map(({ cidr }) => `${nameOf(item)} overlaps block ${formatCidr(cidr)}`);
+      .map(({ cidr }) => `${itemName(item)} overlaps block ${formatCidr(cidr)}`);
   });
 }
 
-function factItem(node: Node): Item[] {
+function factItem(node: Node): StoredItem[] {
   const facts = nodeFactsOf(node);
   // A node of the orchestrator is named as it names it, and so by its agent.
   return Object.keys(facts).length === 0 ? [] : [{ kind: 'facts', node: node.metadata.name as NodeName, facts }];

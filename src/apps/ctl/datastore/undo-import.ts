@@ -6,13 +6,13 @@ import { type Actor, carryOut } from '../../../plans/carry-out.ts';
 import { type Plan, renderPlan } from '../../../plans/plan.ts';
 import { withStoreToChange } from '../connection.ts';
 import { executionOf, recordName, resumeIfSound } from '../run-plan.ts';
-import { countItems, type Item } from './items.ts';
+import { countItems, type StoredItem } from './items.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { readContents } from './contents.ts';
 import type { Exported } from './export-file.ts';
 import { type ImportMark, readMark, withoutImport } from './import-mark.ts';
-import { planUndo } from './plan-undo.ts';
+import { planImportUndo } from './plan-undo.ts';
 import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
 import { removeItems } from './write-items.ts';
@@ -20,7 +20,7 @@ import { removeItems } from './write-items.ts';
 /** A step of undoing an import. The file has the items that it removes. */
 type UndoAction =
   | { readonly act: 'restore' }
-  | { readonly act: 'remove'; readonly items: Item['kind']; readonly count: number };
+  | { readonly act: 'remove'; readonly items: StoredItem['kind']; readonly count: number };
 
 /**
  * Removes what the import of this file has brought, and nothing else, as long as the datastore has not been unlocked
@@ -35,7 +35,7 @@ export async function undoImport(context: Context, file: Exported, mode: Mode): 
       throw refused('undo the import', ['nothing was imported since the datastore was unlocked last']);
     }
     if (mark.checksum !== file.checksum) throw refused('undo the import', ['it was another file that was imported']);
-    const { doomed, conflicts } = planUndo(file, { type: datastore.type, contents }, mark);
+    const { doomed, conflicts } = planImportUndo(file, { type: datastore.type, contents }, mark);
     if (conflicts.length > 0) throw refused('undo the import', conflicts);
     const plan = stepsOf(doomed);
     if (mode === 'rehearse') {
@@ -63,7 +63,7 @@ export async function undoImport(context: Context, file: Exported, mode: Mode): 
   });
 }
 
-function stepsOf(doomed: readonly Item[]): Plan<UndoAction> {
+function stepsOf(doomed: readonly StoredItem[]): Plan<UndoAction> {
   const kinds = [...new Set(doomed.map(({ kind }) => kind))];
   const removals = kinds.map((items) => {
     const count = doomed.filter(({ kind }) => kind === items).length;

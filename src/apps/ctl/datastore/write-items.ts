@@ -5,12 +5,12 @@ import { forEachLimit } from '../../../base/for-each-limit.ts';
 import type { AllocationStore, Change } from '../../../datastore/allocation-store.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
 import type { Contents } from './contents.ts';
-import { type Item, nameOf } from './items.ts';
+import { type StoredItem, itemName } from './items.ts';
 
 /** Writes under way at the same moment. */
 const AT_ONCE = 8;
 
-export interface Writing {
+export interface ItemWriting {
   readonly store: AllocationStore & ResourceStore & NodeStatusStore;
   readonly signal: AbortSignal;
   /** Told after each thing. */
@@ -18,7 +18,7 @@ export interface Writing {
 }
 
 /** Writes what is missing. What was carried out without an answer is found to be equal the next time. */
-export async function writeItems(writing: Writing, items: readonly Item[]): Promise<void> {
+export async function writeItems(writing: ItemWriting, items: readonly StoredItem[]): Promise<void> {
   await inOrder(writing, items, async (item) => {
     const { store, signal } = writing;
     switch (item.kind) {
@@ -41,11 +41,11 @@ export async function writeItems(writing: Writing, items: readonly Item[]): Prom
 }
 
 /** Removes things if they are still as they were read; what is gone meanwhile counts as removed. */
-export async function removeItems(writing: Writing, items: readonly Item[], read: Contents): Promise<void> {
+export async function removeItems(writing: ItemWriting, items: readonly StoredItem[], read: Contents): Promise<void> {
   const { resources, blocks, endpoints } = versionsIn(read);
   await inOrder(writing, items, async (item) => {
     const { store, signal } = writing;
-    const name = nameOf(item);
+    const name = itemName(item);
     switch (item.kind) {
       case 'resource': {
         const resourceVersion = resources.get(name);
@@ -74,9 +74,9 @@ export async function removeItems(writing: Writing, items: readonly Item[], read
 
 /** Things of one kind at the same moment, one kind after the other: pools stand before blocks come. */
 async function inOrder(
-  { signal, onDone }: Writing,
-  items: readonly Item[],
-  act: (item: Item) => Promise<void>,
+  { signal, onDone }: ItemWriting,
+  items: readonly StoredItem[],
+  act: (item: StoredItem) => Promise<void>,
 ): Promise<void> {
   for (const kind of new Set(items.map((item) => item.kind))) {
     const ofKind = items.filter((item) => item.kind === kind);
@@ -88,9 +88,9 @@ async function inOrder(
   }
 }
 
-async function commit({ store, signal }: Writing, item: Item, change: Change): Promise<void> {
+async function commit({ store, signal }: ItemWriting, item: StoredItem, change: Change): Promise<void> {
   if ((await store.commit([change], signal)) === 'committed') return;
-  throw new NetplugError('store/conflict', `Cannot write ${nameOf(item)}: somebody else has just written it`, {
+  throw new NetplugError('store/conflict', `Cannot write ${itemName(item)}: somebody else has just written it`, {
     hint: 'Repeat the command: it goes on where it ended',
   });
 }
@@ -98,10 +98,10 @@ async function commit({ store, signal }: Writing, item: Item, change: Change): P
 function versionsIn({ resources, blocks, endpoints }: Contents) {
   return {
     resources: new Map(
-      resources.map((resource) => [nameOf({ kind: 'resource', resource }), resource.metadata.resourceVersion]),
+      resources.map((resource) => [itemName({ kind: 'resource', resource }), resource.metadata.resourceVersion]),
     ),
-    blocks: new Map(blocks.map((stored) => [nameOf({ kind: 'block', block: stored.value }), stored])),
-    endpoints: new Map(endpoints.map((stored) => [nameOf({ kind: 'endpoint', endpoint: stored.value }), stored])),
+    blocks: new Map(blocks.map((stored) => [itemName({ kind: 'block', block: stored.value }), stored])),
+    endpoints: new Map(endpoints.map((stored) => [itemName({ kind: 'endpoint', endpoint: stored.value }), stored])),
   } as const;
 }
 

@@ -1,18 +1,18 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Sources } from '../doctor/sources.ts';
-import type { Item } from './item.ts';
+import type { DiagsItem } from './item.ts';
 
 const ALL_CALLS = '{"last":256}';
 
 /** What the agent says of itself, and what it has left on disk. */
-export function agentItems({ context, places }: Sources): readonly Item[] {
+export function agentItems({ context, places }: Sources): readonly DiagsItem[] {
   const { askAgent, machine } = context.ports;
-  const page = (name: string): Item => ({
+  const page = (name: string): DiagsItem => ({
     path: `agent/${name}.txt`,
     gather: async (signal) => (await fetch(`http://${places.health}/${name}`, { signal })).text(),
   });
-  const answer = (kind: 'show-calls' | 'show-network', path: string, text: string): Item => ({
+  const answer = (kind: 'show-calls' | 'show-network', path: string, text: string): DiagsItem => ({
     path,
     gather: async (signal) => askAgent(places.socket, { kind, text }, signal),
   });

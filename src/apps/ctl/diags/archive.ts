@@ -16,7 +16,7 @@ export interface PackedFile {
   readonly text: string;
 }
 
-export interface Target {
+export interface ArchiveTarget {
   readonly path: string;
   readonly ifExists: 'replace' | 'refuse';
 }
@@ -30,7 +30,7 @@ const SAME_EVERYWHERE = ['--sort=name', '--owner=0', '--group=0', '--numeric-own
  */
 export async function writeArchive(
   { folder, files }: { readonly folder: string; readonly files: readonly PackedFile[] },
-  target: Target,
+  target: ArchiveTarget,
   signal: AbortSignal,
 ): Promise<void> {
   const place = tmpdir();

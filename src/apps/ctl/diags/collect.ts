@@ -2,7 +2,7 @@ import { timeLimit } from '../../../base/clock.ts';
 import { reasonOf } from '../../../base/errors.ts';
 import { untilAborted } from '../../../base/until-aborted.ts';
 import type { PackedFile } from './archive.ts';
-import type { Item } from './item.ts';
+import type { DiagsItem } from './item.ts';
 
 /** For one item: what hangs is noted, and the others are packed. */
 const ITEM_MS = 15_000;
@@ -14,7 +14,7 @@ export interface Collected {
 
 /** Everything that can be had, without secrets, in the order of the paths. */
 export async function collect(
-  items: readonly Item[],
+  items: readonly DiagsItem[],
   redact: (text: string) => string,
   signal: AbortSignal,
 ): Promise<Collected> {

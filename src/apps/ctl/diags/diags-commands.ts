@@ -1,4 +1,4 @@
-import { type Command, command, flag, notAllowed, value } from '../command.ts';
+import { type Command, command, flagOption, notAllowed, value } from '../command.ts';
 import { SOCKET } from '../common-options.ts';
 import { BIN_DIR_OPTION, CONF_DIR_OPTION, HEALTH_OPTION } from '../doctor/doctor-commands.ts';
 import { diags } from './diags.ts';
@@ -10,7 +10,7 @@ export const DIAGS_COMMAND: Command = command({
   summary: 'Packs what a bug report needs into one file, without secrets.',
   options: {
     output: value('file', 'where it goes (default: netplug-diags-NODE-TIME.tar.gz here)', { completes: 'file' }),
-    force: flag('replace a file that is there'),
+    force: flagOption('replace a file that is there'),
     since: value('time', 'logs from then on: 2h, 3d, or 2026-01-02T03:04:05Z', { read: readSince }),
     confDir: CONF_DIR_OPTION,
     binDir: BIN_DIR_OPTION,

@@ -10,7 +10,7 @@ import { counted } from '../../../base/counted.ts';
 import { agentItems } from './agent-items.ts';
 import { writeArchive } from './archive.ts';
 import { collect, manifest } from './collect.ts';
-import type { Item } from './item.ts';
+import type { DiagsItem } from './item.ts';
 import { kernelItems } from './kernel-items.ts';
 import { gatherSecrets } from './known-secrets.ts';
 import { logItems } from './log-items.ts';
@@ -48,7 +48,7 @@ export async function diags(context: Context, options: DiagsOptions): Promise<St
   return 0;
 }
 
-async function allItems(sources: Sources, options: DiagsOptions): Promise<readonly Item[]> {
+async function allItems(sources: Sources, options: DiagsOptions): Promise<readonly DiagsItem[]> {
   const { context } = sources;
   const files = await sources.confFiles();
   const logs = files.flatMap(({ netconf }) => netconf?.log.filePath ?? []).map((path) => dirname(path));
@@ -61,7 +61,7 @@ async function allItems(sources: Sources, options: DiagsOptions): Promise<readon
           diagnosisDocument(await diagnose({ ...quiet(context), signal }, { ...options, scope: undefined })),
         ),
     },
-    ...files.map(({ name, text, problem }): Item => ({
+    ...files.map(({ name, text, problem }): DiagsItem => ({
       path: `cni/${name}`,
       gather: async () => (text === undefined ? Promise.reject(new Error(problem)) : Promise.resolve(text)),
     })),

@@ -1,5 +1,5 @@
 /** One thing that a bug report needs. */
-export interface Item {
+export interface DiagsItem {
   /** In the archive; `.json` for documents. */
   readonly path: string;
   /** Rejects when it cannot be had, which is noted instead. */

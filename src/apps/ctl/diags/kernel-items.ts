@@ -5,7 +5,7 @@ import { PACKET_TABLES } from '../../../routing/packet-tables.ts';
 import { gatherKernel } from '../doctor/kernel-facts.ts';
 import { mountOf, readMounts } from '../doctor/mounts.ts';
 import type { Sources } from '../doctor/sources.ts';
-import type { Item } from './item.ts';
+import type { DiagsItem } from './item.ts';
 
 const COMMANDS: Readonly<Record<string, readonly [string, ...string[]]>> = {
   'links.json': ['ip', '-json', '-details', '-statistics', 'link', 'show'],
@@ -24,10 +24,10 @@ const COMMANDS: Readonly<Record<string, readonly [string, ...string[]]>> = {
 };
 
 /** What the kernel has of pods, tunnels, routes and translation. */
-export function kernelItems(sources: Sources): readonly Item[] {
+export function kernelItems(sources: Sources): readonly DiagsItem[] {
   const { procDir } = sources.context.ports.host;
   return [
-    ...Object.entries(COMMANDS).map(([name, command]): Item => ({
+    ...Object.entries(COMMANDS).map(([name, command]): DiagsItem => ({
       path: join('kernel', name),
       gather: async (signal) => output(command, signal),
     })),

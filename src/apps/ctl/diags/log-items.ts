@@ -1,14 +1,14 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ignoreMissing } from '../../../base/missing-file.ts';
-import type { Item } from './item.ts';
+import type { DiagsItem } from './item.ts';
 import { linesSince, newestLines } from './newest-lines.ts';
 
 const MAX_FILES = 20;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
 
 /** The logs in some folders, the newest files first; of large ones the end. */
-export async function logItems(folders: readonly string[], sinceMs: number | undefined): Promise<readonly Item[]> {
+export async function logItems(folders: readonly string[], sinceMs: number | undefined): Promise<readonly DiagsItem[]> {
   const found = await Promise.all([...new Set(folders)].map(listLogs));
   const newest = [...new Map(found.flat().map((log) => [log.path, log])).values()]
     .filter(({ changedMs }) => sinceMs === undefined || changedMs >= sinceMs)

@@ -2,11 +2,11 @@ import { encodeBlock } from '../../../model/ip-block-codec.ts';
 import { KIND_NAMES, KINDS, type ResourceKind } from '../../../model/kinds.ts';
 import { API_VERSION, type Metadata } from '../../../model/resource.ts';
 import type { Sources } from '../doctor/sources.ts';
-import type { Item } from './item.ts';
+import type { DiagsItem } from './item.ts';
 
 /** Resources of every kind and the blocks, as far as this caller may read them. */
-export function recordItems({ store }: Sources): readonly Item[] {
-  const kinds = KIND_NAMES.map((kind): Item => ({
+export function recordItems({ store }: Sources): readonly DiagsItem[] {
+  const kinds = KIND_NAMES.map((kind): DiagsItem => ({
     path: `resources/${KINDS[kind].plural}.json`,
     gather: async (signal) => JSON.stringify(await documentOf(await store(), kind, signal)),
   }));

@@ -10,7 +10,7 @@ import { handleOf } from '../../../model/names.ts';
 import { parseCidr } from '../../../net/cidr.ts';
 import { ADDRESS_CHECKS, addressFacts } from './address-checks.ts';
 import { CREDENTIAL_CHECKS } from './credential-checks.ts';
-import type { Credential, CredentialFacts } from './credential-facts.ts';
+import type { ShownCredential, CredentialFacts } from './credential-facts.ts';
 import { DATASTORE_CHECKS } from './datastore-checks.ts';
 import type { DatastoreFacts } from './datastore-facts.ts';
 import { LEAK_CHECKS } from './leak-checks.ts';
@@ -60,9 +60,11 @@ describe('checks of the datastore', () => {
 
 const DAY = 86_400_000;
 const NOW = Date.parse('2026-01-01T00:00:00Z');
-const year: Credential = { what: 'certificate', validFromMs: NOW - 100 * DAY, validToMs: NOW + 265 * DAY };
+const year: ShownCredential = { what: 'certificate', validFromMs: NOW - 100 * DAY, validToMs: NOW + 265 * DAY };
 const CREDENTIALS: CredentialFacts = { nowMs: NOW, credentials: [year], unusable: [] };
-const credential = (more: Partial<Credential>): Partial<CredentialFacts> => ({ credentials: [{ ...year, ...more }] });
+const credential = (more: Partial<ShownCredential>): Partial<CredentialFacts> => ({
+  credentials: [{ ...year, ...more }],
+});
 
 describe('checks of credentials', () => {
   expectEachCheck(CREDENTIAL_CHECKS, CREDENTIALS, {
@@ -73,7 +75,7 @@ describe('checks of credentials', () => {
     'wrong-key': credential({ isKeyOfAnother: true }),
   });
 
-  it.each<[string, Partial<Credential>, number]>([
+  it.each<[string, Partial<ShownCredential>, number]>([
     ['nothing about one made for two days with one left', { validFromMs: NOW - DAY, validToMs: NOW + DAY }, 0],
     ['the last third of one made for three days', { validFromMs: NOW - 2.5 * DAY, validToMs: NOW + DAY / 2 }, 1],
     ['a token that nobody renews', { validFromMs: undefined, validToMs: NOW + DAY }, 1],

@@ -1,4 +1,4 @@
-import { type Credential, type CredentialFacts, gatherCredentials } from './credential-facts.ts';
+import { type ShownCredential, type CredentialFacts, gatherCredentials } from './credential-facts.ts';
 import { type Check, topic } from './topic.ts';
 
 const MS_PER_DAY = 86_400_000;
@@ -71,13 +71,13 @@ export const CREDENTIALS = topic({
   checks: CREDENTIAL_CHECKS,
 });
 
-function ending(credentials: readonly Credential[]): (Credential & { readonly validToMs: number })[] {
+function ending(credentials: readonly ShownCredential[]): (ShownCredential & { readonly validToMs: number })[] {
   return credentials.flatMap((each) => (each.validToMs === undefined ? [] : [{ ...each, validToMs: each.validToMs }]));
 }
 
 /** Whoever makes certificates for a short time renews them as a matter of course: the last third is late for those. */
 function isLate(
-  { validFromMs, validToMs, isRenewed }: Credential & { readonly validToMs: number },
+  { validFromMs, validToMs, isRenewed }: ShownCredential & { readonly validToMs: number },
   nowMs: number,
 ): boolean {
   if (isRenewed === true) return false;

@@ -10,7 +10,7 @@ import type { Context } from '../ports.ts';
 import type { Sources } from './sources.ts';
 
 /** Something that says who we are, or whom we trust, for a time. */
-export interface Credential {
+export interface ShownCredential {
   /** Such as `client certificate in "/etc/…"`. */
   readonly what: string;
   readonly validFromMs: number | undefined;
@@ -24,12 +24,12 @@ export interface Credential {
 
 export interface CredentialFacts {
   readonly nowMs: number;
-  readonly credentials: readonly Credential[];
+  readonly credentials: readonly ShownCredential[];
   readonly unusable: readonly string[];
 }
 
 interface Found {
-  readonly credentials: Credential[];
+  readonly credentials: ShownCredential[];
   readonly unusable: string[];
 }
 
@@ -110,7 +110,7 @@ async function pemOf(
 function certificates(
   pem: string,
   { what, key }: { readonly what: string; readonly key?: string | undefined },
-): Credential[] {
+): ShownCredential[] {
   const parts = [...pem.matchAll(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END [A-Z ]+-----/g)];
   if (parts.length === 0) throw new Error(`${what}: it holds no certificate in PEM form`);
   return parts.map(([text], index) => {
@@ -128,11 +128,11 @@ function certificates(
   });
 }
 
-function token(text: string, what: string): Credential {
+function token(text: string, what: string): ShownCredential {
   return { what, validFromMs: undefined, validToMs: tokenExpiry(text.trim()) };
 }
 
-async function collect(found: Found, read: () => Promise<readonly Credential[]>): Promise<void> {
+async function collect(found: Found, read: () => Promise<readonly ShownCredential[]>): Promise<void> {
   try {
     found.credentials.push(...(await read()));
   } catch (cause) {

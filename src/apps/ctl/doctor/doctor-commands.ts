@@ -1,4 +1,4 @@
-import { type Command, command, flag, value } from '../command.ts';
+import { type Command, command, flagOption, value } from '../command.ts';
 import { OUTPUT, SOCKET } from '../common-options.ts';
 import { doctor, listChecks } from './doctor.ts';
 
@@ -14,9 +14,9 @@ export const DOCTOR_COMMAND: Command = command({
   path: ['doctor'],
   summary: 'Looks for what is wrong with this node and the cluster, and says what to do about it.',
   options: {
-    node: flag('this node only, even for an administrator of the cluster', { excludes: ['cluster'] }),
-    cluster: flag('the cluster only'),
-    list: flag('list the checks, and do nothing'),
+    node: flagOption('this node only, even for an administrator of the cluster', { excludes: ['cluster'] }),
+    cluster: flagOption('the cluster only'),
+    list: flagOption('list the checks, and do nothing'),
     confDir: CONF_DIR_OPTION,
     binDir: BIN_DIR_OPTION,
     socket: SOCKET,

@@ -121,7 +121,7 @@ export const FILE_CHECKS: readonly Check<FileFacts>[] = [
   },
 ];
 
-export const FILES = topic({
+export const FILE_TOPIC = topic({
   area: 'files',
   scope: 'node',
   gather: gatherFiles,

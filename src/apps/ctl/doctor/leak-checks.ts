@@ -1,8 +1,8 @@
-import type { Finding, FindingKind } from '../ipam/finding.ts';
+import type { IpamFinding, FindingKind } from '../ipam/finding.ts';
 import { lookTwice } from '../ipam/ipam-check.ts';
 import { type Check, type Severity, topic } from './topic.ts';
 
-export type LeakFacts = readonly Pick<Finding, 'kind' | 'message' | 'repair'>[];
+export type LeakFacts = readonly Pick<IpamFinding, 'kind' | 'message' | 'repair'>[];
 
 /** An ADD that is under way has an address and no endpoint yet. */
 const GRACE_SECONDS = 120;

@@ -124,7 +124,7 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   },
 ];
 
-export const POOLS = topic({
+export const POOL_TOPIC = topic({
   area: 'pools',
   scope: 'cluster',
   needsRecords: true,

@@ -5,10 +5,10 @@ import { BGP } from './bgp-checks.ts';
 import { CONFIG } from './config-checks.ts';
 import { CREDENTIALS } from './credential-checks.ts';
 import { DATASTORE } from './datastore-checks.ts';
-import { FILES } from './file-checks.ts';
+import { FILE_TOPIC } from './file-checks.ts';
 import { KERNEL } from './kernel-checks.ts';
 import { LEAKS } from './leak-checks.ts';
-import { POOLS } from './pool-checks.ts';
+import { POOL_TOPIC } from './pool-checks.ts';
 import type { CheckInfo, Topic } from './topic.ts';
 import { VERSIONS } from './version-checks.ts';
 
@@ -16,14 +16,14 @@ import { VERSIONS } from './version-checks.ts';
 export const TOPICS: readonly Topic[] = [
   CONFIG,
   ADMISSION,
-  FILES,
+  FILE_TOPIC,
   AGENT,
   KERNEL,
   BGP,
   CREDENTIALS,
   DATASTORE,
   VERSIONS,
-  POOLS,
+  POOL_TOPIC,
   ADDRESSES,
   LEAKS,
 ];

@@ -2,13 +2,13 @@ import { isNetplugError, type NetplugError } from '../../../base/errors.ts';
 import { silentLog } from '../../../base/log.ts';
 import type { RetryPorts } from '../../../base/back-off.ts';
 import { askOrchestrator } from '../../../cni/ask-orchestrator.ts';
-import type { Call } from '../../../cni/call.ts';
+import type { CniCall } from '../../../cni/call.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
 import { requestOf } from '../../../cni/own-request.ts';
 import { isBypassed } from '../../../cni/pod-network.ts';
 import type { AllocationStore, Stored } from '../../../datastore/allocation-store.ts';
 import { type AssignRequest, rehearseAssign } from '../../../ipam/assign.ts';
-import { poolAround, readPools } from '../../../ipam/choose-pools.ts';
+import { poolAround, decodePools } from '../../../ipam/choose-pools.ts';
 import { type HeldAddress, heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
 import { FAMILIES, type Family, formatAddress } from '../../../net/address.ts';
 import { explainPools, type ExplainedPool, type PoolScene } from './explain-pools.ts';
@@ -27,7 +27,7 @@ export interface ExplainedPod {
   /** What an ADD would do in the datastore now; undefined when the pod has addresses, or ADD would be refused. */
   readonly wouldDo: readonly StoreStep[] | undefined;
   /** Why an ADD would be refused now. */
-  readonly refusal: Refusal | undefined;
+  readonly refusal: ExplainedRefusal | undefined;
   readonly notes: readonly string[];
 }
 
@@ -49,16 +49,16 @@ export interface ExplainedFamily {
   readonly pools: readonly ExplainedPool[];
 }
 
-export type Refusal = Pick<NetplugError, 'code' | 'message' | 'hint'>;
+export type ExplainedRefusal = Pick<NetplugError, 'code' | 'message' | 'hint'>;
 
 /** The pod as the call describes it, in the light of everything that ADD looks at. Writes nothing. @throws store/* */
 export async function explainPod(
   ports: ExplainPorts,
-  told: Call,
+  told: CniCall,
   blocks: readonly Stored<IpBlock>[],
 ): Promise<ExplainedPod> {
   const view = await ports.store.readNodeView(told.node, undefined, told.signal);
-  const pools = readPools(view.pools);
+  const pools = decodePools(view.pools);
   const held = heldByPod(blocks, told.pod).map(({ address, allocation }): HeldThen => {
     const { node, at, containerId, chosenBy, considered = [] } = allocation;
     const pool = poolAround(pools, address)?.name;
@@ -126,7 +126,7 @@ async function rehearse(ports: ExplainPorts, request: AssignRequest, signal: Abo
 
 function explainFamily(
   scene: PoolScene,
-  { family, call, request, pool }: { family: Family; call: Call; request: AssignRequest; pool: string | undefined },
+  { family, call, request, pool }: { family: Family; call: CniCall; request: AssignRequest; pool: string | undefined },
 ): ExplainedFamily {
   const isAssigned =
     request.pools[family].assign || request.requested.addresses.some((address) => address.family === family);
@@ -145,7 +145,7 @@ function poolsOrNone(scene: PoolScene, family: Family, taken: string | undefined
 }
 
 /** What ADD would be refused with, unless it is the datastore that fails. */
-async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value: T } | { refusal: Refusal }> {
+async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value: T } | { refusal: ExplainedRefusal }> {
   try {
     return { value: await work() };
   } catch (cause) {

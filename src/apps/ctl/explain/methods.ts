@@ -1,4 +1,4 @@
-import type { Call } from '../../../cni/call.ts';
+import type { CniCall } from '../../../cni/call.ts';
 import type { AssignRequest } from '../../../ipam/assign.ts';
 import type { ChosenBy } from '../../../model/ip-block.ts';
 import { type Family, formatAddress } from '../../../net/address.ts';
@@ -17,7 +17,7 @@ export interface Method {
 /** The methods for one family, highest first, with what each says and which one decides. */
 export function methodsFor(
   family: Family,
-  { orchPod, config: { ipam } }: Pick<Call, 'orchPod' | 'config'>,
+  { orchPod, config: { ipam } }: Pick<CniCall, 'orchPod' | 'config'>,
   { pools, requested }: Pick<AssignRequest, 'pools' | 'requested'>,
 ): readonly Method[] {
   const certain = requested.addresses.find((address) => address.family === family);

@@ -1,11 +1,11 @@
 import { never } from '../../../base/errors.ts';
-import { describeHolder } from '../ipam/describe-holder.ts';
+import { nameHolder } from '../ipam/describe-holder.ts';
 import type { AddPlan } from './plan-add.ts';
 import type { KernelStep } from './kernel-steps.ts';
 import type { StoreStep } from './store-steps.ts';
 
 /** The plan for people: a headline, then a section for each place that would change. */
-export function renderPlan(plan: AddPlan): string {
+export function renderAddPlan(plan: AddPlan): string {
   const who = plan.pod === undefined ? `container ${plan.containerId}` : `pod ${plan.pod}`;
   const sections: [string, readonly string[]][] = [
     ['wait', plan.gates.map((url) => `until ${url} answers`)],
@@ -36,7 +36,7 @@ export function storeLine(step: StoreStep): string {
       const { holder } = step;
       const borrowed = step.owner === holder.node ? '' : `, borrowed from ${ownerText(step.owner)}`;
       const considered = holder.considered === undefined ? '' : ` (${holder.considered.join('; ')})`;
-      return `take ${step.address} of block ${step.block}${borrowed} for ${describeHolder(holder)}, chosen by ${holder.chosenBy}${considered}`;
+      return `take ${step.address} of block ${step.block}${borrowed} for ${nameHolder(holder)}, chosen by ${holder.chosenBy}${considered}`;
     }
     case 'put-endpoint':
       return `write endpoint ${step.namespace}/${step.name}: ${step.spec.ipNetworks.join(', ')} behind ${step.spec.interfaceName}, profiles ${step.spec.profiles.join(', ')}`;

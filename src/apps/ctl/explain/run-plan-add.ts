@@ -13,7 +13,7 @@ import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
 import { readNetconf } from './find-netconf.ts';
 import { planAdd } from './plan-add.ts';
-import { renderPlan } from './render-plan.ts';
+import { renderAddPlan } from './render-plan.ts';
 import { openOrchOf, withStoreOf } from './with-netconf.ts';
 
 export interface PlanAddOptions {
@@ -48,7 +48,7 @@ export async function runPlanAdd(context: Context, options: PlanAddOptions): Pro
     const asked = { socket: options.socket, store, type: datastore.type, node };
     const offered = isHere ? await offeredBlocks(context, asked) : undefined;
     const plan = await planAdd({ ...ports, store, offered, kernel, orch }, { netconf, node, invocation }, signal);
-    io.stdout(options.output === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : renderPlan(plan));
+    io.stdout(options.output === 'json' ? `${JSON.stringify(plan, undefined, 2)}\n` : renderAddPlan(plan));
     return 0;
   });
 }

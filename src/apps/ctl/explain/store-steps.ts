@@ -31,7 +31,7 @@ export type StoreStep =
       readonly address: string;
       readonly block: string;
       readonly owner: string | undefined;
-      readonly holder: Holder;
+      readonly holder: PlannedHolder;
     }
   | {
       readonly kind: 'put-endpoint';
@@ -42,7 +42,7 @@ export type StoreStep =
     };
 
 /** What is known of a holder beforehand: not the id of the allocation, nor the moment. */
-export type Holder = Omit<Allocation, 'id' | 'at'>;
+export type PlannedHolder = Omit<Allocation, 'id' | 'at'>;
 
 /** What the datastore is told, one object a step. Only what an ADD writes. */
 export function storeSteps(changes: readonly Change[]): readonly StoreStep[] {

@@ -1,11 +1,11 @@
 import { isDnsSubdomain } from '../../../model/dns-name.ts';
 import { isQualifiedName } from '../../../model/metadata.ts';
-import { type Command, command, flag, notAllowed, valueOr } from '../command.ts';
+import { type Command, command, flagOption, notAllowed, valueOr } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { listHostEndpoints } from './list-host-endpoints.ts';
 import { migrateHostEndpoints, prepareUpgrade } from './host-endpoint-plans.ts';
 
-const DRY_RUN = flag('show the steps, and do nothing');
+const DRY_RUN = flagOption('show the steps, and do nothing');
 const LABEL = valueOr('key', 'label that marks host endpoints for the upgrade', {
   byDefault: 'netplug/host-endpoint-upgrade',
   read: labelKey,
@@ -15,7 +15,7 @@ export const HOST_ENDPOINT_COMMANDS: readonly Command[] = [
   command({
     path: ['host-endpoints', 'list'],
     summary: 'Shows host endpoints, with the node each is on and who made it.',
-    options: { allInterfaces: flag('only those for all interfaces of their node'), output: OUTPUT },
+    options: { allInterfaces: flagOption('only those for all interfaces of their node'), output: OUTPUT },
     examples: ['netplugctl host-endpoints list --all-interfaces'],
     run: async (context, { options: { allInterfaces, output } }) =>
       listHostEndpoints(context, { which: allInterfaces ? 'all-interfaces' : 'all', output }),
@@ -25,7 +25,7 @@ export const HOST_ENDPOINT_COMMANDS: readonly Command[] = [
     summary: 'Keeps traffic through host endpoints for all interfaces alive over an upgrade from before v3.14.',
     options: {
       dryRun: DRY_RUN,
-      undo: flag('take it back, after the policies that are needed are there'),
+      undo: flagOption('take it back, after the policies that are needed are there'),
       label: LABEL,
       policy: valueOr('name', 'name of the temporary policy', { byDefault: 'allow-all-upgrade', read: policyName }),
       output: OUTPUT,
@@ -55,10 +55,10 @@ meanwhile.`,
     summary: 'Replaces host endpoints for all interfaces by automatic ones.',
     options: {
       dryRun: DRY_RUN,
-      undo: flag('take back what the migration from this machine has changed', {
+      undo: flagOption('take back what the migration from this machine has changed', {
         excludes: ['force', 'dryRun'],
       }),
-      force: flag('delete the old ones before the automatic ones are there'),
+      force: flagOption('delete the old ones before the automatic ones are there'),
       label: LABEL,
       output: OUTPUT,
     },

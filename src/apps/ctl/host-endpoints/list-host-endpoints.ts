@@ -6,13 +6,16 @@ import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
 import { coversAllInterfaces, isAutomatic } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 
-export interface ListOptions {
+export interface ListHostEndpointsOptions {
   readonly which: 'all' | 'all-interfaces';
   readonly output: Output;
 }
 
 /** Shows host endpoints with what the two procedures around them depend on. */
-export async function listHostEndpoints(context: Context, { which, output }: ListOptions): Promise<Status> {
+export async function listHostEndpoints(
+  context: Context,
+  { which, output }: ListHostEndpointsOptions,
+): Promise<Status> {
   const { io, signal } = context;
   return withStore(context, 'read', async (store) => {
     const { resources, problems } = await store.listResources('HostEndpoint', signal);

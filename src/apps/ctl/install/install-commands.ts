@@ -1,4 +1,4 @@
-import { type Command, command, flag, notAllowed, unless, value, valueOr } from '../command.ts';
+import { type Command, command, flagOption, notAllowed, unless, value, valueOr } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { install } from './install.ts';
 import type { ConflistChoice, OrchOptions } from './install-options.ts';
@@ -26,18 +26,18 @@ export const INSTALL_COMMANDS: readonly Command[] = [
       conf: value('file', 'a conflist of your own', { excludes: MADE_BY_OPTIONS, completes: 'file' }),
       name: valueOr('name', 'name of the network', { byDefault: 'k8s-pod-network', read: networkName }),
       mtu: value('bytes', 'largest packet; left to the kernel unless given', { read: wholeBytes }),
-      assignIpv6: flag('give pods an IPv6 address too'),
+      assignIpv6: flagOption('give pods an IPv6 address too'),
       logFile: valueOr('path', 'log file on the host, or "none"', { byDefault: LOG_FILE, read: absolutePathOrNone }),
       portmap: unless('leave the entry for published ports out'),
       bandwidth: unless('leave the entry for rate limits out'),
-      policyOrch: flag('read labels and annotations of pods from the orchestrator'),
+      policyOrch: flagOption('read labels and annotations of pods from the orchestrator'),
       orchServer: value('url', 'API of the orchestrator, for the kubeconfig'),
       orchCaFile: value('file', 'root certificates of the API, copied in', { completes: 'file' }),
       orchTokenFile: value('path', 'token file on the host, named in the kubeconfig', { read: absolutePath }),
       orchTokenFrom: value('file', 'file whose token is copied in', { completes: 'file' }),
       orchClientCert: value('path', 'client certificate on the host, named in the kubeconfig', { read: absolutePath }),
       orchClientKey: value('path', 'key of the client certificate, likewise', { read: absolutePath }),
-      dryRun: flag('show the steps, and do nothing'),
+      dryRun: flagOption('show the steps, and do nothing'),
       output: OUTPUT,
     },
     details: `
@@ -72,9 +72,9 @@ once or not at all, the conflist last. What is as it shall be is left alone. Sec
     options: {
       binDir: value('folder', 'where the executables are, if not where they were installed', FOLDER),
       confDir: value('folder', 'where the configuration is, likewise', FOLDER),
-      purge: flag('remove all that plugin and agent made on this host too'),
-      force: flag('remove changed and unknown files too, and cut off pods that still run'),
-      dryRun: flag('say what would be removed, and do nothing'),
+      purge: flagOption('remove all that plugin and agent made on this host too'),
+      force: flagOption('remove changed and unknown files too, and cut off pods that still run'),
+      dryRun: flagOption('say what would be removed, and do nothing'),
       output: OUTPUT,
     },
     details: `

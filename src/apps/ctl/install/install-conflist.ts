@@ -10,7 +10,7 @@ import type { ConflistChoice } from './install-options.ts';
 import type { Report } from './install-report.ts';
 import { lintNetconf } from '../lint/lint-conflist.ts';
 import type { Context } from '../ports.ts';
-import { type OrchAccess, renderConflist } from '../../../install/render-conflist.ts';
+import { type ConflistAccess, renderConflist } from '../../../install/render-conflist.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
@@ -20,7 +20,7 @@ type Raw = Readonly<Record<string, unknown>>;
  */
 export async function decideConflist(
   context: Context,
-  { choice, orchAccess, report }: { choice: ConflistChoice; orchAccess: OrchAccess; report: Report },
+  { choice, orchAccess, report }: { choice: ConflistChoice; orchAccess: ConflistAccess; report: Report },
 ): Promise<string> {
   if (choice.from === 'file') return ownConflist(choice.file, report);
   const { datastore, warnings } = await readOwnConnection(context);

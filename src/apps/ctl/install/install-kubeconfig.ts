@@ -9,12 +9,12 @@ import type { InstallOptions, OrchOptions } from './install-options.ts';
 import { KUBECONFIG_NAME } from '../../../install/places.ts';
 import type { Report } from './install-report.ts';
 import type { Context } from '../ports.ts';
-import type { OrchAccess } from '../../../install/render-conflist.ts';
+import type { ConflistAccess } from '../../../install/render-conflist.ts';
 import { type KubeconfigOptions, type OrchUser, renderKubeconfig } from '../../../install/render-kubeconfig.ts';
 
 export interface OrchPlan {
   /** What the conflist says. */
-  readonly access: OrchAccess;
+  readonly access: ConflistAccess;
   /** Text of the file to write, if one is to be written. */
   readonly kubeconfig: string | undefined;
 }
@@ -43,7 +43,7 @@ export async function planOrchAccess(
 }
 
 /** From the file of `--config`, else from the environment, as the rest of the connection. */
-async function readNamedAccess({ config, env }: Context): Promise<OrchAccess> {
+async function readNamedAccess({ config, env }: Context): Promise<ConflistAccess> {
   const raw =
     config === undefined
       ? { orchconfig: env['ORCHCONFIG'], orch_api_root: env['ORCH_API_ROOT'] }

@@ -7,7 +7,7 @@ import type { Io } from '../ports.ts';
 export const REMOVED: Readonly<Record<Mode, string>> = { 'carry-out': 'removed', rehearse: 'would be removed' };
 
 /** One thing that was done, or found done already. */
-export interface Step {
+export interface InstallStep {
   readonly kind: 'executable' | 'kubeconfig' | 'conflist' | 'record' | 'folder' | 'agent' | 'node' | PartKind;
   /** Path, or what else names it. */
   readonly subject: string;
@@ -15,13 +15,13 @@ export interface Step {
 }
 
 export interface Report extends Disposable {
-  step(step: Step): void;
+  step(step: InstallStep): void;
   warn(text: string): void;
 }
 
 /** A line for each step when it is done; as JSON one document at the end, also when the rest failed. */
 export function openReport(io: Io, output: Output): Report {
-  const steps: Step[] = [];
+  const steps: InstallStep[] = [];
   return {
     step: (step) => {
       steps.push(step);

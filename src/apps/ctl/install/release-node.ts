@@ -12,7 +12,7 @@ import type { Report } from './install-report.ts';
 const RELEASE_MS = 60_000;
 
 /** Who this node is in which datastore. */
-export interface Registration {
+export interface RegisteredNode {
   readonly node: NodeName;
   /** Whether something on the host says so. */
   readonly isRegistered: boolean;
@@ -21,7 +21,7 @@ export interface Registration {
 }
 
 /** Reads it while the network configuration is still there. */
-export async function readRegistration(context: Context): Promise<Registration> {
+export async function readRegistration(context: Context): Promise<RegisteredNode> {
   const { ports } = context;
   const netconf = await findNetconf(ports.plugin.confDir).catch(() => undefined);
   const name = ports.readRegisteredName() ?? netconf?.config.nodename;
@@ -41,7 +41,7 @@ export async function releaseNode(
   {
     mode,
     registration: { node, isRegistered, datastore },
-  }: { readonly mode: Mode; readonly registration: Registration },
+  }: { readonly mode: Mode; readonly registration: RegisteredNode },
   report: Report,
 ): Promise<void> {
   const { signal } = context;

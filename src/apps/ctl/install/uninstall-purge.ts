@@ -12,12 +12,12 @@ import type { Context } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { onFile } from '../../../install/on-file.ts';
 import { REMOVED, type Report } from './install-report.ts';
-import { releaseNode, type Registration } from './release-node.ts';
+import { releaseNode, type RegisteredNode } from './release-node.ts';
 
 export interface PurgeOptions {
   readonly mode: Mode;
   /** Where the node is registered, as far as that is known. */
-  readonly registration: Registration;
+  readonly registration: RegisteredNode;
   /** Removes the installed files that reaching the datastore may need. */
   readonly removeFiles: () => Promise<void>;
 }

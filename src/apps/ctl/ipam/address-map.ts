@@ -5,7 +5,7 @@ import type { IpBlock } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { bitsOf, formatAddress } from '../../../net/address.ts';
 import { addressAt, type Cidr, cidrContains, cidrSize, formatCidr, parseCidr } from '../../../net/cidr.ts';
-import { describeHolder } from './describe-holder.ts';
+import { nameHolder } from './describe-holder.ts';
 
 /** What an address of a claimed block is. */
 export const STATES = ['free', 'own', 'borrowed', 'tunnel', 'stock', 'reserved', 'leaked'] as const;
@@ -102,5 +102,5 @@ function mapAddress({ reserved, leaked }: MapScene, block: IpBlock, ordinal: num
       : holder.node === block.node
         ? 'own'
         : 'borrowed';
-  return { address, state, holder: `${describeHolder(holder)} on node ${holder.node}` };
+  return { address, state, holder: `${nameHolder(holder)} on node ${holder.node}` };
 }

@@ -10,13 +10,13 @@ import {
   type WorkloadEndpoint,
 } from '../../../model/workload-endpoint.ts';
 import { formatAddress } from '../../../net/address.ts';
-import { describeHolder } from './describe-holder.ts';
-import type { Finding, IpamState, LocalState } from './finding.ts';
+import { nameHolder } from './describe-holder.ts';
+import type { IpamFinding, IpamState, LocalState } from './finding.ts';
 
 const OWN_IPAM = 'netplug-ipam';
 
 /** Who holds addresses without being there, and who is there without holding any. */
-export function attachmentFindings(state: IpamState): Finding[] {
+export function attachmentFindings(state: IpamState): IpamFinding[] {
   const held = state.blocks.flatMap((block) => heldAddresses(block, (allocation) => !isTunnelAddress(allocation)));
   const known = knowledgeOf(state);
   return [
@@ -49,16 +49,16 @@ function judge(
   state: IpamState,
   { endpoints, ownNetworks }: Knowledge,
   { address, allocation }: HeldAddress,
-): Finding[] {
+): IpamFinding[] {
   const endpoint = endpoints.get(holderKey(allocation))?.find(({ value }) => isEndpointOf(value, allocation))?.value;
   const isYoung = state.nowMs - Date.parse(allocation.at) < state.graceMs;
   const subject = formatAddress(address);
-  const who = `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}`;
+  const who = `address ${subject} of ${nameHolder(allocation)} on node ${allocation.node}`;
   const here = state.local?.nodes.has(allocation.node) === true ? state.local : undefined;
   const link = here === undefined ? undefined : linkOf(here, allocation, endpoint);
   // What the owner of a pod can write or remove must not have an address freed that the pod uses.
   const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation));
-  const leak = (why: string, of?: WorkloadEndpoint): Finding[] => {
+  const leak = (why: string, of?: WorkloadEndpoint): IpamFinding[] => {
     const message = `${who}: ${why}`;
     if (!isProven) return [{ kind: 'endpoint-missing', subject, message: `${message}, although the pod exists` }];
     return [{ kind: 'leaked-address', subject, message, repair: { kind: 'release', allocation, endpoint: of } }];
@@ -107,13 +107,13 @@ function linkOf(
   return link?.name;
 }
 
-function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly HeldAddress[]): Finding[] {
+function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly HeldAddress[]): IpamFinding[] {
   const holders = new Map<string, Set<string>>();
   for (const { address, allocation } of held) {
     const text = formatAddress(address);
     holders.set(text, (holders.get(text) ?? new Set()).add(holderKey(allocation)));
   }
-  return endpoints.flatMap((before): Finding[] => {
+  return endpoints.flatMap((before): IpamFinding[] => {
     const { metadata, spec } = before.value;
     const holder = holderKey(holderOfEndpoint(before.value));
     const lost = spec.ipNetworks.filter((text) => holders.get(text.split('/')[0] ?? '')?.has(holder) !== true);
@@ -137,13 +137,13 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
   });
 }
 
-function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[]): Finding[] {
+function strayLinks({ local, endpoints }: IpamState, held: readonly HeldAddress[]): IpamFinding[] {
   const attached = new Set([
     ...held.map(({ allocation }) => interfaceKey(allocation)),
     ...endpoints.map(({ value }) => interfaceKey(attachmentOf(value))),
     ...(local?.attached ?? []),
   ]);
-  return (local?.links ?? []).flatMap((link): Finding[] => {
+  return (local?.links ?? []).flatMap((link): IpamFinding[] => {
     const { name, owner } = link;
     if (owner === undefined || attached.has(interfaceKey(owner))) return [];
     const message = `interface "${name}" belongs to container "${owner.containerId}", which holds no address and has no endpoint`;

@@ -2,17 +2,17 @@ import { blockFaults, heldAddresses, type IpBlock } from '../../../model/ip-bloc
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { cidrContains, cidrsOverlap, compareCidrs, formatCidr, parseCidr } from '../../../net/cidr.ts';
-import { describeHolder } from './describe-holder.ts';
-import type { Finding } from './finding.ts';
+import { nameHolder } from './describe-holder.ts';
+import type { IpamFinding } from './finding.ts';
 
 /** What is wrong with the blocks themselves, whoever holds their addresses. */
-export function blockFindings(blocks: readonly IpBlock[], pools: readonly IpPool[]): Finding[] {
+export function blockFindings(blocks: readonly IpBlock[], pools: readonly IpPool[]): IpamFinding[] {
   return [...blocks.flatMap((block) => oneBlock(block, pools)), ...overlaps(blocks), ...heldInTwoBlocks(blocks)];
 }
 
-function oneBlock(block: IpBlock, pools: readonly IpPool[]): Finding[] {
+function oneBlock(block: IpBlock, pools: readonly IpPool[]): IpamFinding[] {
   const subject = formatCidr(block.cidr);
-  const findings = blockFaults(block).map((fault): Finding => ({
+  const findings = blockFaults(block).map((fault): IpamFinding => ({
     kind: 'block-fault',
     subject,
     message: `block ${subject}: ${fault}`,
@@ -30,9 +30,9 @@ function oneBlock(block: IpBlock, pools: readonly IpPool[]): Finding[] {
 }
 
 /** In the order of CIDRs, whatever overlaps a block follows it without a gap. */
-function overlaps(blocks: readonly IpBlock[]): Finding[] {
+function overlaps(blocks: readonly IpBlock[]): IpamFinding[] {
   const sorted = [...blocks].sort((a, b) => compareCidrs(a.cidr, b.cidr));
-  const findings: Finding[] = [];
+  const findings: IpamFinding[] = [];
   for (const [index, { cidr }] of sorted.entries()) {
     for (const other of sorted.slice(index + 1)) {
       if (!cidrsOverlap(cidr, other.cidr)) break;
@@ -47,12 +47,12 @@ function overlaps(blocks: readonly IpBlock[]): Finding[] {
   return findings;
 }
 
-function heldInTwoBlocks(blocks: readonly IpBlock[]): Finding[] {
+function heldInTwoBlocks(blocks: readonly IpBlock[]): IpamFinding[] {
   const holders = new Map<string, string[]>();
   for (const block of blocks) {
     for (const { address, allocation } of heldAddresses(block)) {
       const text = formatAddress(address);
-      const holder = `${describeHolder(allocation)} in block ${formatCidr(block.cidr)}`;
+      const holder = `${nameHolder(allocation)} in block ${formatCidr(block.cidr)}`;
       holders.set(text, [...(holders.get(text) ?? []), holder]);
     }
   }

@@ -2,7 +2,7 @@ import { heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 import { renderTable } from '../table.ts';
-import { describeHolder } from './describe-holder.ts';
+import { nameHolder } from './describe-holder.ts';
 
 /** An address that lives on another node than the owner of its block. */
 export interface BorrowedAddress {
@@ -21,7 +21,7 @@ export function borrowedAddresses(blocks: readonly IpBlock[]): readonly Borrowed
       block: formatCidr(block.cidr),
       owner: block.node,
       node: allocation.node,
-      holder: describeHolder(allocation),
+      holder: nameHolder(allocation),
     })),
   );
 }

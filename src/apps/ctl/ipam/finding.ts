@@ -52,7 +52,7 @@ export type Repair =
   | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }
   | { readonly kind: 'remove-link'; readonly link: HostLink };
 
-export interface Finding {
+export interface IpamFinding {
   readonly kind: FindingKind;
   /** The address, block, endpoint or link it is about. */
   readonly subject: string;

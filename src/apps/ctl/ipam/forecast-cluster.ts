@@ -1,4 +1,4 @@
-import { choosePools, type Pool, readPools } from '../../../ipam/choose-pools.ts';
+import { choosePools, type Pool, decodePools } from '../../../ipam/choose-pools.ts';
 import { heldAddresses, type IpBlock } from '../../../model/ip-block.ts';
 import type { IpPool } from '../../../model/ip-pool.ts';
 import { type IpReservation, reservedCidrs } from '../../../model/ip-reservation.ts';
@@ -34,7 +34,7 @@ export function forecastQuestion(
   { nodes, podsPerNode, pool }: ClusterPlan,
   family: Family,
 ): ForecastQuestion | undefined {
-  const pools = readPools(resources.map((value) => ({ value, version: '' })));
+  const pools = decodePools(resources.map((value) => ({ value, version: '' })));
   const refs: readonly PoolRef[] | undefined = pool === undefined ? undefined : [{ by: 'name', name: pool }];
   const eligible = eligibleBy(
     (nodeLabels) => choosePools(pools, { family, refs, nodeLabels, use: 'Workload' }).eligible,

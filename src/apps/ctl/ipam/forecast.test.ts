@@ -18,7 +18,7 @@ import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Change } from '../../../datastore/allocation-store.ts';
 import { assign } from '../../../ipam/assign.ts';
-import { choosePools, readPools } from '../../../ipam/choose-pools.ts';
+import { choosePools, decodePools } from '../../../ipam/choose-pools.ts';
 import { release } from '../../../ipam/release.ts';
 import { reservedCidrs } from '../../../model/ip-reservation.ts';
 import { formatCidr, parseCidr } from '../../../net/cidr.ts';
@@ -101,7 +101,7 @@ type Cluster = Awaited<ReturnType<typeof build>>;
 
 async function predict({ store }: Cluster, { wants }: Small): Promise<Forecast> {
   const { pools: stored, reservations, config } = await store.readNodeView(named(0), undefined, never);
-  const pools = readPools(stored);
+  const pools = decodePools(stored);
   const lists = new Map<string, typeof pools>();
   const nodes = wants.map((wanted, index) => {
     const nodeLabels = labelsOf(index);

@@ -8,10 +8,10 @@ import { interfaceKey } from '../../../model/names.ts';
 import { attachmentsInJournals } from '../../../ipam/node/orphaned-journals.ts';
 import { checkIpam, confirmed } from './check-ipam.ts';
 import { withStore } from '../connection.ts';
-import type { Finding, IpamState, LocalState } from './finding.ts';
+import type { IpamFinding, IpamState, LocalState } from './finding.ts';
 import type { Output } from '../common-options.ts';
 import type { Context, Status } from '../ports.ts';
-import { carryOut } from './repair.ts';
+import { carryOutRepair } from './repair.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { counted } from '../../../base/counted.ts';
 
@@ -35,7 +35,7 @@ export async function ipamCheck(context: Context, options: CheckOptions): Promis
   const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
   return withStore(context, options.mode === 'fix' ? 'write' : 'read', async (store) => {
     const { state, findings } = await lookTwice(context, store, { kernel, options });
-    const isNote = ({ kind }: Finding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
+    const isNote = ({ kind }: IpamFinding): boolean => kind === 'unconfirmed-address' && options.unconfirmed === 'note';
     const notes = findings.filter(isNote);
     const faults = findings.filter((finding) => !isNote(finding));
     const outcomes = await settle(context, { store, kernel, mode: options.mode }, faults);
@@ -49,7 +49,7 @@ export async function lookTwice(
   context: Context,
   store: AllocationStore & ResourceStore,
   from: { readonly kernel: Kernel | undefined; readonly options: Pick<CheckOptions, 'node' | 'graceSeconds'> },
-): Promise<{ readonly state: IpamState; readonly findings: readonly Finding[] }> {
+): Promise<{ readonly state: IpamState; readonly findings: readonly IpamFinding[] }> {
   const state = await readState(context, store, from);
   const first = checkIpam(state);
   if (first.length === 0) return { state, findings: first };
@@ -58,7 +58,7 @@ export async function lookTwice(
 }
 
 interface Outcome {
-  readonly finding: Finding;
+  readonly finding: IpamFinding;
   /** What was done about it; undefined when it is left. */
   readonly done: string | undefined;
 }
@@ -70,7 +70,7 @@ async function settle(
     kernel,
     mode,
   }: { store: AllocationStore & ResourceStore; kernel: Kernel | undefined; mode: CheckOptions['mode'] },
-  faults: readonly Finding[],
+  faults: readonly IpamFinding[],
 ): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
   const ports = { ...context.ports, store, kernel, log: silentLog };
@@ -79,7 +79,7 @@ async function settle(
     if (mode === 'fix' && finding.repair !== undefined) {
       try {
         // Nothing left to do means that somebody else did it meanwhile.
-        done = (await carryOut(ports, finding.repair, context.signal)) ?? 'gone meanwhile';
+        done = (await carryOutRepair(ports, finding.repair, context.signal)) ?? 'gone meanwhile';
       } catch (cause) {
         reportError(context.io, cause, finding.subject);
       }
@@ -141,7 +141,7 @@ function isThisMachine(
 
 interface Result {
   readonly state: IpamState;
-  readonly notes: readonly Finding[];
+  readonly notes: readonly IpamFinding[];
   readonly outcomes: readonly Outcome[];
   readonly output: CheckOptions['output'];
 }

@@ -1,7 +1,7 @@
 import type { AllocationStore } from '../../../datastore/allocation-store.ts';
 import { writeFile } from 'node:fs/promises';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
-import { readPools } from '../../../ipam/choose-pools.ts';
+import { decodePools } from '../../../ipam/choose-pools.ts';
 import { reservedCidrs } from '../../../model/ip-reservation.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
@@ -28,7 +28,7 @@ const GRACE_MS = 120_000;
 export async function ipamMap(context: Context, { pool, node, form, file }: MapOptions): Promise<Status> {
   return withStore(context, 'read', async (store) => {
     const cluster = await readCluster(context, store);
-    const pools = readPools(cluster.pools.map((value) => ({ value, version: '' })));
+    const pools = decodePools(cluster.pools.map((value) => ({ value, version: '' })));
     const shown = pools.filter(({ name }) => pool === undefined || name === pool);
     if (shown.length === 0 && pool !== undefined) {
       const known = pools.map(({ name }) => `"${name}"`).join(', ');

@@ -9,12 +9,12 @@ import { readSource } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { type AddressUse, useOf, type UseScene } from './address-use.ts';
-import { describeHolder } from './describe-holder.ts';
+import { nameHolder } from './describe-holder.ts';
 import { jsonText } from './json-text.ts';
 import { addressIn } from './read-address.ts';
 import { readCluster } from './read-cluster.ts';
-import { leakedIn, type Target } from './released-report.ts';
-import { carryOut } from './repair.ts';
+import { leakedIn, type ReleaseTarget } from './released-report.ts';
+import { carryOutRepair } from './repair.ts';
 
 export interface ReleaseOptions {
   readonly ips: readonly string[];
@@ -41,7 +41,7 @@ interface Released {
 export async function ipamRelease(context: Context, options: ReleaseOptions): Promise<Status> {
   const { ports, io, signal } = context;
   const targets = [
-    ...options.ips.map((text): Target => ({ address: addressIn(text), allocation: undefined })),
+    ...options.ips.map((text): ReleaseTarget => ({ address: addressIn(text), allocation: undefined })),
     ...(options.report === undefined ? [] : leakedIn(await readSource(options.report))),
   ];
   if (options.ips.length === 0 && options.report === undefined) {
@@ -71,7 +71,7 @@ export async function ipamRelease(context: Context, options: ReleaseOptions): Pr
 }
 
 interface Case {
-  readonly target: Target;
+  readonly target: ReleaseTarget;
   readonly holder: Allocation | undefined;
   readonly use: AddressUse | undefined;
   readonly options: ReleaseOptions;
@@ -90,7 +90,7 @@ async function settle(
     io.stderr(`warning: ${address} is still used by ${use.by}: whoever gets it next shares it\n`);
   }
   const repair = { kind: 'release', allocation: holder, endpoint: use?.endpoint } as const;
-  const done = await carryOut({ ...ports, store, kernel: undefined, log: silentLog }, repair, signal);
+  const done = await carryOutRepair({ ...ports, store, kernel: undefined, log: silentLog }, repair, signal);
   return done === undefined ? 'held by another since' : 'released';
 }
 
@@ -110,5 +110,5 @@ function line({ address, outcome, holder }: Released): string {
 }
 
 function holderText(holder: Allocation): string {
-  return `${describeHolder(holder)} on node ${holder.node} since ${holder.at}`;
+  return `${nameHolder(holder)} on node ${holder.node} since ${holder.at}`;
 }

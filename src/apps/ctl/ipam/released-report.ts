@@ -2,10 +2,10 @@ import * as v from 'valibot';
 import { NetplugError } from '../../../base/errors.ts';
 import { tryParseJson } from '../../../base/try-parse-json.ts';
 import { type Address, tryParseAddress } from '../../../net/address.ts';
-import type { Source } from '../documents.ts';
+import type { DocumentSource } from '../documents.ts';
 
 /** One address to be freed; only that allocation of it when its id is known. */
-export interface Target {
+export interface ReleaseTarget {
   readonly address: Address;
   readonly allocation: string | undefined;
 }
@@ -16,7 +16,7 @@ const Report = v.object({
 });
 
 /** The leaked addresses of a report, each with the allocation that was found leaked. @throws cli/usage */
-export function leakedIn({ name, text }: Source): readonly Target[] {
+export function leakedIn({ name, text }: DocumentSource): readonly ReleaseTarget[] {
   const report = v.safeParse(Report, tryParseJson(text));
   if (!report.success) {
     throw new NetplugError(

@@ -13,7 +13,11 @@ export interface RepairPorts extends IpamPorts {
  * Puts one finding right and says what was done; undefined when nothing was left to do. Addresses go by their
  * allocation id, so that an owner who came later keeps them.
  */
-export async function carryOut(ports: RepairPorts, repair: Repair, signal: AbortSignal): Promise<string | undefined> {
+export async function carryOutRepair(
+  ports: RepairPorts,
+  repair: Repair,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   switch (repair.kind) {
     case 'release': {
       const { allocation, endpoint } = repair;

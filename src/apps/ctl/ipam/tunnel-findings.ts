@@ -2,11 +2,11 @@ import { heldAddresses, type HeldAddress } from '../../../model/ip-block.ts';
 import type { Node } from '../../../model/node.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { formatAddress, parseAddress } from '../../../net/address.ts';
-import { describeHolder } from './describe-holder.ts';
-import type { Finding, IpamState } from './finding.ts';
+import { nameHolder } from './describe-holder.ts';
+import type { IpamFinding, IpamState } from './finding.ts';
 
 /** Addresses of tunnel devices that their node does not have, or whose node is gone. */
-export function tunnelFindings({ blocks, nodes, nowMs, graceMs }: IpamState): Finding[] {
+export function tunnelFindings({ blocks, nodes, nowMs, graceMs }: IpamState): IpamFinding[] {
   if (nodes === undefined) return [];
   const byName = new Map(nodes.map((node) => [node.metadata.name, node]));
   return blocks
@@ -15,7 +15,7 @@ export function tunnelFindings({ blocks, nodes, nowMs, graceMs }: IpamState): Fi
     .flatMap((held) => judge(held, byName.get(held.allocation.node)));
 }
 
-function judge({ address, allocation }: HeldAddress, node: Node | undefined): Finding[] {
+function judge({ address, allocation }: HeldAddress, node: Node | undefined): IpamFinding[] {
   const subject = formatAddress(address);
   const tunnels = node === undefined ? [] : tunnelAddressesOf(node);
   if (tunnels.includes(subject)) return [];
@@ -29,7 +29,7 @@ function judge({ address, allocation }: HeldAddress, node: Node | undefined): Fi
     {
       kind: 'leaked-address',
       subject,
-      message: `address ${subject} of ${describeHolder(allocation)} on node ${allocation.node}: ${why}`,
+      message: `address ${subject} of ${nameHolder(allocation)} on node ${allocation.node}: ${why}`,
       repair: { kind: 'release', allocation, endpoint: undefined },
     },
   ];

@@ -2,7 +2,7 @@ import { NetplugError } from '../../../base/errors.ts';
 import { at, showFound } from '../../../base/problem.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import type { ReadAs } from '../../../config/decode.ts';
-import { isList, isOurs } from './lint-conflist.ts';
+import { isList, isNetplugEntry } from './lint-conflist.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
@@ -19,10 +19,10 @@ export function choosePlugin(raw: Raw, asked: string | undefined): ChosenPlugin 
   if (!isList(raw)) return { raw, as: readAs(raw), pathInFile: (path) => path };
   const plugins: unknown[] = Array.isArray(raw['plugins']) ? raw['plugins'] : [];
   const index = plugins.findIndex((entry, position) =>
-    asked === undefined ? isRecord(entry) && isOurs(entry) : isAsked(entry, position, asked),
+    asked === undefined ? isRecord(entry) && isNetplugEntry(entry) : isAsked(entry, position, asked),
   );
   const entry = plugins[index];
-  if (!isRecord(entry) || !isOurs(entry)) throw notFound(plugins, asked);
+  if (!isRecord(entry) || !isNetplugEntry(entry)) throw notFound(plugins, asked);
   const { name, cniVersion } = raw;
   const inherited = { ...(name === undefined ? {} : { name }), ...(cniVersion === undefined ? {} : { cniVersion }) };
   return {

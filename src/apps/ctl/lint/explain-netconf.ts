@@ -5,13 +5,13 @@ import { type Env, ENVIRONMENT } from '../../../config/environment.ts';
 import { explainNetconf, type Origin, type Setting } from '../../../config/explain.ts';
 import { parseJsonObject } from '../../../config/parse-json.ts';
 import type { Output } from '../common-options.ts';
-import { readDocuments, type Source } from '../documents.ts';
+import { readDocuments, type DocumentSource } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
 import { type ChosenPlugin, choosePlugin } from './choose-plugin.ts';
 
-export interface ExplainOptions {
+export interface ExplainNetconfOptions {
   readonly file: string;
   /** Type or number of the plugin in a list; the first of ours unless given. */
   readonly plugin: string | undefined;
@@ -30,7 +30,7 @@ interface Row {
 }
 
 /** Shows the configuration that calls work with, and where each value comes from. @throws netconf/invalid */
-export async function explainNetconfFile(context: Context, options: ExplainOptions): Promise<Status> {
+export async function explainNetconfFile(context: Context, options: ExplainNetconfOptions): Promise<Status> {
   const { io, ports, env } = context;
   const [source, ...others] = await readInputs(context, { paths: [options.file], folders: 'flat' }, LIST_ENDINGS);
   if (source === undefined || others.length > 0) throw notOneFile(options.file);
@@ -50,7 +50,7 @@ export async function explainNetconfFile(context: Context, options: ExplainOptio
 
 const LIST_ENDINGS = ['.conflist', '.conf', '.json'];
 
-function placer(source: Source, { pathInFile }: ChosenPlugin): (path: string) => string {
+function placer(source: DocumentSource, { pathInFile }: ChosenPlugin): (path: string) => string {
   const { documents } = readDocuments(source, { code: 'netconf/invalid', repeatedKeys: 'last-counts' });
   return (path) => documents[0]?.placeOf(pathInFile(path)) ?? source.name;
 }

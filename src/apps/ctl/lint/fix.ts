@@ -1,19 +1,19 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Source, withoutByteOrderMark } from '../documents.ts';
+import { type DocumentSource, withoutByteOrderMark } from '../documents.ts';
 import { lintSource } from './lint-source.ts';
 import type { PlacedRemark } from './remark.ts';
 import { replaceIn, type Replacement } from './replacements.ts';
 
 /** A change that was found to be safe, and the remark that asked for it. */
-export interface Repair {
+export interface NetconfFix {
   readonly remark: PlacedRemark;
   readonly before: string;
   readonly after: string;
 }
 
 export interface Repaired {
-  readonly source: Source;
-  readonly repairs: readonly Repair[];
+  readonly source: DocumentSource;
+  readonly repairs: readonly NetconfFix[];
   /** What is still to be said about the text. */
   readonly remarks: readonly PlacedRemark[];
 }
@@ -22,7 +22,7 @@ export interface Repaired {
  * Makes every change that is safe. A change is kept only when less is to be said about the text afterwards, and nothing
  * new. The event loop has turns between, for the signal to be heard.
  */
-export async function repair(source: Source, signal: AbortSignal): Promise<Repaired> {
+export async function repair(source: DocumentSource, signal: AbortSignal): Promise<Repaired> {
   let state: Repaired = { source, repairs: [], remarks: lintSource(source) };
   for (;;) {
     const better = await repairSome(state, apart(state.remarks), signal);
@@ -93,7 +93,7 @@ function countTexts(remarks: readonly PlacedRemark[]): Map<string, number> {
 }
 
 /** The lines of each change, with what those before it have changed in them. */
-function repairsOf({ text }: Source, candidates: readonly Candidate[]): readonly Repair[] {
+function repairsOf({ text }: DocumentSource, candidates: readonly Candidate[]): readonly NetconfFix[] {
   const bare = withoutByteOrderMark(text);
   let firstInLine = 0;
   return candidates.map(({ remark, start, end }, index) => {
@@ -122,7 +122,7 @@ function repairOne(state: Repaired, remark: PlacedRemark): Repaired {
 
 /** Makes the change, and those that go with it: a key with its right name may let a slip below it be seen. */
 function settle(
-  source: Source,
+  source: DocumentSource,
   { replacements }: PlacedRemark,
   known: ReadonlySet<string>,
 ): Pick<Repaired, 'source' | 'remarks'> | undefined {
@@ -144,7 +144,7 @@ function textOf({ severity, problem: { path, message } }: PlacedRemark): string 
 }
 
 /** The lines that differ, without what is the same above and below. */
-function changedLines(before: string, after: string): Pick<Repair, 'before' | 'after'> {
+function changedLines(before: string, after: string): Pick<NetconfFix, 'before' | 'after'> {
   const [old, fresh] = [before.split('\n'), after.split('\n')];
   let top = 0;
   while (top < old.length && top < fresh.length && old[top] === fresh[top]) top += 1;

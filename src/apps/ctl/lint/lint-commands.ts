@@ -1,4 +1,4 @@
-import { choice, type Command, command, flag, maybe, one, some, value } from '../command.ts';
+import { choice, type Command, command, flagOption, maybe, one, some, value } from '../command.ts';
 import { OUTPUT } from '../common-options.ts';
 import { explainNetconfFile } from './explain-netconf.ts';
 import { lint, LINT_OUTPUTS } from './lint.ts';
@@ -14,10 +14,10 @@ export const LINT_COMMANDS: readonly Command[] = [
     summary: 'Says what is wrong in network configurations, resources and annotations of pods.',
     arguments: [some('file', 'files, folders, or "-" for standard input', { completes: 'file' })],
     options: {
-      fix: flag('correct what has only one reading, in the files themselves'),
-      dryRun: flag('show what --fix would change, and write nothing'),
+      fix: flagOption('correct what has only one reading, in the files themselves'),
+      dryRun: flagOption('show what --fix would change, and write nothing'),
       severity: choice('severity', 'the least severe remarks to tell', { choices: ['warning', 'error'] }),
-      recursive: flag('also folders inside folders', { short: 'R' }),
+      recursive: flagOption('also folders inside folders', { short: 'R' }),
       output: choice('format', 'output format', { short: 'o', choices: LINT_OUTPUTS }),
     },
     details: `

@@ -72,7 +72,7 @@ function lintEntry(list: Raw, entry: Raw, path: string): readonly Remark[] {
     const message = `found ${showFound(type)}, allowed is the name of a plugin`;
     return [{ severity: 'error', problem: { path: at(path, 'type'), message, code: CODE } }];
   }
-  if (isOurs(entry)) {
+  if (isNetplugEntry(entry)) {
     // The runtime passes name and version of the list into every plugin.
     const { name, cniVersion } = list;
     const inherited = { ...(name === undefined ? {} : { name }), ...(cniVersion === undefined ? {} : { cniVersion }) };
@@ -141,7 +141,7 @@ function checkListKeys(list: Raw, { problems, warnings }: Findings): void {
 }
 
 function checkOrder(list: Raw, plugins: readonly unknown[], { problems, warnings }: Findings): void {
-  const ours = plugins.findIndex((entry) => isRecord(entry) && isOurs(entry));
+  const ours = plugins.findIndex((entry) => isRecord(entry) && isNetplugEntry(entry));
   const main = plugins.findIndex((entry) => isRecord(entry) && entry['type'] === 'netplug');
   if (ours === -1) warnings.push({ path: 'plugins', message: 'No plugin of the list is netplug or uses netplug-ipam' });
   if (main > 0) {
@@ -155,7 +155,7 @@ function checkOrder(list: Raw, plugins: readonly unknown[], { problems, warnings
   problems.push({ path: 'cniVersion', message, code: CODE });
 }
 
-export function isOurs(entry: Raw): boolean {
+export function isNetplugEntry(entry: Raw): boolean {
   return entry['type'] === 'netplug' || usesOurIpam(entry);
 }
 

@@ -1,7 +1,7 @@
 import { isNetplugError } from '../../../base/errors.ts';
 import { parseJsonObject } from '../../../config/parse-json.ts';
 import { type Region, START } from '../document-tree.ts';
-import { type ReadDocument, readDocuments, type Source, withoutByteOrderMark } from '../documents.ts';
+import { type ReadDocument, readDocuments, type DocumentSource, withoutByteOrderMark } from '../documents.ts';
 import { lintNetconf, slipInPlugins } from './lint-conflist.ts';
 import { lintFileName } from './lint-file-name.ts';
 import { lintObjects } from './lint-objects.ts';
@@ -10,11 +10,11 @@ import { type PlacedRemark, type Remark } from './remark.ts';
 import { replacementsFor } from './replacements.ts';
 
 /** What is to be said of objects of the orchestrator and ours, or of a network configuration, by line, then column. */
-export function lintSource(source: Source): readonly PlacedRemark[] {
+export function lintSource(source: DocumentSource): readonly PlacedRemark[] {
   return inOrder(meaningOf(source) === 'objects' ? lintYaml(source) : lintJson(source));
 }
 
-function lintYaml(source: Source): PlacedRemark[] {
+function lintYaml(source: DocumentSource): PlacedRemark[] {
   const { documents, problems } = readDocuments(source, 'resource/invalid');
   return [
     ...problems.map((problem) => unplaced({ severity: 'error', problem }, source, problem.region)),
@@ -22,7 +22,7 @@ function lintYaml(source: Source): PlacedRemark[] {
   ];
 }
 
-function lintJson(source: Source): PlacedRemark[] {
+function lintJson(source: DocumentSource): PlacedRemark[] {
   try {
     const raw = parseJsonObject(source.text);
     const remarks = slipInPlugins(raw) ?? [...lintFileName(raw, source.name), ...lintNetconf(raw)];
@@ -39,14 +39,14 @@ function lintJson(source: Source): PlacedRemark[] {
   }
 }
 
-function repeated(source: Source, { repetitions }: ReadDocument): PlacedRemark[] {
+function repeated(source: DocumentSource, { repetitions }: ReadDocument): PlacedRemark[] {
   return repetitions.map(({ key, region }) => {
     const message = `Key "${key}" is given again further down in the same object, and only the last one counts`;
     return unplaced({ severity: 'warning', problem: { path: '', message, code: 'netconf/invalid' } }, source, region);
   });
 }
 
-function placed(remark: Remark, { name, text }: Source, { spotOf, regionOf }: ReadDocument): PlacedRemark {
+function placed(remark: Remark, { name, text }: DocumentSource, { spotOf, regionOf }: ReadDocument): PlacedRemark {
   const syntax = /^\s*[{[]/.test(withoutByteOrderMark(text)) ? 'json' : 'yaml';
   const { path, fix } = remark.problem;
   const replacements =
@@ -54,7 +54,7 @@ function placed(remark: Remark, { name, text }: Source, { spotOf, regionOf }: Re
   return { ...remark, file: name, region: regionOf(path), replacements };
 }
 
-function unplaced(remark: Remark, { name }: Source, region: Region = START): PlacedRemark {
+function unplaced(remark: Remark, { name }: DocumentSource, region: Region = START): PlacedRemark {
   return { ...remark, file: name, region, replacements: undefined };
 }
 

@@ -7,7 +7,7 @@ import { counted } from '../../../base/counted.ts';
 import { type Repaired, repair } from './fix.ts';
 import { lintSource } from './lint-source.ts';
 import { showsToBeOurs } from './recognize.ts';
-import type { PlacedRemark, Severity } from './remark.ts';
+import type { PlacedRemark, RemarkSeverity } from './remark.ts';
 import { remarkJson, remarkTable, repairLines } from './render-remarks.ts';
 import { sarifLog } from './sarif.ts';
 import { writeRepaired } from './write-repaired.ts';
@@ -19,7 +19,7 @@ export interface LintOptions {
   readonly folders: 'recursive' | 'flat';
   readonly output: (typeof LINT_OUTPUTS)[number];
   /** Less severe remarks are left out. */
-  readonly severity: Severity;
+  readonly severity: RemarkSeverity;
   /** What becomes of changes that are safe. */
   readonly fixes: 'leave' | 'show' | 'write';
 }

@@ -1,13 +1,13 @@
 import { isRecord } from '../../../model/read-schema.ts';
-import { readDocuments, type Source, withoutByteOrderMark } from '../documents.ts';
-import { isOurs } from './lint-conflist.ts';
+import { readDocuments, type DocumentSource, withoutByteOrderMark } from '../documents.ts';
+import { isNetplugEntry } from './lint-conflist.ts';
 
 /** Objects of the orchestrator and ours have these keys; of a text that is broken, they may be all that can be told. */
 const OBJECT_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:apiVersion|kind)["']?\s*:/m;
 const NETCONF_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:cniVersion|ipam|plugins)["']?\s*:/m;
 
 /** How a text is to be read: by its name, else by what its author began to write, however far that came. */
-export function meaningOf(source: Source): 'objects' | 'netconf' {
+export function meaningOf(source: DocumentSource): 'objects' | 'netconf' {
   if (isNamedAsYaml(source)) return 'objects';
   if (isNamedAsNetconf(source)) return 'netconf';
   const signs = signsIn(source);
@@ -16,21 +16,21 @@ export function meaningOf(source: Source): 'objects' | 'netconf' {
 }
 
 /** Whether somebody who was not sent to the file would take it for a network configuration, or for objects. */
-export function showsToBeOurs(source: Source): boolean {
+export function showsToBeOurs(source: DocumentSource): boolean {
   if (isNamedAsNetconf(source)) return true;
   const { ofObjects, ofNetconf } = signsIn(source);
   return ofObjects || (ofNetconf && !isNamedAsYaml(source));
 }
 
-function isNamedAsYaml({ name }: Source): boolean {
+function isNamedAsYaml({ name }: DocumentSource): boolean {
   return /\.ya?ml$/.test(name);
 }
 
-function isNamedAsNetconf({ name }: Source): boolean {
+function isNamedAsNetconf({ name }: DocumentSource): boolean {
   return /\.conf(list)?$/.test(name);
 }
 
-function signsIn(source: Source): { readonly ofObjects: boolean; readonly ofNetconf: boolean } {
+function signsIn(source: DocumentSource): { readonly ofObjects: boolean; readonly ofNetconf: boolean } {
   const reading = { code: 'resource/invalid', repeatedKeys: 'last-counts' } as const;
   const { documents, problems } = readDocuments(source, reading);
   const isBroken = problems.length > 0;
@@ -51,5 +51,5 @@ function looksLikeNetconf(value: unknown): boolean {
   if (!isRecord(value)) return false;
   const { plugins } = value;
   const isList = Array.isArray(plugins) && plugins.some((entry) => isRecord(entry) && 'type' in entry);
-  return isList || 'cniVersion' in value || 'ipam' in value || isOurs(value);
+  return isList || 'cniVersion' in value || 'ipam' in value || isNetplugEntry(value);
 }

@@ -5,12 +5,12 @@ import type { Replacement } from './replacements.ts';
 
 /** Something to say about a document. The message of a warning is a sentence that names what it is about. */
 export interface Remark {
-  readonly severity: Severity;
+  readonly severity: RemarkSeverity;
   readonly problem: Problem;
 }
 
-export const SEVERITIES = ['error', 'warning'] as const;
-export type Severity = (typeof SEVERITIES)[number];
+export const REMARK_SEVERITIES = ['error', 'warning'] as const;
+export type RemarkSeverity = (typeof REMARK_SEVERITIES)[number];
 
 /** A remark with the stretch of the file it is about, and the change that makes it go away. */
 export interface PlacedRemark extends Remark {

@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml';
 import type { Edit, Fix } from '../../../base/problem.ts';
-import { rangeOf, type Spot } from '../document-tree.ts';
+import { positionOf, type Spot } from '../document-tree.ts';
 
 /** Other characters for those from `start` to before `end`, counted without a byte order mark. */
 export interface Replacement {
@@ -45,7 +45,7 @@ function replacementFor(edit: Edit, { text, syntax, spotOf }: Edited): Replaceme
 }
 
 function renameKey({ of, is }: { of: YAMLMap; is: Pair }, to: string, text: string): Replacement | undefined {
-  const range = rangeOf(is.key);
+  const range = positionOf(is.key);
   if (range === undefined || of.has(to)) return undefined;
   const [start, end] = range;
   return { start, end, text: inQuotesOf(text.slice(start, end), to) };
@@ -56,7 +56,7 @@ function setValue(
   to: string | number | boolean,
   { text, syntax }: Pick<Edited, 'text' | 'syntax'>,
 ): Replacement | undefined {
-  const range = rangeOf(value);
+  const range = positionOf(value);
   if (range === undefined || !isInline(value)) return undefined;
   const [start, end] = range;
   if (typeof to !== 'string') return { start, end, text: String(to) };
@@ -69,7 +69,7 @@ function setValue(
 
 /** Of a pair that stands alone in a line of YAML, the line; inside braces the pair and one comma. */
 function removePair({ of, is }: { of: YAMLMap; is: Pair }, text: string): Replacement | undefined {
-  const [start, end] = [rangeOf(is.key)?.[0], rangeOf(is.value)?.[1]];
+  const [start, end] = [positionOf(is.key)?.[0], positionOf(is.value)?.[1]];
   if (start === undefined || end === undefined || !isInline(is.value) || of.items.length === 1) return undefined;
   if (of.flow === true) return removeFromBraces({ of, is, start, end }, text);
   const lineStart = text.lastIndexOf('\n', start - 1) + 1;
@@ -84,8 +84,8 @@ function removeFromBraces(
   text: string,
 ): Replacement | undefined {
   const index = of.items.indexOf(is);
-  const nextStart = rangeOf(of.items[index + 1]?.key)?.[0];
-  const previousEnd = rangeOf(of.items[index - 1]?.value)?.[1];
+  const nextStart = positionOf(of.items[index + 1]?.key)?.[0];
+  const previousEnd = positionOf(of.items[index - 1]?.value)?.[1];
   const [from, to, between] =
     nextStart === undefined ? [previousEnd, end, [previousEnd, start]] : [start, nextStart, [end, nextStart]];
   if (from === undefined) return undefined;

@@ -1,10 +1,13 @@
 import { readFile, realpath, stat } from 'node:fs/promises';
 import { writeFileAtomically } from '../../../base/atomic-file.ts';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
-import type { Source } from '../documents.ts';
+import type { DocumentSource } from '../documents.ts';
 
 /** Puts the text in place of the file that was read, permissions and links as they were. @throws cli/usage */
-export async function writeRepaired({ name, text }: Source, { readAs }: { readonly readAs: string }): Promise<void> {
+export async function writeRepaired(
+  { name, text }: DocumentSource,
+  { readAs }: { readonly readAs: string },
+): Promise<void> {
   try {
     const path = await realpath(name);
     const { mode } = await stat(path);

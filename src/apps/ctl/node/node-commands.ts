@@ -1,5 +1,5 @@
 import type { NodeName } from '../../../model/names.ts';
-import { type Command, command, flag, notAllowed, one, value, valueOr } from '../command.ts';
+import { type Command, command, flagOption, notAllowed, one, value, valueOr } from '../command.ts';
 import { OUTPUT, SOCKET } from '../common-options.ts';
 import { cleanNode } from './clean-node.ts';
 import { nodeStatus } from './node-status.ts';
@@ -22,8 +22,8 @@ status is then 1. Colours only on a terminal, and never with NO_COLOR set.`,
     summary: 'Gives back everything of a node that is gone for good.',
     arguments: [one('name', 'name of the node', { read: nodeName })],
     options: {
-      force: flag('also while the orchestrator still has the node'),
-      dryRun: flag('say what would be done, and do nothing'),
+      force: flagOption('also while the orchestrator still has the node'),
+      dryRun: flagOption('say what would be done, and do nothing'),
     },
     details: `
 Make sure that the node never comes back: its pods would go on using addresses that others get.
@@ -56,7 +56,7 @@ Interfaces of pods stay; "netplugctl uninstall --purge" removes those.`,
     options: {
       last: valueOr('number', 'how many calls', { byDefault: 10, read: callCount }),
       pod: value('namespace/name', 'only calls of this pod', { read: podName }),
-      slow: flag('the slowest calls instead of the newest'),
+      slow: flagOption('the slowest calls instead of the newest'),
       socket: SOCKET,
       output: OUTPUT,
     },

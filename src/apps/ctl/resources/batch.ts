@@ -5,7 +5,7 @@ import type { Context, Status } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { counted } from '../../../base/counted.ts';
 
-export interface Item {
+export interface BatchItem {
   readonly which: ResourceId;
   /** Does it, and says in few words what was done. */
   readonly run: () => Promise<string>;
@@ -15,7 +15,7 @@ export interface Item {
  * Does one thing after the other, a line for each. A failure is told and the rest goes on, unless the datastore itself
  * does not answer; the last line counts the failures. The status is that of the first failure.
  */
-export async function runBatch({ io }: Pick<Context, 'io'>, items: readonly Item[], mode: Mode): Promise<Status> {
+export async function runBatch({ io }: Pick<Context, 'io'>, items: readonly BatchItem[], mode: Mode): Promise<Status> {
   const statuses: Status[] = [];
   for (const [index, { which, run }] of items.entries()) {
     const what = showResourceId(which);

@@ -21,7 +21,7 @@ export interface DeleteOptions extends Choice {
 type Doomed = ResourceId & { readonly resourceVersion?: string };
 
 /** `delete`, by name or by file. */
-export async function remove(context: Context, options: DeleteOptions): Promise<Status> {
+export async function deleteResources(context: Context, options: DeleteOptions): Promise<Status> {
   const { mode, ifMissing } = options;
   const named = options.target.by === 'name' ? options.target.wanted : undefined;
   const filed = options.target.by === 'file' ? await doomedInFiles(context, options.target, options.namespace) : [];

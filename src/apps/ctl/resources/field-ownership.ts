@@ -5,7 +5,7 @@ import { isRecord } from '../../../model/read-schema.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
 import type { Io } from '../ports.ts';
 import { isReadOnly } from './refuse-read-only.ts';
-import type { Written } from './resource-files.ts';
+import type { WrittenFile } from './resource-files.ts';
 
 /** Whose fields a file makes those it names, where the datastore keeps owners; and whether it takes them from others. */
 export interface Owning {
@@ -21,7 +21,11 @@ export type ApplyFields = (mode: Mode, signal: AbortSignal) => Promise<AnyResour
  * How the datastore applies what a file says, if it knows who wrote which field. Not what netplug or the orchestrator keeps:
  * that may only be written as it is.
  */
-export function fieldsOf(store: ResourceStore, { resource, raw }: Written, owning: Owning): ApplyFields | undefined {
+export function fieldsOf(
+  store: ResourceStore,
+  { resource, raw }: WrittenFile,
+  owning: Owning,
+): ApplyFields | undefined {
   const { fieldOwnership } = store;
   if (fieldOwnership === undefined || resource.kind === 'Node' || isReadOnly(resourceIdOf(resource))) return undefined;
   const wish = { resource: asWritten(resource, raw), manager: owning.manager ?? 'netplugctl', force: owning.force };

@@ -4,7 +4,7 @@ import { type ResourceId, resourceIdOf, showResourceId } from '../../../model/re
 import { sameResource } from './merge-resource.ts';
 
 /** One thing to be told, in the words of the orchestrator's own tools. */
-export interface WatchEvent {
+export interface ShownEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly resource: AnyResource;
 }
@@ -18,7 +18,7 @@ export class FollowedResources {
     this.#isWanted = isWanted;
   }
 
-  events(change: ResourceChange): readonly WatchEvent[] {
+  events(change: ResourceChange): readonly ShownEvent[] {
     if (change.kind === 'put') return this.#see(change.resource);
     if (change.kind === 'gone') return this.#lose(change.which);
     const there = new Set(change.resources.map((resource) => showResourceId(resourceIdOf(resource))));
@@ -29,7 +29,7 @@ export class FollowedResources {
     ];
   }
 
-  #see(resource: AnyResource): readonly WatchEvent[] {
+  #see(resource: AnyResource): readonly ShownEvent[] {
     const which = resourceIdOf(resource);
     if (!this.#isWanted(resource)) return this.#lose(which);
     const id = showResourceId(which);
@@ -39,7 +39,7 @@ export class FollowedResources {
     return sameResource(before, resource) ? [] : [{ type: 'MODIFIED', resource }];
   }
 
-  #lose(which: ResourceId): readonly WatchEvent[] {
+  #lose(which: ResourceId): readonly ShownEvent[] {
     const id = showResourceId(which);
     const resource = this.#shown.get(id);
     this.#shown.delete(id);

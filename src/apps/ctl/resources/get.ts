@@ -19,7 +19,7 @@ export interface GetOptions extends Omit<Look, 'form'> {
 }
 
 /** Shows resources; the yaml and json forms can be applied again. */
-export async function get(context: Context, options: GetOptions): Promise<Status> {
+export async function getResources(context: Context, options: GetOptions): Promise<Status> {
   const { output, namespace, selector, sortBy } = options;
   const wanted = await wantedOf(context, options.target, namespace);
   const { io, signal } = context;

@@ -4,7 +4,7 @@ import { problemsError } from '../../../base/problem.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
 import { withStoreToChange } from '../connection.ts';
-import { readDocuments, type Source } from '../documents.ts';
+import { readDocuments, type DocumentSource } from '../documents.ts';
 import { readInputs } from '../inputs.ts';
 import type { Context, Status } from '../ports.ts';
 import { runBatch } from './batch.ts';
@@ -79,7 +79,7 @@ async function readPatch(context: Context, { patch: text, patchFile }: PatchOpti
       `Cannot tell the patch: ${text === undefined ? 'neither --patch nor --patch-file is' : 'both --patch and --patch-file are'} given`,
     );
   }
-  const sources: readonly Source[] =
+  const sources: readonly DocumentSource[] =
     patchFile === undefined
       ? [{ name: '--patch', text: text ?? '' }]
       : await readInputs(context, { paths: [patchFile], folders: 'flat' });

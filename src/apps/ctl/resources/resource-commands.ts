@@ -1,11 +1,11 @@
-import { choice, type Command, command, flag, mandatory, some, value } from '../command.ts';
+import { choice, type Command, command, flagOption, mandatory, some, value } from '../command.ts';
 import { fileChoice, FILES } from '../common-options.ts';
 import { write } from './change-resources.ts';
-import { remove } from './delete-resources.ts';
+import { deleteResources } from './delete-resources.ts';
 import { diff } from './diff-resources.ts';
 import { label, type LABELLED } from './label-resources.ts';
 import { patch, PATCH_TYPES } from './patch-resources.ts';
-import { DRY_RUN, KIND, MAYBE_KIND, modeOf, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
+import { DRY_RUN, KIND, MAYBE_KIND, modeOption, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
 import { SHOW_COMMANDS } from './show-commands.ts';
 import { targetOf, wantedByName } from './target.ts';
 
@@ -16,7 +16,7 @@ written: one that is wrong changes nothing.`;
 
 const OWNING = {
   fieldManager: value('name', 'who makes the fields of the files its own (default: netplugctl)'),
-  forceConflicts: flag('take fields that others have written'),
+  forceConflicts: flagOption('take fields that others have written'),
 };
 
 /** Only `apply` makes fields somebody's own. */
@@ -41,7 +41,7 @@ now goes.`,
         files: fileChoice(options),
         namespace,
         ifThere: 'fail',
-        mode: modeOf(options),
+        mode: modeOption(options),
         manager: fieldManager,
         force: forceConflicts,
       }),
@@ -49,7 +49,7 @@ now goes.`,
   command({
     path: ['create'],
     summary: 'Creates resources that must not exist yet.',
-    options: { ...WRITING, skipExists: flag('leave what exists already as it is') },
+    options: { ...WRITING, skipExists: flagOption('leave what exists already as it is') },
     details: HOW_FILES_ARE_READ,
     run: async (context, { options: { skipExists, namespace, ...options } }) =>
       write(context, {
@@ -57,7 +57,7 @@ now goes.`,
         files: fileChoice(options),
         namespace,
         ifThere: skipExists ? 'skip' : 'fail',
-        mode: modeOf(options),
+        mode: modeOption(options),
         ...NOBODY,
       }),
   }),
@@ -72,7 +72,7 @@ now goes.`,
         files: fileChoice(options),
         namespace,
         ifThere: 'fail',
-        mode: modeOf(options),
+        mode: modeOption(options),
         ...NOBODY,
       }),
   }),
@@ -97,7 +97,7 @@ operations. What comes out is checked like a resource in a file.`,
       `netplugctl patch ippool blue --type json -p '[{"op":"replace","path":"/spec/natOutgoing","value":true}]'`,
     ],
     run: async (context, { args: [kind, names], options }) =>
-      patch(context, { ...options, wanted: wantedByName(kind, names), mode: modeOf(options) }),
+      patch(context, { ...options, wanted: wantedByName(kind, names), mode: modeOption(options) }),
   }),
   labelling('labels', {
     path: ['label'],
@@ -117,20 +117,20 @@ operations. What comes out is checked like a resource in a file.`,
       ...FILES,
       ...NAMESPACE,
       ...SELECTOR,
-      all: flag('all resources of the kind'),
-      ignoreNotFound: flag('take what is not there for deleted'),
+      all: flagOption('all resources of the kind'),
+      ignoreNotFound: flagOption('take what is not there for deleted'),
       ...DRY_RUN,
     },
     details: `
 Deleting a Node leaves its blocks and addresses as they are, because its agent may come back:
 "netplugctl node remove NAME" gives them back for a node that is gone for good.`,
     run: async (context, { args: [kind, names], options: { all, ignoreNotFound, ...options } }) =>
-      remove(context, {
+      deleteResources(context, {
         ...options,
         target: targetOf({ kind, names, ...options }),
         reach: all ? 'all' : 'named',
         ifMissing: ignoreNotFound ? 'ignore' : 'fail',
-        mode: modeOf(options),
+        mode: modeOption(options),
       }),
   }),
   ...SHOW_COMMANDS,
@@ -156,8 +156,8 @@ function labelling(
     ...about,
     arguments: [KIND, some('word', 'names of resources, KEY=VALUE to set, KEY- to remove', { completes: 'name' })],
     options: {
-      overwrite: flag('replace values that are there already'),
-      all: flag('all resources of the kind'),
+      overwrite: flagOption('replace values that are there already'),
+      all: flagOption('all resources of the kind'),
       ...SELECTOR,
       ...NAMESPACE,
       ...DRY_RUN,
@@ -170,7 +170,7 @@ function labelling(
         words,
         reach: all ? 'all' : 'named',
         ifThere: overwrite ? 'overwrite' : 'fail',
-        mode: modeOf(options),
+        mode: modeOption(options),
       }),
   });
 }

@@ -3,10 +3,10 @@ import { at, joinPaths, problemsError } from '../../../base/problem.ts';
 import { decodeResource } from '../../../model/decode-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { isRecord } from '../../../model/read-schema.ts';
-import { type PlacedProblem, type ReadDocument, readDocuments, type Source } from '../documents.ts';
+import { type PlacedProblem, type ReadDocument, readDocuments, type DocumentSource } from '../documents.ts';
 
 /** A resource from a file: as it is understood, and as it was written. */
-export interface Written {
+export interface WrittenFile {
   readonly resource: AnyResource;
   readonly raw: unknown;
 }
@@ -15,9 +15,12 @@ export interface Written {
  * Every resource in the sources, in their order. Lists and arrays are taken apart. One that is wrong refuses them all,
  * so that nothing is written by halves. `namespace` is where those go that name none. @throws resource/invalid, cli/usage when there is none
  */
-export function readResources(sources: readonly Source[], namespace: string | undefined): readonly Written[] {
+export function readResources(
+  sources: readonly DocumentSource[],
+  namespace: string | undefined,
+): readonly WrittenFile[] {
   const problems: PlacedProblem[] = [];
-  const resources: Written[] = [];
+  const resources: WrittenFile[] = [];
   for (const source of sources) {
     const read = readDocuments(source, 'resource/invalid');
     problems.push(...read.problems);
@@ -46,10 +49,10 @@ export function inspectDocument(
   { value, placeOf }: ReadDocument,
   namespace?: string,
 ): {
-  readonly resources: readonly Written[];
+  readonly resources: readonly WrittenFile[];
   readonly problems: readonly PlacedProblem[];
 } {
-  const resources: Written[] = [];
+  const resources: WrittenFile[] = [];
   const problems: PlacedProblem[] = [];
   for (const { path: start, raw } of itemsOf(value)) {
     const decoded = decodeResource(raw, namespace === undefined ? {} : { namespace });

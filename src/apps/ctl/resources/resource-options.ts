@@ -1,6 +1,6 @@
 import type { Mode } from '../../../base/mode.ts';
 import { parseSelector } from '../../../model/selector-parser.ts';
-import { any, flag, maybe, notAllowed, one, value } from '../command.ts';
+import { any, flagOption, maybe, notAllowed, one, value } from '../command.ts';
 
 /** Arguments and options that commands on resources share. */
 export const KIND = one('kind', 'kind of resource, such as ippool', { completes: 'kind' });
@@ -18,9 +18,9 @@ export const SELECTOR = {
     read: readSelector,
   }),
 };
-export const DRY_RUN = { dryRun: flag('make every check and say what would be done, and do nothing') };
+export const DRY_RUN = { dryRun: flagOption('make every check and say what would be done, and do nothing') };
 
-export function modeOf({ dryRun }: { readonly dryRun: boolean }): Mode {
+export function modeOption({ dryRun }: { readonly dryRun: boolean }): Mode {
   return dryRun ? 'rehearse' : 'carry-out';
 }
 

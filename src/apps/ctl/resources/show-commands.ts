@@ -1,7 +1,7 @@
-import { type Command, command, flag, one, type OptionValues, unless, value } from '../command.ts';
+import { type Command, command, flagOption, one, type OptionValues, unless, value } from '../command.ts';
 import { FILES } from '../common-options.ts';
 import { explain } from './explain/explain.ts';
-import { get, type GetOptions } from './get.ts';
+import { getResources, type GetOptions } from './get.ts';
 import { GET_OUTPUTS, readGetOutput, readSortPath } from './output/get-output.ts';
 import { KIND, MAYBE_KIND, NAMES, NAMESPACE, SELECTOR } from './resource-options.ts';
 import { targetOf, wantedByName } from './target.ts';
@@ -14,12 +14,12 @@ const LOOK = {
     completes: GET_OUTPUTS.map((each) => each.replace(/=.*/, '=')),
   }),
   headers: unless('no titles above the columns'),
-  showLabels: flag('a column with all labels'),
+  showLabels: flagOption('a column with all labels'),
 };
 
 const WHICH = {
   ...NAMESPACE,
-  allNamespaces: flag('of all namespaces, as without --namespace', { short: 'A', excludes: ['namespace'] }),
+  allNamespaces: flagOption('of all namespaces, as without --namespace', { short: 'A', excludes: ['namespace'] }),
   ...SELECTOR,
 };
 
@@ -35,7 +35,7 @@ export const SHOW_COMMANDS: readonly Command[] = [
       ...LOOK,
       sortBy: value('path', 'order by what a path such as .spec.cidr leads to', { read: readSortPath }),
       ...WHICH,
-      watch: flag('go on with every change, as the command watch does', { short: 'w', excludes: ['sortBy'] }),
+      watch: flagOption('go on with every change, as the command watch does', { short: 'w', excludes: ['sortBy'] }),
     },
     details: `
 Without names, all resources of the kind are shown, those of every namespace. What yaml and json show
@@ -48,7 +48,7 @@ can be applied again. JSONPath is that of kubectl; custom columns take paths or 
       'netplugctl get ippools -o custom-columns=NAME,NET:.spec.cidr --sort-by .spec.blockSize',
     ],
     run: async (context, { args: [kind, names], options }) =>
-      (options.watch ? watch : get)(context, {
+      (options.watch ? watch : getResources)(context, {
         ...lookOf(options),
         target: targetOf({ kind, names, ...options }),
         sortBy: options.sortBy,
@@ -75,7 +75,7 @@ falls silent the watch says so and begins anew, and tells no change twice.`,
     path: ['explain'],
     summary: 'Says what a kind of resource or a field of it is for.',
     arguments: [WHAT],
-    options: { recursive: flag('the fields of fields, too') },
+    options: { recursive: flagOption('the fields of fields, too') },
     examples: ['netplugctl explain ippool', 'netplugctl explain bgpconfiguration.spec.communities'],
     run: async (context, { args: [what], options: { recursive } }) =>
       explain(context, { what, depth: recursive ? 'all levels' : 'one level' }),

@@ -12,7 +12,7 @@ import { mergeResource, sameResource } from './merge-resource.ts';
 import { assertPoolFits, withdrawOverlapping } from './pool-checks.ts';
 import { refuseReadOnly } from './refuse-read-only.ts';
 
-export type Verdict = 'created' | 'configured' | 'replaced' | 'unchanged';
+export type WriteOutcome = 'created' | 'configured' | 'replaced' | 'unchanged';
 export type WriteVerb = 'apply' | 'create' | 'replace';
 
 export interface Writing extends RetryPorts {
@@ -29,7 +29,7 @@ const TRIES = 32;
  * tried again on top of what others wrote meanwhile.
  * @throws resource/exists, resource/not-found, resource/changed, resource/invalid, resource/in-use
  */
-export async function writeResource(writing: Writing, verb: WriteVerb, wanted: AnyResource): Promise<Verdict> {
+export async function writeResource(writing: Writing, verb: WriteVerb, wanted: AnyResource): Promise<WriteOutcome> {
   if (verb === 'create') return createResource(writing, wanted);
   const { resourceVersion } = wanted.metadata;
   return insist(writing, resourceVersion, async () => writeOnce(writing, verb, wanted));
@@ -39,7 +39,11 @@ export async function writeResource(writing: Writing, verb: WriteVerb, wanted: A
  * Applies the fields of a file, where the datastore knows who wrote which field.
  * @throws resource/field-conflict, resource/changed, resource/invalid, resource/in-use
  */
-export async function applyOwned(writing: Writing, wanted: AnyResource, applyFields: ApplyFields): Promise<Verdict> {
+export async function applyOwned(
+  writing: Writing,
+  wanted: AnyResource,
+  applyFields: ApplyFields,
+): Promise<WriteOutcome> {
   const { store, signal, mode } = writing;
   const before = await findStored(writing, resourceIdOf(wanted));
   if (wanted.kind === 'IPPool') {
@@ -83,7 +87,7 @@ async function insist<T>(writing: Writing, resourceVersion: string | undefined, 
   }
 }
 
-async function writeOnce(writing: Writing, verb: 'apply' | 'replace', wanted: AnyResource): Promise<Verdict> {
+async function writeOnce(writing: Writing, verb: 'apply' | 'replace', wanted: AnyResource): Promise<WriteOutcome> {
   const which = resourceIdOf(wanted);
   const stored = await findStored(writing, which);
   if (stored === undefined) {

@@ -2,9 +2,9 @@ import {
   type Comparison,
   type Operand,
   OPERATORS,
-  type Part,
+  type PathPart,
   type Path,
-  type Step,
+  type PathStep,
   type Template,
 } from './json-path.ts';
 
@@ -77,7 +77,7 @@ class Cursor {
 
 /** Stops behind the `{end}` of a range, else at the end of the text or before an `{end}` too many. */
 function readParts(cursor: Cursor, where: 'outside' | 'in a range'): Template {
-  const parts: Part[] = [];
+  const parts: PathPart[] = [];
   while (!cursor.isAtEnd) {
     const text = cursor.read(/[^{]+/);
     if (text !== undefined) {
@@ -96,7 +96,7 @@ function readParts(cursor: Cursor, where: 'outside' | 'in a range'): Template {
   return parts;
 }
 
-function readHole(cursor: Cursor): Part {
+function readHole(cursor: Cursor): PathPart {
   const isRange = cursor.read(/range\s+/) !== undefined;
   const text = isRange ? undefined : readQuoted(cursor);
   const path = text === undefined ? readPath(cursor, 'strict') : undefined;
@@ -109,7 +109,7 @@ function readHole(cursor: Cursor): Part {
 function readPath(cursor: Cursor, manner: 'strict' | 'relaxed'): Path {
   const from = cursor.take('$') ? 'root' : 'current';
   if (from === 'current') cursor.take('@');
-  const steps: Step[] = [];
+  const steps: PathStep[] = [];
   if (manner === 'relaxed') {
     const name = readName(cursor);
     if (name !== undefined) steps.push({ kind: 'field', name });
@@ -123,7 +123,7 @@ function readPath(cursor: Cursor, manner: 'strict' | 'relaxed'): Path {
 }
 
 /** A lone dot is the thing itself. */
-function readAfterDot(cursor: Cursor): Step[] {
+function readAfterDot(cursor: Cursor): PathStep[] {
   if (cursor.take('*')) return [{ kind: 'every' }];
   const name = readName(cursor);
   return name === undefined ? [] : [{ kind: 'field', name }];
@@ -134,7 +134,7 @@ function readName(cursor: Cursor): string | undefined {
   return cursor.read(/(?:\\.|[^\s.[\](){}=!<>,'"*@$?:\\])+/)?.replaceAll(/\\(.)/gs, '$1');
 }
 
-function readBracket(cursor: Cursor): Step {
+function readBracket(cursor: Cursor): PathStep {
   cursor.skipSpace();
   const step = cursor.take('?(') ? readFilter(cursor) : readUnion(cursor);
   cursor.skipSpace();
@@ -142,8 +142,8 @@ function readBracket(cursor: Cursor): Step {
   return step;
 }
 
-function readUnion(cursor: Cursor): Step {
-  const of: Step[] = [];
+function readUnion(cursor: Cursor): PathStep {
+  const of: PathStep[] = [];
   do {
     cursor.skipSpace();
     of.push(readSelector(cursor));
@@ -153,7 +153,7 @@ function readUnion(cursor: Cursor): Step {
   return of.length === 1 && only !== undefined ? only : { kind: 'union', of };
 }
 
-function readSelector(cursor: Cursor): Step {
+function readSelector(cursor: Cursor): PathStep {
   if (cursor.take('*')) return { kind: 'every' };
   const name = readQuoted(cursor);
   if (name !== undefined) return { kind: 'field', name };
@@ -173,7 +173,7 @@ function readWhole(cursor: Cursor): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-function readFilter(cursor: Cursor): Step {
+function readFilter(cursor: Cursor): PathStep {
   const left = readOperand(cursor);
   cursor.skipSpace();
   const comparison = readComparison(cursor);

@@ -3,8 +3,8 @@ import { never } from '../../../../base/errors.ts';
 import { isRecord } from '../../../../model/read-schema.ts';
 
 /** A text with holes, as `kubectl get -o jsonpath` takes it. */
-export type Template = readonly Part[];
-export type Part =
+export type Template = readonly PathPart[];
+export type PathPart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'path'; readonly path: Path }
   | { readonly kind: 'range'; readonly path: Path; readonly body: Template };
@@ -12,10 +12,10 @@ export type Part =
 /** A way into a document; it may lead to many places, or to none. */
 export interface Path {
   readonly from: 'root' | 'current';
-  readonly steps: readonly Step[];
+  readonly steps: readonly PathStep[];
 }
 
-export type Step =
+export type PathStep =
   | { readonly kind: 'field'; readonly name: string }
   | { readonly kind: 'every' }
   /** To the thing itself and everything below it. */
@@ -28,7 +28,7 @@ export type Step =
       readonly to: number | undefined;
       readonly by: number;
     }
-  | { readonly kind: 'union'; readonly of: readonly Step[] }
+  | { readonly kind: 'union'; readonly of: readonly PathStep[] }
   /** Without a comparison, those that have what `left` leads to. */
   | { readonly kind: 'filter'; readonly left: Operand; readonly comparison: Comparison | undefined };
 
@@ -67,7 +67,7 @@ function renderParts(template: Template, place: Place): string {
   return template.map((part) => renderPart(part, place)).join('');
 }
 
-function renderPart(part: Part, place: Place): string {
+function renderPart(part: PathPart, place: Place): string {
   switch (part.kind) {
     case 'text':
       return part.text;
@@ -88,7 +88,7 @@ function follow({ from, steps }: Path, { root, current }: Place): readonly unkno
   return found;
 }
 
-function take(step: Step, { root, current }: Place): readonly unknown[] {
+function take(step: PathStep, { root, current }: Place): readonly unknown[] {
   switch (step.kind) {
     case 'field':
       return isRecord(current) && Object.hasOwn(current, step.name) ? [current[step.name]] : [];
@@ -119,7 +119,7 @@ function withEverythingBelow(value: unknown): readonly unknown[] {
   return [value, ...partsOf(value).flatMap(withEverythingBelow)];
 }
 
-function passes({ left, comparison }: Extract<Step, { kind: 'filter' }>, place: Place): boolean {
+function passes({ left, comparison }: Extract<PathStep, { kind: 'filter' }>, place: Place): boolean {
   const found = operandsAt(left, place);
   if (comparison === undefined) return found.length > 0;
   const wanted = operandsAt(comparison.right, place);

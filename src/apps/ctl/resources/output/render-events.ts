@@ -1,13 +1,13 @@
 import { never } from '../../../../base/errors.ts';
 import { renderTable } from '../../table.ts';
-import type { WatchEvent } from '../followed-resources.ts';
+import type { ShownEvent } from '../followed-resources.ts';
 import type { VisibleKind } from '../kind-names.ts';
 import { columnsFor } from './columns.ts';
 import { renderTemplate } from './json-path.ts';
-import { type Look, nameOf, renderYaml } from './render.ts';
+import { type Look, shownName, renderYaml } from './render.ts';
 
 /** Writes events as they come; the columns of a table stay as wide as they have become. */
-export function eventRenderer(kind: VisibleKind, look: Omit<Look, 'form'>): (events: readonly WatchEvent[]) => string {
+export function eventRenderer(kind: VisibleKind, look: Omit<Look, 'form'>): (events: readonly ShownEvent[]) => string {
   const { output } = look;
   switch (output.form) {
     case 'table':
@@ -19,7 +19,7 @@ export function eventRenderer(kind: VisibleKind, look: Omit<Look, 'form'>): (eve
     case 'yaml':
       return eachAs(({ type, resource }) => `--- # ${type}\n${renderYaml(resource)}`);
     case 'name':
-      return eachAs(({ type, resource }) => `${type} ${nameOf(resource)}\n`);
+      return eachAs(({ type, resource }) => `${type} ${shownName(resource)}\n`);
     case 'jsonpath':
       return eachAs(({ resource }) => renderTemplate(output.template, resource));
     default:
@@ -27,14 +27,14 @@ export function eventRenderer(kind: VisibleKind, look: Omit<Look, 'form'>): (eve
   }
 }
 
-function eachAs(render: (event: WatchEvent) => string): (events: readonly WatchEvent[]) => string {
+function eachAs(render: (event: ShownEvent) => string): (events: readonly ShownEvent[]) => string {
   return (events) => events.map(render).join('');
 }
 
 function tableRenderer(
   kind: VisibleKind,
   { output, titles, labels }: Omit<Look, 'form'>,
-): (events: readonly WatchEvent[]) => string {
+): (events: readonly ShownEvent[]) => string {
   const columns = columnsFor(kind, output, labels);
   const heads = ['EVENT', ...columns.map(({ title }) => title)];
   let widths = ['MODIFIED', ...heads.slice(1)].map((text) => text.length);

@@ -29,7 +29,7 @@ export function renderGroups(groups: readonly Group[], look: Look): string {
     case 'custom-columns':
       return groups.map((group) => renderTableOf(group, look)).join('\n');
     case 'name':
-      return groups.flatMap(({ items }) => items.map((item) => `${nameOf(item)}\n`)).join('');
+      return groups.flatMap(({ items }) => items.map((item) => `${shownName(item)}\n`)).join('');
     case 'yaml':
       return documentsOf(groups, look.form)
         .map((document) => renderYaml(document))
@@ -46,7 +46,7 @@ export function renderGroups(groups: readonly Group[], look: Look): string {
 }
 
 /** Such as `ippool/blue`. */
-export function nameOf({ kind, metadata }: VisibleResource): string {
+export function shownName({ kind, metadata }: VisibleResource): string {
   return `${kind.toLowerCase()}/${metadata.name}`;
 }
 
