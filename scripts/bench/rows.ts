@@ -1,5 +1,6 @@
 // The parts of the benchmark by the names they are chosen with.
 import type { MeasureRow } from './report.ts';
+import { measureAddBesideNetwork } from './rows/add-beside-network.ts';
 import { measureAttach } from './rows/attach.ts';
 import { measureBurst } from './rows/burst.ts';
 import { measureClaims } from './rows/claims.ts';
@@ -32,6 +33,7 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   status: measureStatus,
   footprint: measureFootprint,
   throughput: measureThroughput,
+  'add-beside-network': measureAddBesideNetwork,
   'convergence-start': measureConvergenceAtStart,
   'convergence-block': measureConvergenceOfBlocks,
 };

@@ -1,0 +1,137 @@
+// ADD and DEL while the agent routes to a crowd whose pool changes its mode every second, beside the same on a quiet node.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Agent, startAgent } from '../../../test/support/agent.ts';
+import { startNode, type TestNode } from '../../../test/support/node.ts';
+import { inTurn } from '../attach-rounds.ts';
+import { BLOCKS_PER_NODE, type Crowd } from '../crowd.ts';
+import { openCrowdedNode } from '../crowded-node.ts';
+import { type Job, type Launcher, type Run, startLauncher } from '../launcher.ts';
+import { type Finding, type LatencyRow, ratio, type RowOptions } from '../report.ts';
+import { routeWorkOf } from '../route-work.ts';
+import { summarise } from '../statistics.ts';
+
+const NODES = 1000;
+const FLIP_MS = 1000;
+/** Until the routes of the last change are in the kernel. */
+const SETTLE_MS = 3000;
+/** Pairs of ADD and DEL in one turn of one way. */
+const TURN = 100;
+const WARM_UP = 100;
+const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** One place and what goes on meanwhile. */
+interface Way {
+  readonly name: 'quiet' | 'control' | 'busy';
+  readonly what: string;
+  readonly site: Site;
+  readonly isFlipping: boolean;
+}
+
+interface Site {
+  readonly agent: Agent;
+  readonly launcher: Launcher;
+  readonly pair: (verb: 'ADD' | 'DEL') => Job;
+}
+
+export async function measureAddBesideNetwork({ samples, contestants }: RowOptions): Promise<Finding> {
+  if (!contestants.includes('agent')) return {};
+  await using scope = new AsyncDisposableStack();
+  const quietNode = scope.use(await startNode({ mode: 'standalone' }));
+  await quietNode.seedPool('own', '10.48.0.0/16', { vxlanMode: 'Always' });
+  const quiet = await openSite(quietNode, scope.use(await startAgent(quietNode)), scope);
+  const crowded = scope.use(await openCrowdedNode());
+  await crowded.crowd.growTo(NODES);
+  const { agent } = await crowded.startAgent();
+  scope.use(agent);
+  const busy = await openSite(crowded.node, agent, scope);
+  const ways: readonly Way[] = [
+    { name: 'quiet', what: 'a quiet node', site: quiet, isFlipping: false },
+    { name: 'control', what: 'a quiet node, beside the busy one on this machine', site: quiet, isFlipping: true },
+    { name: 'busy', what: `a node with ${String(NODES)} others, their pool changing`, site: busy, isFlipping: true },
+  ];
+  for (const site of [quiet, busy]) await pairs(site, WARM_UP);
+  const runs = new Map(ways.map(({ name }) => [name, { ADD: [] as Run[], DEL: [] as Run[] }]));
+  for (let round = 0; round * TURN < samples * 5; round += 1) {
+    for (const { name, site, isFlipping } of inTurn(ways, round)) {
+      const flips = isFlipping ? flip(crowded.crowd) : undefined;
+      const before = (await routeWorkOf(agent)).changes;
+      const done = await pairs(site, TURN);
+      await flips?.stop();
+      if (isFlipping && (await routeWorkOf(agent)).changes < before + NODES * BLOCKS_PER_NODE)
+        throw new Error(`the routes did not change:\n${agent.log()}`);
+      runs.get(name)?.ADD.push(...done.ADD);
+      runs.get(name)?.DEL.push(...done.DEL);
+    }
+  }
+  const latencies = ways.flatMap(({ name, what }) =>
+    (['ADD', 'DEL'] as const).map((verb): LatencyRow => ({
+      what: `${verb} on ${what}`,
+      contestant: 'agent',
+      ...summarise(runs.get(name)?.[verb] ?? []),
+    })),
+  );
+  const p99 = (what: string): number | undefined => latencies.find((row) => row.what === what)?.p99Ms;
+  const p50 = (what: string): number | undefined => latencies.find((row) => row.what === what)?.p50Ms;
+  const figures = ways
+    .slice(1)
+    .flatMap(({ name, what }) => [
+      ...ratio(
+        { id: `beside.${name}.p99`, what: `ADD p99, ${what} / quiet` },
+        p99(`ADD on ${what}`),
+        p99('ADD on a quiet node'),
+      ),
+      ...ratio(
+        { id: `beside.${name}.p50`, what: `ADD p50, ${what} / quiet` },
+        p50(`ADD on ${what}`),
+        p50('ADD on a quiet node'),
+      ),
+    ]);
+  return { latencies, figures };
+}
+
+async function openSite(node: TestNode, agent: Agent, scope: AsyncDisposableStack): Promise<Site> {
+  const launcher = scope.use(await startLauncher(node));
+  const netns = (await node.pod()).path;
+  const ipam = { type: 'netplug-ipam', assign_ipv6: 'false', ipv4_pools: ['own'] };
+  const conf = JSON.stringify(node.netconf({ ipam }));
+  const pair = (verb: 'ADD' | 'DEL'): Job => ({
+    argv: [`${node.cniPath}/netplug`],
+    env: {
+      PATH,
+      NETPLUG_SOCKET: agent.socket,
+      CNI_COMMAND: verb,
+      CNI_CONTAINERID: 'beside',
+      CNI_NETNS: netns,
+      CNI_IFNAME: 'eth0',
+      CNI_PATH: node.cniPath,
+    },
+    stdin: conf,
+  });
+  return { agent, launcher, pair };
+}
+
+async function pairs({ launcher, pair, agent }: Site, count: number): Promise<{ ADD: Run[]; DEL: Run[] }> {
+  const jobs = Array.from({ length: count }, () => [pair('ADD'), pair('DEL')]).flat();
+  const { runs } = await launcher.run(jobs);
+  const failed = runs.find(({ status }) => status !== 0);
+  if (failed !== undefined) throw new Error(`a call failed: ${failed.stdout}\n${agent.log()}`);
+  return { ADD: runs.filter((_, index) => index % 2 === 0), DEL: runs.filter((_, index) => index % 2 === 1) };
+}
+
+/** Changes the mode of the crowd's pool every second. */
+function flip(crowd: Crowd): { readonly stop: () => Promise<void> } {
+  const over = new AbortController();
+  const flipping = (async (): Promise<void> => {
+    for (let count = 0; !over.signal.aborted; count += 1) {
+      await crowd.setMode(count % 2 === 0 ? 'CrossSubnet' : 'Always');
+      await sleep(FLIP_MS, undefined, { signal: over.signal }).catch(() => undefined);
+    }
+  })();
+  return {
+    stop: async () => {
+      over.abort();
+      await flipping;
+      await sleep(SETTLE_MS);
+    },
+  };
+}
