@@ -21,7 +21,7 @@ const ON_ETCD = ['test/contract/{store-kv,store-kv-*,inspect-datastore}.test.ts'
 /** Always with agents. */
 const BETWEEN_NODES = ['test/e2e/between-nodes-*.test.ts'];
 /** They measure how long calls take. */
-const TIMED = ['test/e2e/{event-loop*,hostile-clients}.test.ts'];
+const TIMED = ['test/e2e/hostile-clients.test.ts'];
 /** They want the first packet through, whatever else the machine does. */
 const FIRST_PACKETS = ['test/netns/kernel-packets.test.ts'];
 const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
