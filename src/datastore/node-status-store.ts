@@ -1,7 +1,7 @@
 import type { NodeName } from '../model/names.ts';
 import type { NodeSpec } from '../model/node.ts';
 
-/** What the orchestrator is told about the network of a node. */
+/** The state of a node's network, as reported to the orchestrator. */
 export interface NetworkReport {
   readonly isUp: boolean;
   /** One word in CamelCase. */
@@ -9,7 +9,7 @@ export interface NetworkReport {
   readonly message: string;
 }
 
-/** What a node's agent tells the others about its node. */
+/** What the agent of a node publishes for other nodes. */
 export type NodeFacts = Pick<
   NodeSpec,
   'ipv4VXLANTunnelAddr' | 'vxlanTunnelMACAddr' | 'ipv6VXLANTunnelAddr' | 'vxlanTunnelMACAddrV6' | 'ipv4IPIPTunnelAddr'
@@ -27,8 +27,8 @@ export interface NodeStatusStore {
   publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void>;
 
   /**
-   * Tells the orchestrator whether the node's network works, as its condition NetworkUnavailable; without an
-   * orchestrator there is nobody to tell. Writes nothing when the condition says so already.
+   * Sets the condition NetworkUnavailable of the orchestrator's Node; does nothing without an orchestrator, or when the
+   * condition says so already.
    * @throws resource/not-found when the orchestrator has no node of that name
    */
   reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void>;

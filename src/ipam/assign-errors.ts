@@ -17,7 +17,7 @@ export function describeHolder(holder: Allocation): string {
   return `${who} on node "${holder.node}" since ${holder.at}`;
 }
 
-/** An address and, when somebody wrote it down, where. */
+/** An address and, when a user asked for it, where. */
 export interface Asked {
   readonly address: Address;
   readonly askedBy: string | undefined;

@@ -28,7 +28,7 @@ export type PoolVerdict =
 
 export interface PoolSelection {
   readonly family: Family;
-  /** In the order in which they shall be used. */
+  /** In the order in which they are used. */
   readonly eligible: readonly Pool[];
   /** Every pool of the family with its verdict, ordered by name: the reasons of an exhaustion. */
   readonly verdicts: readonly { readonly pool: Pool; readonly verdict: PoolVerdict }[];

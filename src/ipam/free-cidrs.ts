@@ -4,7 +4,7 @@ import { type Cidr, cidrContains, cidrsOverlap, formatCidr } from '../net/cidr.t
 import type { Pool } from './choose-pools.ts';
 
 /**
- * The block-sized CIDRs of a pool that nobody claims, beginning at a place the node's name decides and wrapping around,
+ * Yields the block-sized CIDRs of a pool that are unclaimed, from an offset that depends on the node's name, wrapping around,
  * so that nodes starting together ask for different blocks and one node's processes for the same one.
  */
 export function* freeCidrs(

@@ -1,7 +1,7 @@
 import type { IpBlock } from '../model/ip-block.ts';
 import { addressAt, type Cidr, cidrContains, cidrsOverlap } from '../net/cidr.ts';
 
-/** The free ordinals of the block that may be handed out, in the order of its queue. */
+/** Yields the free ordinals of the block that may be assigned, in the order of its queue. */
 export function* freeOrdinals(block: IpBlock, reserved: readonly Cidr[]): Generator<number> {
   const near = reserved.filter((cidr) => cidrsOverlap(cidr, block.cidr));
   for (const ordinal of block.queue) if (!isReserved(block, ordinal, near)) yield ordinal;

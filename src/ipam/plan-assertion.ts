@@ -141,7 +141,7 @@ export function livingKey({ address, owner }: LivingAddress): string {
   return `${interfaceKey(owner)} ${formatAddress(address)}`;
 }
 
-/** A link tells container and interface whole, of the network perhaps only the beginning. */
+/** The alias of a link has the whole container id and interface, but may cut the name of the network. */
 function isHeldBy(holder: Allocation, node: NodeName, owner: Attachment): boolean {
   return holder.node === node && interfaceKey(holder) === interfaceKey(owner);
 }

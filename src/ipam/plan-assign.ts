@@ -23,7 +23,7 @@ import { freeCidrs, overlapsOneOf } from './free-cidrs.ts';
 import { locked } from './locked.ts';
 import { freeOrdinals } from './free-ordinals.ts';
 
-/** One address somebody wants. */
+/** One address that a call asks for. */
 export interface Want {
   readonly family: Family;
   readonly selection: PoolSelection;
@@ -255,7 +255,7 @@ function planNewBlock(planning: Planning, want: Want, claims: readonly Claim[]):
   return undefined;
 }
 
-/** Everything is claimed: take over a block nobody uses, or borrow from the block with the most room. */
+/** Everything is claimed: take over an empty block, or borrow from the block with the most room. */
 function planOthers(
   planning: Planning,
   want: Want,

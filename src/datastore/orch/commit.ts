@@ -9,9 +9,9 @@ import type { Change, Outcome, Stored } from '../allocation-store.ts';
 import { blockAfter } from '../block-after.ts';
 import { NoteWrites } from './note-writes.ts';
 import { clearEndpoint, writeEndpoint } from './pod-writes.ts';
-import { type BlockWrite, takeBack, type Written, writeBlock } from './write-block.ts';
+import { type BlockWrite, revertWrite, type Written, writeBlock } from './write-block.ts';
 
-/** Taking back has time of its own: the caller's may be over. */
+/** The revert has its own timeout: the caller's deadline may be over. */
 const UNDO_MS = 10_000;
 export const POOLS = { group: 'netplug.io', version: 'v3', plural: KINDS.IPPool.plural } as const;
 
@@ -29,7 +29,7 @@ interface Parts {
  * Carries out changes without a transaction, in an order in which a crash at any point leaves nothing wrong:
  * an endpoint goes before its addresses may be given to others, and comes after the blocks say that they are its own.
  * The blocks decide. They are written in the order of their CIDRs, so that two writers of the same blocks meet at the
- * first; when a later one is lost, the earlier ones are taken back, except for what was returned to a caller.
+ * first; when a later one conflicts, the earlier ones are reverted, except for what was returned to a caller.
  * What a crash leaves in between carries its handle, and the next ADD of the same attachment, DEL or GC finds it. Endpoints are notes on pods, which decide nothing: one
  * that cannot be written is logged and left out.
  */
@@ -46,7 +46,7 @@ export async function commitChanges(
   const outcome = await decide(api, { blocks, pools, gonePools, written }, signal);
   if (outcome === 'conflict') {
     const undoSignal = AbortSignal.timeout(UNDO_MS);
-    for (const write of written.reverse()) await takeBack(api, write, undoSignal);
+    for (const write of written.reverse()) await revertWrite(api, write, undoSignal);
     return 'conflict';
   }
   await notes.write(endpoints, async ({ endpoint }, limit) => writeEndpoint(api, { endpoint, id: newId() }, limit));
@@ -70,7 +70,7 @@ async function decide(
     written.push(done);
   }
   // A pool that goes away is disabled first and its blocks are listed after that. So either its version has changed by
-  // now and our block is taken back, or our block was there before it was disabled and the listing sees it.
+  // now and our block is reverted, or our block was there before it was disabled and the listing sees it.
   for (const pool of new Map(pools.map((each) => [each.value.metadata.name, each])).values()) {
     if (!(await isUnchanged(api, pool, signal))) return 'conflict';
   }

@@ -28,12 +28,12 @@ export interface BlockWrite {
   readonly returned?: ReadonlySet<string>;
 }
 
-/** What taking a write back needs: the version that was written, none when the block is gone. */
+/** What reverting a write needs: the version that was written, none when the block is gone. */
 export interface Written extends BlockWrite {
   readonly version: BlockVersion | undefined;
 }
 
-/** How often taking back is tried while others change the block. */
+/** How often the revert is tried while other writers change the block. */
 const UNDO_TRIES = 16;
 
 /** Writes one block if it is still as it was read. The name decides creation, uid and resourceVersion the rest. */
@@ -59,11 +59,11 @@ export async function writeBlock(api: OrchApi, write: BlockWrite, signal: AbortS
 }
 
 /**
- * Takes a write back. A block that was made, deleted or taken over is as before again, unless another writer has changed
+ * Reverts a write. A block that was made, deleted or taken over is as before again, unless another writer has changed
  * it or an allocation was returned to a caller. Of any other block only the slots that the write took and that were not
  * returned are reverted: watches have shown the rest, and a process may have acted on a release or a pre-allocation.
  */
-export async function takeBack(api: OrchApi, write: Written, signal: AbortSignal): Promise<void> {
+export async function revertWrite(api: OrchApi, write: Written, signal: AbortSignal): Promise<void> {
   const { cidr, before, after, returned = new Set() } = write;
   const isSameOwner = before !== undefined && after !== undefined && before.value.node === after.node;
   if (!isSameOwner && returned.size === 0 && (await undoExactly(api, write, signal)) === 'committed') return;
@@ -78,7 +78,7 @@ export async function takeBack(api: OrchApi, write: Written, signal: AbortSignal
   }
   throw new NetplugError(
     'store/conflict',
-    `Cannot give block ${formatCidr(cidr)} back as it was: others keep changing it`,
+    `Cannot revert block ${formatCidr(cidr)}: other writers keep changing it`,
     { hint: 'The next ADD, DEL or "netplugctl ipam check" of the node finds what is left' },
   );
 }

@@ -79,7 +79,7 @@ export class NodeAssertion {
     this.#startGrace(signal);
   }
 
-  /** With attachments that have no link of ours, as under another main plugin: of these only memory tells. */
+  /** Adds attachments without a link of ours, as under another main plugin: only the cache has these. */
   async #listLiving(remembered: readonly LivingAddress[]): Promise<readonly LivingAddress[]> {
     const linked = await this.#ports.listLiving();
     const keys = new Set(linked.map(livingKey));

@@ -30,7 +30,7 @@ export interface ReadSegment {
   readonly entries: readonly Entry[];
   /**
    * Lines that were written whole and cannot be read. An unfinished last line is none of them: the process ended while
-   * it wrote the line, so nobody was told that it stands.
+   * it wrote the line, so it has returned nothing to the caller.
    */
   readonly damagedLines: number;
 }

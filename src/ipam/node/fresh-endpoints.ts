@@ -12,7 +12,7 @@ interface Write {
 }
 
 /**
- * Endpoints that were written and that the memory does not show yet: whoever asks must find them. Not every datastore
+ * Endpoints that were written and that the cache does not show yet: readers must find them. Not every datastore
  * keeps every endpoint, so each ends after a while.
  */
 export class FreshEndpoints {
@@ -25,7 +25,7 @@ export class FreshEndpoints {
     this.#now = now;
   }
 
-  /** What `note` wants to be told once the changes are written; the memory may know of them before the writer does. */
+  /** Returns what `note` needs once the changes are written: the cache may show them before the write returns. */
   prepare(changes: readonly Change[]): readonly Write[] {
     return changes.flatMap((change) =>
       change.kind === 'put-endpoint' ? { endpoint: change.endpoint, over: this.#shown(keyOf(change.endpoint)) } : [],

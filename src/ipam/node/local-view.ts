@@ -10,7 +10,7 @@ import type { NodeMemory } from './node-memory.ts';
 import { type OfferedBlock, offer } from './offered-block.ts';
 import type { PreallocatedAddresses } from './preallocated.ts';
 
-/** Versions of what this view shows: they tell a change planned on the view from one planned on the datastore itself. */
+/** Marks versions of this view, to distinguish a change planned on the view from one planned on the datastore itself. */
 const CACHED = 'cached:';
 const PENDING = `${CACHED}pending`;
 

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 /** Without a reason, one with a stack would be made each time. */
 const NEWS = new Error('there is news');
 
-/** Tells everybody who waits that something has changed. */
+/** Wakes every waiter when something has changed. */
 export class Notifier {
   readonly #clock: Clock;
   readonly #waiting = new Set<AbortController>();

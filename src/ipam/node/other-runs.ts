@@ -8,7 +8,7 @@ import { isOnMachine } from './run-id.ts';
 const OTHER_MACHINE_MS = 600_000;
 
 /**
- * Other runs of the node's agent: recovers their journals, and tells which of them are over. A run is over only when no
+ * Other runs of the node's agent: recovers their journals, and determines which of them are over. A run is over only when no
  * journal of it exists here; what a journal elsewhere says cannot be known, so a run of another machine is given time.
  */
 export class OtherRuns {

@@ -216,7 +216,7 @@ function neverEnded(entries: readonly Entry[], attached: ReadonlySet<string>): r
   return entries.filter(({ endpoints }) => endpoints.some((change) => isUnlinked(change, attached)));
 }
 
-/** An endpoint without an interface of ours belongs to another main plugin: there the kernel tells nothing. */
+/** An endpoint without an interface of ours belongs to another main plugin: there the kernel shows nothing. */
 function isUnlinked(change: EndpointChange, attached: ReadonlySet<string>): boolean {
   if (change.kind !== 'put') return false;
   return change.endpoint.spec.interfaceName !== '' && !attached.has(interfaceKey(attachmentOf(change.endpoint)));

@@ -6,7 +6,7 @@ const ENDING = '.jsonl';
 /** Appended to the name of a segment that is kept because parts of it cannot be read. */
 const DAMAGED = '.damaged';
 
-/** What the name of a segment says, so that nobody needs to open it to know whose it is. */
+/** What the name of a segment says: its owner is known without opening it. */
 export interface SegmentName {
   readonly datastoreKey: string;
   readonly run: string;

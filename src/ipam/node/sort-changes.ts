@@ -15,7 +15,7 @@ export interface Decision {
   readonly view: LocalView;
 }
 
-/** What concerns slots and endpoints of this node, and the rest, which goes to the datastore as it is. */
+/** Operations on slots and endpoints of this node, and the rest, which goes to the datastore as it is. */
 export interface SortedChanges {
   readonly entry: Entry;
   readonly others: readonly Change[];
@@ -51,7 +51,7 @@ function asStored(change: Change): Change {
   return { ...change, before: { value, version: datastoreVersion(version) ?? version } };
 }
 
-/** Whether the node alone may decide this, because nobody else will touch those slots. */
+/** Reports whether the node may decide this alone, because no other node changes those slots. */
 export function isDecidedLocally({ slots }: Entry): boolean {
   return slots.every((slot) => slot.kind === 'free' || slot.from !== undefined);
 }
