@@ -105,8 +105,7 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
       async (signal) => keepRegistered(ports, settings, signal),
       async (signal) => endWhenDisplaced(server, log, signal),
     ];
-    const between = network;
-    if (between !== undefined) parts.push(async (signal) => between.run(signal));
+    if (network !== undefined) parts.push(async (signal) => network.run(signal));
     await supervise(parts, ending.signal);
   } finally {
     ending.abort();

@@ -1,0 +1,55 @@
+import { expect, it } from 'vitest';
+import { systemClock } from '../../base/clock.ts';
+import { NetplugError } from '../../base/errors.ts';
+import { silentLog } from '../../base/log.ts';
+import { systemRandom } from '../../base/random.ts';
+import { errorData, type FromNetwork } from './network-channel.ts';
+import { NetworkProcess } from './network-process.ts';
+
+const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register node "a"', { hint: 'Change it' });
+
+/** A process that ends as told: it refuses its node, or crashes. */
+type Death = 'refusal' | 'crash';
+
+function networkOf(deaths: readonly Death[]): {
+  network: NetworkProcess;
+  starts: () => number;
+  restarts: () => number;
+} {
+  let [starts, restarts] = [0, 0];
+  const network = new NetworkProcess({
+    clock: systemClock,
+    random: systemRandom,
+    log: silentLog,
+    onRestart: () => (restarts += 1),
+    launch: (onMessage: (message: FromNetwork) => void) => {
+      const death = deaths[starts];
+      starts += 1;
+      const { promise: ended, resolve } = Promise.withResolvers<string>();
+      if (death === 'refusal') onMessage({ kind: 'refused', error: errorData(CONFLICT) });
+      if (death !== undefined) resolve('SIGKILL');
+      return { send: ({ kind }) => (kind === 'stop' ? resolve('status 0') : undefined), ended, kill: () => undefined };
+    },
+  });
+  return { network, starts: () => starts, restarts: () => restarts };
+}
+
+it('ends with the conflict when the first process refuses its node', async () => {
+  const { network } = networkOf(['refusal']);
+  await expect(network.run(new AbortController().signal)).rejects.toMatchObject({
+    code: 'agent/address-conflict',
+    hint: 'Change it',
+  });
+});
+
+it('goes on and names the reason when a later process crashes or refuses its node', async () => {
+  const { network, starts, restarts } = networkOf(['crash', 'refusal']);
+  const stop = new AbortController();
+  const running = network.run(stop.signal);
+  await expect.poll(async () => network.failures()).toEqual(['network: its process ended: SIGKILL']);
+  await expect.poll(async () => network.failures()).toEqual(['network: Cannot register node "a"']);
+  await expect.poll(starts).toBe(3);
+  expect(restarts()).toBe(2);
+  stop.abort();
+  await running;
+});
