@@ -1,4 +1,4 @@
-// What a program inside a node has used so far.
+// What an agent inside a node has used so far, with its network process.
 import type { TestNode } from '../../test/support/node.ts';
 
 /** Fields of /proc/PID/stat, counted from the one after the name. */
@@ -7,8 +7,14 @@ const STIME = 12;
 /** USER_HZ, which is the same on every machine Linux runs on today. */
 const MS_PER_TICK = 10;
 
+type UsedNode = Pick<TestNode, 'exec' | 'run'>;
+
 /** User and system time, of all its threads. */
-export async function cpuMsOf(node: Pick<TestNode, 'exec'>, pid: number): Promise<number> {
+export async function cpuMsOf(node: UsedNode, pid: number): Promise<number> {
+  return sumOver(await processesOf(node, pid), async (each) => cpuMsOfOne(node, each));
+}
+
+async function cpuMsOfOne(node: UsedNode, pid: number): Promise<number> {
   const stat = await node.exec('cat', `/proc/${String(pid)}/stat`);
   // The name may hold blanks and brackets.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -16,17 +22,41 @@ export async function cpuMsOf(node: Pick<TestNode, 'exec'>, pid: number): Promis
 }
 
 export interface Memory {
+  /** Pages that both processes share count twice. */
   readonly rssMb: number;
   /** With every shared page counted for its share. */
   readonly pssMb: number;
 }
 
-export async function memoryOf(node: Pick<TestNode, 'exec'>, pid: number): Promise<Memory> {
-  const rollup = await node.exec('cat', `/proc/${String(pid)}/smaps_rollup`);
-  const mb = (field: string): number => {
-    const kb = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1];
-    if (kb === undefined) throw new Error(`smaps_rollup does not say ${field}`);
-    return Number(kb) / 1024;
+export async function memoryOf(node: UsedNode, pid: number): Promise<Memory> {
+  const all = await processesOf(node, pid);
+  return {
+    rssMb: await sumOver(all, async (each) => memoryMbOf(node, each, 'Rss')),
+    pssMb: await sumOver(all, async (each) => memoryMbOf(node, each, 'Pss')),
   };
-  return { rssMb: mb('Rss'), pssMb: mb('Pss') };
+}
+
+async function memoryMbOf(node: UsedNode, pid: number, field: 'Rss' | 'Pss'): Promise<number> {
+  const rollup = await node.exec('cat', `/proc/${String(pid)}/smaps_rollup`);
+  const kb = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1];
+  if (kb === undefined) throw new Error(`smaps_rollup does not say ${field}`);
+  return Number(kb) / 1024;
+}
+
+/** The agent, and its network process where it has one. */
+async function processesOf(node: UsedNode, pid: number): Promise<readonly number[]> {
+  const { stdout } = await node.run(['pgrep', '--parent', String(pid), '--full', '^netplug-network']);
+  return [
+    pid,
+    ...stdout
+      .split('\n')
+      .filter((line) => line !== '')
+      .map(Number),
+  ];
+}
+
+async function sumOver(pids: readonly number[], valueOf: (pid: number) => Promise<number>): Promise<number> {
+  let sum = 0;
+  for (const pid of pids) sum += await valueOf(pid);
+  return sum;
 }
