@@ -45,9 +45,6 @@ export type NodeSettings = Pick<
   'pools' | 'reservations' | 'config' | 'node' | 'isLocked' | 'clusterId' | 'problems'
 >;
 
-/** Kinds that make the settings of a node. */
-export type SettingKind = 'IPPool' | 'IPReservation' | 'IPAMConfiguration' | 'Node' | 'ClusterInformation';
-
 /** A block that exists, without its content. */
 export interface Claim {
   readonly cidr: Cidr;

@@ -1,7 +1,7 @@
 import type { AllocationStore } from './allocation-store.ts';
 import type { NodeStatusStore } from './node-status-store.ts';
 import type { ResourceStore } from './resource-store.ts';
-import type { WatchStore } from './watch-store.ts';
+import type { FollowStore } from './follow.ts';
 
 /** Reports whether the datastore serves the caller. */
 export interface ConnectionProbe {
@@ -18,4 +18,4 @@ export type CallStore = AllocationStore & Pick<ResourceStore, 'listResources'> &
  * `store/refused` when it refuses the caller.
  */
 export interface Store
-  extends AllocationStore, ResourceStore, NodeStatusStore, WatchStore, ConnectionProbe, AsyncDisposable {}
+  extends AllocationStore, ResourceStore, NodeStatusStore, FollowStore, ConnectionProbe, AsyncDisposable {}

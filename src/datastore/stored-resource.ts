@@ -88,6 +88,12 @@ export function withoutVersion(
   return { ...resource, metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }), ...identity } };
 }
 
+/** The resource without its version, which also changes where nothing else does. */
+export function unversioned<R extends AnyResource>(resource: R): R {
+  const { resourceVersion: _, ...metadata } = resource.metadata;
+  return { ...resource, metadata };
+}
+
 /** The endpoint as it is stored, without the version. */
 export function storedEndpoint({ metadata, ...rest }: WorkloadEndpoint): WorkloadEndpoint {
   const { resourceVersion: _, ...kept } = metadata;

@@ -71,7 +71,8 @@ export class ObjectMirror<T> {
       this.#forget();
       for (const object of event.objects) this.#put(object);
     } else if (event.kind === 'changed') this.#put(event.object);
-    else this.#kept.delete(keyOf(event.object.metadata.namespace ?? '', event.object.metadata.name));
+    else if (event.kind === 'gone')
+      this.#kept.delete(keyOf(event.object.metadata.namespace ?? '', event.object.metadata.name));
   }
 
   #put(object: ApiObject): void {

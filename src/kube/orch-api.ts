@@ -32,6 +32,8 @@ export interface ListOptions {
 }
 
 export interface WatchOptions extends ListOptions {
+  /** The version of an earlier event, to resume after it instead of listing. */
+  readonly from?: string;
   /** Told how the watch stands, for those who must know whether they know everything. */
   readonly onStream?: (state: StreamState) => void;
 }
@@ -104,18 +106,21 @@ export class OrchApi implements AsyncDisposable {
   }
 
   /**
-   * Everything there is, and then every change, until the signal ends it. When the API has forgotten where the watch
+   * Everything there is, unless `from` can be resumed, and then every change, until the signal ends it. When the API has forgotten where the watch
    * was, everything comes again. Throws like any other call when the API does not serve for long.
    */
   async *watch(collection: Collection, options: WatchOptions, signal: AbortSignal): AsyncGenerator<WatchEvent> {
-    const { onStream = (): void => undefined, only, ...selectors } = options;
+    const { onStream = (): void => undefined, from, only, ...selectors } = options;
     const headers = only === undefined ? {} : { headers: { accept: namesOnly('PartialObjectMetadata') } };
     const path = `${collectionPath(collection)}?${selectorsOf(selectors).toString()}`;
-    while (!signal.aborted) {
-      const watchFlow = collection.plural;
-      const beginning = { ...options, watchFlow, pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] };
-      const { items, version } = await this.#listing(collection, beginning, signal);
-      yield { kind: 'all', objects: items };
+    const watchFlow = collection.plural;
+    for (let version = from; !signal.aborted; version = undefined) {
+      if (version === undefined) {
+        const beginning = { ...options, watchFlow, pageSize: WATCHED_PAGE_SIZE[only ?? 'all'] };
+        const listing = await this.#listing(collection, beginning, signal);
+        version = listing.version;
+        yield { kind: 'all', objects: listing.items, version };
+      }
       const request = { ...call('watch', collection), ...headers, path, version, watchFlow, onStream };
       yield* followChanges(this.#requester, request, signal);
       if (!signal.aborted) await this.#requester.rest(signal);

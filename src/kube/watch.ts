@@ -4,10 +4,12 @@ import type { ApiRequest, Requester } from './requester.ts';
 
 export type WatchEvent =
   /** Everything there is: what was known before is forgotten. */
-  | { readonly kind: 'all'; readonly objects: readonly ApiObject[] }
+  | { readonly kind: 'all'; readonly objects: readonly ApiObject[]; readonly version: string }
   /** New, or another than before. */
-  | { readonly kind: 'changed'; readonly object: ApiObject }
-  | { readonly kind: 'gone'; readonly object: ApiObject };
+  | { readonly kind: 'changed'; readonly object: ApiObject; readonly version: string }
+  | { readonly kind: 'gone'; readonly object: ApiObject; readonly version: string }
+  /** Nothing changed up to this version. */
+  | { readonly kind: 'bookmark'; readonly version: string };
 
 /** How a watch stands: its stream was opened, the API was heard on it (also without a change), or it broke off. */
 export type StreamState = 'opened' | 'heard' | 'broken';
@@ -45,8 +47,9 @@ export async function* followChanges(
         if (object === undefined) return;
         version = object.metadata.resourceVersion ?? version;
         onStream('heard');
-        if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object };
-        if (type === 'DELETED') yield { kind: 'gone', object };
+        if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object, version };
+        if (type === 'DELETED') yield { kind: 'gone', object, version };
+        if (type === 'BOOKMARK') yield { kind: 'bookmark', version };
       }
     } catch (cause) {
       // A connection that breaks ends the stream, not the watch: the next one goes on from the same version.

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ClusterChange, RoutedBlock } from '../datastore/watch-store.ts';
+import type { ClusterChange } from '../cache/cluster-view.ts';
+import type { RoutedBlock } from '../datastore/follow.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { API_VERSION } from '../model/resource.ts';

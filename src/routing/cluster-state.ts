@@ -1,5 +1,6 @@
 import { never } from '../base/errors.ts';
-import type { ClusterChange, RoutedBlock, RoutingResource } from '../datastore/watch-store.ts';
+import type { ClusterChange, RoutingResource } from '../cache/cluster-view.ts';
+import type { RoutedBlock } from '../datastore/follow.ts';
 import type { BgpConfiguration } from '../model/bgp-configuration.ts';
 import type { BgpPeer } from '../model/bgp-peer.ts';
 import type { NodeName } from '../model/names.ts';

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { HostChange } from '../dataplane/host-network.ts';
-import type { ClusterChange, RoutedBlock } from '../datastore/watch-store.ts';
+import type { ClusterChange } from '../cache/cluster-view.ts';
+import type { RoutedBlock } from '../datastore/follow.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';

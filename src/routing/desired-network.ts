@@ -1,5 +1,5 @@
 import type { HostChange, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
-import type { RoutedBlock } from '../datastore/watch-store.ts';
+import type { RoutedBlock } from '../datastore/follow.ts';
 import type { NodeName } from '../model/names.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { ClusterState } from './cluster-state.ts';

@@ -1,4 +1,4 @@
-import type { RoutedBlock } from '../datastore/watch-store.ts';
+import type { RoutedBlock } from '../datastore/follow.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Node } from '../model/node.ts';
 import { type Cidr, formatCidr, tryReadCidr } from '../net/cidr.ts';

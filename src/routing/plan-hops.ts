@@ -1,4 +1,4 @@
-import type { RoutedBlock } from '../datastore/watch-store.ts';
+import type { RoutedBlock } from '../datastore/follow.ts';
 import type { Hop, HostRoute, TunnelPeer } from '../dataplane/host-network.ts';
 import type { NodeName } from '../model/names.ts';
 import type { Address, Family } from '../net/address.ts';

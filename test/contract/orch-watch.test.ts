@@ -32,6 +32,7 @@ describe('a watch of the API of the orchestrator', () => {
   const next = async (watch: AsyncGenerator<WatchEvent>): Promise<string> => {
     const { value, done } = await watch.next();
     if (done === true) return 'over';
+    if (value.kind === 'bookmark') return next(watch);
     const objects = value.kind === 'all' ? value.objects : [value.object];
     return [value.kind, ...objects.map(({ metadata }) => metadata.name)].join(' ');
   };

@@ -6,6 +6,10 @@ import { describe, expect, it } from 'vitest';
 import { ClusterFollower } from './suites/datastore/cluster-follower.ts';
 import { Follower } from './suites/datastore/follower.ts';
 import { ResourceFollower } from './suites/datastore/resource-follower.ts';
+import { type ClusterChange, followCluster } from '../../src/cache/cluster-view.ts';
+import { followNode } from '../../src/cache/node-view.ts';
+import { followResources } from '../../src/cache/resource-view.ts';
+import type { FollowEvent, Query } from '../../src/datastore/follow.ts';
 import { type KvStoreOptions, openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
@@ -93,17 +97,16 @@ describe('a watch of the kv datastore', () => {
     expect(performance.now() - before).toBeLessThan(2 * limits.silenceMs);
   });
 
-  it('is lost when etcd has forgotten the revision to begin at, and tells everything when begun anew', async () => {
+  it('reads everything again when etcd has compacted the revision to begin at, and yields what differs', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
-    const watch = store.watchNode(node, never)[Symbol.asyncIterator]();
+    const watch = followNode(store, node, never);
     expect((await watch.next()).value).toMatchObject({ kind: 'all' });
     for (const cidr of ['10.0.0.0/26', '10.0.0.64/26']) await store.commit([await creation(store, cidr)], never);
     compact(etcd.url);
-    await expect(watch.next()).rejects.toMatchObject(lost(/compacted/));
-    const follower = await follow(store);
-    expect(follower.blocks).toHaveLength(2);
-    await follower.end();
+    const changes = [await watch.next(), await watch.next(), await watch.next()].map(({ value }) => value);
+    expect(changes).toMatchObject([{ kind: 'block' }, { kind: 'block' }, { kind: 'settings' }]);
+    await watch.return(undefined);
   });
 
   it('costs one reading and one stream, and nothing for a block that changes in place', async () => {
@@ -121,18 +124,35 @@ describe('a watch of the kv datastore', () => {
     await follower.end();
   });
 
-  it('of the cluster is lost when etcd has forgotten the revision to begin at', async () => {
+  it('of the cluster yields what differs when etcd has compacted the revision to begin at', async () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port);
-    const watch = store.watchCluster(nodeName('node-a'), never)[Symbol.asyncIterator]();
+    const watch = followCluster(store, nodeName('node-a'), never);
     expect((await watch.next()).value).toMatchObject({ kind: 'all' });
     for (const cidr of ['10.0.0.0/26', '10.0.0.64/26']) await store.commit([await creation(store, cidr)], never);
     compact(etcd.url);
-    await expect(watch.next()).rejects.toMatchObject(lost(/compacted/));
-    const follower = new ClusterFollower(store);
-    await follower.started();
-    expect(follower.told()).toHaveLength(4);
-    await follower.end();
+    const kinds: string[] = [];
+    while (kinds.length < 4) kinds.push(((await watch.next()).value as ClusterChange).kind);
+    expect(kinds.sort()).toEqual(['block', 'block', 'resource', 'resource']);
+    await watch.return(undefined);
+  });
+
+  it('resumes from a version without a listing, and with a snapshot after a compaction', async () => {
+    await using etcd = await startEtcd();
+    await using store = open(etcd.port);
+    const queries: readonly Query[] = [{ kind: 'resources', of: 'IPPool' }];
+    const first = store.follow(queries, { signal: never })[Symbol.asyncIterator]();
+    const from = ((await first.next()).value as FollowEvent).version;
+    await first.return?.();
+    await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    const second = store.follow(queries, { from, signal: never })[Symbol.asyncIterator]();
+    expect((await second.next()).value).toMatchObject({ kind: 'changes', records: [{ which: { name: 'blue' } }] });
+    await second.return?.();
+    await store.createResource(poolOf('green', '10.1.0.0/24'), never);
+    compact(etcd.url);
+    const third = store.follow(queries, { from, signal: never })[Symbol.asyncIterator]();
+    expect((await third.next()).value).toMatchObject({ kind: 'snapshot', records: [{}, {}] });
+    await third.return?.();
   });
 
   it('of the cluster is lost when etcd goes away', async () => {
@@ -160,7 +180,7 @@ describe('a watch of the kv datastore', () => {
     const [before] = await writer.getBlocks([parseCidr('10.0.0.0/26')], never);
     await writer.commit([{ kind: 'delete-block', before: before! }], never);
     expect(await follower.sees(1)).toEqual(['block 10.0.0.0/26 gone']);
-    expect(asked).toEqual([...Array.from({ length: 5 }, () => 'Range'), 'Watch']);
+    expect(asked).toEqual(['Txn', 'Watch']);
     await follower.end();
   });
 
@@ -168,7 +188,7 @@ describe('a watch of the kv datastore', () => {
     await using etcd = await startEtcd();
     await using store = open(etcd.port, { pageSize: 2 });
     for (const name of ['gone', 'other', 'same']) await store.createResource(poolOf(name, '10.0.0.0/24'), never);
-    const watch = store.watchResources('IPPool', never)[Symbol.asyncIterator]();
+    const watch = followResources(store, 'IPPool', never);
     expect((await watch.next()).value).toMatchObject({ kind: 'all', resources: [{}, {}, {}] });
     await store.deleteResource({ kind: 'IPPool', name: 'gone' }, never);
     await store.updateResource(poolOf('other', '10.1.0.0/24'), never);
@@ -182,7 +202,7 @@ describe('a watch of the kv datastore', () => {
     ]);
     await store.deleteResource({ kind: 'IPPool', name: 'same' }, never);
     expect((await watch.next()).value).toMatchObject({ kind: 'gone', which: { name: 'same' } });
-    await watch.return?.();
+    await watch.return(undefined);
   });
 
   it('of resources is lost when etcd is restarted, and finds everything when begun anew', async () => {
@@ -216,7 +236,7 @@ describe('a watch of the kv datastore', () => {
       const files = { keyFile: undefined, certFile: undefined, caCertFile: undefined };
       const store = openKvStore({ endpoints: { from: 'list', urls: ['${etcd.url}'] }, ...files });
       const follow = async () => {
-        for await (const change of store.watchNode('n1', new AbortController().signal)) {
+        for await (const change of store.follow([{ kind: 'resources', of: 'IPPool' }], { signal: new AbortController().signal })) {
           console.log(change.kind);
           await store.ping(new AbortController().signal);
         }
@@ -227,6 +247,6 @@ describe('a watch of the kv datastore', () => {
       cwd,
       timeout: 10_000,
     });
-    expect((await run).stdout).toBe('all\n');
+    expect((await run).stdout).toBe('snapshot\n');
   });
 });

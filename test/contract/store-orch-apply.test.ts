@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { expectCode } from './suites/datastore/bench.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
-import { unversioned } from '../../src/datastore/seen.ts';
+import { unversioned } from '../../src/datastore/stored-resource.ts';
 import type { FieldOwnership, WrittenResource } from '../../src/datastore/resource-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';

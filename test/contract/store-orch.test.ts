@@ -40,9 +40,11 @@ function sharedWork({ worker, agent, tool }: Workers): Store {
   const writerOf = ({ kind }: AnyResource): Store => (kind === 'ClusterInformation' ? agent : tool);
   return {
     readNodeView: async (...args) => worker.readNodeView(...args),
-    watchNode: (...args) => agent.watchNode(...args),
-    watchCluster: (...args) => agent.watchCluster(...args),
-    watchResources: (...args) => tool.watchResources(...args),
+    // The tool alone may watch every kind.
+    follow: (queries, options) => {
+      const isOfTool = queries.length === 1 && queries[0]?.kind === 'resources';
+      return (isOfTool ? tool : agent).follow(queries, options);
+    },
     listClaims: async (...args) => worker.listClaims(...args),
     getBlocks: async (...args) => worker.getBlocks(...args),
     listBlocks: async (...args) => tool.listBlocks(...args),

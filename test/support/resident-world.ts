@@ -31,7 +31,7 @@ export class World {
   store(): Store {
     return openMemoryStore(this.database, {
       pause: async (operation) => {
-        if (operation !== 'watchNode') this.calls.push(operation);
+        if (operation !== 'follow') this.calls.push(operation);
         await Promise.resolve();
       },
       fault: () => (this.isAway ? { kind: 'unavailable-before' } : undefined),

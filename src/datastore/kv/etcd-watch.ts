@@ -7,10 +7,12 @@ import type { KeyRange } from './keys.ts';
 import { bytesOf, rangeOf } from './requests.ts';
 import { etcdError, judgeText } from './translate-error.ts';
 
-/** Changes of one followed range at one revision or several, in their order. */
+/** Changes of one followed range at one revision or several, in their order; none when etcd says that there were none. */
 export interface Batch<T> {
   readonly topic: T;
   readonly events: readonly Event[];
+  /** Every change of the range up to this revision has been yielded. */
+  readonly revision: bigint;
 }
 
 /** What etcd answers in place of the id of a watch that the user may not have. */
@@ -32,7 +34,7 @@ export class EtcdWatch<T> {
     this.#lastId += 1n;
     this.#topics.set(this.#lastId, topic);
     const range = typeof keys === 'string' ? { key: bytesOf(keys) } : rangeOf(keys);
-    const value = { ...range, startRevision: after + 1n, watchId: this.#lastId };
+    const value = { ...range, startRevision: after + 1n, watchId: this.#lastId, progressNotify: true };
     this.#requests.push({ requestUnion: { case: 'createRequest', value } });
     return this.#lastId;
   }
@@ -51,7 +53,9 @@ export class EtcdWatch<T> {
         // Responses to a watch that was cancelled, or was only a probe, may still arrive.
         if (topic === undefined && !isRefused) continue;
         if (topic === undefined || response.canceled) throw lost(response);
-        if (response.events.length > 0) yield { topic, events: response.events };
+        const { created, events, header } = response;
+        const revision = events.at(-1)?.kv?.modRevision ?? header?.revision ?? 0n;
+        if (!created) yield { topic, events, revision };
       }
     } finally {
       this.#requests.close();

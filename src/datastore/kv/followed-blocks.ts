@@ -1,88 +1,151 @@
+import type { NodeName } from '../../model/names.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
-import type { NodeFeed } from '../node-feed.ts';
-import type { NodeChange } from '../watch-store.ts';
-import { type EtcdWatch, isPut } from './etcd-watch.ts';
+import { borrowersOf } from '../borrowers.ts';
+import type { FollowedRecord } from '../follow.ts';
+import { isPut } from './etcd-watch.ts';
 import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
+import type { FollowedRange } from './follow.ts';
 import { cidrOfKey } from './keys.ts';
-import type { NodeRecords } from './read-node.ts';
-import { type Reach, readBlockRecords } from './read-blocks.ts';
-import { blockReader, foundBy } from './records.ts';
-import { decodeText } from './requests.ts';
-
-/** Where an event about a block comes from: among the node's own, under another owner, or the index of borrowers. */
-export type BlockTopic = 'owned' | 'borrowed' | 'lent';
+import { borrowedKeys } from './read-node.ts';
+import { fetchBlocks, type Reach, readBlockRecords } from './read-blocks.ts';
+import { blockReader, Unreadable, versionOf } from './records.ts';
+import { textOf } from './requests.ts';
 
 interface Place {
   readonly key: string;
   readonly watchId: bigint;
 }
 
+/** What the blocks of a node are followed with. */
+interface BlockPorts {
+  readonly node: NodeName;
+  readonly query: number;
+  /** Follows one more range from the revision after `after` on; returns what `leave` takes. */
+  readonly follow: (range: FollowedRange, after: bigint) => bigint;
+  readonly leave: (watchId: bigint) => void;
+}
+
 /**
- * The blocks of a node as they change. A block that is written in place is told as it comes. When it moves or the node
- * begins to borrow from it, the events come one by one from several ranges, in any order: then the block is read, and
- * events up to the revision of that reading say nothing new.
+ * The blocks of a node as they change. A block that is written in place is known from its event. When a block moves or
+ * the node begins to borrow from it, the events come one by one from several ranges, in any order: then the block is
+ * read, and events up to the revision of that reading are dropped.
  */
 export class FollowedBlocks {
   readonly #reach: Reach;
-  readonly #feed: NodeFeed;
-  readonly #watch: EtcdWatch<unknown>;
-  readonly #follow: (key: string, after: bigint) => bigint;
-  /** Up to which revision a block is known, by its CIDR. Stays when the block goes, against events that come late. */
+  readonly #ports: BlockPorts;
+  /** Up to which revision a block is known, by its CIDR. Stays after a deletion, against events that come late. */
   readonly #known = new Map<string, bigint>();
-  /** Blocks under other owners that are followed one by one. */
+  /** Blocks under other owners, each followed by its key. */
   readonly #places = new Map<string, Place>();
 
-  constructor(parts: {
-    reach: Reach;
-    feed: NodeFeed;
-    watch: EtcdWatch<unknown>;
-    follow: (key: string, after: bigint) => bigint;
-  }) {
-    this.#reach = parts.reach;
-    this.#feed = parts.feed;
-    this.#watch = parts.watch;
-    this.#follow = parts.follow;
+  constructor(reach: Reach, ports: BlockPorts) {
+    this.#reach = reach;
+    this.#ports = ports;
   }
 
-  begin({ owned, borrowed, revision }: Pick<NodeRecords, 'owned' | 'borrowed' | 'revision'>): void {
-    for (const kv of [...owned, ...borrowed]) {
-      const cidr = cidrOfKey(decodeText(kv.key));
-      if (cidr !== undefined) this.#tell(cidr, { kv, revision, isFar: borrowed.includes(kv) });
+  /** The node's own blocks, and the index of those it borrows from. */
+  ranges(): readonly FollowedRange[] {
+    const { keys } = this.#reach;
+    const { node } = this.#ports;
+    return [
+      {
+        keys: keys.blocksOf(node),
+        begin: async (kvs, revision) => Promise.resolve(this.#begin(kvs, { revision, isFar: false })),
+        take: async (events) => this.#take(events, async (event) => this.#written(event, { isFar: false })),
+      },
+      {
+        keys: keys.borrowedBy(node),
+        begin: async (kvs, revision) => {
+          const blocks = await fetchBlocks(this.#reach, { blocks: borrowedKeys(keys, kvs), revision });
+          return this.#begin(blocks, { revision, isFar: true });
+        },
+        // Who stops borrowing learns it from the block itself.
+        take: async (events) => this.#take(events.filter(isPut), async (event) => this.#moved(event)),
+      },
+    ];
+  }
+
+  #begin(
+    kvs: readonly KeyValue[],
+    { revision, isFar }: { readonly revision: bigint; readonly isFar: boolean },
+  ): readonly FollowedRecord[] {
+    return kvs.flatMap((kv) => {
+      const cidr = cidrOfKey(textOf(kv.key));
+      return cidr === undefined ? [] : [this.#record(cidr, { kv, revision, isFar })];
+    });
+  }
+
+  async #take(
+    events: readonly Event[],
+    recordOf: (event: Event) => Promise<FollowedRecord | undefined>,
+  ): Promise<readonly FollowedRecord[]> {
+    const records: FollowedRecord[] = [];
+    for (const event of events) {
+      const record = await recordOf(event);
+      if (record !== undefined) records.push(record);
     }
+    return records;
   }
 
-  async changes(topic: BlockTopic, event: Event): Promise<NodeChange[]> {
+  async #written(event: Event, { isFar }: { readonly isFar: boolean }): Promise<FollowedRecord | undefined> {
     const { kv } = event;
-    const cidr = kv === undefined ? undefined : cidrOfKey(decodeText(kv.key));
-    if (kv === undefined || cidr === undefined || kv.modRevision <= (this.#known.get(formatCidr(cidr)) ?? 0n))
-      return [];
-    if (topic !== 'lent' && isPut(event)) {
-      return this.#tell(cidr, { kv, revision: kv.modRevision, isFar: topic === 'borrowed' });
-    }
-    // Who stops borrowing learns it from the block itself.
-    if (topic === 'lent' && !isPut(event)) return [];
-    const { kvs, revision } = await readBlockRecords(this.#reach, [cidr]);
-    const own = this.#reach.keys.block(cidr, this.#feed.node);
-    return this.#tell(cidr, { kv: kvs[0], revision, isFar: kvs[0] !== undefined && decodeText(kvs[0].key) !== own });
+    const cidr = this.#newsOf(kv);
+    if (kv === undefined || cidr === undefined || !isPut(event)) return this.#moved(event);
+    return this.#record(cidr, { kv, revision: kv.modRevision, isFar });
   }
 
-  #tell(
+  /** Reads the block where it is now. */
+  async #moved({ kv: event }: Event): Promise<FollowedRecord | undefined> {
+    const cidr = this.#newsOf(event);
+    if (cidr === undefined) return undefined;
+    const { kvs, revision } = await readBlockRecords(this.#reach, [cidr]);
+    const [kv] = kvs;
+    const own = this.#reach.keys.block(cidr, this.#ports.node);
+    return this.#record(cidr, { kv, revision, isFar: kv !== undefined && textOf(kv.key) !== own });
+  }
+
+  /** The block that the event is about, unless as much is known already. */
+  #newsOf(kv: KeyValue | undefined): Cidr | undefined {
+    const cidr = kv === undefined ? undefined : cidrOfKey(textOf(kv.key));
+    if (kv === undefined || cidr === undefined) return undefined;
+    return kv.modRevision <= (this.#known.get(formatCidr(cidr)) ?? 0n) ? undefined : cidr;
+  }
+
+  #record(
     cidr: Cidr,
     { kv, revision, isFar }: { readonly kv: KeyValue | undefined; readonly revision: bigint; readonly isFar: boolean },
-  ): NodeChange[] {
-    const name = formatCidr(cidr);
-    this.#known.set(name, revision);
-    const found = foundBy(kv, blockReader(this.#reach.keys));
-    const isFollowed = isFar && kv !== undefined && this.#feed.mayConcern(found);
-    this.#place(name, isFollowed ? decodeText(kv.key) : undefined, revision);
-    return this.#feed.block(name, isFar && !isFollowed ? undefined : found);
+  ): FollowedRecord {
+    const key = formatCidr(cidr);
+    const base = {
+      kind: 'block',
+      query: this.#ports.query,
+      key,
+      version: kv === undefined ? '' : versionOf(kv),
+    } as const;
+    const read = kv === undefined ? undefined : blockReader(this.#reach.keys)(kv);
+    const isUnreadable = read instanceof Unreadable;
+    const { node } = this.#ports;
+    const isOurs =
+      read !== undefined && (isUnreadable || read.value.node === node || borrowersOf(read.value).has(node));
+    this.#known.set(key, revision);
+    this.#place(key, isFar && isOurs && kv !== undefined ? textOf(kv.key) : undefined, revision);
+    if (!isOurs) return base;
+    return isUnreadable ? { ...base, problem: read.problem } : { ...base, value: read.value };
   }
 
   #place(name: string, key: string | undefined, revision: bigint): void {
     const place = this.#places.get(name);
     if (place?.key === key) return;
-    if (place !== undefined) this.#watch.leave(place.watchId);
+    if (place !== undefined) this.#ports.leave(place.watchId);
     if (key === undefined) this.#places.delete(name);
-    else this.#places.set(name, { key, watchId: this.#follow(key, revision) });
+    else this.#places.set(name, { key, watchId: this.#ports.follow(this.#placeAt(key), revision) });
+  }
+
+  #placeAt(keys: string): FollowedRange {
+    return {
+      keys,
+      begin: async () => Promise.resolve([]),
+      take: async (events) => this.#take(events, async (event) => this.#written(event, { isFar: true })),
+    };
   }
 }

@@ -1,9 +1,7 @@
-import type { Pieces } from '../../base/pieces.ts';
 import type { NodeName } from '../../model/names.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { addressesOf } from '../borrowers.ts';
-import type { ClusterFeed } from '../cluster-feed.ts';
-import type { ClusterChange } from '../watch-store.ts';
+import type { FollowedRecord } from '../follow.ts';
 import { type BorrowedRecord, decodeBorrowed } from './borrowed-records.ts';
 import { isPut } from './etcd-watch.ts';
 import type { Event, KeyValue } from '../../../proto/gen/etcd_pb.js';
@@ -22,33 +20,21 @@ interface Routing {
 /** Claims and borrowed keys as they change, put together to blocks. */
 export class FollowedRouting {
   readonly #keys: Keys;
-  readonly #feed: ClusterFeed;
+  readonly #query: number;
   readonly #known = new Map<string, Routing>();
 
-  constructor(keys: Keys, feed: ClusterFeed) {
+  constructor(keys: Keys, query: number) {
     this.#keys = keys;
-    this.#feed = feed;
+    this.#query = query;
   }
 
-  *begin(kvs: readonly KeyValue[]): Pieces<void> {
-    const names = new Set<string>();
-    for (const kv of kvs) {
-      yield;
-      const name = this.#note(kv, { isThere: true });
-      if (name !== undefined) names.add(name);
-    }
-    yield* this.#tell(names);
+  begin(kvs: readonly KeyValue[]): readonly FollowedRecord[] {
+    return this.#records(kvs.map((kv) => this.#note(kv, { isThere: true })));
   }
 
-  /** The events of whole transactions, so that no block is told as it never was. */
-  *changes(events: readonly Event[]): Pieces<readonly ClusterChange[]> {
-    const names = new Set<string>();
-    for (const event of events) {
-      yield;
-      const name = event.kv === undefined ? undefined : this.#note(event.kv, { isThere: isPut(event) });
-      if (name !== undefined) names.add(name);
-    }
-    return yield* this.#tell(names);
+  /** Takes the events of whole transactions, so that no block is seen as it never was. */
+  take(events: readonly Event[]): readonly FollowedRecord[] {
+    return this.#records(events.map((event) => event.kv && this.#note(event.kv, { isThere: isPut(event) })));
   }
 
   /** Returns the CIDR of the block that the key is about. */
@@ -73,24 +59,27 @@ export class FollowedRouting {
     return name;
   }
 
-  *#tell(names: ReadonlySet<string>): Pieces<readonly ClusterChange[]> {
-    const changes: ClusterChange[] = [];
-    for (const name of names) {
-      yield;
-      changes.push(...this.#tellOne(name));
-    }
-    return changes;
+  #records(names: readonly (string | undefined)[]): readonly FollowedRecord[] {
+    return [...new Set(names)].flatMap((name) => (name === undefined ? [] : this.#record(name)));
   }
 
-  #tellOne(name: string): readonly ClusterChange[] {
-    const routing = this.#known.get(name);
+  #record(key: string): readonly FollowedRecord[] {
+    const routing = this.#known.get(key);
     if (routing === undefined) return [];
     const { claim, borrowed, problems } = routing;
-    if (claim === undefined && borrowed.size === 0 && problems.size === 0) this.#known.delete(name);
-    const cidr = parseCidr(name);
-    const problem = problems.size === 0 ? undefined : [...problems.values()].join('; ');
+    if (claim === undefined && borrowed.size === 0 && problems.size === 0) this.#known.delete(key);
+    const cidr = parseCidr(key);
     const ordinals = new Map([...borrowed].map(([node, record]) => [node, record.ordinals]));
-    const value = claim === undefined ? undefined : { cidr, node: claim.node, borrowed: addressesOf(cidr, ordinals) };
-    return this.#feed.block(cidr, { value, problem });
+    return [
+      {
+        kind: 'route',
+        query: this.#query,
+        key,
+        // Several keys make the record.
+        version: '',
+        value: claim === undefined ? undefined : { cidr, node: claim.node, borrowed: addressesOf(cidr, ordinals) },
+        problem: problems.size === 0 ? undefined : [...problems.values()].join('; '),
+      },
+    ];
   }
 }

@@ -10,13 +10,13 @@ import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../mode
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../config/connection.ts';
 import { compareEndpointIds } from '../order.ts';
-import { untilEnded } from '../node-feed.ts';
-import { publishNodeResource } from '../publish-node.ts';
+import { type FollowEvent, type FollowOptions, type Query, untilAborted } from '../follow.ts';
+import { follow } from './follow.ts';
+import { publishNode } from '../publish-node.ts';
 import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NodeFacts } from '../node-status-store.ts';
 import type { Store } from '../store.ts';
-import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
-import { type ClientLimits, ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
+import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
@@ -25,9 +25,6 @@ import { readNodeView } from './read-node.ts';
 import { blockReader, endpointReader, readClaim, sortOut } from './records.ts';
 import { bytesOf, get, MAX_OPS, rangesIn, txn } from './requests.ts';
 import { KvResources } from './kv-resources.ts';
-import { watchCluster } from './watch-cluster.ts';
-import { watchResources } from './watch-resources.ts';
-import { watchNode } from './watch-node.ts';
 
 export interface KvStoreOptions {
   readonly clock?: Clock;
@@ -77,16 +74,8 @@ class KvStore implements Store {
     return readNodeView(this.#reach(signal), node, endpoint);
   }
 
-  async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
-    yield* untilEnded(watchNode(this.#reach(signal), node), signal);
-  }
-
-  async *watchCluster(_node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
-    yield* untilEnded(watchCluster(this.#reach(signal), this.#pageSize), signal);
-  }
-
-  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
-    yield* untilEnded(watchResources(this.#reach(signal), { kind, pageSize: this.#pageSize }), signal);
+  async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
+    yield* untilAborted(follow(this.#reach(signal), { queries, from, pageSize: this.#pageSize }), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -5,9 +5,8 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import type { Found } from '../node-feed.ts';
-import type { Sighting } from '../resource-feed.ts';
-import { decodeEndpoint, decodeRecordedResource } from '../stored-resource.ts';
+import type { ResourceRecord } from '../follow.ts';
+import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../allocation-store.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
@@ -35,11 +34,6 @@ export function sortOut<T>(
     else good.push(record);
   }
   return { good, problems };
-}
-
-/** A record as a watcher is told of it. */
-export function foundBy<T>(kv: KeyValue | undefined, read: (kv: KeyValue) => Stored<T> | Unreadable): Found<T> {
-  return kv === undefined ? undefined : read(kv);
 }
 
 /** @throws store/corrupt for a record that cannot be left out. */
@@ -87,17 +81,18 @@ export function resourceReader<K extends ResourceKind>(
   };
 }
 
-/** A record as watchers are told of it; a key that none of our resources has stands for itself. */
-export function sighting<K extends ResourceKind>(
-  keys: Keys,
-  kind: K,
-  { kv, isThere }: { readonly kv: KeyValue; readonly isThere: boolean },
-): Sighting<K> {
-  const key = decodeText(kv.key);
+/** A key of a resource as a followed record; a key that none of our resources has stands for itself. */
+export function resourceRecord(
+  { keys, kind, query }: { readonly keys: Keys; readonly kind: ResourceKind; readonly query: number },
+  kv: KeyValue,
+  isThere: boolean,
+): ResourceRecord {
+  const key = textOf(kv.key);
   const which = keys.resourceAt(key, kind) ?? { kind, name: key };
-  if (!isThere) return { which, seen: {} };
-  const read = resourceReader(keys, kind)(kv);
-  return { which, seen: read instanceof Unreadable ? { problem: read.problem } : { value: read.resource } };
+  const base = { kind: 'resource', query, key, version: versionOf(kv), which } as const;
+  const read = isThere ? resourceReader(keys, kind)(kv) : undefined;
+  if (read === undefined) return base;
+  return read instanceof Unreadable ? { ...base, problem: read.problem } : { ...base, value: read.resource };
 }
 
 export function readClaim(kv: KeyValue): Claim | Unreadable {

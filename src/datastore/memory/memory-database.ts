@@ -19,6 +19,8 @@ export interface MemoryRecord<T> {
 
 /** Everything stored at one moment. */
 export interface MemoryState {
+  /** The number of changes that led to it. */
+  readonly revision: number;
   readonly blocks: ReadonlyMap<string, MemoryRecord<IpBlock>>;
   readonly endpoints: ReadonlyMap<string, MemoryRecord<WorkloadEndpoint>>;
   readonly resources: ReadonlyMap<string, MemoryRecord<AnyResource>>;
@@ -43,12 +45,14 @@ export interface MemoryBackup {
   readonly revision: number;
 }
 
+const NOTHING_STORED: MemoryState = { revision: 0, blocks: new Map(), endpoints: new Map(), resources: new Map() };
+
 /** How many past states a stale reader can be shown. */
 const HISTORY = 16;
 
 /** What several memory stores share: the records of one cluster. Every change makes a new state and a new version. */
 export class MemoryDatabase {
-  #states: MemoryState[] = [{ blocks: new Map(), endpoints: new Map(), resources: new Map() }];
+  #states: MemoryState[] = [NOTHING_STORED];
   #revision = 0;
   #rollbacks = 0;
   /** What was told about the networks of nodes, first to last. */
@@ -75,7 +79,17 @@ export class MemoryDatabase {
   /** The newest state, or the one `back` changes ago, as far as remembered. */
   state(back = 0): MemoryState {
     const state = this.#states[Math.max(0, this.#states.length - 1 - back)];
-    return state ?? { blocks: new Map(), endpoints: new Map(), resources: new Map() };
+    return state ?? NOTHING_STORED;
+  }
+
+  /** The version of a state, which no other state has, also after a backup was restored. */
+  versionOf({ revision }: MemoryState): string {
+    return `${String(this.#rollbacks)}.${String(revision)}`;
+  }
+
+  /** The state of that version, unless it is forgotten. */
+  stateAt(version: string): MemoryState | undefined {
+    return this.#states.find((state) => this.versionOf(state) === version);
   }
 
   /** Tells every new state from now on, and when a backup was restored, until the returned function is called. */
@@ -124,7 +138,12 @@ export class MemoryDatabase {
 
   #write(change: (draft: Draft, version: string) => void): string {
     const { blocks, endpoints, resources } = this.state();
-    const draft = { blocks: new Map(blocks), endpoints: new Map(endpoints), resources: new Map(resources) };
+    const draft = {
+      revision: this.#revision + 1,
+      blocks: new Map(blocks),
+      endpoints: new Map(endpoints),
+      resources: new Map(resources),
+    };
     this.#revision += 1;
     const version = String(this.#revision);
     change(draft, version);

@@ -73,10 +73,10 @@ describe('faults of the datastore in memory', () => {
     const database = new MemoryDatabase();
     let isLost = false;
     const store = openMemoryStore(database, {
-      fault: (operation) => (operation === 'watchNode' && isLost ? { kind: 'unavailable-before' } : undefined),
+      fault: (operation) => (operation === 'follow' && isLost ? { kind: 'unavailable-before' } : undefined),
     });
-    const watch = store.watchNode(node, never)[Symbol.asyncIterator]();
-    expect((await watch.next()).value).toMatchObject({ kind: 'all' });
+    const watch = store.follow([{ kind: 'node-blocks', node }], { signal: never })[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({ kind: 'snapshot' });
     isLost = true;
     database.clear();
     await expect(watch.next()).rejects.toMatchObject({ code: 'store/unavailable' });

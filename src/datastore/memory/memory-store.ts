@@ -10,7 +10,7 @@ import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../mode
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
-import { untilEnded } from '../node-feed.ts';
+import { type FollowEvent, type FollowOptions, type Query, untilAborted } from '../follow.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { publishNodeResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
@@ -18,13 +18,9 @@ import { identityOf, withoutVersion } from '../stored-resource.ts';
 import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
 import type { Store } from '../store.ts';
-import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
-import { followStates } from './follow-states.ts';
+import { follow } from './follow.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
-import { claimsIn, endpointsIn, insistOnRecord, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
-import { watchCluster } from './watch-cluster.ts';
-import { watchResources } from './watch-resources.ts';
-import { watchState } from './watch-state.ts';
+import { claimsIn, endpointsIn, insistOn, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
 
 /** The method that is being called. */
 export type Operation = Exclude<keyof Store, symbol>;
@@ -79,16 +75,9 @@ class MemoryStore implements Store {
     }));
   }
 
-  async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
-    yield* untilEnded(watchState(this.#states('watchNode', signal), node), signal);
-  }
-
-  async *watchCluster(_node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
-    yield* untilEnded(watchCluster(this.#states('watchCluster', signal)), signal);
-  }
-
-  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
-    yield* untilEnded(watchResources(this.#states('watchResources', signal), kind), signal);
+  async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
+    const look = async (state: MemoryState): Promise<MemoryState> => this.#act('follow', { signal }, () => state);
+    yield* untilAborted(follow(this.#database, { queries, from, look }, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {
@@ -200,10 +189,6 @@ class MemoryStore implements Store {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.resolve();
-  }
-
-  #states(operation: Operation, signal: AbortSignal): ReturnType<typeof followStates> {
-    return followStates(this.#database, async (state) => this.#act(operation, { signal }, () => state), signal);
   }
 
   #put(resource: AnyResource, mode: Mode | undefined): AnyResource {

@@ -1,7 +1,5 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
-import { CLUSTER_INFORMATION_NAME, clusterIdOf, isLocked } from '../../model/cluster-information.ts';
-import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { type ResourceId, showResourceId } from '../../model/resource-id.ts';
@@ -9,7 +7,8 @@ import { type EndpointId, endpointKey, type WorkloadEndpoint } from '../../model
 import { compareCidrs, parseCidr } from '../../net/cidr.ts';
 import { borrowersOf } from '../borrowers.ts';
 import { compareResources } from '../order.ts';
-import type { Sighting } from '../resource-feed.ts';
+import type { Seen } from '../follow.ts';
+import { settingQueries, settingsFrom } from '../node-settings.ts';
 import type { Claim, NodeSettings, NodeView, Stored } from '../allocation-store.ts';
 import {
   endpointIdIn,
@@ -19,6 +18,12 @@ import {
   resourceKey,
   UNREADABLE,
 } from './memory-database.ts';
+
+/** A resource, and what there is of it now. */
+interface Sighting<K extends ResourceKind> {
+  readonly which: ResourceId<K>;
+  readonly seen: Seen<ResourceOf<K>>;
+}
 
 export function viewOf(
   state: MemoryState,
@@ -42,30 +47,19 @@ export function viewOf(
   };
 }
 
-export function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
-  const pools = resourcesIn(state, 'IPPool');
-  const reservations = resourcesIn(state, 'IPReservation');
-  const configs = resourcesIn(state, 'IPAMConfiguration', IPAM_CONFIGURATION_NAME);
-  const nodes = resourcesIn(state, 'Node', node);
-  const clusters = resourcesIn(state, 'ClusterInformation', CLUSTER_INFORMATION_NAME);
-  return {
-    pools: pools.resources.map((value) => ({ value, version: value.metadata.resourceVersion ?? '' })),
-    reservations: reservations.resources,
-    config: { ...DEFAULT_IPAM_CONFIGURATION, ...configs.resources[0]?.spec },
-    node: nodes.resources[0],
-    isLocked: isLocked(clusters.resources[0]),
-    clusterId: clusterIdOf(clusters.resources[0]),
-    problems: [pools, reservations, configs, nodes, clusters].flatMap(({ problems }) => problems),
-  };
+function settingsIn(state: MemoryState, node: NodeName): NodeSettings {
+  return settingsFrom(
+    settingQueries(node).flatMap(({ of, name }) =>
+      sightings(state, of).flatMap(({ which, seen }) => (name === undefined || which.name === name ? [seen] : [])),
+    ),
+  );
 }
 
-/** The resources of a kind, or the one of that name. */
 export function resourcesIn<K extends ResourceKind>(
   state: MemoryState,
   kind: K,
-  name?: string,
 ): { readonly resources: ResourceOf<K>[]; readonly problems: string[] } {
-  const all = sightings(state, kind).filter(({ which }) => name === undefined || which.name === name);
+  const all = sightings(state, kind);
   return {
     resources: all.flatMap(({ seen }) => seen.value ?? []).sort(compareResources),
     problems: all.flatMap(({ seen }) => seen.problem ?? []),

@@ -5,9 +5,8 @@ import type { NodeName } from '../../model/names.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { addressesOf, borrowersOf } from '../borrowers.ts';
-import type { Seen } from '../seen.ts';
+import type { RoutedBlock, Seen } from '../follow.ts';
 import type { Claim, Stored } from '../allocation-store.ts';
-import type { RoutedBlock } from '../watch-store.ts';
 import {
   blockObjectName,
   BORROWED_ANNOTATION,

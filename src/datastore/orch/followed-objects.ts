@@ -1,65 +1,79 @@
-import type { Pieces } from '../../base/pieces.ts';
+import { never } from '../../base/errors.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { ListOptions } from '../../kube/orch-api.ts';
 import type { Collection } from '../../kube/paths.ts';
 import type { WatchEvent } from '../../kube/watch.ts';
+import type { FollowedRecord } from '../follow.ts';
 
-/** One watch, and what its objects mean. An object may hold several records, each with a name of its own, or none. */
-export interface Source<C> {
+/** One watch, and the records that its objects hold. */
+export interface Source {
   readonly collection: Collection;
   readonly options: ListOptions;
-  readonly namesIn: (object: ApiObject) => readonly string[];
-  /** Takes what one record of an object says now; without an object, the record is gone. */
-  readonly take: (name: string, object: ApiObject | undefined) => readonly C[];
-  /** What follows from one event as a whole. */
-  readonly settle?: () => readonly C[];
+  readonly recordsIn: (object: ApiObject) => readonly FollowedRecord[];
+  /** Whether an object tells all of its records, also those that it has lost. */
+  readonly canResume: boolean;
 }
 
-/** The names of what one watch has told, so that what is missing from its next beginning is gone. */
-export class FollowedObjects<C> {
-  readonly source: Source<C>;
-  #names = new Map<string, readonly string[]>();
-  #isComplete = false;
+/** The records of one watch by their objects, so that what is missing from its next listing is known to be deleted. */
+export class FollowedObjects {
+  readonly source: Source;
+  readonly #records = new Map<string, readonly FollowedRecord[]>();
+  #isListed = false;
 
-  constructor(source: Source<C>) {
+  constructor(source: Source) {
     this.source = source;
   }
 
-  get isComplete(): boolean {
-    return this.#isComplete;
+  get isListed(): boolean {
+    return this.#isListed;
   }
 
-  *apply(event: WatchEvent): Pieces<C[]> {
-    const changes: C[] = [];
-    if (event.kind === 'all') {
-      const there = new Set(event.objects.map(keyOf));
-      for (const key of [...this.#names.keys()].filter((known) => !there.has(known))) {
-        yield;
-        changes.push(...this.#set(key, []));
+  *records(): Generator<FollowedRecord> {
+    for (const records of this.#records.values()) yield* records;
+  }
+
+  /** Returns the records that may have changed. */
+  apply(event: WatchEvent): readonly FollowedRecord[] {
+    switch (event.kind) {
+      case 'bookmark':
+        return [];
+      case 'changed':
+        return this.#put(event.object);
+      case 'gone':
+        return this.#delete(keyOf(event.object), this.source.recordsIn(event.object));
+      case 'all': {
+        this.#isListed = true;
+        const listed = new Set(event.objects.map(keyOf));
+        const deleted = [...this.#records.keys()].filter((key) => !listed.has(key));
+        return [
+          ...deleted.flatMap((key) => this.#delete(key, [])),
+          ...event.objects.flatMap((object) => this.#put(object)),
+        ];
       }
-      for (const object of event.objects) {
-        yield;
-        changes.push(...this.#put(object));
-      }
-      this.#isComplete = true;
-    } else {
-      changes.push(...(event.kind === 'gone' ? this.#set(keyOf(event.object), []) : this.#put(event.object)));
+      default:
+        return never(event);
     }
-    return [...changes, ...(this.source.settle?.() ?? [])];
   }
 
-  #put(object: ApiObject): C[] {
-    const names = this.source.namesIn(object);
-    return [...this.#set(keyOf(object), names), ...names.flatMap((name) => this.source.take(name, object))];
+  #put(object: ApiObject): readonly FollowedRecord[] {
+    const key = keyOf(object);
+    const before = this.#records.get(key) ?? [];
+    const records = this.source.recordsIn(object);
+    if (records.length === 0) this.#records.delete(key);
+    else this.#records.set(key, records);
+    const keys = new Set(records.map((record) => record.key));
+    return [...before.filter((record) => !keys.has(record.key)).map(deletionOf), ...records];
   }
 
-  /** Notes the records of an object; those it had before and has no more are gone. */
-  #set(key: string, names: readonly string[]): C[] {
-    const gone = (this.#names.get(key) ?? []).filter((name) => !names.includes(name));
-    if (names.length === 0) this.#names.delete(key);
-    else this.#names.set(key, names);
-    return gone.flatMap((name) => this.source.take(name, undefined));
+  #delete(key: string, last: readonly FollowedRecord[]): readonly FollowedRecord[] {
+    const records = this.#records.get(key) ?? last;
+    this.#records.delete(key);
+    return records.map(deletionOf);
   }
+}
+
+function deletionOf({ value: _value, problem: _problem, ...record }: FollowedRecord): FollowedRecord {
+  return record;
 }
 
 function keyOf({ metadata }: ApiObject): string {

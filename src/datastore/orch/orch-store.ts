@@ -11,12 +11,12 @@ import type { EndpointId } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { OrchAccess } from '../../kube/access.ts';
 import { OrchApi, type OrchApiOptions } from '../../kube/orch-api.ts';
-import { untilEnded } from '../node-feed.ts';
+import { type FollowEvent, type FollowOptions, type Query, untilAborted } from '../follow.ts';
+import { follow } from './follow.ts';
 import type { Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
 import type { FieldOwnership } from '../resource-store.ts';
 import type { Store } from '../store.ts';
-import type { ClusterChange, NodeChange, ResourceChange } from '../watch-store.ts';
 import { parseVersion } from './block-objects.ts';
 import { applyResource } from './apply-resource.ts';
 import { commitChanges } from './commit.ts';
@@ -26,9 +26,6 @@ import { getBlocks, listBlocks, listClaims } from './read-blocks.ts';
 import { listPodEndpoints, readNodeView } from './read-node.ts';
 import { reportNetwork } from './report-network.ts';
 import { collectionOf } from './resource-objects.ts';
-import { watchCluster } from './watch-cluster.ts';
-import { watchResources } from './watch-resources.ts';
-import { watchNode } from './watch-node.ts';
 
 export interface OrchStoreOptions extends OrchApiOptions {
   /** Hears of notes on pods that could not be written. */
@@ -68,16 +65,8 @@ class OrchStore implements Store {
     return readNodeView(this.#api, { node, endpoint }, signal);
   }
 
-  async *watchNode(node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
-    yield* untilEnded(watchNode(this.#api, node, signal), signal);
-  }
-
-  async *watchCluster(node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
-    yield* untilEnded(watchCluster(this.#api, node, signal), signal);
-  }
-
-  async *watchResources<K extends ResourceKind>(kind: K, signal: AbortSignal): AsyncGenerator<ResourceChange<K>> {
-    yield* untilEnded(watchResources(this.#api, kind, signal), signal);
+  async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
+    yield* untilAborted(follow(this.#api, { queries, from }, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -1,6 +1,4 @@
-import { CLUSTER_INFORMATION_NAME, clusterIdOf, isLocked } from '../../model/cluster-information.ts';
-import { DEFAULT_IPAM_CONFIGURATION, IPAM_CONFIGURATION_NAME } from '../../model/ipam-configuration.ts';
-import type { ResourceOf } from '../../model/kinds.ts';
+import type { AnyResource } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import {
   type EndpointId,
@@ -12,14 +10,16 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import { isObjectName, PODS } from '../../kube/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
-import { compareEndpointIds, compareText } from '../order.ts';
-import type { EndpointListing, NodeSettings, NodeView, SettingKind } from '../allocation-store.ts';
+import type { Seen } from '../follow.ts';
+import { settingQueries, settingsFrom } from '../node-settings.ts';
+import { compareEndpointIds } from '../order.ts';
+import type { EndpointListing, NodeView } from '../allocation-store.ts';
 import { BLOCKS, readBlock } from './block-objects.ts';
 import { holderLabel } from './names.ts';
 import { readEndpoints } from './pod-endpoints.ts';
 import { byCidr } from './read-blocks.ts';
-import { collectionOf, resourceReader } from './resource-objects.ts';
-import { found, sortOut, type Unreadable } from './unreadable.ts';
+import { collectionOf, seenBy } from './resource-objects.ts';
+import { found, sortOut } from './unreadable.ts';
 
 /**
  * Seven requests at the same moment, six without an endpoint. They are not of one version of the API's records, and need
@@ -30,25 +30,16 @@ export async function readNodeView(
   { node, endpoint }: { readonly node: NodeName; readonly endpoint: EndpointId | undefined },
   signal: AbortSignal,
 ): Promise<NodeView> {
-  const list = async (kind: SettingKind): Promise<readonly ApiObject[]> => api.list(collectionOf(kind), {}, signal);
-  const find = async (kind: SettingKind, name: string): Promise<readonly ApiObject[]> =>
-    isObjectName(name) ? found(await api.get(collectionOf(kind), name, signal)) : [];
-  const [pools, reservations, configs, nodes, clusters, blocks, pods] = await Promise.all([
-    list('IPPool'),
-    list('IPReservation'),
-    find('IPAMConfiguration', IPAM_CONFIGURATION_NAME),
-    find('Node', node),
-    find('ClusterInformation', CLUSTER_INFORMATION_NAME),
+  const readSettings = async (): Promise<readonly Seen<AnyResource>[]> => {
+    const each = await Promise.all(settingQueries(node).map(async (query) => readQuery(api, query, signal)));
+    return each.flat();
+  };
+  const [seen, blocks, pods] = await Promise.all([
+    readSettings(),
     api.list(BLOCKS, { labelSelector: holderLabel(node) }, signal),
     findPod(api, endpoint, signal),
   ]);
-  const settings = settingsOf({
-    IPPool: pools.map(resourceReader('IPPool')),
-    IPReservation: reservations.map(resourceReader('IPReservation')),
-    IPAMConfiguration: configs.map(resourceReader('IPAMConfiguration')),
-    Node: nodes.map(resourceReader('Node')),
-    ClusterInformation: clusters.map(resourceReader('ClusterInformation')),
-  });
+  const settings = settingsFrom(seen);
   const read = {
     blocks: sortOut(blocks, readBlock),
     endpoints: sortOut(pods.flatMap(readEndpoints), (each) => each),
@@ -66,28 +57,15 @@ export async function readNodeView(
   };
 }
 
-/** The resources that make the settings of a node, each as far as it could be read. */
-export type SettingResources = { readonly [K in SettingKind]: readonly (ResourceOf<K> | Unreadable)[] };
-
-export function settingsOf(resources: SettingResources): NodeSettings {
-  const read = {
-    pools: sortOut(resources.IPPool, (each) => each),
-    reservations: sortOut(resources.IPReservation, (each) => each),
-    config: sortOut(resources.IPAMConfiguration, (each) => each),
-    nodes: sortOut(resources.Node, (each) => each),
-    clusters: sortOut(resources.ClusterInformation, (each) => each),
-  };
-  return {
-    pools: read.pools.good
-      .map((value) => ({ value, version: value.metadata.resourceVersion ?? '' }))
-      .sort((a, b) => compareText(a.value.metadata.name, b.value.metadata.name)),
-    reservations: read.reservations.good.sort((a, b) => compareText(a.metadata.name, b.metadata.name)),
-    config: { ...DEFAULT_IPAM_CONFIGURATION, ...read.config.good[0]?.spec },
-    node: read.nodes.good[0],
-    isLocked: isLocked(read.clusters.good[0]),
-    clusterId: clusterIdOf(read.clusters.good[0]),
-    problems: Object.values(read).flatMap(({ problems }) => problems),
-  };
+async function readQuery(
+  api: OrchApi,
+  { of: kind, name }: ReturnType<typeof settingQueries>[number],
+  signal: AbortSignal,
+): Promise<readonly Seen<AnyResource>[]> {
+  const collection = collectionOf(kind);
+  if (name === undefined) return (await api.list(collection, {}, signal)).map((object) => seenBy(object, kind));
+  if (!isObjectName(name)) return [];
+  return found(await api.get(collection, name, signal)).map((object) => seenBy(object, kind));
 }
 
 /** The pods of one node, or of all, with their endpoints. */

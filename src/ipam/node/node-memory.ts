@@ -1,5 +1,5 @@
 import type { NodeSettings, Stored } from '../../datastore/allocation-store.ts';
-import type { NodeChange } from '../../datastore/watch-store.ts';
+import type { NodeChange } from '../../cache/node-view.ts';
 import { never } from '../../base/errors.ts';
 import { type Pool, poolAround, decodePools } from '../choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';

@@ -10,7 +10,7 @@ import { systemRandom } from '../../base/random.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { type StoreFault, openMemoryStore, type Operation } from '../../datastore/memory/memory-store.ts';
 import type { Store } from '../../datastore/store.ts';
-import type { NodeChange } from '../../datastore/watch-store.ts';
+import type { FollowEvent } from '../../datastore/follow.ts';
 import { assign } from '../assign.ts';
 import { ipamConfigurationOf, nodeName, poolOf } from '../../../test/support/fixtures.ts';
 import { requestOf } from '../../../test/support/ipam-bench.ts';
@@ -65,8 +65,8 @@ class Bench {
       onWritten: () => undefined,
     };
     const datastore = datastoreIdOf('kvv3', 'one');
-    const watched = withWatch(store, (signal) => this.#watch(store, signal));
-    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, warmPoolFloor: 4 });
+    const watched = withFollow(store, (...asked) => this.#watch(store, ...asked));
+    this.node = new ResidentNode(watched, ports, { datastore, node: NODE, stockFloor: 4 });
   }
 
   static async start(): Promise<Bench> {
@@ -102,9 +102,9 @@ class Bench {
     return new Map(this.counts);
   }
 
-  async *#watch(store: Store, signal: AbortSignal): AsyncGenerator<NodeChange> {
-    for await (const change of store.watchNode(NODE, signal)) {
-      yield change;
+  async *#watch(store: Store, ...asked: Parameters<Store['follow']>): AsyncGenerator<FollowEvent> {
+    for await (const event of store.follow(...asked)) {
+      yield event;
       if (this.isWatchRefused) {
         throw new NetplugError('store/refused', 'Cannot watch: the user has no rights', { hint: 'None' });
       }
@@ -112,10 +112,10 @@ class Bench {
   }
 }
 
-function withWatch(store: Store, watchNode: (signal: AbortSignal) => AsyncGenerator<NodeChange>): Store {
+function withFollow(store: Store, follow: Store['follow']): Store {
   return new Proxy(store, {
     get: (inner, name) => {
-      if (name === 'watchNode') return (_node: string, signal: AbortSignal) => watchNode(signal);
+      if (name === 'follow') return follow;
       const member: unknown = Reflect.get(inner, name, inner);
       return typeof member === 'function' ? member.bind(inner) : member;
     },
@@ -150,7 +150,7 @@ describe('a resident node whose datastore goes on refusing', () => {
     await bench.add('a');
     await until(() => bench.node.state.problem !== undefined, 'the watch is lost');
     const asked = await bench.duringMinute();
-    expect(asked.get('watchNode')).toBeGreaterThan(3);
-    expect(asked.get('watchNode')).toBeLessThan(20);
+    expect(asked.get('follow')).toBeGreaterThan(3);
+    expect(asked.get('follow')).toBeLessThan(20);
   });
 });

@@ -1,4 +1,5 @@
 import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
+import { followNode } from '../../cache/node-view.ts';
 import { repeat, timeLimit } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import { BackOff } from '../../base/back-off.ts';
@@ -306,7 +307,7 @@ export class ResidentNode {
         await this.#assertion.run(signal);
         this.#watch = new AbortController();
         const ended = AbortSignal.any([signal, this.#watch.signal]);
-        for await (const change of this.inner.watchNode(this.#options.node, ended)) this.#learn(change);
+        for await (const change of followNode(this.inner, this.#options.node, ended)) this.#learn(change);
         if (this.#watch.signal.aborted) continue;
       } catch (cause) {
         this.#problem = signal.aborted ? ENDING : cause;

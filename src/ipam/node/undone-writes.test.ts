@@ -11,7 +11,7 @@ import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { Change, Outcome } from '../../datastore/allocation-store.ts';
 import type { Store } from '../../datastore/store.ts';
-import type { NodeChange } from '../../datastore/watch-store.ts';
+import type { FollowEvent, FollowOptions, Query } from '../../datastore/follow.ts';
 import { assign } from '../assign.ts';
 import { heldAddresses } from '../../model/ip-block.ts';
 import { handleOf } from '../../model/names.ts';
@@ -52,8 +52,10 @@ class Bench {
     const store = this.#replace(this.plain, 'commit', async (changes: readonly Change[], signal: AbortSignal) =>
       this.#commit(changes, signal),
     );
-    const watched = this.#replace(piecewiseStore(store), 'watchNode', (_: string, signal: AbortSignal) =>
-      this.#watch(signal),
+    const watched = this.#replace(
+      piecewiseStore(store),
+      'follow',
+      (queries: readonly Query[], options: FollowOptions) => this.#watch(queries, options),
     );
     const ports = {
       clock: systemClock,
@@ -126,12 +128,13 @@ class Bench {
     return this.plain.commit(changes, signal);
   }
 
-  async *#watch(signal: AbortSignal): AsyncGenerator<NodeChange> {
+  async *#watch(queries: readonly Query[], options: FollowOptions): AsyncGenerator<FollowEvent> {
     const watch = (this.#watches += 1);
-    for await (const change of this.plain.watchNode(NODE, signal)) {
-      const isFirst = change.kind === 'block' && formatCidr(change.cidr) === FIRST;
+    for await (const event of this.plain.follow(queries, options)) {
+      const isFirst =
+        event.kind === 'changes' && event.records.some(({ kind, key }) => kind === 'block' && key === FIRST);
       if (isFirst && this.isFirstHeldBack && watch === 1) continue;
-      yield change;
+      yield event;
       if (isFirst) this.shown += 1;
     }
   }

@@ -83,7 +83,7 @@ describe('the network of a node', () => {
 
   it.each([
     ['away', () => true],
-    ['away once it was read', (operation: Operation) => operation !== 'watchCluster'],
+    ['away once it was read', (operation: Operation) => operation !== 'follow'],
   ])('stays as it is for an agent that begins while the datastore is %s', async (_when, isConcerned) => {
     const { database, store } = await worldWith(VXLAN);
     const host = hostAt('192.0.2.1/24');
@@ -309,8 +309,8 @@ describe('the network of a node', () => {
     async (situation) => {
       const { database, store } = await worldWith(VXLAN);
       let isAway = false;
-      const fault = (operation: Operation): StoreFault | undefined =>
-        isAway && operation !== 'watchCluster' ? { kind: 'unavailable-before' } : undefined;
+      const fault = (operation: Operation): Fault | undefined =>
+        isAway && operation !== 'follow' ? { kind: 'unavailable-before' } : undefined;
       const host = hostAt('192.0.2.1/24');
       const a = await neighbours(openMemoryStore(database, { fault }), host);
       await works(a);
@@ -339,8 +339,8 @@ describe('the network of a node', () => {
     let isAway = false;
     let refusals = 0;
     // The watch lives, so that its own Node has the agent publish again at once.
-    const fault = (operation: Operation): StoreFault | undefined => {
-      if (!isAway || operation === 'watchCluster' || operation === 'reportNetwork') return undefined;
+    const fault = (operation: Operation): Fault | undefined => {
+      if (!isAway || operation === 'follow' || operation === 'reportNetwork') return undefined;
       refusals += 1;
       return { kind: 'unavailable-before' };
     };

@@ -5,7 +5,8 @@ import { never, reasonOf } from '../../../base/errors.ts';
 import { BackOff } from '../../../base/back-off.ts';
 import type { HostEvent, HostNetwork } from '../../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
-import type { WatchStore, ClusterChange, RoutedBlock } from '../../../datastore/watch-store.ts';
+import type { FollowStore, RoutedBlock } from '../../../datastore/follow.ts';
+import { type ClusterChange, followCluster } from '../../../cache/cluster-view.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { Address, Family } from '../../../net/address.ts';
@@ -45,7 +46,7 @@ const EXPIRE_MS = 1000;
 const FACTS_PAUSE_MS = 1000;
 
 export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
-  readonly store: AllocationStore & NodeStatusStore & WatchStore;
+  readonly store: AllocationStore & NodeStatusStore & FollowStore;
   readonly host: HostNetwork;
   readonly filter: Pick<PacketFilter, 'replace'>;
 }
@@ -201,7 +202,7 @@ export class NodeNetwork {
     while (!signal.aborted) {
       backOff.start();
       try {
-        for await (const change of store.watchCluster(this.#settings.node, signal)) {
+        for await (const change of followCluster(store, this.#settings.node, signal)) {
           this.#learn(change);
           this.#cutOff = undefined;
         }

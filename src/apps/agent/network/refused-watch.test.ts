@@ -4,8 +4,7 @@ import { hostAt, startNode, stopNodes, worldWith } from '../../../../test/suppor
 import { systemClock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import type { Store } from '../../../datastore/store.ts';
-import type { ClusterChange } from '../../../datastore/watch-store.ts';
-import type { NodeName } from '../../../model/names.ts';
+import type { FollowEvent } from '../../../datastore/follow.ts';
 
 const never = new AbortController().signal;
 
@@ -14,16 +13,16 @@ afterEach(stopNodes);
 it('lists the cluster less and less often while the agent may list and not watch', async () => {
   const { store } = await worldWith(poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' }));
   let listings = 0;
-  async function* list(node: NodeName, signal: AbortSignal): AsyncGenerator<ClusterChange> {
+  async function* list(...asked: Parameters<Store['follow']>): AsyncGenerator<FollowEvent> {
     listings += 1;
-    for await (const change of store.watchCluster(node, signal)) {
-      yield change;
+    for await (const event of store.follow(...asked)) {
+      yield event;
       throw new NetplugError('store/refused', 'Cannot watch: the user has no rights', { hint: 'None' });
     }
   }
   const refusing: Store = new Proxy(store, {
     get: (inner, name) => {
-      if (name === 'watchCluster') return list;
+      if (name === 'follow') return list;
       const member: unknown = Reflect.get(inner, name, inner);
       return typeof member === 'function' ? member.bind(inner) : member;
     },

@@ -1,5 +1,5 @@
 import { createTwoFilesPatch, FILE_HEADERS_ONLY } from 'diff';
-import { unversioned } from '../../../datastore/seen.ts';
+import { unversioned } from '../../../datastore/stored-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { resourceIdOf } from '../../../model/resource-id.ts';
 import { withStore } from '../connection.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ResourceChange } from '../../../datastore/watch-store.ts';
+import type { ResourceChange } from '../../../cache/resource-view.ts';
 import { decodeStoredResource } from '../../../model/decode-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { FollowedResources } from './followed-resources.ts';

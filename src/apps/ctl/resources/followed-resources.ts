@@ -1,4 +1,4 @@
-import type { ResourceChange } from '../../../datastore/watch-store.ts';
+import type { ResourceChange } from '../../../cache/resource-view.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { type ResourceId, resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
 import { sameResource } from './merge-resource.ts';

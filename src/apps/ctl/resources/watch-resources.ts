@@ -1,5 +1,6 @@
 import { isNetplugError, NetplugError } from '../../../base/errors.ts';
-import type { WatchStore, ResourceChange } from '../../../datastore/watch-store.ts';
+import type { FollowStore } from '../../../datastore/follow.ts';
+import { followResources, type ResourceChange } from '../../../cache/resource-view.ts';
 import type { ResourceKind } from '../../../model/kinds.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
@@ -54,11 +55,11 @@ export async function watch(context: Context, options: GetOptions): Promise<Stat
 }
 
 async function follow(
-  store: WatchStore,
+  store: FollowStore,
   kind: ResourceKind,
   { tell, stopped }: { readonly tell: (change: ResourceChange) => void; readonly stopped: AbortSignal },
 ): Promise<void> {
-  for await (const change of store.watchResources(kind, stopped)) tell(change);
+  for await (const change of followResources(store, kind, stopped)) tell(change);
 }
 
 function watchable(target: Target): { readonly kind: ResourceKind; readonly names: readonly string[] } {

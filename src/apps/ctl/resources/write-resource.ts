@@ -4,7 +4,7 @@ import { isNetplugError } from '../../../base/errors.ts';
 import type { Mode } from '../../../base/mode.ts';
 import { backOffConflict, type RetryPorts } from '../../../base/back-off.ts';
 import { resourceChanged, resourceNotFound } from '../../../datastore/resource-errors.ts';
-import { unversioned } from '../../../datastore/seen.ts';
+import { unversioned } from '../../../datastore/stored-resource.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
 import { type ResourceId, resourceIdOf } from '../../../model/resource-id.ts';
 import type { ApplyFields } from './field-ownership.ts';

@@ -4,7 +4,8 @@ import type { NodeName } from '../../../../src/model/names.ts';
 import { formatAddress } from '../../../../src/net/address.ts';
 import { formatCidr } from '../../../../src/net/cidr.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
-import type { ClusterChange, RoutedBlock, RoutingResource } from '../../../../src/datastore/watch-store.ts';
+import { type ClusterChange, followCluster, type RoutingResource } from '../../../../src/cache/cluster-view.ts';
+import type { RoutedBlock } from '../../../../src/datastore/follow.ts';
 import { nodeName } from '../../../support/fixtures.ts';
 
 const endless = new AbortController().signal;
@@ -78,7 +79,7 @@ export class ClusterFollower {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    for await (const change of this.#store.watchCluster(this.#node, signal)) {
+    for await (const change of followCluster(this.#store, this.#node, signal)) {
       this.#apply(change);
       this.changes.push(change);
     }

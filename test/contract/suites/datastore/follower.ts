@@ -7,7 +7,7 @@ import { compareCidrs, formatCidr } from '../../../../src/net/cidr.ts';
 import { compareEndpointIds } from '../../../../src/datastore/order.ts';
 import type { NodeSettings, Stored } from '../../../../src/datastore/allocation-store.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
-import type { NodeChange } from '../../../../src/datastore/watch-store.ts';
+import { followNode, type NodeChange } from '../../../../src/cache/node-view.ts';
 
 const never = new AbortController().signal;
 const PATIENCE_MS = 10_000;
@@ -111,7 +111,7 @@ export class Follower {
   }
 
   async #run(signal: AbortSignal): Promise<void> {
-    for await (const change of this.#store.watchNode(this.#node, signal)) {
+    for await (const change of followNode(this.#store, this.#node, signal)) {
       this.changes.push(change);
       this.#apply(change);
     }

@@ -3,7 +3,7 @@ import { never } from '../../../../src/base/errors.ts';
 import type { ResourceKind, ResourceOf } from '../../../../src/model/kinds.ts';
 import { resourceIdOf, showResourceId } from '../../../../src/model/resource-id.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
-import type { ResourceChange } from '../../../../src/datastore/watch-store.ts';
+import { followResources, type ResourceChange } from '../../../../src/cache/resource-view.ts';
 
 const endless = new AbortController().signal;
 const PATIENCE_MS = 10_000;
@@ -17,7 +17,7 @@ export class ResourceFollower<K extends ResourceKind> {
   readonly #resources = new Map<string, ResourceOf<K>>();
 
   constructor(store: Store, kind: K, signal: AbortSignal = endless) {
-    this.ended = this.#run(store.watchResources(kind, AbortSignal.any([signal, this.#over.signal])));
+    this.ended = this.#run(followResources(store, kind, AbortSignal.any([signal, this.#over.signal])));
     // Who cares asks.
     this.ended.catch(() => undefined);
   }

@@ -27,6 +27,7 @@ import { newerFieldsContract } from './newer-fields.ts';
 import { rehearsalContract } from './rehearsal.ts';
 import { resourceNamesContract } from './resource-names.ts';
 import { publishContract } from './publish.ts';
+import { followContract } from './follow.ts';
 import { watchClusterContract } from './watch-cluster.ts';
 import { watchResourcesContract } from './watch-resources.ts';
 import { keepClusterInformation } from '../../../../src/datastore/keep-cluster-information.ts';
@@ -574,6 +575,10 @@ export function storeContract(
 
     describe('a watch of the cluster', () => {
       watchClusterContract(() => ({ store, other, fixture }), { bench, traits });
+    });
+
+    describe('following', () => {
+      followContract(() => ({ store, other }), bench);
     });
 
     describe('a watch of resources', () => {

@@ -15,7 +15,7 @@ interface Parts {
 
 const CIDR = '10.0.0.0/26';
 
-/** Registers what holds of `watchCluster` in every datastore. `parts` is asked when a test runs. */
+/** Registers what holds of following the cluster in every datastore. `parts` is asked when a test runs. */
 export function watchClusterContract(
   parts: () => Parts,
   { bench, traits }: { readonly bench: Bench; readonly traits: StoreTraits },

@@ -5,7 +5,7 @@ import { networkSet } from './resource-names.ts';
 import { ResourceFollower } from './resource-follower.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
 
-/** Registers what holds of `watchResources` in every datastore. `parts` is asked when a test runs. */
+/** Registers what holds of following resources in every datastore. `parts` is asked when a test runs. */
 export function watchResourcesContract(
   parts: () => { readonly store: Store; readonly other: Store; readonly fixture: StoreFixture },
   bench: Bench,

@@ -5,6 +5,7 @@ import type { NodeName } from '../../../../src/model/names.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { endpointIdOf } from '../../../../src/model/workload-endpoint.ts';
 import { type Bench, holder, never, pool, type StoreFixture, type StoreTraits } from './bench.ts';
+import { followNode } from '../../../../src/cache/node-view.ts';
 import { Follower } from './follower.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
 
@@ -14,7 +15,7 @@ interface Parts {
   readonly fixture: StoreFixture;
 }
 
-/** Registers what holds of `watchNode` in every datastore. `parts` is asked when a test runs. */
+/** Registers what holds of following a node in every datastore. `parts` is asked when a test runs. */
 export function watchContract(
   parts: () => Parts,
   { bench, traits }: { readonly bench: Bench; readonly traits: StoreTraits },
@@ -232,7 +233,7 @@ export function watchContract(
   it('ends when nobody listens any more', async () => {
     const created = await createdBlock('10.0.0.0/26');
     const seen: string[] = [];
-    for await (const { kind } of parts().other.watchNode(a, never)) {
+    for await (const { kind } of followNode(parts().other, a, never)) {
       seen.push(kind);
       if (kind === 'block') break;
       await commit(update(created, takeSlot(created.value, 0, holder('x', a))));

@@ -1,0 +1,116 @@
+import { never } from '../../base/errors.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import { PODS } from '../../kube/paths.ts';
+import type { ResourceKind } from '../../model/kinds.ts';
+import type { NodeName } from '../../model/names.ts';
+import { formatCidr } from '../../net/cidr.ts';
+import type { FollowedRecord, Query, ResourceRecord } from '../follow.ts';
+import { BLOCKS, readBlock, readRouting } from './block-objects.ts';
+import type { Source } from './followed-objects.ts';
+import { cidrOfBlockName, holderLabel } from './names.ts';
+import { NETPLUG_NODES, readNetplugNode } from './netplug-nodes.ts';
+import { endpointTexts, readEndpoint } from './pod-endpoints.ts';
+import { collectionOf, seenBy } from './resource-objects.ts';
+import { Unreadable } from './unreadable.ts';
+
+/** Returns the watches that answer a query. */
+export function sourcesOf(query: Query, index: number): readonly Source[] {
+  switch (query.kind) {
+    case 'resources':
+      return [resourceSource(query.of, index, query.name)];
+    case 'cluster-nodes':
+      return [resourceSource('Node', index, query.self), otherNodesSource(query.self, index)];
+    case 'node-blocks':
+      return [nodeBlockSource(query.node, index)];
+    case 'block-routes':
+      return [routeSource(index)];
+    case 'endpoints':
+      return [podSource(query.node, index)];
+    default:
+      return never(query);
+  }
+}
+
+export function resourceRecord(
+  object: ApiObject,
+  { kind, query }: { readonly kind: ResourceKind; readonly query: number },
+): ResourceRecord {
+  const { name, namespace, resourceVersion = '' } = object.metadata;
+  const which = { kind, name, ...(namespace === undefined ? {} : { namespace }) };
+  // Neither a namespace nor a name holds a slash.
+  const key = namespace === undefined ? name : `${namespace}/${name}`;
+  return { kind: 'resource', query, key, version: resourceVersion, which, ...seenBy(object, kind) };
+}
+
+function resourceSource(kind: ResourceKind, query: number, only: string | undefined): Source {
+  return {
+    collection: collectionOf(kind),
+    options: only === undefined ? {} : { fieldSelector: `metadata.name=${only}` },
+    recordsIn: (object) => [resourceRecord(object, { kind, query })],
+    canResume: true,
+  };
+}
+
+/** Every Node changes with each heartbeat of its kubelet: of other nodes only the objects of their agents are watched. */
+function otherNodesSource(self: NodeName, query: number): Source {
+  return {
+    collection: NETPLUG_NODES,
+    options: { fieldSelector: `metadata.name!=${self}` },
+    recordsIn: (object) => {
+      const { name, resourceVersion: version = '' } = object.metadata;
+      const which = { kind: 'Node', name } as const;
+      return [{ kind: 'resource', query, key: name, version, which, ...readNetplugNode(object) }];
+    },
+    canResume: true,
+  };
+}
+
+/** The label is an index: a block that loses it concerns the node no more, and the API reports it as deleted. */
+function nodeBlockSource(node: NodeName, query: number): Source {
+  return {
+    collection: BLOCKS,
+    options: { labelSelector: holderLabel(node) },
+    recordsIn: (object) => {
+      const read = readBlock(object);
+      const base = { kind: 'block', query, key: object.metadata.name } as const;
+      if (read instanceof Unreadable) {
+        return [{ ...base, version: object.metadata.resourceVersion ?? '', problem: read.problem }];
+      }
+      return [{ ...base, ...read }];
+    },
+    canResume: true,
+  };
+}
+
+/** What routes need of a block stands in its metadata: a start of a pod costs no more than that. */
+function routeSource(query: number): Source {
+  return {
+    collection: BLOCKS,
+    options: { only: 'names' },
+    recordsIn: (object) => {
+      const cidr = cidrOfBlockName(object.metadata.name);
+      // The version changes with every pod, and nothing compares it.
+      if (cidr === undefined) return [];
+      return [{ kind: 'route', query, key: formatCidr(cidr), version: '', ...readRouting(object) }];
+    },
+    canResume: true,
+  };
+}
+
+/**
+ * Pods change often, and seldom in what netplug wrote on them. Notes that cannot be read are left out: the owners of pods
+ * may write as many as they like.
+ */
+function podSource(node: NodeName, query: number): Source {
+  return {
+    collection: PODS,
+    options: { fieldSelector: `spec.nodeName=${node}` },
+    recordsIn: (pod) =>
+      endpointTexts(pod).flatMap(([note, text]): FollowedRecord[] => {
+        const read = readEndpoint(pod, note, text);
+        const key = `${pod.metadata.namespace ?? ''}/${pod.metadata.name} ${note}`;
+        return read instanceof Unreadable ? [] : [{ kind: 'endpoint', query, key, ...read }];
+      }),
+    canResume: false,
+  };
+}

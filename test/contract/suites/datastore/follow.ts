@@ -1,0 +1,75 @@
+import { expect, it } from 'vitest';
+import { RecordCache } from '../../../../src/cache/record-cache.ts';
+import type { FollowedRecord, FollowEvent, Query } from '../../../../src/datastore/follow.ts';
+import type { Store } from '../../../../src/datastore/store.ts';
+import { takeSlot } from '../../../../src/model/ip-block.ts';
+import { type Bench, holder, never, pool } from './bench.ts';
+
+/** Registers what holds of `follow` in every datastore. `parts` is asked when a test runs. */
+export function followContract(parts: () => { readonly store: Store; readonly other: Store }, bench: Bench): void {
+  const [a, b] = bench.nodes;
+  const everything: readonly Query[] = [
+    { kind: 'resources', of: 'IPPool' },
+    { kind: 'cluster-nodes', self: a },
+    { kind: 'node-blocks', node: a },
+    { kind: 'block-routes' },
+    { kind: 'endpoints', node: a },
+  ];
+  const resumable: readonly Query[] = [{ kind: 'resources', of: 'IPPool' }, { kind: 'block-routes' }];
+
+  /** Follows until the cache holds what is waited for; returns the events. */
+  const followUntil = async (
+    options: { readonly queries: readonly Query[]; readonly from?: string; readonly cache?: RecordCache },
+    isDone: (records: readonly FollowedRecord[]) => boolean,
+  ): Promise<FollowEvent[]> => {
+    const { queries, cache = new RecordCache(), ...rest } = options;
+    const events: FollowEvent[] = [];
+    const signal = AbortSignal.timeout(10_000);
+    for await (const event of parts().other.follow(queries, { ...rest, signal })) {
+      events.push(structuredClone(event));
+      cache.apply(structuredClone(event));
+      if (isDone([...cache.records()])) return events;
+    }
+    throw new Error(`not reached: ${[...cache.records()].map(({ kind, key }) => `${kind} ${key}`).join(', ')}`);
+  };
+
+  it('yields one snapshot of all queries, which can be cloned and says the same afterwards', async () => {
+    const created = await bench.createdBlock('10.0.0.0/26');
+    await bench.commit(bench.update(created, takeSlot(created.value, 0, holder('x', b))));
+    await bench.commit({ kind: 'put-endpoint', endpoint: await bench.endpoint('e') });
+    await bench.makeNode(a);
+    const [snapshot, ...more] = await followUntil({ queries: everything }, () => true);
+    expect(more).toEqual([]);
+    expect(snapshot?.kind).toBe('snapshot');
+    const records = snapshot?.kind === 'snapshot' ? snapshot.records : [];
+    expect(new Set(records.map(({ query }) => query))).toEqual(new Set(everything.keys()));
+    const block = records.find(({ kind }) => kind === 'block');
+    expect({ value: block?.value, version: block?.version }).toEqual(await bench.block('10.0.0.0/26'));
+    expect(records.find(({ kind }) => kind === 'route')).toMatchObject({ key: '10.0.0.0/26', value: { node: a } });
+  });
+
+  it('resumes after a version with what changed since, and nothing else', async () => {
+    const { store } = parts();
+    const from = await bench.storedPool();
+    await bench.createdBlock('10.0.0.0/26', a, from);
+    const cache = new RecordCache();
+    await followUntil({ queries: resumable, cache }, () => true);
+    await store.createResource(pool('green', '10.1.0.0/16'), never);
+    await store.deleteResource({ kind: 'IPPool', name: 'green' }, never);
+    await bench.createdBlock('10.0.0.64/26', b, from);
+    const known = cache.version ?? '';
+    const events = await followUntil({ queries: resumable, from: known, cache }, (records) =>
+      records.some(({ key }) => key === '10.0.0.64/26'),
+    );
+    expect(events.map(({ kind }) => kind)).not.toContain('snapshot');
+    expect([...cache.records()].filter(({ kind }) => kind === 'route')).toHaveLength(2);
+    const yielded = events.flatMap((event) => (event.kind === 'changes' ? event.records.map(({ key }) => key) : []));
+    expect(yielded).not.toContain('10.0.0.0/26');
+  });
+
+  it('yields a snapshot where the version cannot be resumed', async () => {
+    await bench.storedPool();
+    const [event] = await followUntil({ queries: everything, from: 'of another datastore' }, () => true);
+    expect(event?.kind).toBe('snapshot');
+  });
+}
