@@ -59,7 +59,9 @@ describe('the view of the cluster', () => {
         yield* events;
       },
     };
-    return Array.fromAsync(followCluster(store, a, new AbortController().signal));
+    const seen: ClusterChange[] = [];
+    for await (const change of followCluster(store, a, new AbortController().signal)) seen.push(change);
+    return seen;
   };
 
   it('begins with everything, problems included', async () => {

@@ -80,6 +80,7 @@ export class ApiLease implements LeaderLease {
     const fieldSelector = `metadata.name=${this.#options.name}`;
     for await (const event of this.#api.watch(this.#collection, { fieldSelector }, signal)) {
       if (event.kind === 'gone') return;
+      if (event.kind === 'bookmark') continue;
       const objects = event.kind === 'all' ? event.objects : [event.object];
       if (objects.every((object) => specOf(object).holderIdentity === '')) return;
     }

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
+import { takeSlot } from '../../../support/block-edits.ts';
 import { RecordCache } from '../../../../src/cache/record-cache.ts';
 import type { FollowedRecord, FollowEvent, Query } from '../../../../src/datastore/follow.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
-import { takeSlot } from '../../../../src/model/ip-block.ts';
 import { type Bench, holder, never, pool } from './bench.ts';
 
 /** Registers what holds of `follow` in every datastore. `parts` is asked when a test runs. */
