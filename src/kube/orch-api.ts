@@ -123,7 +123,7 @@ export class OrchApi implements AsyncDisposable {
       }
       const request = { ...call('watch', collection), ...headers, path, version, watchFlow, onStream };
       yield* followChanges(this.#requester, request, signal);
-      if (!signal.aborted) await this.#requester.rest(signal);
+      if (!signal.aborted) await this.#requester.rest('forgotten', signal);
     }
   }
 

@@ -9,6 +9,7 @@ import { type ApiAnswer, apiError, judgeAnswer, type ApiVerdict } from './answer
 import { credentialHeaders, describeCredential, type Session } from './session.ts';
 import type { SessionKeeper } from './session-keeper.ts';
 import { SharedBackOff } from './shared-back-off.ts';
+import { resumeDelayMs, type StreamEnd, watchTimeoutS } from './watch-pace.ts';
 import { isTlsRefusal, isUnsent, type RawRequest, readAnswer, type Transport } from './transport.ts';
 
 export interface OrchApiLimits {
@@ -99,9 +100,14 @@ export class Requester {
     return apiError('store/unavailable', { reason, session, now: this.#parts.clock.now() });
   }
 
-  /** Waits before the same thing is begun again. */
-  async rest(signal: AbortSignal): Promise<void> {
-    await this.#wait(withJitter(200, this.#parts.random), signal, 'a watch ended');
+  /** Waits before a watch resumes. */
+  async rest(end: StreamEnd, signal: AbortSignal): Promise<void> {
+    await this.#wait(resumeDelayMs(end, this.#parts.random), signal, 'a watch ended');
+  }
+
+  /** Returns the lifetime that a watch asks for, in seconds. */
+  watchTimeoutS(): number {
+    return watchTimeoutS(this.#parts.random);
   }
 
   close(): void {

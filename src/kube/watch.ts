@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { type ApiObject, readObject } from './objects.ts';
-import type { ApiRequest, Requester } from './requester.ts';
+import type { Call, Requester } from './requester.ts';
+import type { StreamEnd } from './watch-pace.ts';
 
 export type WatchEvent =
   /** Everything there is: what was known before is forgotten. */
@@ -13,9 +14,6 @@ export type WatchEvent =
 
 /** How a watch stands: its stream was opened, the API was heard on it (also without a change), or it broke off. */
 export type StreamState = 'opened' | 'heard' | 'broken';
-
-/** The API ends a watch by itself after that long. */
-const WATCH_S = 300;
 
 const event = v.looseObject({ type: v.string(), object: v.unknown() });
 
@@ -35,11 +33,13 @@ export async function* followChanges(
 ): AsyncGenerator<WatchEvent> {
   let version = from;
   while (!signal.aborted) {
-    const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds: String(WATCH_S) });
+    const timeoutSeconds = String(requester.watchTimeoutS());
+    const query = new URLSearchParams({ watch: '1', allowWatchBookmarks: 'true', timeoutSeconds });
     const url = `${path}${path.endsWith('?') ? '' : '&'}${query.toString()}&resourceVersion=${encodeURIComponent(version)}`;
     const answer = await requester.open({ ...call, path: url }, signal);
     if (answer.outcome !== 'ok') return;
     onStream('opened');
+    let end: StreamEnd = 'ended';
     try {
       for await (const line of linesOf(answer.value)) {
         const { type, object } = readEvent(line);
@@ -54,11 +54,12 @@ export async function* followChanges(
     } catch (cause) {
       // A connection that breaks ends the stream, not the watch: the next one goes on from the same version.
       if (signal.aborted || !(cause instanceof Error)) return;
+      end = 'broken';
     } finally {
       onStream('broken');
       answer.value.destroy();
     }
-    if (!signal.aborted) await requester.rest(signal);
+    if (!signal.aborted) await requester.rest(end, signal);
   }
 }
 
