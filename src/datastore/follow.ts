@@ -76,7 +76,7 @@ export interface FollowStore {
 }
 
 /** Yields events until the signal aborts; an error that the abort causes ends them without a throw. */
-export async function* untilAborted<T>(events: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+export async function* eventsUntilAborted<T>(events: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   if (signal.aborted) return;
   try {
     for await (const event of events) {

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { type ApiObject, readObject } from './objects.ts';
-import type { Call, Requester } from './requester.ts';
+import type { ApiRequest, Requester } from './requester.ts';
 import type { StreamEnd } from './watch-pace.ts';
 
 export type WatchEvent =

@@ -10,7 +10,7 @@ import type { KeyRange } from './keys.ts';
 import { isCompacted, listRange } from './paging.ts';
 import { again, type Reach } from './read-blocks.ts';
 import { endpointReader, resourceRecord, Unreadable, versionOf } from './records.ts';
-import { bytesOf, getRange, type RangeInit, rangeOf, textOf, txn } from './requests.ts';
+import { bytesOf, getRange, type RangeInit, rangeOf, decodeText, txn } from './requests.ts';
 
 export interface Follow {
   readonly queries: readonly Query[];
@@ -181,7 +181,7 @@ function resourceRange(
 function endpointRange({ keys }: Reach, node: NodeName, query: number): FollowedRange {
   const reader = endpointReader(keys);
   return rangeOfRecords(keys.endpoints(node), (kv, isThere) => {
-    const base = { kind: 'endpoint', query, key: textOf(kv.key), version: versionOf(kv) } as const;
+    const base = { kind: 'endpoint', query, key: decodeText(kv.key), version: versionOf(kv) } as const;
     const read = isThere ? reader(kv) : undefined;
     if (read === undefined) return base;
     return read instanceof Unreadable ? { ...base, problem: read.problem } : { ...base, value: read.value };

@@ -9,7 +9,7 @@ import { cidrOfKey } from './keys.ts';
 import { borrowedKeys } from './read-node.ts';
 import { fetchBlocks, type Reach, readBlockRecords } from './read-blocks.ts';
 import { blockReader, Unreadable, versionOf } from './records.ts';
-import { textOf } from './requests.ts';
+import { decodeText } from './requests.ts';
 
 interface Place {
   readonly key: string;
@@ -70,7 +70,7 @@ export class FollowedBlocks {
     { revision, isFar }: { readonly revision: bigint; readonly isFar: boolean },
   ): readonly FollowedRecord[] {
     return kvs.flatMap((kv) => {
-      const cidr = cidrOfKey(textOf(kv.key));
+      const cidr = cidrOfKey(decodeText(kv.key));
       return cidr === undefined ? [] : [this.#record(cidr, { kv, revision, isFar })];
     });
   }
@@ -101,12 +101,12 @@ export class FollowedBlocks {
     const { kvs, revision } = await readBlockRecords(this.#reach, [cidr]);
     const [kv] = kvs;
     const own = this.#reach.keys.block(cidr, this.#ports.node);
-    return this.#record(cidr, { kv, revision, isFar: kv !== undefined && textOf(kv.key) !== own });
+    return this.#record(cidr, { kv, revision, isFar: kv !== undefined && decodeText(kv.key) !== own });
   }
 
   /** The block that the event is about, unless as much is known already. */
   #newsOf(kv: KeyValue | undefined): Cidr | undefined {
-    const cidr = kv === undefined ? undefined : cidrOfKey(textOf(kv.key));
+    const cidr = kv === undefined ? undefined : cidrOfKey(decodeText(kv.key));
     if (kv === undefined || cidr === undefined) return undefined;
     return kv.modRevision <= (this.#known.get(formatCidr(cidr)) ?? 0n) ? undefined : cidr;
   }
@@ -128,7 +128,7 @@ export class FollowedBlocks {
     const isOurs =
       read !== undefined && (isUnreadable || read.value.node === node || borrowersOf(read.value).has(node));
     this.#known.set(key, revision);
-    this.#place(key, isFar && isOurs && kv !== undefined ? textOf(kv.key) : undefined, revision);
+    this.#place(key, isFar && isOurs && kv !== undefined ? decodeText(kv.key) : undefined, revision);
     if (!isOurs) return base;
     return isUnreadable ? { ...base, problem: read.problem } : { ...base, value: read.value };
   }

@@ -10,13 +10,13 @@ import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../mode
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import type { KvConnection } from '../../config/connection.ts';
 import { compareEndpointIds } from '../order.ts';
-import { type FollowEvent, type FollowOptions, type Query, untilAborted } from '../follow.ts';
+import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { follow } from './follow.ts';
-import { publishNode } from '../publish-node.ts';
+import { publishNodeResource } from '../publish-node.ts';
 import type { Change, Claim, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NodeFacts } from '../node-status-store.ts';
 import type { Store } from '../store.ts';
-import { type ClientLimits, DEFAULT_LIMITS, EtcdClient } from './etcd-client.ts';
+import { type ClientLimits, ETCD_LIMITS, EtcdClient } from './etcd-client.ts';
 import { Keys } from './keys.ts';
 import { listRange } from './paging.ts';
 import { planCommit } from './plan-commit.ts';
@@ -75,7 +75,7 @@ class KvStore implements Store {
   }
 
   async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
-    yield* untilAborted(follow(this.#reach(signal), { queries, from, pageSize: this.#pageSize }), signal);
+    yield* eventsUntilAborted(follow(this.#reach(signal), { queries, from, pageSize: this.#pageSize }), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -8,7 +8,7 @@ import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, type Keys } from './keys.ts';
 import { again, fetchBlocks, type Reach } from './read-blocks.ts';
 import { blockReader, endpointReader, resourceRecord, sortOut } from './records.ts';
-import { get, getRange, rangeOf, rangesIn, textOf, txn } from './requests.ts';
+import { get, getRange, rangeOf, rangesIn, decodeText, txn } from './requests.ts';
 
 /** One request; a second one for the blocks the node borrows from, when there are any, at the same moment. */
 export async function readNodeView(reach: Reach, node: NodeName, endpoint: EndpointId | undefined): Promise<NodeView> {
@@ -53,8 +53,8 @@ async function readNodeViewOnce(reach: Reach, node: NodeName, endpoint: Endpoint
 /** Where the blocks lie that the node borrows from, as the index of borrowers says. */
 export function borrowedKeys(keys: Keys, lent: readonly KeyValue[]): readonly string[] {
   return lent.flatMap((kv) => {
-    const cidr = cidrOfKey(textOf(kv.key));
-    const record = decodeBorrowed(textOf(kv.value));
+    const cidr = cidrOfKey(decodeText(kv.key));
+    const record = decodeBorrowed(decodeText(kv.value));
     return cidr === undefined || record === undefined ? [] : [keys.block(cidr, record.owner)];
   });
 }

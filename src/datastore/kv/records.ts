@@ -6,7 +6,7 @@ import type { ResourceKind, ResourceOf } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { ResourceRecord } from '../follow.ts';
-import { decodeEndpoint, decodeResource } from '../stored-resource.ts';
+import { decodeEndpoint, decodeRecordedResource } from '../stored-resource.ts';
 import type { Claim, Stored } from '../allocation-store.ts';
 import type { KeyValue } from '../../../proto/gen/etcd_pb.js';
 import { cidrOfKey, keyOrNone, type Keys } from './keys.ts';
@@ -87,7 +87,7 @@ export function resourceRecord(
   kv: KeyValue,
   isThere: boolean,
 ): ResourceRecord {
-  const key = textOf(kv.key);
+  const key = decodeText(kv.key);
   const which = keys.resourceAt(key, kind) ?? { kind, name: key };
   const base = { kind: 'resource', query, key, version: versionOf(kv), which } as const;
   const read = isThere ? resourceReader(keys, kind)(kv) : undefined;

@@ -10,7 +10,7 @@ import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../mode
 import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
-import { type FollowEvent, type FollowOptions, type Query, untilAborted } from '../follow.ts';
+import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { publishNodeResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
@@ -20,7 +20,7 @@ import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
 import type { Store } from '../store.ts';
 import { follow } from './follow.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
-import { claimsIn, endpointsIn, insistOn, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
+import { claimsIn, endpointsIn, insistOnRecord, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
 
 /** The method that is being called. */
 export type Operation = Exclude<keyof Store, symbol>;
@@ -77,7 +77,7 @@ class MemoryStore implements Store {
 
   async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
     const look = async (state: MemoryState): Promise<MemoryState> => this.#act('follow', { signal }, () => state);
-    yield* untilAborted(follow(this.#database, { queries, from, look }, signal), signal);
+    yield* eventsUntilAborted(follow(this.#database, { queries, from, look }, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

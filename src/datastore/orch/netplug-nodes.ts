@@ -4,7 +4,7 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { Node } from '../../model/node.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { Seen } from '../follow.ts';
-import { decodeResource } from '../stored-resource.ts';
+import { decodeRecordedResource } from '../stored-resource.ts';
 import { nodeFromObject } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 

@@ -11,7 +11,7 @@ import type { EndpointId } from '../../model/workload-endpoint.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { OrchAccess } from '../../kube/access.ts';
 import { OrchApi, type OrchApiOptions } from '../../kube/orch-api.ts';
-import { type FollowEvent, type FollowOptions, type Query, untilAborted } from '../follow.ts';
+import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
 import { follow } from './follow.ts';
 import type { Change, Claim, EndpointListing, NodeView, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport, NodeFacts } from '../node-status-store.ts';
@@ -66,7 +66,7 @@ class OrchStore implements Store {
   }
 
   async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
-    yield* untilAborted(follow(this.#api, { queries, from }, signal), signal);
+    yield* eventsUntilAborted(follow(this.#api, { queries, from }, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -4,7 +4,7 @@ import { fullId, type ResourceId } from '../../model/resource-id.ts';
 import type { Metadata } from '../../model/resource.ts';
 import type { ApiObject, ObjectMeta } from '../../kube/objects.ts';
 import { type Collection, isObjectName, NODES } from '../../kube/paths.ts';
-import { decodeResource } from '../stored-resource.ts';
+import { decodeRecordedResource } from '../stored-resource.ts';
 import type { Seen } from '../follow.ts';
 import { nodeFromObject, nodeProblems } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';

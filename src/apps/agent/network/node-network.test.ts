@@ -309,7 +309,7 @@ describe('the network of a node', () => {
     async (situation) => {
       const { database, store } = await worldWith(VXLAN);
       let isAway = false;
-      const fault = (operation: Operation): Fault | undefined =>
+      const fault = (operation: Operation): StoreFault | undefined =>
         isAway && operation !== 'follow' ? { kind: 'unavailable-before' } : undefined;
       const host = hostAt('192.0.2.1/24');
       const a = await neighbours(openMemoryStore(database, { fault }), host);
@@ -339,7 +339,7 @@ describe('the network of a node', () => {
     let isAway = false;
     let refusals = 0;
     // The watch lives, so that its own Node has the agent publish again at once.
-    const fault = (operation: Operation): Fault | undefined => {
+    const fault = (operation: Operation): StoreFault | undefined => {
       if (!isAway || operation === 'follow' || operation === 'reportNetwork') return undefined;
       refusals += 1;
       return { kind: 'unavailable-before' };
