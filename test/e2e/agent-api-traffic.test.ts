@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inside } from '../../scripts/bench/inside.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import { startAgent } from '../support/agent.ts';
-import { trafficDuring } from '../support/api-traffic.ts';
+import { addedWatches, trafficDuring, type Watches, watchesOf } from '../support/api-traffic.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
@@ -23,6 +23,7 @@ const scope = new AsyncDisposableStack();
 let server: OrchApiServer;
 let node: TestNode;
 let proxy: TcpProxy;
+let without: Watches;
 
 beforeAll(async () => {
   node = scope.use(await startNode({ name: NODE, mode: 'standalone' }));
@@ -33,6 +34,7 @@ beforeAll(async () => {
   proxy = scope.use(await inside(node, async () => startTcpProxy({ port: Number(new URL(server.url).port) })));
   const url = `https://127.0.0.1:${String(proxy.port)}`;
   const orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
+  without = await watchesOf(server);
   scope.use(await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig } }));
 }, 120_000);
 afterAll(async () => scope.disposeAsync());
@@ -51,6 +53,13 @@ async function heartbeats(): Promise<void> {
 }
 
 describe('an agent on the API datastore', () => {
+  it('watches no kind more often than it has processes, and of other nodes only their NetplugNodes', async () => {
+    const watches = addedWatches(without, await watchesOf(server));
+    expect(watches).toMatchObject({ netplugnodes: 1, ippools: expect.any(Number) as number });
+    // One follows what calls need, the other what the network of the node needs.
+    expect(Object.values(watches).filter((count) => count > 2)).toEqual([]);
+  });
+
   it('receives no heartbeat of other nodes', async () => {
     const published = await server.call('GET', `/apis/netplug.io/v3/netplugnodes/${NODE}`);
     expect(published.spec.bgp.ipv4Address).toMatch(/^198\.18\./);

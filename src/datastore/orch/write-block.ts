@@ -76,11 +76,9 @@ export async function revertWrite(api: OrchApi, write: Written, signal: AbortSig
     if (reverted === now.value) return;
     if ((await writeBlock(api, { cidr, before: now, after: reverted }, signal)) !== 'conflict') return;
   }
-  throw new NetplugError(
-    'store/conflict',
-    `Cannot revert block ${formatCidr(cidr)}: other writers keep changing it`,
-    { hint: 'The next ADD, DEL or "netplugctl ipam check" of the node finds what is left' },
-  );
+  throw new NetplugError('store/conflict', `Cannot revert block ${formatCidr(cidr)}: other writers keep changing it`, {
+    hint: 'The next ADD, DEL or "netplugctl ipam check" of the node finds what is left',
+  });
 }
 
 /** The block with the slots that `after` took as `before` has them, unless another writer or a caller has them now. */
