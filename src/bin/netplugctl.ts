@@ -14,14 +14,17 @@ import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import type { Datastore, OrchSettings } from '../config/connection.ts';
+import { openKvInspector } from '../datastore/kv/kv-inspector.ts';
+import { openOrchInspector } from '../datastore/orch/orch-inspector.ts';
+import { listEnforcedPolicies } from '../kube/admission-policies.ts';
+import { OrchApi } from '../kube/orch-api.ts';
 import { readVariable } from '../config/environment.ts';
 import { interruptions } from './interruptions.ts';
 import { birdIn } from './bird-in.ts';
 import { machineOf } from './machine.ts';
-import { listEnforcedPoliciesIn } from './list-enforced-policies.ts';
-import { openInspectorIn } from './open-inspector.ts';
+import { accessOf, openOrchIn } from './open-orch.ts';
 import { openStoreIn } from './open-store.ts';
-import { openOrchIn } from './open-orch.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 
@@ -51,8 +54,14 @@ export async function runCtl(name: string): Promise<void> {
     interrupted: interruptions(),
     host: { uid: process.getuid?.() ?? -1, procDir: '/proc' },
     openStore: openStoreIn(process.env, { manager: 'netplugctl' }),
-    openInspector: openInspectorIn(process.env),
-    listEnforcedPolicies: listEnforcedPoliciesIn(process.env),
+    openInspector: (datastore: Datastore) =>
+      datastore.type === 'kvv3'
+        ? openKvInspector(datastore.connection)
+        : openOrchInspector(accessOf(datastore.orch, env), { env }),
+    listEnforcedPolicies: async (settings: OrchSettings, signal: AbortSignal) => {
+      await using api = new OrchApi(accessOf(settings, env), { env });
+      return await listEnforcedPolicies(api, signal);
+    },
     askAgent: askForText,
     openKernel: () => linuxKernel({ allowOwnNetns: true }),
     openHostNetwork: () => linuxHostNetwork({ recordFolder: stateDir(env) }),

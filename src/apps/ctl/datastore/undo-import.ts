@@ -6,13 +6,13 @@ import { type Actor, carryOut } from '../../../plans/carry-out.ts';
 import { type Plan, renderPlan } from '../../../plans/plan.ts';
 import { withStoreToChange } from '../connection.ts';
 import { executionOf, recordName, resumeIfSound } from '../run-plan.ts';
-import { countItems, type StoredItem } from './items.ts';
+import { countItems, itemName, type StoredItem } from './items.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { readContents } from './contents.ts';
 import type { Exported } from './export-file.ts';
 import { type ImportMark, readMark, withoutImport } from './import-mark.ts';
-import { planImportUndo } from './plan-undo.ts';
+import { type ImportTarget, planImport } from './plan-import.ts';
 import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
 import { removeItems } from './write-items.ts';
@@ -86,4 +86,18 @@ async function restore({ ports, signal }: Context, store: Store, mark: ImportMar
     (cluster) => (cluster === undefined ? undefined : withoutImport(cluster, mark)),
     signal,
   );
+}
+
+interface UndoPlan {
+  /** In the order in which they are removed. */
+  readonly doomed: readonly StoredItem[];
+  /** Why it cannot be done, a sentence each. */
+  readonly conflicts: readonly string[];
+}
+
+/** What the import of the file has brought and is still as it came. What was changed since is a conflict. */
+function planImportUndo(file: Exported, target: ImportTarget, { kept }: ImportMark): UndoPlan {
+  const { equal, conflicts } = planImport(file, target);
+  const stays = new Set(kept);
+  return { doomed: equal.filter((item) => !stays.has(itemName(item))).toReversed(), conflicts };
 }

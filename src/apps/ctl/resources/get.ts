@@ -2,9 +2,9 @@ import { withStore } from '../connection.ts';
 import { enforcementNote } from './kind-names.ts';
 import { type Listing, listKind } from './listing.ts';
 import { isTable } from './output/get-output.ts';
-import type { Path } from './output/json-path.ts';
 import { type Look, renderGroups } from './output/render.ts';
-import { sortResources } from './output/sort-resources.ts';
+import type { VisibleResource } from './kind-names.ts';
+import { type Path, showValue, valuesAt } from './output/json-path.ts';
 import type { Context, Status } from '../ports.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { type Target, wantedOf } from './target.ts';
@@ -46,4 +46,16 @@ export async function getResources(context: Context, options: GetOptions): Promi
     }
     return status;
   });
+}
+
+/** Sorts by the value at the path: numbers by size, everything else as text, resources without a value first. */
+function sortResources<R extends VisibleResource>(resources: readonly R[], path: Path): readonly R[] {
+  const keyed = resources.map((resource) => ({ resource, key: valuesAt(path, resource)[0] }));
+  return keyed.sort((a, b) => compareKeys(a.key, b.key)).map(({ resource }) => resource);
+}
+
+function compareKeys(a: unknown, b: unknown): number {
+  if (a === undefined || b === undefined) return Number(a !== undefined) - Number(b !== undefined);
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  return showValue(a).localeCompare(showValue(b), 'en', { numeric: true });
 }
