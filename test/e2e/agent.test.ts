@@ -182,7 +182,7 @@ describe('netplug-agent refuses to start, and leaves the calls to the standalone
   it.each([
     ['a name that is none', { NODENAME: 'a/b' }, 'cni/env-invalid'],
     ['a type of datastore that is none', { DATASTORE_TYPE: 'sql' }, 'netconf/invalid'],
-    ['a health address that is none', { NETPLUG_HEALTH_ADDRESS: 'localhost' }, 'agent/health-failed'],
+    ['a health address that is none', { NETPLUG_HEALTH_ADDRESS: 'localhost' }, 'cni/env-invalid'],
     ['a stock that is no number', { NETPLUG_STOCK: 'many' }, 'cni/env-invalid'],
   ])('with %s', async (_, env, code) => {
     expect(await refusal(await launch(env))).toContain(`code: ${code}`);
