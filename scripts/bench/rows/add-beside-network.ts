@@ -6,7 +6,7 @@ import { inTurn } from '../attach-rounds.ts';
 import { BLOCKS_PER_NODE, type Crowd } from '../crowd.ts';
 import { openCrowdedNode } from '../crowded-node.ts';
 import { type Job, type Launcher, type Run, startLauncher } from '../launcher.ts';
-import { type Finding, type LatencyRow, ratio, type RowOptions } from '../report.ts';
+import { type Figure, type Finding, type LatencyRow, ratio, type RowOptions } from '../report.ts';
 import { routeWorkOf } from '../route-work.ts';
 import { summarise } from '../statistics.ts';
 
@@ -70,22 +70,15 @@ export async function measureAddBesideNetwork({ samples, contestants }: RowOptio
       ...summarise(runs.get(name)?.[verb] ?? []),
     })),
   );
-  const p99 = (what: string): number | undefined => latencies.find((row) => row.what === what)?.p99Ms;
-  const p50 = (what: string): number | undefined => latencies.find((row) => row.what === what)?.p50Ms;
-  const figures = ways
-    .slice(1)
-    .flatMap(({ name, what }) => [
-      ...ratio(
-        { id: `beside.${name}.p99`, what: `ADD p99, ${what} / quiet` },
-        p99(`ADD on ${what}`),
-        p99('ADD on a quiet node'),
-      ),
-      ...ratio(
-        { id: `beside.${name}.p50`, what: `ADD p50, ${what} / quiet` },
-        p50(`ADD on ${what}`),
-        p50('ADD on a quiet node'),
-      ),
-    ]);
+  const over = (name: Way['name'], base: Way['name']): Figure[] => {
+    const [value, divisor] = [name, base].map((each) => summarise(runs.get(each)?.ADD ?? []));
+    const what = `${ways.find((way) => way.name === name)?.what ?? ''} / ${base}`;
+    return [
+      ...ratio({ id: `beside.${name}.${base}.p50`, what: `ADD p50, ${what}` }, value?.p50Ms, divisor?.p50Ms),
+      ...ratio({ id: `beside.${name}.${base}.p99`, what: `ADD p99, ${what}` }, value?.p99Ms, divisor?.p99Ms),
+    ];
+  };
+  const figures = [...over('control', 'quiet'), ...over('busy', 'quiet'), ...over('busy', 'control')];
   return { latencies, figures };
 }
 
