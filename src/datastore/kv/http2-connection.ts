@@ -6,6 +6,7 @@ import {
   type OutgoingHttpHeaders,
   type SecureClientSessionOptions,
 } from 'node:http2';
+import { systemClock } from '../../base/clock.ts';
 
 /** After this long without a word from the server, a connection is tried before anything is entrusted to it. */
 const QUIET_MS = 10_000;
@@ -137,15 +138,24 @@ export class Http2Connection {
   }
 
   async #isAlive(session: ClientHttp2Session): Promise<boolean> {
-    const limit = AbortSignal.timeout(this.#connectMs);
-    return new Promise((resolve) => {
-      limit.addEventListener('abort', () => resolve(false), { once: true });
+    const done = new AbortController();
+    // Keeps the process running, which the connection itself does not.
+    const late = systemClock.sleep(this.#connectMs, done.signal).then(
+      () => false,
+      () => false,
+    );
+    const answered = new Promise<boolean>((resolve) => {
       const isSent = session.ping((error) => {
         if (error === null) this.notifyResponseByteRead();
         resolve(error === null);
       });
       if (!isSent) resolve(false);
     });
+    try {
+      return await Promise.race([answered, late]);
+    } finally {
+      done.abort();
+    }
   }
 }
 
