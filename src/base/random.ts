@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+
 /** Chance as a port. */
 export interface Random {
   /** A whole number from 0 to `below` - 1. */
@@ -8,7 +10,7 @@ export interface Random {
 
 export const systemRandom: Random = {
   int: (below) => Math.floor(Math.random() * below),
-  id: () => globalThis.crypto.randomUUID(),
+  id: () => randomUUID(),
 };
 
 /** The same numbers for the same seed (mulberry32), for simulations. */

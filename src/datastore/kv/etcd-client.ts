@@ -8,7 +8,6 @@ import { isUnencrypted } from '../../config/require-tls.ts';
 import { outOfTime } from '../../base/out-of-time.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import {
-  KV,
   Lease,
   type LeaseKeepAliveResponse,
   type RangeResponse,
@@ -22,6 +21,7 @@ import { Http2Connection } from './http2-connection.ts';
 import type { RangeInit } from './requests.ts';
 import { readTlsFiles } from './tls-files.ts';
 import { etcdError, judge, type EtcdFailure } from './translate-error.ts';
+import { type UnaryKv, unaryKv } from './unary-kv.ts';
 
 export interface ClientLimits {
   /** For TCP and TLS with one endpoint. */
@@ -50,7 +50,7 @@ export interface ClientOptions {
 interface Channel {
   readonly origin: string;
   readonly connection: Http2Connection;
-  readonly kv: Client<typeof KV>;
+  readonly kv: UnaryKv;
   readonly lease: Client<typeof Lease>;
   readonly watch: Client<typeof Watch>;
 }
@@ -97,21 +97,17 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   async range(request: RangeInit, signal: AbortSignal): Promise<RangeResponse> {
-    return this.#dated(async () =>
-      this.#read('Range', async ({ kv }, limit) => kv.range(request, { signal: limit }), signal),
-    );
+    return this.#dated(async () => this.#read('Range', async ({ kv }, limit) => kv.range(request, limit), signal));
   }
 
   /** A transaction without effects: may be asked of several endpoints. */
   async read(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
-    return this.#dated(async () =>
-      this.#read('Txn', async ({ kv }, limit) => kv.txn(request, { signal: limit }), signal),
-    );
+    return this.#dated(async () => this.#read('Txn', async ({ kv }, limit) => kv.txn(request, limit), signal));
   }
 
   /** A transaction with effects: sent once, over the first connection that stands. */
   async write(request: TxnRequest, signal: AbortSignal): Promise<TxnResponse> {
-    return this.#sendOnce('Txn', async ({ kv }, limit) => kv.txn(request, { signal: limit }), signal);
+    return this.#sendOnce('Txn', async ({ kv }, limit) => kv.txn(request, limit), signal);
   }
 
   /** Returns the id of a new lease of at least that long. */
@@ -309,8 +305,13 @@ export class EtcdClient implements AsyncDisposable {
       const common = { baseUrl: origin, acceptCompression: [] };
       const transport = createGrpcTransport({ ...common, sessionManager: connection });
       const lasting = createGrpcTransport({ ...common, sessionManager: connection.forWatches });
-      const [kv, lease] = [createClient(KV, transport), createClient(Lease, transport)];
-      return { origin, connection, kv, lease, watch: createClient(Watch, lasting) };
+      return {
+        origin,
+        connection,
+        kv: unaryKv(connection),
+        lease: createClient(Lease, transport),
+        watch: createClient(Watch, lasting),
+      };
     });
   }
 }

@@ -27,6 +27,8 @@ export async function readTlsFiles({ keyFile, certFile, caCertFile }: KvConnecti
     ...(cert === undefined ? {} : { cert }),
     ...(ca === undefined ? {} : { ca: certificatesIn(ca) }),
   };
+  // A context without files would only read the certificates of the system.
+  if (key === undefined && ca === undefined) return material;
   try {
     createSecureContext({ ...material });
   } catch (cause) {
