@@ -1,9 +1,27 @@
-// How the programs become one file.
-import { build, type BuildOptions } from 'esbuild';
+// How the programs become two files: the plugin for a snapshot, and everything.
+import { build, type BuildOptions, type Plugin } from 'esbuild';
+
+/** Modules of Node that cannot be in a snapshot of the heap. */
+const NOT_IN_SNAPSHOTS = /^node:(http|https|http2|tls)$/;
+
+const LATER = 'load-later';
+
+/** Has these modules loaded when one of their exports is first used. */
+const loadLater: Plugin = {
+  name: LATER,
+  setup: (builder) => {
+    builder.onResolve({ filter: NOT_IN_SNAPSHOTS }, ({ path }) => ({ path, namespace: LATER }));
+    builder.onLoad({ filter: NOT_IN_SNAPSHOTS, namespace: LATER }, async ({ path }) => {
+      const names = Object.keys((await import(path)) as object).filter(
+        (name) => /^\w+$/.test(name) && name !== 'default',
+      );
+      const getters = names.map((name) => `get ${name}() { return process.getBuiltinModule('${path}').${name}; }`);
+      return { contents: `module.exports = { ${getters.join(', ')} };`, loader: 'js' };
+    });
+  },
+};
 
 const OPTIONS = {
-  entryPoints: ['src/bin/main.ts'],
-  outfile: 'build/netplug.cjs',
   bundle: true,
   platform: 'node',
   target: 'node24',
@@ -15,10 +33,17 @@ const OPTIONS = {
   logOverride: { 'empty-import-meta': 'silent' },
 } satisfies BuildOptions;
 
-/** Bundles to `build/netplug.cjs`, or only finds out what would be in it. Returns the files of which code is in it. */
+const BUNDLES = [
+  { entryPoints: ['src/bin/main.ts'], outfile: 'build/netplug.cjs' },
+  { entryPoints: ['src/bin/standalone.ts'], outfile: 'build/standalone.cjs', plugins: [loadLater] },
+] satisfies BuildOptions[];
+
+/** Bundles to `build/*.cjs`, or only finds out what would be in them. Returns the files of which code is in them. */
 export async function bundle({ write }: { readonly write: boolean }): Promise<readonly string[]> {
-  const { metafile } = await build({ ...OPTIONS, write });
-  return Object.values(metafile.outputs).flatMap(({ inputs }) =>
-    Object.entries(inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput === 0 ? [] : path)),
+  const results = await Promise.all(BUNDLES.map(async (one) => build({ ...OPTIONS, ...one, write })));
+  const inputs = results.flatMap(({ metafile }) =>
+    Object.values(metafile.outputs).flatMap((output) => Object.entries(output.inputs)),
   );
+  const paths = inputs.flatMap(([path, { bytesInOutput }]) => (bytesInOutput === 0 ? [] : path));
+  return [...new Set(paths)].filter((path) => !path.startsWith(LATER));
 }
