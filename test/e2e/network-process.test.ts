@@ -1,10 +1,22 @@
 // The network of a node runs in a process of its own: what becomes of calls, routes and health when that one dies.
+import { resolve } from 'node:path';
 import { expect, it } from 'vitest';
+import { openCrowdedNode } from '../../scripts/bench/crowded-node.ts';
 import { type Agent, startAgent } from '../support/agent.ts';
 import { type RunResult, startNode, type TestNode } from '../support/node.ts';
 import { until } from '../support/until.ts';
 
 const KILLS = 5;
+const SOURCES = resolve(import.meta.dirname, '../..');
+/** Enough for calls, and too small for the routes to 1000 nodes. */
+const SMALL_HEAP = [
+  'bash',
+  '-c',
+  'exec -a netplug-agent "$0" "$@"',
+  process.execPath,
+  '--max-old-space-size=48',
+  `${SOURCES}/src/bin/main.ts`,
+];
 
 it('serves every ADD and DEL while its network process is killed again and again', async () => {
   await using node = await startNode({ mode: 'standalone' });
@@ -48,6 +60,36 @@ it('is not ready, says why and keeps the routes while its network process is dow
   await agent.ready();
 });
 
+it('serves ADD and DEL while its network process hangs, and says that it does not answer', async () => {
+  await using node = await startNode({ mode: 'standalone' });
+  await node.seedPool('pods', '10.64.0.0/24', { vxlanMode: 'Always' });
+  await using agent = await startAgent(node);
+  const pid = await networkPidOf(node, agent);
+  await node.exec('kill', '-STOP', pid);
+  const course = { isOver: false };
+  const calls = callUntil(node, agent, course);
+  await until(async () => (await notReady(node)).includes('network: no answer within 5 s'), '/readyz says so');
+  course.isOver = true;
+  await node.exec('kill', '-CONT', pid);
+  expect(await calls).toBeGreaterThan(1);
+  await agent.ready();
+});
+
+it('serves ADD and DEL while its network process runs out of memory again and again', async () => {
+  await using crowded = await openCrowdedNode();
+  const { node } = crowded;
+  await crowded.crowd.growTo(1000);
+  await using agent = await crowded.launchAgent({ command: SMALL_HEAP });
+  await until(async () => (await restartsOf(agent)) > 0, 'the network process has ended');
+  const course = { isOver: false };
+  const calls = callUntil(node, agent, course, { ipv4_pools: ['own'] });
+  const before = await restartsOf(agent);
+  await until(async () => (await restartsOf(agent)) > before, 'it has ended again');
+  course.isOver = true;
+  expect(await calls).toBeGreaterThan(1);
+  expect(agent.log()).toContain('heap out of memory');
+});
+
 it('ends its network process with it, killed or asked to end', async () => {
   await using node = await startNode({ mode: 'standalone' });
   await node.seedPool('pods', '10.64.0.0/24', { vxlanMode: 'Always' });
@@ -61,14 +103,20 @@ it('ends its network process with it, killed or asked to end', async () => {
 });
 
 /** Adds and removes a pod until told to end; the agent must serve every call. Returns how many there were. */
-async function callUntil(node: TestNode, agent: Agent, course: { readonly isOver: boolean }): Promise<number> {
+async function callUntil(
+  node: TestNode,
+  agent: Agent,
+  course: { readonly isOver: boolean },
+  pools: object = {},
+): Promise<number> {
   const { path: netns } = await node.pod();
+  const conf = node.netconf({ ipam: { type: 'netplug-ipam', ...pools } });
   let count = 0;
   for (; !course.isOver; count += 1) {
     const call = {
       containerId: `c${String(count)}`,
       netns,
-      conf: node.netconf(),
+      conf,
       env: { NETPLUG_SOCKET: agent.socket },
     };
     expect(await node.cni('ADD', call)).toMatchObject({ status: 0 });
@@ -88,6 +136,11 @@ async function networkPidOf(node: TestNode, agent: Agent): Promise<string> {
 async function findNetworkPid(node: TestNode, { pid }: Agent): Promise<string | undefined> {
   const { stdout } = await node.run(['pgrep', '--parent', String(pid), '--full', '^netplug-network']);
   return stdout.trim() === '' ? undefined : stdout.trim();
+}
+
+/** Asked with more patience than `Agent.ask`. */
+async function notReady(node: TestNode): Promise<string> {
+  return (await node.run(['curl', '--silent', '--max-time', '10', 'http://127.0.0.1:9199/readyz'])).stdout;
 }
 
 async function restartsOf(agent: Agent): Promise<number> {
