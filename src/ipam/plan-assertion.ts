@@ -116,7 +116,7 @@ export function planAssertion(
       if (!isHeldBy(holder, node, living.owner)) conflicts.push({ ...living, holder });
       continue;
     }
-    const from = draft.block.stock.get(ordinal);
+    const from = draft.block.preallocated.get(ordinal);
     draft.apply([{ kind: 'take', block: cidr, ordinal, from, allocation: allocationOf(living) }]);
     written.recorded.push(living);
     drafts.set(key, written);

@@ -165,7 +165,7 @@ function planExact(planning: Planning, want: Want, address: Address): Step {
   }
   if (known.view.config.strictAffinity && draft.block.node !== node) throw strictAffinity(address, draft.block);
   const ordinal = ordinalOf(draft.block.cidr, address);
-  if (draft.stored !== undefined && draft.block.stock.has(ordinal)) {
+  if (draft.stored !== undefined && draft.block.preallocated.has(ordinal)) {
     return { kind: 'need-request', block: draft.stored, ordinal };
   }
   return take(draft, ordinal, { want, pool });
@@ -282,9 +282,9 @@ function planOthers(
 function preallocatedElsewhere({ drafts, node }: Planning, eligible: readonly Pool[]): Step | undefined {
   const [richest] = [...drafts.values()]
     .filter(({ block }) => block.node !== node && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
-    .filter(({ block }) => block.stock.size > 0)
-    .sort((a, b) => b.block.stock.size - a.block.stock.size);
-  const [ordinal] = richest?.block.stock.keys() ?? [];
+    .filter(({ block }) => block.preallocated.size > 0)
+    .sort((a, b) => b.block.preallocated.size - a.block.preallocated.size);
+  const [ordinal] = richest?.block.preallocated.keys() ?? [];
   if (richest?.stored === undefined || ordinal === undefined) return undefined;
   return { kind: 'need-request', block: richest.stored, ordinal };
 }

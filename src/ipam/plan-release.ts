@@ -27,8 +27,8 @@ export function planRelease(
     if (changes.length > 0 && isFull) return { changes, freed, isPartial: true };
     held += before.value.slots.size;
     freed.push(...[...before.value.slots.values()].filter(which));
-    const { node, slots, stock } = before.value;
-    const isLeft = node === undefined && operations.length === slots.size && stock.size === 0;
+    const { node, slots, preallocated } = before.value;
+    const isLeft = node === undefined && operations.length === slots.size && preallocated.size === 0;
     changes.push(isLeft ? { kind: 'delete-block', before } : { kind: 'update-block', before, operations });
   }
   return { changes, freed, isPartial: false };

@@ -66,13 +66,13 @@ export function addRetired(a: Retired, b: Retired): Retired {
 
 /** Pre-allocated addresses and requests go with the agent that alone could assign them. */
 function retireOwned(before: Stored<IpBlock>, node: NodeName): RetireStep {
-  const { cidr: block, slots, stock, wanted } = before.value;
+  const { cidr: block, slots, preallocated, requested } = before.value;
   const freed = freeOperations(before.value, (allocation) => allocation.node === node);
   const retired = { ...NOTHING_RETIRED, addresses: freed.length };
   if (freed.length === slots.size) {
     return { changes: [{ kind: 'delete-block', before }], retired: { ...retired, returnedBlocks: 1 } };
   }
-  const outdated = [...wanted].filter((ordinal) => !stock.has(ordinal));
+  const outdated = [...requested].filter((ordinal) => !preallocated.has(ordinal));
   const operations: SlotOperation[] = [
     ...freed,
     ...reclaimOperations(before.value, () => true),

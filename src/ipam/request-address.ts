@@ -19,13 +19,13 @@ export async function requestAddress(
   signal: AbortSignal,
 ): Promise<void> {
   const { cidr, node } = block.value;
-  const stockId = block.value.stock.get(ordinal);
+  const stockId = block.value.preallocated.get(ordinal);
   const address = formatAddress(addressAt(cidr, ordinal));
   log.info('pre-allocated address requested', { address, owner: node });
   for (const untilMs = clock.monotonic() + TIMEOUT_MS; clock.monotonic() < untilMs;) {
     const [now] = await store.getBlocks([cidr], signal);
-    if (stockId === undefined || now?.value.stock.get(ordinal) !== stockId) return;
-    if (!now.value.wanted.has(ordinal)) {
+    if (stockId === undefined || now?.value.preallocated.get(ordinal) !== stockId) return;
+    if (!now.value.requested.has(ordinal)) {
       const request = { kind: 'request', block: cidr, ordinal, id: stockId } as const;
       await store.commit([{ kind: 'update-block', before: now, operations: [request] }], signal);
     }

@@ -106,11 +106,11 @@ describe('a node that is gone for good', () => {
     const { store } = ipam.ports();
     const [before] = (await store.listBlocks(ipam.signal)).blocks;
     const stocked = { ...preallocate(before!.value, new Map([[2, 'run#1']])), node: gone };
-    const after = { ...stocked, wanted: new Set([2]) };
+    const after = { ...stocked, requested: new Set([2]) };
     expect(await store.commit([updateTo(before!, after)], ipam.signal)).toBe('committed');
     await retire(ipam);
     const [block] = await blocksOf(ipam);
-    expect(block).toMatchObject({ node: undefined, stock: new Map(), wanted: new Set() });
+    expect(block).toMatchObject({ node: undefined, preallocated: new Map(), requested: new Set() });
     expect(block?.queue).toContain(2);
   });
 

@@ -25,8 +25,8 @@ export function encodeBlock(block: IpBlock): BlockRecord {
     cidr: formatCidr(block.cidr),
     ...(block.node === undefined ? {} : { node: block.node }),
     slots: Object.fromEntries([...block.slots].map(([ordinal, allocation]) => [String(ordinal), allocation])),
-    ...(block.stock.size === 0 ? {} : { stock: Object.fromEntries(block.stock) }),
-    ...(block.wanted.size === 0 ? {} : { wanted: [...block.wanted] }),
+    ...(block.preallocated.size === 0 ? {} : { stock: Object.fromEntries(block.preallocated) }),
+    ...(block.requested.size === 0 ? {} : { wanted: [...block.requested] }),
     free: encodeRuns(block.queue),
   };
 }
@@ -44,8 +44,8 @@ export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { reado
     cidr,
     node,
     slots: byOrdinal(slots),
-    stock: byOrdinal(stock),
-    wanted: new Set(wanted),
+    preallocated: byOrdinal(stock),
+    requested: new Set(wanted),
     queue,
   };
   const problems = blockFaults(block);

@@ -48,7 +48,7 @@ export type ChosenBy = (typeof CHOSEN_BY)[number];
 
 /**
  * A block of addresses claimed by one node: the only record of the holders of addresses. A slot is taken if and only if
- * `slots` has its ordinal. An address that the owner's agent has pre-allocated for the next pods is in `stock`; every
+ * `slots` has its ordinal. An address that the owner's agent has pre-allocated for the next pods is in `preallocated`; every
  * other ordinal is in `queue`, the next to be assigned first.
  */
 export interface IpBlock {
@@ -57,9 +57,9 @@ export interface IpBlock {
   readonly node: NodeName | undefined;
   readonly slots: ReadonlyMap<number, Allocation>;
   /** Ids of pre-allocated addresses by ordinal: `<run of the agent>#<number>`, never the same twice. */
-  readonly stock: ReadonlyMap<number, string>;
+  readonly preallocated: ReadonlyMap<number, string>;
   /** Pre-allocated ordinals that another node has requested, for the owner's agent to reclaim. */
-  readonly wanted: ReadonlySet<number>;
+  readonly requested: ReadonlySet<number>;
   readonly queue: readonly number[];
 }
 
@@ -69,15 +69,15 @@ export function emptyBlock(cidr: Cidr, node: NodeName): IpBlock {
     cidr,
     node,
     slots: new Map(),
-    stock: new Map(),
-    wanted: new Set(),
+    preallocated: new Map(),
+    requested: new Set(),
     queue: Array.from({ length: Number(cidrSize(cidr)) }, (_, ordinal) => ordinal),
   };
 }
 
 /** Reports whether no attachment holds an address of the block and no agent has pre-allocated one. */
-export function isIdle({ slots, stock }: IpBlock): boolean {
-  return slots.size === 0 && stock.size === 0;
+export function isIdle({ slots, preallocated }: IpBlock): boolean {
+  return slots.size === 0 && preallocated.size === 0;
 }
 
 export interface HeldAddress {
@@ -103,11 +103,11 @@ export function blockFaults(block: IpBlock): string[] {
   const size = Number(cidrSize(block.cidr));
   const seen = new Set<number>();
   const faults: string[] = [];
-  for (const ordinal of [...block.queue, ...block.slots.keys(), ...block.stock.keys()]) {
+  for (const ordinal of [...block.queue, ...block.slots.keys(), ...block.preallocated.keys()]) {
     if (ordinal < 0 || ordinal >= size) faults.push(`ordinal ${String(ordinal)} lies outside the block`);
     if (seen.has(ordinal)) faults.push(`ordinal ${String(ordinal)} is listed twice`);
     seen.add(ordinal);
   }
-  if (seen.size < size) faults.push(`${String(size - seen.size)} ordinals are neither free nor held nor in stock`);
+  if (seen.size < size) faults.push(`${String(size - seen.size)} ordinals are neither free nor held nor pre-allocated`);
   return faults;
 }

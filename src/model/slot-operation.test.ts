@@ -49,7 +49,7 @@ describe('operations on the slots of a block', () => {
 
   it('assign a reclaimed address next, and a requested one last', () => {
     const ids = new Map([0, 1, 2].map((ordinal) => [ordinal, `run#${String(ordinal)}`]));
-    const stocked = { ...preallocate(empty, ids), wanted: new Set([1]) };
+    const stocked = { ...preallocate(empty, ids), requested: new Set([1]) };
     const reclaimed = applyOperations(
       stocked,
       reclaimOperations(stocked, () => true),
@@ -62,7 +62,7 @@ describe('operations on the slots of a block', () => {
     expect(applyOperations(empty, [operation])).toBeUndefined();
     expect(applyOperations(empty, [insistOn(empty, operation)])?.slots.get(0)?.id).toBe('x');
     const other = preallocate(empty, new Map([[0, 'other#1']]));
-    expect(applyOperations(other, [insistOn(other, operation)])).toMatchObject({ stock: new Map() });
+    expect(applyOperations(other, [insistOn(other, operation)])).toMatchObject({ preallocated: new Map() });
     const held = takeSlot(empty, 0, allocation('y'));
     expect(applyOperations(held, [insistOn(held, operation)])).toBeUndefined();
   });

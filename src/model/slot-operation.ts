@@ -71,8 +71,8 @@ export function freeOperations({ cidr, slots }: IpBlock, which: (allocation: All
 }
 
 /** Returns what frees every pre-allocated address of the block whose id passes `which`; they keep their order. */
-export function reclaimOperations({ cidr, stock }: IpBlock, which: (id: string) => boolean): SlotOperation[] {
-  return [...stock]
+export function reclaimOperations({ cidr, preallocated }: IpBlock, which: (id: string) => boolean): SlotOperation[] {
+  return [...preallocated]
     .flatMap(([ordinal, id]): SlotOperation[] => (which(id) ? [{ kind: 'reclaim', block: cidr, ordinal, id }] : []))
     .toReversed();
 }
@@ -86,8 +86,8 @@ export function applyOperations(block: IpBlock, operations: readonly SlotOperati
   const draft: Draft = {
     node: block.node,
     slots: new Map(block.slots),
-    stock: new Map(block.stock),
-    wanted: new Set(block.wanted),
+    preallocated: new Map(block.preallocated),
+    requested: new Set(block.requested),
     queue: [...block.queue],
   };
   for (const operation of operations) {
@@ -103,7 +103,7 @@ export function applyOperations(block: IpBlock, operations: readonly SlotOperati
  */
 export function insistOn(block: IpBlock, operation: SlotOperation): SlotOperation {
   if (operation.kind !== 'take' || block.slots.has(operation.ordinal)) return operation;
-  return { ...operation, from: block.stock.get(operation.ordinal) };
+  return { ...operation, from: block.preallocated.get(operation.ordinal) };
 }
 
 /** A block and the operations that lead to it. */
@@ -136,13 +136,13 @@ export class BlockDraft {
 type Draft = {
   node: NodeName | undefined;
   readonly slots: Map<number, Allocation>;
-  readonly stock: Map<number, string>;
-  readonly wanted: Set<number>;
+  readonly preallocated: Map<number, string>;
+  readonly requested: Set<number>;
   readonly queue: number[];
 };
 
 function isApplied(
-  { node, slots, stock, wanted }: Pick<IpBlock, 'node' | 'slots' | 'stock' | 'wanted'>,
+  { node, slots, preallocated, requested }: Pick<IpBlock, 'node' | 'slots' | 'preallocated' | 'requested'>,
   operation: SlotOperation,
 ): boolean {
   switch (operation.kind) {
@@ -151,13 +151,13 @@ function isApplied(
     case 'free':
       return slots.get(operation.ordinal)?.id !== operation.id;
     case 'preallocate':
-      return stock.get(operation.ordinal) === operation.id;
+      return preallocated.get(operation.ordinal) === operation.id;
     case 'reclaim':
-      return stock.get(operation.ordinal) !== operation.id;
+      return preallocated.get(operation.ordinal) !== operation.id;
     case 'request':
-      return wanted.has(operation.ordinal);
+      return requested.has(operation.ordinal);
     case 'drop-request':
-      return !wanted.has(operation.ordinal);
+      return !requested.has(operation.ordinal);
     case 'change-owner':
       return node === operation.to;
     default:
@@ -167,13 +167,13 @@ function isApplied(
 
 /** Returns false when the slot does not hold what the operation names. */
 function apply(draft: Draft, operation: SlotOperation): boolean {
-  const { slots, stock, wanted, queue } = draft;
+  const { slots, preallocated, requested, queue } = draft;
   switch (operation.kind) {
     case 'take': {
       const { ordinal, from, allocation } = operation;
-      const holds = slots.get(ordinal)?.id ?? stock.get(ordinal);
+      const holds = slots.get(ordinal)?.id ?? preallocated.get(ordinal);
       if (holds !== from || (from === undefined && !dequeue(queue, ordinal))) return false;
-      stock.delete(ordinal);
+      preallocated.delete(ordinal);
       slots.set(ordinal, allocation);
       return true;
     }
@@ -183,19 +183,19 @@ function apply(draft: Draft, operation: SlotOperation): boolean {
       return true;
     case 'preallocate':
       if (!dequeue(queue, operation.ordinal)) return false;
-      stock.set(operation.ordinal, operation.id);
+      preallocated.set(operation.ordinal, operation.id);
       return true;
     case 'reclaim':
-      stock.delete(operation.ordinal);
-      if (wanted.delete(operation.ordinal)) queue.push(operation.ordinal);
+      preallocated.delete(operation.ordinal);
+      if (requested.delete(operation.ordinal)) queue.push(operation.ordinal);
       else queue.unshift(operation.ordinal);
       return true;
     case 'request':
-      if (stock.get(operation.ordinal) !== operation.id) return false;
-      wanted.add(operation.ordinal);
+      if (preallocated.get(operation.ordinal) !== operation.id) return false;
+      requested.add(operation.ordinal);
       return true;
     case 'drop-request':
-      wanted.delete(operation.ordinal);
+      requested.delete(operation.ordinal);
       return true;
     case 'change-owner':
       if (draft.node !== operation.from) return false;

@@ -98,7 +98,8 @@ describe('a node with more to give back than one transaction of etcd takes', () 
       expect(await store.commit([updateTo(before, after)], signal)).toBe('committed');
     }
     const withStock = async (): Promise<number> =>
-      (await store.readNodeView(BORROWER, undefined, signal)).owned.filter(({ value }) => value.stock.size > 0).length;
+      (await store.readNodeView(BORROWER, undefined, signal)).owned.filter(({ value }) => value.preallocated.size > 0)
+        .length;
     expect(await withStock()).toBe(blocks.length);
     await residentOn(world, { inner: open(), name: BORROWER, warmPoolFloor: 0 });
     await until(async () => (await withStock()) === 0, 'the stock of the run is given back');

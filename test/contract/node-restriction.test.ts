@@ -188,7 +188,7 @@ describe('with the policies that restrict nodes, a node', () => {
     const after = preallocate(before.value, new Map([[aside, 'run#1']]));
     expect(await portsOf(a).store.commit([updateTo(before, after)], never)).toBe('committed');
     const theirs = await read(b);
-    const asking = updateTo(theirs, { ...theirs.value, wanted: new Set([aside]) });
+    const asking = updateTo(theirs, { ...theirs.value, requested: new Set([aside]) });
     expect(await portsOf(b).store.commit([asking], never)).toBe('committed');
     const block = await server.call('GET', pathOf(cidr));
     const [slot]: Json[] = Object.values(block.spec.slots);

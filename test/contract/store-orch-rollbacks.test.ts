@@ -79,7 +79,7 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       expect(await straight.commit([updateTo(first, after), taking(second, [1, 'late'])], never)).toBe('conflict');
       expect(await held()).toEqual(['quick 10.0.0.71']);
       const [now] = await straight.getBlocks([first.value.cidr], never);
-      expect([...now!.value.stock]).toEqual([[5, 'stock']]);
+      expect([...now!.value.preallocated]).toEqual([[5, 'stock']]);
     });
   });
 });

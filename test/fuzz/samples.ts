@@ -61,7 +61,9 @@ export function sampleBlocks(): readonly IpBlock[] {
     const held = takeSlot(empty, 0, allocationOf('a'));
     const [next, ...queue] = held.queue;
     const stocked =
-      next === undefined ? held : { ...held, queue, stock: new Map([[next, 'run#1']]), wanted: new Set([next]) };
+      next === undefined
+        ? held
+        : { ...held, queue, preallocated: new Map([[next, 'run#1']]), requested: new Set([next]) };
     return [empty, held, stocked, { ...held, node: undefined }];
   });
 }

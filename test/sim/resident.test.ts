@@ -288,7 +288,7 @@ async function simulate(script: Script, commits: Cluster['commits']): Promise<re
       await simulation.removeAll();
       expect(heldIn(cluster)).toEqual([]);
       expect(
-        blocksOf(cluster).flatMap(({ stock }) => [...stock]),
+        blocksOf(cluster).flatMap(({ preallocated }) => [...preallocated]),
         'stock of nobody',
       ).toEqual([]);
       expect([...cluster.database.state().endpoints.values()]).toEqual([]);

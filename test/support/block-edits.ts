@@ -6,7 +6,7 @@ import type { Allocation, IpBlock } from '../../src/model/ip-block.ts';
 import { applyOperations, freeOperations, type SlotOperation } from '../../src/model/slot-operation.ts';
 
 export function takeSlot(block: IpBlock, ordinal: number, allocation: Allocation): IpBlock {
-  const from = block.slots.get(ordinal)?.id ?? block.stock.get(ordinal);
+  const from = block.slots.get(ordinal)?.id ?? block.preallocated.get(ordinal);
   return edited(block, [{ kind: 'take', block: block.cidr, ordinal, from, allocation }]);
 }
 
@@ -42,18 +42,23 @@ function operationsBetween(before: IpBlock, after: IpBlock): readonly SlotOperat
   const { cidr: block } = before;
   const taken = [...after.slots].flatMap(([ordinal, allocation]): SlotOperation[] => {
     const old = before.slots.get(ordinal)?.id;
-    const from = old ?? before.stock.get(ordinal);
+    const from = old ?? before.preallocated.get(ordinal);
     return old === allocation.id ? [] : [{ kind: 'take', block, ordinal, from, allocation }];
   });
-  const set = [...after.stock].map(([ordinal, id]): SlotOperation => ({ kind: 'preallocate', block, ordinal, id }));
-  const unset = [...before.stock].flatMap(([ordinal, id]): SlotOperation[] =>
-    after.stock.has(ordinal) || after.slots.has(ordinal) ? [] : [{ kind: 'reclaim', block, ordinal, id }],
+  const set = [...after.preallocated].map(([ordinal, id]): SlotOperation => ({
+    kind: 'preallocate',
+    block,
+    ordinal,
+    id,
+  }));
+  const unset = [...before.preallocated].flatMap(([ordinal, id]): SlotOperation[] =>
+    after.preallocated.has(ordinal) || after.slots.has(ordinal) ? [] : [{ kind: 'reclaim', block, ordinal, id }],
   );
-  const asked = [...after.wanted].map((ordinal): SlotOperation => ({
+  const asked = [...after.requested].map((ordinal): SlotOperation => ({
     kind: 'request',
     block,
     ordinal,
-    id: after.stock.get(ordinal) ?? '',
+    id: after.preallocated.get(ordinal) ?? '',
   }));
   const moved: SlotOperation = { kind: 'change-owner', block, from: before.node, to: after.node };
   const freed = [...before.slots].flatMap(([ordinal, { id }]) => (after.slots.has(ordinal) ? [] : id));

@@ -54,7 +54,7 @@ export class World {
   }
 
   stock(): number {
-    return this.blocks().reduce((sum, { stock }) => sum + stock.size, 0);
+    return this.blocks().reduce((sum, { preallocated }) => sum + preallocated.size, 0);
   }
 
   onEnd(end: () => Promise<void>): void {

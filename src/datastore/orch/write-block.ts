@@ -91,19 +91,19 @@ export function revertSlots(
   }: { readonly before: IpBlock | undefined; readonly after: IpBlock; readonly returned: ReadonlySet<string> },
 ): IpBlock {
   const slots = new Map(now.slots);
-  const stock = new Map(now.stock);
+  const preallocated = new Map(now.preallocated);
   const free: number[] = [];
   for (const [ordinal, { id }] of after.slots) {
     const earlier = before?.slots.get(ordinal);
     if (earlier?.id === id || returned.has(id) || slots.get(ordinal)?.id !== id) continue;
-    const stockId = before?.stock.get(ordinal);
+    const stockId = before?.preallocated.get(ordinal);
     if (earlier === undefined) slots.delete(ordinal);
     else slots.set(ordinal, earlier);
-    if (earlier === undefined && stockId !== undefined) stock.set(ordinal, stockId);
+    if (earlier === undefined && stockId !== undefined) preallocated.set(ordinal, stockId);
     if (earlier === undefined && stockId === undefined) free.push(ordinal);
   }
   const isSame = [...after.slots].every(([ordinal]) => slots.get(ordinal) === now.slots.get(ordinal));
-  return isSame ? now : { ...now, slots, stock, queue: [...now.queue, ...free] };
+  return isSame ? now : { ...now, slots, preallocated, queue: [...now.queue, ...free] };
 }
 
 async function undoExactly(

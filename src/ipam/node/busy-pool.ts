@@ -26,7 +26,7 @@ export function busyPool(
     const ofFamily = own.filter((block) => block.cidr.base.family === cidr.base.family);
     if (limit > 0 && ofFamily.length >= limit) return false;
     const inPool = ofFamily.filter((block) => cidrContains(cidr, block.cidr));
-    const left = inPool.reduce((sum, { queue, stock }) => sum + queue.length + stock.size, 0);
+    const left = inPool.reduce((sum, { queue, preallocated }) => sum + queue.length + preallocated.size, 0);
     return left < starts / 2;
   });
 }

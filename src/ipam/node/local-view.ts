@@ -208,7 +208,7 @@ export class LocalView {
   #stockedPools(): ReadonlySet<string | undefined> {
     const stocked = new Set<string | undefined>();
     for (const [key, block] of this.#blocks) {
-      if (block.stock.size === 0 || block.node !== this.#memory.node) continue;
+      if (block.preallocated.size === 0 || block.node !== this.#memory.node) continue;
       if (this.#stock.in(block).length > 0) stocked.add(this.#memory.poolOf(key, block.cidr)?.name);
     }
     return stocked;

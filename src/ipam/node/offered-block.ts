@@ -17,7 +17,7 @@ export function offer({ block, ready, isStockOnly }: OfferedBlock): IpBlock {
   const isReady = new Set(ready);
   return {
     ...block,
-    stock: new Map([...block.stock].filter(([ordinal]) => !isReady.has(ordinal))),
+    preallocated: new Map([...block.preallocated].filter(([ordinal]) => !isReady.has(ordinal))),
     queue: isStockOnly ? ready : [...ready, ...block.queue],
   };
 }

@@ -61,7 +61,7 @@ function draftOf(plan: WarmPoolPlan): (block: IpBlock) => BlockDraft {
   return (block) => {
     const draft = new BlockDraft(block);
     // Most blocks of a node have none.
-    if (block.stock.size === 0) return draft;
+    if (block.preallocated.size === 0) return draft;
     draft.apply(answers(draft.block, plan));
     draft.apply(reclaimOperations(draft.block, orphanedIn(draft.block, plan)));
     draft.apply(reclaimOperations(draft.block, reservedIn(draft.block, plan)));
@@ -70,9 +70,9 @@ function draftOf(plan: WarmPoolPlan): (block: IpBlock) => BlockDraft {
 }
 
 /** Returns what answers every request for an address of the block. */
-function answers({ cidr: block, stock, wanted }: IpBlock, { owns }: WarmPoolPlan): SlotOperation[] {
-  return [...wanted].map((ordinal) => {
-    const id = stock.get(ordinal);
+function answers({ cidr: block, preallocated, requested }: IpBlock, { owns }: WarmPoolPlan): SlotOperation[] {
+  return [...requested].map((ordinal) => {
+    const id = preallocated.get(ordinal);
     return id !== undefined && owns(id)
       ? { kind: 'reclaim', block, ordinal, id }
       : { kind: 'drop-request', block, ordinal };
@@ -82,7 +82,7 @@ function answers({ cidr: block, stock, wanted }: IpBlock, { owns }: WarmPoolPlan
 /** What waits to be written as assigned is no orphan. */
 function orphanedIn(block: IpBlock, { isOrphaned, isPending }: WarmPoolPlan): (id: string) => boolean {
   const key = formatCidr(block.cidr);
-  const ids = new Set([...block.stock].flatMap(([at, id]) => (isOrphaned(id) && !isPending(key, at) ? id : [])));
+  const ids = new Set([...block.preallocated].flatMap(([at, id]) => (isOrphaned(id) && !isPending(key, at) ? id : [])));
   return (id) => ids.has(id);
 }
 
@@ -90,7 +90,7 @@ function reservedIn(block: IpBlock, { reserved, owns }: WarmPoolPlan): (id: stri
   const ids = new Set(
     stockOf(block, owns)
       .filter((ordinal) => isReserved(block, ordinal, reserved))
-      .map((ordinal) => block.stock.get(ordinal)),
+      .map((ordinal) => block.preallocated.get(ordinal)),
   );
   return (id) => ids.has(id);
 }
@@ -129,7 +129,7 @@ function shrink(drafts: readonly BlockDraft[], surplus: number, { owns }: WarmPo
       stockOf(block, owns)
         .toReversed()
         .slice(0, Math.max(0, left))
-        .map((at) => block.stock.get(at)),
+        .map((at) => block.preallocated.get(at)),
     );
     left -= ids.size;
     draft.apply(reclaimOperations(block, (id) => ids.has(id)));

@@ -41,7 +41,7 @@ export class PreallocatedAddresses {
 
   /** From now on only what these blocks still pre-allocate may be assigned, whatever becomes of their write. */
   keep(blocks: Iterable<IpBlock>): void {
-    const kept = new Set([...blocks].flatMap(({ stock }) => [...stock.values()]).filter(this.owns));
+    const kept = new Set([...blocks].flatMap(({ preallocated }) => [...preallocated.values()]).filter(this.owns));
     if (kept.size === this.#ready.size) return;
     this.#ready = kept;
     this.version += 1;
@@ -49,8 +49,8 @@ export class PreallocatedAddresses {
 }
 
 /** Returns the pre-allocated ordinals whose ids are owned, in the order in which they were pre-allocated. */
-export function stockOf({ stock }: IpBlock, owns: (stockId: string) => boolean): number[] {
-  return [...stock].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
+export function stockOf({ preallocated }: IpBlock, owns: (stockId: string) => boolean): number[] {
+  return [...preallocated].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
 }
 
 export function isOfRun(stockId: string, run: string): boolean {

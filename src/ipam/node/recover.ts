@@ -180,7 +180,9 @@ async function reclaimWarmPool(
   for (let isLeft = true; isLeft;) {
     isLeft = false;
     const adjust: FlushOptions['adjust'] = (blocks) => {
-      const withStock = [...blocks].filter(([, { stock }]) => [...stock.values()].some((id) => isOfRun(id, run)));
+      const withStock = [...blocks].filter(([, { preallocated }]) =>
+        [...preallocated.values()].some((id) => isOfRun(id, run)),
+      );
       const some = fittingBlocks(withStock);
       isLeft = some.length < withStock.length;
       return some.flatMap(([, block]) => reclaimOperations(block, (id) => isOfRun(id, run)));

@@ -156,7 +156,7 @@ describe('a resident node', () => {
     await one.add('first');
     await until(() => world.stock() >= 4, 'there is stock');
     const [block] = world.blocks();
-    const [ordinal = 0] = block?.stock.keys() ?? [];
+    const [ordinal = 0] = block?.preallocated.keys() ?? [];
     const address = `10.0.0.${String(ordinal)}`;
     expect(await two.add('wants it', address)).toEqual([address]);
   });
@@ -168,7 +168,7 @@ describe('a resident node', () => {
     await until(() => world.stock() >= 4, 'there is stock');
     await one.node.end();
     const two = await residentOn(world, { name: 'n2' });
-    const [ordinal = 0] = world.blocks()[0]?.stock.keys() ?? [];
+    const [ordinal = 0] = world.blocks()[0]?.preallocated.keys() ?? [];
     await expect(two.add('wants it', `10.0.0.${String(ordinal)}`)).rejects.toMatchObject({ code: 'ipam/set-aside' });
   });
 
@@ -199,7 +199,11 @@ describe('a resident node', () => {
     const { owned } = await store.readNodeView(nodeName('n1'), undefined, signal);
     const before = owned[0];
     if (before === undefined) throw new Error('no block');
-    const after = { ...before.value, stock: new Map(), queue: [...before.value.stock.keys(), ...before.value.queue] };
+    const after = {
+      ...before.value,
+      preallocated: new Map(),
+      queue: [...before.value.preallocated.keys(), ...before.value.queue],
+    };
     await store.commit([updateTo(before, after)], signal);
     world.isAway = false;
     await until(() => world.held().includes(address), 'the address is recorded');

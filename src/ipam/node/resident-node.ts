@@ -340,7 +340,7 @@ export class ResidentNode {
   }
 
   #learn(change: Parameters<NodeMemory['learn']>[0]): void {
-    if (change.kind === 'block' && (change.block?.value.wanted.size ?? 0) > 0) {
+    if (change.kind === 'block' && (change.block?.value.requested.size ?? 0) > 0) {
       this.#warmPool.noteRequest(change.cidr);
       this.#writeBehind?.triggerNow();
     }

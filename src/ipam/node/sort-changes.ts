@@ -95,7 +95,7 @@ function fitted(
 
 /** The view shows pre-allocated addresses as free; the operation names them. */
 function withStock(block: IpBlock, operation: HolderOperation, stock: PreallocatedAddresses): HolderOperation {
-  const stockId = block.stock.get(operation.ordinal);
+  const stockId = block.preallocated.get(operation.ordinal);
   const isOwn = operation.kind === 'take' && stockId !== undefined && stock.owns(stockId);
   return isOwn ? { ...operation, from: stockId } : operation;
 }

@@ -126,7 +126,7 @@ export class WarmPool {
   }
 
   #endedRuns(own: Iterable<IpBlock>): ReadonlySet<string> {
-    const runs = new Set([...own].flatMap(({ stock }) => [...stock.values()].map(runOf)));
+    const runs = new Set([...own].flatMap(({ preallocated }) => [...preallocated.values()].map(runOf)));
     return this.#ports.others.look(runs);
   }
 

@@ -86,8 +86,8 @@ export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation)
 /** After the last DEL and the end of the agents: nothing. */
 export async function judgeEmpty({ cluster, oracle, podsOf }: Situation): Promise<void> {
   for (const one of await held(cluster)) oracle.blame(`still held: ${textOf(one)}`, textOf(one).split(' ', 2));
-  for (const { stock } of await cluster.datastore.blocks())
-    if (stock.size > 0) oracle.blame(`stock of nobody: ${[...stock.values()].join()}`);
+  for (const { preallocated } of await cluster.datastore.blocks())
+    if (preallocated.size > 0) oracle.blame(`stock of nobody: ${[...preallocated.values()].join()}`);
   const containers = [...podsOf.values()].flat().map(containerOf);
   for (const endpoint of await cluster.datastore.endpoints()) {
     const about = containers.filter((container) => endpoint.includes(`"${container}"`));

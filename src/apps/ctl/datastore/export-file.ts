@@ -118,7 +118,7 @@ export function withoutStock(block: IpBlock): IpBlock {
     block,
     reclaimOperations(block, () => true),
   );
-  return { ...(free ?? block), wanted: new Set() };
+  return { ...(free ?? block), requested: new Set() };
 }
 
 function readBlock(raw: unknown): IpBlock | string {

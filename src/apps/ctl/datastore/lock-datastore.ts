@@ -60,7 +60,7 @@ export async function readStock(store: AllocationStore, signal: AbortSignal): Pr
   const stock = new Map<string, number>();
   for (const { value } of blocks) {
     const node = value.node ?? '';
-    if (value.stock.size > 0) stock.set(node, (stock.get(node) ?? 0) + value.stock.size);
+    if (value.preallocated.size > 0) stock.set(node, (stock.get(node) ?? 0) + value.preallocated.size);
   }
   return stock;
 }

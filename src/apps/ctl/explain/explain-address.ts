@@ -80,10 +80,10 @@ function placeOf(pool: IpPool, block: IpBlock | undefined, address: Address): st
     const around = formatCidr(cidrAround(address, pool.spec.blockSize));
     return `no node has claimed its block ${around} of pool "${pool.metadata.name}" yet`;
   }
-  const id = block.stock.get(ordinalOf(block.cidr, address));
+  const id = block.preallocated.get(ordinalOf(block.cidr, address));
   if (id === undefined) return `its block ${formatCidr(block.cidr)} belongs to ${ownerText(block)}`;
-  const wanted = block.wanted.has(ordinalOf(block.cidr, address)) ? '; another node has asked for it' : '';
-  return `the agent of ${ownerText(block)} has set it aside for the next pod there${wanted}`;
+  const requested = block.requested.has(ordinalOf(block.cidr, address)) ? '; another node has asked for it' : '';
+  return `the agent of ${ownerText(block)} has set it aside for the next pod there${requested}`;
 }
 
 /** Who gets addresses of the pool without asking. */

@@ -164,10 +164,10 @@ function refuseOthers({ netconf: { config, file } }: AddRequest): void {
 async function stockOf(store: AllocationStore, node: NodeName, signal: AbortSignal): Promise<AddPlan['stock']> {
   const { owned } = await store.readNodeView(node, undefined, signal);
   return owned
-    .filter(({ value }) => value.stock.size > 0)
-    .map(({ value: { cidr, stock } }) => ({
+    .filter(({ value }) => value.preallocated.size > 0)
+    .map(({ value: { cidr, preallocated } }) => ({
       block: formatCidr(cidr),
-      addresses: [...stock.keys()].map((ordinal) => formatAddress(addressAt(cidr, ordinal))),
+      addresses: [...preallocated.keys()].map((ordinal) => formatAddress(addressAt(cidr, ordinal))),
     }));
 }
 

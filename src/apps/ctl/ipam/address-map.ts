@@ -92,7 +92,11 @@ function mapAddress({ reserved, leaked }: MapScene, block: IpBlock, ordinal: num
   const address = formatAddress(addressAt(block.cidr, ordinal));
   const holder = block.slots.get(ordinal);
   if (holder === undefined) {
-    const state = block.stock.has(ordinal) ? 'stock' : isReserved(block, ordinal, reserved) ? 'reserved' : 'free';
+    const state = block.preallocated.has(ordinal)
+      ? 'stock'
+      : isReserved(block, ordinal, reserved)
+        ? 'reserved'
+        : 'free';
     return { address, state, holder: undefined };
   }
   const state = leaked.has(address)

@@ -25,7 +25,7 @@ export function reportAddress({ pools, reservations, blocks }: Stock, address: A
     spec.reservedCIDRs.some((text) => cidrContains(parseCidr(text), address)),
   );
   const isStock =
-    block !== undefined && cidrContains(block.cidr, address) && block.stock.has(ordinalOf(block.cidr, address));
+    block !== undefined && cidrContains(block.cidr, address) && block.preallocated.has(ordinalOf(block.cidr, address));
   const idle = pool === undefined ? 'outside of every pool' : reservation === undefined ? 'free' : 'reserved';
   return {
     address: formatAddress(address),

@@ -94,12 +94,12 @@ export function percentFree({ free, addresses }: Pick<PoolUsage, 'free' | 'addre
 }
 
 function stockIn(blocks: readonly IpBlock[]): bigint {
-  return BigInt(blocks.reduce((sum, { stock }) => sum + stock.size, 0));
+  return BigInt(blocks.reduce((sum, { preallocated }) => sum + preallocated.size, 0));
 }
 
-function blockUsage({ cidr, node, slots, stock, queue }: IpBlock): BlockUsage {
+function blockUsage({ cidr, node, slots, preallocated, queue }: IpBlock): BlockUsage {
   const borrowed = [...slots.values()].filter((allocation) => allocation.node !== node).length;
-  const counts = { held: slots.size, stock: stock.size, free: queue.length, borrowed };
+  const counts = { held: slots.size, stock: preallocated.size, free: queue.length, borrowed };
   return { cidr: formatCidr(cidr), node, addresses: cidrSize(cidr), ...counts };
 }
 

@@ -97,9 +97,9 @@ async function leftByAgents(writing: Writing, pool: IpPool): Promise<readonly St
 function ofAgents(blocks: readonly IpBlock[]): ReadonlyMap<string, number> {
   const left = new Map<string, number>();
   const add = (node: string, count: number): unknown => left.set(node, (left.get(node) ?? 0) + count);
-  for (const { slots, stock, node } of blocks) {
+  for (const { slots, preallocated, node } of blocks) {
     for (const allocation of slots.values()) if (isTunnelAddress(allocation)) add(allocation.node, 1);
-    if (stock.size > 0) add(node ?? '', stock.size);
+    if (preallocated.size > 0) add(node ?? '', preallocated.size);
   }
   return left;
 }
