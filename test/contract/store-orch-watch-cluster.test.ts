@@ -198,24 +198,6 @@ describe('a watch of the cluster in the API of the orchestrator', () => {
     expect(follower.find('Node', 'n2')?.metadata.labels).toEqual({ rack: '7' });
   });
 
-  it('finds nodes whose agents are of an older build, until these publish', async () => {
-    const annotations = { 'netplug/IPv4Address': '192.0.2.8/24' };
-    for (const name of ['n2', 'without-agent']) await server.putNode(name);
-    const body = { metadata: { annotations }, spec: { podCIDRs: ['10.5.0.0/24'] } };
-    await server.call('PATCH', '/api/v1/nodes/n2', { type: merge, body });
-    const follower = await follow();
-    expect(follower.told()).toEqual(['Node/n2']);
-    expect(follower.find('Node', 'n2')?.spec).toEqual({
-      bgp: { ipv4Address: '192.0.2.8/24' },
-      podCIDRs: ['10.5.0.0/24'],
-    });
-    await straight.publishNode(b, { ipv4Address: '192.0.2.9/24' }, never);
-    await follower.sees(1);
-    expect(follower.find('Node', 'n2')?.spec.bgp?.ipv4Address).toBe('192.0.2.9/24');
-    await server.call('DELETE', `${NETPLUG_NODES}/n2`);
-    expect(await follower.sees(2)).toEqual(['Node/n2', 'Node/n2 gone']);
-  });
-
   it('leaves out an object that no Node of its name owns', async () => {
     const spec = { bgp: { ipv4Address: '192.0.2.66/24' } };
     const owner = { apiVersion: 'v1', kind: 'Node', name: 'n3', uid: 'a-uid' };

@@ -5,10 +5,9 @@ import { tryParseJson } from '../../base/try-parse-json.ts';
 import { isBusy } from '../../kube/answers.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { WatchEvent } from '../../kube/watch.ts';
-import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
+import type { FollowEvent, Query } from '../follow.ts';
 import { FollowedObjects } from './followed-objects.ts';
-import { olderNodes } from './older-nodes.ts';
-import { resourceRecord, sourcesOf } from './query-sources.ts';
+import { sourcesOf } from './query-sources.ts';
 import { collectionOf } from './resource-objects.ts';
 
 /** A watch is silent for minutes while all is well: whether the API still serves is asked beside it. */
@@ -86,28 +85,13 @@ async function* followFrom(
         yield changes.length === 0 ? { kind: 'bookmark', version } : { kind: 'changes', records: changes, version };
       else if (followed.every(({ isListed }) => isListed)) {
         isComplete = true;
-        yield { kind: 'snapshot', records: await everything(api, { queries, followed }, either), version };
+        yield { kind: 'snapshot', records: followed.flatMap((objects) => [...objects.records()]), version };
       }
     }
   } finally {
     over.abort();
     await Promise.all(pumps);
   }
-}
-
-async function everything(
-  api: OrchApi,
-  { queries, followed }: { readonly queries: readonly Query[]; readonly followed: readonly FollowedObjects[] },
-  signal: AbortSignal,
-): Promise<readonly FollowedRecord[]> {
-  const records = followed.flatMap((objects) => [...objects.records()]);
-  for (const [query, { kind }] of queries.entries()) {
-    if (kind !== 'cluster-nodes') continue;
-    const known = new Set(records.flatMap((record) => (record.query === query ? record.key : [])));
-    const older = await olderNodes(api, (name) => known.has(name), signal);
-    records.push(...older.map((object) => resourceRecord(object, { kind: 'Node', query })));
-  }
-  return records;
 }
 
 function parsePositions(from: string): readonly string[] {

@@ -31,7 +31,7 @@ export function sourcesOf(query: Query, index: number): readonly Source[] {
   }
 }
 
-export function resourceRecord(
+function resourceRecord(
   object: ApiObject,
   { kind, query }: { readonly kind: ResourceKind; readonly query: number },
 ): ResourceRecord {

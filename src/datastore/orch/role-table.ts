@@ -153,7 +153,7 @@ export const ROLES = {
         group: '',
         resources: ['nodes'],
         verbs: ['list', 'watch'],
-        why: 'It watches its own Node; at its start it looks once for nodes whose agents are of an older build',
+        why: 'It watches its own Node',
       },
       {
         group: '',
