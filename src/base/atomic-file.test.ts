@@ -22,7 +22,7 @@ beforeEach(async () => {
 afterEach(async () => rm(folder, { recursive: true, force: true }));
 
 describe('a file written atomically', () => {
-  it('has its text and exactly its permissions, as a new file', async () => {
+  it('is a new file with the given text and exactly the given permissions', async () => {
     await writeFile(path, 'old', { mode: 0o644 });
     const before = await stat(path);
     await writeFileAtomically(path, { text: 'new', mode: 0o600 });
@@ -31,7 +31,7 @@ describe('a file written atomically', () => {
     expect(await readdir(folder)).toEqual(['file']);
   });
 
-  it('leaves nothing behind when it cannot take its place', async () => {
+  it('leaves no temporary file when the rename fails', async () => {
     await mkdir(path);
     await expect(writeFileAtomically(path, { text: 'new', mode: 0o600 })).rejects.toMatchObject({ code: 'EISDIR' });
     expect(await readdir(folder)).toEqual(['file']);
@@ -39,14 +39,14 @@ describe('a file written atomically', () => {
 });
 
 describe('a file copied atomically', () => {
-  it('tells what was copied', async () => {
+  it('returns the SHA-256 of the copied contents', async () => {
     const text = 'x'.repeat(3_000_000);
     await writeFile(join(folder, 'source'), text);
     expect(await copyFileAtomically(join(folder, 'source'), path, { mode: 0o755, signal: never })).toBe(sha256Of(text));
     expect(await readFileState(path, never)).toEqual({ sha256: sha256Of(text), sizeBytes: text.length, mode: 0o755 });
   });
 
-  it('leaves nothing behind when it is stopped', async () => {
+  it('leaves no temporary file when the copy is aborted', async () => {
     await writeFile(join(folder, 'source'), 'x');
     const signal = AbortSignal.abort(new Error('stopped'));
     await expect(copyFileAtomically(join(folder, 'source'), path, { mode: 0o755, signal })).rejects.toThrow('stopped');
@@ -54,8 +54,8 @@ describe('a file copied atomically', () => {
   });
 });
 
-describe('a second name', () => {
-  it('replaces another file, and may be given again', async () => {
+describe('a hard link made atomically', () => {
+  it('replaces another file, and can be made again', async () => {
     await writeFile(path, 'a');
     await writeFile(join(folder, 'other'), 'b');
     await linkFileAtomically(path, join(folder, 'other'));
@@ -66,21 +66,21 @@ describe('a second name', () => {
 });
 
 describe('the state of a path', () => {
-  it('is undefined for what is missing and for what is no file', async () => {
+  it('is undefined when the path is missing or not a regular file', async () => {
     expect(await readFileState(path, never)).toBeUndefined();
     expect(await readFileState(folder, never)).toBeUndefined();
     expect(await readFileState(join(path, 'below'), never)).toBeUndefined();
   });
 
-  it('has the permissions', async () => {
+  it('contains the permission bits', async () => {
     await writeFile(path, '');
     await chmod(path, 0o640);
     expect(await readFileState(path, never)).toMatchObject({ mode: 0o640, sizeBytes: 0 });
   });
 });
 
-describe('what a killed process left', () => {
-  it('goes when it is old, and nothing else goes', async () => {
+describe('temporary files of a killed process', () => {
+  it('are removed when they are older than the given time; other files stay', async () => {
     for (const name of ['.a.0011.netplug-tmp', '.b.0022.netplug-tmp', '.c.tmp']) {
       await writeFile(join(folder, name), '');
       await utimes(join(folder, name), 100, name.startsWith('.b') ? 300 : 100);

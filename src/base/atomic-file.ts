@@ -16,12 +16,12 @@ export interface FileState {
 }
 
 /**
- * Every function here that changes a file makes the new one beside it, syncs it to disk and renames it into place:
- * whoever opens the path sees the old file or the new one, never a part, and a program that is being executed from the
- * old one goes on undisturbed. When it fails, nothing is left behind.
+ * Every function here that changes a file writes a temporary file in the same folder, syncs it to disk and renames it
+ * into place. A reader sees the old file or the new one, never a part of it, and a program that runs from the old file
+ * is not disturbed. A function that fails leaves no temporary file.
  */
 
-/** Writes the text with exactly these permissions, whatever the process masks. */
+/** Writes the text with exactly these permissions, regardless of the umask. */
 export async function writeFileAtomically(
   path: string,
   { text, mode }: { readonly text: string; readonly mode: number },
@@ -34,7 +34,7 @@ export async function writeFileAtomically(
   });
 }
 
-/** Writes what the source gives. Where a file may not be replaced, one that is there is the system's error EEXIST. */
+/** Writes the bytes of the source. With `ifExists: 'refuse'` an existing file is the system's error EEXIST. */
 export async function pipeFileAtomically(
   path: string,
   source: AsyncIterable<Uint8Array>,
@@ -53,7 +53,7 @@ export async function pipeFileAtomically(
   );
 }
 
-/** Copies contents and gives their SHA-256, as they were read. */
+/** Copies the contents and returns the SHA-256 of the bytes read. */
 export async function copyFileAtomically(
   source: string,
   target: string,
@@ -78,7 +78,7 @@ export async function linkFileAtomically(existing: string, target: string): Prom
   await replaceFile(target, async (temporary) => link(existing, temporary));
 }
 
-/** What lies at the path; undefined when that is nothing, or no regular file. */
+/** Returns the state of the file; undefined when the path is missing or not a regular file. */
 export async function readFileState(path: string, signal: AbortSignal): Promise<FileState | undefined> {
   try {
     const stat = await lstat(path);
@@ -97,7 +97,7 @@ export function sha256Of(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** Removes what a process that was killed in the middle left in the folder before the given time. */
+/** Removes temporary files that killed processes left in the folder before the given time. */
 export async function removeAbandoned(folder: string, beforeMs: number): Promise<void> {
   for (const name of await readdir(folder)) {
     if (!name.startsWith('.') || !name.endsWith(SUFFIX)) continue;
@@ -112,7 +112,7 @@ async function replaceFile<T>(
   make: (temporary: string) => Promise<T>,
   put: (temporary: string, path: string) => Promise<void> = rename,
 ): Promise<T> {
-  // Hidden and without a known ending: runtimes read every configuration they find in their folder.
+  // Hidden and with an unknown extension, because runtimes read every configuration in their folder.
   const name = `.${basename(path)}.${randomBytes(6).toString('hex')}${SUFFIX}`;
   const temporary = join(dirname(path), name);
   try {
@@ -121,12 +121,12 @@ async function replaceFile<T>(
     await syncFolder(dirname(path));
     return made;
   } finally {
-    // Also there after a rename onto another name of the same file, which the kernel takes for done already.
+    // The file also remains after a rename onto a hard link to itself, which the kernel ignores.
     await rm(temporary, { force: true });
   }
 }
 
-/** Makes the names in a folder survive a crash of the machine. */
+/** Syncs the names in a folder to disk, so that they survive a crash of the machine. */
 async function syncFolder(folder: string): Promise<void> {
   await using handle = await open(folder, 'r');
   await handle.sync();

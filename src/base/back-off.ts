@@ -3,13 +3,13 @@ import { ERRORS } from './error-codes.ts';
 import { NetplugError } from './errors.ts';
 import type { Random } from './random.ts';
 
-/** What waiting between tries needs. */
+/** The dependencies of a back-off. */
 export interface RetryPorts {
   readonly clock: Clock;
   readonly random: Random;
 }
 
-/** How long to wait between tries, in milliseconds. The wait doubles with each failure in a row, up to its limit. */
+/** How long to wait between attempts, in milliseconds. The wait doubles with each failure in a row, up to its limit. */
 export interface BackOffPolicy {
   readonly firstMs: number;
   readonly maxMs: number;
@@ -17,7 +17,7 @@ export interface BackOffPolicy {
   readonly maxRefusedMs?: number;
 }
 
-/** Between tries of a write that a concurrent write invalidated. */
+/** For writes that a concurrent write invalidated. */
 const CONFLICT: BackOffPolicy = { firstMs: 2, maxMs: 2000 };
 
 /** Returns between half of `ms` and all of it, so that the nodes of a cluster do not retry at the same moment. */
@@ -35,7 +35,7 @@ export function backOffMs(
   return withJitter(Math.min(isRefused ? maxRefusedMs : maxMs, firstMs * 2 ** (failures - 1)), random);
 }
 
-/** Waits before the try after `conflicts` conflicts; not at all before the first. @throws the signal's reason */
+/** Waits before the next attempt after `conflicts` conflicts; returns at once when there was none. @throws the signal's reason */
 export async function backOffConflict(
   { clock, random }: RetryPorts,
   conflicts: number,
@@ -77,7 +77,7 @@ export class BackOff {
     this.#cause = undefined;
   }
 
-  /** Waits before the next try; as after one failure when there was none. Returns early when the signal aborts. */
+  /** Waits before the next attempt, at least as long as after one failure. Returns early when the signal aborts. */
   async wait(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#ports;
     const failed = { failures: Math.max(1, this.#failures), cause: this.#cause };

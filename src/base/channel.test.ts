@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Channel } from './channel.ts';
 
 describe('a channel', () => {
-  it('gives the listener everything in order, whether it was pushed before or while it waits', async () => {
+  it('yields items in order, whether they are pushed before or while the listener waits', async () => {
     const channel = new Channel<number>();
     const listener = channel[Symbol.asyncIterator]();
     channel.push(1);
@@ -13,7 +13,7 @@ describe('a channel', () => {
     expect(await next).toEqual({ value: 3, done: false });
   });
 
-  it('ends at once when it is closed, and forgets what still waits', async () => {
+  it('ends at once when it is closed, and drops queued items', async () => {
     const channel = new Channel<number>();
     const listener = channel[Symbol.asyncIterator]();
     const waiting = listener.next();
@@ -25,7 +25,7 @@ describe('a channel', () => {
     expect((await listener.next()).done).toBe(true);
   });
 
-  it('throws what it failed with', async () => {
+  it('throws the failure to the listener', async () => {
     const channel = new Channel<number>();
     const waiting = channel[Symbol.asyncIterator]().next();
     const failure = new Error('lost');

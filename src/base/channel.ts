@@ -1,6 +1,6 @@
 /**
- * A queue of any length between those who push and one who listens. `close` and `fail` end it at once: what still waits
- * is forgotten, and a push after that too.
+ * An unbounded queue from any number of producers to one listener. `close` and `fail` end it at once: queued and later
+ * items are dropped.
  */
 export class Channel<T> implements AsyncIterable<T> {
   #waiting: T[] = [];
@@ -17,7 +17,7 @@ export class Channel<T> implements AsyncIterable<T> {
     this.#finish({});
   }
 
-  /** The listener is thrown this. */
+  /** Ends the channel; the listener throws `failure`. */
   fail(failure: unknown): void {
     this.#finish({ failure });
   }

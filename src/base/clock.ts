@@ -1,4 +1,4 @@
-/** Time as a port, so that waiting can be tested without waiting. */
+/** The port to time. */
 export interface Clock {
   /** Wall clock, milliseconds since the epoch. */
   readonly now: () => number;
@@ -26,13 +26,13 @@ export const systemClock: Clock = {
     }),
 };
 
-/** A limit of time that leaves nothing behind when it is cleared. It does not keep the process alive. */
+/** A timeout that can be cleared. It does not keep the process alive. */
 export interface TimeLimit extends Disposable {
-  /** Aborted when the time is over. */
+  /** Aborted when the timeout expires. */
   readonly signal: AbortSignal;
 }
 
-/** One signal per limit: the timers of `AbortSignal.timeout` go on to their end, hundreds of them after a busy minute. */
+/** Starts a timeout whose timer can be cleared; timers of `AbortSignal.timeout` run to their end, hundreds at a time. */
 export function timeLimit(ms: number, reason: () => unknown = timeIsOver): TimeLimit {
   const over = new AbortController();
   const timer = setTimeout(() => over.abort(reason()), ms).unref();
@@ -40,17 +40,17 @@ export function timeLimit(ms: number, reason: () => unknown = timeIsOver): TimeL
 }
 
 function timeIsOver(): unknown {
-  return new DOMException('the time is over', 'TimeoutError');
+  return new DOMException('timed out', 'TimeoutError');
 }
 
-/** Calls `beat` again and again until the signal ends it. It does not keep the process alive. */
+/** Calls `beat` periodically until the signal aborts. Does not keep the process alive. */
 export function repeat(beat: () => void, everyMs: number, signal: AbortSignal): void {
   if (signal.aborted) return;
   const timer = setInterval(beat, everyMs).unref();
   signal.addEventListener('abort', () => clearInterval(timer), { once: true });
 }
 
-/** A clock that stands still until something sleeps on it; sleeping moves it on at once. */
+/** Returns a clock that only `sleep` advances, without waiting. */
 export function virtualClock(start = 0): Clock {
   let now = start;
   return {

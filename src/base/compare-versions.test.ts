@@ -8,7 +8,7 @@ describe('versions', () => {
     ['v3.27.0-12-gabcdef', '3.27.0'],
     [' v3.27.0-rc.1\n', '3.27.0'],
     ['master', 'master'],
-  ])('%j counts as %j', (text, plain) => {
+  ])('%j has the numbers %j', (text, plain) => {
     expect(plainVersion(text)).toBe(plain);
   });
 

@@ -1,9 +1,9 @@
-/** The numbers of a version: without a leading `v`, and without what follows the first `-`. */
+/** Returns the numbers of a version, without a leading `v` and without what follows the first `-`. */
 export function plainVersion(version: string): string {
   return version.trim().replace(/^v/, '').replace(/-.*$/s, '');
 }
 
-/** Whether `a` is a later release than `b`; false when one of them is no version. */
+/** Reports whether `a` is a later release than `b`; false when one of them is not a version. */
 export function isNewerVersion(a: string, b: string): boolean {
   const [ours, theirs] = [numbersOf(a), numbersOf(b)];
   if (ours === undefined || theirs === undefined) return false;

@@ -2,7 +2,7 @@ import type { ErrorCode } from './error-codes.ts';
 
 export type Facts = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
-/** A refusal or failure with a stable code, a message for people, a hint what to do, and its facts as data. */
+/** An error with a stable code, a message, a hint that says what to do, and its facts as data. */
 export class NetplugError extends Error {
   readonly code: ErrorCode;
   readonly hint: string | undefined;
@@ -17,12 +17,12 @@ export class NetplugError extends Error {
   }
 }
 
-/** Says whether `cause` is a NetplugError of one of the given codes (of any code when none is given). */
+/** Reports whether `cause` is a NetplugError of one of the given codes (of any code when none is given). */
 export function isNetplugError(cause: unknown, ...codes: readonly ErrorCode[]): cause is NetplugError {
   return cause instanceof NetplugError && (codes.length === 0 || codes.includes(cause.code));
 }
 
-/** Turns anything thrown into a NetplugError; what is not one yet is a bug of ours and says so. */
+/** Returns `cause` itself when it is a NetplugError, otherwise an internal/invariant error that wraps it. */
 export function toNetplugError(cause: unknown): NetplugError {
   if (cause instanceof NetplugError) return cause;
   return new NetplugError('internal/invariant', `Cannot finish the call: ${reasonOf(cause)}`, {
@@ -45,12 +45,12 @@ export function never(value: never): never {
   throw new NetplugError('internal/invariant', `Cannot go on: unexpected value ${JSON.stringify(value)}`);
 }
 
-/** The errno name (`ENOENT`, …) of a failed system call made through node:fs, node:net and the like. */
+/** Returns the errno name (`ENOENT`, …) of a failed system call made through node:fs, node:net and the like. */
 export function errnoOf(cause: unknown): string | undefined {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
 }
 
-/** What happened, in words; of the errors that one name with several addresses leads to, each once. */
+/** Returns the message of an error; of an AggregateError, each different message once. */
 export function reasonOf(cause: unknown): string {
   if (cause instanceof AggregateError) return [...new Set(cause.errors.map(reasonOf))].join(', ');
   return cause instanceof Error ? cause.message : String(cause);

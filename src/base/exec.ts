@@ -10,13 +10,13 @@ export interface ExecResult {
 export interface ExecOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
-  /** Ends the program with SIGKILL when aborted. */
+  /** Kills the program with SIGKILL when aborted. */
   readonly signal: AbortSignal;
 }
 
 const OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024;
 
-/** Runs a program without a shell and collects what it prints; a program that cannot be started rejects. */
+/** Runs a program without a shell and collects its output. Rejects when the program cannot be started. */
 export async function exec(
   file: string,
   args: readonly string[],
@@ -33,7 +33,7 @@ export async function exec(
     child.on('close', (status) => {
       resolve({ status: status ?? undefined, stdout: stdout(), stderr: stderr() });
     });
-    // A program may end without reading its input; what it printed and its status tell what matters.
+    // A program may exit without reading its input; its output and status are enough.
     child.stdin.on('error', () => undefined);
     child.stdin.end(stdin);
   });

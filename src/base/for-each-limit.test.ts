@@ -3,8 +3,8 @@ import { forEachLimit } from './for-each-limit.ts';
 
 const turn = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-describe('each of many', () => {
-  it('is done once, no more than so many at a time', async () => {
+describe('forEachLimit', () => {
+  it('acts on every item once, on at most the given number at a time', async () => {
     const done: number[] = [];
     let [busy, most] = [0, 0];
     await forEachLimit([1, 2, 3, 4, 5, 6, 7], 3, async (item) => {
@@ -18,7 +18,7 @@ describe('each of many', () => {
     expect(most).toBe(3);
   });
 
-  it('ends with the first failure, once what is under way has ended', async () => {
+  it('throws the first failure once running work has finished', async () => {
     const [begun, ended]: [number[], number[]] = [[], []];
     const failing = forEachLimit([1, 2, 3, 4, 5, 6], 2, async (item) => {
       begun.push(item);

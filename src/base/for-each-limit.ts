@@ -1,6 +1,6 @@
 /**
- * Does something with every item, `limit` of them at the same moment. After a failure no further item is begun; it is
- * thrown when those under way have ended.
+ * Calls `act` for every item, at most `limit` at the same time. After a failure no further call starts; the failure is
+ * thrown when running calls have finished.
  */
 export async function forEachLimit<T>(
   items: readonly T[],

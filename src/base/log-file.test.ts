@@ -24,14 +24,14 @@ const rotated = (): string[] =>
     .sort();
 
 describe('the log file', () => {
-  it('is made with its folders and rotated at its size [nc-logsize]', () => {
+  it('is created with its folders and rotated at the maximum size [nc-logsize]', () => {
     const log = logFile(file, { maxSizeBytes: 100, maxAgeMs: DAY_MS, maxCount: 10 }, () => 1000);
     for (let line = 0; line < 5; line += 1) log(`${'x'.repeat(39)}\n`);
     expect(statSync(file).size).toBe(40);
     expect(rotated()).toHaveLength(2);
   });
 
-  it('keeps only so many rotated files, the newest [nc-logcount]', () => {
+  it('keeps at most the given number of rotated files, the newest [nc-logcount]', () => {
     let now = 1000;
     const log = logFile(file, { maxSizeBytes: 10, maxAgeMs: DAY_MS, maxCount: 3 }, () => (now += 1000));
     for (let line = 0; line < 9; line += 1) log(`line ${String(line)}\n`);
@@ -42,7 +42,7 @@ describe('the log file', () => {
     ]);
   });
 
-  it('drops rotated files that are too old [nc-logage]', () => {
+  it('removes rotated files older than the maximum age [nc-logage]', () => {
     const log = logFile(file, { maxSizeBytes: 10, maxAgeMs: 2 * DAY_MS, maxCount: 10 }, Date.now);
     log('123456789\n');
     log('123456789\n');
@@ -54,7 +54,7 @@ describe('the log file', () => {
     expect(rotated()).not.toContain(old);
   });
 
-  it('takes over the lock of a process that died while rotating', () => {
+  it('removes the stale lock of a process that was killed while rotating', () => {
     const log = logFile(file, { maxSizeBytes: 10, maxAgeMs: DAY_MS, maxCount: 10 }, Date.now);
     log('123456789\n');
     writeFileSync(`${file}.lock`, '');
@@ -64,7 +64,7 @@ describe('the log file', () => {
     expect(rotated()).toHaveLength(1);
   });
 
-  it('never fails a caller when it cannot be written', () => {
+  it('does not throw when it cannot be written', () => {
     writeFileSync(join(folder, 'deep'), 'a file where a folder should be');
     expect(() => {
       logFile(file, { maxSizeBytes: 10, maxAgeMs: DAY_MS, maxCount: 1 }, Date.now)('lost\n');
@@ -75,7 +75,7 @@ describe('the log file', () => {
     writeFileSync(join(folder, 'x'), '');
   });
 
-  it('loses and tears no line when 32 processes write at once', async () => {
+  it('writes every line whole when 32 processes write at once', async () => {
     const script = `
       import { logFile } from ${JSON.stringify(join(import.meta.dirname, 'log-file.ts'))};
       const log = logFile(${JSON.stringify(file)}, { maxSizeBytes: 100_000, maxAgeMs: 1e12, maxCount: 1000 }, Date.now);
@@ -89,7 +89,7 @@ describe('the log file', () => {
     const lines = files.flatMap((path) => readFileSync(path, 'utf8').split('\n').slice(0, -1));
     expect(lines.every((line) => /^writer\d+ \d+ x{60}$/.test(line))).toBe(true);
     expect(new Set(lines).size).toBe(32 * 250);
-    // Lines go on into the old file while another process rotates it.
+    // A process that does not have the lock keeps writing to the old file during a rotation.
     for (const path of files) expect(statSync(path).size).toBeLessThan(200_000);
   }, 60_000);
 });

@@ -23,7 +23,7 @@ export interface LogFileLimits {
   readonly maxCount: number;
 }
 
-/** A rotation takes milliseconds; a lock this old was left by a process that died in the middle. */
+/** A rotation takes milliseconds, so a lock this old belongs to a process that was killed. */
 const LOCK_STALE_MS = 10_000;
 
 /**
@@ -75,7 +75,7 @@ function openLog(path: string): number {
   }
 }
 
-/** Parents included. Node's own recursive mkdir never returns where a file system refuses new folders with ENOENT (/proc). */
+/** Creates the folder and its parents. Node's recursive mkdir hangs where a file system refuses folders with ENOENT (/proc). */
 function makeFolder(path: string, hasParent = false): void {
   try {
     mkdirSync(path, { mode: 0o755 });
@@ -87,12 +87,12 @@ function makeFolder(path: string, hasParent = false): void {
   }
 }
 
-/** Says whether the file was (or had just been) moved aside; false leaves the line to the old file. */
+/** Returns whether the file is rotated now; false when another process has the lock, and the line goes to the old file. */
 function rotate(path: string, incomingBytes: number, { limits, now }: Rotation): boolean {
   const lock = `${path}.lock`;
   if (!takeLock(lock, now)) return false;
   try {
-    // Somebody else may have rotated between our look at the size and the lock.
+    // Another process may have rotated between the size check and the lock.
     const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
     if (size > 0 && size + incomingBytes > limits.maxSizeBytes) {
       renameSync(path, freeName(path, now()));

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createLog } from './log.ts';
 
 describe('a log line', () => {
-  it('carries time, level, event and facts, quoted where they hold spaces', () => {
+  it('has time, level, event and facts, with quotes around values that contain spaces', () => {
     const lines: string[] = [];
     const log = createLog('INFO', [(line) => lines.push(line)], () => 0);
     log.info('pod connected', {
@@ -17,7 +17,7 @@ describe('a log line', () => {
     ]);
   });
 
-  it('is written only up to the level [nc-loglevel]', () => {
+  it('is written only when its level is enabled [nc-loglevel]', () => {
     const seen: Record<string, number> = {};
     for (const level of ['ERROR', 'WARNING', 'INFO', 'DEBUG'] as const) {
       const log = createLog(level, [() => (seen[level] = (seen[level] ?? 0) + 1)], () => 0);

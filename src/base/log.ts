@@ -4,7 +4,7 @@ import type { Facts } from './errors.ts';
 export const LOG_LEVELS = ['ERROR', 'WARNING', 'INFO', 'DEBUG'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** An event is a fixed string; what varies goes into the facts, units in their names, never a secret. */
+/** An event is a fixed string; variable parts are facts, with units in their names. Facts never contain secrets. */
 export interface Log {
   error(event: string, facts?: Facts): void;
   warning(event: string, facts?: Facts): void;
@@ -12,10 +12,10 @@ export interface Log {
   debug(event: string, facts?: Facts): void;
 }
 
-/** Takes whole lines, newline included. Must not throw: failing to log never fails a call. */
+/** Takes whole lines, newline included. Must not throw, because a log failure must not fail a call. */
 export type LogSink = (line: string) => void;
 
-/** A log that writes `<time> <LEVEL> <event> key=value …` lines up to `level` into every sink. */
+/** Returns a log that writes `<time> <LEVEL> <event> key=value …` lines up to `level` to every sink. */
 export function createLog(level: LogLevel, sinks: readonly LogSink[], now: () => number): Log {
   const upTo = LOG_LEVELS.indexOf(level);
   const at =

@@ -1,2 +1,2 @@
-/** `rehearse`: every check is made, and nothing is changed. */
+/** `rehearse` makes every check and changes nothing. */
 export type Mode = 'carry-out' | 'rehearse';

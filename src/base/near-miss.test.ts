@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { nearMiss } from './near-miss.ts';
 
-describe('near misses', () => {
+describe('the candidate for a misspelled word', () => {
   it.each([
     ['kv_endpoint', 'kv_endpoints'],
     ['KV-Endpoints', 'kv_endpoints'],
@@ -10,7 +10,7 @@ describe('near misses', () => {
     ['mode', undefined],
     ['', undefined],
     ['something_else', undefined],
-  ])('of %j are %j', (word, meant) => {
+  ])('for %j is %j', (word, meant) => {
     expect(nearMiss(word, ['name', 'ipam', 'mtu', 'kv_endpoints'])).toBe(meant);
   });
 });

@@ -1,26 +1,26 @@
-/** The candidate somebody who wrote `word` most likely meant, or undefined when none is close. */
+/** Returns the candidate that `word` most likely misspells, or undefined when none is close. */
 export function nearMiss(word: string, candidates: readonly string[]): string | undefined {
   return sameLetters(word, candidates) ?? nearest(word, candidates)[0] ?? sameWords(word, candidates);
 }
 
-/** The candidate that no other is as close to: what a correction may write without asking. */
+/** Returns the candidate that is closer to `word` than all others, so that a fix may write it without asking. */
 export function onlyNearMiss(word: string, candidates: readonly string[]): string | undefined {
   const [first, second] = nearest(word, candidates);
   return sameLetters(word, candidates) ?? (second === undefined ? first : undefined);
 }
 
-/** The candidate with the same letters, whatever their case and what stands between words. */
+/** Returns the candidate that differs from `word` only in case and word separators. */
 export function sameLetters(word: string, candidates: readonly string[]): string | undefined {
   const folded = fold(word);
   return candidates.find((candidate) => fold(candidate) === folded);
 }
 
-/** The words of a hint, ready to show. */
+/** Returns the text of a hint. */
 export function didYouMean(word: string): string {
   return `did you mean "${word}"?`;
 }
 
-/** The only candidate that has every word of a name of several, and some besides. */
+/** Returns the only candidate that contains every word of a name of several words. */
 function sameWords(name: string, candidates: readonly string[]): string | undefined {
   const words = wordsOf(name);
   if (words.length < 2) return undefined;
@@ -35,18 +35,18 @@ function wordsOf(name: string): string[] {
     .split(/[-_ ]/);
 }
 
-/** Those with the fewest slips, in their order. */
+/** Returns the candidates with the smallest edit distance, in their order. */
 function nearest(word: string, candidates: readonly string[]): string[] {
   const folded = fold(word);
   const close = candidates
     .map((candidate) => ({ candidate, distance: editDistance(folded, fold(candidate)) }))
-    .filter(({ candidate, distance }) => distance <= slipsAllowed(candidate));
+    .filter(({ candidate, distance }) => distance <= maxDistance(candidate));
   const fewest = Math.min(...close.map(({ distance }) => distance));
   return close.filter(({ distance }) => distance === fewest).map(({ candidate }) => candidate);
 }
 
-/** Short words are close to everything, so they get one slip only. */
-function slipsAllowed(candidate: string): number {
+/** Returns the largest edit distance that counts as close: 1 for short words, which are close to many others. */
+function maxDistance(candidate: string): number {
   return candidate.length <= 4 ? 1 : 2;
 }
 
@@ -54,7 +54,7 @@ function fold(word: string): string {
   return word.toLowerCase().replaceAll(/[-_ ]/g, '');
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours; stops counting where the lengths alone rule it out. */
+/** Counts insertions, deletions, replacements and swaps of neighbours; Infinity when the lengths differ by more than 2. */
 function editDistance(a: string, b: string): number {
   if (Math.abs(a.length - b.length) > 2) return Infinity;
   let beforeLast: number[] = [];

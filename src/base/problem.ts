@@ -1,7 +1,7 @@
 import type { ErrorCode } from './error-codes.ts';
 import { NetplugError } from './errors.ts';
 
-/** One thing that is wrong with what somebody wrote, and where. */
+/** One problem in a document, with its path. */
 export interface Problem {
   /** Such as `ipam.ranges[0][1].subnet`; empty for the document as a whole. */
   readonly path: string;
@@ -11,36 +11,36 @@ export interface Problem {
   readonly fix?: Fix;
 }
 
-/** Something that works but should be changed: one sentence, which names what it is about. */
+/** Something that works but should be changed. The message is one sentence that names its subject. */
 export interface Warning {
   readonly path: string;
   readonly message: string;
   readonly fix?: Fix;
 }
 
-/** Changes of the text that only leave one reading, made together or not at all. */
+/** Unambiguous edits of a document, made all together or not at all. */
 export type Fix = readonly Edit[];
 
-/** One change at a path: another name for the key, another value, or neither of them any more. */
+/** One edit at a path: renames the key, sets the value, or removes both. */
 export type Edit =
   | { readonly kind: 'rename'; readonly path: string; readonly to: string }
   | { readonly kind: 'set'; readonly path: string; readonly value: string | number | boolean }
   | { readonly kind: 'remove'; readonly path: string };
 
-/** Problems and remarks while a document is being read. */
+/** The problems and warnings collected while a document is read. */
 export interface Findings {
   readonly problems: Problem[];
   readonly warnings: Warning[];
 }
 
-/** At most this many problems are spelled out in one error. */
+/** The most problems that one error lists. */
 const SHOWN_PROBLEMS = 20;
 
 export function emptyFindings(): Findings {
   return { problems: [], warnings: [] };
 }
 
-/** `at('ipam', 'ranges', 0, 1)` is `ipam.ranges[0][1]`; an empty first part means the document itself. */
+/** Returns a path: `at('ipam', 'ranges', 0, 1)` is `ipam.ranges[0][1]`. An empty first part is the document itself. */
 export function at(start: string, ...keys: readonly (string | number)[]): string {
   let path = start;
   for (const key of keys) {
@@ -51,7 +51,7 @@ export function at(start: string, ...keys: readonly (string | number)[]): string
   return path;
 }
 
-/** The keys a path was made of: `a.b[0]["c/d"]` is a, b, 0 and c/d. */
+/** Returns the keys of a path: `a.b[0]["c/d"]` is a, b, 0 and c/d. */
 export function keysOf(path: string): (string | number)[] {
   return [...path.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|([^.[\]]+)/g)].map(([, index, quoted, word]) => {
     if (index !== undefined) return Number(index);
@@ -59,17 +59,17 @@ export function keysOf(path: string): (string | number)[] {
   });
 }
 
-/** The path of something at `path` inside what stands at `start`. */
+/** Returns the path of the value at `path` inside the value at `start`. */
 export function joinPaths(start: string, path: string): string {
   return start === '' || path === '' || path.startsWith('[') ? `${start}${path}` : `${start}.${path}`;
 }
 
-/** The text without what stands before the host in a URL. */
+/** Returns the text with user and password removed from URLs. */
 export function withoutPasswords(text: string): string {
   return text.replaceAll(/:\/\/[^/\s"]*@/g, '://…@');
 }
 
-/** Shows a value and its JSON type, as in `found true (boolean)`. Passwords inside URLs are left out. */
+/** Returns a value and its JSON type, such as `true (boolean)`. Passwords inside URLs are left out. */
 export function showFound(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
@@ -78,20 +78,20 @@ export function showFound(value: unknown): string {
   return `${short} (${Array.isArray(value) ? 'array' : typeof value})`;
 }
 
-/** Ordered by path, numbers in paths as numbers; the same thing is said once. */
+/** Returns the problems ordered by path, with numeric order inside paths, without duplicates. */
 export function sortProblems(problems: readonly Problem[]): Problem[] {
   const byText = new Map(problems.map((problem) => [`${problem.path}\n${problem.message}`, problem]));
   return [...byText.values()].sort((a, b) => compareText(`${a.path}\n${a.message}`, `${b.path}\n${b.message}`));
 }
 
-/** One line: path, message, hint. */
+/** Returns path, message and hint as one line. */
 export function problemLine({ path, message, hint }: Problem): string {
   return `${path === '' ? '' : `${path}: `}${message}${hint === undefined ? '' : ` (${hint})`}`;
 }
 
 /**
- * The error that reports all problems, each on its own line. Its code is that of the problems when they agree, and
- * `mixed` otherwise.
+ * Returns the error that reports all problems, each on its own line. Its code is that of the problems when all have the
+ * same code, otherwise `mixed`.
  */
 export function problemsError(what: string, problems: readonly Problem[], mixed: ErrorCode): NetplugError {
   const sorted = sortProblems(problems);
@@ -101,7 +101,7 @@ export function problemsError(what: string, problems: readonly Problem[], mixed:
   if (sorted.length > SHOWN_PROBLEMS) lines.push(`\n  and ${String(sorted.length - SHOWN_PROBLEMS)} more`);
   const count = sorted.length === 1 ? '1 problem' : `${String(sorted.length)} problems`;
   return new NetplugError(code, `Cannot use ${what}: ${count}${lines.join('')}`, {
-    hint: 'Correct the values at the paths named',
+    hint: 'Correct the values at these paths',
     facts: { paths: sorted.map(({ path }) => path) },
   });
 }

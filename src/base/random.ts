@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 
-/** Chance as a port. */
+/** The port to random numbers. */
 export interface Random {
-  /** A whole number from 0 to `below` - 1. */
+  /** Returns a whole number from 0 to `below` - 1. */
   readonly int: (below: number) => number;
-  /** An identifier that never repeats. */
+  /** Returns an identifier that never repeats. */
   readonly id: () => string;
 }
 
@@ -13,7 +13,7 @@ export const systemRandom: Random = {
   id: () => randomUUID(),
 };
 
-/** The same numbers for the same seed (mulberry32), for simulations. */
+/** Returns a generator with the same numbers for the same seed (mulberry32), for simulations. */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   const next = (): number => {

@@ -5,7 +5,7 @@ import { Stopwatch } from './stopwatch.ts';
 const never = new AbortController().signal;
 
 describe('stopwatch', () => {
-  it('gives what lies between awaited phases to the step of the own work', async () => {
+  it('counts the time between awaited phases as the current step', async () => {
     const clock = virtualClock();
     const watch = new Stopwatch(clock, 'decode');
     await clock.sleep(1, never);
@@ -25,7 +25,7 @@ describe('stopwatch', () => {
     expect(watch.facts()).toEqual({ decodeMs: 3, storeMs: 5, answerMs: 1, totalMs: 9 });
   });
 
-  it('times what is awaited at once side by side, without own work in between', async () => {
+  it('times concurrent phases side by side, without a step between them', async () => {
     const clock = virtualClock();
     const watch = new Stopwatch(clock, 'plan');
     const [ended, end] = gate();
@@ -40,15 +40,15 @@ describe('stopwatch', () => {
     ]);
   });
 
-  it('knows in which phase a failure began, whatever was done to clean up after it', async () => {
+  it('reports the phase in which a failure began, regardless of later clean-up', async () => {
     const watch = new Stopwatch(virtualClock(), 'plan');
-    const away = new Error('away');
-    await expect(watch.time('store', async () => Promise.reject(away))).rejects.toBe(away);
-    await expect(watch.time('kernel', async () => Promise.reject(away))).rejects.toBe(away);
+    const unreachable = new Error('unreachable');
+    await expect(watch.time('store', async () => Promise.reject(unreachable))).rejects.toBe(unreachable);
+    await expect(watch.time('kernel', async () => Promise.reject(unreachable))).rejects.toBe(unreachable);
     await watch.time('delegate', async () => Promise.resolve());
-    expect(watch.phaseOf(away)).toBe('store');
-    expect(watch.phaseOf(new Error('cannot assign', { cause: away }))).toBe('store');
-    expect(watch.phaseOf(new Error('away'))).toBeUndefined();
+    expect(watch.phaseOf(unreachable)).toBe('store');
+    expect(watch.phaseOf(new Error('cannot assign', { cause: unreachable }))).toBe('store');
+    expect(watch.phaseOf(new Error('unreachable'))).toBeUndefined();
     expect(watch.stop().phases).toMatchObject([
       { name: 'store', isFailed: true },
       { name: 'kernel', isFailed: true },
@@ -58,7 +58,7 @@ describe('stopwatch', () => {
 });
 
 describe('a timed port', () => {
-  it('has each call timed, whether it returns, promises or fails', async () => {
+  it('times each call, whether it returns a value, returns a promise or throws', async () => {
     const clock = virtualClock();
     const watch = new Stopwatch(clock, 'plan');
     class Store {

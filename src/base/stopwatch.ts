@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts';
 
-/** A stretch of time in which a call did or awaited one thing; times are milliseconds since the watch was made. */
+/** A period of a call spent on one kind of work. Times are in milliseconds since the stopwatch was created. */
 export interface Phase {
   readonly name: string;
   readonly startMs: number;
@@ -9,8 +9,8 @@ export interface Phase {
 }
 
 /**
- * Divides the time of a call into named phases, so that none of it is left without a name: what is awaited has the name
- * given to `time`, several at once if need be, and whatever lies between belongs to the step the caller's own work is in.
+ * Divides the whole time of a call into named phases. Awaited work has the name given to `time`, and several such phases
+ * may overlap. The time between them belongs to the current step of the caller.
  */
 export class Stopwatch {
   readonly #clock: Clock;
@@ -20,7 +20,7 @@ export class Stopwatch {
   /** How many phases are awaited now. */
   #awaited = 0;
   #step: string;
-  /** When the own work went on; counts only while nothing is awaited. */
+  /** When the current step started or continued; valid only while nothing is awaited. */
   #stepStartMs = 0;
 
   constructor(clock: Clock, step: string) {
@@ -29,12 +29,12 @@ export class Stopwatch {
     this.#step = step;
   }
 
-  /** Milliseconds since the watch was made. */
+  /** Milliseconds since the stopwatch was created. */
   get elapsedMs(): number {
     return this.#clock.monotonic() - this.#zeroMs;
   }
 
-  /** From here on, the caller's own work is another step. */
+  /** Ends the current step of the caller and starts another. */
   enter(step: string): void {
     const nowMs = this.elapsedMs;
     if (this.#awaited === 0) this.#endStep(nowMs);
@@ -42,7 +42,7 @@ export class Stopwatch {
     this.#stepStartMs = nowMs;
   }
 
-  /** Does the work, and awaits what it promises, as the phase of that name. */
+  /** Runs the work as the phase of that name, which ends when the work, or the promise it returns, has ended. */
   time<T>(name: string, work: () => T): T {
     const end = this.#begin(name);
     try {
@@ -68,13 +68,13 @@ export class Stopwatch {
     });
   }
 
-  /** The phase that first threw the error, or what caused it. */
+  /** Returns the phase that first threw the error, or one of its causes. */
   phaseOf(error: unknown): string | undefined {
     const name = this.#failures.get(error);
     return name ?? (error instanceof Error && error.cause !== undefined ? this.phaseOf(error.cause) : undefined);
   }
 
-  /** Ends the own work's step, and gives everything in the order of its start, the longer first. */
+  /** Ends the current step. Returns all phases in the order of their start, the longer first. */
   stop(): { readonly totalMs: number; readonly phases: readonly Phase[] } {
     const totalMs = this.elapsedMs;
     if (this.#awaited === 0) this.#endStep(totalMs);
@@ -82,13 +82,13 @@ export class Stopwatch {
     return { totalMs, phases: this.#phases.toSorted(byStart) };
   }
 
-  /** `<phase>Ms` for each phase that has ended, and `totalMs`. */
+  /** Returns `<phase>Ms` for each phase that has ended, and `totalMs`. */
   facts(): Record<string, number> {
     const sums = Object.entries(sumByName(this.#phases)).map(([name, ms]) => [`${name}Ms`, rounded(ms)] as const);
     return { ...Object.fromEntries(sums), totalMs: rounded(this.elapsedMs) };
   }
 
-  /** Begins a phase; what is returned ends it. */
+  /** Starts a phase; the returned function ends it. */
   #begin(name: string): (failure?: { readonly cause: unknown }) => void {
     const startMs = this.elapsedMs;
     if (this.#awaited === 0) this.#endStep(startMs);
@@ -120,7 +120,7 @@ export class Stopwatch {
   }
 }
 
-/** Milliseconds by name, in the order in which names first occur. */
+/** Returns milliseconds by name, in the order in which names first occur. */
 export function sumByName(phases: readonly Phase[]): Record<string, number> {
   const sums: Record<string, number> = {};
   for (const { name, durationMs } of phases) sums[name] = (sums[name] ?? 0) + durationMs;

@@ -1,18 +1,18 @@
-/** Who called, in the words of W3C Trace Context. */
+/** The trace context of the caller (W3C Trace Context). */
 export interface TraceParent {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
   /** 16 hexadecimal digits. */
   readonly spanId: string;
   readonly isSampled: boolean;
-  /** What came as TRACESTATE, for whoever reads the trace. */
+  /** The value of TRACESTATE, passed on unchanged. */
   readonly state: string | undefined;
 }
 
 const FORMAT =
   /^(?<version>[\da-f]{2})-(?<traceId>[\da-f]{32})-(?<spanId>[\da-f]{16})-(?<flags>[\da-f]{2})(?<rest>-.*)?$/;
 
-/** Reads TRACEPARENT as the standard asks; undefined when it is malformed. A newer version may say more at the end. */
+/** Decodes TRACEPARENT as the standard requires; undefined when it is malformed. A newer version may have more fields. */
 export function parseTraceParent(text: string, state: string | undefined): TraceParent | undefined {
   const { version, traceId = '', spanId = '', flags = '', rest } = FORMAT.exec(text)?.groups ?? {};
   if (version === undefined || version === 'ff' || (version === '00' && rest !== undefined)) return undefined;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Undo } from './undo.ts';
 
 describe('undo', () => {
-  it('takes steps back in reverse unless they are kept', async () => {
+  it('runs steps in reverse order unless `keep` was called', async () => {
     const seen: string[] = [];
     const run = async (keep: boolean): Promise<void> => {
       await using undo = new Undo();

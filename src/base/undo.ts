@@ -1,6 +1,6 @@
 /**
- * A stack of steps to take back. Unless `keep` was called, leaving the scope (`await using`) runs them in reverse;
- * every step runs even when one fails, and the failures arrive together as one AggregateError.
+ * A stack of undo steps. Unless `keep` was called, leaving the scope (`await using`) runs them in reverse order. Every
+ * step runs even when one fails, and the failures are thrown together as one AggregateError.
  */
 export class Undo implements AsyncDisposable {
   #steps: (() => Promise<void> | void)[] = [];
@@ -23,6 +23,6 @@ export class Undo implements AsyncDisposable {
       }
     }
     this.#steps = [];
-    if (failures.length > 0) throw new AggregateError(failures, 'Cannot take everything back');
+    if (failures.length > 0) throw new AggregateError(failures, 'Cannot undo everything');
   }
 }

@@ -1,4 +1,4 @@
-/** Waits no longer than the signal lets it for work that may honour no signal itself, such as a read of a dead file system. */
+/** Waits for the work until the signal aborts; for work that ignores signals, such as a read from a hung file system. */
 export async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const onAbort = (): void => reject(signal.reason);

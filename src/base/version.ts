@@ -1,2 +1,2 @@
-/** The one version of every program; package.json says the same. */
+/** The version of every program; equal to the version in package.json. */
 export const VERSION = 'v3.27.0';

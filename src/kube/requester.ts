@@ -2,7 +2,7 @@ import { timeLimit } from '../base/clock.ts';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
 import { reasonOf } from '../base/errors.ts';
-import { outOfTime } from '../base/out-of-time.ts';
+import { timedOut } from '../base/timed-out.ts';
 import { backOffMs, withJitter } from '../base/back-off.ts';
 import type { Random } from '../base/random.ts';
 import { type ApiAnswer, apiError, judgeAnswer, type ApiVerdict } from './answers.ts';
@@ -116,7 +116,7 @@ export class Requester {
 
   async ask(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<unknown>> {
     const endsAt = this.#parts.clock.monotonic() + (request.isPatient ? this.#parts.limits.patienceMs : IMPATIENT_MS);
-    if (signal.aborted) throw outOfTime(signal, 'waiting to talk to the API of the orchestrator');
+    if (signal.aborted) throw timedOut(signal, 'waiting to talk to the API of the orchestrator');
     let session = await this.#parts.keeper.current(signal);
     let mayBeOurs = false;
     let isRenewed = false;
@@ -207,7 +207,7 @@ export class Requester {
     } catch (cause) {
       if (signal.aborted) {
         const unknown = method === 'GET' ? '' : '; it is not known whether the change was made';
-        throw outOfTime(signal, `waiting for an answer of ${session.server.origin}${unknown}`);
+        throw timedOut(signal, `waiting for an answer of ${session.server.origin}${unknown}`);
       }
       if (isTlsRefusal(cause) && !mayBeOurs) {
         throw apiError('store/refused', { reason: reasonOf(cause), session, now: this.#parts.clock.now(), cause });
@@ -234,7 +234,7 @@ export class Requester {
       await rest();
     } catch (cause) {
       if (!signal.aborted) throw cause;
-      throw outOfTime(signal, `waiting for the API of the orchestrator to serve again (${why})`);
+      throw timedOut(signal, `waiting for the API of the orchestrator to serve again (${why})`);
     }
   }
 }

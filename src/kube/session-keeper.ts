@@ -1,4 +1,4 @@
-import { outOfTime } from '../base/out-of-time.ts';
+import { timedOut } from '../base/timed-out.ts';
 import type { AccessSurroundings, OrchAccess } from './access.ts';
 import { loadSession } from './load-session.ts';
 import { fingerprint } from './read-files.ts';
@@ -56,7 +56,7 @@ export class SessionKeeper {
 
   /** One reading for all who wait; who leaves early does not end it for the others. */
   async #load(signal: AbortSignal): Promise<Session> {
-    if (signal.aborted) throw outOfTime(signal, 'waiting to read the access to the API of the orchestrator');
+    if (signal.aborted) throw timedOut(signal, 'waiting to read the access to the API of the orchestrator');
     this.#loading ??= this.#read().finally(() => {
       this.#loading = undefined;
     });
@@ -67,7 +67,7 @@ export class SessionKeeper {
     });
     try {
       const loaded = await Promise.race([this.#loading, left]);
-      if (loaded === undefined) throw outOfTime(signal, 'reading the access to the API of the orchestrator');
+      if (loaded === undefined) throw timedOut(signal, 'reading the access to the API of the orchestrator');
       return loaded.session;
     } finally {
       signal.removeEventListener('abort', onAbort);

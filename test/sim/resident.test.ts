@@ -89,7 +89,7 @@ async function after(ms: number): Promise<void> {
 /** A signal of simulated time. */
 function timeout(ms: number): AbortSignal {
   const over = new AbortController();
-  setTimeout(() => over.abort(new DOMException('the time is over', 'TimeoutError')), ms);
+  setTimeout(() => over.abort(new DOMException('timed out', 'TimeoutError')), ms);
   return over.signal;
 }
 

@@ -1,6 +1,6 @@
 import { Resolver } from 'node:dns/promises';
 import { errnoOf, NetplugError } from '../../base/errors.ts';
-import { outOfTime } from '../../base/out-of-time.ts';
+import { timedOut } from '../../base/timed-out.ts';
 
 const ENCRYPTED = { service: '_etcd-client-ssl._tcp', scheme: 'https' } as const;
 const PLAIN = { service: '_etcd-client._tcp', scheme: 'http' } as const;
@@ -27,7 +27,7 @@ export async function discoverEndpoints(
   signal.addEventListener('abort', cancel, { once: true });
   try {
     const found = await Promise.all(services.map(async (service) => lookUp(resolver, service, domain)));
-    if (signal.aborted) throw outOfTime(signal, `looking up the SRV records of "${domain}"`);
+    if (signal.aborted) throw timedOut(signal, `looking up the SRV records of "${domain}"`);
     for (const [index, { service }] of services.entries()) {
       const answer = found[index];
       if (answer?.kind === 'origins') return answer.origins;

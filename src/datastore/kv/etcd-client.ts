@@ -5,7 +5,7 @@ import { timeLimit } from '../../base/clock.ts';
 import type { NetplugError } from '../../base/errors.ts';
 import type { KvConnection } from '../../config/connection.ts';
 import { isUnencrypted } from '../../config/require-tls.ts';
-import { outOfTime } from '../../base/out-of-time.ts';
+import { timedOut } from '../../base/timed-out.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import {
   Lease,
@@ -157,7 +157,7 @@ export class EtcdClient implements AsyncDisposable {
         return result.answer;
       }
       const unknown = result.verdict.isFinal ? '' : '; it is not known whether the change was made';
-      if (signal.aborted) throw outOfTime(signal, `waiting for an answer of ${channel.origin}${unknown}`);
+      if (signal.aborted) throw timedOut(signal, `waiting for an answer of ${channel.origin}${unknown}`);
       throw etcdError(
         { ...result.verdict, reason: `${result.verdict.reason}${unknown}` },
         `at ${channel.origin}`,
@@ -236,7 +236,7 @@ export class EtcdClient implements AsyncDisposable {
       const limitMs = index === tries.length - 1 ? answerMs : impatientMs;
       const result = await this.#ask(channel, method, { send, limitMs, signal });
       if ('answer' in result) return result.answer;
-      if (signal.aborted) throw outOfTime(signal, talkingTo(channels));
+      if (signal.aborted) throw timedOut(signal, talkingTo(channels));
       failures.push(result);
       if (result.verdict.isFinal) break;
     }
@@ -255,7 +255,7 @@ export class EtcdClient implements AsyncDisposable {
       ),
       signal,
     );
-    if (signal.aborted) throw outOfTime(signal, talkingTo(channels));
+    if (signal.aborted) throw timedOut(signal, talkingTo(channels));
     return failure;
   }
 
@@ -279,7 +279,7 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   async #inOrder(signal: AbortSignal): Promise<readonly Channel[]> {
-    if (signal.aborted) throw outOfTime(signal, 'waiting to talk to the kv datastore');
+    if (signal.aborted) throw timedOut(signal, 'waiting to talk to the kv datastore');
     const isShared = this.#opening !== undefined;
     this.#opening ??= this.#open(signal);
     try {

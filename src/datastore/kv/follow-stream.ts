@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import type { Channel } from '../../base/channel.ts';
 import { repeat } from '../../base/clock.ts';
-import { outOfTime } from '../../base/out-of-time.ts';
+import { timedOut } from '../../base/timed-out.ts';
 import type { Watch, WatchRequestSchema, WatchResponse } from '../../../proto/gen/etcd_pb.js';
 import type { Http2Connection } from './http2-connection.ts';
 import { DEFAULT_PREFIX } from './keys.ts';
@@ -59,7 +59,7 @@ export async function* followStream(
       waitingSince = performance.now();
     }
   } catch (error) {
-    if (signal.aborted) throw outOfTime(signal, `watching ${origin}`);
+    if (signal.aborted) throw timedOut(signal, `watching ${origin}`);
     const isSilent = over.signal.aborted;
     if (isSilent) connection.suspect();
     const cause = isSilent ? new Error(`nothing heard for ${String(silenceMs)} ms`, { cause: error }) : error;

@@ -11,7 +11,7 @@ import { type Cidr, cidrsOverlap, compareCidrs } from '../../net/cidr.ts';
 import { findBuiltIn, refuseBuiltIn, withBuiltIns } from '../built-in.ts';
 import { compareEndpointIds } from '../order.ts';
 import { type FollowEvent, type FollowOptions, type Query, eventsUntilAborted } from '../follow.ts';
-import { outOfTime } from '../../base/out-of-time.ts';
+import { timedOut } from '../../base/timed-out.ts';
 import { publishNodeResource } from '../publish-node.ts';
 import { resourceChanged, resourceExists, resourceNotFound } from '../resource-errors.ts';
 import { identityOf, withoutVersion } from '../stored-resource.ts';
@@ -216,7 +216,7 @@ class MemoryStore implements Store {
     effect: (fault: StoreFault | undefined) => T,
   ): Promise<T> {
     await this.#options.pause?.(operation);
-    if (signal.aborted) throw outOfTime(signal, 'waiting for the datastore in memory');
+    if (signal.aborted) throw timedOut(signal, 'waiting for the datastore in memory');
     const fault = this.#options.fault?.(operation, changes);
     if (fault?.kind === 'unavailable-before') throw unavailable('it was told not to answer');
     if (fault?.kind === 'refused') throw refused();
