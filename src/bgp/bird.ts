@@ -109,12 +109,12 @@ export class Bird {
     const wasKilled = (await readIfThere(this.#pidFile)) !== undefined;
     const [file, ...before] = this.#program;
     const args = [...before, '-c', this.#config, '-s', this.#socket, '-P', this.#pidFile, ...(wasKilled ? ['-R'] : [])];
-    using limit = timeLimit(ANSWER_MS, () => birdFailed('Timed out while starting BIRD'));
+    using limit = timeLimit(ANSWER_MS, () => birdFailed('timed out while starting BIRD'));
     const either = AbortSignal.any([signal, limit.signal]);
     const { status, stdout, stderr } = await exec(file, args, { signal: either }).catch((cause: unknown) => {
       throw errnoOf(cause) === 'ENOENT' ? birdMissing(file, cause) : cause;
     });
-    if (status !== 0) throw birdFailed(`Cannot start BIRD: ${`${stderr}${stdout}`.trim()}`);
+    if (status !== 0) throw birdFailed(`starting BIRD failed: ${`${stderr}${stdout}`.trim()}`);
   }
 
   async #ask(command: string, signal: AbortSignal): Promise<BirdReply | undefined> {

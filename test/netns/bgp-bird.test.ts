@@ -86,7 +86,7 @@ describe('BIRD', () => {
   it('does not start with a configuration it refuses, and says why', async () => {
     await expect(bird.apply('nonsense', signal)).rejects.toMatchObject({
       code: 'bgp/bird-failed',
-      message: expect.stringMatching(/^Cannot route by BGP: BIRD does not start: .*bird\.conf:1:/),
+      message: expect.stringMatching(/^Cannot route by BGP: starting BIRD failed: .*bird\.conf:1:/),
     });
     expect(await bird.apply(NOTHING, signal)).toBe('started');
     await bird.stop(signal);
