@@ -1,12 +1,12 @@
 import { exec } from '../base/exec.ts';
 import type { ExecDelegate } from '../cni/delegate.ts';
-import type { Surroundings } from '../cni/run-plugin.ts';
+import type { PluginDependencies } from '../cni/run-plugin.ts';
 
 /** Runs delegated plugins with the call's CNI environment, and forwards their stderr. */
 export function execDelegateIn(
   env: NodeJS.ProcessEnv,
   writeStderr: (text: string) => void = (text) => process.stderr.write(text),
-): Surroundings['execDelegateFor'] {
+): PluginDependencies['execDelegateFor'] {
   return (attachment) => {
     const other =
       attachment === undefined

@@ -1,13 +1,13 @@
 import { systemClock } from '../base/clock.ts';
 import { reasonOf } from '../base/errors.ts';
-import type { Served } from '../cni/run-plugin.ts';
+import type { CallOutcome } from '../cni/run-plugin.ts';
 import { isTraced } from '../telemetry/is-traced.ts';
 
 const LIMIT_MS = 1000;
 
 /** Exports a call whose answer has been written, if it is to be traced; takes at most a second, and never throws. */
 export async function exportTrace(
-  { record, log }: Pick<Served, 'record' | 'log'>,
+  { record, log }: Pick<CallOutcome, 'record' | 'log'>,
   env: NodeJS.ProcessEnv,
 ): Promise<void> {
   if (!isTraced(record, env)) return;

@@ -1,5 +1,5 @@
 import type { Log } from '../base/log.ts';
-import type { Surroundings } from '../cni/run-plugin.ts';
+import type { PluginDependencies } from '../cni/run-plugin.ts';
 import { openKvStore } from '../datastore/kv/kv-store.ts';
 import { MemoryDatabase } from '../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../datastore/memory/memory-store.ts';
@@ -32,7 +32,7 @@ export function openStoreIn(env: NodeJS.ProcessEnv, options: OpenStoreOptions = 
  * The same for the plugin, which has to take pods down even where nothing gives access to the API: ADD refuses such a
  * configuration before it writes, so that there is nothing to find.
  */
-export function openPluginStoreIn(env: NodeJS.ProcessEnv): Surroundings['openStore'] {
+export function openPluginStoreIn(env: NodeJS.ProcessEnv): PluginDependencies['openStore'] {
   return (datastore, { log }) =>
     isCutOff(datastore) ? openMemoryStore(new MemoryDatabase()) : openStoreIn(env, { log })(datastore);
 }

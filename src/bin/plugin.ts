@@ -4,7 +4,7 @@ import { systemRandom } from '../base/random.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { probeHttp } from '../cni/probe-http.ts';
 import type { Program } from '../cni/call-record.ts';
-import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
+import { runPlugin, type PluginDependencies } from '../cni/run-plugin.ts';
 import { exportTrace } from './export-trace.ts';
 import { forwardingRecorder } from '../dataplane/linux/forwarding-record.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
@@ -29,7 +29,7 @@ export async function runCni(program: Program): Promise<void> {
     process.exitCode = 0;
     return;
   }
-  const around: Surroundings = {
+  const dependencies: PluginDependencies = {
     env,
     hostname: hostname(),
     clock: systemClock,
@@ -51,10 +51,10 @@ export async function runCni(program: Program): Promise<void> {
         record: forwardingRecorder(stateDir(env)),
       }),
     openLog,
-    settleLeftovers: settleLeftoversIn(env),
+    recover: settleLeftoversIn(env),
     execDelegateFor: execDelegateIn(env),
   };
-  const served = await runPlugin(program, around);
+  const served = await runPlugin(program, dependencies);
   process.stdout.write(served.stdout);
   process.exitCode = served.status;
   await exportTrace(served, env);

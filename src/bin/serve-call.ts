@@ -12,7 +12,7 @@ import { AttachmentFiles } from '../cni/attachment-files.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
 import { probeHttp } from '../cni/probe-http.ts';
-import { runPlugin, type Surroundings } from '../cni/run-plugin.ts';
+import { runPlugin, type PluginDependencies } from '../cni/run-plugin.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
 import { forwardingRecorder } from '../dataplane/linux/forwarding-record.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
@@ -48,10 +48,10 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
   const kernels = { own: linuxKernel({ ...options, allowOwnNetns: true }), others: linuxKernel(options) };
   const openKernel = ({ allowOwnNetns }: { allowOwnNetns: boolean }): Kernel =>
     allowOwnNetns ? kernels.own : kernels.others;
-  const openStore: Surroundings['openStore'] = (datastore, call) =>
+  const openStore: PluginDependencies['openStore'] = (datastore, call) =>
     isCutOff(datastore)
       ? openPluginStoreIn(own)(datastore, call)
-      : callStore(nodes.get(datastore), async (phase, work) => call.watch.time(phase, work));
+      : callStore(nodes.get(datastore), async (phase, work) => call.stopwatch.time(phase, work));
   const attachments = new AttachmentFiles(attachmentFolder(own));
   const netconfs = new DecodedNetconfs();
   const ignoredAnnotations = new IgnoredAnnotations(log);
@@ -80,7 +80,7 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),
       // The agent has replayed orphaned journals before it served its first call.
-      settleLeftovers: async () => Promise.resolve(),
+      recover: async () => Promise.resolve(),
       execDelegateFor: execDelegateIn(env, stderr.write),
     });
     onServed(record);

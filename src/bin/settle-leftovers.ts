@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Surroundings } from '../cni/run-plugin.ts';
+import type { PluginDependencies } from '../cni/run-plugin.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { recoverBeforeCall } from '../ipam/node/recover-before-call.ts';
 import { attachedIn } from './attached.ts';
@@ -13,7 +13,7 @@ export function journalFolder(env: NodeJS.ProcessEnv): string {
 }
 
 /** What the standalone program does before it serves a call. */
-export function settleLeftoversIn(env: NodeJS.ProcessEnv): Surroundings['settleLeftovers'] {
+export function settleLeftoversIn(env: NodeJS.ProcessEnv): PluginDependencies['recover'] {
   return async (ports, { call: { node, attachment, signal }, command, datastore: { type } }) => {
     const place = { folder: journalFolder(env), tryLock: tryLockFile };
     const settling = {

@@ -1,64 +1,65 @@
 import { Undo } from '../base/undo.ts';
 import type { PodNetwork } from '../dataplane/kernel.ts';
 import type { AddressSource } from './address-source.ts';
-import { type CniCall, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
+import { type CniCall, callFacts, type CniPorts, assertOrchestratorAccess } from './call.ts';
 import { waitForGates } from './gates.ts';
-import { namePods } from './name-pods.ts';
+import { explainAddressConflict } from './address-conflict.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
-import { askOrchestrator } from './ask-orchestrator.ts';
+import { withPodFacts } from './with-pod-facts.ts';
 import { recordAttachment } from './record-attachment.ts';
 import { shapeBandwidth } from './shape-bandwidth.ts';
 import { warnAboutFloatingIps } from './warn-floating.ts';
 import type { CniResult } from './result.ts';
 
 /**
- * Gives one pod its addresses, link and routes. All of it exists when this returns, none of it when it throws; calling
- * again for the same attachment returns what is there, after checking it, and mends it where it is broken.
+ * Connects one pod: assigns its addresses and creates its link and routes. Undoes all of it when a step fails.
+ * Idempotent: a second ADD of the same attachment returns the same result, and recreates a link that is broken.
  * @throws kernel/*, ipam/*, store/*, cni/record-failed, gate/not-ready, netconf/needs-orchestrator, and what a delegated plugin throws
  */
-export async function add(ports: CniPorts, source: AddressSource, told: CniCall): Promise<CniResult> {
-  const { kernel, log, watch } = ports;
-  const { config, signal } = told;
-  refuseOrchestrator(config);
-  kernel.assertNetns(told.netns);
+export async function add(ports: CniPorts, source: AddressSource, request: CniCall): Promise<CniResult> {
+  const { kernel, log, stopwatch } = ports;
+  const { config, signal } = request;
+  assertOrchestratorAccess(config);
+  kernel.assertNetns(request.netns);
   if (config.readinessGates.length > 0) {
-    await watch.time('gates', async () =>
+    await stopwatch.time('gates', async () =>
       waitForGates(config.readinessGates, { probe: ports.probeGate, clock: ports.clock, signal }),
     );
   }
-  const call = await askOrchestrator(ports, told);
+  const call = await withPodFacts(ports, request);
   await using undo = new Undo();
 
-  const grant = await source.acquire(call, (addresses) => planEndpoint(call, addresses));
-  undo.defer(async () => grant.takeBack(call.cleanupSignal));
+  const assigned = await source.assign(call, (addresses) => planEndpoint(call, addresses));
+  undo.defer(async () => assigned.rollBack(call.cleanupSignal));
 
-  const forget = await recordAttachment(ports, call, grant.addresses);
-  undo.defer(forget);
+  const restoreRecord = await recordAttachment(ports, call, assigned.addresses);
+  undo.defer(restoreRecord);
 
-  const network = planPodNetwork(call, grant.addresses);
-  const { mtu, isNew } = await connect(ports, network, signal).catch(async (cause: unknown) => {
-    throw await namePods(ports, call, cause);
+  const network = planPodNetwork(call, assigned.addresses);
+  const { mtu, isNew } = await ensureLink(ports, network, signal).catch(async (cause: unknown) => {
+    throw await explainAddressConflict(ports, call, cause);
   });
   if (isNew) {
     undo.defer(async () => {
       await kernel.remove(network.hostLinkName, network.owner);
     });
   }
-  const result = resultOf(network, { mtu, dns: grant.dns });
+  const result = resultOf(network, { mtu, dns: assigned.dns });
   if (isNew) await shapeBandwidth(ports, call, result);
   undo.keep();
   if (isNew) await warnAboutFloatingIps(ports, call);
 
-  log.info(isNew ? 'pod connected' : 'pod was connected already', {
+  log.info(isNew ? 'pod connected' : 'pod already connected', {
     ...callFacts(call),
     addresses: result.ips.map(({ address }) => address),
-    ...grant.facts,
-    ...watch.facts(),
+    ...assigned.facts,
+    ...stopwatch.facts(),
   });
   return result;
 }
 
-async function connect(
+/** Returns the pod's link, creating it unless it is there as planned. `isNew` reports whether this call created it. */
+async function ensureLink(
   { kernel, log, readOfferedMtu }: CniPorts,
   network: PodNetwork,
   signal: AbortSignal,
@@ -68,7 +69,7 @@ async function connect(
   if (hostLink !== undefined && isOwnLink(hostLink, network)) {
     const difference = firstDifference(network, state);
     if (difference === undefined) return { mtu: hostLink.mtu, isNew: false };
-    log.warning('pod network broken, made anew', { difference });
+    log.warning('pod network recreated', { difference });
     await kernel.remove(network.hostLinkName, network.owner);
   }
   const { mtu } = await kernel.apply({ ...network, mtu: network.mtu ?? readOfferedMtu() }, signal);

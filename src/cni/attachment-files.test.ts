@@ -27,7 +27,7 @@ const recordOf = (containerId: string): AttachmentRecord => ({
 });
 const [A, B] = [recordOf('a'), recordOf('b')];
 
-describe('records of attachments in files', () => {
+describe('attachment records in files', () => {
   let parent: string;
   let folder: string;
   let files: AttachmentFiles;
@@ -38,13 +38,13 @@ describe('records of attachments in files', () => {
   });
   afterEach(() => rmSync(parent, { recursive: true }));
 
-  it('are none where there is no folder', async () => {
+  it('are empty when the folder does not exist', async () => {
     expect(await files.list()).toEqual({ records: [], problems: [] });
     expect(await files.find(A.attachment)).toBeUndefined();
     await files.remove(A.attachment);
   });
 
-  it('are kept for each attachment until they are removed, for root alone', async () => {
+  it('are kept until they are removed, with access for root only', async () => {
     await files.put(A);
     await files.put(B);
     expect(await files.find(A.attachment)).toEqual(A);
@@ -55,14 +55,14 @@ describe('records of attachments in files', () => {
     expect((await files.list()).records).toEqual([B]);
   });
 
-  it('close a folder to others that was open', async () => {
+  it('restrict the permissions of an existing folder', async () => {
     await files.put(A);
     chmodSync(folder, 0o755);
     await files.put(B);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
   });
 
-  it('that are torn, foreign or too large harm no other', async () => {
+  it('are listed without those that are truncated, too large or of another attachment', async () => {
     await files.put(A);
     const [ofA = ''] = readdirSync(folder);
     await files.put(B);
@@ -70,7 +70,7 @@ describe('records of attachments in files', () => {
     truncateSync(join(folder, ofA), 20);
     writeFileSync(join(folder, 'large.json'), 'x'.repeat(100_000));
     writeFileSync(join(folder, '.x.netplug-tmp'), 'half');
-    // The record of another attachment under this name.
+    // A record under the file name of another attachment.
     copyFileSync(join(folder, ofB), join(folder, `${'0'.repeat(32)}.json`));
     const { records, problems } = await files.list();
     expect(records).toEqual([B]);
@@ -78,18 +78,18 @@ describe('records of attachments in files', () => {
     expect(await files.find(A.attachment)).toBeUndefined();
   });
 
-  it('tell a watcher of what another program writes and removes', async () => {
+  it('notify a watcher when another program writes or removes one', async () => {
     let count = 0;
     using _watch = files.watch(() => (count += 1));
     await new AttachmentFiles(folder).put(A);
-    await until(() => count > 0, 'the watcher hears of the record');
+    await until(() => count > 0, 'the watcher is notified of the record');
     const before = count;
     await new AttachmentFiles(folder).remove(A.attachment);
-    await until(() => count > before, 'the watcher hears of its end');
+    await until(() => count > before, 'the watcher is notified of the removal');
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('are refused by name where the folder cannot be', async () => {
+  it('fail with cni/record-failed when the folder cannot be created', async () => {
     writeFileSync(folder, '');
     await expect(files.put(A)).rejects.toMatchObject({ code: 'cni/record-failed' });
     expect(await files.list()).toEqual({ records: [], problems: [] });

@@ -14,7 +14,7 @@ const SUFFIX = '.json';
 const LARGEST_BYTES = 65_536;
 const FOLDER_MODE = 0o700;
 
-/** Records as files of a folder that is root's alone, one for each attachment. */
+/** Stores the record of each attachment in a file of its own, in a folder that only root can read. */
 export class AttachmentFiles implements AttachmentRecords {
   readonly #folder: string;
 
@@ -33,7 +33,7 @@ export class AttachmentFiles implements AttachmentRecords {
 
   async find(attachment: Attachment): Promise<AttachmentRecord | undefined> {
     const name = fileOf(attachment);
-    // Most attachments have none, and the question costs less than the way through another thread.
+    // Most attachments have no record, and a synchronous check is cheaper than an asynchronous read that fails.
     if (!existsSync(join(this.#folder, name))) return undefined;
     const found = await this.#read(name);
     return found === undefined || 'problem' in found ? undefined : found;
@@ -62,8 +62,8 @@ export class AttachmentFiles implements AttachmentRecords {
   }
 
   /**
-   * Calls when a record came, changed or went, whichever program did it. A folder that cannot be watched, or is removed,
-   * is told nothing of: the caller lists the records now and then as well, and hears then what is wrong with it.
+   * Calls `onChange` when any program creates, changes or removes a record. Events may be missed, and stop when the
+   * folder is removed or cannot be watched: callers must also list the records periodically.
    */
   watch(onChange: () => void): Disposable {
     try {
@@ -81,7 +81,7 @@ export class AttachmentFiles implements AttachmentRecords {
     return join(this.#folder, fileOf(attachment));
   }
 
-  /** Undefined when the file is gone. */
+  /** Returns undefined when the file does not exist. */
   async #read(name: string): Promise<AttachmentRecord | { readonly problem: string } | undefined> {
     let text: string;
     try {
@@ -98,7 +98,7 @@ export class AttachmentFiles implements AttachmentRecords {
   }
 }
 
-/** A network may have any name, so that of the file is a hash. */
+/** Returns the file name: a hash, because the name of a network may contain any character. */
 function fileOf(attachment: Attachment): string {
   return `${createHash('sha256').update(handleOf(attachment)).digest('hex').slice(0, 32)}${SUFFIX}`;
 }
@@ -108,7 +108,7 @@ async function doing<T>(what: string, path: string, work: () => Promise<T>): Pro
     return await work();
   } catch (cause) {
     throw new NetplugError('cni/record-failed', `Cannot ${what} "${path}": ${reasonOf(cause)}`, {
-      hint: 'Look at space and rights of the folder: df and ls -ld tell',
+      hint: 'Check the free space and the permissions of the folder with df and ls -ld',
       facts: { path },
       cause,
     });

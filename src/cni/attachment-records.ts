@@ -1,19 +1,19 @@
 import type { AttachmentRecord } from '../model/attachment-record.ts';
 import { type Attachment, handleOf } from '../model/names.ts';
 
-/** What the node itself remembers of its attachments; only root can read or write it. */
+/** The node's own records of its attachments, which only root can read or write. */
 export interface AttachmentRecords {
-  /** Replaces the record of the attachment; it survives a crash once this resolves. @throws cni/record-failed */
+  /** Writes the record of the attachment durably, replacing an earlier one. @throws cni/record-failed */
   put(record: AttachmentRecord): Promise<void>;
-  /** Undefined when there is none, or none that can be understood. */
+  /** Returns the record, or undefined when it is missing or malformed. */
   find(attachment: Attachment): Promise<AttachmentRecord | undefined>;
-  /** Removing what is not there is success. @throws cni/record-failed */
+  /** Removes the record. Idempotent. @throws cni/record-failed */
   remove(attachment: Attachment): Promise<void>;
-  /** `problems` names what cannot be understood; it harms no other record. @throws cni/record-failed */
+  /** Lists all records; `problems` names those that are malformed, a sentence each. @throws cni/record-failed */
   list(): Promise<{ readonly records: readonly AttachmentRecord[]; readonly problems: readonly string[] }>;
 }
 
-/** Records that last as long as the process. */
+/** Returns records that are kept in memory. */
 export function memoryRecords(): AttachmentRecords {
   const records = new Map<string, AttachmentRecord>();
   return {

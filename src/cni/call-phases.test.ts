@@ -4,13 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { type MemoryNode, memoryNode } from '../../test/support/memory-node.ts';
 import { coveredMs } from '../../test/support/phases.ts';
 import { sumByName } from '../base/stopwatch.ts';
-import type { Served } from './run-plugin.ts';
+import type { CallOutcome } from './run-plugin.ts';
 
 const delay = fc.integer({ min: 0, max: 500 });
 const delays = fc.record({ input: delay, setup: delay, gate: delay, store: delay });
 
 describe('the phases of a call', () => {
-  it('cover its time and hold all that the datastore took, whatever the verb', async () => {
+  it('cover its whole time, with all of the datastore time in phase "store", for every verb', async () => {
     await fc.assert(
       fc.asyncProperty(delays, async (taken) => {
         const node = await memoryNode(taken);
@@ -29,7 +29,7 @@ describe('the phases of a call', () => {
     );
   });
 
-  it('cover a call that fails, and name where it failed', async () => {
+  it('cover a call that fails, and mark the phase that failed', async () => {
     const node = await memoryNode({ input: 1, setup: 1, gate: 0, store: 3 });
     node.kernel.failAt('create-link');
     const { record } = await node.call('ADD');
@@ -45,7 +45,7 @@ describe('the phases of a call', () => {
     });
   });
 
-  it('are explained on the page about the agent', async () => {
+  it('are documented in docs/netplug-agent.md', async () => {
     const page = readFileSync('docs/netplug-agent.md', 'utf8');
     const node = await memoryNode({ input: 1, setup: 1, gate: 1, store: 1 });
     const names = new Set<string>();
@@ -54,13 +54,13 @@ describe('the phases of a call', () => {
     expect([...names].filter((name) => !page.includes(`| \`${name}\` `))).toEqual([]);
   });
 
-  it('are told of a call that nobody can read', async () => {
+  it('are recorded for a call with an unknown command', async () => {
     const { record } = await (await memoryNode()).call('ADD', { env: { CNI_COMMAND: 'FLY' } });
     expect(record).toMatchObject({ command: undefined, failure: { code: 'cni/env-invalid' }, parent: undefined });
   });
 });
 
-function everyVerb(node: MemoryNode): (() => Promise<Served>)[] {
+function everyVerb(node: MemoryNode): (() => Promise<CallOutcome>)[] {
   const program = 'netplug-ipam';
   let prevResult: unknown;
   return [

@@ -4,23 +4,23 @@ import type { CniVerb } from './invocation.ts';
 
 export type Program = 'netplug' | 'netplug-ipam';
 
-/** What is known of a call once it has ended; texts are as long as the caller made them. */
+/** The record of a finished call, for history, metrics and traces. Texts from the caller are not truncated. */
 export interface CallRecord {
   readonly program: Program;
-  /** Undefined when the runtime named no command there is. */
+  /** Undefined when CNI_COMMAND named no known command. */
   readonly command: CniVerb | undefined;
   readonly identity: CallIdentity;
   /** Wall clock, milliseconds since the epoch. */
   readonly startedAt: number;
   readonly totalMs: number;
   readonly phases: readonly Phase[];
-  /** Undefined when the call was served. */
+  /** Undefined when the call succeeded. */
   readonly failure: Failure | undefined;
-  /** The span the runtime called from, if it told one. */
+  /** The runtime's span, when it passed one in TRACEPARENT. */
   readonly parent: TraceParent | undefined;
 }
 
-/** Whom the call was about, as far as it got to know. */
+/** What the call was for. Fields that were not decoded before the call failed are undefined. */
 export interface CallIdentity {
   readonly containerId?: string | undefined;
   readonly ifName?: string | undefined;
@@ -36,7 +36,10 @@ export interface Failure {
   readonly message: string;
 }
 
-/** Whether the call waited for the datastore, or the journal alone was enough; undefined when it needed neither. */
+/**
+ * Returns `stock` when the call used a pre-allocated address and wrote to the journal only, `waited` when it waited for
+ * the datastore, and undefined when it needed neither.
+ */
 export function wayOf({ phases }: Pick<CallRecord, 'phases'>): 'stock' | 'waited' | undefined {
   const names = new Set(phases.map(({ name }) => name));
   if (names.has('journal') && !names.has('flush')) return 'stock';

@@ -17,26 +17,26 @@ import type { ExecDelegate } from './delegate.ts';
 import type { ProbeGate } from './gates.ts';
 import type { OrchReader } from './orch-reader.ts';
 
-/** One call of the runtime, decoded. */
+/** One CNI call from the runtime, decoded. */
 export interface CniCall {
   readonly config: Netconf;
-  /** The configuration as it came, for plugins that are delegated to. */
+  /** The undecoded configuration, for delegated plugins. */
   readonly raw: Readonly<Record<string, unknown>>;
   readonly node: NodeName;
   readonly attachment: Attachment;
-  /** Folders in which other plugins are looked for. */
+  /** Directories of CNI_PATH, which are searched for delegated plugins. */
   readonly path: readonly string[];
   /** Empty when the runtime gives none (DEL). */
   readonly netns: string;
   readonly args: CniArgs;
   readonly pod: PodIdentity | undefined;
-  /** What the orchestrator says of the pod; undefined without `policy.type` "orch". */
+  /** The pod as the orchestrator's API returns it; undefined without `policy.type` "orch". */
   readonly orchPod: OrchPod | undefined;
-  /** Where the endpoint of this attachment is recorded; undefined when the call concerns no attachment or link. */
+  /** Identifies the endpoint resource of this attachment; undefined for GC and STATUS, which name no attachment. */
   readonly endpointId: EndpointId | undefined;
-  /** Ends the work. */
+  /** Aborts the work when the call is interrupted or reaches its deadline. */
   readonly signal: AbortSignal;
-  /** Ends later than `signal`, so that what the work began can still be taken back. */
+  /** Aborts the cleanup. It has a later deadline than `signal`, which leaves time to undo what the work began. */
   readonly cleanupSignal: AbortSignal;
 }
 
@@ -50,26 +50,26 @@ export interface CniPorts extends RetryPorts {
   readonly kernel: Kernel;
   readonly attachments: AttachmentRecords;
   readonly log: Log;
-  readonly watch: Stopwatch;
+  readonly stopwatch: Stopwatch;
   readonly execDelegate: ExecDelegate;
-  /** The same for another attachment than the call's. */
+  /** Returns an `execDelegate` for another attachment. */
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'>) => ExecDelegate;
   readonly probeGate: ProbeGate;
   readonly orch: OrchReader;
-  /** Plugin types of the installed network list with that name; undefined when there is none. */
+  /** Returns the plugin types in the installed configuration list of the network; undefined when there is none. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
-  /** The MTU, in bytes, that the node's agent offers; undefined leaves it to the kernel. */
+  /** Returns the pod MTU, in bytes, that the agent has published; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
 }
 
-/** Flat facts that identify the call, in the log and elsewhere. */
+/** Returns the facts that identify the call in logs and records. */
 export function callFacts({ attachment, pod, node }: CniCall): CallIdentity {
   const { network, containerId, ifName } = attachment;
   return { network, containerId, ifName, pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}`, node };
 }
 
-/** @throws netconf/needs-orchestrator when the configuration asks for what only the orchestrator's API can tell */
-export function refuseOrchestrator({ needsOrchestrator }: Netconf): void {
+/** @throws netconf/needs-orchestrator when an option needs the orchestrator's API and `orch` configures no access to it */
+export function assertOrchestratorAccess({ needsOrchestrator }: Netconf): void {
   if (needsOrchestrator.length === 0) return;
   const wishes = needsOrchestrator.map(({ path, reason }) => `${path} (${reason})`).join(', ');
   throw new NetplugError(

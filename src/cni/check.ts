@@ -5,21 +5,21 @@ import { type Address, formatAddress } from '../net/address.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 import type { AddressSource } from './address-source.ts';
 import { type CniCall, callFacts, type CniPorts } from './call.ts';
-import { differingSet } from './differing-set.ts';
+import { describeDifference } from './describe-difference.ts';
 import { isUnmanaged } from './record-attachment.ts';
 import { firstDifference, planEndpoint, planPodNetwork } from './pod-network.ts';
 import { type CniResult, parseResult } from './result.ts';
 
-/** Fields of the endpoint that follow from the call alone; labels and the like may change while the pod lives. */
+/** Endpoint fields that depend on the call alone. Other fields, such as labels, may change during the pod's life. */
 const IDENTITY = ['node', 'network', 'containerID', 'endpoint', 'interfaceName', 'mac', 'ipNetworks'] as const;
 
 /**
- * Compares the previous result, the address manager, what the node and the datastore have recorded, and the kernel, and
- * names the first difference.
+ * Compares the attachment with its previous result, the address manager, the records of node and datastore, and the
+ * kernel. Throws at the first difference.
  * @throws check/mismatch, netconf/invalid when there is no previous result
  */
 export async function check(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
-  const { kernel, store, watch } = ports;
+  const { kernel, store, stopwatch } = ports;
   kernel.assertNetns(call.netns);
   const previous = readPrevious(call);
   const own = ownIps(previous, call);
@@ -37,12 +37,12 @@ export async function check(ports: CniPorts, source: AddressSource, call: CniCal
 
   const noted = endpointDifference(endpoint?.value.spec, planEndpoint(call, addresses).spec);
   if (noted !== undefined && store.endpointsAreNotes !== true) throw mismatch(call, noted);
-  if (noted !== undefined) ports.log.warning('endpoint note differs', { ...callFacts(call), difference: noted });
-  ports.log.info('pod checked', { ...callFacts(call), ...watch.facts() });
+  if (noted !== undefined) ports.log.warning('endpoint note mismatched', { ...callFacts(call), difference: noted });
+  ports.log.info('pod checked', { ...callFacts(call), ...stopwatch.facts() });
 }
 
 function recordDifference({ addresses }: AttachmentRecord, expected: readonly Address[]): string | undefined {
-  const difference = differingSet(expected.map(formatAddress), addresses.map(formatAddress));
+  const difference = describeDifference(expected.map(formatAddress), addresses.map(formatAddress));
   return difference === undefined ? undefined : `its record on the node ${difference}`;
 }
 
@@ -64,7 +64,7 @@ export function readPrevious({ config }: CniCall): CniResult {
   });
 }
 
-/** Later plugins of a chain may add addresses on interfaces of their own. */
+/** Returns the addresses on this plugin's interface. Later plugins in the list may add addresses on other interfaces. */
 function ownIps(previous: CniResult, { attachment }: CniCall): CniResult['ips'] {
   return previous.ips.filter(
     ({ interface: index }) => index === undefined || previous.interfaces[index]?.name === attachment.ifName,
@@ -84,7 +84,7 @@ function mismatch({ attachment }: CniCall, difference: string): NetplugError {
     'check/mismatch',
     `Cannot confirm the network of container "${attachment.containerId}": ${difference}`,
     {
-      hint: 'Recreate the pod, or call ADD again for the same container and interface, which mends it',
+      hint: 'Recreate the pod, or call ADD again for the same container and interface, which repairs it',
     },
   );
 }

@@ -8,13 +8,13 @@ import type { Deadlines } from './deadline.ts';
 import type { Invocation } from './invocation.ts';
 import { planEndpoint } from './pod-network.ts';
 
-/** Puts together what the runtime said through the environment and the configuration. @throws cni/env-invalid, ipam/request-invalid */
+/** Builds the call from environment and configuration. @throws cni/env-invalid, ipam/request-invalid */
 export function decodeCall(
-  said: { readonly invocation: Invocation; readonly config: Netconf; readonly raw: Readonly<Record<string, unknown>> },
+  input: { readonly invocation: Invocation; readonly config: Netconf; readonly raw: Readonly<Record<string, unknown>> },
   node: NodeName,
   limits: Pick<Deadlines, 'work' | 'cleanup'>,
 ): CniCall {
-  const { invocation, config, raw } = said;
+  const { invocation, config, raw } = input;
   const attachment: Attachment = {
     network: config.name,
     containerId: invocation.containerId,
@@ -38,7 +38,7 @@ export function decodeCall(
   return attachment.containerId === '' ? call : { ...call, endpointId: endpointIdOf(planEndpoint(call, [])) };
 }
 
-/** A pod needs both names; a runtime that gives one only means a container. */
+/** Returns the pod, or undefined when the runtime does not pass both name and namespace: then it is a plain container. */
 function podOf({ podName, podNamespace, podUid }: CniArgs): PodIdentity | undefined {
   if (podName === undefined || podNamespace === undefined) return undefined;
   return { name: podName, namespace: podNamespace, uid: podUid };

@@ -4,17 +4,16 @@ import { type CniCall, callFacts, type CniPorts } from './call.ts';
 import { hostLinkName } from './link-name.ts';
 
 /**
- * Takes a pod off the network: first its link, so that nothing uses the addresses any more, then addresses and endpoint.
- * Needs neither namespace nor previous result; what is gone already counts as done. A link that a newer sandbox of the
- * same pod has taken over stays.
+ * Disconnects a pod: removes its link, then releases its addresses and endpoint. Idempotent, and needs neither the
+ * network namespace nor a previous result. Keeps a link that a newer sandbox of the same pod has taken over.
  */
 export async function del(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
   const unlinked = unlink(ports, call);
   await Promise.all([unlinked, source.release(call, unlinked)]);
-  ports.log.info('pod disconnected', { ...callFacts(call), hadLink: await unlinked, ...ports.watch.facts() });
+  ports.log.info('pod disconnected', { ...callFacts(call), hadLink: await unlinked, ...ports.stopwatch.facts() });
 }
 
-/** The record goes with the link, without which it counts for nothing. */
+/** Removes the link and the attachment's record on the node. Reports whether there was a link. */
 async function unlink({ kernel, attachments, log }: CniPorts, call: CniCall): Promise<boolean> {
   const { pod, attachment } = call;
   const hadLink = await kernel.remove(hostLinkName(pod, attachment), attachment);

@@ -5,13 +5,13 @@ import { errnoOf, NetplugError } from '../base/errors.ts';
 import type { ExecResult } from '../base/exec.ts';
 import { isJsonObject } from './result.ts';
 
-/** Runs the executable with the call's own CNI environment; forwards its stderr to ours. */
+/** Runs a plugin with the CNI environment of the call and forwards its stderr. */
 export type ExecDelegate = (
   file: string,
   call: { readonly command: string; readonly stdin: string; readonly signal: AbortSignal },
 ) => Promise<ExecResult>;
 
-/** A delegated plugin's own refusal, with its CNI code and message. */
+/** An error that a delegated plugin returned, with its CNI code and message. */
 export class DelegateError extends Error {
   readonly cniCode: number;
   readonly details: string | undefined;
@@ -25,8 +25,8 @@ export class DelegateError extends Error {
 }
 
 /**
- * Calls a delegated plugin (CNI 1.1.0, section 4) and returns the JSON it printed, or undefined for nothing. A plugin
- * that does not know version 1.1.0 is asked again in 1.0.0.
+ * Calls a delegated plugin (CNI 1.1.0, section 4). Returns the JSON that it printed, or undefined when it printed none.
+ * Retries with version 1.0.0 when the plugin does not support 1.1.0.
  * @throws DelegateError, delegate/not-found, delegate/failed
  */
 export async function callDelegate(
@@ -52,8 +52,8 @@ export async function callDelegate(
 }
 
 /**
- * Whether a delegate's error says that it does not know the verb: plugins older than CNI 1.1 answer so. They may look
- * for a container first, which GC and STATUS have not (code 3).
+ * Reports whether the error means that the plugin does not implement the verb, such as plugins older than CNI 1.1. Some
+ * check for a container first and return code 3, because GC and STATUS name none.
  */
 export function isVerbUnknown(cause: unknown): boolean {
   return cause instanceof DelegateError && [1, 3, 4].includes(cause.cniCode);

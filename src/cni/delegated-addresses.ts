@@ -10,14 +10,14 @@ import { releaseEndpoint } from './own-endpoint.ts';
 import { parseResult } from './result.ts';
 import { staleEndpoints } from './stale-endpoints.ts';
 
-/** What a delegated address manager is told: its name and the configuration it reads. */
+/** A delegated address manager. */
 export interface Delegation {
   readonly plugin: string;
-  /** Made for each call, because some of it only the orchestrator knows. */
+  /** Returns the configuration for one call, parts of which may come from the orchestrator's API. */
   readonly confOf: (call: CniCall, command: string) => Promise<Readonly<Record<string, unknown>>>;
 }
 
-/** Addresses from another plugin (CNI 1.1.0, section 4); the endpoint record is written beside them. */
+/** Assigns addresses through another plugin (CNI 1.1.0, section 4) and records the endpoint. */
 export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path: readonly string[]): AddressSource {
   const { store } = ports;
   const ask = async (call: CniCall, command: string, signal: AbortSignal = call.signal): Promise<unknown> => {
@@ -26,18 +26,18 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
   };
 
   return {
-    async acquire(call, endpointOf) {
+    async assign(call, endpointOf) {
       refuseRequests(call);
       if (call.orchPod !== undefined) refuseWishes(call.orchPod.facts, call.orchPod.wishes, delegation.plugin);
       const known = await ports.attachments.find(call.attachment);
       if (known?.addressManager === delegation.plugin) {
-        return { addresses: known.addresses, dns: {}, facts: {}, takeBack: () => Promise.resolve() };
+        return { addresses: known.addresses, dns: {}, facts: {}, rollBack: () => Promise.resolve() };
       }
       await using undo = new Undo();
       undo.defer(async () => {
         await ask(call, 'DEL', call.cleanupSignal);
       });
-      // A delegate may still hold what a call that died left behind: a DEL clears it, as the standard lets callers do.
+      // The plugin may still hold an address of an earlier ADD that was killed. DEL releases it; then ADD is retried.
       const answer = await ask(call, 'ADD').catch(async (cause: unknown) => {
         if (!(cause instanceof DelegateError)) throw cause;
         await ask(call, 'DEL');
@@ -48,9 +48,9 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       if (result === undefined || addresses.length === 0) {
         throw new NetplugError(
           'delegate/failed',
-          `Cannot use the answer of plugin "${delegation.plugin}": it holds no address`,
+          `Cannot use the result of plugin "${delegation.plugin}": it contains no address`,
           {
-            hint: 'Correct the ipam section, so that the plugin gives at least one address',
+            hint: 'Correct the ipam section, so that the plugin assigns at least one address',
           },
         );
       }
@@ -60,7 +60,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
         addresses,
         dns: result.dns,
         facts: { ipam: delegation.plugin },
-        takeBack: async (signal) => {
+        rollBack: async (signal) => {
           await ask(call, 'DEL', signal);
           await releaseEndpoint(ports, call, signal);
         },
@@ -77,13 +77,13 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       await ask(call, 'CHECK');
     },
 
-    async collect(call, keeps) {
+    async collect(call, isKept) {
       const { plugin } = delegation;
       const { records } = await ports.attachments.list();
       const stale = records
         .filter(({ addressManager }) => addressManager === plugin)
         .map(({ attachment }) => attachment)
-        .filter((attachment) => attachment.network === call.attachment.network && !keeps(attachment));
+        .filter((attachment) => attachment.network === call.attachment.network && !isKept(attachment));
       const failures: unknown[] = [];
       for (const attachment of stale) {
         try {
@@ -94,7 +94,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
           failures.push(cause);
         }
       }
-      for (const before of await staleEndpoints(ports, call, keeps)) {
+      for (const before of await staleEndpoints(ports, call, isKept)) {
         await store
           .commit([{ kind: 'delete-endpoint', before }], call.signal)
           .catch((cause: unknown) => failures.push(cause));
@@ -102,7 +102,7 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
       await ask(call, 'GC').catch((cause: unknown) => {
         if (!isVerbUnknown(cause)) failures.push(cause);
       });
-      if (failures.length > 0) throw new AggregateError(failures, 'Cannot collect everything');
+      if (failures.length > 0) throw new AggregateError(failures, 'Cannot release everything');
       return stale.length;
     },
 
@@ -117,14 +117,14 @@ export function delegatedAddresses(ports: CniPorts, delegation: Delegation, path
   };
 }
 
-/** Specification, "ipam object fields": host-local supports no request for a certain address. */
+/** @throws ipam/request-invalid when host-local is asked for a specific address (specification, "ipam object fields") */
 function refuseRequests({ config, args }: CniCall): void {
   const asked = [...config.runtime.ips, ...args.ips];
   if (config.ipam.type !== 'host-local' || asked.length === 0) return;
   throw new NetplugError(
     'ipam/request-invalid',
-    `Cannot assign ${asked.map(formatAddress).join(', ')}: host-local takes no request for a certain address`,
-    { hint: 'Set ipam.type to "netplug-ipam", or ask for no address' },
+    `Cannot assign ${asked.map(formatAddress).join(', ')}: host-local does not support requests for specific addresses`,
+    { hint: 'Set ipam.type to "netplug-ipam", or remove the request' },
   );
 }
 

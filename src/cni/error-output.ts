@@ -4,7 +4,7 @@ import { CNI_VERSIONS, type CniVersion } from '../config/netconf.ts';
 import type { Failure } from './call-record.ts';
 import { DelegateError } from './delegate.ts';
 
-/** The error document of CNI 1.1.0, section 5; `details` carries the hint and our own stable code. */
+/** Renders the error document of CNI 1.1.0, section 5. `details` contains the hint and netplug's error code. */
 export function renderError(cause: unknown, asked: CniVersion | undefined): Record<string, unknown> {
   const first = firstCause(cause);
   const cniVersion = asked ?? CNI_VERSIONS.at(-1);
@@ -20,7 +20,7 @@ export function renderError(cause: unknown, asked: CniVersion | undefined): Reco
   return { cniVersion, code: ERRORS[error.code].cni, msg: error.message, details: detailsOf(error) };
 }
 
-/** The same for the log, with whatever else failed and, for a bug of ours, where. */
+/** Returns the facts of the error for the log: also further failures and, for an internal error, the stack. */
 export function failureFacts(cause: unknown): Facts {
   const first = firstCause(cause);
   const others = cause === first ? [] : allCauses(cause).filter((other) => other !== first);
@@ -37,7 +37,7 @@ export function failureFacts(cause: unknown): Facts {
   };
 }
 
-/** The same in short. */
+/** Returns code and message of the error. */
 export function failureOf(cause: unknown): Failure {
   const first = firstCause(cause);
   if (first instanceof DelegateError) return { code: 'delegate/refused', message: first.message };
@@ -51,7 +51,7 @@ function allCauses(cause: unknown): unknown[] {
   return [cause];
 }
 
-/** Of several failures the first is told and the rest are in the log. A failed cleanup stands behind what caused it. */
+/** Returns the failure to report. Of several it is the first; a failed cleanup never hides the failure before it. */
 function firstCause(cause: unknown): unknown {
   if (cause instanceof AggregateError && cause.errors.length > 0) return firstCause(cause.errors[0]);
   if (cause instanceof SuppressedError) return firstCause(cause.suppressed);

@@ -20,19 +20,19 @@ const wait = async (urls: string[], answers: Record<string, (number | Error)[]>,
 };
 
 describe('readiness gates', () => {
-  it('are asked at once and passed with 2xx or 3xx [gate-poll]', async () => {
+  it('are probed immediately and pass with 2xx or 3xx [gate-poll]', async () => {
     expect(await wait(['http://a', 'http://b'], { 'http://a': [204], 'http://b': [302] })).toEqual([
       'http://a',
       'http://b',
     ]);
   });
 
-  it('are asked again until all are ready', async () => {
+  it('are probed again until all are ready', async () => {
     const asked = await wait(['http://a'], { 'http://a': [503, new Error('connect ECONNREFUSED'), 404, 200] });
     expect(asked).toHaveLength(4);
   });
 
-  it('that never answer well are named with their last answers when the time is up', async () => {
+  it('are named with their last answers when they are not ready before the deadline', async () => {
     const never = { 'http://a': Array<number>(99).fill(503), 'http://b': [200] };
     await expect(wait(['http://a', 'http://b'], never, 9)).rejects.toMatchObject({
       code: 'gate/not-ready',

@@ -1,15 +1,15 @@
 import { NetplugError } from '../base/errors.ts';
 import type { Clock } from '../base/clock.ts';
 
-/** Asks one URL; resolves to the HTTP status, rejects when there is no answer. */
+/** Sends one GET request. Resolves to the HTTP status, rejects without a response. */
 export type ProbeGate = (url: string, signal: AbortSignal) => Promise<number>;
 
 const PERIOD_MS = 250;
 const PROBE_TIMEOUT_MS = 5000;
 
 /**
- * Resolves once every URL has answered 2xx or 3xx (specification, "Readiness gate"): asked at once, then repeatedly.
- * @throws gate/not-ready naming the gates that were not ready when the signal ended the wait, with their last answers
+ * Polls all URLs and resolves once each has answered 2xx or 3xx (specification, "Readiness gate").
+ * @throws gate/not-ready when the signal aborts first, with the last answer of each gate that was not ready
  */
 export async function waitForGates(
   urls: readonly string[],
@@ -33,7 +33,7 @@ export async function waitForGates(
   } catch (cause) {
     const waiting = [...lastAnswers].map(([url, answer]) => `"${url}" (${answer})`).join(', ');
     throw new NetplugError('gate/not-ready', `Cannot set up the pod: readiness gates are not ready: ${waiting}`, {
-      hint: 'Look at what serves these URLs; the pod is tried again by the runtime',
+      hint: 'Check the services behind these URLs; the runtime retries the pod',
       facts: { gates: [...lastAnswers.keys()] },
       cause,
     });

@@ -1,54 +1,54 @@
 import type { Kernel } from '../dataplane/kernel.ts';
 import { isLinkOf } from '../dataplane/link-alias.ts';
 import { interfaceKey } from '../model/names.ts';
-import type { AddressSource, Keeps } from './address-source.ts';
+import type { AddressSource, IsKept } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
 /**
- * Releases what attachments of this network on this node hold that the runtime does not list (CNI 1.1.0, GC): links,
- * addresses, endpoints. Without a list nothing is released; with an empty one, everything. Goes on after errors.
+ * Removes the links, addresses and endpoints of all attachments of this network on this node that the runtime does not
+ * list as valid (CNI 1.1.0, GC). Does nothing when the runtime passes no list. Continues after a failure.
  */
 export async function gc(ports: CniPorts, source: AddressSource, call: CniCall): Promise<void> {
-  const keeps = keepsOf(ports, call);
-  if (keeps === undefined) return;
+  const isKept = isKeptOf(ports, call);
+  if (isKept === undefined) return;
   const failures: unknown[] = [];
-  const links = await removeLinks(ports.kernel, { call, keeps, failures });
-  const addresses = await collect(ports, source, { call, keeps }).catch((cause: unknown) => {
+  const links = await removeLinks(ports.kernel, { call, isKept, failures });
+  const addresses = await collect(ports, source, { call, isKept }).catch((cause: unknown) => {
     failures.push(cause);
     return 0;
   });
-  ports.log.info('attachments collected', {
+  ports.log.info('attachments released', {
     network: call.attachment.network,
     node: call.node,
     links,
     addresses,
-    ...ports.watch.facts(),
+    ...ports.stopwatch.facts(),
   });
   if (failures.length === 1) throw failures[0];
-  if (failures.length > 1) throw new AggregateError(failures, 'Cannot collect everything');
+  if (failures.length > 1) throw new AggregateError(failures, 'Cannot release everything');
 }
 
-/** Records stay until their addresses are released: other address managers are asked for each of them by name. */
+/** Releases addresses first, then removes records: a delegated address manager needs the record to release by name. */
 async function collect(
   { attachments }: CniPorts,
   source: AddressSource,
-  { call, keeps }: { call: CniCall; keeps: Keeps },
+  { call, isKept }: { call: CniCall; isKept: IsKept },
 ): Promise<number> {
-  const addresses = await source.collect(call, keeps);
+  const addresses = await source.collect(call, isKept);
   const { records } = await attachments.list();
   for (const { attachment } of records) {
-    if (attachment.network === call.attachment.network && !keeps(attachment)) await attachments.remove(attachment);
+    if (attachment.network === call.attachment.network && !isKept(attachment)) await attachments.remove(attachment);
   }
   return addresses;
 }
 
 async function removeLinks(
   kernel: Kernel,
-  { call, keeps, failures }: { call: CniCall; keeps: Keeps; failures: unknown[] },
+  { call, isKept, failures }: { call: CniCall; isKept: IsKept; failures: unknown[] },
 ): Promise<number> {
   let removed = 0;
   for (const { name, owner } of kernel.listHostLinks()) {
-    if (owner === undefined || !isLinkOf(owner, call.attachment.network) || keeps(owner)) continue;
+    if (owner === undefined || !isLinkOf(owner, call.attachment.network) || isKept(owner)) continue;
     try {
       removed += (await kernel.remove(name, owner)) ? 1 : 0;
     } catch (cause) {
@@ -58,11 +58,12 @@ async function removeLinks(
   return removed;
 }
 
-/** Which attachments the runtime wants kept; undefined, with a warning, when it gave no list. */
-export function keepsOf({ log }: Pick<CniPorts, 'log'>, { config, attachment }: CniCall): Keeps | undefined {
+/** Returns the filter for the attachments that the runtime lists as valid; logs and returns undefined without a list. */
+export function isKeptOf({ log }: Pick<CniPorts, 'log'>, { config, attachment }: CniCall): IsKept | undefined {
   const valid = config.runtime.validAttachments;
   if (valid === undefined) {
-    log.warning('nothing collected: the runtime gave no list of valid attachments', { network: attachment.network });
+    const reason = 'the runtime passed no list of valid attachments';
+    log.warning('garbage collection skipped', { network: attachment.network, reason });
     return undefined;
   }
   const kept = new Set(valid.map(interfaceKey));

@@ -2,8 +2,8 @@ import { POD_CIDR_WORDS, type PodSubnets } from './pod-subnets.ts';
 import { isJsonObject } from './result.ts';
 
 /**
- * What the standard host-local plugin is told: routes stay out, because netplug sets the pod's routes itself, and so do
- * gateways, which are ignored (specification, "ipam object fields"). The words for pod CIDRs become subnets.
+ * Returns the configuration for the standard host-local plugin. Leaves out routes, which netplug sets itself, and
+ * gateways, which are ignored (specification, "ipam object fields"). Replaces `usePodCidr` words by subnets.
  */
 export function hostLocalConf(
   raw: Readonly<Record<string, unknown>>,

@@ -10,7 +10,7 @@ const ADD = {
 };
 
 describe('the environment of a call', () => {
-  it('is read whole', () => {
+  it('is decoded', () => {
     expect(decodeInvocation({ ...ADD, CNI_PATH: '/a::/b', CNI_ARGS: 'IP=1.2.3.4' })).toEqual({
       command: 'ADD',
       containerId: 'c1',
@@ -21,7 +21,7 @@ describe('the environment of a call', () => {
     });
   });
 
-  it('is refused with every missing variable named', () => {
+  it('is refused with the names of all missing variables', () => {
     expect(() => decodeInvocation({ CNI_COMMAND: 'ADD', CNI_IFNAME: 'eth0' })).toThrow(
       'CNI_CONTAINERID, CNI_NETNS, CNI_PATH are missing',
     );

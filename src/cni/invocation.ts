@@ -3,15 +3,15 @@ import { interfaceNameFault, isContainerId } from '../model/interface-name.ts';
 
 export type CniVerb = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION';
 
-/** What the runtime says through the environment, checked (CNI 1.1.0, section 2, "Parameters"). */
+/** The validated environment of a call (CNI 1.1.0, section 2, "Parameters"). */
 export interface Invocation {
   readonly command: CniVerb;
-  /** Empty for commands that concern no container. */
+  /** Empty for commands that name no container. */
   readonly containerId: string;
   readonly ifName: string;
   readonly netns: string;
   readonly args: string | undefined;
-  /** Folders in which delegated plugins are looked for. */
+  /** Directories that are searched for delegated plugins. */
   readonly path: readonly string[];
 }
 
@@ -26,7 +26,7 @@ const REQUIRED: Readonly<Record<CniVerb, readonly string[]>> = {
   VERSION: [],
 };
 
-/** @throws cni/env-invalid naming every variable at fault */
+/** Decodes and validates the environment. @throws cni/env-invalid naming every missing variable, or the first invalid one */
 export function decodeInvocation(env: Environment): Invocation {
   const command = env['CNI_COMMAND'] ?? '';
   if (!isCommand(command)) {
@@ -42,18 +42,18 @@ export function decodeInvocation(env: Environment): Invocation {
       `${command} needs ${REQUIRED[command].join(', ')}`,
     );
   }
-  const concerned = REQUIRED[command].includes('CNI_CONTAINERID');
+  const namesContainer = REQUIRED[command].includes('CNI_CONTAINERID');
   return {
     command,
-    containerId: concerned ? checkContainerId(env['CNI_CONTAINERID'] ?? '') : '',
-    ifName: concerned ? checkIfName(env['CNI_IFNAME'] ?? '') : '',
+    containerId: namesContainer ? checkContainerId(env['CNI_CONTAINERID'] ?? '') : '',
+    ifName: namesContainer ? checkIfName(env['CNI_IFNAME'] ?? '') : '',
     netns: env['CNI_NETNS'] ?? '',
     args: env['CNI_ARGS'],
     path: (env['CNI_PATH'] ?? '').split(':').filter((folder) => folder !== ''),
   };
 }
 
-/** Whether the runtime allows the plugin's own namespace as the pod's. */
+/** Reports whether the runtime allows the plugin's own network namespace as the pod's. */
 export function allowsOwnNetns(env: Environment): boolean {
   return ['1', 'true', 'True', 'TRUE', 't', 'T'].includes(env['CNI_NETNS_OVERRIDE'] ?? '');
 }

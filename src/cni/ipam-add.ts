@@ -1,17 +1,17 @@
 import { GATEWAYS } from '../dataplane/kernel.ts';
 import { assign } from '../ipam/assign.ts';
 import { formatAddress } from '../net/address.ts';
-import { type CniCall, callFacts, type CniPorts, refuseOrchestrator } from './call.ts';
+import { type CniCall, callFacts, type CniPorts, assertOrchestratorAccess } from './call.ts';
 import { type OwnIpam, requestOf } from './own-request.ts';
 import type { CniResult } from './result.ts';
 
 /**
- * ADD of netplug-ipam under another main plugin: addresses with the length of their block, so that main plugins which
- * expect a subnet find one, and the gateway. No routes: the standard plugins add them before they can reach a gateway
- * outside the subnet, and fail. No endpoint is recorded.
+ * Serves ADD of netplug-ipam under another main plugin. Returns addresses with the prefix length of their block, because
+ * main plugins expect a subnet, and the gateway. Returns no routes: the standard plugins would add them before the
+ * gateway, which is outside the subnet, is reachable. Records no endpoint.
  */
 export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: CniCall): Promise<CniResult> {
-  refuseOrchestrator(call.config);
+  assertOrchestratorAccess(call.config);
   const leases = await assign(ports, requestOf(call, ipam, undefined), call);
   const ips = leases.map(({ address, block }) => ({
     address: `${formatAddress(address)}/${String(block.prefixBits)}`,
@@ -20,7 +20,7 @@ export async function ipamAdd(ports: CniPorts, ipam: OwnIpam, call: CniCall): Pr
   ports.log.info('addresses assigned', {
     ...callFacts(call),
     addresses: ips.map(({ address }) => address),
-    ...ports.watch.facts(),
+    ...ports.stopwatch.facts(),
   });
   return { interfaces: [], ips, routes: [], dns: {} };
 }

@@ -6,9 +6,9 @@ import { handleOf } from '../model/names.ts';
 import { type Mac, macFromHash } from '../net/mac.ts';
 
 /**
- * Name of the host side of a pod's link: the prefix and 11 hex digits of SHA-1 over `<namespace>.<pod>`, or over the
- * container id when no pod is known. Interfaces other than `eth0` add `.<interface>`, so that two links of one pod
- * never share a name.
+ * Returns the name of the host side of a pod's link: the prefix and 11 hex digits of SHA-1 over `<namespace>.<pod>`, or
+ * over the container id without a pod. Interfaces other than `eth0` append `.<interface>`, so that each link of a pod
+ * has a name of its own.
  */
 export function hostLinkName(
   pod: Pick<PodIdentity, 'namespace' | 'name'> | undefined,
@@ -19,7 +19,7 @@ export function hostLinkName(
   return HOST_LINK_PREFIX + createHash('sha1').update(seed).digest('hex').slice(0, 11);
 }
 
-/** The pod's hardware address: the same for every try of one attachment. */
+/** Returns the MAC address of the pod's interface, which depends on the attachment alone. */
 export function podMacOf(attachment: Attachment): Mac {
   return macFromHash(createHash('sha256').update(handleOf(attachment)).digest());
 }

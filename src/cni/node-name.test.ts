@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { possibleNodeNames, resolveNodeName } from './node-name.ts';
 
 describe('the name of the node', () => {
-  it('is the host name unless the option names another', () => {
+  it('is the host name unless the option is set', () => {
     expect(resolveNodeName({ configured: undefined, hostname: 'host', registered: undefined })).toBe('host');
     expect(resolveNodeName({ configured: 'node', hostname: 'host', registered: undefined })).toBe('node');
     expect(resolveNodeName({ configured: 'node', hostname: 'host', registered: 'node' })).toBe('node');
   });
 
-  it('left out, or another than the agent registered, is refused with both names [err-nodename]', () => {
+  it('is refused when it differs from the registered name, with both names in the error [err-nodename]', () => {
     expect(() => resolveNodeName({ configured: undefined, hostname: 'host', registered: 'node' })).toThrow(
       'the host name is "host", but the node agent registered it as "node"',
     );
@@ -17,7 +17,7 @@ describe('the name of the node', () => {
     );
   });
 
-  it('is no obstacle to cleaning up: every possible name is looked under', () => {
+  it('is ambiguous for cleanup, which uses every possible name', () => {
     expect(possibleNodeNames({ configured: undefined, hostname: 'host', registered: 'node' })).toEqual([
       'host',
       'node',

@@ -5,12 +5,12 @@ export interface NodeNameSources {
   /** The option `nodename`. */
   readonly configured: string | undefined;
   readonly hostname: string;
-  /** What the node agent wrote when it registered, white space trimmed; undefined without an agent. */
+  /** The name that the agent registered, trimmed; undefined when no agent has registered the node. */
   readonly registered: string | undefined;
 }
 
 /**
- * The name of this node: the option, else the host name (specification, netconf `nodename` and Errors 3).
+ * Returns the name of this node: the option, else the host name (specification, netconf `nodename` and Errors 3).
  * @throws node/name-mismatch when the agent registered this machine under another name
  */
 export function resolveNodeName({ configured, hostname, registered }: NodeNameSources): NodeName {
@@ -19,7 +19,7 @@ export function resolveNodeName({ configured, hostname, registered }: NodeNameSo
   const source = configured === undefined ? `the host name is "${hostname}"` : `option nodename is "${configured}"`;
   throw new NetplugError(
     'node/name-mismatch',
-    `Cannot tell the name of this node: ${source}, but the node agent registered it as "${registered}"`,
+    `Cannot determine the name of this node: ${source}, but the node agent registered it as "${registered}"`,
     {
       hint: `Set nodename to "${registered}" in the network configuration`,
       facts: { configured, hostname, registered },
@@ -27,7 +27,7 @@ export function resolveNodeName({ configured, hostname, registered }: NodeNameSo
   );
 }
 
-/** Every name under which this node may hold addresses; DEL and GC look under each, so that a wrong name leaks none. */
+/** Returns every name under which this node may hold addresses. DEL and GC use all of them, so that no address leaks. */
 export function possibleNodeNames({ configured, hostname, registered }: NodeNameSources): readonly NodeName[] {
   const names = [configured ?? hostname, registered].filter((name) => name !== undefined);
   return [...new Set(names)].map((name) => name as NodeName); // decoded here, as above

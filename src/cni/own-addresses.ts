@@ -5,9 +5,9 @@ import { release, releaseForGood } from '../ipam/release.ts';
 import { type Allocation, heldAddresses } from '../model/ip-block.ts';
 import { handleOf, isSameHolder } from '../model/names.ts';
 import { formatAddress } from '../net/address.ts';
-import type { AddressSource, EndpointOf, Grant } from './address-source.ts';
+import type { AddressSource, EndpointOf, AssignedAddresses } from './address-source.ts';
 import type { CniCall, CniPorts } from './call.ts';
-import { differingSet } from './differing-set.ts';
+import { describeDifference } from './describe-difference.ts';
 import { type OwnIpam, requestOf } from './own-request.ts';
 import { ownEndpoint, releaseEndpoint } from './own-endpoint.ts';
 import { isBypassed } from './pod-network.ts';
@@ -15,18 +15,18 @@ import { staleEndpoints } from './stale-endpoints.ts';
 
 type Ports = Omit<CniPorts, 'kernel' | 'execDelegate' | 'probeGate'>;
 
-/** Addresses from netplug's own blocks; endpoint and addresses are written in one transaction (design D2). */
+/** Assigns addresses from netplug's own blocks. Writes endpoint and addresses in one transaction (design D2). */
 export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   const { store } = ports;
   return {
-    async acquire(call, endpointOf) {
+    async assign(call, endpointOf) {
       if (isBypassed(call)) return bypass(ports, call, endpointOf);
       const leases = await assign(ports, requestOf(call, ipam, endpointOf), call);
       return {
         addresses: leases.map(({ address }) => address),
         dns: {},
         facts: { pools: leases.map(({ pool }) => pool), poolsFrom: leases[0]?.allocation.chosenBy ?? '' },
-        takeBack: async (signal) => takeBack(ports, { call, leases }, signal),
+        rollBack: async (signal) => rollBack(ports, { call, leases }, signal),
       };
     },
 
@@ -44,23 +44,23 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
       const held = [...view.owned, ...view.borrowed]
         .flatMap(({ value }) => heldAddresses(value, (allocation) => isSameHolder(allocation, holder)))
         .map(({ address }) => formatAddress(address));
-      const difference = differingSet(addresses.map(formatAddress), held);
+      const difference = describeDifference(addresses.map(formatAddress), held);
       if (difference === undefined) return;
       throw new NetplugError(
         'check/mismatch',
         `Cannot confirm the addresses of container "${call.attachment.containerId}": the address manager ${difference}`,
         {
-          hint: 'Recreate the pod; "netplugctl ipam show --ip" tells who holds an address',
+          hint: 'Recreate the pod; find the holder of an address with "netplugctl ipam show --ip <address>"',
         },
       );
     },
 
-    async collect(call, keeps) {
+    async collect(call, isKept) {
       const { network } = call.attachment;
-      const which = (allocation: Allocation): boolean => allocation.network === network && !keeps(allocation);
+      const which = (allocation: Allocation): boolean => allocation.network === network && !isKept(allocation);
       const freed = await release(ports, { node: call.node, which }, call.signal);
-      for (const { id, containerId } of freed) ports.log.info('address collected', { containerId, id });
-      for (const before of await staleEndpoints(ports, call, keeps)) {
+      for (const { id, containerId } of freed) ports.log.info('address released', { containerId, id });
+      for (const before of await staleEndpoints(ports, call, isKept)) {
         await store.commit([{ kind: 'delete-endpoint', before }], call.signal);
       }
       return freed.length;
@@ -72,8 +72,8 @@ export function ownAddresses(ports: Ports, ipam: OwnIpam): AddressSource {
   };
 }
 
-/** Addresses an annotation gives without the address manager: only the endpoint is recorded (annotation rule 7). */
-async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Promise<Grant> {
+/** Uses the addresses of an annotation without the address manager and records the endpoint only (annotation rule 7). */
+async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Promise<AssignedAddresses> {
   const addresses = call.orchPod?.wishes.addresses?.addresses ?? [];
   const put = { kind: 'put-endpoint', endpoint: endpointOf(addresses) } as const;
   await ports.store.commit([put], call.cleanupSignal);
@@ -81,11 +81,11 @@ async function bypass(ports: Ports, call: CniCall, endpointOf: EndpointOf): Prom
     addresses,
     dns: {},
     facts: { poolsFrom: 'ipAddrsNoIpam' },
-    takeBack: async (signal) => releaseEndpoint(ports, call, signal),
+    rollBack: async (signal) => releaseEndpoint(ports, call, signal),
   };
 }
 
-async function takeBack(
+async function rollBack(
   ports: Ports,
   { call, leases }: { call: CniCall; leases: readonly Lease[] },
   signal: AbortSignal,

@@ -8,7 +8,7 @@ import type { CniCall } from './call.ts';
 
 export type OwnIpam = Extract<Netconf['ipam'], { type: 'netplug-ipam' }>;
 
-/** What a call asks of netplug's own address manager; the endpoint is left out when another plugin makes the link. */
+/** Returns the request to netplug's own address manager. Without `endpointOf` no endpoint is recorded. */
 export function requestOf(call: CniCall, ipam: OwnIpam, endpointOf: EndpointOf | undefined): AssignRequest {
   const { config, args, orchPod } = call;
   const annotated = orchPod?.wishes.addresses;
@@ -27,7 +27,7 @@ export function requestOf(call: CniCall, ipam: OwnIpam, endpointOf: EndpointOf |
   };
 }
 
-/** CNI_ARGS is the older way to say the same and counts only where `runtimeConfig` and `args` say nothing. */
+/** Returns the requested addresses. `runtimeConfig` and `args` take precedence over CNI_ARGS, the older mechanism. */
 function requestedAddresses({ runtime }: Netconf, fromArgs: readonly Address[]): readonly Address[] {
   return runtime.ips.length > 0 ? runtime.ips : fromArgs;
 }

@@ -7,13 +7,13 @@ import { type Cidr, formatCidr, hostCidr, parseCidr } from '../net/cidr.ts';
 import { HOST_MAC } from '../net/mac.ts';
 import { ANNOTATIONS } from '../config/annotations.ts';
 import type { CniCall } from './call.ts';
-import { differingSet } from './differing-set.ts';
+import { describeDifference } from './describe-difference.ts';
 import { hostLinkName, podMacOf } from './link-name.ts';
 import type { CniResult } from './result.ts';
 
 const DEFAULT_ROUTES: Readonly<Record<Family, Cidr>> = { 4: parseCidr('0.0.0.0/0'), 6: parseCidr('::/0') };
 
-/** The network the pod shall have with these addresses. */
+/** Returns the desired network of the pod with these addresses. */
 export function planPodNetwork(call: CniCall, addresses: readonly Address[]): PodNetwork {
   const { config, attachment, args } = call;
   return {
@@ -30,7 +30,7 @@ export function planPodNetwork(call: CniCall, addresses: readonly Address[]): Po
   };
 }
 
-/** A default route per family of the pod, unless host-local lists routes of its own. */
+/** Returns a default route for each family of the pod, unless the host-local configuration lists routes. */
 function planRoutes({ config }: CniCall, addresses: readonly Address[]): Cidr[] {
   const families = new Set(addresses.map(({ family }) => family));
   const listed = config.ipam.type === 'host-local' ? config.ipam.routes : undefined;
@@ -39,7 +39,7 @@ function planRoutes({ config }: CniCall, addresses: readonly Address[]): Cidr[] 
   return [...new Map(routes.map((cidr) => [formatCidr(cidr), cidr])).values()];
 }
 
-/** The record policy and tools read. */
+/** Returns the endpoint resource of the pod, which network policy and tools read. */
 export function planEndpoint(call: CniCall, addresses: readonly Address[]): WorkloadEndpoint {
   const { attachment, pod, node } = call;
   const network = planPodNetwork(call, addresses);
@@ -91,12 +91,12 @@ export function planEndpoint(call: CniCall, addresses: readonly Address[]): Work
   };
 }
 
-/** Whether an annotation gives the pod its addresses without the address manager. */
+/** Reports whether an annotation sets the pod's addresses and bypasses the address manager. */
 export function isBypassed({ orchPod }: CniCall): boolean {
   return orchPod?.wishes.addresses?.via === 'bypass';
 }
 
-/** Who assigns the addresses of the call: the type of an address manager, or `none`. */
+/** Returns the type of the address manager that assigns the addresses of the call, or `none`. */
 export function addressManagerOf(call: CniCall): string {
   const { ipam } = call.config;
   if (isBypassed(call)) return NO_MANAGER;
@@ -111,7 +111,7 @@ function natsOf(floating: readonly FloatingPair[]): Pick<WorkloadEndpoint['spec'
   return ipNATs.length === 0 ? {} : { ipNATs };
 }
 
-/** Each floating IP is translated to the pod's address of its family. @throws annotation/invalid when there is none */
+/** Pairs each floating IP with the pod's address of its family. @throws annotation/invalid when the pod has none */
 export function floatingPairs({ orchPod, pod }: CniCall, addresses: readonly Address[]): readonly FloatingPair[] {
   if (addresses.length === 0) return [];
   return (orchPod?.wishes.floatingIps ?? []).map((external) => {
@@ -120,13 +120,13 @@ export function floatingPairs({ orchPod, pod }: CniCall, addresses: readonly Add
     const text = formatAddress(external);
     throw new NetplugError(
       'annotation/invalid',
-      `Cannot use the annotations of pod "${pod?.namespace ?? ''}/${pod?.name ?? ''}": ${ANNOTATIONS.floatingIPs} holds ${text}, but the pod has no IPv${String(external.family)} address`,
-      { hint: 'Ask for floating IPs of families that are assigned to the pod' },
+      `Cannot use the annotations of pod "${pod?.namespace ?? ''}/${pod?.name ?? ''}": ${ANNOTATIONS.floatingIPs} contains ${text}, but the pod has no IPv${String(external.family)} address`,
+      { hint: 'Use floating IPs of the families that the pod has addresses of' },
     );
   });
 }
 
-/** What ADD answers for a network that is in place. */
+/** Returns the CNI result for a network that is in place. */
 export function resultOf(network: PodNetwork, more: { mtu: number; dns: CniResult['dns'] }): CniResult {
   return {
     interfaces: [
@@ -143,19 +143,19 @@ export function resultOf(network: PodNetwork, more: { mtu: number; dns: CniResul
   };
 }
 
-/** Whether the link is this attachment's; the alias holds a long network name cut, so that it is not compared. */
+/** Reports whether the link belongs to this attachment. Ignores the network name, which the link alias may truncate. */
 export function isOwnLink(link: HostLink, { owner }: PodNetwork): boolean {
   return link.owner?.containerId === owner.containerId && link.owner.ifName === owner.ifName;
 }
 
-/** The first difference between the network as it shall be and as the kernel shows it. */
+/** Describes the first difference between desired and actual network; undefined when there is none. */
 export function firstDifference(network: PodNetwork, state: PodNetworkState): string | undefined {
   const { hostLink, podLink } = state;
   const host = `interface "${network.hostLinkName}" of the host`;
   const pod = `interface "${network.podLinkName}" of the pod`;
   if (hostLink === undefined) return `${host} is missing`;
   if (!isOwnLink(hostLink, network))
-    return `${host} belongs to ${hostLink.owner === undefined ? 'nobody known' : `container "${hostLink.owner.containerId}"`}`;
+    return `${host} belongs to ${hostLink.owner === undefined ? 'no known container' : `container "${hostLink.owner.containerId}"`}`;
   if (podLink === undefined) return `${pod} is missing`;
   if (podLink.peerIndex !== undefined && podLink.peerIndex !== hostLink.index)
     return `${pod} is not the other end of "${network.hostLinkName}"`;
@@ -170,15 +170,15 @@ export function firstDifference(network: PodNetwork, state: PodNetworkState): st
     if (network.mtu !== undefined && mtu !== network.mtu)
       return `${name} has MTU ${String(mtu)} instead of ${String(network.mtu)}`;
   }
-  return sets(network, state).find((difference) => difference !== undefined);
+  return contentDifferences(network, state).find((difference) => difference !== undefined);
 }
 
-function sets(network: PodNetwork, state: PodNetworkState): (string | undefined)[] {
+function contentDifferences(network: PodNetwork, state: PodNetworkState): (string | undefined)[] {
   const addresses = network.addresses.map((address) => formatCidr(hostCidr(address)));
   const routes = network.routes.map((cidr) => `${formatCidr(cidr)} via ${GATEWAYS[cidr.base.family]}`);
   const hostRoutes = network.addresses.map(formatAddress);
   const missing = (what: string, expected: readonly string[], found: readonly string[]): string | undefined => {
-    const difference = differingSet(
+    const difference = describeDifference(
       expected,
       found.filter((text) => expected.includes(text)),
     );
@@ -194,7 +194,7 @@ function sets(network: PodNetwork, state: PodNetworkState): (string | undefined)
       hostRoutes,
       state.hostRoutes.map((text) => text.split('/')[0] ?? text),
     ),
-    state.wrongSysctls.length === 0 ? undefined : `a setting of the host is off: ${state.wrongSysctls.join(', ')}`,
+    state.wrongSysctls.length === 0 ? undefined : `a sysctl of the host is wrong: ${state.wrongSysctls.join(', ')}`,
     forwarding.length === 0
       ? undefined
       : `IP forwarding of the pod is ${network.allowIpForwarding ? 'off' : 'on'} for IPv${forwarding.join(', IPv')}`,

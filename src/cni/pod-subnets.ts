@@ -3,17 +3,17 @@ import type { Family } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
-/** What `usePodCidr` and `usePodCidrIPv6` stand for on a node. */
+/** The subnets that `usePodCidr` and `usePodCidrIPv6` stand for on a node. */
 export type PodSubnets = Readonly<Record<Family, string | undefined>>;
 
-/** Every address: what a call is told that needs to find files by container only. */
+/** Stands in for the pod CIDRs in DEL and GC, which find addresses by container. */
 export const WHOLE_FAMILIES: PodSubnets = { 4: '0.0.0.0/0', 6: '::/0' };
 
-/** The words of the specification, with the family each means. */
+/** The words for pod CIDRs in the specification, with their families. */
 export const POD_CIDR_WORDS: Readonly<Record<string, Family>> = { usePodCidr: 4, usePodCidrIPv6: 6 };
 
 /**
- * Looks the pod CIDRs up for `orch.node_name`, or else the node itself.
+ * Reads the pod CIDRs of `orch.node_name`, by default of this node.
  * @throws orch/not-found when the node has none of a family that the configuration asks for
  */
 export async function readPodSubnets({ orch }: CniPorts, call: CniCall): Promise<PodSubnets> {

@@ -1,7 +1,7 @@
 import { get as getHttp } from 'node:http';
 import type { ProbeGate } from './gates.ts';
 
-/** Asks with GET over HTTP or HTTPS and does not follow redirects: a redirect is an answer. */
+/** Sends GET over HTTP or HTTPS. Does not follow redirects: a readiness gate passes with 3xx. */
 export const probeHttp: ProbeGate = async (url, signal) => {
   const get = url.startsWith('https:') ? (await import('node:https')).get : getHttp;
   return new Promise((resolve, reject) => {

@@ -3,7 +3,7 @@ import { type MemoryNode, memoryNode } from '../../test/support/memory-node.ts';
 import { podFactsOf } from '../../test/support/memory-orch.ts';
 import type { AttachmentRecord } from '../model/attachment-record.ts';
 import { formatAddress } from '../net/address.ts';
-import type { Served } from './run-plugin.ts';
+import type { CallOutcome } from './run-plugin.ts';
 
 const ORCH = { policy: { type: 'orch' }, orch: { orch_api_root: 'http://127.0.0.1:1' } };
 const ON = { ...ORCH, feature_control: { floating_ips: true, ip_addrs_no_ipam: true } };
@@ -16,7 +16,7 @@ interface Asked {
   readonly container?: string;
 }
 
-async function call(node: MemoryNode, verb: string, asked: Asked = {}): Promise<Served> {
+async function call(node: MemoryNode, verb: string, asked: Asked = {}): Promise<CallOutcome> {
   const { annotations = {}, conf = ON, container = 'c1' } = asked;
   const env = { CNI_CONTAINERID: container };
   return node.call(verb, { conf, env, pods: [podFactsOf('shop', 'web', { annotations })] });
@@ -27,13 +27,13 @@ async function recordsOf(node: MemoryNode): Promise<readonly AttachmentRecord[]>
 }
 
 describe('the record of an attachment', () => {
-  it('is not needed for a pod that asks for nothing', async () => {
+  it('is not written for a pod without annotations', async () => {
     const node = await memoryNode();
     expect(await call(node, 'ADD')).toMatchObject({ status: 0 });
     expect(await recordsOf(node)).toEqual([]);
   });
 
-  it('tells floating IPs with the switch they were granted under, until DEL', async () => {
+  it('contains floating IPs and the feature switches that allowed them, until DEL', async () => {
     const node = await memoryNode();
     expect(await call(node, 'ADD', { annotations: FLOATING })).toMatchObject({ status: 0 });
     const [record] = await recordsOf(node);
@@ -46,8 +46,8 @@ describe('the record of an attachment', () => {
 
   it.each([
     ['floating IPs', FLOATING],
-    ['addresses past the address manager', UNMANAGED],
-  ])('is never written for %s while the switch is off', async (_, annotations) => {
+    ['addresses without an address manager', UNMANAGED],
+  ])('is not written for %s while the feature switch is off', async (_, annotations) => {
     const node = await memoryNode();
     expect(await call(node, 'ADD', { annotations, conf: ORCH })).toMatchObject({
       record: { failure: { code: 'annotation/invalid' } },
@@ -55,14 +55,14 @@ describe('the record of an attachment', () => {
     expect(await recordsOf(node)).toEqual([]);
   });
 
-  it('goes again when the link cannot be made', async () => {
+  it('is removed when the link cannot be created', async () => {
     const node = await memoryNode();
     node.kernel.failAt('create-link');
     expect(await call(node, 'ADD', { annotations: FLOATING })).toMatchObject({ status: 1 });
     expect(await recordsOf(node)).toEqual([]);
   });
 
-  it('keeps its time when ADD is repeated, so that no other pod comes before it', async () => {
+  it('keeps its timestamp when ADD is repeated, so that its floating IPs keep their precedence', async () => {
     const node = await memoryNode();
     await call(node, 'ADD', { annotations: FLOATING });
     const [before] = await recordsOf(node);
@@ -71,7 +71,7 @@ describe('the record of an attachment', () => {
     expect(await recordsOf(node)).toEqual([before]);
   });
 
-  it('goes with GC, for attachments of the network that the runtime does not name', async () => {
+  it('is removed by GC for attachments of the network that the runtime does not list', async () => {
     const node = await memoryNode();
     await call(node, 'ADD', { annotations: UNMANAGED });
     const [record] = await recordsOf(node);
@@ -84,7 +84,7 @@ describe('the record of an attachment', () => {
     expect(await recordsOf(node)).toEqual([other]);
   });
 
-  it('decides in CHECK whether the address manager is asked, whatever the endpoint says', async () => {
+  it('makes CHECK skip the address manager when it names none, whatever the endpoint contains', async () => {
     const node = await memoryNode();
     const added = await call(node, 'ADD', { annotations: UNMANAGED });
     const conf = { ...ON, prevResult: JSON.parse(added.stdout) as object };

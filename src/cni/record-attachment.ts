@@ -5,8 +5,8 @@ import type { CniCall, CniPorts } from './call.ts';
 import { addressManagerOf, floatingPairs } from './pod-network.ts';
 
 /**
- * Records what the node has to know of the attachment and no block tells: before its link is made, because the record of
- * an attachment without a link counts for nothing. Returns what undoes it.
+ * Writes the attachment's record on the node, when it needs one. Call it before the link is created: the agent ignores
+ * records without a link, and must find the record as soon as there is one. Returns a function that restores the earlier record.
  * @throws cni/record-failed
  */
 export async function recordAttachment(
@@ -22,7 +22,7 @@ export async function recordAttachment(
   return async () => (before === undefined ? attachments.remove(attachment) : attachments.put(before));
 }
 
-/** Undefined for most attachments: the blocks tell all there is of them. */
+/** Returns undefined for attachments without floating IPs whose addresses are in netplug's blocks, which are most. */
 function planRecord(call: CniCall, addresses: readonly Address[], at: string): AttachmentRecord | undefined {
   const { attachment, pod, config } = call;
   const addressManager = addressManagerOf(call);
@@ -46,7 +46,7 @@ function switchesIn({ floatingIps, ipAddrsNoIpam }: Features): readonly FeatureS
   ];
 }
 
-/** Whether the addresses were assigned without an address manager. */
+/** Reports whether the addresses were assigned without an address manager. */
 export function isUnmanaged(record: AttachmentRecord | undefined): boolean {
   return record?.addressManager === NO_MANAGER;
 }

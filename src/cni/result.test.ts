@@ -18,7 +18,7 @@ const RESULT: CniResult = {
   dns: { nameservers: ['10.1.0.1'] },
 };
 
-describe('a result', () => {
+describe('a CNI result', () => {
   it('has one address per family and no interfaces in 0.1.0 and 0.2.0', () => {
     for (const version of ['0.1.0', '0.2.0'] as const) {
       expect(renderResult(RESULT, version)).toEqual({
@@ -30,7 +30,7 @@ describe('a result', () => {
     }
   });
 
-  it('says the family of each address in 0.3.0 to 0.4.0, and not from 1.0.0', () => {
+  it('has the family of each address in 0.3.0 to 0.4.0, but not from 1.0.0', () => {
     for (const version of ['0.3.0', '0.3.1', '0.4.0'] as const) {
       expect(renderResult(RESULT, version)['ips']).toEqual([
         { version: '4', ...RESULT.ips[0] },
@@ -45,14 +45,14 @@ describe('a result', () => {
     expect(JSON.stringify(renderResult(RESULT, '1.0.0'))).not.toContain('mtu');
   });
 
-  it.each(CNI_VERSIONS)('of %s reads back with its addresses and routes', (version) => {
+  it.each(CNI_VERSIONS)('of version %s keeps its addresses and routes when it is parsed', (version) => {
     const back = parseResult(renderResult(RESULT, version));
     expect(back?.ips.map(({ address }) => address)).toEqual(['10.0.0.5/32', 'fd00::5/128']);
     expect(back?.routes).toEqual(RESULT.routes);
   });
 
   it.each([undefined, null, 'text', [], { ips: [{ address: 'nonsense' }] }, { ip4: { ip: 5 } }])(
-    'is not read from %j',
+    'is not parsed from %j',
     (raw) => {
       expect(parseResult(raw)).toBeUndefined();
     },

@@ -1,7 +1,7 @@
 import { tryReadCidr } from '../net/cidr.ts';
 import type { CniVersion } from '../config/netconf.ts';
 
-/** A result in the terms of CNI 1.1.0; older versions are rendered from it. */
+/** A result of CNI 1.1.0, from which those of older versions are rendered. */
 export interface CniResult {
   readonly interfaces: readonly ResultInterface[];
   readonly ips: readonly ResultIp[];
@@ -31,7 +31,7 @@ export interface ResultRoute {
   readonly gw?: string;
 }
 
-/** The JSON document the runtime reads, in the shape of the configuration's version. */
+/** Renders the JSON document for the runtime in the given CNI version. */
 export function renderResult(result: CniResult, version: CniVersion): Record<string, unknown> {
   if (version === '0.1.0' || version === '0.2.0') return renderByFamily(result, version);
   const isOld = version.startsWith('0.');
@@ -64,7 +64,7 @@ function renderByFamily({ ips, routes, dns }: CniResult, version: CniVersion): R
   return { cniVersion: version, ...(ip4 === undefined ? {} : { ip4 }), ...(ip6 === undefined ? {} : { ip6 }), dns };
 }
 
-/** Reads a result of any version as another plugin or a runtime wrote it; undefined when it is none. */
+/** Parses a result of any CNI version; undefined when it is not a result. */
 export function parseResult(raw: unknown): CniResult | undefined {
   if (!isJsonObject(raw)) return undefined;
   const sides = [raw['ip4'], raw['ip6']].filter(isJsonObject);

@@ -27,8 +27,8 @@ import { type CniResult, renderResult } from './result.ts';
 import { serveIpam, serveNetwork } from './serve.ts';
 import { assertVerbAllowed, versionAnswer } from './version.ts';
 
-/** The world around one call; `bin/` builds the real one. */
-export interface Surroundings {
+/** What serving a call depends on. `bin/` builds it. */
+export interface PluginDependencies {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
   readonly clock: Clock;
@@ -36,46 +36,46 @@ export interface Surroundings {
   readonly probeGate: ProbeGate;
   /** Aborted when the caller gives up (SIGTERM, SIGINT). */
   readonly interrupted: AbortSignal;
-  /** @throws cni/input-failed, cni/input-undecodable when it is larger than netplug reads */
+  /** @throws cni/input-failed, cni/input-undecodable when it is too large */
   readonly readStdin: (signal: AbortSignal) => Promise<string>;
   /** `text` is what `raw` was parsed from. @throws what decoding a network configuration throws */
   readonly decodeNetconf: (raw: unknown, from: { readonly as: ReadAs; readonly text: string }) => Netconf;
-  /** The node name the agent registered, if it did. */
+  /** Returns the node name that the agent registered; undefined when no agent has. */
   readonly readRegisteredName: () => string | undefined;
-  /** The MTU, in bytes, for pods whose configuration names none; undefined leaves it to the kernel. */
+  /** Returns the MTU, in bytes, for pods whose configuration sets none; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
   /** Stopwatch and log are the call's. */
-  readonly openStore: (datastore: Datastore, call: { readonly watch: Stopwatch; readonly log: Log }) => CallStore;
+  readonly openStore: (datastore: Datastore, call: { readonly stopwatch: Stopwatch; readonly log: Log }) => CallStore;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
-  /** Plugin types of the installed network list with that name. */
+  /** Returns the plugin types in the installed configuration list of the network; undefined when there is none. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
-  /** What the node remembers of its attachments. */
+  /** The node's own records of its attachments. */
   readonly attachments: AttachmentRecords;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
-  /** Logs to stderr, and to the file when there is one. */
+  /** Opens a log that writes to stderr, and to the configured file if any. */
   readonly openLog: (settings: LogSettings) => Log;
   /**
-   * Settles what an agent that is gone has left for this node, and records what living pods use and the datastore has
+   * Replays the orphaned journals of earlier agents, and records addresses that running pods use and the datastore has
    * lost. @throws agent/busy, store/*, kernel/failed
    */
-  readonly settleLeftovers: (
+  readonly recover: (
     ports: CniPorts,
     what: { readonly call: CniCall; readonly command: CniVerb; readonly datastore: Datastore },
   ) => Promise<void>;
-  /** Runs delegates for the call's own attachment, or for another one. */
+  /** Returns the function that runs delegated plugins for the call's own attachment (undefined) or for another one. */
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'> | undefined) => ExecDelegate;
 }
 
-/** What the program shall print on stdout, and its exit status. */
+/** What the program must print on stdout, and its exit status. */
 export interface PluginAnswer {
   readonly stdout: string;
   readonly status: 0 | 1;
 }
 
-/** An answer, and what is to be told of how it came about. */
-export interface Served extends PluginAnswer {
+/** The answer to a call, with its record. */
+export interface CallOutcome extends PluginAnswer {
   readonly record: CallRecord;
-  /** Where the call logged. */
+  /** The log of the call. */
   readonly log: Log;
 }
 
@@ -87,25 +87,25 @@ const BEFORE_CONFIG: LogSettings = {
   fileMaxCount: 10,
 };
 
-/** Serves one call of the runtime, from environment and stdin to the answer; never throws. */
-export async function runPlugin(program: Program, around: Surroundings): Promise<Served> {
-  const watch = new Stopwatch(around.clock, 'decode');
-  const startedAt = around.clock.now();
-  const told: Told = {
+/** Serves one CNI call, from environment and stdin to the answer. Never throws. */
+export async function runPlugin(program: Program, dependencies: PluginDependencies): Promise<CallOutcome> {
+  const stopwatch = new Stopwatch(dependencies.clock, 'decode');
+  const startedAt = dependencies.clock.now();
+  const progress: CallProgress = {
     version: undefined,
     command: undefined,
-    log: around.openLog(BEFORE_CONFIG),
-    identity: identityIn(around.env),
-    parent: parseTraceParent(around.env['TRACEPARENT'] ?? '', around.env['TRACESTATE']),
+    log: dependencies.openLog(BEFORE_CONFIG),
+    identity: identityIn(dependencies.env),
+    parent: parseTraceParent(dependencies.env['TRACEPARENT'] ?? '', dependencies.env['TRACESTATE']),
   };
-  const { answer, failure } = await answerCall({ program, around, watch, told });
-  const { command, identity, parent } = told;
-  const record = { program, command, identity, startedAt, ...watch.stop(), failure, parent };
-  return { ...answer, record, log: told.log };
+  const { answer, failure } = await answerCall({ program, dependencies, stopwatch, progress });
+  const { command, identity, parent } = progress;
+  const record = { program, command, identity, startedAt, ...stopwatch.stop(), failure, parent };
+  return { ...answer, record, log: progress.log };
 }
 
-/** What becomes known in the course of a call, so that its end can be told however far it came. */
-interface Told {
+/** What is known of the call so far, for the log and record of a call that fails at any point. */
+interface CallProgress {
   version: CniVersion | undefined;
   command: CniVerb | undefined;
   log: Log;
@@ -113,44 +113,44 @@ interface Told {
   parent: TraceParent | undefined;
 }
 
-interface Beginning {
+interface CallContext {
   readonly program: Program;
-  readonly around: Surroundings;
-  readonly watch: Stopwatch;
-  readonly told: Told;
+  readonly dependencies: PluginDependencies;
+  readonly stopwatch: Stopwatch;
+  readonly progress: CallProgress;
 }
 
-async function answerCall(beginning: Beginning): Promise<{ answer: PluginAnswer; failure: Failure | undefined }> {
-  const { program, around, watch, told } = beginning;
+async function answerCall(context: CallContext): Promise<{ answer: PluginAnswer; failure: Failure | undefined }> {
+  const { program, dependencies, stopwatch, progress } = context;
   try {
-    const invocation = decodeInvocation(around.env);
-    told.command = invocation.command;
-    const limits = deadlines(around.env, invocation.command, around.interrupted);
+    const invocation = decodeInvocation(dependencies.env);
+    progress.command = invocation.command;
+    const limits = deadlines(dependencies.env, invocation.command, dependencies.interrupted);
     try {
-      const text = await watch.time('input', async () => around.readStdin(limits.work));
+      const text = await stopwatch.time('input', async () => dependencies.readStdin(limits.work));
       if (invocation.command === 'VERSION') return served(print(versionAnswer(askedVersion(text))));
       const raw = parseJsonObject(text);
-      told.version = knownVersion(raw['cniVersion']);
-      const config = around.decodeNetconf(raw, { as: program === 'netplug' ? 'network' : 'ipam', text });
-      told.version = config.cniVersion;
+      progress.version = knownVersion(raw['cniVersion']);
+      const config = dependencies.decodeNetconf(raw, { as: program === 'netplug' ? 'network' : 'ipam', text });
+      progress.version = config.cniVersion;
       assertVerbAllowed(invocation.command, config.cniVersion);
-      told.log = around.openLog(config.log);
-      for (const warning of config.warnings) told.log.warning('configuration', { warning });
-      if (told.parent === undefined && (around.env['TRACEPARENT'] ?? '') !== '')
-        told.log.debug('TRACEPARENT ignored: it is malformed', { traceparent: around.env['TRACEPARENT'] });
-      const result = await serve({ ...beginning, invocation, raw, config, limits });
-      watch.enter('answer');
+      progress.log = dependencies.openLog(config.log);
+      for (const warning of config.warnings) progress.log.warning('configuration', { warning });
+      if (progress.parent === undefined && (dependencies.env['TRACEPARENT'] ?? '') !== '')
+        progress.log.debug('malformed TRACEPARENT ignored', { traceparent: dependencies.env['TRACEPARENT'] });
+      const result = await serve({ ...context, invocation, raw, config, limits });
+      stopwatch.enter('answer');
       return served(result === undefined ? { stdout: '', status: 0 } : print(renderResult(result, config.cniVersion)));
     } catch (cause) {
-      throw nameThePhase(cause, watch);
+      throw addPhase(cause, stopwatch);
     } finally {
       limits.clear();
     }
   } catch (cause) {
-    watch.enter('answer');
-    const facts = { command: around.env['CNI_COMMAND'], ...identityIn(around.env), ...failureFacts(cause) };
-    told.log.error('call failed', { ...facts, ...watch.facts() });
-    return { answer: { ...print(renderError(cause, told.version)), status: 1 }, failure: failureOf(cause) };
+    stopwatch.enter('answer');
+    const facts = { command: dependencies.env['CNI_COMMAND'], ...identityIn(dependencies.env), ...failureFacts(cause) };
+    progress.log.error('call failed', { ...facts, ...stopwatch.facts() });
+    return { answer: { ...print(renderError(cause, progress.version)), status: 1 }, failure: failureOf(cause) };
   }
 }
 
@@ -158,61 +158,61 @@ function served(answer: PluginAnswer): { answer: PluginAnswer; failure: undefine
   return { answer, failure: undefined };
 }
 
-interface Serving extends Beginning {
+interface DecodedInput extends CallContext {
   readonly invocation: Invocation;
   readonly raw: Readonly<Record<string, unknown>>;
   readonly config: Netconf;
   readonly limits: Deadlines;
 }
 
-async function serve(serving: Serving): Promise<CniResult | undefined> {
-  const { invocation, config, around, watch, told } = serving;
+async function serve(input: DecodedInput): Promise<CniResult | undefined> {
+  const { invocation, config, dependencies, stopwatch, progress } = input;
   const names: NodeNameSources = {
     configured: config.nodename,
-    hostname: around.hostname,
-    registered: around.readRegisteredName(),
+    hostname: dependencies.hostname,
+    registered: dependencies.readRegisteredName(),
   };
   const isCleaning = invocation.command === 'DEL' || invocation.command === 'GC';
   const nodes = isCleaning ? possibleNodeNames(names) : [resolveNodeName(names)];
-  watch.enter('setup');
-  await using store = around.openStore(config.datastore, { watch, log: told.log });
-  await using orch = around.openOrch(config.orch);
-  const execDelegateFor: Surroundings['execDelegateFor'] = (attachment) => {
-    const exec = around.execDelegateFor(attachment);
-    // The standard bandwidth plugin is a step of its own; every other delegate manages addresses.
+  stopwatch.enter('setup');
+  await using store = dependencies.openStore(config.datastore, { stopwatch, log: progress.log });
+  await using orch = dependencies.openOrch(config.orch);
+  const execDelegateFor: PluginDependencies['execDelegateFor'] = (attachment) => {
+    const exec = dependencies.execDelegateFor(attachment);
+    // The standard bandwidth plugin has a phase of its own; all other delegated plugins manage addresses.
     const phaseOf = (file: string): string => (basename(file) === 'bandwidth' ? 'bandwidth' : 'delegate');
-    return async (file, call) => watch.time(phaseOf(file), async () => exec(file, call));
+    return async (file, call) => stopwatch.time(phaseOf(file), async () => exec(file, call));
   };
   const ports: CniPorts = {
-    clock: around.clock,
-    random: around.random,
-    probeGate: around.probeGate,
-    readPluginList: around.readPluginList,
-    readOfferedMtu: around.readOfferedMtu,
+    clock: dependencies.clock,
+    random: dependencies.random,
+    probeGate: dependencies.probeGate,
+    readPluginList: dependencies.readPluginList,
+    readOfferedMtu: dependencies.readOfferedMtu,
     execDelegateFor,
     execDelegate: execDelegateFor(undefined),
-    kernel: watch.timePort('kernel', around.openKernel({ allowOwnNetns: allowsOwnNetns(around.env) })),
-    attachments: around.attachments,
-    store: watch.timePort('store', store),
-    orch: watch.timePort('orchestrator', orch),
-    log: told.log,
-    watch,
+    kernel: stopwatch.timePort('kernel', dependencies.openKernel({ allowOwnNetns: allowsOwnNetns(dependencies.env) })),
+    attachments: dependencies.attachments,
+    store: stopwatch.timePort('store', store),
+    orch: stopwatch.timePort('orchestrator', orch),
+    log: progress.log,
+    stopwatch,
   };
   try {
     let result: CniResult | undefined;
     for (const node of nodes) {
-      watch.enter('plan');
-      const call = decodeCall(serving, node, serving.limits);
-      told.identity = callFacts(call);
+      stopwatch.enter('plan');
+      const call = decodeCall(input, node, input.limits);
+      progress.identity = callFacts(call);
       const { command } = invocation;
-      await watch.time('recovery', async () =>
-        around.settleLeftovers(ports, { call, command, datastore: config.datastore }),
+      await stopwatch.time('recovery', async () =>
+        dependencies.recover(ports, { call, command, datastore: config.datastore }),
       );
-      result = await serveBy(serving.program, ports, { call, invocation });
+      result = await serveBy(input.program, ports, { call, invocation });
     }
     return result;
   } finally {
-    watch.enter('close');
+    stopwatch.enter('close');
   }
 }
 
@@ -224,7 +224,7 @@ async function serveBy(
   return program === 'netplug' ? serveNetwork(ports, call, invocation) : serveIpam(ports, call, invocation);
 }
 
-/** A runtime that probes may send nothing at all; then the newest version is answered. */
+/** Returns the requested version. A runtime that probes may send nothing: then it is undefined. */
 function askedVersion(text: string): CniVersion | undefined {
   return text.trim() === '' ? undefined : knownVersion(parseJsonObject(text)['cniVersion']);
 }
@@ -233,18 +233,18 @@ function knownVersion(raw: unknown): CniVersion | undefined {
   return CNI_VERSIONS.find((version) => version === raw);
 }
 
-/** Adds to an overrun what the call was waiting for. */
-function nameThePhase(cause: unknown, watch: Stopwatch): unknown {
-  const phase = watch.phaseOf(cause);
+/** Adds to a timeout the phase in which it occurred. */
+function addPhase(cause: unknown, stopwatch: Stopwatch): unknown {
+  const phase = stopwatch.phaseOf(cause);
   if (!isNetplugError(cause, 'cni/deadline') || phase === undefined) return cause;
   const { hint } = cause;
-  return new NetplugError('cni/deadline', `${cause.message}, waiting for the ${phase}`, {
+  return new NetplugError('cni/deadline', `${cause.message}, in phase "${phase}"`, {
     ...(hint === undefined ? {} : { hint }),
     cause,
   });
 }
 
-function identityIn(env: Surroundings['env']): CallIdentity {
+function identityIn(env: PluginDependencies['env']): CallIdentity {
   return { containerId: env['CNI_CONTAINERID'], ifName: env['CNI_IFNAME'] };
 }
 

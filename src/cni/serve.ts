@@ -6,7 +6,7 @@ import type { CniCall, CniPorts } from './call.ts';
 import { check, readPrevious } from './check.ts';
 import { delegatedAddresses } from './delegated-addresses.ts';
 import { del } from './del.ts';
-import { gc, keepsOf } from './gc.ts';
+import { gc, isKeptOf } from './gc.ts';
 import { hostLocalConf } from './host-local-conf.ts';
 import { readPodSubnets, WHOLE_FAMILIES } from './pod-subnets.ts';
 import type { Invocation } from './invocation.ts';
@@ -15,7 +15,7 @@ import { ownAddresses } from './own-addresses.ts';
 import type { CniResult } from './result.ts';
 import { status } from './status.ts';
 
-/** Carries out one verb of the main plugin. */
+/** Serves one verb of the main plugin. */
 export async function serveNetwork(
   ports: CniPorts,
   call: CniCall,
@@ -43,7 +43,7 @@ export async function serveNetwork(
   return undefined;
 }
 
-/** Carries out one verb of the address manager alone, under whatever main plugin. */
+/** Serves one verb of netplug-ipam, the address manager for other main plugins. */
 export async function serveIpam(
   ports: CniPorts,
   call: CniCall,
@@ -70,8 +70,8 @@ export async function serveIpam(
       );
       break;
     case 'GC': {
-      const keeps = keepsOf(ports, call);
-      if (keeps !== undefined) await source.collect(call, keeps);
+      const isKept = isKeptOf(ports, call);
+      if (isKept !== undefined) await source.collect(call, isKept);
       break;
     }
     case 'STATUS':
@@ -94,10 +94,10 @@ function sourceOf(ports: CniPorts, { config, raw }: CniCall, path: readonly stri
     ports,
     {
       plugin: 'host-local',
-      // DEL and GC find files by container and must not depend on the API.
+      // In DEL and GC host-local finds addresses by container. They must not depend on the API.
       confOf: async (call, command) => {
-        const isKnown = podCidrPaths.length === 0 || command === 'DEL' || command === 'GC';
-        return hostLocalConf(raw, isKnown ? WHOLE_FAMILIES : await readPodSubnets(ports, call));
+        const needsNone = podCidrPaths.length === 0 || command === 'DEL' || command === 'GC';
+        return hostLocalConf(raw, needsNone ? WHOLE_FAMILIES : await readPodSubnets(ports, call));
       },
     },
     path,

@@ -5,20 +5,20 @@ import { callDelegate } from './delegate.ts';
 import { type CniResult, renderResult } from './result.ts';
 
 const PLUGIN = 'bandwidth';
-/** Bits; what runtimes pass when nobody sets a burst. */
+/** Bits. The value that runtimes pass when no burst is configured. */
 const BURST = 4_294_967_295;
 
 /**
- * Has the standard bandwidth plugin carry out `orch/*-bandwidth` annotations, which runtimes do not know, if its entry
- * stands in the network's list; without the entry they do nothing. Its DEL comes with the list's own, from the runtime.
+ * Calls the standard bandwidth plugin for `orch/*-bandwidth` annotations, which runtimes do not know. Does nothing
+ * unless the network's configuration list contains that plugin: the runtime then calls its DEL with that of the list.
  */
 export async function shapeBandwidth(ports: CniPorts, call: CniCall, result: CniResult): Promise<void> {
   const wanted = call.orchPod === undefined ? undefined : decodeBandwidth(call.orchPod.facts);
   if (wanted === undefined) return;
   const listed = ports.readPluginList(call.attachment.network);
   if (listed?.includes(PLUGIN) !== true) {
-    const state = listed === undefined ? 'no list of that network was found' : 'its list has no bandwidth entry';
-    ports.log.info('bandwidth annotations do nothing', { network: call.attachment.network, state });
+    const reason = listed === undefined ? 'the network has no configuration list' : 'its list has no bandwidth plugin';
+    ports.log.info('bandwidth annotations ignored', { network: call.attachment.network, reason });
     return;
   }
   const ask = async (command: string, signal: AbortSignal): Promise<unknown> =>

@@ -1,12 +1,12 @@
 import { NetplugError, toNetplugError } from '../base/errors.ts';
 import type { AddressSource } from './address-source.ts';
-import { type CniCall, refuseOrchestrator } from './call.ts';
+import { type CniCall, assertOrchestratorAccess } from './call.ts';
 import { DelegateError } from './delegate.ts';
 
-/** Says whether an ADD could be served now (CNI 1.1.0, STATUS). @throws status/not-ready with the reason */
+/** Checks that an ADD can be served now (CNI 1.1.0, STATUS). @throws status/not-ready with the reason */
 export async function status(source: AddressSource, call: CniCall): Promise<void> {
   try {
-    refuseOrchestrator(call.config);
+    assertOrchestratorAccess(call.config);
     await source.assertReady(call);
   } catch (cause) {
     const reason = cause instanceof DelegateError ? cause : toNetplugError(cause);

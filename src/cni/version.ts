@@ -4,7 +4,7 @@ import type { CniVerb } from './invocation.ts';
 
 const SINCE: Readonly<Partial<Record<CniVerb, CniVersion>>> = { CHECK: '0.4.0', GC: '1.1.0', STATUS: '1.1.0' };
 
-/** The answer to VERSION (CNI 1.1.0, section 2): the version asked in, else the newest, and all that are supported. */
+/** Returns the answer to VERSION (CNI 1.1.0, section 2): the requested version, else the newest, and all supported ones. */
 export function versionAnswer(asked: CniVersion | undefined): Record<string, unknown> {
   return { cniVersion: asked ?? CNI_VERSIONS.at(-1), supportedVersions: CNI_VERSIONS };
 }

@@ -6,8 +6,8 @@ import { ANNOTATIONS } from '../config/annotations.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
 /**
- * A floating IP outside every pool works on its node but is not advertised (specification, annotation `floatingIPs`).
- * That is worth a warning to whoever wrote it, as an event of the pod, and never a reason to fail.
+ * Records an event on the pod when a floating IP is outside every pool: it works on its node but is not advertised
+ * (specification, annotation `floatingIPs`). Never throws.
  */
 export async function warnAboutFloatingIps(ports: CniPorts, { orchPod, signal }: CniCall): Promise<void> {
   if (orchPod === undefined || orchPod.wishes.floatingIps.length === 0) return;
@@ -27,7 +27,11 @@ async function warnAbout(
   const outside = addresses.filter((address) => !pools.some((cidr) => cidrContains(cidr, address)));
   if (outside.length === 0) return;
   const listed = outside.map(formatAddress).join(', ');
-  log.warning('floating IP outside every pool', { pod: `${facts.namespace}/${facts.name}`, addresses: listed });
-  const message = `${ANNOTATIONS.floatingIPs}: ${listed} lies in no IP pool and will not be advertised to other nodes`;
+  log.warning('floating IPs not advertised', {
+    reason: 'they are outside every pool',
+    pod: `${facts.namespace}/${facts.name}`,
+    addresses: listed,
+  });
+  const message = `${ANNOTATIONS.floatingIPs}: ${listed} is outside every IP pool and will not be advertised to other nodes`;
   await orch.recordWarning(facts, message, signal);
 }

@@ -10,7 +10,7 @@ const RELEASE_MS = 3000;
 export interface Leadership {
   /** Aborts when the leadership ends. The work must have ended a third of the lease's duration later. */
   readonly signal: AbortSignal;
-  /** Reports whether it lasts at this moment, also in a process that was paused and has not run its timers yet. */
+  /** Reports whether the leadership lasts at this moment. Correct also right after the process was paused. */
   readonly isHeld: () => boolean;
 }
 
@@ -43,12 +43,12 @@ export async function lead(
   } finally {
     using limit = timeLimit(RELEASE_MS);
     await lease.release(limit.signal).catch((cause: unknown) => {
-      log.warning('leader lease not released, it expires', { reason: reasonOf(cause) });
+      log.warning('leader lease not released', { reason: reasonOf(cause) });
     });
   }
 }
 
-/** Returns since when the lease is held, on the monotonic clock; undefined when the signal aborts first. */
+/** Waits until this process holds the lease. Returns since when, on the monotonic clock; undefined when the signal aborts first. */
 async function campaign({ lease, log, ...retry }: LeaderPorts, stop: AbortSignal): Promise<number | undefined> {
   const { clock, random } = retry;
   const backOff = new BackOff(retry, { firstMs: lease.durationMs / 30, maxMs: lease.durationMs / 3 });
@@ -73,13 +73,13 @@ async function campaign({ lease, log, ...retry }: LeaderPorts, stop: AbortSignal
   return undefined;
 }
 
-/** One time of leading. */
+/** One term of leadership, from acquiring the lease to losing or releasing it. */
 class Term implements Leadership {
   readonly signal: AbortSignal;
   readonly #ports: LeaderPorts;
   readonly #stop: AbortSignal;
   readonly #ended = new AbortController();
-  /** On the monotonic clock. */
+  /** When the leadership ends unless the lease is renewed, on the monotonic clock. */
   #untilMs: number;
   #lossReason: string | undefined;
 

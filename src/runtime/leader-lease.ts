@@ -1,13 +1,11 @@
-/**
- * One candidate's view of a lease in the datastore. At most one candidate holds the lease at a time. Time is counted on
- * monotonic clocks only.
- */
+/** One candidate's view of a lease in the datastore, which at most one candidate holds at a time. */
 export interface LeaderLease {
-  /** How long the lease lasts without being renewed, in milliseconds. */
+  /** How long the lease lasts without being renewed, in milliseconds of the monotonic clock. */
   readonly durationMs: number;
   /**
-   * Acquires or renews the lease. Reports whether this candidate holds it: then no other does until `durationMs` after
-   * the start of this call. A lease that was lost is reported as not held once before it is acquired again. @throws store/*
+   * Acquires or renews the lease. Reports whether this candidate holds it; if so, no other candidate can acquire it until
+   * `durationMs` after the start of this call. Returns false once after the lease was lost, before it can be acquired
+   * again. @throws store/*
    */
   readonly hold: (signal: AbortSignal) => Promise<boolean>;
   /** Releases the lease, so that another candidate can acquire it at once. Does nothing unless held. @throws store/* */

@@ -2,7 +2,7 @@ import { BackOff, type RetryPorts } from '../base/back-off.ts';
 import { isNetplugError, reasonOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 
-/** Triggers within this time cause one run. */
+/** Triggers within this time cause a single run. */
 const COALESCE_MS = 20;
 const BACK_OFF = { firstMs: 250, maxMs: 10_000, maxRefusedMs: 30_000 };
 const FOREVER_MS = 2 ** 31 - 1;
@@ -11,9 +11,9 @@ export interface ReconcilerOptions extends RetryPorts {
   readonly name: string;
   /** Brings the actual state to the desired state. */
   readonly reconcile: (signal: AbortSignal) => Promise<void>;
-  /** How often it runs without a trigger, once it has succeeded; never unless given. */
+  /** How often it runs without a trigger after the first success; undefined means never. */
   readonly resyncMs?: number;
-  /** The pause after each run, whatever triggers the next one; none unless given. */
+  /** The shortest time between the end of a run and the start of the next one; undefined means none. */
   readonly pauseMs?: number;
   /** Called after each run, whether it succeeded or failed. */
   readonly onRun?: () => void;
@@ -39,12 +39,15 @@ export class Reconciler {
     return this.#options.name;
   }
 
-  /** The last error, or undefined when the desired state is in place. */
+  /** The last error, or why there is none yet; undefined when the desired state is in place. */
   get lastError(): string | undefined {
     return this.#lastError ?? (this.#hasSucceeded ? undefined : 'not reconciled yet');
   }
 
-  /** The last error that affects pods: an unavailable datastore does not once the desired state was in place. */
+  /**
+   * The last error if it affects pods. An unavailable datastore does not after the first success: what was reconciled
+   * stays in place.
+   */
   get failure(): string | undefined {
     return this.#hasSucceeded && this.#isStoreUnavailable ? undefined : this.lastError;
   }
@@ -54,32 +57,32 @@ export class Reconciler {
     return this[which] === undefined ? [] : [`${this.name}: ${this[which]}`];
   }
 
-  /** Reports whether the desired state was in place at least once. */
+  /** Reports whether a run has succeeded at least once. */
   get hasSucceeded(): boolean {
     return this.#hasSucceeded;
   }
 
-  /** Makes it run soon; also the first time. */
+  /** Requests a run. The first run also needs a trigger. After a failure the run waits for the back-off. */
   trigger(): void {
     this.#isTriggered = true;
     this.#wake?.();
   }
 
-  /** Returns when the signal aborts. */
+  /** Runs the reconcile function whenever it is due, until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, pauseMs, onRun } = this.#options;
     while (!signal.aborted) {
       if (this.#lastError !== undefined) await this.#backOff.wait(signal);
-      else await this.#triggered(signal);
+      else await this.#waitForTrigger(signal);
       if (signal.aborted) return;
       this.#isTriggered = false;
-      await this.#try(signal);
+      await this.#runOnce(signal);
       onRun?.();
       if (pauseMs !== undefined) await clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   }
 
-  async #try(signal: AbortSignal): Promise<void> {
+  async #runOnce(signal: AbortSignal): Promise<void> {
     const { name, reconcile, log } = this.#options;
     try {
       await reconcile(signal);
@@ -98,7 +101,8 @@ export class Reconciler {
     }
   }
 
-  async #triggered(signal: AbortSignal): Promise<void> {
+  /** Resolves after a trigger or the resync period. */
+  async #waitForTrigger(signal: AbortSignal): Promise<void> {
     const { clock, resyncMs = FOREVER_MS } = this.#options;
     if (!this.#isTriggered) {
       const woken = new AbortController();

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { SerialQueue } from './serial-queue.ts';
 
-it('runs work of one key in the order of arrival, also after a failure, and work of other keys at once', async () => {
+it('runs the work of one key in the order of arrival, also after a failure, and that of other keys concurrently', async () => {
   const queue = new SerialQueue();
   const order: string[] = [];
   const { promise: gate, resolve: open } = Promise.withResolvers<void>();

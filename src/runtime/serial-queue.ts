@@ -1,4 +1,4 @@
-/** Runs work of one key one after the other, in the order of arrival, also after work that failed. Keys do not wait for each other. */
+/** Runs the work of each key sequentially, in the order of arrival, also after a failure. Different keys run concurrently. */
 export class SerialQueue {
   readonly #last = new Map<string, Promise<void>>();
 

@@ -28,7 +28,7 @@ describe('supervise', () => {
     expect(ended).toEqual(['a', 'b']);
   });
 
-  it('throws the first failure when others fail because of it', async () => {
+  it('throws the first failure when other parts fail because of it', async () => {
     const ended: string[] = [];
     const failing = async (): Promise<void> => Promise.reject(new Error('the disk is full'));
     const aborted: SupervisedPart = async (signal) => {
@@ -42,7 +42,7 @@ describe('supervise', () => {
     expect(ended).toEqual(['a', 'b']);
   });
 
-  it('throws the failure of a part that shuts down, but not its abortion', async () => {
+  it('throws a failure during shutdown, but not an abort error', async () => {
     const stop = new AbortController();
     stop.abort();
     const aborted: SupervisedPart = async (signal) => Promise.reject(signal.reason as Error);

@@ -1,9 +1,9 @@
-/** A part of a program. It returns when the signal aborts, or earlier to end the whole program. */
+/** A part of a program. It returns when the signal aborts, or earlier to shut down the whole program. */
 export type SupervisedPart = (signal: AbortSignal) => Promise<void>;
 
 /**
  * Runs all parts until `stop` aborts or one of them ends, then aborts the others and waits for all of them.
- * @throws the first failure of a part; what a part throws because it was aborted is none
+ * @throws the first failure of a part, other than an abort error
  */
 export async function supervise(parts: readonly SupervisedPart[], stop: AbortSignal): Promise<void> {
   const ended = new AbortController();

@@ -4,7 +4,7 @@ import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { Program } from '../../src/cni/call-record.ts';
 import { decodeNetconf } from '../../src/config/decode.ts';
-import { runPlugin, type Served, type Surroundings } from '../../src/cni/run-plugin.ts';
+import { runPlugin, type CallOutcome, type PluginDependencies } from '../../src/cni/run-plugin.ts';
 import { MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../src/datastore/memory/memory-store.ts';
@@ -35,7 +35,7 @@ export interface MemoryNode {
   call(
     verb: string,
     more?: { conf?: object; env?: Record<string, string>; program?: Program; pods?: readonly PodFacts[] },
-  ): Promise<Served>;
+  ): Promise<CallOutcome>;
 }
 
 /** A node with one pool of addresses, whose kernel and datastore live in memory. */
@@ -66,7 +66,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
     storeMs: () => storeMs,
     call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [] } = {}) => {
       const stdin = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: program, ...defaults(program), ...conf });
-      const around: Surroundings = {
+      const dependencies: PluginDependencies = {
         env: { ...envOf(verb), ...env },
         hostname: 'node-a',
         clock,
@@ -89,10 +89,10 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         openKernel: () => setUp(kernel),
         openLog: () => silentLog,
         decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),
-        settleLeftovers: async () => undefined,
+        recover: async () => undefined,
         execDelegateFor: () => async () => Promise.reject(new Error('this node has no other plugins')),
       };
-      return runPlugin(program, around);
+      return runPlugin(program, dependencies);
     },
   };
 }

@@ -1,7 +1,7 @@
 import { isNetplugError, type NetplugError } from '../../../base/errors.ts';
 import { silentLog } from '../../../base/log.ts';
 import type { RetryPorts } from '../../../base/back-off.ts';
-import { askOrchestrator } from '../../../cni/ask-orchestrator.ts';
+import { withPodFacts } from '../../../cni/with-pod-facts.ts';
 import type { CniCall } from '../../../cni/call.ts';
 import type { OrchReader } from '../../../cni/orch-reader.ts';
 import { requestOf } from '../../../cni/own-request.ts';
@@ -75,7 +75,7 @@ export async function explainPod(
       notes: [...notes, `addresses come from plugin "${plugin}": pools and annotations play no part`],
     };
   }
-  const asked = await unlessRefused(async () => askOrchestrator({ ...ports, log: silentLog }, told));
+  const asked = await unlessRefused(async () => withPodFacts({ ...ports, log: silentLog }, told));
   if ('refusal' in asked) return { ...known, ...asked };
   const call = asked.value;
   const request = requestOf(call, ipam, undefined);

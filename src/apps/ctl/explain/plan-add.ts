@@ -102,7 +102,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     kernel: kernel.kernel,
     attachments,
     log: warningsInto(warnings),
-    watch: new Stopwatch(ports.clock, 'plan'),
+    stopwatch: new Stopwatch(ports.clock, 'plan'),
     execDelegate,
     execDelegateFor: () => execDelegate,
     probeGate: async (url) => {

@@ -7,13 +7,13 @@ const podOf = (name: string): Record<string, string> => ({
   CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`,
 });
 
-describe('an ADD whose address a living pod uses', () => {
-  it('fails, names both pods, and leaves the other one and its route alone', async () => {
+describe('an ADD whose address another running pod uses', () => {
+  it('fails, names both pods, and keeps the other pod and its route', async () => {
     const node = await memoryNode();
     for (const name of ['old', 'new']) node.kernel.addNetns(`${NETNS}-${name}`);
     const backup = node.database.backUp();
     expect((await node.call('ADD', { env: podOf('old') })).status).toBe(0);
-    // The datastore forgets the address; of the endpoint it knows still.
+    // The datastore loses the address and keeps the endpoint.
     const { endpoints } = node.database.state();
     node.database.restore({ ...backup, state: { ...backup.state, endpoints } });
     const before = await node.kernel.listPodAddresses();
@@ -27,7 +27,7 @@ describe('an ADD whose address a living pod uses', () => {
     expect(await node.kernel.listPodAddresses()).toEqual(before);
   });
 
-  it('takes the link of an earlier sandbox of the same pod over', async () => {
+  it('takes over the link of an earlier sandbox of the same pod', async () => {
     const node = await memoryNode();
     for (const name of ['old', 'new']) node.kernel.addNetns(`${NETNS}-${name}`);
     expect((await node.call('ADD', { env: podOf('old') })).status).toBe(0);

@@ -4,15 +4,15 @@ import { IGNORED_ANNOTATIONS } from '../config/ignored-annotations.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
 /**
- * Adds what the orchestrator says of the pod: labels, ports and service account for the endpoint, annotations for the
- * addresses. Without `policy.type` "orch", or without a pod, it is not asked.
+ * Reads the pod from the orchestrator's API and returns the call with it: labels, ports and service account for the
+ * endpoint, annotations for the addresses. Returns the call as it is without `policy.type` "orch", or without a pod.
  * @throws annotation/invalid, orch/not-found, store/unavailable, store/refused
  */
-export async function askOrchestrator({ orch, log }: Pick<CniPorts, 'orch' | 'log'>, call: CniCall): Promise<CniCall> {
+export async function withPodFacts({ orch, log }: Pick<CniPorts, 'orch' | 'log'>, call: CniCall): Promise<CniCall> {
   const { config, pod, signal } = call;
   if (pod === undefined) return call;
   if (config.policyType !== 'orch') {
-    // Once per call is too often for more: the agent logs it once per configuration.
+    // Debug only, because it repeats with each call. The agent logs it once per configuration.
     log.debug(IGNORED_ANNOTATIONS.event, { network: config.name, ...IGNORED_ANNOTATIONS.facts });
     return call;
   }
@@ -22,7 +22,8 @@ export async function askOrchestrator({ orch, log }: Pick<CniPorts, 'orch' | 'lo
     const { ipam } = config;
     const isOff = ipam.type === 'netplug-ipam' && !(family === 4 ? ipam.v4 : ipam.v6).assign;
     if (isOff && wishes.pools[family] !== undefined) {
-      log.warning('annotation has no effect: the family is not assigned', { annotation: wishes.pools[family].askedBy });
+      const reason = `the network assigns no IPv${String(family)} addresses`;
+      log.warning('annotation ignored', { annotation: wishes.pools[family].askedBy, reason });
     }
   }
   return { ...call, pod: { ...pod, uid: facts.uid }, orchPod: { facts, wishes } };

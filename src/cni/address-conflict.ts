@@ -1,11 +1,15 @@
 import { isNetplugError, NetplugError } from '../base/errors.ts';
 import type { CniCall, CniPorts } from './call.ts';
 
-/** The failure with the names of both pods when one has the address that the other was assigned. */
-export async function namePods({ store, log }: CniPorts, call: CniCall, cause: unknown): Promise<unknown> {
+/** Adds the names of both pods to `kernel/address-in-use`, which means that another pod uses the assigned address. Returns any other error as it is. */
+export async function explainAddressConflict(
+  { store, log }: CniPorts,
+  call: CniCall,
+  cause: unknown,
+): Promise<unknown> {
   if (!isNetplugError(cause, 'kernel/address-in-use')) return cause;
   const { containerId, address } = cause.facts;
-  log.error('address assigned although a living pod uses it', cause.facts);
+  log.error('address conflict detected', cause.facts);
   const { endpoints } = await store
     .listEndpoints(call.node, call.cleanupSignal)
     .catch(() => ({ endpoints: [] as const }));

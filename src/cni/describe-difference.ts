@@ -1,5 +1,5 @@
-/** Says how two sets of texts differ, in words that follow "it …"; undefined when they are equal. */
-export function differingSet(expected: readonly string[], found: readonly string[]): string | undefined {
+/** Describes how `found` differs from `expected`, as a predicate such as "lacks 10.0.0.1"; undefined when they are equal. */
+export function describeDifference(expected: readonly string[], found: readonly string[]): string | undefined {
   const missing = expected.filter((text) => !found.includes(text));
   const extra = found.filter((text) => !expected.includes(text));
   if (missing.length === 0 && extra.length === 0) return undefined;
