@@ -1,4 +1,4 @@
-// What the doctor says of feature switches on a node, with a real API server behind the network configuration.
+// Findings of the doctor about feature switches on a node, with a real API server.
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,8 +55,8 @@ async function doctor(...flags: readonly string[]): Promise<Diagnosis> {
 const admissionOf = ({ findings }: Diagnosis): Diagnosis['findings'] =>
   findings.filter(({ id }) => id.startsWith('admission/'));
 
-describe('the doctor, on a node whose configuration turns annotations on', () => {
-  it('says that it may not look with the account of the plugin, and goes on', async () => {
+describe('the doctor, on a node whose configuration enables annotations', () => {
+  it('reports that the account of the plugin cannot list policies, and continues', async () => {
     expect(admissionOf(await doctor('--node'))).toEqual([
       expect.objectContaining({
         id: 'admission/unknown',
@@ -66,14 +66,14 @@ describe('the doctor, on a node whose configuration turns annotations on', () =>
     ]);
   });
 
-  it('says which records the account of the plugin may not list, and calls the datastore no failure', async () => {
+  it('notes which records the account of the plugin cannot list, without an error of the datastore', async () => {
     const { findings, leftOut } = await doctor();
     const ofDatastore = findings.filter(({ id }) => id.startsWith('datastore/'));
     expect(ofDatastore).toMatchObject([{ id: 'datastore/unlisted', severity: 'note' }]);
-    expect(leftOut).toContainEqual({ area: 'pools', why: 'the records may not be listed' });
+    expect(leftOut).toContainEqual({ area: 'pools', why: 'the caller may not list the records' });
   });
 
-  it('warns of each switch until a policy of the cluster refuses, and names the policy then', async () => {
+  it('warns about each switch until a policy of the cluster denies it, then names the policy', async () => {
     const look = async (): Promise<Diagnosis> => doctor('--node', '--kubeconfig', viewer);
     const expected = ['ip_addrs_no_ipam', 'floating_ips'].map((name) =>
       expect.objectContaining({ id: 'admission/unrestricted', found: expect.stringContaining(name) as string }),

@@ -1,4 +1,4 @@
-// What netplugctl packs on a real node, and what becomes of it where there is no room.
+// The archive that netplugctl diags writes on a real node, and its failure on a full disk.
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Agent, startAgent } from '../support/agent.ts';
@@ -36,12 +36,12 @@ const fileIn = async (archive: string, path: string): Promise<string> =>
   node.exec('tar', '--extract', '--to-stdout', '--wildcards', '--file', archive, `*/${path}`);
 
 describe('netplugctl diags on a node', () => {
-  it('packs agent, kernel, records and findings, and no secret', async () => {
+  it('packs the state of agent and kernel, records and findings, without secrets', async () => {
     const archive = `${node.dir}/report.tar.gz`;
     expect(await diags(archive)).toMatchObject({ status: 0 });
     expect((await node.exec('stat', '-c', '%a %U', archive)).trim()).toBe('600 root');
     const { failed } = JSON.parse(await fileIn(archive, 'manifest.json')) as { failed: { path: string }[] };
-    // Nothing is translated or tunnelled, and nothing was installed by the tool.
+    // The node has no NAT and no tunnel, and netplugctl did not install anything.
     expect(failed.map(({ path }) => path)).toEqual([
       'kernel/nftables-netplug-nat.json',
       'kernel/nftables-netplug-tunnels.json',
@@ -59,7 +59,7 @@ describe('netplugctl diags on a node', () => {
     expect(everything).not.toContain(SECRET);
   });
 
-  it('says that the disk is full, and leaves nothing half', async () => {
+  it('fails on a full disk, and leaves no partial archive', async () => {
     await node.exec('mkdir', '/opt/small');
     await node.exec('mount', '-t', 'tmpfs', '-o', 'size=4k', 'tmpfs', '/opt/small');
     expect(await diags('/opt/small/report.tar.gz')).toMatchObject({

@@ -1,4 +1,4 @@
-// Breaks real things on a real node, and sees exactly what the doctor says of them come and go.
+// Causes faults on a real node, and checks that exactly the expected findings appear and disappear.
 import { join, resolve } from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -16,7 +16,7 @@ beforeAll(async () => {
   await node.exec('mkdir', '-p', '/var/log/netplug/cni');
   await node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1');
   await writeConflist({});
-  // The plugins of the node are links to the built files, which other tests run at the same time.
+  // The plugins of the node are links to the built files, which other tests use at the same time.
   await shell('cd /opt/cni/bin && cp netplug own && ln -f own netplug && ln -f own netplug-ipam && rm own');
   agent = await startAgent(node, { socket: node.socket });
 });
@@ -52,7 +52,7 @@ async function diagnose(): Promise<FoundOnNode> {
   return { status, findings };
 }
 
-/** Without the note that a configuration without policy.type ignores annotations: no API server runs here. */
+/** Omits the note that a configuration without policy.type ignores annotations: no API server runs here. */
 async function doctor(): Promise<{ readonly status: number | undefined; readonly ids: readonly string[] }> {
   const { status, findings } = await diagnose();
   return { status, ids: findings.map(({ id }) => id).filter((id) => id !== 'config/annotations-ignored') };
@@ -60,11 +60,11 @@ async function doctor(): Promise<{ readonly status: number | undefined; readonly
 
 interface Breakage {
   readonly what: string;
-  /** Both sides of it, in the order in which the doctor tells. */
+  /** Ids of the expected findings, in the order of the report. */
   readonly ids: readonly string[];
-  readonly hurt: () => Promise<unknown>;
-  readonly heal: () => Promise<unknown>;
-  /** Unless an error is among what is found. */
+  readonly damage: () => Promise<unknown>;
+  readonly repair: () => Promise<unknown>;
+  /** Set when no finding is an error. */
   readonly status?: 0;
 }
 
@@ -77,7 +77,7 @@ const editPool = async (edit: (text: string) => string): Promise<void> => {
   await etcdctl('put', key, edit(text.trim()));
 };
 
-/** A certificate that was good for a day, long ago, and its key. */
+/** Creates a key and an expired certificate. */
 function makeExpired(folder: string): { readonly keyFile: string; readonly certFile: string } {
   const [keyFile, certFile, request] = ['key', 'crt', 'csr'].map((ending) => join(folder, `old.${ending}`));
   const openssl = (...args: string[]): unknown => execFileSync('openssl', args, { stdio: 'ignore' });
@@ -89,73 +89,73 @@ function makeExpired(folder: string): { readonly keyFile: string; readonly certF
 
 const BREAKAGES: readonly Breakage[] = [
   {
-    what: 'the socket open for everybody',
+    what: 'a socket that every user can open',
     ids: ['files/socket-mode'],
-    hurt: async () => node.exec('chmod', '0666', node.socket),
-    heal: async () => node.exec('chmod', '0600', node.socket),
+    damage: async () => node.exec('chmod', '0666', node.socket),
+    repair: async () => node.exec('chmod', '0600', node.socket),
   },
   {
-    what: 'a state folder and a journal open for others',
+    what: 'a state folder and a journal that other users can access',
     ids: ['files/exposed', 'files/open-folder'],
-    hurt: async () => shell('chmod 0777 /var/lib/netplug; chmod 0644 /var/lib/netplug/journal/*'),
-    heal: async () => shell('chmod 0755 /var/lib/netplug; chmod 0600 /var/lib/netplug/journal/*'),
+    damage: async () => shell('chmod 0777 /var/lib/netplug; chmod 0644 /var/lib/netplug/journal/*'),
+    repair: async () => shell('chmod 0755 /var/lib/netplug; chmod 0600 /var/lib/netplug/journal/*'),
   },
   {
-    what: 'plugins that cannot be executed, which are one file of two names',
+    what: 'plugins that are not executable',
     ids: ['config/program-not-executable', 'config/program-not-executable'],
-    hurt: async () => shell('chmod 0644 /opt/cni/bin/netplug-ipam'),
-    heal: async () => shell('chmod 0755 /opt/cni/bin/netplug-ipam'),
+    damage: async () => shell('chmod 0644 /opt/cni/bin/netplug-ipam'),
+    repair: async () => shell('chmod 0755 /opt/cni/bin/netplug-ipam'),
   },
   {
-    what: 'a network of somebody else before ours',
+    what: 'the configuration of another plugin before that of netplug',
     ids: ['config/not-first'],
-    hurt: async () => write('/etc/cni/net.d/05-bridge.conf', '{"cniVersion":"1.0.0","name":"b","type":"bridge"}'),
-    heal: async () => node.exec('rm', '/etc/cni/net.d/05-bridge.conf'),
+    damage: async () => write('/etc/cni/net.d/05-bridge.conf', '{"cniVersion":"1.0.0","name":"b","type":"bridge"}'),
+    repair: async () => node.exec('rm', '/etc/cni/net.d/05-bridge.conf'),
   },
   {
-    what: 'a configuration with a slip',
+    what: 'a configuration with a misspelt option',
     ids: ['config/invalid'],
-    hurt: async () => writeConflist({ log_levl: 'DEBUG' }),
-    heal: async () => writeConflist({}),
+    damage: async () => writeConflist({ log_levl: 'DEBUG' }),
+    repair: async () => writeConflist({}),
   },
   {
     what: 'a TLS file beside a plain endpoint',
     ids: ['config/invalid'],
-    hurt: async () => writeConflist({ kv_ca_cert_file: '/etc/ssl/ca.pem' }),
-    heal: async () => writeConflist({}),
+    damage: async () => writeConflist({ kv_ca_cert_file: '/etc/ssl/ca.pem' }),
+    repair: async () => writeConflist({}),
   },
   {
     what: 'an expired certificate',
     ids: ['credentials/expired', 'datastore/unusable'],
-    hurt: async () => {
+    damage: async () => {
       const { keyFile, certFile } = makeExpired(node.dir);
       const kv_endpoints = 'https://127.0.0.1:2379';
       await writeConflist({ kv_endpoints, kv_key_file: keyFile, kv_cert_file: certFile });
     },
-    heal: async () => writeConflist({}),
+    repair: async () => writeConflist({}),
   },
   {
     what: 'a host that does not forward',
     ids: ['kernel/forwarding'],
-    hurt: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=0'),
-    heal: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1'),
+    damage: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=0'),
+    repair: async () => node.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1'),
   },
   {
-    what: 'a firewall that forwards nothing',
+    what: 'a firewall that drops forwarded packets',
     ids: ['kernel/forward-dropped'],
-    hurt: async () => node.exec('iptables-nft', '-P', 'FORWARD', 'DROP'),
-    heal: async () => node.exec('iptables-nft', '-P', 'FORWARD', 'ACCEPT'),
+    damage: async () => node.exec('iptables-nft', '-P', 'FORWARD', 'DROP'),
+    repair: async () => node.exec('iptables-nft', '-P', 'FORWARD', 'ACCEPT'),
   },
   {
-    what: 'a pool that selects nobody',
+    what: 'a pool that selects no node',
     ids: ['pools/node-unserved', 'pools/selects-none'],
-    hurt: async () => editPool((text) => text.replace('all()', 'has(nothing)')),
-    heal: async () => editPool((text) => text.replace('has(nothing)', 'all()')),
+    damage: async () => editPool((text) => text.replace('all()', 'has(nothing)')),
+    repair: async () => editPool((text) => text.replace('has(nothing)', 'all()')),
   },
   {
-    what: 'an address that leaked',
+    what: 'a leaked address',
     ids: ['ipam/leaked-address'],
-    hurt: async () => {
+    damage: async () => {
       const call = { containerId: 'c-leak', netns: (await node.pod()).path, conf: node.netconf() };
       expect((await node.cni('ADD', call)).status).toBe(0);
       await agent.settled();
@@ -165,44 +165,44 @@ const BREAKAGES: readonly Breakage[] = [
       const [link = ''] = await node.hostLinks();
       await node.exec('ip', 'link', 'delete', 'dev', link);
     },
-    heal: async () => node.exec(PROGRAM, 'ipam', 'check', '--fix'),
+    repair: async () => node.exec(PROGRAM, 'ipam', 'check', '--fix'),
     status: 0,
   },
   {
     what: 'a disabled pool',
     ids: ['pools/none'],
-    hurt: async () => editPool((text) => text.replace('"disabled":false', '"disabled":true')),
-    heal: async () => editPool((text) => text.replace('"disabled":true', '"disabled":false')),
+    damage: async () => editPool((text) => text.replace('"disabled":false', '"disabled":true')),
+    repair: async () => editPool((text) => text.replace('"disabled":true', '"disabled":false')),
   },
   {
     what: 'an agent that was killed',
     ids: ['agent/silent', 'agent/stale-socket', 'agent/left-journal'],
-    hurt: async () => agent.stop('KILL'),
-    heal: async () => (agent = await startAgent(node, { socket: node.socket })),
+    damage: async () => agent.stop('KILL'),
+    repair: async () => (agent = await startAgent(node, { socket: node.socket })),
   },
 ];
 
 describe('netplugctl doctor on a node', () => {
-  it('finds nothing on one that is well', async () => {
+  it('finds no problems on a healthy node', async () => {
     expect(await doctor()).toEqual({ status: 0, ids: [] });
   });
 
-  it('notes that annotations have no effect, names the file, and still ends with status 0', async () => {
+  it('notes that annotations have no effect, names the file, and exits with status 0', async () => {
     const { status, findings } = await diagnose();
     expect(status).toBe(0);
     expect(findings).toMatchObject([{ id: 'config/annotations-ignored', severity: 'note' }]);
     expect(findings[0]?.found).toContain(`"${CONFLIST}" does not set policy.type`);
   });
 
-  it.each(BREAKAGES)('finds $what, and nothing when it is healed', async ({ ids, hurt, heal, status = 1 }) => {
-    await hurt();
+  it.each(BREAKAGES)('reports $what, and nothing after the repair', async ({ ids, damage, repair, status = 1 }) => {
+    await damage();
     const found = await doctor();
-    await heal();
+    await repair();
     expect(found).toEqual({ status, ids });
     expect(await doctor()).toEqual({ status: 0, ids: [] });
   });
 
-  it('finds a datastore that is away, and goes on with the rest', async () => {
+  it('reports an unavailable datastore, and examines the remaining areas', async () => {
     const dark = await runDoctor({ KV_ENDPOINTS: 'http://127.0.0.1:1' });
     expect(dark).toMatchObject({ status: 1, stdout: expect.stringContaining('datastore/unusable') });
     expect(dark.stdout).toContain('left out: versions, pools, addresses, ipam (the datastore cannot be used)\n');

@@ -5,7 +5,7 @@ import type { DiagsItem } from './item.ts';
 
 const ALL_CALLS = '{"last":256}';
 
-/** What the agent says of itself, and what it has left on disk. */
+/** Returns the state that the agent reports, and the files that it keeps on disk. */
 export function agentItems({ context, places }: Sources): readonly DiagsItem[] {
   const { askAgent, machine } = context.ports;
   const page = (name: string): DiagsItem => ({
@@ -29,7 +29,7 @@ export function agentItems({ context, places }: Sources): readonly DiagsItem[] {
   ];
 }
 
-/** Names and sizes, never what is in them. */
+/** Returns names and sizes of the files, never their content. */
 async function sizesIn(folder: string): Promise<readonly object[]> {
   const names = (await readdir(folder)).sort();
   return Promise.all(

@@ -11,7 +11,7 @@ import { errnoOf, NetplugError } from '../../../base/errors.ts';
 import { onFile } from '../../../install/on-file.ts';
 
 export interface PackedFile {
-  /** Inside of the archive. */
+  /** Path inside the archive. */
   readonly path: string;
   readonly text: string;
 }
@@ -22,11 +22,11 @@ export interface ArchiveTarget {
 }
 
 const PRIVATE_MODE = 0o600;
-const SAME_EVERYWHERE = ['--sort=name', '--owner=0', '--group=0', '--numeric-owner'];
+const REPRODUCIBLE = ['--sort=name', '--owner=0', '--group=0', '--numeric-owner'];
 
 /**
- * Packs the files below one folder, readable for the owner alone: the whole archive is at the path, or what was there
- * before. @throws install/failed when it cannot be written, cli/program-missing without tar
+ * Writes the files as one tar archive, readable only by its owner. The write is atomic: after a failure the path is
+ * unchanged. @throws install/failed when the archive cannot be written, cli/program-missing without tar
  */
 export async function writeArchive(
   { folder, files }: { readonly folder: string; readonly files: readonly PackedFile[] },
@@ -48,26 +48,26 @@ export async function writeArchive(
   );
 }
 
-/** The bytes of the archive. */
+/** Yields the bytes of the compressed archive. */
 async function* pack(stage: string, folder: string, signal: AbortSignal): AsyncGenerator<Buffer> {
-  const args = [...SAME_EVERYWHERE, '--create', '--directory', stage, '--file', '-', folder];
+  const args = [...REPRODUCIBLE, '--create', '--directory', stage, '--file', '-', folder];
   const tar = spawn('tar', args, { stdio: ['ignore', 'pipe', 'pipe'], signal });
   const complaint = text(tar.stderr);
   const ended = once(tar, 'close').catch((cause: unknown): never => {
     throw errnoOf(cause) === 'ENOENT' ? tarMissing(cause) : cause;
   });
-  // Awaited below, unless whoever reads has had enough before.
+  // Awaited below, unless the consumer stops reading first.
   ended.catch(() => undefined);
   const packed = createGzip();
   const piped = pipeline(tar.stdout, packed);
   piped.catch(() => undefined);
   try {
-    // A stream without an encoding gives buffers; its type does not say so.
+    // A stream without an encoding yields buffers, which its type does not express.
     for await (const chunk of packed) yield chunk as Buffer;
-    // Who has said everything need not have ended yet.
+    // tar may still be running after it has closed its standard output.
     const [status] = (await ended) as [number | null];
     if (status !== 0) {
-      throw new NetplugError('install/failed', `Cannot pack the files: tar says ${(await complaint).trim()}`);
+      throw new NetplugError('install/failed', `Cannot pack the files: tar failed: ${(await complaint).trim()}`);
     }
   } catch (cause) {
     signal.throwIfAborted();
@@ -79,7 +79,7 @@ async function* pack(stage: string, folder: string, signal: AbortSignal): AsyncG
 }
 
 function tarMissing(cause: unknown): NetplugError {
-  return new NetplugError('cli/program-missing', 'Cannot pack the files: there is no program "tar"', {
+  return new NetplugError('cli/program-missing', 'Cannot pack the files: the program "tar" is not installed', {
     hint: 'Install tar',
     cause,
   });

@@ -4,7 +4,7 @@ import { untilAborted } from '../../../base/until-aborted.ts';
 import type { PackedFile } from './archive.ts';
 import type { DiagsItem } from './item.ts';
 
-/** For one item: what hangs is noted, and the others are packed. */
+/** Timeout of one item; an item that times out is listed as failed. */
 const ITEM_MS = 15_000;
 
 export interface Collected {
@@ -12,7 +12,7 @@ export interface Collected {
   readonly failed: readonly { readonly path: string; readonly reason: string }[];
 }
 
-/** Everything that can be had, without secrets, in the order of the paths. */
+/** Gathers all items concurrently and redacts them. Returns files and failures sorted by path. */
 export async function collect(
   items: readonly DiagsItem[],
   redact: (text: string) => string,
@@ -20,7 +20,7 @@ export async function collect(
 ): Promise<Collected> {
   const outcomes = await Promise.all(
     items.map(async ({ path, gather }): Promise<PackedFile | Collected['failed'][0]> => {
-      using limit = timeLimit(ITEM_MS, () => new Error(`it took longer than ${String(ITEM_MS / 1000)} s`));
+      using limit = timeLimit(ITEM_MS, () => new Error(`timed out after ${String(ITEM_MS / 1000)} s`));
       const either = AbortSignal.any([signal, limit.signal]);
       try {
         return { path, text: redact(await untilAborted(gather(either), either)) };
@@ -37,7 +37,7 @@ export async function collect(
   };
 }
 
-/** What is in the archive, and what is not. */
+/** Returns the file that lists what the archive contains and what could not be gathered. */
 export function manifest(
   { files, failed }: Collected,
   about: { readonly tool: string; readonly node: string; readonly at: string },

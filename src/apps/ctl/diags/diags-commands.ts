@@ -9,21 +9,22 @@ export const DIAGS_COMMAND: Command = command({
   path: ['diags'],
   summary: 'Packs what a bug report needs into one file, without secrets.',
   options: {
-    output: value('file', 'where it goes (default: netplug-diags-NODE-TIME.tar.gz here)', { completes: 'file' }),
-    force: flagOption('replace a file that is there'),
-    since: value('time', 'logs from then on: 2h, 3d, or 2026-01-02T03:04:05Z', { read: readSince }),
+    output: value('file', 'path of the archive (default: netplug-diags-NODE-TIME.tar.gz in the working folder)', {
+      completes: 'file',
+    }),
+    force: flagOption('replace an existing file'),
+    since: value('time', 'only logs since then: 2h, 3d, or 2026-01-02T03:04:05Z', { read: readSince }),
     confDir: CONF_DIR_OPTION,
     binDir: BIN_DIR_OPTION,
     socket: SOCKET,
     health: HEALTH_OPTION,
   },
   details: `
-Versions, what the doctor finds, network configurations, logs, what the agent says, links, addresses,
-routes and translation, settings of the kernel, resources and blocks; names and sizes of journals only.
-Keys, certificates, tokens, passwords and what stands in URLs before the host are taken out. What
-could not be had is in manifest.json, beside a list of what is there. Look through it before you pass it on.
-
-Run it as root on the node the report is about.`,
+The archive holds versions, the findings of the doctor, network configurations, logs, the state of the
+agent, links, addresses, routes, NAT rules, kernel settings, resources and blocks. Of journals it holds
+only names and sizes. Keys, certificates, tokens, passwords and credentials in URLs are redacted.
+manifest.json lists the files, and what could not be gathered. Review the archive before you share it.
+Run the command as root on the affected node.`,
   examples: ['netplugctl diags', 'netplugctl diags --since 2h --output /tmp/report.tar.gz'],
   run: async (context, { options: { force, since, ...options } }) =>
     diags(context, {
@@ -33,7 +34,7 @@ Run it as root on the node the report is about.`,
     }),
 });
 
-/** A time, which may be so long ago. */
+/** Parses a timestamp or an age such as 2h. */
 function readSince(text: string): (nowMs: number) => number {
   const [, amount, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   if (amount !== undefined) return (nowMs) => nowMs - Number(amount) * (UNIT_MS[unit] ?? 0);

@@ -40,7 +40,7 @@ function tar(...args: string[]): string {
   return execFileSync('tar', [...args, '--file', archive()], { encoding: 'utf8' });
 }
 
-/** One file of the archive. */
+/** Returns the text of one file in the archive. */
 function unpacked(path: string): string {
   const name = tar('--list')
     .split('\n')
@@ -49,7 +49,7 @@ function unpacked(path: string): string {
 }
 
 describe('netplugctl diags', () => {
-  it('packs what there is into one file for its owner alone, and lists it', async () => {
+  it('writes an archive that only its owner can read, with a manifest of its files', async () => {
     await writeFile(at('state/journal/a.jsonl'), 'contents stay here');
     const ran = await run('');
     expect(ran).toMatchObject({ status: 0, out: expect.stringMatching(/report\.tar\.gz: \d+ files, [\d.]+ KiB\n$/) });
@@ -59,7 +59,7 @@ describe('netplugctl diags', () => {
     expect(node).toBe('node-a');
     expect(paths).toEqual(expect.arrayContaining(['doctor.json', 'resources/ippools.json', 'state/journal.json']));
     expect(failed).toContainEqual({ path: 'agent/network.json', reason: 'nobody listens' });
-    expect(ran.err).toContain(`${String(failed.length)} things could not be had`);
+    expect(ran.err).toContain(`${String(failed.length)} items could not be gathered`);
     const listed = tar('--list')
       .split('\n')
       .filter((each) => each !== '' && !each.endsWith('/'));
@@ -71,14 +71,14 @@ describe('netplugctl diags', () => {
     expect(gunzipSync(await readFile(archive())).includes('contents stay here')).toBe(false);
   });
 
-  it('replaces no file unless told to', async () => {
+  it('replaces an existing file only with --force', async () => {
     await writeFile(archive(), 'mine');
-    expect(await run('')).toMatchObject({ status: 64, err: expect.stringContaining('there is a file of that name') });
+    expect(await run('')).toMatchObject({ status: 64, err: expect.stringContaining('the file exists') });
     expect(await readFile(archive(), 'utf8')).toBe('mine');
     expect(await run('--force')).toMatchObject({ status: 0 });
   });
 
-  it('waits for a tar that has said everything and not ended yet', async () => {
+  it('waits for tar to exit after it has closed its output', async () => {
     const before = process.env['PATH'];
     const lingering = '#!/bin/sh\nPATH=${PATH#*:} tar "$@" || exit\nexec >&-\nsleep 0.2\n';
     await writeFile(at('tar'), lingering, { mode: 0o755 });
@@ -90,7 +90,7 @@ describe('netplugctl diags', () => {
     }
   });
 
-  it('leaves nothing behind where it cannot write', async () => {
+  it('fails when the folder of the archive does not exist', async () => {
     const output = at('no-such-folder/report.tar.gz');
     expect(await run(`--output ${output}`)).toMatchObject({
       status: 74,
@@ -98,7 +98,7 @@ describe('netplugctl diags', () => {
     });
   });
 
-  it('takes the end of logs, from a time on', async () => {
+  it('packs only log lines since the time of --since', async () => {
     const [old, now] = [
       '2026-01-01T20:00:00.000Z INFO    old\n  more of it\n',
       '2026-01-01T23:00:00.000Z INFO    new\n',
@@ -116,12 +116,12 @@ describe('netplugctl diags', () => {
   });
 });
 
-describe('the archive', () => {
+describe('netplugctl diags: secrets in the archive', () => {
   const secrets = fc
     .string({ minLength: 10, maxLength: 30, unit: 'grapheme-ascii' })
     .filter((text) => text.trim() === text && text.length >= 10);
 
-  /** Every place of a node where a secret may be, on purpose or by accident. */
+  /** Writes the secret to every place of a node where one may be, on purpose or by accident. */
   async function plant(secret: string): Promise<CtlWorld> {
     const url = `https://root:${encodeURIComponent(secret)}@127.0.0.1:1`;
     const key = `-----BEGIN PRIVATE KEY-----\n${secret}\n-----END PRIVATE KEY-----`;
@@ -153,7 +153,7 @@ describe('the archive', () => {
     };
   }
 
-  it('never holds a secret of the kubeconfig that --kubeconfig names', async () => {
+  it('redacts secrets of the kubeconfig that --kubeconfig names', async () => {
     const token = 'token-of-an-administrator';
     await writeFile(at('admin'), JSON.stringify({ users: [{ name: 'u', user: { token } }] }));
     await writeFile(at('log/cni/cni.log'), `2026-01-01 INFO  x\nplain ${token} plain\n`);
@@ -162,7 +162,7 @@ describe('the archive', () => {
     expect(gunzipSync(await readFile(archive())).includes(token)).toBe(false);
   });
 
-  it('never holds a secret that is on the node', async () => {
+  it('redacts every secret that is on the node', async () => {
     await fc.assert(
       fc.asyncProperty(secrets, async (secret) => {
         expect((await run('--force', await plant(secret))).status).toBe(0);

@@ -18,14 +18,14 @@ import { recordItems } from './record-items.ts';
 import { redactorFor } from './redact.ts';
 
 export interface DiagsOptions extends Omit<DoctorOptions, 'scope'> {
-  /** Where the archive goes; undefined for a name of our own in the working folder. */
+  /** Path of the archive; undefined for the default name in the working folder. */
   readonly output: string | undefined;
   readonly ifExists: 'replace' | 'refuse';
-  /** Logs from then on, milliseconds since the epoch. */
+  /** Only logs since then, in milliseconds since the epoch. */
   readonly sinceMs: number | undefined;
 }
 
-/** Packs what a bug report needs, without secrets. @throws cli/usage when the file is there, install/failed */
+/** Writes an archive for a bug report, without secrets. @throws cli/usage when the file exists, install/failed */
 export async function diags(context: Context, options: DiagsOptions): Promise<Status> {
   const { io, ports, signal } = context;
   const at = new Date(ports.clock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
@@ -35,7 +35,7 @@ export async function diags(context: Context, options: DiagsOptions): Promise<St
   if (options.ifExists === 'refuse') await refuseExisting(path);
   await using scope = new AsyncDisposableStack();
   const doctorOptions = { ...options, scope: undefined };
-  const sources = openSources(context, { places: placesOf(context, doctorOptions), looksAtNode: true }, scope);
+  const sources = openSources(context, { places: placesOf(context, doctorOptions), includesNode: true }, scope);
   const redact = redactorFor(await gatherSecrets(sources));
   const items = await allItems(sources, options);
   const collected = await collect(items, redact, signal);
@@ -44,7 +44,8 @@ export async function diags(context: Context, options: DiagsOptions): Promise<St
   const sizeBytes = (await lstat(path)).size;
   io.stdout(`${path}: ${counted(files.length, 'file')}, ${formatBytes(sizeBytes)}\n`);
   const missing = collected.failed.length;
-  if (missing > 0) io.stderr(`${counted(missing, 'thing')} could not be had; manifest.json in it says why\n`);
+  if (missing > 0)
+    io.stderr(`${counted(missing, 'item')} could not be gathered; manifest.json in the archive has the reasons\n`);
   return 0;
 }
 
@@ -72,19 +73,19 @@ async function allItems(sources: Sources, options: DiagsOptions): Promise<readon
   ];
 }
 
-/** Warnings about the connection are told once. */
+/** Suppresses warnings about the connection, which this command has already printed. */
 function quiet(context: Context): Context {
   return { ...context, io: { ...context.io, stderr: () => undefined } };
 }
 
-/** Before anything is gathered; whoever makes it meanwhile is not overwritten either. */
+/** Fails before any work is done; a file that appears meanwhile is not overwritten either. */
 async function refuseExisting(path: string): Promise<void> {
-  const isThere = await lstat(path).then(
+  const exists = await lstat(path).then(
     () => true,
     () => false,
   );
-  if (!isThere) return;
-  throw new NetplugError('cli/usage', `Cannot write "${path}": there is a file of that name`, {
-    hint: 'Name another one with --output, or replace it with --force',
+  if (!exists) return;
+  throw new NetplugError('cli/usage', `Cannot write "${path}": the file exists`, {
+    hint: 'Choose another path with --output, or replace the file with --force',
   });
 }

@@ -1,7 +1,7 @@
-/** One thing that a bug report needs. */
+/** One file of a bug report. */
 export interface DiagsItem {
-  /** In the archive; `.json` for documents. */
+  /** Path in the archive; ends in `.json` for documents. */
   readonly path: string;
-  /** Rejects when it cannot be had, which is noted instead. */
+  /** Returns the text of the file. Rejects when it is unavailable; the manifest then lists the reason. */
   readonly gather: (signal: AbortSignal) => Promise<string>;
 }

@@ -23,7 +23,7 @@ const COMMANDS: Readonly<Record<string, readonly [string, ...string[]]>> = {
   ),
 };
 
-/** What the kernel has of pods, tunnels, routes and translation. */
+/** Returns the kernel state of pods, tunnels, routes and NAT. */
 export function kernelItems(sources: Sources): readonly DiagsItem[] {
   const { procDir } = sources.context.ports.host;
   return [
@@ -50,7 +50,7 @@ async function output([file, ...args]: readonly [string, ...string[]], signal: A
   throw new Error(`${file} ${args.join(' ')}: ${stderr.trim()}`);
 }
 
-/** Of the folders that netplug uses. */
+/** Returns the mount of each folder that netplug uses. */
 async function mountsOf({ context, places }: Sources): Promise<object> {
   const { machine, host } = context.ports;
   const mounts = readMounts(await readFile(join(host.procDir, 'self/mounts'), 'utf8'));

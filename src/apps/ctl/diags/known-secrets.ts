@@ -5,11 +5,14 @@ import { isRecord } from '../../../model/read-schema.ts';
 import type { Sources } from '../doctor/sources.ts';
 import { isSecretName, secretsIn } from './redact.ts';
 
-/** Names of fields that say where a secret is. */
+/** Names of kubeconfig fields that hold the path of a secret. */
 const SECRET_FILES = ['client-key', 'tokenFile'];
 const BIRD_PASSWORD = /\bpassword\s+"([^"]*)"/g;
 
-/** Every secret this machine lets us know, so that none gets through wherever it was written. Never fails. */
+/**
+ * Returns every secret found in the environment, configurations, kubeconfigs and key files of this machine, to redact
+ * it wherever it occurs. Never fails.
+ */
 export async function gatherSecrets({ context, confFiles, connection }: Sources): Promise<ReadonlySet<string>> {
   const { env, ports, config } = context;
   const ofEnvironment = Object.entries(env).flatMap(([name, value = '']) => [
@@ -47,14 +50,14 @@ async function settled(
   );
 }
 
-/** Of it, and of the files it names. */
+/** Returns the secrets of a kubeconfig and of the files it names. */
 async function ofKubeconfig(path: string | undefined): Promise<readonly string[]> {
   if (path === undefined) return [];
   const document = documentIn(await textOf(path));
   const secrets = secretsIn(document);
   const inside = secrets.map((secret) => Buffer.from(secret, 'base64').toString('utf8'));
   const named = placesIn(document).map(async (file) => textOf(resolve(dirname(path), file)));
-  // In base64 there are PEM texts; what is none decodes to what is nowhere.
+  // Base64 values are PEM texts. Other secrets decode to text that matches nothing.
   return [...secrets, ...inside.filter((text) => text.includes('-----BEGIN ')), ...(await Promise.all(named))];
 }
 
@@ -66,7 +69,7 @@ function placesIn(value: unknown): readonly string[] {
   );
 }
 
-/** Empty when there is none, or it cannot be read: then nobody here can have written it anywhere either. */
+/** Returns the text of a file, or '' when it is missing or unreadable: such a secret cannot be in the report either. */
 async function textOf(path: string | undefined): Promise<string> {
   if (path === undefined) return '';
   return readFile(path, 'utf8').then(

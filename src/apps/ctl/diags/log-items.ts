@@ -7,7 +7,7 @@ import { linesSince, newestLines } from './newest-lines.ts';
 const MAX_FILES = 20;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
 
-/** The logs in some folders, the newest files first; of large ones the end. */
+/** Returns the newest logs in the folders; large files are cut to their end. */
 export async function logItems(folders: readonly string[], sinceMs: number | undefined): Promise<readonly DiagsItem[]> {
   const found = await Promise.all([...new Set(folders)].map(listLogs));
   const newest = [...new Map(found.flat().map((log) => [log.path, log])).values()]
@@ -27,7 +27,7 @@ async function listLogs(folder: string): Promise<{ readonly path: string; readon
   return states.filter(({ state }) => state.isFile()).map(({ path, state }) => ({ path, changedMs: state.mtimeMs }));
 }
 
-/** A little more than is kept, since a line is not cut. */
+/** Reads more than is kept, so that the result can start at a whole line. */
 async function readEnd(path: string): Promise<string> {
   await using file = await open(path, 'r');
   const { size } = await file.stat();

@@ -1,4 +1,4 @@
-/** The lines of a log from a time on; lines without a time of their own belong to the one before. */
+/** Returns the lines of a log since a time. A line without a timestamp belongs to the line before it. */
 export function linesSince(text: string, sinceMs: number | undefined): string {
   if (sinceMs === undefined) return text;
   let isKept = true;
@@ -10,7 +10,7 @@ export function linesSince(text: string, sinceMs: number | undefined): string {
   return kept.join('\n');
 }
 
-/** The end of a text, whole lines only. */
+/** Returns the last whole lines that fit into `maxBytes`. */
 export function newestLines(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text, 'utf8');
   if (bytes.length <= maxBytes) return text;

@@ -4,7 +4,7 @@ import { API_VERSION, type Metadata } from '../../../model/resource.ts';
 import type { Sources } from '../doctor/sources.ts';
 import type { DiagsItem } from './item.ts';
 
-/** Resources of every kind and the blocks, as far as this caller may read them. */
+/** Returns the resources of each kind and the blocks, as far as the caller may read them. */
 export function recordItems({ store }: Sources): readonly DiagsItem[] {
   const kinds = KIND_NAMES.map((kind): DiagsItem => ({
     path: `resources/${KINDS[kind].plural}.json`,
@@ -28,12 +28,12 @@ async function documentOf(
   signal: AbortSignal,
 ): Promise<object> {
   const { resources, problems } = await store.listResources(kind, signal);
-  const items = resources.map((resource) => ({ ...resource, metadata: withoutNotes(resource.metadata) }));
+  const items = resources.map((resource) => ({ ...resource, metadata: withoutAnnotationValues(resource.metadata) }));
   return { apiVersion: API_VERSION, kind: `${kind}List`, items, problems };
 }
 
-/** Annotations are for anybody's notes, and their values nobody's business. */
-function withoutNotes({ annotations, ...metadata }: Metadata): Metadata {
+/** Omits the values of annotations, which may hold anything. */
+function withoutAnnotationValues({ annotations, ...metadata }: Metadata): Metadata {
   if (annotations === undefined) return metadata;
   return { ...metadata, annotations: Object.fromEntries(Object.keys(annotations).map((name) => [name, '[left out]'])) };
 }

@@ -21,11 +21,11 @@ describe('redaction', () => {
       'found "kv_endpoints": pool blue 10.0.0.0/16 is at 10:20:30',
       'found "kv_endpoints": pool blue 10.0.0.0/16 is at 10:20:30',
     ],
-  ])('of %j', (text, expected) => {
+  ])('redacts secrets in %j', (text, expected) => {
     expect(redact(text)).toBe(expected);
   });
 
-  it('of a document looks at names, values and pairs', () => {
+  it('redacts values in a JSON document by name, by form, and in name-value pairs', () => {
     const document = {
       kv_endpoints: 'https://root:hunter2@etcd:2379',
       password: { secretKeyRef: 'x', deep: ['hunter2', 7] },
@@ -48,11 +48,11 @@ describe('redaction', () => {
     });
   });
 
-  it('of lines of JSON looks at each', () => {
+  it('redacts each line that is JSON', () => {
     expect(redact('plain\n{"token":"abc","n":1}\n')).toBe(`plain\n{"token":"${REDACTED}","n":1}\n`);
   });
 
-  it('knows a secret in every form it is written in', () => {
+  it('redacts a known secret in each of its encodings', () => {
     const secret = 'kéy "&/ 1';
     const known = redactorFor([secret]);
     const base64 = Buffer.from(secret).toString('base64');
@@ -61,7 +61,7 @@ describe('redaction', () => {
     expect(known(base64)).not.toContain(base64.replace(/=+$/, ''));
   });
 
-  it('collects secrets to look for elsewhere', () => {
+  it('collects the secrets of a document', () => {
     const document = {
       users: [{ user: { token: 'abc', username: 'u' } }],
       url: 'http://u:p%20w@h',
@@ -78,14 +78,14 @@ describe('redaction', () => {
     'nodeMeshPassword',
     'AWS_SECRET_ACCESS_KEY',
     'apiKey',
-  ])('takes %s for the name of a secret', (name) => expect(isSecretName(name)).toBe(true));
+  ])('regards %s as the name of a secret', (name) => expect(isSecretName(name)).toBe(true));
   it.each(['kv_key_file', 'tokenFile', 'passwordRef', 'compass', 'kv_authority', 'key', 'keys', 'passed', 'podCIDR'])(
-    'takes %s for none',
+    'does not regard %s as the name of a secret',
     (name) => expect(isSecretName(name)).toBe(false),
   );
 });
 
-/** Where a secret may stand; each is a text around it. */
+/** Texts that contain a secret, by where it is. */
 const PLACES: Readonly<Record<string, (secret: string) => string>> = {
   'a URL': (secret) => `found "https://root:${encodeURIComponent(secret)}@etcd:2379/"`,
   'a document': (secret) => JSON.stringify({ a: [{ password: secret }] }),
@@ -98,12 +98,12 @@ const PLACES: Readonly<Record<string, (secret: string) => string>> = {
   'half a key': (secret) => `x\n-----BEGIN PRIVATE KEY-----\n${secret}`,
 };
 
-describe('a secret nobody knows', () => {
+describe('redaction of an unknown secret', () => {
   const secrets = fc
     .string({ minLength: 8, maxLength: 40, unit: 'grapheme-ascii' })
     .filter((text) => text.trim() === text);
 
-  it.each(Object.entries(PLACES))('never gets through in %s', (_, place) => {
+  it.each(Object.entries(PLACES))('removes it from %s', (_, place) => {
     fc.assert(
       fc.property(secrets, (secret) => {
         const text = redact(place(secret));
@@ -116,8 +116,8 @@ describe('a secret nobody knows', () => {
   });
 });
 
-describe('a secret that is known', () => {
-  it('never gets through wherever it stands', () => {
+describe('redaction of a known secret', () => {
+  it('removes it from any text', () => {
     const word = fc.string({ minLength: 6, maxLength: 60, unit: 'grapheme' }).filter((text) => text.isWellFormed());
     fc.assert(
       fc.property(word, fc.string(), fc.string(), (secret, before, after) => {

@@ -2,26 +2,27 @@ import { isRecord } from '../../../model/read-schema.ts';
 
 export const REDACTED = '[redacted]';
 
-/** Names under which secrets stand, in configurations, environments and logs alike. */
+/** Names of secrets in configurations, environments and logs. */
 const SECRET_NAME =
   /(^|[_.-])pass$|pass(word|wd|phrase|code)|secret|token|credential|cookie|bearer|authorization|private.?key|api.?key|access.?key|(key|certificate(-authority)?).?data$|^ca.?bundle$/i;
-/** Names of those that only say where a secret is. */
+/** Names that match SECRET_NAME but hold only the place of a secret. */
 const PLACE_NAME = /(file|path|dir|folder|ref|name|count|expir\w*)$/i;
-/** Shorter ones are found by where they stand; looked for everywhere, they would tear apart what is no secret. */
+/** Shorter secrets are redacted only by name; searched everywhere, they would match ordinary text. */
 const SHORTEST_KNOWN = 6;
 
+/** Reports whether a field or variable of this name holds a secret. */
 export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name) && !PLACE_NAME.test(name);
 }
 
-/** Takes secrets out of a text: those that are known by value, and what looks or stands like one. */
+/** Returns a function that redacts known secrets, and whatever has the form or the name of a secret. */
 export function redactorFor(known: Iterable<string>): (text: string) => string {
   const forms = [...new Set([...known].filter((secret) => secret.length >= SHORTEST_KNOWN).flatMap(formsOf))]
-    // What contains another goes first.
+    // A secret that contains another is replaced first.
     .sort((a, b) => b.length - a.length);
   const withoutKnown = (text: string): string =>
     forms.reduce((rest, secret) => rest.replaceAll(secret, () => REDACTED), text);
-  const clean = (text: string): string => withoutLooks(withoutKnown(text));
+  const clean = (text: string): string => redactForms(withoutKnown(text));
   return (text) => {
     const document = asJson(text);
     if (document !== undefined) return `${JSON.stringify(redactValue(document, clean), undefined, 2)}\n`;
@@ -29,13 +30,13 @@ export function redactorFor(known: Iterable<string>): (text: string) => string {
       .split('\n')
       .map((line) => {
         const entry = asJson(line);
-        return entry === undefined ? withoutNamed(line) : JSON.stringify(redactValue(entry, clean));
+        return entry === undefined ? redactNamed(line) : JSON.stringify(redactValue(entry, clean));
       })
       .join('\n');
   };
 }
 
-/** The secrets in a document, by the names they stand under and in URLs: to look for them elsewhere. */
+/** Returns the secrets of a document: values of secret names, and passwords in URLs. */
 export function secretsIn(value: unknown, isNamed = false): readonly string[] {
   if (typeof value === 'string') {
     const [, userinfo = ''] = URL_USERINFO.exec(value) ?? [];
@@ -49,13 +50,13 @@ export function secretsIn(value: unknown, isNamed = false): readonly string[] {
 
 const URL_USERINFO = /:\/\/([^\s"<>]*)@/;
 const PEM = /-----BEGIN [A-Z0-9 ]+-----[\s\S]*?(-----END [A-Z0-9 ]+-----|$)/g;
-/** The beginning of a PEM text in base64, as kubeconfigs have it. */
+/** Starts with "-----BEGIN" in base64, as kubeconfigs hold PEM texts. */
 const PEM_IN_BASE64 = /LS0tLS1CRUdJTi[\w+/=-]*/g;
 const JWT = /\beyJ[\w-]{5,}\.[\w-]+\.[\w-]*/g;
 const AUTHORIZATION = /\b(bearer|basic)\s+[^\s"']+/gi;
 
-/** What looks like a secret, whatever stands before it. */
-function withoutLooks(text: string): string {
+/** Redacts text that has the form of a secret. */
+function redactForms(text: string): string {
   return text
     .replaceAll(PEM, REDACTED)
     .replaceAll(PEM_IN_BASE64, REDACTED)
@@ -67,14 +68,14 @@ function withoutLooks(text: string): string {
 const NAMED = /^(?<before>.*?)(?<name>(["']?)[\w.-]+\3)(?<between>\s*[:=]\s*)(?<value>.+)$/;
 const QUOTED = /^(?:"(?:\\.|[^"\\])*"|'[^']*')/;
 
-/** `name=value` and `name: value`; without quotes a value goes on to the end of the line. */
-function withoutNamed(line: string): string {
+/** Redacts `name=value` and `name: value`; a value without quotes extends to the end of the line. */
+function redactNamed(line: string): string {
   const { before = '', name = '', between = '', value } = NAMED.exec(line)?.groups ?? {};
   if (value === undefined) return line;
   const start = `${before}${name}${between}`;
-  if (!isSecretName(name.replaceAll(/["']/g, ''))) return `${start}${withoutNamed(value)}`;
+  if (!isSecretName(name.replaceAll(/["']/g, ''))) return `${start}${redactNamed(value)}`;
   const quoted = QUOTED.exec(value)?.[0];
-  return `${start}${REDACTED}${quoted === undefined ? '' : withoutNamed(value.slice(quoted.length))}`;
+  return `${start}${REDACTED}${quoted === undefined ? '' : redactNamed(value.slice(quoted.length))}`;
 }
 
 function redactValue(value: unknown, clean: (text: string) => string, isNamed = false): unknown {
@@ -82,7 +83,7 @@ function redactValue(value: unknown, clean: (text: string) => string, isNamed = 
   if (typeof value === 'number' && isNamed) return REDACTED;
   if (Array.isArray(value)) return value.map((each) => redactValue(each, clean, isNamed));
   if (!isRecord(value)) return value;
-  // A variable of an environment, as pods list them.
+  // An entry of a pod's `env` list.
   const isSecretPair = typeof value['name'] === 'string' && isSecretName(value['name']);
   return Object.fromEntries(
     Object.entries(value).map(([name, each]) => {
@@ -92,7 +93,7 @@ function redactValue(value: unknown, clean: (text: string) => string, isNamed = 
   );
 }
 
-/** How one secret may be written. */
+/** Returns the encodings in which a secret may occur. */
 function formsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret, 'utf8');
   const lines = secret.split('\n').filter((line) => line.length >= 3 * SHORTEST_KNOWN);
@@ -106,7 +107,7 @@ function formsOf(secret: string): readonly string[] {
   ];
 }
 
-/** Objects and arrays only: a bare word is JSON too. */
+/** Parses objects and arrays only, since a bare word such as `true` is JSON too. */
 function asJson(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
@@ -117,7 +118,7 @@ function asJson(text: string): unknown {
   }
 }
 
-/** A lone surrogate has no form in a URL. */
+/** Replaces lone surrogates first, on which encodeURIComponent throws. */
 function encoded(text: string): string {
   return encodeURIComponent(text.toWellFormed());
 }

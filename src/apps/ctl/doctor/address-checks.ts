@@ -10,9 +10,9 @@ const NEARLY_FULL_PER_CENT = 90;
 
 export interface AddressFacts {
   readonly usage: readonly PoolUsage[];
-  /** Of each enabled pool with a name, how many blocks it has room for and how many are claimed. */
+  /** For each enabled pool, how many blocks it has room for and how many are claimed. */
   readonly blocks: readonly { readonly pool: string; readonly room: bigint; readonly claimed: number }[];
-  /** Of each node and family, how many blocks it owns. */
+  /** For each node and family, how many blocks the node owns. */
   readonly owned: readonly { readonly node: NodeName; readonly family: number; readonly count: number }[];
   readonly maxBlocksPerNode: number;
 }
@@ -27,7 +27,7 @@ export const ADDRESS_CHECKS: readonly Check<AddressFacts>[] = [
         .filter(({ name, free }) => name !== undefined && free <= 0n)
         .map(({ name = '', addresses }) => ({
           found: `pool "${name}": none of ${String(addresses)} addresses is free`,
-          remedy: 'Create another pool; free what leaked',
+          remedy: 'Create another pool; release leaked addresses',
           command: 'netplugctl ipam check',
         })),
   },
@@ -40,14 +40,14 @@ export const ADDRESS_CHECKS: readonly Check<AddressFacts>[] = [
         .filter((pool) => pool.name !== undefined && pool.free > 0n && percentFree(pool) < 100 - NEARLY_FULL_PER_CENT)
         .map((pool) => ({
           found: `pool "${pool.name ?? ''}": ${String(pool.free)} of ${String(pool.addresses)} addresses are free`,
-          remedy: 'Create another pool in time; free what leaked',
+          remedy: 'Create another pool in time; release leaked addresses',
           command: 'netplugctl ipam show',
         })),
   },
   {
     id: 'addresses/few-blocks-left',
     severity: 'warning',
-    expected: 'at most 90 % of the blocks of a pool claimed: then nodes borrow from each other',
+    expected: 'at most 90 % of the blocks of a pool claimed; beyond that, nodes borrow addresses from each other',
     judge: ({ blocks }) =>
       blocks
         .filter(({ room, claimed }) => BigInt(claimed) * 100n > room * BigInt(NEARLY_FULL_PER_CENT))
@@ -60,12 +60,12 @@ export const ADDRESS_CHECKS: readonly Check<AddressFacts>[] = [
   {
     id: 'addresses/node-at-limit',
     severity: 'warning',
-    expected: 'nodes that may claim more blocks (maxBlocksPerNode)',
+    expected: 'nodes that own fewer blocks than maxBlocksPerNode',
     judge: ({ owned, maxBlocksPerNode }) =>
       owned
         .filter(({ count }) => maxBlocksPerNode > 0 && count >= maxBlocksPerNode)
         .map(({ node, family, count }) => ({
-          found: `node "${node}" owns ${counted(count, 'block')} of IPv${String(family)}, which is all it may`,
+          found: `node "${node}" owns ${counted(count, 'block')} of IPv${String(family)}, the maximum`,
           remedy: 'Raise maxBlocksPerNode of IPAMConfiguration "default", or move pods to other nodes',
           command: 'netplugctl get ipamconfigurations',
         })),
@@ -82,7 +82,7 @@ export const ADDRESSES = topic({
   checks: ADDRESS_CHECKS,
 });
 
-/** Disabled pools hand out nothing: how full they are does not matter. */
+/** Omits disabled pools, which assign no addresses. */
 export function addressFacts({ pools, reservations, blocks, config }: Records): AddressFacts {
   const enabled = pools.filter(({ spec }) => !spec.disabled);
   const owners = [...new Set(blocks.flatMap(({ node }) => node ?? []))].sort();

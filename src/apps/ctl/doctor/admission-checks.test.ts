@@ -13,14 +13,14 @@ const FACTS: AdmissionFacts = {
   path: '/etc/cni/net.d/10-netplug.conflist',
   switches: [{ name: 'floating_ips', annotation: 'cni.netplug/floatingIPs' }],
   policies: [SHIPPED],
-  silence: undefined,
+  listError: undefined,
 };
 const services = { name: 'other', rules: policyOf('services', "!('cni.netplug/floatingIPs' in now)") };
 const others = { name: 'other', rules: policyOf('pods', "!('cni.netplug/ipAddrs' in now)") };
 
-describe('checks of admission', () => {
+describe('doctor checks of admission', () => {
   expectEachCheck(ADMISSION_CHECKS, FACTS, {
     unrestricted: { policies: [services, others] },
-    unknown: { policies: undefined, silence: 'it is forbidden' },
+    unknown: { policies: undefined, listError: 'it is forbidden' },
   });
 });

@@ -11,9 +11,9 @@ export const ADMISSION_CHECKS: readonly Check<AdmissionFacts>[] = [
       switches
         .filter((each) => policies !== undefined && !policies.some((policy) => restricts(policy, each)))
         .map(({ name, annotation }) => ({
-          found: `"${path ?? ''}" sets feature_control.${name}, and no ValidatingAdmissionPolicy of the cluster restricts ${annotation}: whoever creates pods may use it`,
+          found: `"${path ?? ''}" sets feature_control.${name}, and no ValidatingAdmissionPolicy of the cluster restricts ${annotation}: every user who creates pods may set it`,
           remedy:
-            'Apply the policy, and label the namespaces or bind the roles that it names; nothing needs to be done if another admission controller restricts the annotation',
+            'Apply the policy, and label the namespaces or bind the roles that it names. Ignore this warning if another admission controller restricts the annotation',
           command: 'kubectl apply -f manifests/admission.yaml',
         })),
   },
@@ -21,13 +21,14 @@ export const ADMISSION_CHECKS: readonly Check<AdmissionFacts>[] = [
     id: 'admission/unknown',
     severity: 'note',
     expected: 'an account that may list ValidatingAdmissionPolicies and their bindings',
-    judge: ({ switches, silence }) =>
-      silence === undefined
+    judge: ({ switches, listError }) =>
+      listError === undefined
         ? []
         : [
             {
-              found: `whether the cluster restricts ${switches.map(({ annotation }) => annotation).join(' and ')} is not known: ${silence}`,
-              remedy: 'Run the doctor with the account of an administrator, or one with the role netplug-viewer',
+              found: `cannot determine whether the cluster restricts ${switches.map(({ annotation }) => annotation).join(' and ')}: ${listError}`,
+              remedy:
+                'Run the doctor with the account of an administrator, or an account that has the role netplug-viewer',
               command: 'netplugctl doctor --node --kubeconfig FILE',
             },
           ],
@@ -43,7 +44,7 @@ export const ADMISSION = topic({
   checks: ADMISSION_CHECKS,
 });
 
-/** Whether the policy looks at pods and speaks of the annotation; what exactly it allows is for its author to know. */
+/** Reports whether the policy matches pods and mentions the annotation. What exactly it allows is not evaluated. */
 function restricts({ rules }: EnforcedPolicy, { annotation }: OpenSwitch): boolean {
   return rules.includes(annotation) && /"(pods|pods\/\*|\*|\*\/\*)"/.test(rules);
 }

@@ -3,9 +3,9 @@ import { ANNOTATIONS } from '../../../config/annotations.ts';
 import type { OrchSettings } from '../../../config/connection.ts';
 import type { Netconf } from '../../../config/netconf.ts';
 import type { EnforcedPolicy } from '../../../kube/admission-policies.ts';
-import { isStoreTrouble, type Sources } from './sources.ts';
+import { isStoreFailure, type Sources } from './sources.ts';
 
-/** A switch of `feature_control` that is on, and the annotation that it turns on. */
+/** A switch of `feature_control` that is on, and the annotation that it enables. */
 export interface OpenSwitch {
   readonly name: string;
   readonly annotation: string;
@@ -15,14 +15,14 @@ export interface AdmissionFacts {
   /** The network configuration that runtimes use; undefined without one. */
   readonly path: string | undefined;
   readonly switches: readonly OpenSwitch[];
-  /** Undefined when they cannot be listed; `silence` says why. */
+  /** Undefined when they cannot be listed; `listError` is the reason. */
   readonly policies: readonly EnforcedPolicy[] | undefined;
-  readonly silence: string | undefined;
+  readonly listError: string | undefined;
 }
 
-const NOTHING = { policies: [], silence: undefined } as const;
+const NOTHING = { policies: [], listError: undefined } as const;
 
-/** The API server is asked only when a switch is on. */
+/** Queries the API server only when a switch is on. */
 export async function gatherAdmission(sources: Sources, signal: AbortSignal): Promise<AdmissionFacts> {
   const own = (await sources.confFiles()).find(({ isOurs }) => isOurs);
   const switches = own?.netconf === undefined ? [] : openSwitches(own.netconf);
@@ -33,15 +33,15 @@ export async function gatherAdmission(sources: Sources, signal: AbortSignal): Pr
     return {
       ...known,
       policies: await sources.context.ports.listEnforcedPolicies(settings, signal),
-      silence: undefined,
+      listError: undefined,
     };
   } catch (cause) {
-    if (!isStoreTrouble(cause)) throw cause;
-    return { ...known, policies: undefined, silence: reasonOf(cause) };
+    if (!isStoreFailure(cause)) throw cause;
+    return { ...known, policies: undefined, listError: reasonOf(cause) };
   }
 }
 
-/** Without policy.type "orch" no annotation is read. */
+/** Returns none without policy.type "orch", since then the plugin reads no annotation. */
 function openSwitches({ features, policyType }: Netconf): readonly OpenSwitch[] {
   if (policyType !== 'orch') return [];
   return [
@@ -50,7 +50,7 @@ function openSwitches({ features, policyType }: Netconf): readonly OpenSwitch[] 
   ];
 }
 
-/** The connection of the command, whose user may have more rights than the plugin; else that of the plugin. */
+/** Returns the connection of the command, whose user may have more rights, or else that of the plugin. */
 async function findApi(sources: Sources, netconf: Netconf): Promise<OrchSettings> {
   const { datastore } = await sources.connection();
   return datastore.type === 'orch' ? datastore.orch : netconf.orch;

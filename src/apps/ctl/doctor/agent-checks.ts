@@ -7,13 +7,13 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   {
     id: 'agent/silent',
     severity: 'error',
-    expected: 'an agent that answers on its socket, where one has registered this node',
-    judge: ({ silence, registeredName, hasSocket }) => {
-      if (silence === undefined || (registeredName === undefined && !hasSocket)) return [];
+    expected: 'an agent that answers on its socket, once an agent has registered this node',
+    judge: ({ unreachable, registeredName, hasSocket }) => {
+      if (unreachable === undefined || (registeredName === undefined && !hasSocket)) return [];
       return [
         {
-          found: silence,
-          remedy: 'Start netplug-agent on this node, and see its log; pods are served without it, only slower',
+          found: unreachable,
+          remedy: 'Start netplug-agent on this node, and read its log. Without it calls still work, but are slower',
         },
       ];
     },
@@ -21,22 +21,22 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   {
     id: 'agent/absent',
     severity: 'note',
-    expected: 'netplug-agent: with it calls are faster, and the network between nodes is kept',
-    judge: ({ silence, registeredName, hasSocket }) => {
-      if (silence === undefined || registeredName !== undefined || hasSocket) return [];
+    expected: 'netplug-agent, which makes calls faster and configures the network between nodes',
+    judge: ({ unreachable, registeredName, hasSocket }) => {
+      if (unreachable === undefined || registeredName !== undefined || hasSocket) return [];
       return [{ found: 'no agent has ever registered this node', remedy: 'Start netplug-agent on this node' }];
     },
   },
   {
     id: 'agent/stale-socket',
     severity: 'warning',
-    expected: 'no socket where nobody listens: calls try it first',
-    judge: ({ hasSocket, silence, socket }) =>
-      hasSocket && /ECONNREFUSED/.test(silence ?? '')
+    expected: 'no socket without a listening agent, since each call tries it first',
+    judge: ({ hasSocket, unreachable, socket }) =>
+      hasSocket && /ECONNREFUSED/.test(unreachable ?? '')
         ? [
             {
-              found: `socket "${socket}" is left, and nobody listens`,
-              remedy: 'Start netplug-agent; where none shall run, remove the socket',
+              found: `no process listens on socket "${socket}"`,
+              remedy: 'Start netplug-agent; if no agent should run here, remove the socket',
               command: `rm ${socket}`,
             },
           ]
@@ -45,21 +45,21 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   {
     id: 'agent/left-journal',
     severity: 'warning',
-    expected: 'no journal without an agent: what it says is not all in the datastore',
-    judge: ({ silence, journals }) =>
-      silence === undefined || journals.length === 0
+    expected: 'no journal without an agent, since its entries may not be in the datastore yet',
+    judge: ({ unreachable, journals }) =>
+      unreachable === undefined || journals.length === 0
         ? []
         : [
             {
               found: `${counted(journals.length, 'journal segment')} of an agent that does not answer`,
-              remedy: 'Start netplug-agent, which publishes them; the next call of the runtime does so too',
+              remedy: 'Start netplug-agent, which replays the journal; the next call of the runtime replays it too',
             },
           ],
   },
   {
     id: 'agent/damaged-journal',
     severity: 'warning',
-    expected: 'journals that can be read: what a damaged one may have handed out stays taken',
+    expected: 'readable journals; addresses that a damaged journal may have assigned are not assigned again',
     judge: ({ damagedJournals }) =>
       damagedJournals.map((path) => ({
         found: `damaged journal "${path}"`,
@@ -81,7 +81,7 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   {
     id: 'agent/network',
     severity: 'error',
-    expected: 'a network between nodes without problems',
+    expected: 'a network between nodes that the agent reports without problems',
     judge: ({ network, readiness }) =>
       (network?.problems ?? [])
         .filter((problem) => readiness?.reasons.some((reason) => reason.includes(problem)) !== true)
@@ -90,13 +90,13 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   {
     id: 'agent/version',
     severity: 'warning',
-    expected: 'an agent of the version of the tool',
+    expected: 'an agent of the same version as netplugctl',
     judge: ({ version }) =>
       version === undefined || version === VERSION
         ? []
         : [
             {
-              found: `the agent is of version ${version}, the tool of version ${VERSION}`,
+              found: `the agent has version ${version}, netplugctl has version ${VERSION}`,
               remedy: 'Use the same version of both',
             },
           ],
@@ -104,15 +104,15 @@ export const AGENT_CHECKS: readonly Check<AgentFacts>[] = [
   {
     id: 'agent/health-unseen',
     severity: 'note',
-    expected: 'health pages of the agent at the address the tool asks',
-    judge: ({ silence, readiness, health }) =>
-      silence !== undefined || readiness !== undefined
+    expected: 'health pages of the agent at the address of --health',
+    judge: ({ unreachable, readiness, health }) =>
+      unreachable !== undefined || readiness !== undefined
         ? []
         : [
             {
-              found: `nobody answers at ${health}`,
+              found: `no answer from ${health}`,
               remedy:
-                'Name the address of NETPLUG_HEALTH_ADDRESS of the agent with --health, unless it is switched off',
+                'Pass the address in NETPLUG_HEALTH_ADDRESS of the agent with --health, unless the pages are switched off',
             },
           ],
   },
@@ -122,8 +122,8 @@ export const AGENT = topic({
   area: 'agent',
   scope: 'node',
   gather: async ({ agent }) => agent(),
-  measure: ({ silence, version, readiness, registeredName }) =>
-    silence === undefined
+  measure: ({ unreachable, version, readiness, registeredName }) =>
+    unreachable === undefined
       ? [
           ...(registeredName === undefined ? [] : [`node ${registeredName}`]),
           ...(version === undefined ? [] : [version]),

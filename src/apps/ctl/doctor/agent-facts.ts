@@ -8,23 +8,23 @@ import { askAgentOfNode } from '../node/ask-agent-of-node.ts';
 import type { Context } from '../ports.ts';
 import type { Places } from './sources.ts';
 
-/** What the agent shows of itself. */
+/** State of the agent, from its socket, its health pages and its files. */
 export interface AgentFacts {
   readonly socket: string;
   readonly hasSocket: boolean;
-  /** As its predecessor or itself did; undefined when no agent ever ran here. */
+  /** The name under which an agent registered this node; undefined when no agent has run here. */
   readonly registeredName: string | undefined;
-  /** Why it does not answer; undefined when it does. */
-  readonly silence: string | undefined;
+  /** Why the agent does not answer; undefined when it does. */
+  readonly unreachable: string | undefined;
   readonly version: string | undefined;
-  /** Undefined when it does not answer, or leaves the network to somebody else. */
+  /** Undefined when the agent does not answer, or does not manage the network between nodes. */
   readonly network: ShownNetwork | undefined;
   readonly health: string;
-  /** Undefined when nobody answers at `health`. */
+  /** Undefined when there is no answer from `health`. */
   readonly readiness: { readonly isReady: boolean; readonly reasons: readonly string[] } | undefined;
   /** Names of the segments of journals. */
   readonly journals: readonly string[];
-  /** Paths of the segments that were kept aside because parts of them cannot be read. */
+  /** Paths of the segments that the agent renamed because parts of them are unreadable. */
   readonly damagedJournals: readonly string[];
 }
 
@@ -35,9 +35,9 @@ export async function askAgentFacts(context: Context, { socket, health }: Places
   const { ports, signal } = context;
   const hasSocket = await lstat(socket).then(() => true, ignoreMissing);
   const calls = await askAgentOfNode(context, { socket, question: CALLS }, readShownCalls).catch(reasonOf);
-  const silence = typeof calls === 'string' ? calls : undefined;
+  const unreachable = typeof calls === 'string' ? calls : undefined;
   const network =
-    silence === undefined
+    unreachable === undefined
       ? await askAgentOfNode(context, { socket, question: NETWORK }, readShownNetwork).catch(noNetwork)
       : undefined;
   const folder = join(ports.machine.stateDir, 'journal');
@@ -46,7 +46,7 @@ export async function askAgentFacts(context: Context, { socket, health }: Places
     socket,
     hasSocket: hasSocket === true,
     registeredName: ports.readRegisteredName(),
-    silence,
+    unreachable,
     version: typeof calls === 'string' ? undefined : calls.version,
     network,
     health,
@@ -56,12 +56,12 @@ export async function askAgentFacts(context: Context, { socket, health }: Places
   };
 }
 
-/** An agent may leave the network between nodes to somebody else. */
+/** The agent refuses this question when it does not manage the network between nodes. */
 function noNetwork(): undefined {
   return undefined;
 }
 
-/** The pages may be switched off, or somewhere else. */
+/** Returns undefined without an answer: the pages may be switched off, or have another address. */
 async function askReadiness(health: string, signal: AbortSignal): Promise<AgentFacts['readiness']> {
   try {
     const answer = await fetch(`http://${health}/readyz`, { signal });

@@ -6,9 +6,9 @@ import type { Sources } from './sources.ts';
 import { type Check, topic } from './topic.ts';
 
 export interface BgpFacts {
-  /** Pools whose routes travel by BGP. */
+  /** Names of pools in BGP mode. */
   readonly pools: readonly string[];
-  /** What BIRD says of itself; undefined when it is not installed. */
+  /** Version that BIRD prints; undefined when it is not installed. */
   readonly bird: string | undefined;
   readonly sessions: NonNullable<ShownNetwork['bgp']>;
 }
@@ -19,13 +19,13 @@ export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
   {
     id: 'bgp/no-bird',
     severity: 'error',
-    expected: 'BIRD 2, where a pool is in BGP mode',
+    expected: 'BIRD 2, when a pool is in BGP mode',
     judge: ({ pools, bird }) =>
       pools.length === 0 || bird !== undefined
         ? []
         : [
             {
-              found: `there is no program "bird" in PATH, and BGP is the mode of ${pools.join(', ')}`,
+              found: `the program "bird" is not in PATH, but BGP is the mode of ${pools.join(', ')}`,
               remedy: 'Install BIRD 2',
               command: 'apt-get install bird2',
             },
@@ -34,7 +34,7 @@ export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
   {
     id: 'bgp/old-bird',
     severity: 'error',
-    expected: 'BIRD 2, where a pool is in BGP mode',
+    expected: 'BIRD 2, when a pool is in BGP mode',
     judge: ({ pools, bird }) => {
       const major = Number(/(\d+)\./.exec(bird ?? '')?.[1] ?? Number.NaN);
       if (pools.length === 0 || !(major < OLDEST_BIRD)) return [];
@@ -44,13 +44,13 @@ export const BGP_CHECKS: readonly Check<BgpFacts>[] = [
   {
     id: 'bgp/session-down',
     severity: 'warning',
-    expected: 'every session of BGP established',
+    expected: 'established BGP sessions',
     judge: ({ sessions }) =>
       sessions
         .filter(({ state }) => state !== 'Established')
         .map(({ peer, kind, state, info }) => ({
           found: `session with ${peer} (${kind}) is in state ${state}${info === '' ? '' : `: ${info}`}`,
-          remedy: 'Look at the way to the peer, its AS number and its password',
+          remedy: 'Check the route to the peer, its AS number and its password',
           command: 'netplugctl node status',
         })),
   },

@@ -32,19 +32,19 @@ const REPORT: DatastoreReport = {
 const DATASTORE: DatastoreFacts = {
   type: 'kvv3',
   from: 'the environment',
-  trouble: undefined,
+  failure: undefined,
   latencyMs: 1,
   report: REPORT,
-  silence: undefined,
+  inspectError: undefined,
   skewMs: -1200,
-  unlisted: undefined,
+  listError: undefined,
   unreadable: [],
 };
 const report = (more: Partial<DatastoreReport>): Partial<DatastoreFacts> => ({ report: { ...REPORT, ...more } });
 
-describe('checks of the datastore', () => {
+describe('doctor checks of the datastore', () => {
   expectEachCheck(DATASTORE_CHECKS, DATASTORE, {
-    unusable: { trouble: new NetplugError('store/unavailable', 'Cannot use it'), report: undefined },
+    unusable: { failure: new NetplugError('store/unavailable', 'Cannot use it'), report: undefined },
     alarm: report({ alarms: ['NOSPACE'] }),
     'nearly-full': report({ sizeBytes: 800 }),
     'clock-skew': { skewMs: -5001 },
@@ -52,9 +52,9 @@ describe('checks of the datastore', () => {
     'kind-differs': report({ differingKinds: ['IPPool'] }),
     'node-unpublished': report({ unpublishedNodes: [{ node: 'node-a', fault: 'it has no NetplugNode' }] }),
     'right-missing': report({ missingRights: [{ role: 'netplug-admin', rights: ['get pods'] }] }),
-    unlisted: { unlisted: 'nodes is forbidden' },
+    unlisted: { listError: 'nodes is forbidden' },
     unreadable: { unreadable: ['IPPool "x" cannot be understood'] },
-    uninspected: { report: undefined, silence: 'no answer' },
+    uninspected: { report: undefined, inspectError: 'no answer' },
   });
 });
 
@@ -66,7 +66,7 @@ const credential = (more: Partial<ShownCredential>): Partial<CredentialFacts> =>
   credentials: [{ ...year, ...more }],
 });
 
-describe('checks of credentials', () => {
+describe('doctor checks of credentials', () => {
   expectEachCheck(CREDENTIAL_CHECKS, CREDENTIALS, {
     unusable: { unusable: ['ENOENT'] },
     expired: credential({ validToMs: NOW }),
@@ -76,13 +76,25 @@ describe('checks of credentials', () => {
   });
 
   it.each<[string, Partial<ShownCredential>, number]>([
-    ['nothing about one made for two days with one left', { validFromMs: NOW - DAY, validToMs: NOW + DAY }, 0],
-    ['the last third of one made for three days', { validFromMs: NOW - 2.5 * DAY, validToMs: NOW + DAY / 2 }, 1],
-    ['a token that nobody renews', { validFromMs: undefined, validToMs: NOW + DAY }, 1],
-    ['nothing about a token that is renewed', { validFromMs: undefined, validToMs: NOW + 1000, isRenewed: true }, 0],
-    ['a renewed one that is over', { validToMs: NOW - 1, isRenewed: true }, 1],
-    ['nothing about one that does not say', { validToMs: undefined }, 0],
-  ])('tell %s', (_, more, count) => {
+    [
+      'accepts a certificate issued for two days with one day left',
+      { validFromMs: NOW - DAY, validToMs: NOW + DAY },
+      0,
+    ],
+    [
+      'reports a certificate issued for three days in its last third',
+      { validFromMs: NOW - 2.5 * DAY, validToMs: NOW + DAY / 2 },
+      1,
+    ],
+    ['reports a token near its expiry that is not renewed', { validFromMs: undefined, validToMs: NOW + DAY }, 1],
+    [
+      'accepts a token near its expiry that is renewed',
+      { validFromMs: undefined, validToMs: NOW + 1000, isRenewed: true },
+      0,
+    ],
+    ['reports an expired token that should have been renewed', { validToMs: NOW - 1, isRenewed: true }, 1],
+    ['accepts a credential without an expiry', { validToMs: undefined }, 0],
+  ])('%s', (_, more, count) => {
     const facts = { ...CREDENTIALS, credentials: [{ ...year, ...more }] };
     expect(judgeAll('', CREDENTIAL_CHECKS, facts)).toHaveLength(count);
   });
@@ -108,7 +120,7 @@ const RECORDS: Records = {
   unreadable: [],
 };
 
-describe('checks of pools', () => {
+describe('doctor checks of pools', () => {
   const disabled = poolOf('old', '10.9.0.0/16', { disabled: true });
   expectEachCheck(POOL_CHECKS, RECORDS, {
     none: { pools: [disabled] },
@@ -123,12 +135,12 @@ describe('checks of pools', () => {
     'no-way-out': { pools: [v6, poolOf('blue', '10.0.0.0/16', { vxlanMode: 'Always' })] },
   });
 
-  it('pass over disabled pools without addresses, and over clusters without nodes', () => {
+  it('ignore disabled pools without addresses, and clusters without nodes', () => {
     expect(judgeAll('', POOL_CHECKS, { ...RECORDS, pools: [...RECORDS.pools, disabled], nodes: [] })).toEqual([]);
   });
 });
 
-describe('checks of addresses', () => {
+describe('doctor checks of addresses', () => {
   const facts = (more: Partial<Records>): ReturnType<typeof addressFacts> => addressFacts({ ...RECORDS, ...more });
   const small = (bits: number): Pick<Records, 'pools'> => ({ pools: [poolOf('s', `10.0.0.0/${String(bits)}`)] });
   expectEachCheck(ADDRESS_CHECKS, facts({}), {
@@ -144,14 +156,14 @@ describe('checks of addresses', () => {
     'node-at-limit': facts({ blocks: [blockOf('10.0.0.0/26'), blockOf('10.0.0.64/26')] }),
   });
 
-  it('know no limit where there is none', () => {
+  it('have no limit of blocks per node when maxBlocksPerNode is 0', () => {
     const config = { strictAffinity: false, maxBlocksPerNode: 0 };
     expect(judgeAll('', ADDRESS_CHECKS, facts({ config }))).toEqual([]);
   });
 });
 
-describe('checks of leaks', () => {
-  it('pass on what a check of addresses finds, each kind under an id of its own', () => {
+describe('doctor checks of leaks', () => {
+  it('report each kind of finding of `ipam check` under its own id', () => {
     const message = 'address 10.0.0.1';
     const kinds = LEAK_CHECKS.map(({ id }) => id.replace('ipam/', ''));
     // Each is a kind of finding.
@@ -166,7 +178,7 @@ describe('checks of leaks', () => {
 
 const VERSIONS: VersionFacts = { cluster: VERSION, isLocked: false };
 
-describe('checks of versions', () => {
+describe('doctor checks of versions', () => {
   expectEachCheck(VERSION_CHECKS, VERSIONS, {
     'older-tool': { cluster: 'v99.0.0' },
     'newer-tool': { cluster: 'v3.14.9' },

@@ -7,26 +7,26 @@ import { isRecord } from '../../../model/read-schema.ts';
 import { inspectNetconf } from '../../../config/decode.ts';
 import type { Netconf } from '../../../config/netconf.ts';
 
-/** A file in the folder from which runtimes take the network. */
+/** A file in the folder where runtimes look for network configurations. */
 export interface ConfFile {
   readonly name: string;
   readonly path: string;
-  /** Undefined when it cannot be read; `problem` says why. */
+  /** Undefined when the file is unreadable; `problem` is the reason. */
   readonly text: string | undefined;
   readonly problem: string | undefined;
-  /** Names of all programs it needs, in order. */
+  /** Names of all plugins that the file names, in order. */
   readonly programs: readonly string[];
-  /** Whether netplug has a part in it. */
+  /** Whether the file names netplug or netplug-ipam. */
   readonly isOurs: boolean;
-  /** Decoded, when netplug has a part in it and can read that. */
+  /** Decoded configuration of netplug; undefined when the file has none, or an invalid one. */
   readonly netconf: Netconf | undefined;
 }
 
-/** What runtimes take for configurations. */
+/** Names of files that runtimes read end with these. */
 const ENDINGS = ['.conf', '.conflist', '.json'];
 const OURS = ['netplug', 'netplug-ipam'];
 
-/** In the order in which runtimes look at them, who use the first; a folder that is missing is empty. */
+/** Returns the files in the order of names; runtimes use the first. A missing folder counts as empty. */
 export async function readConfFiles(folder: string): Promise<readonly ConfFile[]> {
   const names = (await readdir(folder).catch(ignoreMissing)) ?? [];
   const found = names.filter((name) => ENDINGS.some((ending) => name.endsWith(ending))).sort();
@@ -44,7 +44,7 @@ async function readConfFile(folder: string, name: string): Promise<ConfFile> {
   }
 }
 
-/** What is wrong with it, `lint` says. */
+/** Decodes as much of a configuration as possible; `lint` reports its mistakes. */
 export function understand(text: string): Pick<ConfFile, 'programs' | 'isOurs' | 'netconf'> {
   const document = tryParseJson(text);
   const list = isRecord(document) ? document : {};

@@ -45,7 +45,7 @@ const SOUND: ConfigFacts = {
 };
 const remarks = (text: string): ConfigFacts['remarks'] => lintSource({ name: OWN.path, text });
 
-describe('checks of the configuration', () => {
+describe('doctor checks of the configuration', () => {
   expectEachCheck(CONFIG_CHECKS, SOUND, {
     missing: { files: [OTHER] },
     'not-first': { files: [fileOf('05-bridge.conf', '{"name":"o","type":"bridge"}'), OWN] },
@@ -60,7 +60,7 @@ describe('checks of the configuration', () => {
     'program-version': { programs: [program('netplug', { version: 'v3.26.0' })] },
   });
 
-  it('name the file whose annotations are ignored, and leave netplug-ipam under another plugin alone', () => {
+  it('name the file that ignores annotations, and accept netplug-ipam under another plugin', () => {
     const check = CONFIG_CHECKS.find(({ id }) => id === 'config/annotations-ignored')!;
     const [fault] = check.judge({ ...SOUND, files: [fileOf('10-netplug.conflist', WITHOUT_POLICY)] });
     expect(fault?.found).toContain('"/etc/cni/net.d/10-netplug.conflist" does not set policy.type to "orch"');
@@ -68,7 +68,7 @@ describe('checks of the configuration', () => {
     expect(check.judge({ ...SOUND, files: [fileOf('10-ptp.conflist', JSON.stringify(ptp))] })).toEqual([]);
   });
 
-  it('know netplug in a file that is no JSON', () => {
+  it('recognize netplug in a file that is not JSON', () => {
     expect(understand(CONFLIST.slice(0, -1))).toMatchObject({ isOurs: true, netconf: undefined });
   });
 });

@@ -14,21 +14,21 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
     judge: ({ files, confDir }) => {
       if (files.some(({ isOurs }) => isOurs)) return [];
       const others = files.map(({ name }) => `"${name}"`).join(', ');
-      const found = `netplug is in none of the configurations in "${confDir}" (${others === '' ? 'there are none' : others})`;
+      const found = `no configuration in "${confDir}" names netplug (${others === '' ? 'the folder has none' : others})`;
       return [
-        { found, remedy: 'Install netplug on this node, or name another folder with --conf-dir', command: INSTALL },
+        { found, remedy: 'Install netplug on this node, or pass another folder with --conf-dir', command: INSTALL },
       ];
     },
   },
   {
     id: 'config/not-first',
     severity: 'error',
-    expected: 'the configuration with netplug first in the order of names: runtimes use the first',
+    expected: 'the configuration with netplug first in the order of names, since runtimes use the first',
     judge: ({ files }) => {
       const own = files.findIndex(({ isOurs }) => isOurs);
       return files.slice(0, Math.max(own, 0)).map(({ path }) => ({
         found: `"${path}" comes before "${files[own]?.name ?? ''}"`,
-        remedy: 'Remove it, or give it a name that sorts behind',
+        remedy: 'Remove the first file, or rename it to sort after the second',
         command: `mv ${path} ${path}.disabled`,
       }));
     },
@@ -42,15 +42,15 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
         .filter(({ isOurs }) => isOurs)
         .slice(1)
         .map(({ path }) => ({
-          found: `"${path}" has netplug too, and runtimes do not look at it`,
-          remedy: 'Remove the one that is not wanted',
+          found: `"${path}" names netplug too, but runtimes do not read it`,
+          remedy: 'Remove one of the two files',
           command: `rm ${path}`,
         })),
   },
   {
     id: 'config/unreadable',
     severity: 'warning',
-    expected: 'every configuration readable',
+    expected: 'readable configuration files',
     judge: ({ files }) =>
       files.flatMap(({ path, problem }) =>
         problem === undefined
@@ -61,19 +61,19 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
   {
     id: 'config/invalid',
     severity: 'error',
-    expected: 'a configuration that the plugin takes',
+    expected: 'a configuration that the plugin accepts',
     judge: (facts) => remarksOf(facts, 'error'),
   },
   {
     id: 'config/doubtful',
     severity: 'warning',
-    expected: 'a configuration without deprecated or idle options',
+    expected: 'a configuration without deprecated or ineffective options',
     judge: (facts) => remarksOf(facts, 'warning'),
   },
   {
     id: 'config/annotations-ignored',
     severity: 'note',
-    expected: 'policy.type "orch", without which the annotations of pods have no effect',
+    expected: 'policy.type "orch"; without it the annotations of pods have no effect',
     judge: ({ files }) => {
       const own = files.find(({ isOurs }) => isOurs);
       if (own?.netconf === undefined || own.netconf.policyType === 'orch' || !own.programs.includes('netplug'))
@@ -87,19 +87,19 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
   {
     id: 'config/node-name',
     severity: 'error',
-    expected: 'nodename, or else the host name, is the name under which the agent registered this node',
+    expected: 'the same node name in the plugin (nodename, or else the host name) and in the registration by the agent',
     judge: ({ files, hostname, registeredName }) => {
       const netconf = files.find(({ isOurs }) => isOurs)?.netconf;
       const name = netconf?.nodename ?? hostname;
       if (netconf === undefined || registeredName === undefined || name === registeredName) return [];
-      const found = `the plugin uses node name "${name}", and the agent registered "${registeredName}"`;
+      const found = `the plugin uses node name "${name}", but the agent registered "${registeredName}"`;
       return [{ found, remedy: `Set nodename to "${registeredName}" in the network configuration` }];
     },
   },
   {
     id: 'config/program-missing',
     severity: 'error',
-    expected: 'every plugin of the configuration in a folder of plugins',
+    expected: 'every plugin that the configuration names, in a folder of plugins',
     judge: ({ programs, binDirs }) =>
       programs
         .filter(({ path }) => path === undefined)
@@ -107,13 +107,13 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
           found: `"${name}" is in none of ${binDirs.map((folder) => `"${folder}"`).join(', ')}`,
           ...(name.startsWith('netplug')
             ? { remedy: 'Install netplug on this node', command: INSTALL }
-            : { remedy: 'Install the standard plugins, or take the entry out of the configuration' }),
+            : { remedy: 'Install the standard plugins, or remove the entry from the configuration' }),
         })),
   },
   {
     id: 'config/program-not-executable',
     severity: 'error',
-    expected: 'every plugin of the configuration executable',
+    expected: 'executable plugins',
     judge: ({ programs }) =>
       programs.flatMap(({ path, isExecutable }) =>
         path === undefined || isExecutable
@@ -124,14 +124,14 @@ export const CONFIG_CHECKS: readonly Check<ConfigFacts>[] = [
   {
     id: 'config/program-version',
     severity: 'warning',
-    expected: 'plugins of the version of the tool',
+    expected: 'plugins of the same version as netplugctl',
     judge: ({ programs }) =>
       programs.flatMap(({ path, version }) =>
         version === undefined || version === VERSION
           ? []
           : [
               {
-                found: `"${String(path)}" is of version ${version}, the tool of version ${VERSION}`,
+                found: `"${String(path)}" has version ${version}, netplugctl has version ${VERSION}`,
                 remedy: 'Install the same version of both',
                 command: INSTALL,
               },

@@ -12,21 +12,21 @@ export interface ProgramFile {
   /** Undefined when no folder has it. */
   readonly path: string | undefined;
   readonly isExecutable: boolean;
-  /** As it says itself; asked of ours only. */
+  /** The version that a program of netplug reports; undefined for other programs. */
   readonly version: string | undefined;
 }
 
 export interface ConfigFacts {
   readonly confDir: string;
   readonly binDirs: readonly string[];
-  /** In the order in which runtimes look at them. */
+  /** In the order in which runtimes read them. */
   readonly files: readonly ConfFile[];
-  /** Of the files in which netplug has a part. */
+  /** Remarks of `lint` on the files that name netplug. */
   readonly remarks: readonly PlacedRemark[];
-  /** That the configuration in use needs. */
+  /** Programs that those files name. */
   readonly programs: readonly ProgramFile[];
   readonly hostname: string;
-  /** As the agent did; undefined without one. */
+  /** The name under which the agent registered this node; undefined without an agent. */
   readonly registeredName: string | undefined;
 }
 
@@ -35,7 +35,7 @@ export async function gatherConfig({ context, places, confFiles }: Sources, sign
   const files = await confFiles();
   const ours = files.filter(({ isOurs }) => isOurs);
   const names = new Set(ours.flatMap(({ programs }) => programs));
-  // The others rely on it.
+  // Both start it for calls that the agent does not answer.
   if (names.has('netplug') || names.has('netplug-ipam')) names.add('netplug-standalone');
   return {
     confDir,
@@ -58,7 +58,7 @@ async function findProgram(name: string, folders: readonly string[], signal: Abo
   return { name, path: undefined, isExecutable: false, version: undefined };
 }
 
-/** Undefined when it does not say; outside of a call of a runtime our plugins say only who they are. */
+/** Returns undefined without a version in the answer. Outside a CNI call the plugins only print name and version. */
 async function askVersion(path: string, signal: AbortSignal): Promise<string | undefined> {
   const answer = await exec(path, [], { env: {}, signal }).catch(() => undefined);
   return /^netplug\S* (\S+): a CNI plugin/m.exec(answer?.stderr ?? '')?.[1];

@@ -8,7 +8,7 @@ export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
   {
     id: 'credentials/unusable',
     severity: 'error',
-    expected: 'files of keys, certificates and tokens that can be read',
+    expected: 'readable files of keys, certificates and tokens',
     judge: ({ unusable }) => unusable.map((found) => ({ found, remedy: 'Correct the file, or its permissions' })),
   },
   {
@@ -20,13 +20,13 @@ export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
         .filter(({ validToMs }) => validToMs <= nowMs)
         .map(({ what, validToMs }) => ({
           found: `${what} expired on ${day(validToMs)}`,
-          remedy: 'Renew it; netplug reads changed files by itself',
+          remedy: 'Renew it; netplug reloads changed files',
         })),
   },
   {
     id: 'credentials/expire-soon',
     severity: 'warning',
-    expected: `certificates and tokens valid for ${String(SOON_DAYS)} days more, or a third of their time`,
+    expected: `certificates and tokens that stay valid for ${String(SOON_DAYS)} days, or a third of their lifetime`,
     judge: ({ credentials, nowMs }) =>
       ending(credentials)
         .filter((credential) => credential.validToMs > nowMs && isLate(credential, nowMs))
@@ -38,24 +38,24 @@ export const CREDENTIAL_CHECKS: readonly Check<CredentialFacts>[] = [
   {
     id: 'credentials/not-yet-valid',
     severity: 'error',
-    expected: 'certificates that are valid already',
+    expected: 'certificates whose validity has begun',
     judge: ({ credentials, nowMs }) =>
       credentials.flatMap(({ what, validFromMs }) =>
         validFromMs === undefined || validFromMs <= nowMs
           ? []
-          : [{ found: `${what} is valid from ${day(validFromMs)}`, remedy: 'Look at the clock of this machine' }],
+          : [{ found: `${what} is valid from ${day(validFromMs)}`, remedy: 'Check the clock of this machine' }],
       ),
   },
   {
     id: 'credentials/wrong-key',
     severity: 'error',
-    expected: 'the private key that the certificate was made for',
+    expected: 'the private key of the certificate',
     judge: ({ credentials }) =>
       credentials
         .filter(({ isKeyOfAnother }) => isKeyOfAnother === true)
         .map(({ what }) => ({
-          found: `the key beside the ${what} is that of another`,
-          remedy: 'Put the key in place that the certificate was made for',
+          found: `the private key does not match the ${what}`,
+          remedy: 'Install the private key of the certificate',
         })),
   },
 ];
@@ -66,7 +66,7 @@ export const CREDENTIALS = topic({
   gather: gatherCredentials,
   measure: ({ credentials }) => {
     const first = ending(credentials).sort((a, b) => a.validToMs - b.validToMs)[0];
-    return first === undefined ? [] : [`the first ends on ${day(first.validToMs)}: ${first.what}`];
+    return first === undefined ? [] : [`first to expire on ${day(first.validToMs)}: ${first.what}`];
   },
   checks: CREDENTIAL_CHECKS,
 });
@@ -75,7 +75,7 @@ function ending(credentials: readonly ShownCredential[]): (ShownCredential & { r
   return credentials.flatMap((each) => (each.validToMs === undefined ? [] : [{ ...each, validToMs: each.validToMs }]));
 }
 
-/** Whoever makes certificates for a short time renews them as a matter of course: the last third is late for those. */
+/** Reports whether renewal is overdue: 30 days before expiry, or in the last third of a shorter lifetime. */
 function isLate(
   { validFromMs, validToMs, isRenewed }: ShownCredential & { readonly validToMs: number },
   nowMs: number,

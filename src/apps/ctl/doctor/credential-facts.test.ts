@@ -9,7 +9,7 @@ import type { Datastore } from '../../../config/connection.ts';
 
 const NOW = Date.parse('2026-01-01T00:00:00Z');
 const gather = async (datastore: Datastore): ReturnType<typeof gatherCredentials> => {
-  // What gathering asks for, and nothing else.
+  // Only the dependencies that gatherCredentials uses.
   const context = { env: {}, ports: { clock: { now: () => NOW }, machine: { serviceAccountDir: '/nowhere' } } };
   const sources = {
     context: context as unknown as Context,
@@ -23,8 +23,8 @@ const kv = (keyFile: string, certFile: string, caCertFile: string): Datastore =>
   connection: { endpoints: { from: 'list', urls: [] }, keyFile, certFile, caCertFile },
 });
 
-describe('credentials', () => {
-  it('of etcd are read from its files, with whether key and certificate fit', async () => {
+describe('credentials that the doctor gathers', () => {
+  it('come from the files of etcd, with whether key and certificate match', async () => {
     using folder = makeTlsFolder();
     const ca = folder.authority('ca');
     const [own, other] = [ca.issue('one'), ca.issue('two')];
@@ -39,7 +39,7 @@ describe('credentials', () => {
     expect(mixed.credentials[0]).toMatchObject({ isKeyOfAnother: true });
   });
 
-  it('of a kubeconfig are read from it and the files it names', async () => {
+  it('come from a kubeconfig and the files it names', async () => {
     using folder = makeTlsFolder();
     const ca = folder.authority('ca');
     const own = ca.issue('admin');
@@ -73,7 +73,7 @@ describe('credentials', () => {
     expect((await of({ tokenFile: 'token' })).credentials[1]).toMatchObject({ isRenewed: true });
   });
 
-  it('of a kubeconfig of kubectl are read from the file that each entry comes from', async () => {
+  it('name the file of each entry when KUBECONFIG merges several', async () => {
     using folder = makeTlsFolder();
     const ca = folder.authority('ca');
     const clusters = folder.write(
@@ -97,7 +97,7 @@ describe('credentials', () => {
     expect(ca.certFile).toBe(join(folder.dir, 'ca.crt'));
   });
 
-  it('that cannot be read are told', async () => {
+  it('include the files that are unreadable', async () => {
     const { unusable } = await gather(kv('/nowhere/key', '/nowhere/cert', '/nowhere/ca'));
     expect(unusable).toEqual([expect.stringContaining('/nowhere/key'), expect.stringContaining('/nowhere/ca')]);
   });

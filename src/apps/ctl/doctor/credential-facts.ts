@@ -9,16 +9,16 @@ import { orchconfigSource, readKubeconfig } from '../../../kube/read-kubeconfig.
 import type { Context } from '../ports.ts';
 import type { Sources } from './sources.ts';
 
-/** Something that says who we are, or whom we trust, for a time. */
+/** A certificate or token, of a client or of an authority. */
 export interface ShownCredential {
-  /** Such as `client certificate in "/etc/…"`. */
+  /** Description, such as `client certificate in "/etc/…"`. */
   readonly what: string;
   readonly validFromMs: number | undefined;
-  /** Undefined when it does not say. */
+  /** Undefined without an expiry. */
   readonly validToMs: number | undefined;
-  /** Whether the private key beside it is another's; undefined where there is none beside it. */
+  /** Whether the private key does not match the certificate; undefined without a private key. */
   readonly isKeyOfAnother?: boolean;
-  /** Whether the orchestrator writes a new one into the file before it ends. */
+  /** Whether Kubernetes writes a new token into the file before this one expires. */
   readonly isRenewed?: boolean;
 }
 
@@ -33,7 +33,7 @@ interface Found {
   readonly unusable: string[];
 }
 
-/** Those of the command, and those the network configuration of this node names. No credential plugin is run. */
+/** Reads the credentials of the command and of the network configuration. Runs no credential plugin. */
 export async function gatherCredentials(sources: Sources): Promise<CredentialFacts> {
   const { context } = sources;
   const found: Found = { credentials: [], unusable: [] };
@@ -112,7 +112,7 @@ function certificates(
   { what, key }: { readonly what: string; readonly key?: string | undefined },
 ): ShownCredential[] {
   const parts = [...pem.matchAll(/-----BEGIN (?:TRUSTED )?CERTIFICATE-----[^-]+-----END [A-Z ]+-----/g)];
-  if (parts.length === 0) throw new Error(`${what}: it holds no certificate in PEM form`);
+  if (parts.length === 0) throw new Error(`${what}: the text holds no certificate in PEM form`);
   return parts.map(([text], index) => {
     const certificate = new X509Certificate(text);
     const subject = certificate.subject.replaceAll('\n', ', ');
@@ -120,7 +120,7 @@ function certificates(
       what: `${what} (${subject})`,
       validFromMs: Date.parse(certificate.validFrom),
       validToMs: Date.parse(certificate.validTo),
-      // The first is ours, the others lead from it to the root.
+      // Only the first is the certificate of the key; the rest is its chain.
       ...(key === undefined || index > 0
         ? {}
         : { isKeyOfAnother: !certificate.checkPrivateKey(createPrivateKey(key)) }),

@@ -11,14 +11,14 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
   {
     id: 'datastore/unusable',
     severity: 'error',
-    expected: 'a datastore that answers and accepts the caller',
-    judge: ({ trouble, from }) =>
-      trouble === undefined
+    expected: 'a datastore that is reachable and authorizes the caller',
+    judge: ({ failure, from }) =>
+      failure === undefined
         ? []
         : [
             {
-              found: trouble.message,
-              remedy: `${trouble.hint ?? 'See docs/errors.md'} (${trouble.code}; connection from ${from ?? 'the environment'})`,
+              found: failure.message,
+              remedy: `${failure.hint ?? 'See docs/errors.md'} (${failure.code}; connection from ${from ?? 'the environment'})`,
             },
           ],
   },
@@ -29,14 +29,14 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
     judge: ({ report }) =>
       (report?.alarms ?? []).map((found) => ({
         found,
-        remedy: 'Compact and defragment etcd, or give it a larger quota; then take the alarm back',
+        remedy: 'Compact and defragment etcd, or give it a larger quota; then disarm the alarm',
         command: 'etcdctl alarm disarm',
       })),
   },
   {
     id: 'datastore/nearly-full',
     severity: 'warning',
-    expected: 'less than four fifths of its quota in use',
+    expected: 'less than 80 % of the quota of etcd in use',
     judge: ({ report }) => {
       const { sizeBytes = 0, quotaBytes = 0 } = report ?? {};
       if (quotaBytes === 0 || sizeBytes < quotaBytes * FULL_SHARE) return [];
@@ -47,14 +47,14 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
   {
     id: 'datastore/clock-skew',
     severity: 'warning',
-    expected: 'a clock that agrees with that of the datastore within 5 s',
+    expected: 'a clock within 5 s of the clock of the datastore',
     judge: ({ skewMs }) =>
       skewMs === undefined || Math.abs(skewMs) <= SKEW_MS
         ? []
         : [
             {
               found: `the clock of this machine is ${String(Math.round(Math.abs(skewMs) / 1000))} s ${skewMs > 0 ? 'ahead' : 'behind'}`,
-              remedy: 'Have both set their clocks by the same servers',
+              remedy: 'Synchronize both clocks with the same time servers',
               command: 'timedatectl set-ntp true',
             },
           ],
@@ -62,65 +62,67 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
   {
     id: 'datastore/kind-missing',
     severity: 'error',
-    expected: 'every kind of this release known to the API',
+    expected: 'an API server that serves every kind of this release',
     judge: ({ report }) =>
       (report?.missingKinds ?? []).map((kind) => ({
-        found: `the API does not know ${kind}`,
-        remedy: 'Apply the definitions of this release',
+        found: `the API server does not serve ${kind}`,
+        remedy: 'Apply the CustomResourceDefinitions of this release',
         command: CRDS,
       })),
   },
   {
     id: 'datastore/kind-differs',
     severity: 'warning',
-    expected: 'definitions of kinds as this release makes them',
+    expected: 'the CustomResourceDefinitions of this release',
     judge: ({ report }) =>
       (report?.differingKinds ?? []).map((kind) => ({
-        found: `the schema of ${kind} is that of another release`,
-        remedy: 'Apply the definitions of this release, unless the cluster has a newer one',
+        found: `the schema of ${kind} belongs to another release`,
+        remedy: 'Apply the CustomResourceDefinitions of this release, unless the cluster runs a newer one',
         command: CRDS,
       })),
   },
   {
     id: 'datastore/node-unpublished',
     severity: 'error',
-    expected: 'for each Ready node with an agent a NetplugNode that agrees with the Node',
+    expected: 'a NetplugNode that matches the Node, for each Ready node with an agent',
     judge: ({ report }) =>
       (report?.unpublishedNodes ?? []).map(({ node, fault }) => ({
-        found: `node "${node}": ${fault}, and other nodes route to it by what is there`,
-        remedy: 'Start netplug-agent of this release on that node, and read why it cannot write in its log',
+        found: `node "${node}": ${fault}; other nodes route by that object`,
+        remedy:
+          'Start netplug-agent of this release on that node; its log has the reason why it cannot write the object',
         command: `kubectl get netplugnode ${node} -o yaml`,
       })),
   },
   {
     id: 'datastore/right-missing',
     severity: 'error',
-    expected: 'the rights of a role of manifests/rbac.yaml',
+    expected: 'the permissions of a role of manifests/rbac.yaml',
     judge: ({ report }) =>
       (report?.missingRights ?? []).map(({ role, rights }) => ({
-        found: `of role ${role} are missing: ${rights.join(', ')}`,
-        remedy: 'Apply the roles of this release, and bind the role to whoever this is',
+        found: `the caller lacks permissions of role ${role}: ${rights.join(', ')}`,
+        remedy: 'Apply the roles of this release, and bind the role to this account',
         command: ROLES,
       })),
   },
   {
     id: 'datastore/unreadable',
     severity: 'warning',
-    expected: 'records that can be understood',
+    expected: 'records that netplug can decode',
     judge: ({ unreadable }) =>
-      unreadable.map((found) => ({ found, remedy: 'Correct or delete the record; netplug passes over it' })),
+      unreadable.map((found) => ({ found, remedy: 'Correct or delete the record; netplug ignores it' })),
   },
   {
     id: 'datastore/unlisted',
     severity: 'note',
     expected: 'an account that may list all records',
-    judge: ({ unlisted }) =>
-      unlisted === undefined
+    judge: ({ listError }) =>
+      listError === undefined
         ? []
         : [
             {
-              found: unlisted,
-              remedy: 'Run the doctor with the account of an administrator, or one with the role netplug-viewer',
+              found: listError,
+              remedy:
+                'Run the doctor with the account of an administrator, or an account that has the role netplug-viewer',
               command: 'netplugctl doctor --kubeconfig FILE',
             },
           ],
@@ -128,9 +130,11 @@ export const DATASTORE_CHECKS: readonly Check<DatastoreFacts>[] = [
   {
     id: 'datastore/uninspected',
     severity: 'note',
-    expected: 'a datastore that tells its version, size and clock',
-    judge: ({ silence }) =>
-      silence === undefined ? [] : [{ found: silence, remedy: 'Nothing needs to be done: it is used all the same' }],
+    expected: 'a datastore that reports its version, size and clock',
+    judge: ({ inspectError }) =>
+      inspectError === undefined
+        ? []
+        : [{ found: inspectError, remedy: 'Nothing needs to be done; netplug works without these facts' }],
   },
 ];
 

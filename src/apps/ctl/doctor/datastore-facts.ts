@@ -1,34 +1,34 @@
 import { isNetplugError, type NetplugError, toNetplugError } from '../../../base/errors.ts';
 import type { DatastoreReport } from '../../../datastore/inspector.ts';
 import type { Datastore } from '../../../config/connection.ts';
-import { isStoreTrouble, type Sources } from './sources.ts';
+import { isStoreFailure, type Sources } from './sources.ts';
 
 export interface DatastoreFacts {
   readonly type: Datastore['type'] | undefined;
-  /** What said how to reach it. */
+  /** The file, flag or variable that configures the connection. */
   readonly from: string | undefined;
-  /** Why it cannot be used; undefined when it can. */
-  readonly trouble: NetplugError | undefined;
-  /** Of one cheap read, the quickest of a few. */
+  /** Why the datastore is unusable; undefined when it works. */
+  readonly failure: NetplugError | undefined;
+  /** The shortest round trip of a few cheap reads. */
   readonly latencyMs: number | undefined;
-  /** Undefined when it could not be had; `silence` says why. */
+  /** Undefined when the inspection failed; `inspectError` is the reason. */
   readonly report: DatastoreReport | undefined;
-  readonly silence: string | undefined;
-  /** How far this clock is ahead of the datastore's, at least. */
+  readonly inspectError: string | undefined;
+  /** How far this clock is at least ahead of the clock of the datastore. */
   readonly skewMs: number | undefined;
   readonly unreadable: readonly string[];
   /** Why the records cannot be listed although the datastore answers; undefined when they can. */
-  readonly unlisted: string | undefined;
+  readonly listError: string | undefined;
 }
 
 const PINGS = 3;
 const UNKNOWN = {
   latencyMs: undefined,
   report: undefined,
-  silence: undefined,
+  inspectError: undefined,
   skewMs: undefined,
   unreadable: [],
-  unlisted: undefined,
+  listError: undefined,
 } as const;
 
 export async function gatherDatastore(sources: Sources, signal: AbortSignal): Promise<DatastoreFacts> {
@@ -38,7 +38,7 @@ export async function gatherDatastore(sources: Sources, signal: AbortSignal): Pr
     const { datastore, from } = await sources.connection();
     known = { type: datastore.type, from };
     const store = await sources.store();
-    // The first makes the connection.
+    // The first ping opens the connection, and is not measured.
     await store.ping(signal);
     const times: number[] = [];
     for (let ping = 0; ping < PINGS; ping += 1) {
@@ -49,25 +49,25 @@ export async function gatherDatastore(sources: Sources, signal: AbortSignal): Pr
     await using inspector = openInspector(datastore);
     const inspected = await inspector.inspect(signal).catch(toNetplugError);
     const report = isNetplugError(inspected) ? undefined : inspected;
-    // The plugin on a node, whose account this may be, may not list all of them.
+    // The account may be that of the plugin, which is not authorized to list all records.
     const records = await sources.records().catch(refusal);
     return {
       ...known,
-      trouble: undefined,
+      failure: undefined,
       latencyMs: Math.min(...times),
       report,
-      silence: isNetplugError(inspected) ? inspected.message : undefined,
+      inspectError: isNetplugError(inspected) ? inspected.message : undefined,
       skewMs: report?.skewMs,
       unreadable: isNetplugError(records) ? [] : records.unreadable,
-      unlisted: isNetplugError(records) ? records.message : undefined,
+      listError: isNetplugError(records) ? records.message : undefined,
     };
   } catch (cause) {
-    if (!isStoreTrouble(cause)) throw cause;
-    return { ...known, ...UNKNOWN, trouble: toNetplugError(cause) };
+    if (!isStoreFailure(cause)) throw cause;
+    return { ...known, ...UNKNOWN, failure: toNetplugError(cause) };
   }
 }
 
-/** The error of a refusal; others are thrown on. */
+/** Returns an error of authorization, and rethrows any other. */
 function refusal(cause: unknown): NetplugError {
   if (isNetplugError(cause, 'store/refused')) return cause;
   throw cause;

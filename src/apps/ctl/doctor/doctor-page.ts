@@ -2,25 +2,25 @@ import { markdownTable } from '../markdown-table.ts';
 import type { CheckInfo, Scope } from './topic.ts';
 import { TOPICS, UNEXAMINED, unexaminedId } from './topics.ts';
 
-const WHERE: Readonly<Record<Scope, string>> = { node: 'the node it runs on', cluster: 'the cluster' };
+const WHERE: Readonly<Record<Scope, string>> = { node: 'the node on which the command runs', cluster: 'the cluster' };
 
-/** The page about `netplugctl doctor`: every check there is. */
+/** Returns the page about `netplugctl doctor`, with every check. */
 export function doctorPage(): string {
   const areas = TOPICS.map(({ area, scope, checks }) => {
     const rows = [...checks, { id: unexaminedId(area), ...UNEXAMINED }].map(row);
-    return `## ${area}\n\nLooks at ${WHERE[scope]}.\n\n${markdownTable(['Finding', 'Severity', 'Expected'], rows)}`;
+    return `## ${area}\n\nExamines ${WHERE[scope]}.\n\n${markdownTable(['Finding', 'Severity', 'Expected'], rows)}`;
   });
   return `# netplugctl doctor
 
-Looks for what is wrong with a node and the cluster, and changes nothing. Each finding says what was found, what is expected and what to do, with a command where one does it; \`netplugctl doctor -o json\` gives the same as data. The id of a finding stays, so that tools can rely on it. [The manual](netplugctl.md#doctor) has the options.
+Finds problems of a node and the cluster, and changes nothing. Each finding states what was found, what is expected and a remedy, if possible as a command. \`netplugctl doctor -o json\` prints the findings as JSON. The id of a finding is stable, so that tools can rely on it. [The manual](netplugctl.md#doctor) lists the options.
 
 - An **error** is something that does not work, or is about to fail; the exit status is then 1.
-- A **warning** is something that somebody should look at.
+- A **warning** needs attention.
 - A **note** is good to know.
 
-The cluster is asked with the connection of the command; on a node where nothing says how to reach the datastore, with that of the network configuration. Facts are gathered at the same time for all areas, each for 12 s at most; an area whose facts cannot be had is a finding of its own, and areas that need the datastore are left out while it cannot be used. What is left out is told with the reason.
+The doctor reads the cluster with the connection of the command. On a node where the command has no connection, it uses that of the network configuration. It examines all areas concurrently, each for at most 12 s. An area whose facts cannot be gathered is reported as a finding of its own. While the datastore is unavailable, areas that need it are left out; the report has the reason.
 
-What the kernel can do is tried, in a network namespace that goes with the trial. Credential plugins of a kubeconfig are not run to look at what they would give. Ranges of services are not compared with pools: netplug does not know them.
+The doctor tests the features of the kernel in a temporary network namespace. It does not run credential plugins of a kubeconfig. It does not compare service CIDRs with pools, because netplug does not know them.
 
 ${areas.join('\n\n')}
 `;

@@ -40,22 +40,22 @@ async function idsOf(argv: string, more: CtlWorld = {}): Promise<readonly string
 }
 
 describe('netplugctl doctor', () => {
-  it('looks at the cluster alone where this is no node, and says why', async () => {
+  it('examines only the cluster when the machine is no node, and reports why', async () => {
     const { status, out } = await run('');
     expect(status).toBe(0);
     expect(out).toContain('datastore  kvv3 (the environment) · answers in 0.0 ms · memory\n');
-    expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (this is not root');
-    expect(out).toMatch(/\nlooked at 6 areas: nothing is wrong\n$/);
+    expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (the caller is not root');
+    expect(out).toMatch(/\nexamined 6 areas: no problems found\n$/);
   });
 
-  it('ends with status 1 when there is an error, and tells what to do', async () => {
+  it('exits with status 1 when there is an error, and prints the remedy', async () => {
     database.putResource({ kind: 'IPPool', name: 'blue' }, poolOf('blue', '10.0.0.0/16', { disabled: true }));
     const { status, out } = await run('--cluster');
     expect(status).toBe(1);
     expect(out).toContain(
       [
         '  error    pools/none: every pool is disabled, or not for pods',
-        '           expected: a pool that is enabled, for pods',
+        '           expected: an enabled pool for pods',
         '           remedy: Create a pool, or enable one',
         '             $ netplugctl apply -f examples/ippools.yaml',
         '',
@@ -64,7 +64,7 @@ describe('netplugctl doctor', () => {
     expect(out).toContain('left out: config, admission, files, agent, kernel, bgp (only the cluster was asked for)');
   });
 
-  it('goes on with what needs no datastore while that is away', async () => {
+  it('examines areas that need no datastore while the datastore is unavailable', async () => {
     const fault = (): { kind: 'unavailable-before' } => ({ kind: 'unavailable-before' });
     const openStore = (): ReturnType<typeof openMemoryStore> => openMemoryStore(database, { fault });
     const { status, out } = await run('--cluster', { openStore });
@@ -73,7 +73,7 @@ describe('netplugctl doctor', () => {
     expect(out).toContain('left out: versions, pools, addresses, ipam (the datastore cannot be used)');
   });
 
-  it('makes a finding of facts that cannot be had', async () => {
+  it('reports a finding for an area whose facts are unavailable', async () => {
     await writeFile(join(folder, 'file'), '');
     const host = { uid: 0, procDir: join(folder, 'no-proc') };
     const ids = await idsOf(`--node --conf-dir ${join(folder, 'file')}`, { host });
@@ -81,7 +81,7 @@ describe('netplugctl doctor', () => {
     expect(ids).toContain('kernel/unexamined');
   });
 
-  it('looks at a node that an agent has registered, when root asks', async () => {
+  it('examines a node that an agent has registered when root runs it', async () => {
     const host = { uid: 0, procDir: '/proc' };
     const here = await run('', { host, readRegisteredName: () => 'node-a' });
     expect(here.out).toContain('agent/silent');
@@ -89,7 +89,7 @@ describe('netplugctl doctor', () => {
     expect((await run('', { host })).out).toContain('no agent has registered this machine');
   });
 
-  it('takes the connection from the network configuration where nobody names one', async () => {
+  it('takes the connection from the network configuration when the command has none', async () => {
     const opened: unknown[] = [];
     const netplug = { type: 'netplug', kv_endpoints: 'http://here:1', ipam: { type: 'netplug-ipam' } };
     const conflist = { name: 'net', cniVersion: '1.0.0', plugins: [netplug] };
@@ -103,7 +103,7 @@ describe('netplugctl doctor', () => {
     expect(out).toContain(`kvv3 (${folder}/10-netplug.conflist)`);
   });
 
-  it('lists its checks without looking at anything', async () => {
+  it('lists its checks without running them', async () => {
     const ids = TOPICS.flatMap(({ checks }) => checks.map(({ id }) => id));
     const { status, out } = await run('--list', { openStore: () => expect.unreachable() });
     expect(status).toBe(0);
@@ -114,7 +114,7 @@ describe('netplugctl doctor', () => {
     ).toEqual([]);
   });
 
-  it('colours where it may, and keeps what others made up from steering the terminal', () => {
+  it('colours output for terminals, and removes control characters from findings', () => {
     const evil = '\u001B[2J\u0007';
     const finding = {
       area: 'a',

@@ -10,7 +10,7 @@ import type { Scope, Topic } from './topic.ts';
 import { TOPICS, UNEXAMINED, unexaminedId } from './topics.ts';
 
 export interface DoctorOptions {
-  /** Undefined is the cluster, and the node too where that can be. */
+  /** Undefined examines the cluster, and also the node when the caller may examine it. */
   readonly scope: Scope | undefined;
   readonly confDir: string | undefined;
   readonly binDir: string | undefined;
@@ -20,7 +20,7 @@ export interface DoctorOptions {
 
 const HEALTH = '127.0.0.1:9098';
 
-/** Looks at everything and changes nothing. Status 1 when there is an error. */
+/** Prints a diagnosis. Changes nothing. Returns status 1 when there is an error. */
 export async function doctor(context: Context, options: DoctorOptions & { readonly output: Output }): Promise<Status> {
   const { io } = context;
   const diagnosis = await diagnose(context, options);
@@ -32,7 +32,7 @@ export async function doctor(context: Context, options: DoctorOptions & { readon
   return allFindings(diagnosis).some(({ severity }) => severity === 'error') ? 1 : 0;
 }
 
-/** Every check there is, without looking at anything. */
+/** Prints every check without running it. */
 export function listChecks({ io }: Context, output: Output): Status {
   const checks = TOPICS.flatMap(({ area, scope, checks }) =>
     [...checks, { id: unexaminedId(area), ...UNEXAMINED }].map(({ id, severity, expected }) => ({
@@ -54,12 +54,12 @@ export function listChecks({ io }: Context, output: Output): Status {
 export async function diagnose(context: Context, options: DoctorOptions): Promise<Diagnosis> {
   const places = placesOf(context, options);
   const whyNoNode = options.scope === 'cluster' ? 'only the cluster was asked for' : await whyNotNode(context, places);
-  const looksAtNode = options.scope === 'node' || whyNoNode === undefined;
-  const isAsked = ({ scope }: Topic): boolean => (scope === 'node' ? looksAtNode : options.scope !== 'node');
+  const includesNode = options.scope === 'node' || whyNoNode === undefined;
+  const isAsked = ({ scope }: Topic): boolean => (scope === 'node' ? includesNode : options.scope !== 'node');
   await using scope = new AsyncDisposableStack();
   const { examined, leftOut } = await examineAll(
     TOPICS.filter(isAsked),
-    openSources(context, { places, looksAtNode }, scope),
+    openSources(context, { places, includesNode }, scope),
   );
   const unasked = TOPICS.filter((topic) => !isAsked(topic)).map(({ area, scope }): LeftOut => ({
     area,
@@ -78,17 +78,17 @@ export function placesOf({ env, ports }: Context, { confDir, binDir, socket, hea
   };
 }
 
-/** Undefined when this machine is a node, and may be looked at. */
+/** Returns why this machine is not examined as a node, or undefined when it is. */
 async function whyNotNode({ ports }: Context, { socket }: Places): Promise<string | undefined> {
-  if (ports.host.uid !== 0) return 'this is not root; --node tries nevertheless';
+  if (ports.host.uid !== 0) return 'the caller is not root; use --node to try anyway';
   if (ports.readRegisteredName() !== undefined) return undefined;
   return access(socket).then(
     () => undefined,
-    () => 'no agent has registered this machine; --node looks at it nevertheless',
+    () => 'no agent has registered this machine; use --node to examine it anyway',
   );
 }
 
-/** The same for tools. */
+/** Returns the diagnosis as JSON output. */
 export function diagnosisDocument(diagnosis: Diagnosis): object {
   const findings = allFindings(diagnosis);
   const count = (wanted: string): number => findings.filter(({ severity }) => severity === wanted).length;

@@ -1,11 +1,11 @@
 import { timeLimit } from '../../../base/clock.ts';
 import { untilAborted } from '../../../base/until-aborted.ts';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
-import { isStoreTrouble, type Sources } from './sources.ts';
+import { isStoreFailure, type Sources } from './sources.ts';
 import type { Examination, Finding, Topic } from './topic.ts';
 import { UNEXAMINED, unexaminedId } from './topics.ts';
 
-/** For one topic: one that hangs does not keep the others from being told. */
+/** Timeout of one topic; a topic that times out does not delay the report on the rest. */
 const TOPIC_MS = 12_000;
 
 export interface Examined extends Examination {
@@ -22,7 +22,7 @@ export interface Diagnosis {
   readonly leftOut: readonly LeftOut[];
 }
 
-/** All topics at the same time; what goes wrong in one is a finding about it. */
+/** Examines all topics concurrently. A topic that fails yields a finding about it. */
 export async function examineAll(topics: readonly Topic[], sources: Sources): Promise<Diagnosis> {
   const outcomes = await Promise.all(topics.map(async (topic) => examineOne(topic, sources)));
   return {
@@ -33,14 +33,15 @@ export async function examineAll(topics: readonly Topic[], sources: Sources): Pr
 
 async function examineOne(topic: Topic, sources: Sources): Promise<Examined | LeftOut> {
   const { area, needsRecords } = topic;
-  using limit = timeLimit(TOPIC_MS, () => new Error(`it took longer than ${String(TOPIC_MS / 1000)} s`));
+  using limit = timeLimit(TOPIC_MS, () => new Error(`timed out after ${String(TOPIC_MS / 1000)} s`));
   const signal = AbortSignal.any([sources.context.signal, limit.signal]);
   try {
     if (needsRecords) await untilAborted(sources.records(), signal);
     return { area, ...(await untilAborted(topic.examine(sources, signal), signal)) };
   } catch (cause) {
-    if (needsRecords && isNetplugError(cause, 'store/refused')) return { area, why: 'the records may not be listed' };
-    if (needsRecords && isStoreTrouble(cause)) return { area, why: 'the datastore cannot be used' };
+    if (needsRecords && isNetplugError(cause, 'store/refused'))
+      return { area, why: 'the caller may not list the records' };
+    if (needsRecords && isStoreFailure(cause)) return { area, why: 'the datastore cannot be used' };
     return { area, measured: [], findings: [unexamined(area, cause)] };
   }
 }
@@ -51,6 +52,6 @@ function unexamined(area: string, cause: unknown): Finding {
     id: unexaminedId(area),
     ...UNEXAMINED,
     found: reasonOf(cause),
-    remedy: 'Look at what the message names, and run this again',
+    remedy: 'Correct what the message names, and run the command again',
   };
 }

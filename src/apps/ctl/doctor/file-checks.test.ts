@@ -33,7 +33,7 @@ const SOUND: FileFacts = {
   bins: [folder('/opt/cni/bin')],
 };
 
-describe('checks of files', () => {
+describe('doctor checks of files', () => {
   expectEachCheck(FILE_CHECKS, SOUND, {
     unreadable: { unreadable: [{ path: '/etc/kubeconfig', reason: 'ENOENT' }] },
     exposed: { secrets: [{ ...secret, mode: 0o640 }] },
@@ -49,7 +49,7 @@ describe('checks of files', () => {
 });
 
 describe('mounts', () => {
-  it('are found by the longest folder around a path, the last on it', () => {
+  it('are found by the longest mount point around a path; a later mount hides an earlier one', () => {
     const mounts = readMounts(
       'a / ext4 rw 0 0\nb /var ext4 rw,noexec 0 0\nc /var/my\\040dir tmpfs ro 0 0\nd /var tmpfs rw,nodev 0 0\n',
     );

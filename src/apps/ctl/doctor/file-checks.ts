@@ -10,23 +10,23 @@ export const FILE_CHECKS: readonly Check<FileFacts>[] = [
   {
     id: 'files/unreadable',
     severity: 'error',
-    expected: 'every file that the configuration names',
+    expected: 'readable files wherever the configuration names one',
     judge: ({ unreadable }) =>
       unreadable.map(({ path, reason }) => ({
         found: `"${path}": ${reason}`,
-        remedy: 'Put the file in place, or correct the configuration that names it',
+        remedy: 'Create the file, or correct the configuration that names it',
       })),
   },
   {
     id: 'files/exposed',
     severity: 'error',
-    expected: 'keys, kubeconfigs and records readable for their owner alone',
+    expected: 'keys, kubeconfigs and records that only their owner can read',
     judge: ({ secrets }) =>
       secrets
         .filter(({ mode }) => (mode & 0o077) !== 0)
         .map(({ path, what, mode }) => ({
           found: `${what} "${path}" has mode ${octal(mode)}`,
-          remedy: 'Close the file for others',
+          remedy: 'Restrict the file to its owner',
           command: `chmod 0600 ${path}`,
         })),
   },
@@ -38,15 +38,15 @@ export const FILE_CHECKS: readonly Check<FileFacts>[] = [
       [...secrets, ...(socket === undefined ? [] : [socket])]
         .filter(({ uid }) => !owners.includes(uid))
         .map(({ path, what, uid }) => ({
-          found: `${what} "${path}" belongs to user ${String(uid)}`,
-          remedy: 'Give it to root',
+          found: `${what} "${path}" is owned by user ${String(uid)}`,
+          remedy: 'Make root its owner',
           command: `chown root ${path}`,
         })),
   },
   {
     id: 'files/socket-mode',
     severity: 'error',
-    expected: 'the socket of the agent with mode 0600: whoever reaches it acts as root',
+    expected: 'the socket of the agent with mode 0600, since its clients act as root',
     judge: ({ socket }) =>
       socket === undefined || socket.mode === 0o600
         ? []
@@ -61,13 +61,13 @@ export const FILE_CHECKS: readonly Check<FileFacts>[] = [
   {
     id: 'files/open-folder',
     severity: 'error',
-    expected: 'folders of state and socket in which nobody but the owner may write',
+    expected: 'folders of state and socket that only their owner can write to',
     judge: ({ state, run }) =>
       [state, run]
         .filter((folder) => ((folder.state?.mode ?? 0) & 0o022) !== 0)
         .map(({ path, what, state: found }) => ({
           found: `folder of the ${what} "${path}" has mode ${octal(found?.mode ?? 0)}`,
-          remedy: 'Close the folder for others',
+          remedy: 'Restrict write access to the owner',
           command: `chmod go-w ${path}`,
         })),
   },
@@ -80,18 +80,18 @@ export const FILE_CHECKS: readonly Check<FileFacts>[] = [
   {
     id: 'files/no-log',
     severity: 'warning',
-    expected: 'a folder of the log that netplug can write to: what cannot be written is lost',
+    expected: 'a log folder that netplug can write to; otherwise log entries are lost',
     judge: ({ log }) => (log === undefined ? [] : unwritable([log])),
   },
   {
     id: 'files/disk-full',
     severity: 'error',
-    expected: 'room for journal and records',
+    expected: 'disk space for journal and records',
     judge: (facts) =>
       written(facts).flatMap(({ path, state }) => {
         if (state === undefined || (state.freeBytes >= FULL_BYTES && state.freeFiles !== 0)) return [];
-        const what = state.freeFiles === 0 ? 'no more files can be made' : `${formatBytes(state.freeBytes)} are free`;
-        return [{ found: `"${path}": ${what}`, remedy: 'Free room on this file system' }];
+        const what = state.freeFiles === 0 ? 'no inodes are free' : `${formatBytes(state.freeBytes)} are free`;
+        return [{ found: `"${path}": ${what}`, remedy: 'Free disk space on this file system' }];
       }),
   },
   {
@@ -104,19 +104,19 @@ export const FILE_CHECKS: readonly Check<FileFacts>[] = [
         const percent = Math.floor((100 * state.freeBytes) / Math.max(1, state.totalBytes));
         if (percent >= LOW_PER_CENT) return [];
         const found = `"${path}": ${formatBytes(state.freeBytes)} (${String(percent)} %) are free`;
-        return [{ found, remedy: 'Free room on this file system' }];
+        return [{ found, remedy: 'Free disk space on this file system' }];
       }),
   },
   {
     id: 'files/no-exec',
     severity: 'error',
-    expected: 'folders of plugins on a file system from which programs may be started',
+    expected: 'folders of plugins on a file system that allows execution',
     judge: ({ bins }) =>
       bins
         .filter(({ state }) => state?.options.includes('noexec') === true)
         .map(({ path }) => ({
-          found: `"${path}" lies on a file system mounted with noexec`,
-          remedy: 'Mount it without noexec, or put the plugins elsewhere with "netplugctl install --bin-dir"',
+          found: `"${path}" is on a file system mounted with noexec`,
+          remedy: 'Mount it without noexec, or install the plugins elsewhere with "netplugctl install --bin-dir"',
         })),
   },
 ];
@@ -130,20 +130,20 @@ export const FILE_TOPIC = topic({
   checks: FILE_CHECKS,
 });
 
-/** A folder that is missing is made by whoever needs it. */
+/** Accepts a missing folder, which is created when it is needed. */
 function unwritable(folders: readonly Folder[]): Fault[] {
   return folders.flatMap(({ path, what, state }) => {
     if (state === undefined || (state.isFolder && state.isWritable)) return [];
-    const why = state.isFolder ? 'cannot be written to' : 'is no folder';
+    const why = state.isFolder ? 'cannot be written to' : 'is not a folder';
     const isReadOnly = state.options.includes('ro');
     const remedy = isReadOnly
-      ? 'Mount the file system for writing'
-      : 'Correct the permissions, or remove what is there';
+      ? 'Mount the file system read-write'
+      : 'Correct the permissions, or remove the file at that path';
     return [{ found: `"${path}" for the ${what} ${why}`, remedy }];
   });
 }
 
-/** One for each file system would say the same; folders of one are told by their first. */
+/** Returns one folder per file system. Folders with the same free space are on the same file system. */
 function written({ state, log }: FileFacts): readonly Folder[] {
   return [state, ...(log === undefined ? [] : [log])].filter(
     (folder, index) => index === 0 || folder.state?.freeBytes !== state.state?.freeBytes,

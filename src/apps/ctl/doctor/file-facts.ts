@@ -5,10 +5,10 @@ import { ignoreMissing } from '../../../base/missing-file.ts';
 import { type Mount, mountOf, readMounts } from './mounts.ts';
 import type { Sources } from './sources.ts';
 
-/** A file or socket that only its owner may touch. */
+/** A file or socket that only its owner may access. */
 export interface PrivateFile {
   readonly path: string;
-  /** What it is, for people. */
+  /** Description for users. */
   readonly what: string;
   readonly mode: number;
   readonly uid: number;
@@ -27,19 +27,19 @@ export interface Folder {
         readonly options: readonly string[];
         readonly freeBytes: number;
         readonly totalBytes: number;
-        /** Files that can still be made; undefined where the file system does not count. */
+        /** Free inodes; undefined when the file system does not count them. */
         readonly freeFiles: number | undefined;
       }
     | undefined;
 }
 
 export interface FileFacts {
-  /** Whom netplug runs as, and root. */
+  /** User ids of this process and of root. */
   readonly owners: readonly number[];
   readonly secrets: readonly PrivateFile[];
   /** Undefined when there is none. */
   readonly socket: PrivateFile | undefined;
-  /** Files that ought to be there and cannot be looked at. */
+  /** Files that the configuration names and that cannot be read. */
   readonly unreadable: readonly { readonly path: string; readonly reason: string }[];
   readonly state: Folder;
   readonly run: Folder;
@@ -55,8 +55,8 @@ export async function gatherFiles({ context, places, confFiles }: Sources): Prom
   const files: (readonly [string, string | undefined])[] = [
     ['kubeconfig', netconf?.orch.orchconfig],
     ...(netconf?.datastore.type === 'kvv3' ? ([['private key', netconf.datastore.connection.keyFile]] as const) : []),
-    ['record of the installation', await ifThere(join(machine.stateDir, 'install.json'))],
-    ['configuration of BIRD', await ifThere(join(machine.runDir, 'bird/bird.conf'))],
+    ['record of the installation', await ifExists(join(machine.stateDir, 'install.json'))],
+    ['configuration of BIRD', await ifExists(join(machine.runDir, 'bird/bird.conf'))],
     ...(await journals(join(machine.stateDir, 'journal'))).map((path): [string, string] => ['journal', path]),
   ];
   const secrets: PrivateFile[] = [];
@@ -70,12 +70,12 @@ export async function gatherFiles({ context, places, confFiles }: Sources): Prom
       unreadable.push({ path, reason: reasonOf(cause) });
     }
   }
-  const folder = async (what: string, path: string): Promise<Folder> => lookAtFolder({ what, path }, mounts);
+  const folder = async (what: string, path: string): Promise<Folder> => inspectFolder({ what, path }, mounts);
   const logFile = netconf === undefined ? join(machine.logDir, 'cni/cni.log') : netconf.log.filePath;
   return {
     owners: [...new Set([0, host.uid])],
     secrets,
-    socket: await lookAtSocket(places.socket),
+    socket: await inspectSocket(places.socket),
     unreadable,
     state: await folder('state', machine.stateDir),
     run: await folder('socket', dirname(places.socket)),
@@ -84,7 +84,7 @@ export async function gatherFiles({ context, places, confFiles }: Sources): Prom
   };
 }
 
-async function lookAtSocket(path: string): Promise<PrivateFile | undefined> {
+async function inspectSocket(path: string): Promise<PrivateFile | undefined> {
   try {
     const { mode, uid } = await lstat(path);
     return { path, what: 'socket of the agent', mode: mode & 0o7777, uid };
@@ -93,7 +93,7 @@ async function lookAtSocket(path: string): Promise<PrivateFile | undefined> {
   }
 }
 
-async function lookAtFolder({ path, what }: Pick<Folder, 'path' | 'what'>, mounts: readonly Mount[]): Promise<Folder> {
+async function inspectFolder({ path, what }: Pick<Folder, 'path' | 'what'>, mounts: readonly Mount[]): Promise<Folder> {
   try {
     const [found, space, real] = [await stat(path), await statfs(path), await realpath(path)];
     const isWritable = await access(path, constants.W_OK).then(
@@ -124,7 +124,7 @@ async function journals(folder: string): Promise<readonly string[]> {
   return names.filter((name) => name.endsWith('.jsonl')).map((name) => join(folder, name));
 }
 
-async function ifThere(path: string): Promise<string | undefined> {
+async function ifExists(path: string): Promise<string | undefined> {
   return access(path).then(
     () => path,
     () => undefined,

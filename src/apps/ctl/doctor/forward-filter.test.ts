@@ -22,20 +22,20 @@ function filterWith(FORWARD: readonly FilterRule[], more: Partial<ForwardFilter>
   };
 }
 
-describe('filters that drop packets of pods', () => {
+describe('doctor: forward filters that drop packets of pods', () => {
   it.each([
     ['a policy that drops', filterWith([])],
     ['a last rule that drops', filterWith([{ matches: [], action: 'drop' }], { policy: 'accept' })],
-    ['packets from pods accepted alone', filterWith(BOTH.slice(0, 1))],
-    ['rules for others alone', filterWith([{ matches: ['iifname docker0'], action: 'accept' }])],
+    ['only packets from pods accepted', filterWith(BOTH.slice(0, 1))],
+    ['rules for other interfaces only', filterWith([{ matches: ['iifname docker0'], action: 'accept' }])],
     ['rules with conditions', filterWith(BOTH.map(({ matches, action }) => ({ matches: [...matches, '?'], action })))],
-    ['rules behind one that drops', filterWith([{ matches: [], action: 'drop' }, ...BOTH])],
+    ['rules after one that drops', filterWith([{ matches: [], action: 'drop' }, ...BOTH])],
     [
-      'rules behind the end of a chain',
+      'rules after the end of a chain',
       filterWith([{ matches: [], action: '>OWN' }], { rules: { OWN: [{ matches: [], action: 'return' }, ...BOTH] } }),
     ],
     [
-      'ranges of one family in a table of both',
+      'ranges of one family in a table of both families',
       filterWith(
         [
           { matches: ['saddr 10.0.0.0/8'], action: 'accept' },
@@ -44,7 +44,7 @@ describe('filters that drop packets of pods', () => {
         { family: 'inet' },
       ),
     ],
-  ])('are found: %s', (_what, filter) => {
+  ])('are reported: %s', (_what, filter) => {
     expect(findDroppers([filter], POOLS)).toHaveLength(1);
   });
 
@@ -63,11 +63,11 @@ describe('filters that drop packets of pods', () => {
       ]),
     ],
     ['everything accepted', filterWith([{ matches: [], action: 'accept' }])],
-  ])('are not found: %s', (_what, filter) => {
+  ])('are not reported: %s', (_what, filter) => {
     expect(findDroppers([filter], POOLS)).toEqual([]);
   });
 
-  it('are told where a rule of an administrator belongs', () => {
+  it('are reported with the chain for rules of administrators', () => {
     const docker = filterWith([{ matches: [], action: '>DOCKER-USER' }], { rules: { 'DOCKER-USER': [] } });
     const ufw = filterWith([{ matches: [], action: '>ufw-before-forward' }], { rules: { 'ufw-before-forward': [] } });
     expect(findDroppers([docker, ufw], POOLS)).toMatchObject([
@@ -76,7 +76,7 @@ describe('filters that drop packets of pods', () => {
     ]);
   });
 
-  it('are read of the old iptables', () => {
+  it('are read from legacy iptables', () => {
     const lines = [
       '-P INPUT ACCEPT',
       '-P FORWARD DROP',

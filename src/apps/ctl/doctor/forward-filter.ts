@@ -2,13 +2,13 @@ import { FAMILIES } from '../../../net/address.ts';
 import { type Cidr, cidrContains, tryReadCidr } from '../../../net/cidr.ts';
 import { HOST_LINK_PREFIX } from '../../../dataplane/kernel.ts';
 
-/** A chain that sees every packet the host forwards, with the chains that it calls. */
+/** A base chain of the forward hook, with the chains that it calls. */
 export interface ForwardFilter {
-  /** As nftables calls it; `inet` is both. */
+  /** Family in nftables; `inet` covers both. */
   readonly family: 'ip' | 'ip6' | 'inet';
   readonly table: string;
   readonly chain: string;
-  /** Whether it is one of the old iptables, which nftables does not show. */
+  /** Whether the chain belongs to legacy iptables, which nftables does not list. */
   readonly isLegacy: boolean;
   readonly policy: 'accept' | 'drop';
   /** By chain. */
@@ -16,9 +16,9 @@ export interface ForwardFilter {
 }
 
 export interface FilterRule {
-  /** `iifname npl*`, `saddr 10.0.0.0/8` and the like; `?` for what is not understood. */
+  /** Such as `iifname npl*` and `saddr 10.0.0.0/8`; `?` for a match that is not recognized. */
   readonly matches: readonly string[];
-  /** Another chain as its name behind `>`; undefined for what decides nothing. */
+  /** `>` and a name jump to a chain; undefined decides nothing. */
   readonly action: 'accept' | 'drop' | 'return' | `>${string}` | undefined;
 }
 
@@ -29,11 +29,11 @@ export interface ForwardDropper extends Pick<ForwardFilter, 'family' | 'table' |
   readonly isUfw: boolean;
 }
 
-/** Docker calls it first, and leaves alone what is in it. */
+/** The chain that Docker calls first and leaves to administrators. */
 const DOCKER_USER = 'DOCKER-USER';
 const UFW = 'ufw-before-forward';
 
-/** Those that drop a packet from or to a pod which none of their special rules is about. */
+/** Returns the filters that drop packets from or to pods in general; rules for special packets do not count. */
 export function findDroppers(filters: readonly ForwardFilter[], pools: readonly Cidr[]): readonly ForwardDropper[] {
   return filters
     .filter((filter) => isDropping(filter, pools))
@@ -68,7 +68,7 @@ function isAround(match: string, field: string, pools: readonly Cidr[]): boolean
   return range !== undefined && pools.length > 0 && pools.every((pool) => cidrContains(range, pool));
 }
 
-/** What the chain decides about a packet that meets these matches alone. */
+/** Returns the verdict of the chain on a packet that only these matches match. */
 function verdictOf(
   filter: ForwardFilter,
   chain: string,

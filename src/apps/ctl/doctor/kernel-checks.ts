@@ -3,14 +3,14 @@ import type { ForwardDropper } from './forward-filter.ts';
 import { type Ability, ABILITIES, gatherKernel, type KernelFacts } from './kernel-facts.ts';
 import { type Check, type Fault, topic } from './topic.ts';
 
-/** Chains of type nat in tables of both families. */
+/** Linux 5.2 added nat chains to tables of family inet. */
 const NAT_SINCE = { major: 5, minor: 2 };
 
 export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/forwarding',
     severity: 'error',
-    expected: 'a host that forwards packets of every family that pods have',
+    expected: 'a host that forwards packets of each IP family of pods',
     judge: ({ families, sysctls }) => [
       ...(families.has(4) ? wrong(sysctls, 'ipv4/ip_forward', '1') : []),
       ...(families.has(6) ? wrong(sysctls, 'ipv6/conf/all/forwarding', '1') : []),
@@ -19,60 +19,60 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/forward-dropped',
     severity: 'error',
-    expected: 'a firewall that lets the host forward packets of pods',
+    expected: 'a host firewall that accepts forwarded packets of pods',
     judge: ({ forwardDroppers }) =>
       forwardDroppers.map((dropper) => ({
         found: `chain ${dropper.chain} of table "${dropper.family} ${dropper.table}" drops packets of pods`,
         remedy: dropper.isUfw
-          ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw so that it stays'
-          : 'Accept packets of pods now, and in the settings of the firewall so that it stays',
+          ? 'Accept packets of pods now, and set DEFAULT_FORWARD_POLICY="ACCEPT" in /etc/default/ufw to make that permanent'
+          : 'Accept packets of pods now, and configure the firewall to make that permanent',
         command: acceptCommand(dropper),
       })),
   },
   {
     id: 'kernel/ipv6-off',
     severity: 'error',
-    expected: 'a kernel with IPv6, where pods have IPv6 addresses',
+    expected: 'a kernel with IPv6, when pods have IPv6 addresses',
     judge: ({ families, sysctls }) => {
       if (!families.has(6)) return [];
       if (sysctls['ipv6/conf/all/forwarding'] === undefined)
-        return [{ found: 'the kernel has no IPv6', remedy: 'Start the kernel without ipv6.disable=1' }];
+        return [{ found: 'the kernel has no IPv6', remedy: 'Boot the kernel without ipv6.disable=1' }];
       return wrong(sysctls, 'ipv6/conf/all/disable_ipv6', '0');
     },
   },
   {
     id: 'kernel/missing',
     severity: 'error',
-    expected: 'a kernel that can make what pods and pools need',
+    expected: 'a kernel that supports the devices and rules of pods and pools',
     judge: ({ needed, abilities }) =>
       [...needed]
         .filter((ability) => abilities[ability] === false)
         .map((ability) => ({
           found: `the kernel lacks ${ability}`,
-          remedy: ability === 'veth' ? 'Load the module' : 'Load the module, or let the IP pools use another mode',
+          remedy: ability === 'veth' ? 'Load the module' : 'Load the module, or use another mode in the IP pools',
           command: `modprobe ${ability}`,
         })),
   },
   {
     id: 'kernel/untried',
     severity: 'note',
-    expected: 'programs unshare, ip and nft, to try what the kernel can',
+    expected: 'the programs unshare, ip and nft, to test the features of the kernel',
     judge: ({ needed, abilities }) => {
       const untried = [...needed].filter((ability) => abilities[ability] === undefined);
       if (untried.length === 0) return [];
-      const found = `it could not be tried whether the kernel has ${untried.join(', ')}`;
-      return [{ found, remedy: 'Install util-linux, iproute2 and nftables, and run this as root' }];
+      const found = `cannot test whether the kernel has ${untried.join(', ')}`;
+      return [{ found, remedy: 'Install util-linux, iproute2 and nftables, and run the command as root' }];
     },
   },
   {
     id: 'kernel/no-nft',
     severity: 'error',
-    expected: 'the program nft, where addresses are translated',
+    expected: 'the program nft, when a pool needs NAT or a tunnel',
     judge: ({ needed, hasNft }) =>
       needed.has('nf_tables') && !hasNft
         ? [
             {
-              found: 'there is no program "nft" in PATH',
+              found: 'the program "nft" is not in PATH',
               remedy: 'Install nftables',
               command: 'apt-get install nftables',
             },
@@ -82,7 +82,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/too-old',
     severity: 'error',
-    expected: 'Linux 5.2 or later, where addresses are translated',
+    expected: 'Linux 5.2 or later, when a pool needs NAT or a tunnel',
     judge: ({ needed, release }) => {
       const [, major = 0, minor = 0] = /^(\d+)\.(\d+)/.exec(release)?.map(Number) ?? [];
       const isOld = major < NAT_SINCE.major || (major === NAT_SINCE.major && minor < NAT_SINCE.minor);
@@ -94,7 +94,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/strict-tunnel',
     severity: 'warning',
-    expected: 'tunnel devices that take packets whose answers leave another way (rp_filter 2)',
+    expected: 'tunnel devices that accept packets on asymmetric routes (rp_filter 2)',
     judge: ({ tunnels, sysctls }) =>
       tunnels
         .filter((device) => effective(sysctls, device) === 1)
@@ -103,7 +103,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/pod-link',
     severity: 'error',
-    expected: 'host sides of pods that forward and answer for the gateway',
+    expected: 'host interfaces of pods that forward packets and answer ARP for the gateway',
     judge: ({ podLinks, sysctls }) =>
       podLinks.flatMap((link) => [
         ...wrong(sysctls, `ipv4/conf/${link}/forwarding`, '1'),
@@ -113,7 +113,7 @@ export const KERNEL_CHECKS: readonly Check<KernelFacts>[] = [
   {
     id: 'kernel/arp-ignored',
     severity: 'warning',
-    expected: 'a host that answers ARP of pods for addresses of others (arp_ignore below 8)',
+    expected: 'a host that answers ARP requests of pods for the gateway (arp_ignore below 8)',
     judge: ({ sysctls }) =>
       sysctls['ipv4/conf/all/arp_ignore'] === '8' ? wrong(sysctls, 'ipv4/conf/all/arp_ignore', '0') : [],
   },
@@ -133,17 +133,17 @@ export const KERNEL = topic({
 function wrong(sysctls: KernelFacts['sysctls'], path: string, wanted: string): Fault[] {
   const found = sysctls[path];
   if (found === wanted || found === undefined) return [];
-  // A name of a link may have dots in it: with slashes the program takes any.
+  // The name of an interface may contain dots, which sysctl accepts only in a path with slashes.
   return [
     {
       found: `net/${path} is ${found}`,
-      remedy: 'Set it now, and in /etc/sysctl.d so that it stays',
+      remedy: 'Set it now, and in /etc/sysctl.d to make that permanent',
       command: `sysctl -w net/${path}=${wanted}`,
     },
   ];
 }
 
-/** For the tool that owns the table, since iptables does not read all that others write there. */
+/** Returns a command of the tool that owns the table, since iptables cannot read every rule that nft writes. */
 function acceptCommand({ family, table, chain, insertInto, isLegacy }: ForwardDropper): string {
   const isIptables = family !== 'inet' && table === 'filter' && chain === 'FORWARD';
   if (!isIptables) {
@@ -155,7 +155,7 @@ function acceptCommand({ family, table, chain, insertInto, isLegacy }: ForwardDr
   return links.join(' && ');
 }
 
-/** The kernel takes the larger of both. */
+/** Returns the larger of both settings, which the kernel applies. */
 function effective(sysctls: KernelFacts['sysctls'], device: string): number {
   return Math.max(Number(sysctls['ipv4/conf/all/rp_filter']), Number(sysctls[`ipv4/conf/${device}/rp_filter`]));
 }

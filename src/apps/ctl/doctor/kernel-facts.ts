@@ -12,27 +12,27 @@ import { findDroppers, type ForwardDropper } from './forward-filter.ts';
 import { readForwardFilters } from './read-forward-filters.ts';
 import type { Sources } from './sources.ts';
 
-/** What netplug needs the kernel to be able to. */
+/** Kernel features that netplug may need. */
 export const ABILITIES = ['veth', 'vxlan', 'ipip', 'nf_tables'] as const;
 export type Ability = (typeof ABILITIES)[number];
 
 export interface KernelFacts {
-  /** As `uname -r` prints it. */
+  /** Release as `uname -r` prints it. */
   readonly release: string;
-  /** In which pods of this node get addresses. */
+  /** IP families of the pods of this node. */
   readonly families: ReadonlySet<Family>;
   readonly needed: ReadonlySet<Ability>;
-  /** By trying in a network namespace of its own; undefined when that could not be tried. */
+  /** Result of a test in a separate network namespace; undefined when the test could not run. */
   readonly abilities: Readonly<Record<Ability, boolean | undefined>>;
-  /** Whether the program that makes rules is installed. */
+  /** Whether the program nft is installed. */
   readonly hasNft: boolean;
-  /** Below /proc/sys/net, with slashes; undefined what the kernel does not have. */
+  /** By path below /proc/sys/net; undefined for settings that the kernel does not have. */
   readonly sysctls: Readonly<Record<string, string | undefined>>;
-  /** Of the host's firewall, for families that pods have. */
+  /** Filters of the host firewall that drop packets of pods. */
   readonly forwardDroppers: readonly ForwardDropper[];
-  /** Host sides of pods to which an IPv4 address is routed. */
+  /** Host interfaces of pods with an IPv4 route. */
   readonly podLinks: readonly string[];
-  /** Tunnel devices that are there. */
+  /** Tunnel devices that exist. */
   readonly tunnels: readonly string[];
 }
 
@@ -47,7 +47,7 @@ const SYSCTLS = [
 ];
 const PER_POD_LINK = ['forwarding', 'proxy_arp'];
 
-/** Makes a device of the kind; the namespace goes with the process, and the device with it. */
+/** Commands that create a device of the kind; the device vanishes with the namespace when the process exits. */
 const TRIALS: Readonly<Record<Ability, readonly string[]>> = {
   veth: ['ip', 'link', 'add', 'npl-trial', 'type', 'veth'],
   vxlan: ['ip', 'link', 'add', 'npl-trial', 'type', 'vxlan', 'id', '1', 'dstport', '4789'],
@@ -74,7 +74,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
     release: (await readFile(join(procDir, 'sys/kernel/osrelease'), 'utf8')).trim(),
     families,
     needed: neededFor(pools),
-    // One entry for each ability.
+    // One entry per ability.
     abilities: Object.fromEntries(trials) as KernelFacts['abilities'],
     hasNft: await hasProgram('nft', signal),
     sysctls: Object.fromEntries(
@@ -86,7 +86,7 @@ export async function gatherKernel(sources: Sources, signal: AbortSignal): Promi
   };
 }
 
-/** Devices and rules that pools ask for. */
+/** Returns the kernel features that the pools need. */
 export function neededFor(pools: readonly IpPool[]): ReadonlySet<Ability> {
   const modes = new Set(pools.map((pool): PoolMode['kind'] => modeOf(pool).kind));
   const needsRules = modes.has('vxlan') || modes.has('ipip') || pools.some(({ spec }) => spec.natOutgoing);
@@ -102,7 +102,7 @@ function concerns(family: ForwardDropper['family'], families: ReadonlySet<Family
   return family === 'inet' ? families.size > 0 : families.has(family === 'ip' ? 4 : 6);
 }
 
-/** Those of the pools; without any, what the network configuration assigns. */
+/** Returns the families of the pools, or without pools those of the network configuration. */
 async function familiesOf(sources: Sources, pools: readonly IpPool[]): Promise<ReadonlySet<Family>> {
   const ipam = (await sources.confFiles()).find(({ netconf }) => netconf !== undefined)?.netconf?.ipam;
   const usual = ipam?.type === 'netplug-ipam' ? { 4: ipam.v4.assign, 6: ipam.v6.assign } : { 4: true, 6: false };
@@ -114,7 +114,7 @@ async function tryAbility(ability: Ability, signal: AbortSignal): Promise<boolea
   try {
     const { status, stderr } = await exec('unshare', ['--net', ...TRIALS[ability]], { signal });
     if (status === 0) return true;
-    // A program that is missing, or rights that are, say nothing about the kernel.
+    // Other errors, such as missing permissions, say nothing about the kernel.
     return /not supported|Unknown device type|No such device/i.test(stderr) ? false : undefined;
   } catch {
     signal.throwIfAborted();
@@ -132,7 +132,7 @@ export async function hasProgram(name: string, signal: AbortSignal): Promise<boo
   }
 }
 
-/** `/proc/net/route` has a line per route: device, destination, … */
+/** Parses `/proc/net/route`, which has a line per route: device, destination, … */
 async function linksWithPods(procDir: string): Promise<readonly string[]> {
   const text = await readFile(join(procDir, 'net/route'), 'utf8').catch(() => '');
   const devices = text.split('\n').map((line) => line.split('\t')[0] ?? '');

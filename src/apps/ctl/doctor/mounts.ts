@@ -4,7 +4,7 @@ export interface Mount {
   readonly options: readonly string[];
 }
 
-/** In the order of mounting: a later one on the same folder hides the earlier. */
+/** Returns the mounts in order; a later mount on the same folder hides an earlier one. */
 export function readMounts(text: string): readonly Mount[] {
   return text.split('\n').flatMap((line) => {
     const [, folder, , options] = line.split(' ');
@@ -13,14 +13,14 @@ export function readMounts(text: string): readonly Mount[] {
   });
 }
 
-/** The mount that a path lies on. */
+/** Returns the mount that contains a path. */
 export function mountOf(mounts: readonly Mount[], path: string): Mount | undefined {
   const around = mounts.filter(({ folder }) => folder === '/' || path === folder || path.startsWith(`${folder}/`));
   const longest = Math.max(...around.map(({ folder }) => folder.length));
   return around.findLast(({ folder }) => folder.length === longest);
 }
 
-/** The kernel writes white space and backslashes of names in octal. */
+/** Decodes white space and backslashes, which the kernel writes in octal. */
 function unescape(text: string): string {
   return text.replaceAll(/\\(\d{3})/g, (_, octal: string) => String.fromCodePoint(Number.parseInt(octal, 8)));
 }

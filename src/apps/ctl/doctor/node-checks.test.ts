@@ -23,7 +23,7 @@ const AGENT: AgentFacts = {
   socket: '/run/netplug/cni.sock',
   hasSocket: true,
   registeredName: 'node-a',
-  silence: undefined,
+  unreachable: undefined,
   version: VERSION,
   network: NETWORK,
   health: '127.0.0.1:9098',
@@ -32,16 +32,16 @@ const AGENT: AgentFacts = {
   journals: ['one.jsonl'],
 };
 
-describe('checks of the agent', () => {
+describe('doctor checks of the agent', () => {
   expectEachCheck(AGENT_CHECKS, AGENT, {
-    silent: { silence: 'it does not run', journals: [] },
-    absent: { silence: 'ENOENT', hasSocket: false, registeredName: undefined, journals: [] },
+    silent: { unreachable: 'it does not run', journals: [] },
+    absent: { unreachable: 'ENOENT', hasSocket: false, registeredName: undefined, journals: [] },
     'stale-socket': {
-      facts: { silence: 'connect ECONNREFUSED', journals: [] },
+      facts: { unreachable: 'connect ECONNREFUSED', journals: [] },
       ids: ['agent/silent', 'agent/stale-socket'],
     },
     'damaged-journal': { damagedJournals: ['/var/lib/netplug/journal/a.b.000000.jsonl.damaged'] },
-    'left-journal': { facts: { silence: 'no answer' }, ids: ['agent/silent', 'agent/left-journal'] },
+    'left-journal': { facts: { unreachable: 'no answer' }, ids: ['agent/silent', 'agent/left-journal'] },
     'not-ready': { readiness: { isReady: false, reasons: ['the datastore does not answer'] } },
     network: { network: { ...NETWORK, problems: ['routes: refused'] } },
     version: { version: 'v3.26.0' },
@@ -74,7 +74,7 @@ const sysctl = (path: string, value: string): Pick<KernelFacts, 'sysctls'> => ({
   sysctls: { ...KERNEL.sysctls, [path]: value },
 });
 
-describe('checks of the kernel', () => {
+describe('doctor checks of the kernel', () => {
   expectEachCheck(KERNEL_CHECKS, KERNEL, {
     forwarding: sysctl('ipv4/ip_forward', '0'),
     'forward-dropped': {
@@ -92,12 +92,12 @@ describe('checks of the kernel', () => {
     'arp-ignored': sysctl('ipv4/conf/all/arp_ignore', '8'),
   });
 
-  it('want nothing for a family that no pod has', () => {
+  it('ignore settings of a family that no pod has', () => {
     const state = { ...KERNEL, families: new Set<4 | 6>([4]), ...sysctl('ipv6/conf/all/forwarding', '0') };
     expect(KERNEL_CHECKS.flatMap(({ judge }) => judge(state))).toEqual([]);
   });
 
-  it('want of the kernel what pools ask for', () => {
+  it('require the kernel features that pools need', () => {
     const needs = (...spec: Parameters<typeof poolOf>[2][]): readonly string[] => [
       ...neededFor(spec.map((each) => poolOf('p', '10.0.0.0/16', each))),
     ];
@@ -111,14 +111,14 @@ describe('checks of the kernel', () => {
 const session = (state: string) => ({ peer: '192.0.2.1', kind: 'mesh', state, since: '', info: '' });
 const BGP: BgpFacts = { pools: ['"blue"'], bird: 'BIRD version 2.0.12', sessions: [session('Established')] };
 
-describe('checks of BGP', () => {
+describe('doctor checks of BGP', () => {
   expectEachCheck(BGP_CHECKS, BGP, {
     'no-bird': { bird: undefined },
     'old-bird': { bird: 'BIRD version 1.6.8' },
     'session-down': { sessions: [session('Active')] },
   });
 
-  it('want no BIRD where no pool asks for it', () => {
+  it('do not require BIRD when no pool is in BGP mode', () => {
     expect(BGP_CHECKS.flatMap(({ judge }) => judge({ ...BGP, pools: [], bird: undefined }))).toEqual([]);
   });
 });

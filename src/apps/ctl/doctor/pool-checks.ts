@@ -13,13 +13,13 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/none',
     severity: 'error',
-    expected: 'a pool that is enabled, for pods',
+    expected: 'an enabled pool for pods',
     judge: ({ pools }) =>
       FAMILIES.some((family) => usable(pools, family).length > 0)
         ? []
         : [
             {
-              found: pools.length === 0 ? 'there is no pool' : 'every pool is disabled, or not for pods',
+              found: pools.length === 0 ? 'no pool exists' : 'every pool is disabled, or not for pods',
               remedy: 'Create a pool, or enable one',
               command: 'netplugctl apply -f examples/ippools.yaml',
             },
@@ -28,7 +28,7 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/node-unserved',
     severity: 'error',
-    expected: 'for every node a pool that selects it, of each family that has pools',
+    expected: 'for every node, a pool of each IP family in use that selects it',
     judge: ({ pools, nodes }) =>
       FAMILIES.flatMap((family) => {
         const ofFamily = usable(pools, family);
@@ -45,7 +45,7 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/selects-none',
     severity: 'warning',
-    expected: 'a node for every enabled pool',
+    expected: 'enabled pools that select at least one node',
     judge: ({ pools, nodes }) =>
       nodes.length === 0
         ? []
@@ -60,7 +60,7 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/disabled-in-use',
     severity: 'warning',
-    expected: 'no addresses left in a pool that is disabled',
+    expected: 'no assigned addresses in a disabled pool',
     judge: ({ pools, blocks }) =>
       pools
         .filter(({ spec }) => spec.disabled)
@@ -71,8 +71,8 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
           if (held === 0) return [];
           return [
             {
-              found: `pool "${metadata.name}" is disabled, and ${counted(held, 'address', 'addresses')} of it are held`,
-              remedy: 'Have its pods made anew to move them to another pool, or enable it',
+              found: `pool "${metadata.name}" is disabled, but has ${counted(held, 'assigned address', 'assigned addresses')}`,
+              remedy: 'Recreate its pods to move them to another pool, or enable the pool',
               command: 'netplugctl ipam show --blocks',
             },
           ];
@@ -81,18 +81,18 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/overlap',
     severity: 'error',
-    expected: 'pools apart from each other',
+    expected: 'pools that do not overlap',
     judge: ({ pools }) =>
       [...overlappedPools(pools)].map(([name, older]) => ({
-        found: `pool "${name}" overlaps the older pool "${older}", and gives no addresses therefore`,
-        remedy: 'Delete the younger one, or have its pods made anew first if it has any',
+        found: `pool "${name}" overlaps the older pool "${older}", and therefore assigns no addresses`,
+        remedy: 'Recreate the pods of the younger pool if it has any, then delete the pool',
         command: `netplugctl delete ippool ${name}`,
       })),
   },
   {
     id: 'pools/node-inside',
     severity: 'error',
-    expected: 'addresses of nodes outside of all pools',
+    expected: 'node addresses outside all pools',
     judge: ({ pools, nodes }) =>
       nodes.flatMap((node) =>
         ownAddresses(node).flatMap((text) => {
@@ -103,7 +103,7 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
           if (around === undefined) return [];
           return [
             {
-              found: `${text} of node "${node.metadata.name}" lies in pool "${around.metadata.name}" ${around.spec.cidr}`,
+              found: `${text} of node "${node.metadata.name}" is in pool "${around.metadata.name}" ${around.spec.cidr}`,
               remedy: 'Use another range for pods, or reserve those addresses with an IPReservation',
             },
           ];
@@ -113,13 +113,14 @@ export const POOL_CHECKS: readonly Check<Records>[] = [
   {
     id: 'pools/no-way-out',
     severity: 'note',
-    expected: 'natOutgoing, or routes of the fabric back to the pool, for pods that talk to the world',
+    expected:
+      'natOutgoing, or routes of the network fabric to the pool, for pods that connect to destinations outside the cluster',
     judge: ({ pools }) =>
       pools
         .filter((pool) => !pool.spec.disabled && !pool.spec.natOutgoing && modeOf(pool).kind !== 'bgp')
         .map(({ metadata }) => ({
-          found: `pool "${metadata.name}" uses a tunnel and has no natOutgoing: answers from outside find no way back`,
-          remedy: 'Set natOutgoing, if its pods shall reach destinations outside of the cluster',
+          found: `pool "${metadata.name}" uses a tunnel without natOutgoing: replies from outside the cluster have no route back`,
+          remedy: 'Set natOutgoing if its pods need destinations outside the cluster',
         })),
   },
 ];

@@ -19,7 +19,7 @@ const LEGACY = [
   { family: 'ip6', names: 'ip6_tables_names', program: 'ip6tables-legacy' },
 ] as const;
 
-/** Reads every chain of the host that filters what is forwarded; none of a kind whose program is missing. */
+/** Reads the filter chains of the forward hook of the host, except those whose program is missing. */
 export async function readForwardFilters(procDir: string, signal: AbortSignal): Promise<readonly ForwardFilter[]> {
   const legacy = LEGACY.map(async (kind) => readLegacy({ ...kind, procDir }, signal));
   return (await Promise.all([readNft(signal), ...legacy])).flat();
@@ -44,7 +44,7 @@ async function readNft(signal: AbortSignal): Promise<readonly ForwardFilter[]> {
   );
 }
 
-/** The rules of the chain, and of those that it calls. */
+/** Returns the rules of the chain and of the chains that it calls. */
 async function readChains(
   where: readonly [family: string, table: string],
   first: string,
@@ -66,7 +66,7 @@ async function readChains(
 
 async function listNft(what: readonly string[], signal: AbortSignal): Promise<readonly Json[]> {
   const text = await outputOf('nft', ['-j', 'list', ...what], signal);
-  // What nft prints is described in libnftables-json(5).
+  // The format is described in libnftables-json(5).
   return text === undefined ? [] : (JSON.parse(text) as { nftables: readonly Json[] }).nftables;
 }
 
@@ -103,14 +103,14 @@ async function readLegacy(
   { family, names, program, procDir }: (typeof LEGACY)[number] & { readonly procDir: string },
   signal: AbortSignal,
 ): Promise<readonly ForwardFilter[]> {
-  // To ask a program for a table would make it.
+  // The program creates a table that it is asked to list, so look in /proc first.
   const tables = await readFile(join(procDir, 'net', names), 'utf8').catch(() => '');
   if (!tables.split('\n').includes('filter')) return [];
   const text = await outputOf(program, ['-S'], signal);
   return text === undefined ? [] : [readLegacyTable(family, text)];
 }
 
-/** Reads what `iptables -S` prints of the table `filter`. */
+/** Parses the output of `iptables -S` for the table `filter`. */
 export function readLegacyTable(family: 'ip' | 'ip6', text: string): ForwardFilter {
   const lines = text.split('\n').map((line) => line.split(' '));
   const rules: Record<string, FilterRule[]> = {};
@@ -150,7 +150,7 @@ function actionNamed(name: string): FilterRule['action'] {
   return `>${name}`;
 }
 
-/** Undefined when there is no such program, or it refuses. */
+/** Returns undefined when the program is missing or fails. */
 async function outputOf(program: string, args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
   try {
     const { status, stdout } = await exec(program, args, { signal });

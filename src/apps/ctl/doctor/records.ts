@@ -10,14 +10,14 @@ import {
 } from '../../../model/ipam-configuration.ts';
 import type { Node } from '../../../model/node.ts';
 
-/** What people and agents wrote, read at nearly one moment. */
+/** Records of the datastore, read concurrently. */
 export interface Records {
   readonly pools: readonly IpPool[];
   readonly nodes: readonly Node[];
   readonly reservations: readonly IpReservation[];
   readonly blocks: readonly IpBlock[];
   readonly config: IpamConfigurationSpec;
-  /** Records that cannot be understood. */
+  /** Records that cannot be decoded, with the reason. */
   readonly unreadable: readonly string[];
 }
 

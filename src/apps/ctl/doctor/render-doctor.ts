@@ -5,7 +5,7 @@ import { type Finding, SEVERITIES, type Severity } from './topic.ts';
 
 const STYLES: Readonly<Record<Severity, Style>> = { error: 'red', warning: 'yellow', note: 'cyan' };
 
-/** For people: an area a paragraph, the summary last. */
+/** Renders the diagnosis as text: one paragraph per area, then a summary. */
 export function renderDoctor({ examined, leftOut }: Diagnosis, screen: Screen): string {
   const paint = painterFor(screen);
   const lines = examined.flatMap(({ area, measured, findings }) => [
@@ -32,5 +32,5 @@ function summary(diagnosis: Diagnosis): string {
   const counts = SEVERITIES.map((severity) => [findings.filter((each) => each.severity === severity).length, severity])
     .filter(([count]) => count !== 0)
     .map(([count, severity]) => counted(Number(count), String(severity)));
-  return `looked at ${counted(diagnosis.examined.length, 'area')}: ${counts.length === 0 ? 'nothing is wrong' : counts.join(', ')}`;
+  return `examined ${counted(diagnosis.examined.length, 'area')}: ${counts.length === 0 ? 'no problems found' : counts.join(', ')}`;
 }

@@ -9,10 +9,10 @@ import { type AgentFacts, askAgentFacts } from './agent-facts.ts';
 import { type ConfFile, readConfFiles } from './conf-files.ts';
 import { readRecords, type Records } from './records.ts';
 
-/** For what a topic can do without. */
+/** Timeout for pools, which topics of the node can do without. */
 const POOLS_MS = 4000;
 
-/** Where to look on this machine. */
+/** Paths and addresses to examine on this machine. */
 export interface Places {
   readonly confDir: string;
   /** Folders of plugins, first match wins. */
@@ -22,29 +22,29 @@ export interface Places {
   readonly health: string;
 }
 
-/** How the datastore is reached, and which file, flag or variable says so. */
+/** The connection to the datastore, and the file, flag or variable that configures it. */
 export type FoundConnection = Pick<Connection, 'datastore' | 'from'>;
 
-/** What several topics ask for: each is asked for once, when it is first needed. */
+/** Facts that several topics share. Each is gathered once, on first use. */
 export interface Sources {
   readonly context: Context;
   readonly places: Places;
-  /** Whether this machine is a node that is to be looked at. */
-  readonly looksAtNode: boolean;
+  /** Whether to examine this machine as a node. */
+  readonly includesNode: boolean;
   readonly confFiles: () => Promise<readonly ConfFile[]>;
   readonly connection: () => Promise<FoundConnection>;
   readonly store: () => Promise<Store>;
   /** @throws store/* */
   readonly records: () => Promise<Records>;
-  /** None when they cannot be had soon: a node can be looked at without a datastore. */
+  /** Returns none when they are not available within a few seconds: a node can be examined without a datastore. */
   readonly pools: () => Promise<readonly IpPool[]>;
   readonly agent: () => Promise<AgentFacts>;
 }
 
-/** `scope` closes what was opened. */
+/** Returns sources whose store is closed with `scope`. */
 export function openSources(
   context: Context,
-  { places, looksAtNode }: Pick<Sources, 'places' | 'looksAtNode'>,
+  { places, includesNode }: Pick<Sources, 'places' | 'includesNode'>,
   scope: AsyncDisposableStack,
 ): Sources {
   const confFiles = once(async () => readConfFiles(places.confDir));
@@ -54,17 +54,17 @@ export function openSources(
   return {
     context,
     places,
-    looksAtNode,
+    includesNode,
     confFiles,
     connection,
     store,
     records,
-    pools: async () => poolsSoon(records),
+    pools: async () => poolsWithinLimit(records),
     agent: once(async () => askAgentFacts(context, places)),
   };
 }
 
-/** What the command was told; on a node that was told nothing, what its own network configuration says. */
+/** Returns the connection of the command, or else that of the network configuration of this node. */
 async function findConnection(
   context: Context,
   confFiles: () => Promise<readonly ConfFile[]>,
@@ -78,7 +78,7 @@ async function findConnection(
   return { datastore, from };
 }
 
-async function poolsSoon(records: () => Promise<Records>): Promise<readonly IpPool[]> {
+async function poolsWithinLimit(records: () => Promise<Records>): Promise<readonly IpPool[]> {
   using limit = timeLimit(POOLS_MS);
   try {
     return (await untilAborted(records(), limit.signal)).pools;
@@ -92,8 +92,8 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   return async () => (running ??= work());
 }
 
-/** Whether it says that the datastore cannot be had. */
-export function isStoreTrouble(cause: unknown): boolean {
+/** Reports whether the error means that the datastore is unusable. */
+export function isStoreFailure(cause: unknown): boolean {
   return isNetplugError(
     cause,
     'store/unavailable',

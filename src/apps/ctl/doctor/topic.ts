@@ -1,31 +1,31 @@
 import type { Sources } from './sources.ts';
 
-/** `error`: something does not work, or is about to fail. `warning`: somebody should look. `note`: good to know. */
+/** `error`: something does not work, or is about to fail. `warning`: needs attention. `note`: good to know. */
 export type Severity = 'error' | 'warning' | 'note';
 export const SEVERITIES: readonly Severity[] = ['error', 'warning', 'note'];
 
 /** Whether facts come from the machine the tool runs on, or from the datastore. */
 export type Scope = 'node' | 'cluster';
 
-/** One thing that is not as a check expects it. */
+/** A deviation from what a check expects. */
 export interface Fault {
   /** A clause that names what was found, with its value. */
   readonly found: string;
   readonly remedy: string;
-  /** Carries the remedy out. */
+  /** A command that applies the remedy. */
   readonly command?: string;
 }
 
-/** What the list of checks says of one. */
+/** Description of a check. */
 export interface CheckInfo {
-  /** `<area>/<what is wrong>`; a contract. */
+  /** `<area>/<problem>`; stable, since tools rely on it. */
   readonly id: string;
   readonly severity: Severity;
-  /** A clause: how it shall be. */
+  /** A noun phrase for the desired state. */
   readonly expected: string;
 }
 
-/** One small judge: facts in, faults out, nothing else. */
+/** A check: a pure function from facts to faults. */
 export interface Check<F> extends CheckInfo {
   readonly judge: (facts: F) => readonly Fault[];
 }
@@ -34,18 +34,18 @@ export interface Finding extends CheckInfo, Fault {
   readonly area: string;
 }
 
-/** What was seen of one topic. */
+/** Result of one topic. */
 export interface Examination {
-  /** What was measured and is worth a look although nobody judges it. */
+  /** Measurements to print, which no check covers. */
   readonly measured: readonly string[];
   readonly findings: readonly Finding[];
 }
 
-/** Facts that are gathered together, and the checks over them. */
+/** An area of the diagnosis: how to gather its facts, and the checks on them. */
 export interface Topic {
   readonly area: string;
   readonly scope: Scope;
-  /** Whether it makes sense only while the datastore answers. */
+  /** Whether the topic is left out while the datastore is unavailable. */
   readonly needsRecords: boolean;
   readonly checks: readonly CheckInfo[];
   readonly examine: (sources: Sources, signal: AbortSignal) => Promise<Examination>;
@@ -73,7 +73,7 @@ export function topic<F>({ area, scope, needsRecords, gather, measure, checks }:
   };
 }
 
-/** In the order of the checks. */
+/** Runs all checks. Returns the findings in the order of the checks. */
 export function judgeAll<F>(area: string, checks: readonly Check<F>[], facts: F): readonly Finding[] {
   return checks.flatMap(({ judge, id, severity, expected }) =>
     judge(facts).map((fault) => ({ area, id, severity, expected, ...fault })),

@@ -12,7 +12,7 @@ import { POOL_TOPIC } from './pool-checks.ts';
 import type { CheckInfo, Topic } from './topic.ts';
 import { VERSIONS } from './version-checks.ts';
 
-/** Everything the doctor looks at, in the order in which it tells. */
+/** All topics, in the order of the report. */
 export const TOPICS: readonly Topic[] = [
   CONFIG,
   ADMISSION,
@@ -28,10 +28,10 @@ export const TOPICS: readonly Topic[] = [
   LEAKS,
 ];
 
-/** Found of an area whose facts could not be had. */
+/** The finding about an area whose facts could not be gathered. */
 export const UNEXAMINED: Omit<CheckInfo, 'id'> = {
   severity: 'warning',
-  expected: 'an area that can be looked at',
+  expected: 'an area whose facts can be gathered',
 };
 
 export function unexaminedId(area: string): string {

@@ -6,7 +6,7 @@ import type { Sources } from './sources.ts';
 import { type Check, topic } from './topic.ts';
 
 export interface VersionFacts {
-  /** The newest release that has started in the cluster; undefined when none has said so. */
+  /** The newest release that has run in the cluster; undefined when the datastore records none. */
   readonly cluster: string | undefined;
   readonly isLocked: boolean;
 }
@@ -15,13 +15,13 @@ export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
   {
     id: 'versions/older-tool',
     severity: 'error',
-    expected: 'a tool no older than the cluster: an older one must not be used',
+    expected: 'a netplugctl that is not older than the cluster; an older one must not be used',
     judge: ({ cluster }) =>
       cluster === undefined || !isNewerVersion(cluster, VERSION)
         ? []
         : [
             {
-              found: `the tool is of version ${VERSION}, the cluster of version ${cluster}`,
+              found: `netplugctl has version ${VERSION}, the cluster has version ${cluster}`,
               remedy: `Use netplugctl ${cluster}`,
             },
           ],
@@ -29,27 +29,27 @@ export const VERSION_CHECKS: readonly Check<VersionFacts>[] = [
   {
     id: 'versions/newer-tool',
     severity: 'warning',
-    expected: 'a cluster of the version of the tool',
+    expected: 'a cluster of the same version as netplugctl',
     judge: ({ cluster }) =>
       cluster === undefined || !isNewerVersion(VERSION, cluster)
         ? []
         : [
             {
-              found: `the tool is of version ${VERSION}, the cluster of version ${cluster}`,
-              remedy: 'Upgrade the programs of the cluster, or use the tool of its version',
+              found: `netplugctl has version ${VERSION}, the cluster has version ${cluster}`,
+              remedy: `Upgrade the programs of the cluster, or use netplugctl ${cluster}`,
             },
           ],
   },
   {
     id: 'versions/locked',
     severity: 'warning',
-    expected: 'a datastore that is not locked: nothing is assigned or released meanwhile',
+    expected: 'a datastore that is not locked for maintenance; a locked one assigns and releases no addresses',
     judge: ({ isLocked }) =>
       isLocked
         ? [
             {
-              found: 'the datastore is locked',
-              remedy: 'Finish what it was locked for, and unlock it',
+              found: 'the datastore is locked for maintenance',
+              remedy: 'Finish the maintenance, and unlock the datastore',
               command: 'netplugctl datastore unlock',
             },
           ]
