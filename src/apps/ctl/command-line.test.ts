@@ -23,7 +23,7 @@ function allHelp(): string {
 
 describe('the help', () => {
   it('is the one on record', async () => {
-    await expect(allHelp()).toMatchFileSnapshot('../../test/golden/netplugctl-help.txt');
+    await expect(allHelp()).toMatchFileSnapshot('../../../test/golden/netplugctl-help.txt');
   });
 
   it('has every command and flag that the page about the program names', () => {
