@@ -4,6 +4,7 @@ import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
 import { startHealthServer } from '../apps/agent/health-server.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
+import { networkFailure } from '../apps/agent/network/registration.ts';
 import { NetworkProcess } from '../apps/agent/network-process.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
@@ -60,7 +61,13 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env) });
   const history = callHistory();
   const network = isNetworkingOn
-    ? new NetworkProcess({ ...base, launch: launchNetwork, onRestart: () => metrics.countNetworkRestart() })
+    ? new NetworkProcess({
+        ...base,
+        launch: launchNetwork,
+        onRestart: () => metrics.countNetworkRestart(),
+        reportOutage: async (message, signal) =>
+          nodes.get(datastore).inner.reportNetwork(node, networkFailure(message), signal),
+      })
     : undefined;
   using metrics = createMetrics(async () => {
     const standing = network === undefined ? undefined : ((await network.status())?.standing ?? 'down');

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { systemClock } from '../../base/clock.ts';
+import { systemClock, virtualClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
@@ -11,17 +11,26 @@ const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register nod
 /** A process that ends as told: it refuses its node, or crashes. */
 type Death = 'refusal' | 'crash';
 
-function networkOf(deaths: readonly Death[]): {
+function networkOf(
+  deaths: readonly Death[],
+  clock = systemClock,
+): {
   network: NetworkProcess;
+  outages: string[];
   starts: () => number;
   restarts: () => number;
 } {
   let [starts, restarts] = [0, 0];
+  const outages: string[] = [];
   const network = new NetworkProcess({
-    clock: systemClock,
+    clock,
     random: systemRandom,
     log: silentLog,
     onRestart: () => (restarts += 1),
+    reportOutage: async (reason) => {
+      outages.push(reason);
+      await Promise.resolve();
+    },
     launch: (onMessage: (message: FromNetwork) => void) => {
       const death = deaths[starts];
       starts += 1;
@@ -31,7 +40,7 @@ function networkOf(deaths: readonly Death[]): {
       return { send: ({ kind }) => (kind === 'stop' ? resolve('status 0') : undefined), ended, kill: () => undefined };
     },
   });
-  return { network, starts: () => starts, restarts: () => restarts };
+  return { network, outages, starts: () => starts, restarts: () => restarts };
 }
 
 it('ends with the conflict when the first process refuses its node', async () => {
@@ -52,4 +61,16 @@ it('goes on and names the reason when a later process crashes or refuses its nod
   expect(restarts()).toBe(2);
   stop.abort();
   await running;
+});
+
+it('reports an outage when the process keeps crashing for 30 s, and not before', async () => {
+  const stop = new AbortController();
+  const short = networkOf(Array<Death>(5).fill('crash'), virtualClock());
+  const long = networkOf(Array<Death>(14).fill('crash'), virtualClock());
+  const running = [short, long].map(async ({ network }) => network.run(stop.signal));
+  await expect.poll(() => [short.starts(), long.starts()]).toEqual([6, 15]);
+  expect(short.outages).toEqual([]);
+  expect(long.outages).toContain('its process ended: SIGKILL');
+  stop.abort();
+  await Promise.all(running);
 });

@@ -8,6 +8,8 @@ const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
 /** For one answer; thousands of routes may be planned first. */
 const ANSWER_MS = 5000;
 const STOP_MS = 3000;
+/** A process that lasts longer ends an outage; an outage that lasts longer is reported. */
+const OUTAGE_MS = 30_000;
 
 /** One process, from its start to its end. */
 export interface LaunchedNetwork {
@@ -21,6 +23,8 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly log: Log;
   readonly launch: (onMessage: (message: FromNetwork) => void) => LaunchedNetwork;
   readonly onRestart: () => void;
+  /** Reports that the process has kept ending for 30 s. A process that works again reports that itself. */
+  readonly reportOutage: (reason: string, signal: AbortSignal) => Promise<void>;
 }
 
 interface Question {
@@ -69,10 +73,12 @@ export class NetworkProcess {
    * refuses to begin
    */
   async run(signal: AbortSignal): Promise<void> {
-    const { log } = this.#ports;
+    const { clock, log, reportOutage } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
+    let outageSinceMs: number | undefined;
     while (!signal.aborted) {
       backOff.start();
+      const startedMs = clock.monotonic();
       const ended = await this.#runOnce(signal);
       if (signal.aborted) return;
       const cause = this.#refusal ?? new Error(`its process ended: ${ended}`);
@@ -84,6 +90,13 @@ export class NetworkProcess {
       this.#down = reasonOf(cause);
       backOff.fail(cause);
       log.error('network process ended, kernel state kept', { reason: this.#down });
+      const nowMs = clock.monotonic();
+      if (nowMs - startedMs > OUTAGE_MS) outageSinceMs = undefined;
+      outageSinceMs ??= nowMs;
+      if (nowMs - outageSinceMs >= OUTAGE_MS)
+        await reportOutage(this.#down, signal).catch((failure: unknown) => {
+          log.warning('network condition not reported', { reason: reasonOf(failure) });
+        });
       await backOff.wait(signal);
     }
   }

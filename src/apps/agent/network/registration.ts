@@ -1,5 +1,5 @@
 import type { Clock } from '../../../base/clock.ts';
-import type { NodeStatusStore } from '../../../datastore/node-status-store.ts';
+import type { NetworkReport, NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { NodeName } from '../../../model/names.ts';
 
 /** The whole network may fail for so long before the orchestrator is told. */
@@ -37,8 +37,7 @@ export class Registration {
       this.#failingSinceMs ??= clock.monotonic();
       // Before it has worked once, nothing is known that would be worth a word.
       if (!this.#isToldUp || told === this.#told || clock.monotonic() - this.#failingSinceMs < PATIENCE_MS) return;
-      const report = { isUp: false, reason: 'NetplugIsNotReady', message: failing.join('; ') };
-      await store.reportNetwork(this.#node, report, signal).catch((cause: unknown) => {
+      await store.reportNetwork(this.#node, networkFailure(failing.join('; ')), signal).catch((cause: unknown) => {
         // What kept it from being told may be what failed: once that is over, the rest has as long to follow.
         this.#failingSinceMs = undefined;
         throw cause;
@@ -53,4 +52,9 @@ export class Registration {
     }
     this.#told = told;
   }
+}
+
+/** The report of a network that has failed for 30 s. */
+export function networkFailure(message: string): NetworkReport {
+  return { isUp: false, reason: 'NetplugIsNotReady', message };
 }
