@@ -2,19 +2,19 @@ import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { Mac } from '../net/mac.ts';
 
-/** Every route the agent makes carries this protocol number: by it the agent knows its own, and touches no other. */
+/** The protocol number of every route of the agent. The agent changes no route with a different number. */
 export const ROUTE_PROTOCOL = 118;
 /**
- * Behind the routes of pods (0 for IPv4, 1024 for IPv6) and of administrators, so that a route the agent has not yet
- * removed never hides a pod of this node.
+ * Higher than the metrics of routes to pods (0 for IPv4, 1024 for IPv6) and of administrators' routes, so that a stale
+ * route of the agent never hides a pod of this node.
  */
 export const ROUTE_METRIC = 4096;
 
 /** How packets for a destination leave the host. */
 export type Hop =
-  /** Addresses of the node's own blocks that no pod has. */
+  /** For addresses of the node's own blocks that no pod has. */
   | { readonly kind: 'blackhole' }
-  /** `isOnLink`: the gateway is behind the device although no address of the device says so. */
+  /** `isOnLink`: the gateway is reachable through the device although it is in no subnet of the device. */
   | { readonly kind: 'gateway'; readonly gateway: Address; readonly device: string; readonly isOnLink: boolean };
 
 /** One route of the agent; there is at most one per destination. */
@@ -37,15 +37,15 @@ export interface Tunnel {
         readonly vni: number;
         /** UDP. */
         readonly port: number;
-        /** Of the node itself; outer packets leave with it. */
+        /** The node's own address, the source of outer packets. */
         readonly local: Address;
-        /** Name of the link that outer packets leave by. */
+        /** Name of the link by which outer packets leave. */
         readonly uplink: string;
       }
     | { readonly kind: 'ipip'; readonly local: Address };
 }
 
-/** Another end of a VXLAN device: packets for the gateway go to its MAC, and those to `remote`. Both are static. */
+/** A remote end of a VXLAN device: a static neighbour from gateway to MAC, and a static forwarding entry from MAC to `remote`. */
 export interface TunnelPeer {
   readonly device: string;
   /** The other node's address inside the tunnel. */
@@ -55,21 +55,21 @@ export interface TunnelPeer {
   readonly remote: Address;
 }
 
-/** A link of the host as the agent looks for its node's addresses and uplink. */
+/** A link of the host, among which the agent finds the node's addresses and uplink. */
 export interface HostInterface {
   readonly name: string;
   readonly mtu: number;
   readonly isUp: boolean;
   readonly isLoopback: boolean;
-  /** Global and usable ones, with the prefix they were given with; in the kernel's order. */
+  /** Global and usable addresses with their prefix length, in the kernel's order. */
   readonly addresses: readonly { readonly address: Address; readonly prefixBits: number }[];
 }
 
 export type HostChange =
-  /** Adds the route, or replaces the one of the agent for that destination in one step. */
+  /** Adds the route, or atomically replaces the agent's route for that destination. */
   | { readonly kind: 'put-route'; readonly route: HostRoute }
   | { readonly kind: 'delete-route'; readonly route: HostRoute }
-  /** Deletes what a routing daemon (BIRD) has put and did not take with it. */
+  /** Deletes a route that a routing daemon (BIRD) left behind. */
   | { readonly kind: 'delete-learned-route'; readonly destination: Cidr; readonly metric: number }
   | { readonly kind: 'put-peer'; readonly peer: TunnelPeer }
   | { readonly kind: 'delete-peer'; readonly peer: TunnelPeer };
@@ -80,46 +80,46 @@ export interface Refused {
   readonly reason: string;
 }
 
-/** What somebody (also the agent itself) changed on the host. */
+/** A change of the host, by any process including the agent. */
 export type HostEvent =
   | { readonly kind: 'route-put'; readonly route: HostRoute }
   | { readonly kind: 'route-gone'; readonly route: HostRoute }
-  /** A link or an address came, went or changed: interfaces and tunnels are to be looked at anew. */
+  /** A link or an address was added, removed or changed: interfaces and tunnels must be listed again. */
   | { readonly kind: 'links' }
-  /** Half of a peer of a tunnel: who has the address inside … */
+  /** The neighbour entry of a tunnel peer … */
   | { readonly kind: 'neighbour-put'; readonly device: string; readonly gateway: Address; readonly mac: Mac }
   | { readonly kind: 'neighbour-gone'; readonly device: string; readonly gateway: Address }
-  /** … and on which node that is. */
+  /** … and its forwarding entry. */
   | {
       readonly kind: 'forwarding-put' | 'forwarding-gone';
       readonly device: string;
       readonly mac: Mac;
       readonly remote: Address;
     }
-  /** Some events were lost: everything is to be looked at anew. */
+  /** Some events were lost: everything must be listed again. */
   | { readonly kind: 'unknown' };
 
-/** The host's side of the network between nodes. Touches nothing that is not the agent's own. */
+/** The network between nodes on one host. Changes only what belongs to the agent. */
 export interface HostNetwork {
-  /** Every link of the host but pods' and the agent's tunnels. @throws kernel/failed */
+  /** Returns every link of the host except links of pods and tunnels of the agent. @throws kernel/failed */
   listInterfaces(): Promise<readonly HostInterface[]>;
 
-  /** The name of the link the host would send packets for the address by, and its source address; undefined when it has no route. */
+  /** Returns the link and the source address that the host uses for packets to the address; undefined without a route. */
   lookUp(address: Address): Promise<{ readonly device: string; readonly source: Address | undefined } | undefined>;
 
-  /** The agent's own routes, of both families. @throws kernel/failed */
+  /** Returns the agent's own routes, of both families. @throws kernel/failed */
   listRoutes(): Promise<readonly HostRoute[]>;
 
-  /** Destinations to which a routing daemon (BIRD) has put a route of the metric to the main table. @throws kernel/failed */
+  /** Returns destinations of the routes that a routing daemon (BIRD) has in the main table with the metric. @throws kernel/failed */
   listLearnedDestinations(metric: number): Promise<readonly Cidr[]>;
 
-  /** Peers of a tunnel device as the kernel has them; halves (a neighbour without forwarding entry) are left out. */
+  /** Returns the peers of a tunnel device in the kernel, without neighbours that lack a forwarding entry. */
   listPeers(device: string): Promise<readonly TunnelPeer[]>;
 
   /**
-   * Makes the device as described or corrects it, replacing it only when the kernel cannot change it; says whether
-   * something had to be done. After `replaced` its peers and routes have to be put again; that is also said of a device
-   * that was down or gets another MAC, because the kernel forgot.
+   * Creates the device, or corrects it, or replaces it when the kernel cannot change it. Reports what was done. After
+   * `replaced` the caller must add its peers and routes again. A device that was down or gets another MAC is also
+   * reported as `replaced`, because the kernel drops its peers and routes.
    * @throws kernel/failed when there is no such uplink, or a link of that name that is not the agent's;
    * kernel/module-missing
    */
@@ -128,28 +128,28 @@ export interface HostNetwork {
   /** Returns those of the names that are tunnels of the agent. @throws kernel/failed */
   findTunnels(names: readonly string[]): Promise<readonly string[]>;
 
-  /** @returns whether there was such a tunnel of the agent */
+  /** Removes the tunnel; returns false when the agent has no tunnel of that name. */
   removeTunnel(name: string): Promise<boolean>;
 
   /**
-   * Carries the changes out in their order, many per system call, off the main thread; one refusal does not stop the
-   * others, and deleting what is gone is none. A route is deleted wherever it leads. A peer is deleted by its gateway,
-   * and its forwarding entry with it unless another gateway has the same MAC.
+   * Makes the changes in order, many per system call, off the main thread. A refused change does not stop the rest, and
+   * deleting what does not exist succeeds. A route is deleted by its destination, regardless of its hop. A peer is
+   * deleted by its gateway, and its forwarding entry with it unless another gateway has the same MAC.
    */
   change(changes: readonly HostChange[], signal: AbortSignal): Promise<readonly Refused[]>;
 
-  /** Sets what the host needs to forward for pods; says what had to be set. @throws kernel/failed */
+  /** Enables forwarding for pods on the host; returns the settings that it changed. @throws kernel/failed */
   ensureForwarding(families: ReadonlySet<4 | 6>): readonly string[];
 
-  /** Returns settings that are no longer as before `ensureForwarding`, as `name=value` with the value from before. */
+  /** Returns the settings that changed since `ensureForwarding`, as `name=value` with the value before. */
   findChangedSettings(): readonly string[];
 
-  /** Puts those settings back. May be repeated. @throws kernel/failed */
+  /** Restores those settings. Idempotent. @throws kernel/failed */
   restoreSettings(): void;
 
   /**
-   * Tells what changes, soon after, until disposed; does not keep the process alive. IPv4 routes that go because their
-   * link went or was shut are told as `links` only.
+   * Reports changes asynchronously until disposed; does not keep the process alive. IPv4 routes that the kernel removes
+   * because their link was removed or shut down are reported as `links` only.
    */
   watch(onEvent: (event: HostEvent) => void): Disposable;
 }

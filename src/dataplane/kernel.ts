@@ -3,30 +3,30 @@ import { type Address, type Family, formatAddress } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type { Mac } from '../net/mac.ts';
 
-/** Next hop of every route in a pod. IPv4 is answered by the host side; IPv6 is the host side's own link-local. */
+/** Next hop of every route in a pod. The host side answers ARP for the IPv4 one; the IPv6 one is its link-local address. */
 export const GATEWAYS: Readonly<Record<Family, string>> = { 4: '169.254.1.1', 6: 'fe80::ecee:eeff:feee:eeee' };
 
-/** Every host side netplug makes starts like this (design D8). */
+/** Prefix of the names of all host-side links of netplug (design D8). */
 export const HOST_LINK_PREFIX = 'npl';
 
-/** `strict`: a pod sends with its own addresses only. */
+/** `strict`: the kernel drops packets of a pod with a source address that is not its own. */
 export type SourceCheck = 'strict' | 'off';
 
-/** Which attachment a link belongs to; kept in the alias of its host side, so the kernel alone can tell. */
+/** The attachment that a link belongs to. It is stored in the alias of the host side, so that the kernel is its record. */
 export interface LinkOwner {
   readonly containerId: string;
   readonly ifName: string;
   readonly network: string;
 }
 
-/** The network of one pod as it shall be. */
+/** The desired network of one pod. */
 export interface PodNetwork {
   readonly netns: string;
   readonly podLinkName: string;
   readonly hostLinkName: string;
   readonly owner: LinkOwner;
   readonly podMac: Mac;
-  /** Bytes; undefined leaves the kernel's default. */
+  /** Bytes; undefined keeps the kernel's default. */
   readonly mtu: number | undefined;
   /** Receive and transmit queues of both ends. */
   readonly queues: number;
@@ -34,18 +34,18 @@ export interface PodNetwork {
   readonly addresses: readonly Address[];
   /** Destinations the pod reaches through the gateway of their family. */
   readonly routes: readonly Cidr[];
-  /** Written to the pod for each of its families. */
+  /** Set in the pod for each of its families. */
   readonly allowIpForwarding: boolean;
 }
 
-/** One host side as the kernel shows it. */
+/** One host-side link as the kernel reports it. */
 export interface HostLink {
   readonly name: string;
   readonly index: number;
   readonly mac: Mac;
   readonly mtu: number;
   readonly isUp: boolean;
-  /** From the alias; undefined when it has none of ours. */
+  /** From the alias; undefined when the alias is not netplug's. */
   readonly owner: LinkOwner | undefined;
 }
 
@@ -55,7 +55,7 @@ export interface PodAddress {
   readonly owner: LinkOwner;
 }
 
-/** What the kernel shows of one pod's network; a part that is missing is undefined or empty. */
+/** The actual state of one pod's network; a missing part is undefined or empty. */
 export interface PodNetworkState {
   readonly hostLink: HostLink | undefined;
   readonly podLink:
@@ -63,7 +63,7 @@ export interface PodNetworkState {
         readonly mac: Mac;
         readonly mtu: number;
         readonly isUp: boolean;
-        /** Index of the other end, in the host's namespace when it lies there. */
+        /** Index of the other end, in the namespace that contains it. */
         readonly peerIndex: number | undefined;
         readonly queues: number;
       }
@@ -80,48 +80,42 @@ export interface PodNetworkState {
   readonly ipForwarding: Readonly<Record<Family, boolean>>;
 }
 
-/**
- * The kernel as the plugin needs it. `apply` either leaves everything in place or takes back what it did.
- * Messages name links, addresses and the namespace path.
- */
+/** The kernel as the plugin uses it. Error messages name links, addresses and the namespace path. */
 export interface Kernel {
-  /** @throws kernel/netns-invalid when the path is missing, no network namespace, or the caller's own. */
+  /** @throws kernel/netns-invalid when the path is missing, not a network namespace, or the caller's own namespace */
   assertNetns(path: string): void;
 
   /**
-   * Makes the link and everything on it. A host link of that name left by an earlier sandbox is replaced, and so is a
-   * host route for one of the addresses that points to a netplug link without an owner; what is replaced is not brought
-   * back when a later step fails.
+   * Creates the link and configures it; undoes its changes when a step fails. Replaces a host link of that name left by
+   * an earlier sandbox, and a host route for one of the addresses that leads to a netplug link without an owner. What
+   * was replaced is not restored when a later step fails.
    * @throws kernel/interface-exists when the pod has a link of that name, kernel/address-in-use when the host routes one
    * of the addresses to the link of another attachment, kernel/foreign-route when it routes one elsewhere,
    * kernel/netns-invalid, kernel/failed
    */
   apply(network: PodNetwork, signal: AbortSignal): Promise<{ readonly mtu: number }>;
 
-  /** Reads, changes nothing; a namespace that is gone shows no pod link. */
+  /** Returns the actual state without changing it. A namespace that no longer exists has no pod link. */
   observe(network: PodNetwork): PodNetworkState;
 
-  /**
-   * Removes the link (both ends, its routes) if `owner` still owns it, or nobody ever came to own it; says whether there
-   * was one to remove.
-   */
+  /** Removes the link, both ends and its routes, when it has this owner or none. Reports whether it was removed. */
   remove(hostLinkName: string, owner: Pick<LinkOwner, 'containerId' | 'ifName'>): Promise<boolean>;
 
-  /** Every host side in the host's namespace, ordered by name. */
+  /** Returns every host-side link of netplug in the host's namespace, ordered by name. */
   listHostLinks(): readonly HostLink[];
 
-  /** Every single address that the host routes to a link with an owner, in no order. */
+  /** Returns every single address that the host routes to a link with an owner, in no particular order. */
   listPodAddresses(): Promise<readonly PodAddress[]>;
 }
 
-/** The refusal to route an address to a pod while another pod's link has it. */
+/** Returns the error for an address that the host already routes to the link of another pod. */
 export function addressInUse(address: Address, linkName: string, { containerId, ifName }: LinkOwner): NetplugError {
   const text = formatAddress(address);
   return new NetplugError(
     'kernel/address-in-use',
     `Cannot route ${text} to the pod: interface "${linkName}" of container "${containerId}" uses the address`,
     {
-      hint: 'Try again for another address; "netplugctl ipam check" tells why the address was taken for free',
+      hint: 'Try again for another address; "netplugctl ipam check" shows why the address appeared to be free',
       facts: { address: text, link: linkName, containerId, ifName },
     },
   );

@@ -6,12 +6,12 @@ const word = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 });
 const bytesOf = (text: string): number => Buffer.byteLength(text);
 
 describe('the alias of a host link', () => {
-  it('is one readable line', () => {
+  it('contains container, interface and network, with spaces escaped', () => {
     const owner = { containerId: 'c0ffee', ifName: 'eth0', network: 'pod net' };
     expect(encodeAlias(owner)).toBe('netplug c0ffee eth0 pod%20net');
   });
 
-  it('gives back any owner that fits', () => {
+  it('decodes to the owner that was encoded', () => {
     fc.assert(
       fc.property(word, word, fc.string({ unit: 'grapheme', maxLength: 12 }), (containerId, ifName, network) => {
         fc.pre(bytesOf(containerId + ifName + network) < 70);
@@ -20,7 +20,7 @@ describe('the alias of a host link', () => {
     );
   });
 
-  it('cuts a long network name, between characters, and nothing else', () => {
+  it('truncates a long network name between characters, and nothing else', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', minLength: 200, maxLength: 400 }), (network) => {
         const containerId = 'a'.repeat(64);
@@ -33,13 +33,13 @@ describe('the alias of a host link', () => {
     );
   });
 
-  it('refuses a container id that leaves no room', () => {
+  it('refuses a container id that does not fit', () => {
     const owner = { containerId: 'a'.repeat(250), ifName: 'eth0', network: 'n' };
     expect(() => encodeAlias(owner)).toThrow(expect.objectContaining({ code: 'kernel/failed' }));
   });
 
   it.each(['', 'netplug', 'netplug a', 'netplug a b', 'netplug a b c d', 'other a b c', 'NETPLUG a b c'])(
-    'is not ours when it is %j',
+    'has no owner when it is %j',
     (alias) => {
       expect(decodeAlias(alias)).toBeUndefined();
     },

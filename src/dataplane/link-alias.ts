@@ -2,16 +2,16 @@ import { NetplugError } from '../base/errors.ts';
 import type { LinkOwner } from './kernel.ts';
 
 const ALIAS_BYTES = 255;
-const WORD = 'netplug';
+const PREFIX = 'netplug';
 
 /**
- * The owner as one readable line of at most 255 bytes: `netplug <containerId> <ifName> <network>`. Characters that
- * would break the line up are percent-escaped. Container and interface always survive whole; a network name that does
- * not fit is cut, so what is decoded may be the beginning of the real name and must not be compared for identity.
+ * Encodes the owner as one line of at most 255 bytes: `netplug <containerId> <ifName> <network>`. White space and control
+ * characters are percent-escaped. A network name that does not fit is truncated, so the decoded name must not be
+ * compared for identity; use `isLinkOf`.
  * @throws kernel/failed when container and interface alone do not fit
  */
 export function encodeAlias({ containerId, ifName, network }: LinkOwner): string {
-  const start = [WORD, escape(containerId), escape(ifName), ''].join(' ');
+  const start = [PREFIX, escape(containerId), escape(ifName), ''].join(' ');
   let alias = start;
   for (const character of network) {
     const longer = alias + escape(character);
@@ -25,15 +25,15 @@ export function encodeAlias({ containerId, ifName, network }: LinkOwner): string
   });
 }
 
-/** Whether a link with this owner in its alias may be of the network: of a name that was cut, only the beginning is known. */
+/** Reports whether a link with this owner may belong to the network, considering that its name may be truncated. */
 export function isLinkOf(owner: LinkOwner, network: string): boolean {
   return owner.network === network || decodeAlias(encodeAlias({ ...owner, network }))?.network === owner.network;
 }
 
-/** Undefined for an alias that is not ours. */
+/** Returns the owner in the alias; undefined for an alias that is not netplug's. */
 export function decodeAlias(alias: string): LinkOwner | undefined {
-  const [word, containerId, ifName, network, ...rest] = alias.split(' ').map(unescape);
-  if (word !== WORD || containerId === undefined || ifName === undefined || network === undefined) return undefined;
+  const [prefix, containerId, ifName, network, ...rest] = alias.split(' ').map(unescape);
+  if (prefix !== PREFIX || containerId === undefined || ifName === undefined || network === undefined) return undefined;
   return rest.length > 0 ? undefined : { containerId, ifName, network };
 }
 

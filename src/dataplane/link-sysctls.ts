@@ -1,11 +1,11 @@
 import type { Address, Family } from '../net/address.ts';
 import type { PodNetwork, SourceCheck } from './kernel.ts';
 
-/** One setting below net; `path` with slashes, because names of links may contain dots. */
+/** One setting below `net`. Its path has slashes, because names of links may contain dots. */
 export interface Sysctl {
   readonly path: string;
   readonly value: string;
-  /** Left out without a word where the kernel does not have it. */
+  /** Skipped where the kernel does not have it. */
   readonly isOptional: boolean;
 }
 
@@ -26,10 +26,10 @@ export function familiesOf(addresses: readonly Address[]): ReadonlySet<Family> {
 }
 
 /**
- * What the host side of a link needs. The host answers for the pod's gateway (proxy ARP, at once) and forwards what
- * the pod sends; it takes no router advertisements from a pod and gives the link no address of its own choosing.
- * `route_localnet` stays off, so that the pod does not reach the loopback addresses of the host; portmap switches it on
- * where it has a port to map.
+ * Returns the settings of the host side of a link. The host answers ARP for the pod's gateway without delay and forwards
+ * packets of the pod. It accepts no router advertisements from a pod, and the kernel generates no address for the link.
+ * `route_localnet` stays off, so that a pod cannot reach loopback addresses of the host; the portmap plugin enables it
+ * where it maps a port.
  */
 export function hostSysctls(link: string, families: ReadonlySet<Family>): readonly Sysctl[] {
   const v4 = [
@@ -38,17 +38,17 @@ export function hostSysctls(link: string, families: ReadonlySet<Family>): readon
     sysctl(`ipv4/neigh/${link}/proxy_delay`, 0),
   ];
   const v6 = [
-    // 1 is "none": the one address of the link is the pods' gateway, added by hand.
+    // 1 is "none": the only address of the link is the gateway of the pod, which netplug adds.
     sysctl(`ipv6/conf/${link}/addr_gen_mode`, 1),
     sysctl(`ipv6/conf/${link}/accept_ra`, 0),
     sysctl(`ipv6/conf/${link}/accept_dad`, 0),
     sysctl(`ipv6/conf/${link}/disable_ipv6`, 0),
     sysctl(`ipv6/conf/${link}/proxy_ndp`, 1),
     sysctl(`ipv6/conf/${link}/forwarding`, 1),
-    // Since Linux 6.17; before, a link forwards only when the whole host does.
+    // Since Linux 6.17; older kernels forward from a link only when the whole host forwards.
     optionalSysctl(`ipv6/conf/${link}/force_forwarding`, 1),
   ];
-  // A host without IPv6 does not have these at all; a link of an IPv4-only pod must still be deaf on the others.
+  // Optional because a host without IPv6 lacks them. Other hosts must ignore IPv6 of an IPv4-only pod.
   const v6Closed = [
     optionalSysctl(`ipv6/conf/${link}/addr_gen_mode`, 1),
     optionalSysctl(`ipv6/conf/${link}/accept_ra`, 0),
@@ -57,8 +57,8 @@ export function hostSysctls(link: string, families: ReadonlySet<Family>): readon
 }
 
 /**
- * Has the kernel drop IPv4 packets that come from the link without the host having a route for their source by it, where
- * the host does not overrule that for all links (`rp_filter` of `all` is 2). IPv6 has no such setting.
+ * Returns the settings that make the kernel drop IPv4 packets of the link unless the host routes their source address to
+ * the link. A value of 2 in `rp_filter` of `all` overrides them. IPv6 has no such setting.
  */
 export function sourceCheckSysctls(
   link: string,
@@ -68,7 +68,7 @@ export function sourceCheckSysctls(
   return families.has(4) ? [sysctl(`ipv4/conf/${link}/rp_filter`, sourceCheck === 'strict' ? 1 : 0)] : [];
 }
 
-/** Settings of the pod's namespace, in the order in which they have to be written. */
+/** Returns the settings of the pod's namespace in the order in which they must be written. */
 export function podSysctls({
   podLinkName,
   addresses,
@@ -76,11 +76,11 @@ export function podSysctls({
 }: Pick<PodNetwork, 'podLinkName' | 'addresses' | 'allowIpForwarding'>): readonly Sysctl[] {
   const families = familiesOf(addresses);
   const forwarding = allowIpForwarding ? 1 : 0;
-  // Changing ip_forward makes the kernel reset other settings of the family, so it comes before them.
+  // A change of ip_forward resets other settings of the family, so it comes first.
   const v4 = [sysctl('ipv4/ip_forward', forwarding)];
   const v6 = [
     sysctl('ipv6/conf/all/forwarding', forwarding),
-    // Some runtimes switch IPv6 off in a new sandbox, before they know what it will get.
+    // Some runtimes disable IPv6 in a new sandbox.
     sysctl('ipv6/conf/all/disable_ipv6', 0),
     sysctl('ipv6/conf/default/disable_ipv6', 0),
     sysctl('ipv6/conf/lo/disable_ipv6', 0),

@@ -16,7 +16,7 @@ export interface NftMap extends NftSet {
   readonly map: string;
 }
 
-/** A chain that the kernel itself calls. */
+/** A base chain, which the kernel calls at a hook. */
 export interface NftChain {
   readonly name: string;
   readonly type: string;
@@ -36,20 +36,20 @@ export type NftObject =
   | { readonly chain: NftChain }
   | { readonly rule: NftRule };
 
-/** One table of family `inet` as it shall be: each object after those it names. Without objects there shall be no table. */
+/** The desired state of one table of family `inet`. Each object follows those it names. A table without objects is removed. */
 export interface NftTable {
   readonly name: string;
   readonly objects: readonly NftObject[];
-  /** Where there is no such table, none is made. */
-  readonly onlyIfThere?: boolean;
+  /** Does not create the table when it does not exist. */
+  readonly onlyIfExists?: boolean;
 }
 
-/** The packet filter of the host. Knows tables by name and touches no other. */
+/** The packet filter of the host. Changes only the named tables. */
 export interface PacketFilter {
   /**
-   * Puts the table in place of what there is of that name, in one step: no packet meets half of it, and connections go
-   * on with the translation they began with. Does nothing when the table is wanted as before and is still as this
-   * filter left it; so a new filter replaces each table once. Calls for one table come one after the other.
+   * Replaces the table atomically; established connections keep their translation. Does nothing when both the desired
+   * table and the actual table are unchanged since this filter last replaced it. A new filter therefore replaces each
+   * table once. Calls for one table must not overlap.
    * @throws kernel/nft-missing, kernel/failed
    */
   replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'>;

@@ -21,8 +21,8 @@ describe('the table of address translation', () => {
     ['pools alone', { ...NOTHING, allPools: cidrs('10.65.0.0/16') }],
     ['floating addresses of two families', { ...NOTHING, floating: [floating('198.51.100.9', 'fd00::1')] }],
   ])('has no rule that translates for %s, and nothing at all where there is no table', (_what, input) => {
-    const { name, objects, onlyIfThere } = renderNat(input);
-    expect([name, onlyIfThere]).toEqual([NAT_TABLE, true]);
+    const { name, objects, onlyIfExists } = renderNat(input);
+    expect([name, onlyIfExists]).toEqual([NAT_TABLE, true]);
     expect(objects.map((object) => Object.keys(object))).toEqual([['chain'], ['chain'], ['chain'], ['rule']]);
   });
 

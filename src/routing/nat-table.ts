@@ -48,7 +48,7 @@ export function renderNat(input: NatInput): NftTable {
   const rules = objects.filter((object) => 'rule' in object);
   const chains = CHAINS.map((chain) => ({ chain }));
   if (rules.length === 0)
-    return { name: NAT_TABLE, objects: [...chains, rule('postrouting', ESTABLISHED, ACCEPT)], onlyIfThere: true };
+    return { name: NAT_TABLE, objects: [...chains, rule('postrouting', ESTABLISHED, ACCEPT)], onlyIfExists: true };
   const sets = objects.filter((object) => !('rule' in object));
   return { name: NAT_TABLE, objects: [...sets, ...chains, ...rules] };
 }

@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path';
 import { getRawAsset, isSea } from 'node:sea';
 import { NetplugError, errnoOf, reasonOf } from '../../base/errors.ts';
 
-/** What native/*.c offer. A number below zero is a negative errno. */
+/** The functions of native/*.c. A negative number is a negative errno. */
 export interface Addon {
   /** Moves the calling thread into the network namespace behind `fd`. */
   setns(fd: number): number;
-  /** A routing socket of the namespace the thread is in. */
+  /** Opens a routing socket in the namespace of the calling thread. */
   openRouteSocket(): number;
   close(fd: number): number;
   /** Locks the open file for this process (flock, exclusive) without waiting. */
@@ -16,25 +16,25 @@ export interface Addon {
   exchange(socket: number, request: Uint8Array): Buffer | number;
   exchangeOnWorker(socket: number, request: Uint8Array): Promise<Buffer | number>;
   /**
-   * Hands what the groups (bit n-1 for group n) tell to the callback, or the negative errno of a failure, until the
-   * descriptor it answers is closed. Does not keep the process alive.
+   * Passes messages of the groups (bit n-1 for group n), or the negative errno of a failure, to the callback until the
+   * returned descriptor is closed. Does not keep the process alive.
    */
   openMonitor(groups: number, onNote: (note: Buffer | number) => void): number;
-  /** 1 when the device leaves checksums of what it sends to the hardware, 0 when not. */
+  /** Returns 1 when the device offloads transmit checksums, otherwise 0. */
   txChecksum(device: string): number;
   setTxChecksum(device: string, value: 0 | 1): number;
 }
 
 const ASSET = 'netns.node';
-/** Missing from node:fs: a nameless file in a folder (Linux value, with O_DIRECTORY). */
+/** Missing from node:fs: opens an unnamed file in a folder (Linux value, with O_DIRECTORY). */
 const O_TMPFILE = 0o20200000;
 
 const loaded = new Map<string | undefined, Addon>();
 
 /**
- * Loads the addon, once per process: from `path` when given, out of the executable itself when it is a single-executable application,
- * otherwise from where `npm run build:native` puts it.
- * @throws kernel/failed naming every place that was tried
+ * Loads the addon, once per process: from `path` when given, from the executable itself when it is a single-executable
+ * application, otherwise from the output folder of `npm run build:native`.
+ * @throws kernel/failed with every place that was tried
  */
 export function loadAddon(path?: string): Addon {
   const addon = loaded.get(path) ?? loadFrom(path);
@@ -52,16 +52,16 @@ function loadFrom(path: string | undefined): Addon {
   }
 }
 
-/** A bundle has no folder of its own to start from, so there the path has to be given. */
+/** Returns the path in the source tree. A bundle is not in the source tree, so its caller must pass a path. */
 function fromSources(): string {
   const folder: string | undefined = import.meta.dirname;
   if (folder !== undefined) return join(folder, '../../../build', ASSET);
-  throw cannotLoad('the program is bundled and was given no path', undefined);
+  throw cannotLoad('the program is bundled and no path was given', undefined);
 }
 
 /**
- * dlopen wants a file. It gets one without a name: nothing to predict, to race for or to leave behind. The first
- * folder that can be written and lets code be mapped will do.
+ * Loads the addon from memory. dlopen needs a file, so the addon is written to an unnamed one, which no other process
+ * can guess, replace or find afterwards, in the first folder that is writable and allows executable mappings.
  */
 function loadEmbedded(image: Buffer): Addon {
   const refusals: string[] = [];

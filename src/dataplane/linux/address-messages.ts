@@ -21,7 +21,7 @@ const IFA_F_NODAD = 0x02;
 const IFA_F_DADFAILED = 0x08;
 const IFA_F_DEPRECATED = 0x20;
 const IFA_F_TENTATIVE = 0x40;
-/** For IPv6; the same bit tells the second address of a subnet for IPv4. */
+/** For IPv6; for IPv4 the same bit marks a secondary address of a subnet. */
 const IFA_F_TEMPORARY = 0x01;
 const IFADDR_BYTES = 8;
 const SCOPE_GLOBAL = 0;
@@ -29,17 +29,17 @@ const SCOPE_LINK = 253;
 
 export const AF_OF: Readonly<Record<Family, number>> = { 4: 2, 6: 10 };
 
-/** An address as a link carries it. */
+/** An address of a link. */
 export interface LinkAddress {
   readonly address: Address;
   readonly prefixBits: number;
   readonly isGlobal: boolean;
   readonly deviceIndex: number;
-  /** Whether others may be told of it: final, not about to go, not made for privacy. */
+  /** Whether the node may publish it: not tentative, not deprecated and not temporary. */
   readonly isLasting: boolean;
 }
 
-/** Usable at once: nobody else can have an address that the address manager gave to this link alone. */
+/** Adds an address without duplicate detection, because the address manager assigns it to this link alone. */
 export function addAddress(index: number, address: Address, prefixBits: number = bitsOf(address.family)): Message {
   const isLinkLocal = address.family === 6 && address.value >> 118n === 0x3fan;
   const bytes = addressBytes(address);
@@ -71,7 +71,7 @@ export function deleteAddress(
   return { type: RTM_DELADDR, flags: NLM_F_ACK, body };
 }
 
-/** Of one device, or of all with index 0. */
+/** Lists the addresses of one device, or of all devices with index 0. */
 export function listAddresses(index: number, family: Family): Message {
   const body = Buffer.alloc(IFADDR_BYTES);
   body.writeUInt8(AF_OF[family], 0);

@@ -31,8 +31,8 @@ const EEXIST = 17;
 const ENODEV = 19;
 const LINK_LOCAL_BITS = 64;
 const CARRIER_PERIOD_MS = 1;
-const CARRIER_PATIENCE_MS = 2000;
-/** Farther than one host gets in the time between two links. */
+const CARRIER_TIMEOUT_MS = 2000;
+/** More than the number of links that a host creates between two attempts. */
 const INDEX_APART = 1000;
 
 export interface ApplyPorts {
@@ -43,8 +43,8 @@ export interface ApplyPorts {
   readonly forwarding: ForwardingOptions;
 }
 
-/** Both namespaces of one pod link: where the thread is, and the pod's. */
-interface Scene extends Pick<ApplyPorts, 'sourceCheck'> {
+/** One call: the desired network, and sockets in the namespaces of the host and of the pod. */
+interface ApplyContext extends Pick<ApplyPorts, 'sourceCheck'> {
   readonly network: PodNetwork;
   readonly signal: AbortSignal;
   readonly host: RouteSocket;
@@ -60,8 +60,8 @@ interface Ends {
 }
 
 /**
- * See Kernel.apply. Every refusal that can be foreseen comes before the first change, so a leftover of an earlier
- * sandbox goes only when its successor is about to come; a leftover that is gone is not brought back.
+ * See Kernel.apply. Makes every check before the first change, so that a leftover of an earlier sandbox is deleted only
+ * when the new link can be created.
  */
 export async function applyPodNetwork(
   { addon, deleter, netnsOptions, sourceCheck, forwarding }: ApplyPorts,
@@ -72,7 +72,7 @@ export async function applyPodNetwork(
   using pod = openNetns(addon, network.netns, netnsOptions);
   using host = RouteSocket.open(addon);
   using inside = pod.run(() => RouteSocket.open(addon));
-  const scene = { sourceCheck, forwarding, network, signal, host, pod, inside };
+  const context = { sourceCheck, forwarding, network, signal, host, pod, inside };
   const alias = encodeAlias(network.owner);
 
   const [found, ...routes] = host.askAll([
@@ -80,7 +80,7 @@ export async function applyPodNetwork(
     ...network.addresses.map((address) => lookUpRoute(address)),
   ]);
   const leftover = linkIn(found, network.hostLinkName);
-  if (leftover !== undefined) refuseTakenName(scene, leftover);
+  if (leftover !== undefined) refuseTakenName(context, leftover);
   const own = network.hostLinkName;
   const routed = network.addresses.filter((address, index) => {
     const reply = routes[index];
@@ -94,9 +94,9 @@ export async function applyPodNetwork(
   const undo = new Undo();
   try {
     signal.throwIfAborted();
-    const { hostLink, podIndex } = await createUnequalLink(scene, { deleter, undo });
+    const { hostLink, podIndex } = await createUnequalLink(context, { deleter, undo });
     signal.throwIfAborted();
-    configureHostLink(scene, hostLink, alias);
+    configureHostLink(context, hostLink, alias);
     signal.throwIfAborted();
     const changed: Sysctl[] = [];
     undo.defer(() => {
@@ -112,18 +112,18 @@ export async function applyPodNetwork(
     signal.throwIfAborted();
     for (const address of routed) clearHostRoute(host, address, { mode: 'delete', own });
     for (const address of network.addresses) addHostRoute(host, address, hostLink);
-    await untilLinkCarries(scene);
+    await untilCarrier(context);
     return { mtu: hostLink.mtu };
   } catch (cause) {
-    throw await undoEntry(undo, network, cause);
+    throw await undoAll(undo, network, cause);
   }
 }
 
 /**
- * Refuses when a link of the pod's name is in the way, unless it is the other end of the leftover that is about to go.
+ * Refuses when the pod has a link of that name, unless it is the other end of the leftover to delete.
  * @throws kernel/interface-exists
  */
-function refuseTakenName({ network, host, pod, inside }: Scene, leftover?: Link): void {
+function refuseTakenName({ network, host, pod, inside }: ApplyContext, leftover?: Link): void {
   const taken = findLink(inside, network.podLinkName);
   if (taken === undefined) return;
   if (leftover !== undefined && leftover.peerIndex === taken.index && taken.peerIndex === leftover.index) {
@@ -141,16 +141,16 @@ function refuseTakenName({ network, host, pod, inside }: Scene, leftover?: Link)
   );
 }
 
-/** Makes both ends and returns the host's: by its index, no other link of that name is ever taken for it. */
-function createLink(scene: Scene, hostIndex?: number): Link {
-  const { network, host, pod } = scene;
+/** Creates both ends and returns the host's. Later steps use its index, which no other link of that name has. */
+function createLink(context: ApplyContext, hostIndex?: number): Link {
+  const { network, host, pod } = context;
   const { hostLinkName, podLinkName, netns, mtu, queues } = network;
   const what = `make interface "${podLinkName}" in namespace "${netns}" with host side "${hostLinkName}"`;
   const reply = host.ask(
     createVethPair({ ...network, podNetnsFd: pod.fd, ...(hostIndex === undefined ? {} : { hostIndex }) }),
   );
-  if (reply.errno === EEXIST) refuseTakenName(scene);
-  // The kernel does not say which of the two it refuses.
+  if (reply.errno === EEXIST) refuseTakenName(context);
+  // The kernel does not report which of the two values it refuses.
   const values = `${mtu === undefined ? '' : `MTU ${String(mtu)} and `}num_queues ${String(queues)}`;
   if (reply.errno !== 0) throw refusal(`${what}, ${values}`, reply);
   const [made] = reply.bodies;
@@ -158,35 +158,39 @@ function createLink(scene: Scene, hostIndex?: number): Link {
 }
 
 /**
- * Two ends of the same index look to the kernel like a link without a lower one, whose carrier it may announce a second
- * late; until then the pod has no link-local address. Such a pair is made again with another index on the host.
+ * Creates a pair whose ends have different indexes. The kernel treats ends of the same index as a link without a lower
+ * device and may report its carrier a second late, so that the pod has no link-local address until then. Such a pair is
+ * created again with another index on the host.
  */
-async function createUnequalLink(scene: Scene, { deleter, undo }: { deleter: LinkDeleter; undo: Undo }): Promise<Ends> {
+async function createUnequalLink(
+  context: ApplyContext,
+  { deleter, undo }: { deleter: LinkDeleter; undo: Undo },
+): Promise<Ends> {
   const podIndexOf = ({ peerIndex }: Link): number =>
-    peerIndex ?? linkOf(scene.inside, scene.network.podLinkName).index;
-  const first = createLink(scene);
+    peerIndex ?? linkOf(context.inside, context.network.podLinkName).index;
+  const first = createLink(context);
   undo.defer(async () => deleter.delete(first));
   const podIndex = podIndexOf(first);
   if (podIndex !== first.index) return { hostLink: first, podIndex };
   await deleter.delete(first);
-  const hostLink = createLink(scene, first.index + INDEX_APART);
+  const hostLink = createLink(context, first.index + INDEX_APART);
   undo.defer(async () => deleter.delete(hostLink));
   return { hostLink, podIndex: podIndexOf(hostLink) };
 }
 
 /**
- * An end drops packets until the kernel has noticed its carrier, which other work under the same lock delays. A network
- * that is announced shall carry its first packet.
+ * Waits until the kernel has detected the carrier of both ends, which work under the same lock can delay. Until then an
+ * end drops packets.
  */
-async function untilLinkCarries({ network, host, inside, signal }: Scene): Promise<void> {
+async function untilCarrier({ network, host, inside, signal }: ApplyContext): Promise<void> {
   const waiting = [
     [host, network.hostLinkName],
     [inside, network.podLinkName],
   ] as const;
   let carrying = 0;
-  for (let waitedMs = 0; waitedMs < CARRIER_PATIENCE_MS; waitedMs += CARRIER_PERIOD_MS) {
+  for (let waitedMs = 0; waitedMs < CARRIER_TIMEOUT_MS; waitedMs += CARRIER_PERIOD_MS) {
     for (const [socket, name] of waiting.slice(carrying)) {
-      if (findLink(socket, name)?.carries === false) break;
+      if (findLink(socket, name)?.hasCarrier === false) break;
       carrying += 1;
     }
     if (carrying === waiting.length) return;
@@ -194,8 +198,8 @@ async function untilLinkCarries({ network, host, inside, signal }: Scene): Promi
   }
 }
 
-/** Names the owner first, and comes up last, with all settings in place. */
-function configureHostLink({ network, host, sourceCheck, forwarding }: Scene, link: Link, alias: string): void {
+/** Sets the owner first and brings the link up last, after all settings. */
+function configureHostLink({ network, host, sourceCheck, forwarding }: ApplyContext, link: Link, alias: string): void {
   const { index, name } = link;
   const families = familiesOf(network.addresses);
   const all = [...hostSysctls(name, families), ...sourceCheckSysctls(name, families, sourceCheck)];
@@ -219,15 +223,15 @@ function linkOf(socket: RouteSocket, name: string): Link {
   return link;
 }
 
-/** Takes everything back and returns what to throw: the cause, or more when taking back fails too. */
-async function undoEntry(undo: Undo, { hostLinkName }: PodNetwork, cause: unknown): Promise<unknown> {
+/** Undoes all steps. Returns the error to throw: the cause, or an error with both causes when undoing fails too. */
+async function undoAll(undo: Undo, { hostLinkName }: PodNetwork, cause: unknown): Promise<unknown> {
   try {
     await undo[Symbol.asyncDispose]();
     return cause;
   } catch (second) {
     return new NetplugError(
       'kernel/failed',
-      `Cannot take back interface "${hostLinkName}" after a failure: ${reasonOf(cause)}`,
+      `Cannot remove interface "${hostLinkName}" after a failure: ${reasonOf(cause)}`,
       {
         hint: `Delete it with "ip link delete dev ${hostLinkName}"`,
         cause: new AggregateError([cause, second]),

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The id that the kernel draws when the machine starts. */
+/** Returns the random id that the kernel generates at boot. */
 export function bootId(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
 }

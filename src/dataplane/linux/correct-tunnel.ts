@@ -9,7 +9,7 @@ import { optionalSysctl, type Sysctl, sysctl } from '../link-sysctls.ts';
 import { isDifferent, writeSysctl } from './sysctl.ts';
 import { TUNNEL_ALIAS } from './tunnel-owner.ts';
 
-/** Says whether something had to be changed, like all that follow. @throws kernel/failed */
+/** Corrects alias, MTU and MAC. Like every function below, reports whether it changed something. @throws kernel/failed */
 export async function correctLink(socket: RouteSocket, tunnel: Tunnel, link: Link): Promise<boolean> {
   const { index, name } = link;
   const mac = macOf(tunnel, link);
@@ -24,14 +24,14 @@ export async function correctLink(socket: RouteSocket, tunnel: Tunnel, link: Lin
   return link.alias !== TUNNEL_ALIAS || link.mtu !== tunnel.mtu || link.mac !== mac;
 }
 
-/** The MAC the device shall have; a kind without one keeps what it has. */
+/** Returns the desired MAC of the device; a kind without one keeps its own. */
 export function macOf({ encapsulation }: Tunnel, link: Link): Mac {
   return encapsulation.kind === 'vxlan' ? encapsulation.mac : link.mac;
 }
 
 /**
- * Answers may come in by another link than the one that leads back; the device has no addresses but those it is given,
- * and listens to no router behind it.
+ * Sets the sysctls of the device: it accepts packets whose reply would leave by another link, gets no generated address
+ * and ignores router advertisements.
  */
 export function ensureSysctls({ name, addresses }: Tunnel): boolean {
   const hasV6 = addresses.some(({ family }) => family === 6);
@@ -56,25 +56,25 @@ export async function correctAddresses(
     const bodies = await socket.listOnWorker(`list the addresses of tunnel "${name}"`, listAddresses(index, family));
     found.push(...bodies.map(decodeAddress).filter((one) => one !== undefined));
   }
-  const isWanted = (one: LinkAddress): boolean => addresses.some((address) => isWhole(one, address));
+  const isWanted = (one: LinkAddress): boolean => addresses.some((address) => isHostAddress(one, address));
   const extra = found.filter((one) => one.isGlobal && one.deviceIndex === index && !isWanted(one));
-  const missing = addresses.filter((address) => !found.some((one) => isWhole(one, address)));
-  const take = async ({ address, prefixBits }: LinkAddress): Promise<void> => {
-    const what = `take address ${formatCidr({ base: address, prefixBits })} from tunnel "${name}"`;
+  const missing = addresses.filter((address) => !found.some((one) => isHostAddress(one, address)));
+  const remove = async ({ address, prefixBits }: LinkAddress): Promise<void> => {
+    const what = `remove address ${formatCidr({ base: address, prefixBits })} from tunnel "${name}"`;
     await socket.requestOnWorker(what, deleteAddress(index, { address, prefixBits }));
   };
-  // IPv6 has an address on a device only once, with whatever prefix; a device that loses its last IPv4 address loses
-  // its routes and neighbours too.
-  for (const one of extra) if (one.address.family === 6) await take(one);
+  // IPv6 allows an address on a device once, whatever its prefix, so the extra one goes first. A device that loses its
+  // last IPv4 address also loses its routes and neighbours, so there the missing one comes first.
+  for (const one of extra) if (one.address.family === 6) await remove(one);
   for (const address of missing) {
     const what = `give tunnel "${name}" the address ${formatCidr(hostCidr(address))}`;
     await socket.requestOnWorker(what, addAddress(index, address));
   }
-  for (const one of extra) if (one.address.family === 4) await take(one);
+  for (const one of extra) if (one.address.family === 4) await remove(one);
   return extra.length + missing.length > 0;
 }
 
-function isWhole({ address, prefixBits }: LinkAddress, wanted: Address): boolean {
+function isHostAddress({ address, prefixBits }: LinkAddress, wanted: Address): boolean {
   return sameCidr({ base: address, prefixBits }, hostCidr(wanted));
 }
 

@@ -4,7 +4,7 @@ import { deleteLink, deleteLinkGroup, setLinkGroup } from './link-messages.ts';
 import { RouteSocket, refusal } from './route-socket.ts';
 
 const ENODEV = 19;
-/** Groups people and other programs use are small numbers; ours are drawn from far above them. */
+/** Users and other programs use small group numbers; netplug draws random ones far above. */
 const GROUPS = { from: 2 ** 30, below: 2 ** 31 } as const;
 
 interface Waiting {
@@ -15,8 +15,9 @@ interface Waiting {
 }
 
 /**
- * Deletes links off the main thread. The kernel sleeps for tens of milliseconds per deletion, one after the other, but
- * only once for a group of links, so what is asked for while a deletion runs goes together in the next one. A link that is gone already counts as deleted.
+ * Deletes links off the main thread. The kernel sleeps for tens of milliseconds per deletion, but only once for a group
+ * of links, so links requested while a deletion runs are deleted together in the next one. A link that does not exist
+ * counts as deleted.
  */
 export class LinkDeleter {
   readonly #addon: Addon;
@@ -35,7 +36,7 @@ export class LinkDeleter {
     });
   }
 
-  /** Never rejects: every failure goes to those who wait for it. */
+  /** Never rejects: every failure rejects the calls that wait for it. */
   async #run(): Promise<void> {
     this.#isRunning = true;
     // Lets the other callers of this turn of the event loop join the first round.
@@ -66,7 +67,7 @@ async function deleteRound(socket: RouteSocket, round: readonly Waiting[]): Prom
   }
 }
 
-/** Whether all are gone now; when anything went wrong, deleting them one by one finds out what. */
+/** Deletes all links as a group. Returns false on any failure; deleting them one by one then finds the cause. */
 async function deletedAsGroup(socket: RouteSocket, round: readonly Waiting[]): Promise<boolean> {
   const group = randomInt(GROUPS.from, GROUPS.below);
   const [first, ...rest] = round.map(({ index }) => setLinkGroup(index, group));

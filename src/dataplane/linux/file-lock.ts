@@ -4,7 +4,8 @@ import { kernelFailure } from './route-socket.ts';
 const EWOULDBLOCK = 11;
 
 /**
- * Locks an open file for this process until it is closed or the process ends; false when another process has the lock.
+ * Locks an open file for this process until it is closed or the process ends. Returns false when another process holds
+ * the lock.
  * @throws kernel/failed
  */
 export function tryLockFile(fd: number): boolean {

@@ -9,21 +9,21 @@ import { optionalSysctl, type Sysctl } from '../link-sysctls.ts';
 import { bootId } from './boot-id.ts';
 import { isDifferent, listSysctls, readSysctl, writeSysctl } from './sysctl.ts';
 
-/** Records the settings of a family as they are, before netplug lets the host forward. */
+/** Records the settings of a family before netplug enables forwarding on the host. */
 export type ForwardingRecorder = (family: Family) => void;
 
 const SettingsSchema = v.array(v.tuple([v.string(), v.string()]));
 const RecordSchema = v.object({ format: v.literal(1), bootId: v.string(), values: SettingsSchema });
 
-/** The switch of the whole family comes first: the kernel resets the others when it changes. */
+/** Forwarding of the whole family, which comes first because its change resets the other settings. */
 const SWITCHES: Readonly<Record<Family, string>> = { 4: 'ipv4/ip_forward', 6: 'ipv6/conf/all/forwarding' };
 const MODE = 0o600;
-/** A folder that cannot be written is no reason to leave pods without network. */
+/** Errors that are ignored, because an unwritable folder must not leave pods without network. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM', 'ENOSPC', 'EDQUOT', 'ENOTDIR'];
 
 /**
- * Writes `sysctls-ipv4.json` and `sysctls-ipv6.json` to the folder. The first record since the host has started stays,
- * also when several processes write one: later values may be those that netplug has set.
+ * Returns a recorder that writes `sysctls-ipv4.json` and `sysctls-ipv6.json` to the folder. The first record since boot
+ * stays, also when several processes write one, because later values may be those that netplug has set.
  */
 export function forwardingRecorder(folder: string): ForwardingRecorder {
   return (family) => {
@@ -44,22 +44,22 @@ export function forwardingRecorder(folder: string): ForwardingRecorder {
   };
 }
 
-/** Returns recorded settings whose value is another now, as they were. */
+/** Returns the recorded settings, with the recorded value, whose actual value differs. */
 export function changedSettings(folder: string): readonly Sysctl[] {
   return FAMILIES.flatMap((family) => recordedValues(folder, family) ?? []).filter(isDifferent);
 }
 
-/** Puts the recorded settings back and removes the records. May be repeated. @throws kernel/failed */
+/** Restores the recorded settings and removes the records. Idempotent. @throws kernel/failed */
 export function restoreSettings(folder: string): void {
   for (const family of FAMILIES) {
     for (const setting of recordedValues(folder, family) ?? [])
-      // Asked only now: it may have changed with the switch.
+      // Read in the loop, because a setting restored before may have changed this one.
       if (isDifferent(setting)) writeSysctl(setting, 'on the host');
     rmSync(fileOf(folder, family), { force: true });
   }
 }
 
-/** What the kernel changes with the switch, and what netplug changes beside it. */
+/** Returns the settings that the kernel or netplug changes when forwarding is enabled. */
 function currentValues(family: Family): readonly (readonly [path: string, value: string])[] {
   const root = `ipv${String(family)}/conf`;
   const perLink = family === 4 ? ['forwarding'] : ['forwarding', 'accept_ra'];
@@ -74,7 +74,7 @@ function currentValues(family: Family): readonly (readonly [path: string, value:
   });
 }
 
-/** Undefined without a record of this boot. Interfaces may be gone since, and their settings with them. */
+/** Returns the recorded settings; undefined without a record of this boot. They are optional, because interfaces may have been removed. */
 function recordedValues(folder: string, family: Family): readonly Sysctl[] | undefined {
   let text: string;
   try {

@@ -8,14 +8,14 @@ import type { Message } from './netlink.ts';
 import { deleteAgentRoute, deleteLearnedRoute, putAgentRoute } from './route-messages.ts';
 import { type RouteSocket, verdictOf } from './route-socket.ts';
 
-/** So many acknowledgements fit the buffer of a socket at its smallest usual size. */
+/** The number of acknowledgements that fit into a receive buffer of the smallest usual size. */
 const MESSAGES_PER_EXCHANGE = 150;
-/** ENOENT, ESRCH, ENODEV: what shall go is gone. */
+/** ENOENT, ESRCH, ENODEV: what is to be deleted does not exist. */
 const GONE: ReadonlySet<number> = new Set([2, 3, 19]);
 
 type Links = ReadonlyMap<string, Link>;
 
-/** One message for a change; what it asks for may be the case already when it makes something go. */
+/** One message of a change. */
 interface Step {
   readonly change: HostChange;
   readonly message: Message;
@@ -30,11 +30,11 @@ export async function applyHostChanges(
   const links = await findDevices(socket, changes);
   const missing: Refused[] = [];
   const refused = await send(socket, stepsFor(changes, links, missing), signal);
-  const left = await planForwardingLeft(socket, changes, links);
+  const left = await planForwardingDeletions(socket, changes, links);
   return [...missing, ...refused, ...(await send(socket, left, signal))];
 }
 
-/** Messages are made when they are sent, so that thousands are not made at once. */
+/** Yields the messages lazily, so that thousands are not in memory at once. */
 function* stepsFor(changes: readonly HostChange[], links: Links, missing: Refused[]): Generator<Step> {
   for (const change of changes) {
     const messages = messagesFor(change, links);
@@ -70,7 +70,7 @@ function* batchesOf(steps: Iterable<Step>): Generator<readonly Step[]> {
   yield batch;
 }
 
-/** Undefined when the device is missing; nothing to do when it shall lose something. */
+/** Returns the messages of a change; undefined when its device is missing, none when it deletes from a missing device. */
 function messagesFor(change: HostChange, links: Links): readonly Message[] | undefined {
   const device = deviceOf(change);
   const index = device === undefined ? undefined : links.get(device)?.index;
@@ -87,7 +87,7 @@ function messagesFor(change: HostChange, links: Links): readonly Message[] | und
     case 'put-peer': {
       const { gateway, mac, remote } = change.peer;
       if (index === undefined) return undefined;
-      // In this order: nothing is sent to a MAC of which nobody knows where it is.
+      // In this order, so that no packet is sent to a MAC without a forwarding entry.
       return [setForwarding(index, { mac, address: remote }), setPermanentNeighbour(index, gateway, mac)];
     }
     case 'delete-peer':
@@ -97,8 +97,8 @@ function messagesFor(change: HostChange, links: Links): readonly Message[] | und
   }
 }
 
-/** A forwarding entry goes with the last neighbour that needs it: gateways of both families may share a MAC. */
-async function planForwardingLeft(
+/** Returns the deletions of forwarding entries that no neighbour needs any more; gateways of both families may share a MAC. */
+async function planForwardingDeletions(
   socket: RouteSocket,
   changes: readonly HostChange[],
   links: Links,
@@ -126,7 +126,7 @@ async function findDevices(socket: RouteSocket, changes: readonly HostChange[]):
   return links;
 }
 
-/** Of the device a change needs. */
+/** Returns the name of the device that a change needs. */
 function deviceOf(change: HostChange): string | undefined {
   if (change.kind === 'put-peer' || change.kind === 'delete-peer') return change.peer.device;
   if (change.kind === 'delete-route' || change.kind === 'delete-learned-route') return undefined;

@@ -7,11 +7,11 @@ import { encodeMessage } from './netlink.ts';
 
 const NLMSG_DONE = 3;
 const ENOBUFS = -105;
-/** Means nothing: an address of no scope that counts. */
-const NOTHING = encodeMessage({ type: RTM_NEWADDR, flags: 0, body: Buffer.alloc(8, 255) }, 0);
+/** An address that is not global, which produces no event. */
+const IGNORED = encodeMessage({ type: RTM_NEWADDR, flags: 0, body: Buffer.alloc(8, 255) }, 0);
 
-/** A kernel without links, and what hands on its notes. */
-function quietKernel(): { readonly addon: Addon; readonly tell: (note: Buffer | number) => void } {
+/** A kernel without links, and a function that delivers its messages. */
+function quietKernel(): { readonly addon: Addon; readonly notify: (note: Buffer | number) => void } {
   let onNote: (note: Buffer | number) => void = () => undefined;
   const addon: Partial<Addon> = {
     openMonitor: (_groups, callback) => {
@@ -23,15 +23,15 @@ function quietKernel(): { readonly addon: Addon; readonly tell: (note: Buffer | 
       encodeMessage({ type: NLMSG_DONE, flags: 0, body: Buffer.alloc(4) }, Buffer.from(request).readUInt32LE(8)),
     close: () => 0,
   };
-  return { addon: addon as Addon, tell: (note) => onNote(note) };
+  return { addon: addon as Addon, notify: (note) => onNote(note) };
 }
 
 it('reports an unknown event when the kernel has dropped messages', () => {
-  const { addon, tell } = quietKernel();
+  const { addon, notify } = quietKernel();
   const events: HostEvent[] = [];
   using _watch = watchHost(addon, (event) => events.push(event));
-  tell(NOTHING);
+  notify(IGNORED);
   expect(events).toEqual([]);
-  tell(ENOBUFS);
+  notify(ENOBUFS);
   expect(events).toEqual([{ kind: 'unknown' }]);
 });

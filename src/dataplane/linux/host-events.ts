@@ -32,7 +32,7 @@ export function watchHost(addon: Addon, onEvent: (event: HostEvent) => void): Di
   };
 }
 
-/** Turns what the kernel tells into events; remembers links, because most messages name them by index. */
+/** Converts messages of the kernel into events. Caches links, because most messages name them by index. */
 class EventReader {
   readonly #addon: Addon;
   readonly #links = new Map<number, Link>();
@@ -41,7 +41,7 @@ class EventReader {
     this.#addon = addon;
   }
 
-  /** Also after messages were lost. */
+  /** Lists all links, at the start and after messages were lost. */
   learnLinks(): void {
     using socket = RouteSocket.open(this.#addon);
     const bodies = socket.list('list the interfaces of the host', listLinks());
@@ -49,7 +49,7 @@ class EventReader {
     for (const link of bodies.map(decodeLink)) this.#links.set(link.index, link);
   }
 
-  /** Returns the events in a note; a number says that the kernel has dropped messages. */
+  /** Returns the events in a note; a number means that the kernel has dropped messages. */
   read(note: Buffer | number): readonly HostEvent[] {
     if (typeof note !== 'number') return [...decodeNotes(note)].flatMap((one) => this.#eventOf(one) ?? []);
     this.learnLinks();
@@ -78,7 +78,7 @@ class EventReader {
   }
 
   #eventOfLink(type: number, body: Buffer): HostEvent | undefined {
-    // Bridges tell of their ports in messages of their own family, of links that go on.
+    // Bridges report changes of their ports in messages of their own family; the links themselves stay.
     if (body.readUInt8(0) !== AF_UNSPEC) return undefined;
     const link = decodeLink(body);
     if (type === RTM_NEWLINK) this.#links.set(link.index, link);
@@ -93,7 +93,7 @@ class EventReader {
     const device = link.name;
     if (table === 'forwarding')
       return mac === undefined ? undefined : { kind: `forwarding-${change}`, device, mac, remote: address };
-    // What the kernel finds out by itself is not what the agent has set.
+    // Only permanent entries are the agent's; the kernel learns the others.
     const isPut = change === 'put' && isPermanent && mac !== undefined;
     return isPut
       ? { kind: 'neighbour-put', device, gateway: address, mac }

@@ -30,7 +30,7 @@ const before617 = {
 };
 
 describe('IPv6 forwarding of the host', () => {
-  it('goes on for the whole host on an older kernel, which goes on listening to its routers', () => {
+  it('is enabled for the whole host on an older kernel, and keeps router advertisements accepted', () => {
     using host = settings(before617);
     ensureIpv6Forwarding('npl1', host);
     expect(host.read('all/forwarding')).toBe('1');
@@ -38,20 +38,20 @@ describe('IPv6 forwarding of the host', () => {
     expect(listening).toEqual(['2', '2', '0', '1', '1']);
   });
 
-  it('is left alone where the link has a switch of its own', () => {
+  it('is unchanged for the host when the link has force_forwarding', () => {
     using host = settings({ ...before617, 'npl1/force_forwarding': '1' });
     ensureIpv6Forwarding('npl1', host);
     expect([host.read('all/forwarding'), host.read('uplink/accept_ra')]).toEqual(['0', '1']);
   });
 
-  it('goes on for the whole host when that is asked for, and says so once', () => {
+  it('is enabled for the whole host on request, and reports the change once', () => {
     using host = settings({ ...before617, 'npl1/force_forwarding': '1' });
     expect(switchOnIpv6Forwarding(host)).toBe(true);
     expect([host.read('all/forwarding'), host.read('uplink/accept_ra')]).toEqual(['1', '2']);
     expect(switchOnIpv6Forwarding(host)).toBe(false);
   });
 
-  it('is left alone where it is on already', () => {
+  it('changes nothing when it is already enabled', () => {
     using host = settings({ ...before617, 'all/forwarding': '1' });
     ensureIpv6Forwarding('npl1', host);
     expect(host.read('uplink/accept_ra')).toBe('1');

@@ -12,8 +12,8 @@ export interface ForwardingOptions {
 }
 
 /**
- * Lets the host forward IPv6 from `hostLinkName`. A kernel that can switch on single links (6.17) needs nothing here.
- * Older ones know only the switch for the whole host.
+ * Enables IPv6 forwarding from `hostLinkName`. Does nothing on a kernel that can enable it for single links (6.17); on
+ * an older one, enables it for the whole host.
  * @throws kernel/failed
  */
 export function ensureIpv6Forwarding(hostLinkName: string, { conf = CONF, record }: ForwardingOptions = {}): void {
@@ -22,9 +22,9 @@ export function ensureIpv6Forwarding(hostLinkName: string, { conf = CONF, record
 }
 
 /**
- * Lets the whole host forward IPv6; says whether it did not before. The switch also makes every interface a router that
- * ignores router advertisements; so interfaces that listened to them are first told to go on listening, but for
- * `exceptLink`. Shared by all pods, hence taken back with the whole node only.
+ * Enables IPv6 forwarding of the whole host; returns false when it was enabled. Forwarding makes interfaces ignore router
+ * advertisements, so every interface that accepted them, except `exceptLink`, is first set to accept them always. All
+ * pods share the setting, so only an uninstall restores it.
  * @throws kernel/failed
  */
 export function switchOnIpv6Forwarding({
@@ -37,12 +37,12 @@ export function switchOnIpv6Forwarding({
     if (read(everywhere) !== '0') return false;
     record?.(6);
     const others = readdirSync(conf).filter((name) => name !== 'all' && name !== exceptLink);
-    for (const name of others) keepListening(join(conf, name, 'accept_ra'));
+    for (const name of others) keepAcceptingAdvertisements(join(conf, name, 'accept_ra'));
     writeFileSync(everywhere, '1');
     return true;
   } catch (cause) {
     const errno = errnoOf(cause) ?? String(cause);
-    throw new NetplugError('kernel/failed', `Cannot let the host forward IPv6: the kernel says ${errno}`, {
+    throw new NetplugError('kernel/failed', `Cannot enable IPv6 forwarding on the host: the kernel says ${errno}`, {
       hint: 'Set sysctl net.ipv6.conf.all.forwarding to 1 when the host starts',
       facts: { errno },
       cause,
@@ -50,12 +50,12 @@ export function switchOnIpv6Forwarding({
   }
 }
 
-/** From 1, "unless forwarding", to 2, "always". */
-function keepListening(acceptRa: string): void {
+/** Changes accept_ra from 1, "unless forwarding", to 2, "always". */
+function keepAcceptingAdvertisements(acceptRa: string): void {
   try {
     if (read(acceptRa) === '1') writeFileSync(acceptRa, '2');
   } catch (cause) {
-    // An interface may go away at any time.
+    // An interface may be removed at any time.
     if (errnoOf(cause) !== 'ENOENT') throw cause;
   }
 }

@@ -16,15 +16,15 @@ import { type VxlanChecksums, wantedChecksums } from './vxlan-checksums.ts';
 export interface LinuxHostNetworkOptions {
   /** `auto` unless given. */
   readonly vxlanChecksums?: VxlanChecksums;
-  /** Where the settings of the host are recorded before they are changed; nowhere unless given. */
+  /** Folder in which settings of the host are recorded before they are changed; not recorded unless given. */
   readonly recordFolder?: string;
-  /** Where netns.node lies, for a bundle that does not carry it inside. */
+  /** Path of netns.node, for a bundle that does not contain it. */
   readonly addonPath?: string;
 }
 
 /**
- * The real host: the network namespace that the process's main thread is in at the time of each call. Nothing is opened
- * before the first call, and between calls only what a watch needs.
+ * Returns the port to the host: the network namespace of the main thread at the time of each call. Nothing is opened
+ * before the first call, and between calls only watches hold sockets.
  */
 export function linuxHostNetwork(options: LinuxHostNetworkOptions = {}): HostNetwork {
   const addon = (): Addon => loadAddon(options.addonPath);

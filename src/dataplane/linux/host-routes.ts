@@ -22,13 +22,13 @@ import { type RouteSocket, refusal } from './route-socket.ts';
 const ESRCH = 3;
 const EEXIST = 17;
 const ENETUNREACH = 101;
-/** Route type by the errno with which a lookup ends at it, be it for exactly the address or for a whole range. */
+/** Route type by the errno that a lookup returns when it ends at such a route, for the address or for a range around it. */
 const REFUSED_LOOKUPS: ReadonlyMap<number, number> = new Map([
   [22, 6],
   [113, 7],
   [13, 8],
 ]);
-/** Routes between nodes may be for a single address too; they stand behind those of pods. */
+/** Protocols of routes between nodes. Those may also be for a single address, and have a higher metric than routes to pods. */
 const BETWEEN_NODES: ReadonlySet<number> = new Set([ROUTE_PROTOCOL, RTPROT_BIRD]);
 const MOST_ROUTES_PER_ADDRESS = 16;
 
@@ -38,18 +38,18 @@ export interface KernelRoute {
   readonly deviceName: string | undefined;
 }
 
-/** The one that packets for the address take; undefined also where the host refuses them. */
+/** Returns the host's route for exactly the address; undefined when packets take another route or are refused. */
 export function findHostRoute(host: RouteSocket, address: Address): KernelRoute | undefined {
   const answer = lookedUp(host, address, host.ask(lookUpRoute(address)));
   return 'route' in answer ? answer : undefined;
 }
 
 /**
- * Makes way for a route to `address` through the link named `own`: one that leads to an earlier link of that name, or to
- * a netplug link without an owner, is deleted, unless the mode is only to look. Reports whether there is or was one.
- * `reply` is what a lookup of the address has already brought.
- * @throws kernel/address-in-use when the link of another attachment has the address, kernel/foreign-route when
- * something else of the host has it
+ * Deletes stale routes to `address`: those that lead to an earlier link of the name `own`, or to a netplug link without
+ * an owner. In mode `look` it deletes nothing. Reports whether there was such a route. `reply` is the answer to an
+ * earlier lookup of the address.
+ * @throws kernel/address-in-use when the link of another attachment has the address, kernel/foreign-route when the host
+ * has another route for it
  */
 export function clearHostRoute(
   host: RouteSocket,
@@ -63,8 +63,7 @@ export function clearHostRoute(
   let latest = reply;
   for (let round = 0; round < MOST_ROUTES_PER_ADDRESS; round += 1) {
     const answer = lookedUp(host, address, latest);
-    // Looking through all routes takes milliseconds where there are thousands; what came after the look is refused when
-    // the route is added.
+    // Listing thousands of routes takes milliseconds, so mode `delete` skips it; adding the route then reports a conflict.
     const refusing =
       mode === 'look' && 'refusedBy' in answer ? findRefusingRoute(host, address, [answer.refusedBy]) : undefined;
     const found = 'route' in answer ? answer : refusing;
@@ -76,7 +75,7 @@ export function clearHostRoute(
     if (user !== undefined) throw addressInUse(address, found.deviceName, user);
     if (mode === 'look') return true;
     const deleted = host.ask(deleteRoute(found.route));
-    // Gone already: its link was just deleted.
+    // ESRCH: the route was removed together with its link.
     if (deleted.errno !== 0 && deleted.errno !== ESRCH) {
       throw refusal(`delete the leftover route ${describe(address, found)}`, deleted);
     }
@@ -85,7 +84,7 @@ export function clearHostRoute(
   return true;
 }
 
-/** @throws kernel/foreign-route when somebody was quicker or holds the address in a way a lookup does not show */
+/** @throws kernel/foreign-route when the host has another route for the address, which a lookup may not show */
 export function addHostRoute(host: RouteSocket, address: Address, link: { index: number; name: string }): void {
   const destination = hostCidr(address);
   const reply = host.ask(addRoute({ destination, deviceIndex: link.index, gateway: undefined }));
@@ -95,7 +94,7 @@ export function addHostRoute(host: RouteSocket, address: Address, link: { index:
   throw refusal(`route ${formatCidr(destination)} to interface "${link.name}" of the host`, reply);
 }
 
-/** Where packets for the address go: `refusedBy` is the type of a route for it or for a range around it. */
+/** Decodes a lookup of the address. `refusedBy` is the type of a refusing route for the address or a range around it. */
 function lookedUp(
   host: RouteSocket,
   address: Address,
@@ -138,7 +137,7 @@ function ownerOf(host: RouteSocket, linkName: string): LinkOwner | undefined {
 function foreignRoute(address: Address, found: KernelRoute): NetplugError {
   const what = `Cannot route ${formatAddress(address)} to the pod: the host already has ${describe(address, found)}`;
   return new NetplugError('kernel/foreign-route', what, {
-    hint: 'Find out what uses the address on the host, and remove its route or take the address out of the pool',
+    hint: 'Find the program that uses the address on the host, and remove its route or exclude the address from the pool',
     facts: { address: formatAddress(address), device: found.deviceName, type: found.route.type },
   });
 }

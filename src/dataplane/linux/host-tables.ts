@@ -15,8 +15,8 @@ import { RTPROT_BIRD, RT_TABLE_MAIN, type Route, decodeRoute, dumpRoutes, lookUp
 import { type RouteSocket, refusal } from './route-socket.ts';
 import { isTunnel } from './tunnel-owner.ts';
 
-/** EACCES, EINVAL, ENETUNREACH, EHOSTUNREACH: nothing leads there, or a route that refuses. */
-const LEADS_NOWHERE: ReadonlySet<number> = new Set([13, 22, 101, 113]);
+/** EACCES, EINVAL, ENETUNREACH, EHOSTUNREACH: there is no route, or it refuses packets. */
+const NO_ROUTE: ReadonlySet<number> = new Set([13, 22, 101, 113]);
 
 /** See HostNetwork.listInterfaces. */
 export async function listInterfaces(socket: RouteSocket): Promise<readonly HostInterface[]> {
@@ -44,7 +44,7 @@ export async function listInterfaces(socket: RouteSocket): Promise<readonly Host
 /** See HostNetwork.lookUp. */
 export async function lookUp(socket: RouteSocket, address: Address): ReturnType<HostNetwork['lookUp']> {
   const [reply] = await socket.askOnWorker([lookUpHop(address)]);
-  if (LEADS_NOWHERE.has(reply.errno)) return undefined;
+  if (NO_ROUTE.has(reply.errno)) return undefined;
   const [body] = reply.bodies;
   if (reply.errno !== 0 || body === undefined) throw refusal('look up a route of the host', reply);
   const { deviceIndex, source } = decodeRoute(body);
@@ -84,7 +84,7 @@ export async function listRows(socket: RouteSocket, link: Link, table: Neighbour
   return bodies.flatMap((body) => decodeNeighbour(body, link.index) ?? []);
 }
 
-/** A route of the agent in the port's words; undefined for one that was not made by it. */
+/** Converts a route of the agent; undefined for a route that the agent cannot have made. */
 export function toHostRoute(route: Route, nameOf: (index: number) => string | undefined): HostRoute | undefined {
   const { destination, type, gateway, deviceIndex, isOnLink } = route;
   if (type === 'blackhole') return { destination, hop: { kind: 'blackhole' } };
@@ -98,12 +98,12 @@ async function listLinksOnWorker(socket: RouteSocket): Promise<readonly Link[]> 
   return bodies.map(decodeLink);
 }
 
-/** Of the main table. */
+/** Lists routes of the protocol in the main table. */
 async function listRoutesOf(socket: RouteSocket, protocol: number): Promise<readonly Route[]> {
   const routes: Route[] = [];
   for (const family of FAMILIES) {
     const bodies = await socket.listOnWorker('list the routes of the host', dumpRoutes(family, { protocol }));
-    // Kernels before 4.20 list everything.
+    // Kernels before 4.20 ignore the filter.
     for (const route of bodies.map(decodeRoute))
       if (route.protocol === protocol && route.table === RT_TABLE_MAIN) routes.push(route);
   }

@@ -51,7 +51,7 @@ const NETNSA_FD = 3;
 /** The loopback interface has this index in every namespace. */
 export const LOOPBACK_INDEX = 1;
 
-/** One link as the kernel shows it. */
+/** One link as the kernel reports it. */
 export interface Link {
   readonly index: number;
   readonly name: string;
@@ -60,14 +60,14 @@ export interface Link {
   readonly mtu: number;
   readonly isUp: boolean;
   readonly isLoopback: boolean;
-  /** Whether the kernel has noticed that both ends are up, from when on packets pass. */
-  readonly carries: boolean;
+  /** Whether the kernel has detected that both ends are up; until then the link drops packets. */
+  readonly hasCarrier: boolean;
   readonly alias: string;
   readonly txQueues: number;
   readonly rxQueues: number;
-  /** Index of the other end of a veth, in the namespace that `peerNetnsId` stands for. */
+  /** Index of the other end of a veth, in the namespace `peerNetnsId`. */
   readonly peerIndex: number | undefined;
-  /** The link's namespace's own number for the peer's namespace; undefined when both ends lie in the same. */
+  /** Id of the peer's namespace in the namespace of the link; undefined when both ends are in the same one. */
   readonly peerNetnsId: number | undefined;
 }
 
@@ -77,13 +77,13 @@ export interface VethPair {
   readonly podMac: Mac;
   readonly mtu: number | undefined;
   readonly queues: number;
-  /** Where the pod's end is born: it is never moved, which would sleep for tens of milliseconds. */
+  /** Namespace in which the pod's end is created. Moving it there later would take tens of milliseconds. */
   readonly podNetnsFd: number;
-  /** Left to the kernel unless given. */
+  /** Chosen by the kernel unless given. */
   readonly hostIndex?: number;
 }
 
-/** Answered with the host's end, where the kernel can. */
+/** Creates a pair. Newer kernels reply with the host's end. */
 export function createVethPair(pair: VethPair): Message {
   const both = [
     u32Attribute(IFLA_NUM_TX_QUEUES, pair.queues),
@@ -146,7 +146,7 @@ export function deleteLink(index: number): Message {
   return { type: RTM_DELLINK, flags: NLM_F_ACK, body: ifInfo({ index }) };
 }
 
-/** Deletes every link of the group within one wait of the kernel. */
+/** Deletes every link of the group, for which the kernel sleeps only once. */
 export function deleteLinkGroup(group: number): Message {
   return { type: RTM_DELLINK, flags: NLM_F_ACK, body: Buffer.concat([ifInfo({}), u32Attribute(IFLA_GROUP, group)]) };
 }
@@ -164,12 +164,12 @@ export function listLinks(): Message {
   return { type: RTM_GETLINK, flags: NLM_F_DUMP, body: Buffer.concat([ifInfo({}), skipStatistics()]) };
 }
 
-/** Asks for the asking namespace's own number for the namespace behind `fd`. */
+/** Asks for the id of the namespace behind `fd` in the namespace of the socket. */
 export function getNetnsId(fd: number): Message {
   return { type: RTM_GETNSID, flags: NLM_F_ACK, body: Buffer.concat([Buffer.alloc(4), u32Attribute(NETNSA_FD, fd)]) };
 }
 
-/** The number, or undefined when it has none: then no link leads from here to there. */
+/** Returns the id; undefined when the namespace has none, because no link leads to it. */
 export function decodeNetnsId(body: Buffer): number | undefined {
   const id = decodeAttributes(body.subarray(4)).get(NETNSA_NSID)?.readInt32LE(0);
   return id === undefined || id < 0 ? undefined : id;
@@ -188,7 +188,7 @@ export function decodeLink(body: Buffer): Link {
     mtu: u32Of(attributes.get(IFLA_MTU)) ?? 0,
     isUp: (body.readUInt32LE(8) & IFF_UP) !== 0,
     isLoopback: (body.readUInt32LE(8) & IFF_LOOPBACK) !== 0,
-    carries: attributes.get(IFLA_OPERSTATE)?.readUInt8(0) === IF_OPER_UP,
+    hasCarrier: attributes.get(IFLA_OPERSTATE)?.readUInt8(0) === IF_OPER_UP,
     alias: text(IFLA_IFALIAS),
     txQueues: u32Of(attributes.get(IFLA_NUM_TX_QUEUES)) ?? 1,
     rxQueues: u32Of(attributes.get(IFLA_NUM_RX_QUEUES)) ?? 1,

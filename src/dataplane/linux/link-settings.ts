@@ -12,11 +12,11 @@ const IPV4_CONF: ReadonlyMap<string, number> = new Map([
 
 export interface LinkSettings {
   readonly requests: readonly Request[];
-  /** The settings that the kernel takes only as files. */
+  /** The settings that must be written below /proc/sys. */
   readonly files: readonly Sysctl[];
 }
 
-/** Divides settings of one link into those that can go over netlink together with other requests, and the rest. */
+/** Divides settings of one link into those that netlink can set, batched with other requests, and the rest. */
 export function divideSettings(index: number, settings: readonly Sysctl[]): LinkSettings {
   const conf = new Map<number, number>();
   const requests: Request[] = [];

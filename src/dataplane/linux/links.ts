@@ -6,18 +6,18 @@ import { type RouteSocket, refusal } from './route-socket.ts';
 
 const ENODEV = 19;
 
-/** The link of that name in the namespace of the socket. */
+/** Returns the link of that name in the namespace of the socket. */
 export function findLink(socket: RouteSocket, name: string): Link | undefined {
   return linkIn(socket.ask(getLinkByName(name)), name);
 }
 
-/** The same, off the main thread: a deletion elsewhere makes every lookup wait. */
+/** Like `findLink`, off the main thread, because a lookup waits for running deletions of links. */
 export async function findLinkOnWorker(socket: RouteSocket, name: string): Promise<Link | undefined> {
   const [reply] = await socket.askOnWorker([getLinkByName(name)]);
   return linkIn(reply, name);
 }
 
-/** Every host side of ours in the namespace of the socket, ordered by name. */
+/** Returns every host-side link of netplug in the namespace of the socket, ordered by name. */
 export function listHostLinks(socket: RouteSocket): readonly HostLink[] {
   const links = socket.list('list the interfaces of the host', listLinks()).map(decodeLink);
   return links

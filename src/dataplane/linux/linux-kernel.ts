@@ -11,19 +11,19 @@ import { listPodAddresses } from './pod-addresses.ts';
 import { RouteSocket } from './route-socket.ts';
 
 export interface LinuxKernelOptions {
-  /** Accepts the plugin's own namespace as a pod's: a runtime asks for that with CNI_NETNS_OVERRIDE. */
+  /** Accepts the plugin's own namespace as that of a pod, as a runtime requests with CNI_NETNS_OVERRIDE. */
   readonly allowOwnNetns?: boolean;
-  /** Of the links it makes; `strict` unless given. */
+  /** For links created from now on; `strict` unless given. */
   readonly sourceCheck?: SourceCheck;
-  /** Called before the host is let forward. */
+  /** Called before forwarding is enabled on the host. */
   readonly record?: ForwardingRecorder;
-  /** Where netns.node lies, for a bundle that does not carry it inside. */
+  /** Path of netns.node, for a bundle that does not contain it. */
   readonly addonPath?: string;
 }
 
 /**
- * The real kernel. Its host is the network namespace the calling thread is in, which must be the process's main
- * thread's and stay the same while a call runs. Nothing is opened before the first call or held between calls.
+ * Returns the port to the kernel. Its host is the network namespace of the calling thread, which must be the main thread
+ * and must stay in that namespace while a call runs. Nothing is opened before the first call or held between calls.
  */
 export function linuxKernel(options: LinuxKernelOptions = {}): Kernel {
   const { allowOwnNetns = false, sourceCheck = 'strict', record, addonPath } = options;
@@ -68,10 +68,10 @@ async function removeLink(
   const link = await findLinkOnWorker(host, hostLinkName);
   if (link === undefined || !isHostSide(link)) return false;
   const holder = decodeAlias(link.alias);
-  // Without any alias it is the trace of an ADD that died in the instant between making and naming the link.
-  const isNobodys = link.alias === '';
-  const isTheirs = holder?.containerId === owner.containerId && holder.ifName === owner.ifName;
-  if (!isNobodys && !isTheirs) return false;
+  // A link without an alias was left by an ADD that was killed before it could set the owner.
+  const isUnowned = link.alias === '';
+  const isOwned = holder?.containerId === owner.containerId && holder.ifName === owner.ifName;
+  if (!isUnowned && !isOwned) return false;
   await deleter.delete(link);
   return true;
 }

@@ -30,10 +30,10 @@ const NDTA_NAME = 1;
 const NDTA_PARMS = 6;
 const NDTPA_IFINDEX = 1;
 const NDTPA_PROXY_DELAY = 13;
-/** Entries of this family say behind which node a hardware address is. */
+/** The family of forwarding entries. */
 const AF_BRIDGE = 7;
 
-/** A row of either table: who has the MAC (a neighbour), or behind which node it is (a forwarding entry). */
+/** A row of either table: a neighbour maps the address to the MAC, a forwarding entry the MAC to the address of a node. */
 export interface MacOwner {
   readonly mac: Mac;
   readonly address: Address;
@@ -41,7 +41,7 @@ export interface MacOwner {
 
 export type NeighbourTable = 'neighbours' | 'forwarding';
 
-/** A neighbour that never has to be asked for; replaces what is known of the address. */
+/** Adds a permanent neighbour, or replaces the entry of the address. */
 export function setPermanentNeighbour(index: number, address: Address, mac: Mac): Message {
   const header = neighbourHeader({ family: AF_OF[address.family], index, state: NUD_PERMANENT, flags: 0 });
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
@@ -65,7 +65,7 @@ export function deleteNeighbour(index: number, address: Address): Message {
   return { type: RTM_DELNEIGH, flags: NLM_F_ACK, body };
 }
 
-/** Has a VXLAN device send what is for the MAC to the address, and nowhere else. */
+/** Makes a VXLAN device send packets for the MAC to this address only. */
 export function setForwarding(index: number, row: MacOwner): Message {
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;
   return { type: RTM_NEWNEIGH, flags, body: forwardingBody(index, row) };
@@ -83,14 +83,14 @@ export function listNeighbours(index: number, table: NeighbourTable): Message {
   return { type: RTM_GETNEIGH, flags: NLM_F_DUMP, body };
 }
 
-/** A lasting row of a listed table; undefined for what comes and goes by itself, and for other devices. */
+/** Decodes a permanent row of a listed table; undefined for learned rows and rows of other devices. */
 export function decodeNeighbour(body: Buffer, index: number): MacOwner | undefined {
   const { address, mac, isPermanent } = decodeNote(body);
   if (!isPermanent || neighbourIndex(body) !== index || address === undefined || mac === undefined) return undefined;
   return { address, mac };
 }
 
-/** A row that was told of: in which table, and what is left of it; the kernel leaves the MAC out of one that ends. */
+/** Decodes a row that was added or deleted. The kernel leaves the MAC out of deleted rows. */
 export function decodeNote(body: Buffer): {
   readonly table: NeighbourTable;
   readonly address: Address | undefined;
@@ -107,7 +107,7 @@ export function decodeNote(body: Buffer): {
   };
 }
 
-/** Index of the device whose table the row is in. */
+/** Returns the index of the device to which the row belongs. */
 export function neighbourIndex(body: Buffer): number {
   return body.readInt32LE(4);
 }

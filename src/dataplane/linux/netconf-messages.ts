@@ -7,7 +7,7 @@ const NETCONFA_IFINDEX = 1;
 const NETCONFA_FORWARDING = 2;
 const ALL_LINKS = -1;
 
-/** Asks for the IPv4 settings of the whole namespace, without a way through its files. */
+/** Asks for the IPv4 settings of the whole namespace, which needs no access to its /proc. */
 export function getIpv4Netconf(): Message {
   const header = Buffer.alloc(NETCONFMSG_BYTES);
   header.writeUInt8(AF_OF[4], 0);
@@ -16,7 +16,7 @@ export function getIpv4Netconf(): Message {
   return { type: RTM_GETNETCONF, flags: NLM_F_ACK, body: Buffer.concat([header, attribute(NETCONFA_IFINDEX, index)]) };
 }
 
-/** The value of net.ipv4.ip_forward. */
+/** Returns the value of net.ipv4.ip_forward. */
 export function decodeIpForward(body: Buffer): number | undefined {
   return u32Of(decodeAttributes(body.subarray(NETCONFMSG_BYTES)).get(NETCONFA_FORWARDING));
 }

@@ -28,7 +28,7 @@ function verdict(sequence: number, errno: number, attributes: Buffer = Buffer.al
 }
 
 describe('netlink attributes', () => {
-  it('survive encoding, aligned to four bytes', () => {
+  it('decode to what was encoded, aligned to four bytes', () => {
     fc.assert(
       fc.property(
         fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 500 }), payload), { selector: ([t]) => t }),
@@ -42,13 +42,13 @@ describe('netlink attributes', () => {
     );
   });
 
-  it('nest, with the nesting mark left out of the type', () => {
+  it('nest, and decode to a type without the nesting flag', () => {
     const outer = decodeAttributes(nested(18, [textAttribute(1, 'veth')]));
     const inner = decodeAttributes(outer.get(18) ?? Buffer.alloc(0));
     expect(attributeText(inner.get(1) ?? Buffer.alloc(0))).toBe('veth');
   });
 
-  it('are never read beyond the bytes there are', () => {
+  it('are never read beyond the end of the buffer', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         expect(() => decodeAttributes(Buffer.from(bytes))).not.toThrow();
@@ -58,7 +58,7 @@ describe('netlink attributes', () => {
 });
 
 describe('netlink replies', () => {
-  it('give the bodies and the verdict of the request with that sequence number only', () => {
+  it('contain only the messages with the sequence number of the request', () => {
     const answer = (sequence: number): Buffer =>
       encodeMessage({ type: 16, flags: 0, body: Buffer.from([sequence, 0, 0, 0]) }, sequence);
     const bytes = Buffer.concat([answer(7), verdict(7, 0), answer(8), verdict(8, 17)]);
@@ -66,19 +66,19 @@ describe('netlink replies', () => {
     expect(decodeReply(bytes, 8)).toMatchObject({ bodies: [Buffer.from([8, 0, 0, 0])], errno: 17 });
   });
 
-  it('carry the words of the kernel', () => {
+  it('contain the explanation of the kernel', () => {
     const reply = decodeReply(verdict(1, 22, textAttribute(1, 'mtu greater than device maximum')), 1);
     expect(reply).toMatchObject({ errno: 22, explanation: 'mtu greater than device maximum' });
     expect(decodeReply(verdict(1, 22), 1).explanation).toBeUndefined();
   });
 
-  it('say when a list changed while it was read', () => {
+  it('report that a table changed while it was listed', () => {
     const part = encodeMessage({ type: 16, flags: 0x10, body: Buffer.alloc(4) }, 1);
     expect(decodeReply(part, 1).isInterrupted).toBe(true);
     expect(decodeReply(verdict(1, 0), 1).isInterrupted).toBe(false);
   });
 
-  it('of any shape are read without a throw', () => {
+  it('of any shape are decoded without an exception', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 120 }), fc.nat(3), (bytes, sequence) => {
         expect(() => decodeReply(Buffer.from(bytes), sequence)).not.toThrow();

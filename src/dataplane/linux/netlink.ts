@@ -1,8 +1,8 @@
-/** The envelope of netlink: messages with a header, and attributes that may nest. Pure. */
+/** The netlink protocol: messages with a header, and attributes that may nest. Pure. */
 
 const NLM_F_REQUEST = 0x1;
 export const NLM_F_ACK = 0x4;
-/** Has the kernel answer with what it made, as from Linux 6.2 on it does for links. */
+/** Makes the kernel reply with the created object; for links since Linux 6.2. */
 export const NLM_F_ECHO = 0x8;
 const NLM_F_DUMP_INTR = 0x10;
 export const NLM_F_EXCL = 0x200;
@@ -20,22 +20,22 @@ const NLA_TYPE_MASK = 0x3fff;
 const HEADER_BYTES = 16;
 const ATTRIBUTE_HEADER_BYTES = 4;
 
-/** One request; `body` is the fixed part of its kind followed by attributes. */
+/** One request; `body` is the fixed header of its kind followed by attributes. */
 export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly body: Buffer;
 }
 
-/** What came back for one request. */
+/** The reply to one request. */
 export interface Reply {
   /** Bodies of the answers, in the kernel's order. */
   readonly bodies: readonly Buffer[];
   /** 0, or the errno the kernel refused with. */
   readonly errno: number;
-  /** The kernel's own words about the refusal, if it had any. */
+  /** The kernel's explanation of the refusal, if any. */
   readonly explanation: string | undefined;
-  /** The table changed while it was listed: what was listed may be incomplete. */
+  /** The table changed while it was listed, so the list may be incomplete. */
   readonly isInterrupted: boolean;
 }
 
@@ -50,23 +50,23 @@ export function encodeMessage({ type, flags, body }: Message, sequence: number):
   return Buffer.concat([header, body]);
 }
 
-/** A message of the kernel that answers nobody. */
+/** A message of the kernel that is not a reply. */
 export interface Note {
   readonly type: number;
   readonly body: Buffer;
 }
 
-/** The messages in bytes that nobody asked for; a cut-off tail is ignored. */
+/** Decodes messages that are not replies; a truncated tail is ignored. */
 export function decodeNotes(bytes: Buffer): Iterable<Note> {
   return messagesIn(bytes);
 }
 
-/** Reads what the kernel sent for so many requests, numbered from `first`; anything else in it is passed over. */
+/** Decodes the replies to `count` requests, numbered from `first`; other messages are skipped. */
 export function decodeReplies(bytes: Buffer, first: number, count: number): readonly Reply[] {
   const replies = Array.from({ length: count }, emptyReply);
   for (const message of messagesIn(bytes)) {
     const reply = replies[message.sequence - first];
-    if (reply !== undefined) takeIn(reply, message);
+    if (reply !== undefined) addMessage(reply, message);
   }
   return replies;
 }
@@ -96,7 +96,7 @@ function emptyReply(): ReplyDraft {
   return { bodies: [], errno: 0, explanation: undefined, isInterrupted: false };
 }
 
-function takeIn(reply: ReplyDraft, { type, flags, body }: ReceivedMessage): void {
+function addMessage(reply: ReplyDraft, { type, flags, body }: ReceivedMessage): void {
   reply.isInterrupted ||= type !== NLMSG_ERROR && (flags & NLM_F_DUMP_INTR) !== 0;
   if (type === NLMSG_ERROR || type === NLMSG_DONE) {
     reply.errno = body.length >= 4 ? Math.abs(body.readInt32LE(0)) : 0;
@@ -106,7 +106,7 @@ function takeIn(reply: ReplyDraft, { type, flags, body }: ReceivedMessage): void
   }
 }
 
-/** An error carries the request's header (all of it unless capped), then attributes. */
+/** Returns the explanation in an error, whose attributes follow the header of the request, or the whole request unless capped. */
 function explanationIn(body: Buffer, flags: number): string | undefined {
   if ((flags & NLM_F_ACK_TLVS) === 0 || body.length < 4 + HEADER_BYTES) return undefined;
   const requestBytes = (flags & NLM_F_CAPPED) === 0 ? align(body.readUInt32LE(4)) : HEADER_BYTES;
@@ -133,12 +133,12 @@ export function u32Attribute(type: number, value: number): Buffer {
   return attribute(type, payload);
 }
 
-/** Text with the closing zero the kernel expects. */
+/** Encodes text with the terminating zero that the kernel expects. */
 export function textAttribute(type: number, text: string): Buffer {
   return attribute(type, Buffer.from(`${text}\0`));
 }
 
-/** The last attribute of each type; a cut-off tail is ignored. */
+/** Decodes the last attribute of each type; a truncated tail is ignored. */
 export function decodeAttributes(bytes: Buffer): Attributes {
   const found = new Map<number, Buffer>();
   for (let at = 0; at + ATTRIBUTE_HEADER_BYTES <= bytes.length;) {

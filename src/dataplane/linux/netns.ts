@@ -6,7 +6,7 @@ import { kernelFailure } from './route-socket.ts';
 
 const EINVAL = 22;
 const NSFS_MAGIC = 0x6e736673;
-/** Not /proc/self: the namespace belongs to the thread. */
+/** Not /proc/self, because each thread has its own namespace. */
 const OWN_NETNS = '/proc/thread-self/ns/net';
 
 /** An open network namespace other than the thread's own. */
@@ -14,8 +14,8 @@ export interface Netns extends Disposable {
   readonly path: string;
   readonly fd: number;
   /**
-   * Runs `inside` in the namespace. It must not await or start anything asynchronous: only this thread is moved, and a
-   * pool thread first started inside would stay there for good. /proc/sys/net shows the namespace meanwhile.
+   * Runs `inside` in the namespace, which /proc/sys/net then shows. It must not await or start anything asynchronous: only
+   * this thread changes its namespace, and a pool thread started inside would stay there forever.
    */
   run<T>(inside: () => T): T;
 }
@@ -25,7 +25,7 @@ export interface NetnsOptions {
   readonly allowOwn: boolean;
 }
 
-/** @throws kernel/netns-invalid when the path is missing, no network namespace, or the thread's own; kernel/failed */
+/** @throws kernel/netns-invalid when the path is missing, not a network namespace, or the thread's own; kernel/failed */
 export function openNetns(addon: Addon, path: string, options: NetnsOptions): Netns {
   using files = new DisposableStack();
   const fd = files.adopt(openFile(path), closeSync);
@@ -34,7 +34,7 @@ export function openNetns(addon: Addon, path: string, options: NetnsOptions): Ne
   if (!isNamespace(fd)) throw invalid(path, 'it is not a network namespace');
   if (!options.allowOwn && isSameFile(home, fd))
     throw invalid(path, 'it is the network namespace of the plugin itself');
-  // Entering is the one test that tells a network namespace from the other kinds.
+  // Only entering it distinguishes a network namespace from other kinds.
   run(() => undefined);
   const kept = files.move();
   return { path, fd, run, [Symbol.dispose]: () => kept.dispose() };
@@ -42,7 +42,7 @@ export function openNetns(addon: Addon, path: string, options: NetnsOptions): Ne
 
 function openFile(path: string): number {
   try {
-    // Without waiting: the path comes from outside and may be a pipe.
+    // Non-blocking, because the path comes from the caller and may be a pipe.
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
     const why = isMissing(cause) ? 'it does not exist' : `opening it fails with ${errnoOf(cause) ?? String(cause)}`;
@@ -62,7 +62,7 @@ function runInside<T>(
   try {
     return inside();
   } finally {
-    // A thread that cannot get home would go on to change the pod instead of the host.
+    // A thread that cannot return would change the pod in place of the host.
     if (addon.setns(home) !== 0) process.abort();
   }
 }

@@ -9,19 +9,19 @@ const CHAIN = { ...AT, name: 'postrouting', type: 'nat', hook: 'postrouting', pr
 const SET = { ...AT, name: 'addresses', type: 'ipv4_addr', handle: 1, elem: ['192.0.2.1'] };
 
 describe('the batch that replaces a table', () => {
-  it('makes the table where there is none', () => {
+  it('creates a missing table', () => {
     const commands = commandsFor([]);
     expect(commands.slice(0, 2)).toEqual([{ add: { table: TABLE } }, { flush: { table: TABLE } }]);
     expect(commands.slice(2).map((command) => Object.keys(command))).toEqual([['add'], ['add']]);
   });
 
-  it('empties sets and keeps chains that can stay', () => {
+  it('empties matching sets and keeps matching chains', () => {
     expect(commandsFor([{ chain: CHAIN }, { set: SET }]).slice(2, -2)).toEqual([
       { flush: { set: { ...AT, name: 'addresses' } } },
     ]);
   });
 
-  it('keeps a set of which nft writes a list of one as the one', () => {
+  it('keeps a set whose type nft lists as a single-element array', () => {
     const listed = { ...SET, type: ['ipv4_addr'] };
     expect(commandsFor([{ set: listed }]).slice(2, -2)).toEqual([{ flush: { set: { ...AT, name: 'addresses' } } }]);
   });
@@ -30,20 +30,20 @@ describe('the batch that replaces a table', () => {
     ['a chain with another priority', { chain: { ...CHAIN, prio: 7 } }],
     ['a set of another type', { set: { ...SET, type: 'ipv6_addr' } }],
     ['a map in place of a set', { map: { ...SET, map: 'ipv4_addr' } }],
-    ['a counter nobody asked for', { counter: { ...AT, name: 'hits', packets: 0, bytes: 0 } }],
+    ['a counter that is not desired', { counter: { ...AT, name: 'hits', packets: 0, bytes: 0 } }],
   ])('deletes %s', (_what, entry) => {
     const [[kind, { name }]] = Object.entries(entry) as [[string, { name: string }]];
     expect(commandsFor([entry]).slice(2, -2)).toEqual([{ delete: { [kind]: { ...AT, name } } }]);
   });
 
-  it('removes the table that shall have no objects', () => {
+  it('removes a table without desired objects', () => {
     const batch: unknown = JSON.parse(replacementBatch({ name: 'wanted', objects: [] }, []));
     expect(batch).toEqual({ nftables: [{ add: { table: TABLE } }, { delete: { table: TABLE } }] });
   });
 });
 
 describe('the listing of a table', () => {
-  it('is the same whatever the handles and the order of elements', () => {
+  it('does not depend on handles or the order of elements', () => {
     const [one, other] = [
       [1, ['192.0.2.1', '192.0.2.2']],
       [2, ['192.0.2.2', '192.0.2.1']],

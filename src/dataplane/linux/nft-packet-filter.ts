@@ -9,26 +9,26 @@ import { replacementBatch } from './nft-batch.ts';
 import { readListing } from './nft-listing.ts';
 
 export interface NftOptions {
-  /** Found in PATH, or a path. */
+  /** Name of a program in PATH, or a path. */
   readonly program?: string;
-  /** What nft is to read is written here for a moment. */
+  /** Folder for the temporary file with the input of nft. */
   readonly folder?: string;
 }
 
-/** A program that takes longer hangs. */
+/** A run of nft that takes longer is considered hung. */
 const RUN_MS = 20_000;
 
-/** What a filter left behind: what was wanted, and how nft printed the table right after. */
-interface Left {
+/** The last replacement of a table: the desired state, and what nft printed right after. */
+interface Applied {
   readonly wanted: string;
   readonly printed: string;
 }
 
-/** nftables of the network namespace the process is in, by the program `nft`. */
+/** The nftables of the network namespace of the process, through the program `nft`. */
 export class NftPacketFilter implements PacketFilter {
   readonly #program: string;
   readonly #folder: string;
-  readonly #left = new Map<string, Left>();
+  readonly #applied = new Map<string, Applied>();
 
   constructor({ program = 'nft', folder = tmpdir() }: NftOptions = {}) {
     this.#program = program;
@@ -36,18 +36,18 @@ export class NftPacketFilter implements PacketFilter {
   }
 
   async replace(table: NftTable, signal: AbortSignal): Promise<'unchanged' | 'changed'> {
-    const { name, objects, onlyIfThere = objects.length === 0 } = table;
+    const { name, objects, onlyIfExists = objects.length === 0 } = table;
     const printed = await this.#print(name, signal);
     const wanted = JSON.stringify(objects);
-    if (printed === undefined ? onlyIfThere : this.#isAsLeft(name, wanted, printed)) return 'unchanged';
-    this.#left.delete(name);
-    // Without what sets hold, which may be thousands of elements, and is replaced anyway.
+    if (printed === undefined ? onlyIfExists : this.#isUnchanged(name, wanted, printed)) return 'unchanged';
+    this.#applied.delete(name);
+    // Without the elements of sets, which may be thousands and are replaced anyway.
     const listing = printed === undefined ? undefined : await this.#print(name, signal, '--terse');
     const batch = replacementBatch(table, listing === undefined ? [] : readListing(listing));
-    const applied = await this.#apply(batch, signal);
-    if (applied.status !== 0) throw nftFailure(`replace the nftables table "${name}"`, applied);
+    const result = await this.#apply(batch, signal);
+    if (result.status !== 0) throw nftFailure(`replace the nftables table "${name}"`, result);
     const after = await this.#print(name, signal);
-    if (after !== undefined) this.#left.set(name, { wanted, printed: after });
+    if (after !== undefined) this.#applied.set(name, { wanted, printed: after });
     return 'changed';
   }
 
@@ -55,17 +55,17 @@ export class NftPacketFilter implements PacketFilter {
     return (await this.#print(name, signal, '--terse')) !== undefined;
   }
 
-  #isAsLeft(name: string, wanted: string, printed: string): boolean {
-    const left = this.#left.get(name);
-    if (left?.wanted !== wanted) return false;
-    // Usually not even the order of elements is another one, and nothing has to be parsed.
-    if (left.printed === printed) return true;
-    const isSame = JSON.stringify(readListing(left.printed)) === JSON.stringify(readListing(printed));
-    if (isSame) this.#left.set(name, { wanted, printed });
+  #isUnchanged(name: string, wanted: string, printed: string): boolean {
+    const applied = this.#applied.get(name);
+    if (applied?.wanted !== wanted) return false;
+    // Usually even the order of elements is the same, and nothing has to be parsed.
+    if (applied.printed === printed) return true;
+    const isSame = JSON.stringify(readListing(applied.printed)) === JSON.stringify(readListing(printed));
+    if (isSame) this.#applied.set(name, { wanted, printed });
     return isSame;
   }
 
-  /** The table as JSON; undefined when there is none of that name. */
+  /** Returns the table as JSON; undefined when there is none of that name. */
   async #print(name: string, signal: AbortSignal, ...options: readonly '--terse'[]): Promise<string | undefined> {
     const listed = await this.#run([...options, 'list', 'table', 'inet', name], signal);
     if (listed.status === 0) return listed.stdout;
@@ -73,7 +73,7 @@ export class NftPacketFilter implements PacketFilter {
     throw nftFailure(`read the nftables table "${name}"`, listed);
   }
 
-  /** By a file: nft opens /dev/stdin by name, which the kernel refuses when it is a socket, as it is here. */
+  /** Passes the batch in a file: nft opens /dev/stdin by name, which the kernel refuses for a socket such as ours. */
   async #apply(batch: string, signal: AbortSignal): Promise<ExecResult> {
     signal.throwIfAborted();
     await using scope = new AsyncDisposableStack();
@@ -81,7 +81,7 @@ export class NftPacketFilter implements PacketFilter {
     return await this.#run(['-f', path], signal);
   }
 
-  /** The path of a file that goes with the scope. */
+  /** Writes the batch to a file that is removed with the scope. Returns its path. */
   async #write(batch: string, scope: AsyncDisposableStack): Promise<string> {
     try {
       const folder = scope.use(await mkdtempDisposable(join(this.#folder, 'netplug-nft-')));
@@ -92,9 +92,9 @@ export class NftPacketFilter implements PacketFilter {
       const errno = errnoOf(cause) ?? String(cause);
       throw new NetplugError(
         'kernel/failed',
-        `Cannot tell nft what to do: writing in "${this.#folder}" says ${errno}`,
+        `Cannot pass commands to nft: writing in "${this.#folder}" fails with ${errno}`,
         {
-          hint: 'Give the agent a folder for temporary files, by the environment variable TMPDIR',
+          hint: 'Set the environment variable TMPDIR of the agent to a writable folder',
           facts: { errno },
           cause,
         },
@@ -117,7 +117,7 @@ export class NftPacketFilter implements PacketFilter {
 }
 
 function nftFailure(what: string, { status, stderr }: ExecResult): NetplugError {
-  // The first line may name the file only, and the reason follows.
+  // The first line may contain only the file name.
   const reason = stderr.split('\n').find((line) => line.includes('Error:')) ?? stderr;
   return new NetplugError('kernel/failed', `Cannot ${what}: nft says "${reason.trim()}"`, {
     hint: 'The kernel needs nf_tables with nft_nat, nft_masq and nft_fib, and the agent CAP_NET_ADMIN',

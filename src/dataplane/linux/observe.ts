@@ -21,7 +21,7 @@ const NO_POD: PodPart = { podLink: undefined, podAddresses: [], podRoutes: [], i
 /** See Kernel.observe. */
 export function observePodNetwork(addon: Addon, network: PodNetwork): PodNetworkState {
   const host = observeHost(addon, network);
-  // The ends of a pair go together: without the one there is nothing to read of the other.
+  // The ends of a pair are deleted together: without the host end there is no pod end.
   return { ...host, ...(host.hostLink === undefined ? NO_POD : observePod(addon, network)) };
 }
 
@@ -41,7 +41,7 @@ function observeHost(addon: Addon, network: PodNetwork): HostPart {
 }
 
 function observePod(addon: Addon, network: PodNetwork): PodPart {
-  using pod = openIfThere(addon, network.netns);
+  using pod = openIfExists(addon, network.netns);
   if (pod === undefined) return NO_POD;
   const { socket, ipForwarding } = pod.run(() => ({
     socket: RouteSocket.open(addon),
@@ -67,7 +67,7 @@ function observePod(addon: Addon, network: PodNetwork): PodPart {
   };
 }
 
-function openIfThere(addon: Addon, path: string): Netns | undefined {
+function openIfExists(addon: Addon, path: string): Netns | undefined {
   try {
     return openNetns(addon, path, { allowOwn: true });
   } catch (cause) {
@@ -76,7 +76,7 @@ function openIfThere(addon: Addon, path: string): Netns | undefined {
   }
 }
 
-/** A kernel without IPv6 answers with what it has of the other family. */
+/** Returns the global addresses. A kernel without IPv6 replies with IPv4 addresses, which are filtered out. */
 function addressesOf(inside: RouteSocket, link: Link, family: Family): readonly string[] {
   return inside
     .list(`list the addresses of interface "${link.name}"`, listAddresses(link.index, family))

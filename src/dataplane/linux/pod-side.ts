@@ -16,16 +16,16 @@ type Pod = Pick<PodNetwork, 'netns' | 'podLinkName' | 'addresses' | 'routes' | '
 
 const EEXIST = 17;
 const IP_FORWARD = 'ipv4/ip_forward';
-/** Behind the metric 1024 that the kernel gives IPv6 routes. */
+/** Higher than 1024, the kernel's default metric of IPv6 routes. */
 const LATER_PRIORITY = 2000;
-/** The number of a table for one interface is its index and this. */
+/** The table of an interface has this number plus the index of the interface. */
 const LATER_TABLES = 1_000_000;
 
 export function gatewayOf(family: Family): Address {
   return parseAddress(GATEWAYS[family]);
 }
 
-/** The settings of the pod's namespace that may differ: IPv4 forwarding, which most pods never change, is left out when not. */
+/** Returns the settings of the pod's namespace to write. IPv4 forwarding, which most pods never change, is left out when it matches. */
 export function pendingPodSysctls(inside: RouteSocket, pod: Pod): readonly Sysctl[] {
   return podSysctls(pod).filter(({ path, value }) => {
     if (path !== IP_FORWARD) return true;
@@ -35,8 +35,8 @@ export function pendingPodSysctls(inside: RouteSocket, pod: Pod): readonly Sysct
 }
 
 /**
- * Writes those of the settings that differ; to be run inside the pod's namespace. What there was before goes to
- * `changed`, which is filled also when a write fails, so that the caller can take it back.
+ * Writes the settings that differ. Must run inside the pod's namespace. Adds previous values to `changed`, also when a
+ * write fails, so that the caller can restore them.
  */
 export function writePodSysctls(pod: Pod, settings: readonly Sysctl[], changed: Sysctl[]): void {
   for (const wanted of settings) {
@@ -50,8 +50,8 @@ export function writePodSysctls(pod: Pod, settings: readonly Sysctl[], changed: 
 }
 
 /**
- * Brings the pod's end up and gives it addresses, gateways and routes. `inside` speaks to the pod's namespace. Returns
- * the addresses with routes of their own, which a later interface has; `removeSourceRules` takes them back.
+ * Brings the pod's end up and adds addresses, gateways and routes. `inside` is a socket in the pod's namespace. Returns
+ * the addresses that got a source rule, as those of a second interface do; `removeSourceRules` removes the rules.
  */
 export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): readonly Address[] {
   const link = `interface "${pod.podLinkName}" ${inNetns(pod)}`;
@@ -67,7 +67,7 @@ export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): 
       what: `add address ${formatCidr(hostCidr(address))} to ${link}`,
       message: addAddress(index, address),
     })),
-    // Its hardware address is fixed, so the pod never has to ask, and reaches it even where nothing would answer.
+    // The MAC of the gateway is fixed, so the pod needs no neighbour discovery.
     ...families.map((family) => ({
       what: `add gateway ${GATEWAYS[family]} as neighbour on ${link}`,
       message: setPermanentNeighbour(index, gatewayOf(family), HOST_MAC),
@@ -89,7 +89,7 @@ export function configurePodLink(inside: RouteSocket, pod: Pod, index: number): 
   return ruled;
 }
 
-/** Packets with one of the addresses leave as others do again. */
+/** Removes the source rules of the addresses. */
 export function removeSourceRules(inside: RouteSocket, addresses: readonly Address[], index: number): void {
   for (const address of addresses) inside.ask(deleteSourceRule(address, LATER_TABLES + index));
 }
@@ -119,8 +119,8 @@ function podRoute(destination: Cidr, { index, link }: Pick<GatewayPlace, 'index'
 }
 
 /**
- * A later interface has a table with the way to everything, for what the pod sends with its addresses: the host takes
- * packets with an address by the interface of the address alone.
+ * Adds a routing table with a default route for a later interface. Packets with its addresses must leave through it,
+ * because the host accepts an address only from the interface that has it.
  */
 function addOwnTable(inside: RouteSocket, { family, index, link }: GatewayPlace): void {
   const gateway = gatewayOf(family);
@@ -135,14 +135,14 @@ function addRuleFor(inside: RouteSocket, address: Address, index: number): void 
   const rule = addSourceRule(address, LATER_TABLES + index);
   const what = `have packets from ${formatAddress(address)} take the routes of its own interface`;
   const { errno } = inside.ask(rule);
-  // An earlier interface of that index and address leaves its rule behind.
+  // EEXIST: an earlier interface of that index and address left its rule.
   if (errno !== 0 && errno !== EEXIST) throw kernelFailure(what, errno);
 }
 
-/** Whether a route counts, or only without those of an earlier interface. */
+/** Whether a route is the preferred one, or comes after that of an earlier interface. */
 type RoutePlace = 'first' | 'behind another';
 
-/** A pod with several interfaces keeps the routes of the first; those of later ones stand behind them. */
+/** Adds a route of the pod, with a higher metric when an earlier interface has a route to the same destination. */
 function addPodRoute(inside: RouteSocket, what: string, route: NewRoute): RoutePlace {
   const { errno } = inside.ask(addRoute(route));
   if (errno === 0) return 'first';

@@ -11,7 +11,7 @@ const address = fc.oneof(
 );
 
 describe('route messages', () => {
-  it('read back what they were made of', () => {
+  it('decode to the route that was encoded', () => {
     fc.assert(
       fc.property(address, fc.nat(32), fc.integer({ min: 1, max: 2 ** 31 - 1 }), (base, prefixBits, deviceIndex) => {
         const destination = cidrAround(base, prefixBits);
@@ -21,14 +21,14 @@ describe('route messages', () => {
     );
   });
 
-  it('say main table, link scope and unicast for what a device reaches by itself', () => {
+  it('have the main table, link scope and type unicast without a gateway', () => {
     const { body } = addRoute({ destination: parseCidr('10.0.0.1/32'), deviceIndex: 5, gateway: undefined });
     expect(body.toString('hex')).toBe(['02200000fe03fd0100000000', '080001000a000001', '0800040005000000'].join(''));
   });
 });
 
 describe('address messages', () => {
-  it('read back as global addresses of full length', () => {
+  it('decode to a global address with full prefix length', () => {
     fc.assert(
       fc.property(address, (given) => {
         fc.pre(given.family === 4 || given.value >> 118n !== 0x3fan);
@@ -39,7 +39,7 @@ describe('address messages', () => {
     );
   });
 
-  it('ask for no duplicate detection, and give a link-local address the scope of the link', () => {
+  it('disable duplicate detection, and give a link-local address link scope', () => {
     const { body } = addAddress(3, parseAddress('fe80::1'), 64);
     expect(body.subarray(0, 8).toString('hex')).toBe('0a4000fd03000000');
     expect(body.subarray(-8).toString('hex')).toBe('0800080002000000');

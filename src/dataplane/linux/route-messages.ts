@@ -26,9 +26,9 @@ const RTA_PREFSRC = 7;
 const RTA_TABLE = 15;
 const RTMSG_BYTES = 12;
 export const RT_TABLE_MAIN = 254;
-/** What the kernel notes of a route that does not name who makes it: netplug's routes to pods. */
+/** The default protocol, which netplug's routes to pods have. */
 export const RTPROT_BOOT = 3;
-/** What the routing daemon BIRD puts on its routes. */
+/** The protocol of routes of the routing daemon BIRD. */
 export const RTPROT_BIRD = 12;
 const RTNH_F_ONLINK = 0x4;
 const RT_SCOPE_UNIVERSE = 0;
@@ -48,12 +48,12 @@ const ROUTE_TYPES: Readonly<Record<number, string>> = {
   9: 'throw',
 };
 
-/** The route types that answer a lookup with an error instead of with themselves. */
+/** The route types for which a lookup returns an error in place of the route. */
 export const REFUSING_TYPES: readonly number[] = [6, 7, 8, 9];
 const RTN_UNICAST = 1;
 const RTN_BLACKHOLE = 6;
 
-/** One route as the kernel shows it. */
+/** One route as the kernel reports it. */
 export interface Route {
   readonly destination: Cidr;
   /** `unicast`, `local`, `blackhole`, … */
@@ -62,19 +62,19 @@ export interface Route {
   readonly gateway: Address | undefined;
   readonly table: number;
   readonly priority: number | undefined;
-  /** Who made it. */
+  /** Identifies the program that made the route. */
   readonly protocol: number;
   readonly isOnLink: boolean;
-  /** The host's address that packets leave with, where the kernel says so. */
+  /** The source address of packets, where the kernel reports it. */
   readonly source: Address | undefined;
 }
 
 export interface NewRoute {
   readonly destination: Cidr;
   readonly deviceIndex: number;
-  /** Undefined for what the device reaches by itself. */
+  /** Undefined for a destination on the link. */
   readonly gateway: Address | undefined;
-  /** Metric; left to the kernel unless given. */
+  /** Metric; chosen by the kernel unless given. */
   readonly priority?: number;
   /** The main table unless given. */
   readonly table?: number;
@@ -89,7 +89,7 @@ export function addRoute({ destination, deviceIndex, gateway, priority, table }:
     ...(priority === undefined ? [] : [u32Attribute(RTA_PRIORITY, priority)]),
     ...(table === undefined ? [] : [u32Attribute(RTA_TABLE, table)]),
   ];
-  // The attribute, which holds numbers over 255 too, decides where there is one.
+  // A table attribute, which may exceed 255, takes precedence over the header.
   const header = routeHeader({ destination, table: table === undefined ? RT_TABLE_MAIN : 0, scope, type: RTN_UNICAST });
   const flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
   return { type: RTM_NEWROUTE, flags, body: Buffer.concat([header, ...attributes]) };
@@ -105,7 +105,7 @@ export type IndexedHop =
       readonly isOnLink: boolean;
     };
 
-/** Adds the agent's route for the destination or replaces it; of another metric there may be one besides. */
+/** Adds or replaces the agent's route for the destination; routes of other metrics stay. */
 export function putAgentRoute(destination: Cidr, hop: IndexedHop): Message {
   const isGateway = hop.kind === 'gateway';
   const header = routeHeader({
@@ -125,12 +125,12 @@ export function putAgentRoute(destination: Cidr, hop: IndexedHop): Message {
   return { type: RTM_NEWROUTE, flags, body: Buffer.concat([header, ...attributes]) };
 }
 
-/** Deletes the agent's route for the destination, wherever it leads. */
+/** Deletes the agent's route for the destination, regardless of its hop. */
 export function deleteAgentRoute(destination: Cidr): Message {
   return deleteRouteOf(ROUTE_PROTOCOL, destination);
 }
 
-/** Deletes BIRD's route of the metric for the destination, wherever it leads. */
+/** Deletes BIRD's route of the metric for the destination, regardless of its hop. */
 export function deleteLearnedRoute(destination: Cidr, metric: number): Message {
   return deleteRouteOf(RTPROT_BIRD, destination, metric);
 }
@@ -144,7 +144,7 @@ function deleteRouteOf(protocol: number, destination: Cidr, metric?: number): Me
   return { type: RTM_DELROUTE, flags: NLM_F_ACK, body: Buffer.concat([header, ...attributes]) };
 }
 
-/** Deletes exactly the route that was read. */
+/** Deletes exactly this route. */
 export function deleteRoute(route: Route): Message {
   const attributes = [
     attribute(RTA_DST, addressBytes(route.destination.base)),
@@ -153,17 +153,17 @@ export function deleteRoute(route: Route): Message {
     ...(route.priority === undefined ? [] : [u32Attribute(RTA_PRIORITY, route.priority)]),
   ];
   const { destination } = route;
-  // Table 0 in the header: the attribute, which holds numbers over 255 too, decides.
+  // Table 0 in the header: the attribute, which may exceed 255, takes precedence.
   const header = routeHeader({ destination, table: 0, scope: RT_SCOPE_NOWHERE, type: 0, protocol: 0 });
   return { type: RTM_DELROUTE, flags: NLM_F_ACK, body: Buffer.concat([header, ...attributes]) };
 }
 
-/** Asks which entry of the routing tables decides about the address. */
+/** Asks for the routing table entry that applies to the address. */
 export function lookUpRoute(address: Address): Message {
   return getRoute(address, RTM_F_FIB_MATCH);
 }
 
-/** Asks how a packet of the host to the address would leave. */
+/** Asks for the hop of a packet from the host to the address. */
 export function lookUpHop(address: Address): Message {
   return getRoute(address, 0);
 }
@@ -176,7 +176,7 @@ function getRoute(address: Address, flags: number): Message {
   return { type: RTM_GETROUTE, flags: NLM_F_ACK, body };
 }
 
-/** Lists the routes of one kind: all of a device, of a type, or of whoever made them. */
+/** Lists the routes of one device, type or protocol. */
 export function dumpRoutes(
   family: Family,
   only: { readonly deviceIndex: number } | { readonly type: number } | { readonly protocol: number },

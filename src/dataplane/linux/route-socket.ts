@@ -6,13 +6,13 @@ import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } fro
 const ENODEV = 19;
 const LIST_ATTEMPTS = 5;
 
-/** A message and what it does: `what` completes "Cannot …". */
+/** A message and its description: `what` completes "Cannot …". */
 export interface Request {
   readonly what: string;
   readonly message: Message;
 }
 
-/** A routing netlink socket. It speaks to the namespace in which it was opened, wherever the thread is later. */
+/** A routing netlink socket. It stays in the namespace in which it was opened, also when the thread changes its own. */
 export class RouteSocket implements Disposable {
   readonly #addon: Addon;
   readonly #fd: number;
@@ -29,25 +29,25 @@ export class RouteSocket implements Disposable {
     return new RouteSocket(addon, fd);
   }
 
-  /** Asks, and leaves the verdict on a refusal to the caller. */
+  /** Sends the message and returns the reply, which may be a refusal. */
   ask(message: Message): Reply {
     const [reply] = this.askAll([message]);
     return reply;
   }
 
-  /** Like `ask` for each message in turn, in one exchange; a refused message does not stop the next ones. */
+  /** Sends all messages in one exchange, in order; a refused message does not stop the next ones. */
   askAll(messages: readonly [Message, ...Message[]]): readonly [Reply, ...Reply[]] {
     const encoded = this.#encode(messages);
     return this.#decode(encoded, this.#addon.exchange(this.#fd, encoded.bytes));
   }
 
-  /** Has the message carried out. @throws kernel/failed: `what` completes "Cannot …". */
+  /** Sends the message. @throws kernel/failed when the kernel refuses it: `what` completes "Cannot …" */
   request(what: string, message: Message): void {
     this.requestAll([{ what, message }]);
   }
 
   /**
-   * Has all requests carried out in one exchange, and behind them `asked`, of which the replies are returned.
+   * Sends all requests and then `asked` in one exchange. Returns the replies to `asked`, which may be refusals.
    * @throws kernel/failed about the first request that the kernel refused
    */
   requestAll([first, ...rest]: readonly [Request, ...Request[]], asked: readonly Message[] = []): readonly Reply[] {
@@ -59,7 +59,7 @@ export class RouteSocket implements Disposable {
     return replies.slice(1 + rest.length);
   }
 
-  /** Every entry of a table; asks again when it changed while it was read. */
+  /** Returns every entry of a table; asks again when the table changed while it was listed. */
   list(what: string, message: Message): readonly Buffer[] {
     for (let attempt = 1; ; attempt += 1) {
       const bodies = listed(what, this.ask(message), attempt);
@@ -67,7 +67,7 @@ export class RouteSocket implements Disposable {
     }
   }
 
-  /** The same, off the main thread: for tables of thousands of entries. */
+  /** Like `list`, off the main thread, for tables with thousands of entries. */
   async listOnWorker(what: string, message: Message): Promise<readonly Buffer[]> {
     for (let attempt = 1; ; attempt += 1) {
       const [reply] = await this.askOnWorker([message]);
@@ -76,13 +76,13 @@ export class RouteSocket implements Disposable {
     }
   }
 
-  /** Has the message carried out off the main thread. @throws kernel/failed: `what` completes "Cannot …". */
+  /** Like `request`, off the main thread. @throws kernel/failed: `what` completes "Cannot …" */
   async requestOnWorker(what: string, message: Message): Promise<void> {
     const [reply] = await this.askOnWorker([message]);
     if (reply.errno !== 0) throw refusal(what, reply);
   }
 
-  /** Like `ask` for each message in turn, in one go and off the main thread: for what waits in the kernel. */
+  /** Like `askAll`, off the main thread, for messages that make the kernel wait. */
   async askOnWorker(messages: readonly [Message, ...Message[]]): Promise<readonly [Reply, ...Reply[]]> {
     const encoded = this.#encode(messages);
     return this.#decode(encoded, await this.#addon.exchangeOnWorker(this.#fd, encoded.bytes));
@@ -95,7 +95,7 @@ export class RouteSocket implements Disposable {
   #encode(messages: readonly [Message, ...Message[]]): { bytes: Buffer; first: number; count: number } {
     const first = this.#sequence + 1;
     this.#sequence += messages.length;
-    // The kernel always tells of a refusal, and works in order: only the last message needs an acknowledgement.
+    // The kernel works in order and always reports a refusal, so only the last message needs an acknowledgement.
     const last = messages.length - 1;
     const bytes = Buffer.concat(
       messages.map(({ type, flags, body }, index) =>
@@ -109,22 +109,22 @@ export class RouteSocket implements Disposable {
     { first, count }: { readonly first: number; readonly count: number },
     answer: Buffer | number,
   ): readonly [Reply, ...Reply[]] {
-    if (typeof answer === 'number') throw kernelFailure('talk to the kernel over netlink', -answer);
+    if (typeof answer === 'number') throw kernelFailure('exchange netlink messages with the kernel', -answer);
     const [reply, ...rest] = decodeReplies(answer, first, count);
     invariant(reply !== undefined, 'a request has no reply');
     return [reply, ...rest];
   }
 }
 
-/** The entries of a table, or undefined when they are to be asked for again. */
+/** Returns the entries of a table, or undefined when it must be listed again. */
 function listed(what: string, reply: Reply, attempt: number): readonly Buffer[] | undefined {
-  // The device that was asked about is gone, and everything on it.
+  // The device of the table does not exist any more.
   if (reply.errno === ENODEV) return [];
   if (reply.errno !== 0) throw refusal(what, reply);
   return reply.isInterrupted && attempt < LIST_ATTEMPTS ? undefined : reply.bodies;
 }
 
-/** The refusal of one request as an error; `what` completes "Cannot …". */
+/** Returns the refusal of one request as an error; `what` completes "Cannot …". */
 export function refusal(what: string, reply: Pick<Reply, 'errno' | 'explanation'>): NetplugError {
   return kernelFailure(what, reply.errno, reply.explanation);
 }
@@ -137,7 +137,7 @@ export function kernelFailure(what: string, errno: number, explanation?: string)
   });
 }
 
-/** What the kernel said, for people. */
+/** Returns the reply of the kernel as text for messages. */
 export function verdictOf({ errno, explanation }: Pick<Reply, 'errno' | 'explanation'>): string {
   const more = explanation === undefined || explanation === '' ? '' : ` (${explanation})`;
   return `the kernel says ${getSystemErrorName(-errno)}${more}`;

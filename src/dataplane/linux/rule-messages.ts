@@ -8,10 +8,10 @@ const FRA_SRC = 2;
 const FRA_PRIORITY = 6;
 const FRA_TABLE = 15;
 const FR_ACT_TO_TBL = 1;
-/** Before the main table, which has 32766. */
+/** Evaluated before the rule of the main table, which has 32766. */
 const PRIORITY = 20_000;
 
-/** Has packets with the address as their source look for their route in the table first. */
+/** Adds a rule: packets with the source address are routed by the table first. */
 export function addSourceRule(address: Address, table: number): Message {
   return { type: RTM_NEWRULE, flags: NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body: ruleBody(address, table) };
 }

@@ -4,7 +4,7 @@ import { type Sysctl, sysctlName } from '../link-sysctls.ts';
 
 const ROOT = '/proc/sys/net/';
 
-/** Of the namespace the thread is in; undefined when the kernel does not have it. */
+/** Reads a setting in the namespace of the thread; undefined when the kernel does not have it. */
 export function readSysctl(path: string): string | undefined {
   try {
     return readFileSync(ROOT + path, 'utf8').trim();
@@ -14,7 +14,7 @@ export function readSysctl(path: string): string | undefined {
   }
 }
 
-/** The names below the path, in the namespace the thread is in; none when the kernel does not have it. */
+/** Lists the names below the path in the namespace of the thread; none when the kernel does not have the path. */
 export function listSysctls(path: string): readonly string[] {
   try {
     return readdirSync(ROOT + path);
@@ -24,18 +24,18 @@ export function listSysctls(path: string): readonly string[] {
   }
 }
 
-/** Whether it reads differently in the namespace the thread is in; an optional one that is missing does not. */
+/** Reports whether the actual value in the namespace of the thread differs; a missing optional setting does not. */
 export function isDifferent({ path, value, isOptional }: Sysctl): boolean {
   const found = readSysctl(path);
   return found !== value && !(found === undefined && isOptional);
 }
 
-/** Those of `wanted` that read differently, as `name=value`. */
+/** Returns the actual values that differ from `wanted`, as `name=value`. */
 export function differingSysctls(wanted: readonly Sysctl[]): readonly string[] {
   return wanted.filter(isDifferent).map(({ path }) => `${sysctlName(path)}=${readSysctl(path) ?? 'missing'}`);
 }
 
-/** Writes in the namespace the thread is in. @throws kernel/failed, `where` says which namespace. */
+/** Writes a setting in the namespace of the thread. @throws kernel/failed, in which `where` names the namespace */
 export function writeSysctl({ path, value, isOptional }: Sysctl, where: string): void {
   try {
     writeFileSync(ROOT + path, value, { flag: 'r+' });

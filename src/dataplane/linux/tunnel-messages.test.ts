@@ -4,8 +4,8 @@ import { createTunnel, decodeTunnel } from './tunnel-messages.ts';
 
 const NO_FLAGS = '00'.repeat(16);
 
-describe('messages that make tunnels', () => {
-  it('say of an ipip device its local address alone, so that each route names the remote one', () => {
+describe('messages that create tunnels', () => {
+  it('contain only the local address of an ipip device, because each route names the remote one', () => {
     const fixed = { kind: 'ipip', local: parseAddress('192.0.2.1') } as const;
     const { type, flags, body } = createTunnel({ name: 'ipip0', mtu: 1480 }, fixed);
     // NEWLINK; acknowledge, create, exclusively.
@@ -36,7 +36,7 @@ describe('messages that make tunnels', () => {
           isLearning: false,
         }) as const,
     ),
-  ])('read back what they were made of, for kind $kind', (fixed) => {
+  ])('decode to the tunnel that was encoded, for kind $kind', (fixed) => {
     const { body } = createTunnel({ name: 'tun0', mtu: 1400 }, fixed, '0a:00:00:00:00:01');
     expect(decodeTunnel(body)).toEqual(fixed);
   });

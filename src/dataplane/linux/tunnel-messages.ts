@@ -34,7 +34,7 @@ const IFLA_VXLAN_PORT = 15;
 const IFLA_VXLAN_LOCAL6 = 17;
 const IFLA_IPTUN_LOCAL = 2;
 
-/** What of a tunnel device cannot be changed without making it anew. */
+/** The properties of a tunnel device that the kernel cannot change. */
 export type FixedPart =
   | {
       readonly kind: 'vxlan';
@@ -46,7 +46,7 @@ export type FixedPart =
     }
   | { readonly kind: 'ipip'; readonly local: Address | undefined };
 
-/** `mac` is left out for devices that have none. */
+/** Creates a tunnel device; `mac` is undefined for a kind without one. */
 export function createTunnel({ name, mtu }: Pick<Tunnel, 'name' | 'mtu'>, fixed: FixedPart, mac?: Mac): Message {
   const body = [
     ifInfo({}),
@@ -58,7 +58,7 @@ export function createTunnel({ name, mtu }: Pick<Tunnel, 'name' | 'mtu'>, fixed:
   return { type: RTM_NEWLINK, flags: NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL, body: Buffer.concat(body) };
 }
 
-/** Undefined for a link that is no tunnel of these kinds. */
+/** Returns undefined for a link that is not a tunnel of these kinds. */
 export function decodeTunnel(body: Buffer): FixedPart | undefined {
   const info = decodeAttributes(decodeAttributes(body.subarray(IFINFO_BYTES)).get(IFLA_LINKINFO) ?? Buffer.alloc(0));
   const kind = attributeText(info.get(IFLA_INFO_KIND) ?? Buffer.alloc(0));

@@ -18,7 +18,7 @@ export interface KernelTunnelPorts {
   readonly checksums: 'software' | 'offload' | 'any';
 }
 
-/** A tunnel device as it is. */
+/** An existing tunnel device. */
 interface Found {
   readonly link: Link;
   readonly fixed: FixedPart | undefined;
@@ -34,8 +34,8 @@ export async function putTunnel(
   const before = await findTunnel(socket, tunnel.name);
   if (before !== undefined && !isOwnTunnel(before.link)) throw takenName(tunnel.name, before.link);
   const isSame = before !== undefined && isSameFixedPart(before.fixed, fixed);
-  // The kernel forgets the neighbours of a device that goes down or gets another MAC.
-  const hasForgotten = before !== undefined && (!before.link.isUp || before.link.mac !== macOf(tunnel, before.link));
+  // The kernel drops the neighbours of a device that is down or gets another MAC.
+  const hasLostPeers = before !== undefined && (!before.link.isUp || before.link.mac !== macOf(tunnel, before.link));
   if (before !== undefined && !isSame) await deleteTunnel(socket, before.link);
   if (!isSame) await makeTunnel(socket, tunnel, fixed);
   const { link } = (isSame ? before : await findTunnel(socket, tunnel.name)) ?? vanished(tunnel.name);
@@ -46,7 +46,7 @@ export async function putTunnel(
     await correctAddresses(socket, tunnel, link),
     await bringUp(socket, link),
   ];
-  if (before !== undefined && (!isSame || hasForgotten)) return 'replaced';
+  if (before !== undefined && (!isSame || hasLostPeers)) return 'replaced';
   return !isSame || steps.includes(true) ? 'changed' : 'unchanged';
 }
 

@@ -1,27 +1,25 @@
 import type { Addon } from './addon.ts';
 import { kernelFailure } from './route-socket.ts';
 
-/**
- * Who computes the checksums of packets inside a VXLAN device: `software` the kernel, `offload` whoever carries them
- * on, `auto` the kernel where that is necessary.
- */
+/** Where checksums of packets inside a VXLAN device are computed: in the kernel, in the device, or as the kernel needs. */
 export type VxlanChecksums = 'auto' | 'software' | 'offload';
 
-const SOUND_SINCE = { major: 5, minor: 8 } as const;
+const CORRECT_SINCE = { major: 5, minor: 8 } as const;
 
 /**
- * Older kernels leave the inner checksum wrong with some drivers when the outer packet is translated on its way.
+ * Returns where checksums are computed. With some drivers, kernels before 5.8 compute a wrong inner checksum when the
+ * outer packet is translated.
  * @param release of the running kernel, as `uname -r` prints it
  */
 export function wantedChecksums(choice: VxlanChecksums, release: string): 'software' | 'offload' | 'any' {
   if (choice !== 'auto') return choice;
   const [, major, minor] = /^(\d+)\.(\d+)/.exec(release)?.map(Number) ?? [];
   if (major === undefined || minor === undefined) return 'any';
-  const isOld = major < SOUND_SINCE.major || (major === SOUND_SINCE.major && minor < SOUND_SINCE.minor);
+  const isOld = major < CORRECT_SINCE.major || (major === CORRECT_SINCE.major && minor < CORRECT_SINCE.minor);
   return isOld ? 'software' : 'any';
 }
 
-/** Says whether something had to be changed. @throws kernel/failed */
+/** Sets the checksum offload of the device; reports whether it changed. @throws kernel/failed */
 export function ensureChecksums(addon: Addon, device: string, wanted: 'software' | 'offload' | 'any'): boolean {
   if (wanted === 'any') return false;
   const value = wanted === 'offload' ? 1 : 0;

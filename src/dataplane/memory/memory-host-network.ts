@@ -20,7 +20,7 @@ interface ForeignRoute {
 
 const LOOPBACK: HostInterface = { name: 'lo', mtu: 65_536, isUp: true, isLoopback: true, addresses: [] };
 
-/** The host's side of the network in memory: the whole port, plus what tests need to set a scene, break it and count. */
+/** A HostNetwork in memory, with methods for tests to prepare state, inject faults and count changes. */
 export class MemoryHostNetwork implements HostNetwork {
   readonly #interfaces = new Map<string, HostInterface>([['lo', LOOPBACK]]);
   readonly #ordinaryLinks = new Set<string>();
@@ -32,16 +32,16 @@ export class MemoryHostNetwork implements HostNetwork {
   readonly #watchers = new Set<(event: HostEvent) => void>();
   readonly #forwards: Record<Family, boolean> = { 4: false, 6: false };
   readonly #settingsBefore = new Map<Family, string>();
-  readonly #refusals: { readonly isMeant: (change: HostChange) => boolean; readonly reason: string }[] = [];
+  readonly #refusals: { readonly matches: (change: HostChange) => boolean; readonly reason: string }[] = [];
   readonly #missingModules = new Set<Tunnel['encapsulation']['kind']>();
   #changesMade = 0;
 
-  /** How many changes were asked for so far, refused ones included. */
+  /** The number of requested changes, including refused ones. */
   get changesMade(): number {
     return this.#changesMade;
   }
 
-  /** The tunnels there are, ordered by name. */
+  /** All tunnels, ordered by name. */
   get tunnels(): readonly Tunnel[] {
     return [...this.#tunnels.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -49,25 +49,25 @@ export class MemoryHostNetwork implements HostNetwork {
   /** Adds a link, or replaces the one of that name. */
   putInterface(link: HostInterface): void {
     this.#interfaces.set(link.name, link);
-    this.#tell({ kind: 'links' });
+    this.#notify({ kind: 'links' });
   }
 
-  /** Takes a link away, with the routes by it and the tunnels on it. */
+  /** Removes a link with its routes and tunnels. */
   removeInterface(name: string): void {
     this.#interfaces.delete(name);
     this.#forgetDevice(name);
     for (const { name: tunnel, encapsulation } of this.tunnels) {
       if (encapsulation.kind === 'vxlan' && encapsulation.uplink === name) this.#dropTunnel(tunnel);
     }
-    this.#tell({ kind: 'links' });
+    this.#notify({ kind: 'links' });
   }
 
-  /** Adds a link that is neither a tunnel nor of use. */
+  /** Adds a link that is not a tunnel and not listed. */
   addOrdinaryLink(name: string): void {
     this.#ordinaryLinks.add(name);
   }
 
-  /** Takes a tunnel away behind the agent's back. */
+  /** Removes a tunnel as another program would. */
   dropTunnel(name: string): void {
     this.#dropTunnel(name);
   }
@@ -76,29 +76,29 @@ export class MemoryHostNetwork implements HostNetwork {
     this.#foreignRoutes.push({ destination, madeBy, metric });
   }
 
-  /** Those for exactly the destination that are not the agent's. */
+  /** Counts routes to exactly the destination that are not the agent's. */
   countForeignRoutes(destination: Cidr): number {
     return this.#foreignRoutes.filter((route) => sameCidr(route.destination, destination)).length;
   }
 
-  /** Changes routes and peers like the port, but behind the agent's back: neither counted nor refused. */
+  /** Changes routes and peers as another program would: neither counted nor refused. */
   disturb(changes: readonly HostChange[]): void {
     for (const change of changes) this.#make(change);
   }
 
-  /** Has the host refuse the next change that is meant; several calls line up. */
-  refuseNext(isMeant: (change: HostChange) => boolean, reason = 'the kernel says ENOBUFS'): void {
-    this.#refusals.push({ isMeant, reason });
+  /** Makes the host refuse the next change that matches; several calls queue up. */
+  refuseNext(matches: (change: HostChange) => boolean, reason = 'the kernel says ENOBUFS'): void {
+    this.#refusals.push({ matches, reason });
   }
 
-  /** Has the host know no tunnels of that kind. */
+  /** Makes the host refuse tunnels of that kind. */
   removeModule(kind: Tunnel['encapsulation']['kind']): void {
     this.#missingModules.add(kind);
   }
 
-  /** Has watchers miss something. */
+  /** Makes watchers lose events. */
   loseEvents(): void {
-    this.#tell({ kind: 'unknown' });
+    this.#notify({ kind: 'unknown' });
   }
 
   async listInterfaces(): Promise<readonly HostInterface[]> {
@@ -147,7 +147,7 @@ export class MemoryHostNetwork implements HostNetwork {
     if (isReplaced) this.#forgetDevice(name);
     if (before !== undefined && macOf(before) !== macOf(tunnel)) this.#neighbours.delete(name);
     this.#tunnels.set(name, tunnel);
-    this.#tell({ kind: 'links' });
+    this.#notify({ kind: 'links' });
     return isReplaced || (before !== undefined && macOf(before) !== macOf(tunnel)) ? 'replaced' : 'changed';
   }
 
@@ -161,7 +161,7 @@ export class MemoryHostNetwork implements HostNetwork {
 
   async change(changes: readonly HostChange[], signal: AbortSignal): Promise<readonly Refused[]> {
     const refusals: Refused[] = [];
-    // Those who call are answered later, as by the real host.
+    // Asynchronous, like the real host.
     await Promise.resolve();
     signal.throwIfAborted();
     for (const change of changes) {
@@ -191,7 +191,7 @@ export class MemoryHostNetwork implements HostNetwork {
   }
 
   watch(onEvent: (event: HostEvent) => void): Disposable {
-    // Each watch is one, though two may have the same callback.
+    // A new function, because two watches may have the same callback.
     const watcher = (event: HostEvent): void => {
       onEvent(event);
     };
@@ -204,7 +204,7 @@ export class MemoryHostNetwork implements HostNetwork {
   }
 
   #refusalOf(change: HostChange): string | undefined {
-    const injected = this.#refusals.findIndex(({ isMeant }) => isMeant(change));
+    const injected = this.#refusals.findIndex(({ matches }) => matches(change));
     if (injected !== -1) return this.#refusals.splice(injected, 1)[0]?.reason;
     if (change.kind === 'put-peer') {
       const { device } = change.peer;
@@ -227,19 +227,19 @@ export class MemoryHostNetwork implements HostNetwork {
     }
     if (change.kind === 'delete-learned-route') {
       const { destination, metric } = change;
-      const isMeant = (route: ForeignRoute): boolean =>
+      const matches = (route: ForeignRoute): boolean =>
         route.madeBy === 'routing-daemon' && route.metric === metric && sameCidr(route.destination, destination);
-      this.#foreignRoutes = this.#foreignRoutes.filter((route) => !isMeant(route));
+      this.#foreignRoutes = this.#foreignRoutes.filter((route) => !matches(route));
       return;
     }
     const key = formatCidr(change.route.destination);
     const before = this.#routes.get(key);
     if (change.kind === 'put-route') {
       this.#routes.set(key, change.route);
-      this.#tell({ kind: 'route-put', route: change.route });
+      this.#notify({ kind: 'route-put', route: change.route });
     } else if (before !== undefined) {
       this.#routes.delete(key);
-      this.#tell({ kind: 'route-gone', route: before });
+      this.#notify({ kind: 'route-gone', route: before });
     }
   }
 
@@ -251,34 +251,34 @@ export class MemoryHostNetwork implements HostNetwork {
       if (!peers.delete(formatAddress(peer.gateway))) return;
     } else {
       peers.set(formatAddress(peer.gateway), peer);
-      // Where a MAC is, is known once for all its gateways.
+      // All gateways of a MAC share its forwarding entry.
       for (const [gateway, other] of peers) if (other.mac === mac) peers.set(gateway, { ...other, remote });
     }
     const isPut = kind === 'put-peer';
-    this.#tell({ kind: isPut ? 'forwarding-put' : 'forwarding-gone', device, mac, remote });
+    this.#notify({ kind: isPut ? 'forwarding-put' : 'forwarding-gone', device, mac, remote });
     const { gateway } = peer;
-    this.#tell(isPut ? { kind: 'neighbour-put', device, gateway, mac } : { kind: 'neighbour-gone', device, gateway });
+    this.#notify(isPut ? { kind: 'neighbour-put', device, gateway, mac } : { kind: 'neighbour-gone', device, gateway });
   }
 
   #dropTunnel(name: string): boolean {
     if (!this.#tunnels.delete(name)) return false;
     this.#forgetDevice(name);
-    this.#tell({ kind: 'links' });
+    this.#notify({ kind: 'links' });
     return true;
   }
 
-  /** Routes by a device and its peers go with it. */
+  /** Removes the routes and peers of a device. */
   #forgetDevice(name: string): void {
     this.#neighbours.delete(name);
     for (const [key, route] of this.#routes) {
       if (route.hop.kind !== 'gateway' || route.hop.device !== name) continue;
       this.#routes.delete(key);
-      if (route.destination.base.family === 6) this.#tell({ kind: 'route-gone', route });
+      if (route.destination.base.family === 6) this.#notify({ kind: 'route-gone', route });
     }
   }
 
-  /** Soon, and never from within the call that changed something. */
-  #tell(event: HostEvent): void {
+  /** Notifies watchers asynchronously, never within the call that made the change. */
+  #notify(event: HostEvent): void {
     for (const watcher of this.#watchers) {
       queueMicrotask(() => {
         if (this.#watchers.has(watcher)) watcher(event);
@@ -287,7 +287,7 @@ export class MemoryHostNetwork implements HostNetwork {
   }
 }
 
-/** What the kernel cannot change of a tunnel that is there. */
+/** Returns the properties of a tunnel that the kernel cannot change. */
 function fixedPartOf({ encapsulation }: Tunnel): string {
   if (encapsulation.kind === 'ipip') return `ipip ${formatAddress(encapsulation.local)}`;
   const { vni, port, local, uplink } = encapsulation;

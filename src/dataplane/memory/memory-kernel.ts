@@ -12,7 +12,7 @@ import {
   type PodNetwork,
 } from '../kernel.ts';
 
-/** The places of `apply` and `remove` at which a fault can be injected, in the order in which they are passed. */
+/** The steps of `apply` and `remove` at which a fault can be injected, in order. */
 export const MEMORY_STEPS = [
   'delete-leftover',
   'create-link',
@@ -35,7 +35,7 @@ interface Netns {
   readonly ipForwarding: Record<Family, boolean>;
 }
 
-/** A kernel that lives in memory: the whole port, plus what tests need to set a scene and to break it. */
+/** A Kernel in memory, with methods for tests to prepare state and inject faults. */
 export class MemoryKernel implements Kernel {
   readonly #netns = new Map<string, Netns>();
   readonly #attachments = new Map<string, Attachment>();
@@ -45,33 +45,33 @@ export class MemoryKernel implements Kernel {
   readonly #wrongSysctls = new Map<string, string[]>();
   #nextIndex = 2;
 
-  /** Makes a network namespace. */
+  /** Adds a network namespace. */
   addNetns(path: string): void {
     this.#netns.set(path, { interfaces: new Set(), ipForwarding: { 4: false, 6: false } });
   }
 
-  /** Takes a namespace away, and with it the links that end there. */
+  /** Removes a namespace and the links that end in it. */
   removeNetns(path: string): void {
     this.#netns.delete(path);
     for (const [name, { network }] of this.#attachments) if (network.netns === path) this.#detach(name);
   }
 
-  /** Puts an interface that is not netplug's into a pod. */
+  /** Adds an interface of another program to a pod. */
   addPodInterface(netns: string, name: string): void {
     this.#netnsAt(netns).interfaces.add(name);
   }
 
-  /** Has the host route an address to a device; one with netplug's prefix counts as a leftover. */
+  /** Makes the host route an address to a device; a device with netplug's prefix counts as a leftover. */
   addHostRoute(address: Address, device: string): void {
     this.#hostRoutes.set(formatAddress(address), device);
   }
 
-  /** Has `observe` report a host sysctl of a link as changed by somebody, as `name=value`. */
+  /** Makes `observe` report that another program changed a host sysctl of a link, as `name=value`. */
   changeSysctl(hostLinkName: string, nameAndValue: string): void {
     this.#wrongSysctls.set(hostLinkName, [...(this.#wrongSysctls.get(hostLinkName) ?? []), nameAndValue]);
   }
 
-  /** Fails the next passing of the step; several calls line up. */
+  /** Makes the step fail the next time; several calls queue up. */
   failAt(step: MemoryStep, cause: Error = failure(step)): void {
     this.#faults.set(step, [...(this.#faults.get(step) ?? []), cause]);
   }
@@ -90,7 +90,7 @@ export class MemoryKernel implements Kernel {
       this.#pass('delete-leftover', signal);
       this.#detach(network.hostLinkName);
     }
-    // The real kernel lets others in while a leftover goes.
+    // The real kernel allows other calls while it deletes a leftover.
     await Promise.resolve();
     const forwardingBefore = { ...netns.ipForwarding };
     this.#pass('create-link', signal);

@@ -4,18 +4,18 @@ import type { NftObject, NftTable, PacketFilter } from '../packet-filter.ts';
 /** The tables of one host, which outlive the filters that write them. */
 export type MemoryTables = Map<string, readonly NftObject[]>;
 
-/** A packet filter that lives in memory: the whole port, and a fault to inject. */
+/** A PacketFilter in memory, with fault injection. */
 export class MemoryPacketFilter implements PacketFilter {
   readonly #tables: MemoryTables;
-  /** What this filter put last, by table. */
-  readonly #left = new Map<string, readonly NftObject[]>();
+  /** What this filter wrote last, by table. */
+  readonly #written = new Map<string, readonly NftObject[]>();
   #isFailing = false;
 
   constructor(tables: MemoryTables = new Map()) {
     this.#tables = tables;
   }
 
-  /** Has the next replacement that changes something fail. */
+  /** Makes the next replacement that changes something fail. */
   failNext(): void {
     this.#isFailing = true;
   }
@@ -30,7 +30,7 @@ export class MemoryPacketFilter implements PacketFilter {
     }
     if (objects.length === 0) this.#tables.delete(name);
     else this.#tables.set(name, objects);
-    this.#left.set(name, objects);
+    this.#written.set(name, objects);
     return 'changed';
   }
 
@@ -39,10 +39,10 @@ export class MemoryPacketFilter implements PacketFilter {
     return this.#tables.has(name);
   }
 
-  #isInPlace({ name, objects, onlyIfThere = objects.length === 0 }: NftTable): boolean {
+  #isInPlace({ name, objects, onlyIfExists = objects.length === 0 }: NftTable): boolean {
     const shown = this.#tables.get(name);
-    if (shown === undefined) return onlyIfThere;
-    const left = this.#left.get(name);
-    return shown === left && JSON.stringify(left) === JSON.stringify(objects);
+    if (shown === undefined) return onlyIfExists;
+    const written = this.#written.get(name);
+    return shown === written && JSON.stringify(written) === JSON.stringify(objects);
   }
 }

@@ -63,7 +63,7 @@ export function packetFilterContract(name: string, makeFixture: () => Promise<Pa
     it('makes no table for what is only to be there if something is, and changes one that is', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
-      const table = { ...tableWith('192.0.2.1'), onlyIfThere: true };
+      const table = { ...tableWith('192.0.2.1'), onlyIfExists: true };
       expect(await filter.replace(table, signal)).toBe('unchanged');
       expect(await host.hasTable('wanted')).toBe(false);
       await filter.replace(tableWith('192.0.2.2'), signal);
