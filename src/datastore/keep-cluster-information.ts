@@ -41,7 +41,7 @@ export async function keepClusterInformation(
 }
 
 /** Gives the cluster this id unless it has one; returns the id it has then. @throws store/*, resource/changed */
-export async function giveClusterId(ports: ClusterPorts, guid: string, signal: AbortSignal): Promise<string> {
+export async function ensureClusterId(ports: ClusterPorts, guid: string, signal: AbortSignal): Promise<string> {
   const before = await changeClusterInformation(
     ports,
     (cluster = newCluster()) =>

@@ -26,9 +26,9 @@ export interface AssertLivingPorts extends RetryPorts {
 
 export interface AssertLivingRequest {
   readonly node: NodeName;
-  /** Returns what this node knows of living addresses, by `livingKey`: recorded again as it was. */
+  /** Returns the allocations that this node remembers, by `livingKey`; they are recorded again unchanged. */
   readonly known: () => ReadonlyMap<string, Allocation>;
-  /** Returns `livingKey` of the addresses that a pending write records. Like `known`, called after links were listed. */
+  /** Returns `livingKey` of the addresses that a pending write records. Like `known`, called after the links are listed. */
   readonly pending: () => ReadonlySet<string>;
 }
 
@@ -37,13 +37,13 @@ export interface AssertedAddresses {
   readonly conflicts: readonly AddressConflict[];
 }
 
-/** How often is planned again while others write the same blocks. */
+/** The most plans that may lose to concurrent writers of the same blocks. */
 const ATTEMPTS = 16;
 
 /**
- * Records in the datastore every address that a living link of this node uses and that the datastore has lost, as after
- * a backup was restored (design D12). Reports addresses that another attachment holds by now, and changes nothing of
- * those. @throws store/*
+ * Records in the datastore every address that a pod link of this node uses and that the datastore has lost, as after
+ * a backup was restored (design D12). Reports addresses that another attachment holds by now and leaves them unchanged.
+ * @throws store/*
  */
 export async function assertLiving(
   ports: AssertLivingPorts,
@@ -99,7 +99,7 @@ async function finish(
   return report(ports.log, assertion);
 }
 
-/** Nothing may be offered before everything is recorded. */
+/** An error, because the node must not assign addresses before every address in use is recorded. */
 function overtaken(node: NodeName): NetplugError {
   return new NetplugError(
     'store/conflict',
@@ -108,7 +108,7 @@ function overtaken(node: NodeName): NetplugError {
   );
 }
 
-/** What went while it was being recorded must not stay held: its own release has found nothing to free. */
+/** Releases recorded addresses whose link is gone since: the DEL of their pod ran before they were recorded. */
 async function releaseEnded(
   ports: AssertLivingPorts,
   { node, asserted }: { readonly node: NodeName; readonly asserted: readonly LivingAddress[] },

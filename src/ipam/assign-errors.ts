@@ -8,7 +8,7 @@ import { type Pool, whyClosed } from './choose-pools.ts';
 import type { Claim } from '../datastore/allocation-store.ts';
 import type { Knowledge, Want } from './plan-assign.ts';
 
-/** A holder as people know it: its pod, or else its container. */
+/** Describes a holder by its pod, or by its container when no pod is known. */
 export function describeHolder(holder: Allocation): string {
   const who =
     holder.pod === undefined
@@ -18,22 +18,22 @@ export function describeHolder(holder: Allocation): string {
 }
 
 /** An address and, when a user asked for it, where. */
-export interface Asked {
+export interface RequestedAddress {
   readonly address: Address;
   readonly askedBy: string | undefined;
 }
 
-function describeAsked({ address, askedBy }: Asked): string {
+function describeAsked({ address, askedBy }: RequestedAddress): string {
   return askedBy === undefined ? formatAddress(address) : `${formatAddress(address)}, asked for by ${askedBy}`;
 }
 
-export function addressTaken(asked: Asked, holder: Allocation): NetplugError {
+export function addressTaken(asked: RequestedAddress, holder: Allocation): NetplugError {
   const { address } = asked;
   return new NetplugError(
     'ipam/address-taken',
     `Cannot assign ${describeAsked(asked)}: held by ${describeHolder(holder)}`,
     {
-      hint: 'Ask for another address, or wait until the holder is gone; "netplugctl ipam check" tells whether it is a leak',
+      hint: 'Ask for another address, or wait until the holder is gone; "netplugctl ipam check" reports whether it is a leak',
       facts: { address: formatAddress(address), holder: holder.containerId, node: holder.node },
     },
   );
@@ -49,7 +49,7 @@ export function strictAffinity(address: Address, block: IpBlock): NetplugError {
   );
 }
 
-export function notInPool(asked: Asked, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
+export function notInPool(asked: RequestedAddress, pool: Pool | undefined, pools: readonly Pool[]): NetplugError {
   const { address } = asked;
   const closed = pool === undefined ? undefined : whyClosed(pool);
   const state = pool === undefined ? 'it lies in no IP pool' : `it lies in pool "${pool.name}", and ${closed ?? ''}`;
@@ -60,9 +60,9 @@ export function notInPool(asked: Asked, pool: Pool | undefined, pools: readonly 
   });
 }
 
-/** The block of an address asked for is not claimed yet, and the node may claim none. */
+/** Returns the error for a requested address whose block no node has claimed, on a node that may claim no more blocks. */
 export function blockLimit(
-  asked: Asked,
+  asked: RequestedAddress,
   { cidr, node, limit }: { readonly cidr: Cidr; readonly node: NodeName; readonly limit: number },
 ): NetplugError {
   return new NetplugError(
@@ -75,8 +75,8 @@ export function blockLimit(
   );
 }
 
-/** The block of an address asked for would hold addresses of another one. */
-export function blockOverlaps(asked: Asked, cidr: Cidr, claim: Claim): NetplugError {
+/** Returns the error for a requested address whose new block would overlap an existing block. */
+export function blockOverlaps(asked: RequestedAddress, cidr: Cidr, claim: Claim): NetplugError {
   const owner = claim.node === undefined ? 'no node' : `node "${claim.node}"`;
   return new NetplugError(
     'ipam/exhausted',
@@ -88,7 +88,7 @@ export function blockOverlaps(asked: Asked, cidr: Cidr, claim: Claim): NetplugEr
   );
 }
 
-/** Says for every pool of the family why it gave nothing, and what would help most. */
+/** Returns the error that names, for every pool of the family, why it has no address, with the hint that helps most. */
 export function exhausted(state: { want: Want; node: NodeName; known: Knowledge; atLimit: boolean }): NetplugError {
   const { want, node, known, atLimit } = state;
   const { verdicts } = want.selection;
@@ -104,20 +104,20 @@ export function exhausted(state: { want: Want; node: NodeName; known: Knowledge;
       ? 'Create a pool with netplugctl whose nodeSelector selects the node, or enable one'
       : atLimit
         ? `Raise maxBlocksPerNode (now ${String(limit)}) in the IPAMConfiguration, or add a pool with larger blocks`
-        : 'Add an IP pool; "netplugctl ipam check" lists addresses that are held without need';
+        : 'Add an IP pool; "netplugctl ipam check" lists leaked addresses';
   return new NetplugError('ipam/exhausted', `Cannot assign an ${family} address on node "${node}": ${looked}`, {
     hint,
     facts: { node, family: want.family, pools: verdicts.map(({ pool }) => pool.name) },
   });
 }
 
-/** How much of the pool is held, and what keeps the node from the rest. */
+/** Describes how much of the pool is held and why the node cannot use the rest. */
 export function whyFull(
   pool: Pool,
-  { known, atLimit, node }: { known: Pick<Knowledge, 'view' | 'others'>; atLimit: boolean; node: NodeName },
+  { known, atLimit, node }: { known: Pick<Knowledge, 'view' | 'foreign'>; atLimit: boolean; node: NodeName },
 ): string {
-  const { view, others } = known;
-  const inside = [...view.owned, ...view.borrowed, ...others]
+  const { view, foreign } = known;
+  const inside = [...view.owned, ...view.borrowed, ...foreign]
     .map(({ value }) => value)
     .filter(({ cidr }) => cidrContains(pool.cidr, cidr));
   const blocks = [...new Map(inside.map((block) => [formatCidr(block.cidr), block])).values()];

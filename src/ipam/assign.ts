@@ -17,11 +17,11 @@ import { type AssignPlan, type Knowledge, type Lease, planAssign, type Want } fr
 export interface AssignRequest {
   readonly node: NodeName;
   readonly attachment: Attachment;
-  /** What for; a workload unless given. */
+  /** A workload unless given. */
   readonly use?: PoolUse;
   readonly pod: PodIdentity | undefined;
   readonly pools: Readonly<Record<Family, PoolChoice>>;
-  /** Certain addresses, at most one per family, and who asks for them. */
+  /** Specific addresses, at most one per family; `rule` and `text` say where the user requested them. */
   readonly requested: { readonly addresses: readonly Address[]; readonly rule: ChosenBy; readonly text?: string };
   /** The record to write in the same transaction, once the addresses are known. */
   readonly endpoint?: (leases: readonly Lease[]) => WorkloadEndpoint;
@@ -38,16 +38,16 @@ export interface IpamPorts extends RetryPorts {
   readonly log: Log;
 }
 
-/** `signal` ends the work; `cleanupSignal`, later, what must be seen through once it has begun. */
+/** `signal` aborts the work; `cleanupSignal`, which aborts later, bounds writes and undo steps that were started. */
 export interface Limits {
   readonly signal: AbortSignal;
   readonly cleanupSignal: AbortSignal;
 }
 
 /**
- * Assigns one address per wanted family, all or none, and writes the endpoint with them. Asking again for the same
- * attachment returns the same addresses. Tries again when others write the same blocks, until the signal ends it. A
- * write that was sent is waited for even when the work ends meanwhile; one whose outcome stays unknown is undone.
+ * Assigns one address per requested family, all or none, and writes the endpoint with them. A second call for the same
+ * attachment returns the same addresses. Retries on conflicts with concurrent writers until the signal aborts. Waits
+ * for a write that was sent even when the signal aborts meanwhile; undoes a write whose outcome stays unknown.
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
  * ipam/strict-affinity, ipam/set-aside, ipam/request-invalid, store/conflict, store/locked, store/unavailable
  */
@@ -103,13 +103,13 @@ async function isConfirmed(
   }
 }
 
-interface Draft {
+interface PendingAssignment {
   readonly request: AssignRequest;
   readonly written: readonly Change[];
   readonly allocations: ReadonlyMap<Family, Allocation>;
 }
 
-async function commit(ports: IpamPorts, draft: Draft, { signal, cleanupSignal }: Limits): Promise<Outcome> {
+async function commit(ports: IpamPorts, draft: PendingAssignment, { signal, cleanupSignal }: Limits): Promise<Outcome> {
   signal.throwIfAborted();
   try {
     return await ports.store.commit(draft.written, cleanupSignal);
@@ -120,7 +120,7 @@ async function commit(ports: IpamPorts, draft: Draft, { signal, cleanupSignal }:
 }
 
 /** Releases what a write of unknown outcome may have assigned. If that fails too, DEL, GC or the next ADD finds it. */
-async function releaseUnknown(ports: IpamPorts, { request, allocations }: Draft, signal: AbortSignal): Promise<void> {
+async function releaseUnknown(ports: IpamPorts, { request, allocations }: PendingAssignment, signal: AbortSignal): Promise<void> {
   const { node, attachment } = request;
   const ids = new Set([...allocations.values()].map(({ id }) => id));
   const endpoint = request.endpoint?.([]);
@@ -140,7 +140,7 @@ async function releaseUnknown(ports: IpamPorts, { request, allocations }: Draft,
   }
 }
 
-/** What `assign` would do now; reads what it would read, writes nothing. @throws what `assign` throws */
+/** Returns the plan that `assign` would carry out now, and writes nothing. @throws what `assign` throws */
 export async function rehearseAssign(
   ports: IpamPorts,
   request: AssignRequest,
@@ -161,7 +161,7 @@ async function planWithReads(
 ): Promise<Extract<AssignPlan, { kind: 'ready' | 'need-request' }>> {
   const pools = decodePools(view.pools);
   const wants = wantsOf(request, { view, pools, allocations });
-  let known: Knowledge = { view, pools, others: [], looked: new Set() };
+  let known: Knowledge = { view, pools, foreign: [], readCidrs: new Set() };
   for (;;) {
     const plan = planAssign(known, request.node, wants);
     if (plan.kind === 'ready' || plan.kind === 'need-request') return plan;
@@ -169,8 +169,8 @@ async function planWithReads(
       known = { ...known, claims: await store.listClaims(plan.within, signal) };
     } else {
       const blocks = await store.getBlocks(plan.cidrs, signal);
-      const looked = new Set([...known.looked, ...plan.cidrs.map(formatCidr)]);
-      known = { ...known, looked, others: [...known.others, ...blocks] };
+      const readCidrs = new Set([...known.readCidrs, ...plan.cidrs.map(formatCidr)]);
+      known = { ...known, readCidrs, foreign: [...known.foreign, ...blocks] };
     }
   }
 }
@@ -190,7 +190,7 @@ function wantsOf(
     const allocation = allocations.get(family);
     const choice = choices[family];
     if (allocation === undefined || (address === undefined && !choice.assign)) continue;
-    // A certain address lies in whatever pool it lies in; the pools asked for do not matter then (annotation rule 6).
+    // A specific address determines its pool, and the requested pools are ignored (annotation rule 6).
     const asked = address === undefined ? choice : {};
     const { pools: refs, askedBy } = { pools: undefined, askedBy: undefined, ...asked };
     const question = {
@@ -238,7 +238,7 @@ function draftAllocations({ clock, random }: RetryPorts, request: AssignRequest)
   return new Map(FAMILIES.map((family) => [family, { id: random.id(), ...holder, chosenBy: 'node-selector' }]));
 }
 
-/** A block is one record, and the datastore bounds records: see MAX_HOLDER_BYTES. */
+/** Refuses names that are too long for the slot of a block: see MAX_HOLDER_BYTES. */
 function assertFits(holder: Omit<Allocation, 'id' | 'chosenBy'>): void {
   const bytes = new TextEncoder().encode(JSON.stringify(holder)).length;
   if (bytes <= MAX_HOLDER_BYTES) return;
@@ -274,7 +274,7 @@ async function backOffOrTimeOut(ports: RetryPorts, attempt: number, signal: Abor
       'store/conflict',
       `Cannot write the address: ${String(attempt)} tries lost to other writers`,
       {
-        hint: 'Try again; if it goes on, look for a process that writes the blocks of this node without pause',
+        hint: 'Try again; if it persists, look for a process that constantly writes the blocks of this node',
         cause,
       },
     );

@@ -8,12 +8,12 @@ import type { Address, Family } from '../net/address.ts';
 import { type Cidr, cidrContains, formatCidr, parseCidr, sameCidr } from '../net/cidr.ts';
 import type { PoolRef } from '../config/netconf.ts';
 
-/** A pool with its CIDR read once. */
+/** A pool with its CIDR parsed. */
 export interface Pool {
   readonly stored: Stored<IpPool>;
   readonly name: string;
   readonly cidr: Cidr;
-  /** Why it gives no new addresses; undefined when it does. */
+  /** Why no new addresses are assigned from the pool; undefined for an open pool. */
   readonly closed: 'disabled' | { readonly overlaps: string } | undefined;
 }
 
@@ -35,7 +35,7 @@ export interface PoolSelection {
   readonly chosenBy: ChosenBy;
 }
 
-export interface PoolQuestion {
+export interface PoolQuery {
   readonly family: Family;
   /** Pools asked for by name or exact CIDR; undefined leaves the choice to the node selectors. */
   readonly refs: readonly PoolRef[] | undefined;
@@ -55,24 +55,25 @@ export function decodePools(stored: readonly Stored<IpPool>[]): readonly Pool[] 
   });
 }
 
-/** The pool in which the address or the block lies, of overlapping ones the oldest; undefined when there is none. */
+/** Returns the pool that contains the address or block, the oldest of overlapping pools; undefined when there is none. */
 export function poolAround(pools: readonly Pool[], inner: Address | Cidr): Pool | undefined {
   const around = pools.filter(({ cidr }) => cidrContains(cidr, inner));
   return around.find(({ closed }) => typeof closed !== 'object') ?? around[0];
 }
 
-/** Why the pool gives no new addresses, in words; undefined when it does. */
+/** Describes why no new addresses are assigned from the pool; undefined for an open pool. */
 export function whyClosed({ closed }: Pool): string | undefined {
   if (closed === undefined) return undefined;
   return closed === 'disabled' ? 'it is disabled' : `it overlaps the older pool "${closed.overlaps}"`;
 }
 
 /**
- * Which pools may give the address (specification, "Precedence of address-assignment methods"): those asked for, in
- * the order asked for and whatever their selectors say; otherwise all that select the node, ordered by name.
+ * Returns the pools that the address may come from (specification, "Precedence of address-assignment methods"): the
+ * requested pools in the requested order, regardless of their selectors; otherwise every pool that selects the node,
+ * ordered by name.
  * @throws ipam/pool-not-found, ipam/pool-unusable
  */
-export function choosePools(pools: readonly Pool[], question: PoolQuestion): PoolSelection {
+export function choosePools(pools: readonly Pool[], question: PoolQuery): PoolSelection {
   const { family, refs } = question;
   const ofFamily = pools.filter(({ cidr }) => cidr.base.family === family);
   const asked = refs?.map((ref) => findAsked(pools, ref, question));
@@ -86,7 +87,7 @@ export function choosePools(pools: readonly Pool[], question: PoolQuestion): Poo
   };
 }
 
-function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels, use }: PoolQuestion): PoolVerdict {
+function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels, use }: PoolQuery): PoolVerdict {
   const { spec } = pool.stored.value;
   if (asked !== undefined) return asked.includes(pool) ? 'eligible' : 'not asked for';
   if (pool.closed !== undefined) return pool.closed === 'disabled' ? 'disabled' : 'overlaps an older pool';
@@ -94,7 +95,7 @@ function verdictOn(pool: Pool, asked: readonly Pool[] | undefined, { nodeLabels,
   return matchesSelector(spec.nodeSelector, nodeLabels) ? 'eligible' : 'does not select the node';
 }
 
-function findAsked(pools: readonly Pool[], ref: PoolRef, question: PoolQuestion): Pool {
+function findAsked(pools: readonly Pool[], ref: PoolRef, question: PoolQuery): Pool {
   const { family, use } = question;
   const pool = pools.find(({ name, cidr }) => (ref.by === 'name' ? name === ref.name : sameCidr(cidr, ref.cidr)));
   const asking = question.askedBy === undefined ? '' : `, asked for by ${question.askedBy.text}`;

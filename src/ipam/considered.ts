@@ -1,12 +1,12 @@
 import type { Pool, PoolSelection } from './choose-pools.ts';
 
-/** Bytes of JSON for the pools that are named; what counts the others takes less than 150. */
+/** Bytes of JSON for the pools that are named; the count of the remaining pools takes less than 150. */
 const NAMED_BYTES = 300;
 const NAME_LENGTH = 48;
 
 /**
- * Says which pools were considered, for the slot of an address: the pool that gave it, the first others by name, and how
- * many more had which verdict. At most 512 bytes of JSON, however many pools there are, because a block is one record.
+ * Lists the pools that were considered, for the slot of an address: the chosen pool, the next pools by name, and a count
+ * of the remaining ones by verdict. At most 512 bytes of JSON for any number of pools, because a block is one record.
  */
 export function consideredFor({ verdicts }: Pick<PoolSelection, 'verdicts'>, chosen: Pool): readonly string[] {
   const ordered = [

@@ -20,7 +20,7 @@ export function* freeCidrs(
   }
 }
 
-/** Whether a CIDR overlaps one of these blocks, which may be of another size. */
+/** Returns a function that reports whether a CIDR overlaps one of these blocks, which may be of another size. */
 export function overlapsOneOf(blocks: readonly Cidr[]): (cidr: Cidr) => boolean {
   const texts = new Set(blocks.map(formatCidr));
   const others = new Map<number, readonly Cidr[]>();
@@ -33,12 +33,12 @@ export function overlapsOneOf(blocks: readonly Cidr[]): (cidr: Cidr) => boolean 
   };
 }
 
-/** How many blocks a pool has. */
+/** Returns how many blocks fit into the pool. */
 export function placesIn({ cidr, stored }: Pool): bigint {
   return 1n << BigInt(stored.value.spec.blockSize - cidr.prefixBits);
 }
 
-/** Where a node begins to look, from 0. */
+/** Returns the place, from 0, at which a node starts its search for a free block. */
 export function firstPlace(pool: Pool, node: NodeName): bigint {
   return hash(node) % placesIn(pool);
 }
@@ -49,14 +49,14 @@ export function cidrAtPlace({ cidr: { base }, stored }: Pool, place: bigint): Ci
   return { base: { family: base.family, value: base.value + place * step }, prefixBits: blockSize };
 }
 
-/** Which place of the pool the block is; undefined for one of another size. */
+/** Returns the place of the block in the pool; undefined for a block of another size. */
 export function placeOf({ cidr: { base }, stored }: Pool, cidr: Cidr): bigint | undefined {
   const { blockSize } = stored.value.spec;
   if (cidr.prefixBits !== blockSize) return undefined;
   return (cidr.base.value - base.value) >> BigInt(bitsOf(base.family) - blockSize);
 }
 
-/** 64-bit FNV-1a: even for names that differ in their last digit only. */
+/** 64-bit FNV-1a, folded: spreads names evenly that differ in their last digit only. */
 function hash(text: string): bigint {
   let state = 0xcbf29ce484222325n;
   for (const byte of new TextEncoder().encode(text))

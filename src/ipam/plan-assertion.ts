@@ -12,32 +12,32 @@ export interface LivingAddress {
   readonly owner: Attachment;
 }
 
-/** An address that a pod uses while the datastore says that another attachment holds it. */
+/** An address that a pod uses while the datastore records another attachment as its holder. */
 export interface AddressConflict extends LivingAddress {
   readonly holder: Allocation;
 }
 
-/** The living addresses that no block of the view records for their attachment, and those that it records for another. */
+/** The addresses in use that no block records, and those that a block records for another attachment. */
 export interface Unrecorded {
   readonly missing: readonly LivingAddress[];
   readonly conflicts: readonly AddressConflict[];
 }
 
-/** The change of one block, and what it records. It may be committed by itself. */
+/** The change of one block, and the addresses that it records. Each may be committed on its own. */
 export interface AssertionWrite {
   readonly change: Change;
   readonly recorded: readonly LivingAddress[];
 }
 
 export interface AssertionPlan {
-  /** One per block. Addresses that a block records by now need none. */
+  /** One per block. Addresses that a block already records need none. */
   readonly writes: readonly AssertionWrite[];
   readonly conflicts: readonly AddressConflict[];
 }
 
 /**
- * Addresses outside of every pool are not managed, and so never missing; nor are those that a pending write is about to
- * record in a block of the view.
+ * Finds the addresses in use that the view does not record. Skips addresses outside of every pool, which are not managed,
+ * and addresses that a pending write is about to record in a block of the view.
  */
 export function findUnrecorded(
   { owned, borrowed }: Pick<NodeView, 'owned' | 'borrowed'>,
@@ -68,8 +68,8 @@ export function findUnrecorded(
 }
 
 /**
- * Records every missing address for the attachment that uses it: in the block around it, whichever node owns that, else
- * in a new block of the node. An address that another attachment holds is a conflict and stays as it is.
+ * Plans to record every missing address for the attachment that uses it: in its block, whichever node owns the block, or
+ * in a new block of this node. An address that another attachment holds is a conflict and is not changed.
  */
 export function planAssertion(
   missing: readonly LivingAddress[],
@@ -81,7 +81,7 @@ export function planAssertion(
   }: {
     readonly node: NodeName;
     readonly pools: readonly Pool[];
-    /** Every block around one of the addresses. */
+    /** Every block that contains one of the addresses. */
     readonly blocks: readonly Stored<IpBlock>[];
     readonly allocationOf: (living: LivingAddress) => Allocation;
   },
@@ -136,12 +136,12 @@ export function planAssertion(
   return { writes, conflicts };
 }
 
-/** The text that identifies a living address. */
+/** Returns a key that identifies an address in use. */
 export function livingKey({ address, owner }: LivingAddress): string {
   return `${interfaceKey(owner)} ${formatAddress(address)}`;
 }
 
-/** The alias of a link has the whole container id and interface, but may cut the name of the network. */
+/** Ignores the network: the alias of a link has the whole container id and interface, but may cut its name. */
 function isHeldBy(holder: Allocation, node: NodeName, owner: Attachment): boolean {
   return holder.node === node && interfaceKey(holder) === interfaceKey(owner);
 }

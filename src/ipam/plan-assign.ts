@@ -23,15 +23,15 @@ import { freeCidrs, overlapsOneOf } from './free-cidrs.ts';
 import { locked } from './locked.ts';
 import { freeOrdinals } from './free-ordinals.ts';
 
-/** One address that a call asks for. */
+/** A request for one address. */
 export interface Want {
   readonly family: Family;
   readonly selection: PoolSelection;
-  /** A certain address, whatever pool it lies in. */
+  /** A specific address, in any pool. */
   readonly address: Address | undefined;
-  /** Where the address is asked for, for messages. */
+  /** Where the user requested the address, for messages. */
   readonly askedBy?: string;
-  /** What to record; its node and handle also find an address held already. */
+  /** The allocation to record. Its node and handle also identify an address that the attachment already holds. */
   readonly allocation: Allocation;
 }
 
@@ -44,31 +44,31 @@ export interface Lease {
   readonly isNew: boolean;
 }
 
-/** What is known beyond the node's own view; each is read only when a plan asks for it. */
+/** The input of a plan. `claims` and `foreign` are read only when a plan asks for them. */
 export interface Knowledge {
   readonly view: NodeView;
   readonly pools: readonly Pool[];
   readonly claims?: readonly Claim[];
   /** Blocks of other nodes read so far. */
-  readonly others: readonly Stored<IpBlock>[];
-  /** CIDRs whose blocks were asked for, whether they exist or not. */
-  readonly looked: ReadonlySet<string>;
+  readonly foreign: readonly Stored<IpBlock>[];
+  /** CIDRs whose blocks were read, whether they exist or not. */
+  readonly readCidrs: ReadonlySet<string>;
 }
 
-/** How many foreign blocks one read asks for: a large cluster is searched in pieces. */
+/** How many foreign blocks one read asks for, so that no read of a large cluster becomes too large. */
 export const BLOCKS_PER_READ = 256;
 
 export type AssignPlan =
   | { readonly kind: 'ready'; readonly leases: readonly Lease[]; readonly changes: readonly Change[] }
-  /** Plan again when the claims in these CIDRs are known. */
+  /** Read the claims in these CIDRs, then plan again. */
   | { readonly kind: 'need-claims'; readonly within: readonly Cidr[] }
-  /** Plan again when these blocks, as far as they exist, are known. */
+  /** Read these blocks, as far as they exist, then plan again. */
   | { readonly kind: 'need-blocks'; readonly cidrs: readonly Cidr[] }
   /** Request the pre-allocated address from the agent of the block's owner, then plan again. */
   | { readonly kind: 'need-request'; readonly block: Stored<IpBlock>; readonly ordinal: number };
 
-/** A block as the plan has changed it so far. */
-class Draft extends BlockDraft {
+/** A block with the operations planned for it so far. */
+class PlannedBlock extends BlockDraft {
   readonly stored: Stored<IpBlock> | undefined;
   readonly pool: Pool | undefined;
 
@@ -80,37 +80,43 @@ class Draft extends BlockDraft {
 }
 
 /**
- * Decides every wanted address at once: one the attachment holds already; the one asked for; else the next in the queue of
- * a block the node owns; else of a new block; else of an empty block taken over; else, unless strict, a borrowed one.
+ * Plans every requested address together. For each one, the first that applies:
+ * 1. the address that the attachment already holds;
+ * 2. the specific address that was requested;
+ * 3. the next free address of a block that the node owns;
+ * 4. an address of a new block;
+ * 5. an address of an empty block of another node, which changes its owner;
+ * 6. without strict affinity, a free address borrowed from the block with the most free addresses;
+ * 7. without strict affinity, an address that another node has pre-allocated, requested from its agent.
  * @throws store/locked, ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
  */
 export function planAssign(known: Knowledge, node: NodeName, wants: readonly Want[]): AssignPlan {
-  const drafts = new Map<string, Draft>();
-  for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.others]) {
-    drafts.set(formatCidr(stored.value.cidr), new Draft(stored.value, { stored }));
+  const blocks = new Map<string, PlannedBlock>();
+  for (const stored of [...known.view.owned, ...known.view.borrowed, ...known.foreign]) {
+    blocks.set(formatCidr(stored.value.cidr), new PlannedBlock(stored.value, { stored }));
   }
-  const planning: Planning = { known, node, wants, drafts, reserved: reservedCidrs(known.view.reservations) };
+  const state: PlanState = { known, node, wants, blocks, reserved: reservedCidrs(known.view.reservations) };
   const leases: Lease[] = [];
   for (const want of wants) {
-    const step = heldLease(planning, want) ?? planNew(planning, want);
+    const step = heldLease(state, want) ?? planNew(state, want);
     if ('kind' in step) return step;
     leases.push(step);
   }
-  return { kind: 'ready', leases, changes: [...drafts.values()].flatMap((draft) => changesOf(draft, node)) };
+  return { kind: 'ready', leases, changes: [...blocks.values()].flatMap((planned) => changesOf(planned, node)) };
 }
 
-interface Planning {
+interface PlanState {
   readonly known: Knowledge;
   readonly node: NodeName;
   readonly wants: readonly Want[];
-  readonly drafts: Map<string, Draft>;
+  readonly blocks: Map<string, PlannedBlock>;
   readonly reserved: readonly Cidr[];
 }
 
 type Step = Lease | Exclude<AssignPlan, { kind: 'ready' }>;
 
-function heldLease({ drafts, known }: Planning, want: Want): Lease | undefined {
-  for (const { block } of drafts.values()) {
+function heldLease({ blocks, known }: PlanState, want: Want): Lease | undefined {
+  for (const { block } of blocks.values()) {
     if (block.cidr.base.family !== want.family) continue;
     for (const [ordinal, allocation] of block.slots) {
       if (!isSameHolder(allocation, want.allocation)) continue;
@@ -134,46 +140,46 @@ function heldLease({ drafts, known }: Planning, want: Want): Lease | undefined {
   return undefined;
 }
 
-function planNew(planning: Planning, want: Want): Step {
-  if (planning.known.view.isLocked) throw locked('assign an address', planning.node);
-  return want.address === undefined ? planNext(planning, want) : planExact(planning, want, want.address);
+function planNew(state: PlanState, want: Want): Step {
+  if (state.known.view.isLocked) throw locked('assign an address', state.node);
+  return want.address === undefined ? planNext(state, want) : planExact(state, want, want.address);
 }
 
-function planExact(planning: Planning, want: Want, address: Address): Step {
-  const { known, node, drafts } = planning;
+function planExact(state: PlanState, want: Want, address: Address): Step {
+  const { known, node, blocks } = state;
   const pool = poolAround(known.pools, address);
   if (pool === undefined || pool.closed !== undefined) {
     throw notInPool({ address, askedBy: want.askedBy }, pool, known.pools);
   }
   const cidr = cidrAround(address, pool.stored.value.spec.blockSize);
-  const draft = [...drafts.values()].find(({ block }) => cidrContains(block.cidr, address));
-  if (draft === undefined) {
-    if (!known.looked.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
-    if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(planning) };
-    // A block of another size, from a pool that was there before.
-    const around = unread(
-      planning,
+  const planned = [...blocks.values()].find(({ block }) => cidrContains(block.cidr, address));
+  if (planned === undefined) {
+    if (!known.readCidrs.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
+    if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
+    // A block of another size, left by an earlier pool.
+    const around = unreadBlocks(
+      state,
       known.claims.filter((claim) => cidrContains(claim.cidr, address)),
     );
     if (around.length > 0) return { kind: 'need-blocks', cidrs: around };
-    assertClaimable(planning, { want, address, cidr, claims: known.claims });
-    return take(newDraft(planning, cidr, pool), ordinalOf(cidr, address), { want, pool });
+    assertClaimable(state, { want, address, cidr, claims: known.claims });
+    return assignOrdinal(addBlock(state, cidr, pool), ordinalOf(cidr, address), { want, pool });
   }
-  const holder = holderOf(draft.block, address);
+  const holder = holderOf(planned.block, address);
   if (holder !== undefined && !isPredecessor(holder, want.allocation)) {
     throw addressTaken({ address, askedBy: want.askedBy }, holder);
   }
-  if (known.view.config.strictAffinity && draft.block.node !== node) throw strictAffinity(address, draft.block);
-  const ordinal = ordinalOf(draft.block.cidr, address);
-  if (draft.stored !== undefined && draft.block.preallocated.has(ordinal)) {
-    return { kind: 'need-request', block: draft.stored, ordinal };
+  if (known.view.config.strictAffinity && planned.block.node !== node) throw strictAffinity(address, planned.block);
+  const ordinal = ordinalOf(planned.block.cidr, address);
+  if (planned.stored !== undefined && planned.block.preallocated.has(ordinal)) {
+    return { kind: 'need-request', block: planned.stored, ordinal };
   }
-  return take(draft, ordinal, { want, pool });
+  return assignOrdinal(planned, ordinal, { want, pool });
 }
 
 /**
- * An earlier sandbox of the same pod on the same node: a pod that is replaced under its name gets its address back at
- * once, and the late release of the earlier one, which names its own allocation, frees nothing.
+ * Reports whether the holder is an earlier sandbox of the same pod on the same node. A pod that is replaced under its name
+ * takes over its address at once. The later release of the earlier sandbox names another allocation and frees nothing.
  */
 function isPredecessor(holder: Allocation, successor: Allocation): boolean {
   const isSamePod =
@@ -181,34 +187,34 @@ function isPredecessor(holder: Allocation, successor: Allocation): boolean {
   return isSamePod && holder.node === successor.node && holder.ifName === successor.ifName;
 }
 
-function planNext(planning: Planning, want: Want): Step {
-  const { known, node, drafts } = planning;
+function planNext(state: PlanState, want: Want): Step {
+  const { known, node, blocks } = state;
   const { eligible } = want.selection;
-  const own = [...drafts.values()].filter(({ block }) => block.node === node).sort(byCidr);
+  const own = [...blocks.values()].filter(({ block }) => block.node === node).sort(byCidr);
   for (const pool of eligible) {
-    for (const draft of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
-      const [ordinal] = freeOrdinals(draft.block, planning.reserved);
-      if (ordinal !== undefined) return take(draft, ordinal, { want, pool });
+    for (const planned of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
+      const [ordinal] = freeOrdinals(planned.block, state.reserved);
+      if (ordinal !== undefined) return assignOrdinal(planned, ordinal, { want, pool });
     }
   }
   if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
-  if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(planning) };
-  // Another process of this node claimed a block since the view was read: use it instead of claiming one more.
-  const fresh = unread(
-    planning,
+  if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
+  // Use a block that another process of this node has claimed since the view was read, before claiming one more.
+  const fresh = unreadBlocks(
+    state,
     known.claims.filter((claim) => claim.node === node),
   );
   if (fresh.length > 0) return { kind: 'need-blocks', cidrs: fresh };
 
-  const atLimit = isAtLimit(planning, want.family);
+  const atLimit = isAtLimit(state, want.family);
   return (
-    (atLimit ? undefined : planNewBlock(planning, want, known.claims)) ??
-    planOthers(planning, want, { atLimit, claims: known.claims })
+    (atLimit ? undefined : planNewBlock(state, want, known.claims)) ??
+    planElsewhere(state, want, { atLimit, claims: known.claims })
   );
 }
 
-/** Of all wants: what is known of claims must hold for the next want too. */
-function claimsNeeded({ wants, known }: Planning): readonly Cidr[] {
+/** Returns the CIDRs whose claims any of the wants may need, so that claims are read once. */
+function claimsNeeded({ wants, known }: PlanState): readonly Cidr[] {
   return wants.flatMap(({ selection, address }) => {
     if (address === undefined) return selection.eligible.map(({ cidr }) => cidr);
     const pool = poolAround(known.pools, address);
@@ -216,16 +222,16 @@ function claimsNeeded({ wants, known }: Planning): readonly Cidr[] {
   });
 }
 
-/** Whether the node may claim no more blocks of the family. */
-function isAtLimit({ known, node, drafts }: Planning, family: Family): boolean {
+/** Reports whether the node may claim no more blocks of the family. */
+function isAtLimit({ known, node, blocks }: PlanState, family: Family): boolean {
   const limit = known.view.config.maxBlocksPerNode;
-  const own = [...drafts.values()].filter(({ block }) => block.node === node && block.cidr.base.family === family);
+  const own = [...blocks.values()].filter(({ block }) => block.node === node && block.cidr.base.family === family);
   return limit > 0 && own.length >= limit;
 }
 
-/** A new block for an address that is asked for needs the same as any other. @throws ipam/exhausted */
+/** Checks that the node may claim the block of a requested address. @throws ipam/exhausted */
 function assertClaimable(
-  planning: Planning,
+  state: PlanState,
   {
     want: { family, askedBy },
     address,
@@ -233,54 +239,57 @@ function assertClaimable(
     claims,
   }: { readonly want: Want; readonly address: Address; readonly cidr: Cidr; readonly claims: readonly Claim[] },
 ): void {
-  const { node, known } = planning;
+  const { node, known } = state;
   const asked = { address, askedBy };
-  // One of just this block came about since the blocks were read: then the write is refused, and all is read again.
-  const inside = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
-  if (inside !== undefined) throw blockOverlaps(asked, cidr, inside);
-  if (isAtLimit(planning, family)) throw blockLimit(asked, { cidr, node, limit: known.view.config.maxBlocksPerNode });
+  // A claim of exactly this block was made since the blocks were read. The commit then conflicts, and is planned again.
+  const overlapping = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
+  if (overlapping !== undefined) throw blockOverlaps(asked, cidr, overlapping);
+  if (isAtLimit(state, family)) throw blockLimit(asked, { cidr, node, limit: known.view.config.maxBlocksPerNode });
 }
 
-function planNewBlock(planning: Planning, want: Want, claims: readonly Claim[]): Step | undefined {
+function planNewBlock(state: PlanState, want: Want, claims: readonly Claim[]): Step | undefined {
   const isClaimed = overlapsOneOf([
     ...claims.map(({ cidr }) => cidr),
-    ...[...planning.drafts.values()].map(({ block }) => block.cidr),
+    ...[...state.blocks.values()].map(({ block }) => block.cidr),
   ]);
   for (const pool of want.selection.eligible) {
-    for (const cidr of freeCidrs(pool, { isClaimed, reserved: planning.reserved, node: planning.node })) {
-      const [ordinal] = freeOrdinals(emptyBlock(cidr, planning.node), planning.reserved);
-      if (ordinal !== undefined) return take(newDraft(planning, cidr, pool), ordinal, { want, pool });
+    for (const cidr of freeCidrs(pool, { isClaimed, reserved: state.reserved, node: state.node })) {
+      const [ordinal] = freeOrdinals(emptyBlock(cidr, state.node), state.reserved);
+      if (ordinal !== undefined) return assignOrdinal(addBlock(state, cidr, pool), ordinal, { want, pool });
     }
   }
   return undefined;
 }
 
-/** Everything is claimed: take over an empty block, or borrow from the block with the most room. */
-function planOthers(
-  planning: Planning,
+/**
+ * Plans an address of another node's block: takes over an empty block, borrows from the block with the most free
+ * addresses, or requests a pre-allocated address. @throws ipam/exhausted
+ */
+function planElsewhere(
+  state: PlanState,
   want: Want,
   { atLimit, claims }: { atLimit: boolean; claims: readonly Claim[] },
 ): Step {
-  const { known, node } = planning;
+  const { known, node } = state;
   const { eligible } = want.selection;
-  const candidates = eligible.flatMap((pool) => roomElsewhere(planning, pool));
-  const empty = atLimit ? undefined : candidates.find(({ draft }) => isIdle(draft.block));
+  const candidates = eligible.flatMap((pool) => freeElsewhere(state, pool));
+  const empty = atLimit ? undefined : candidates.find(({ planned }) => isIdle(planned.block));
   const chosen = empty ?? (known.view.config.strictAffinity ? undefined : candidates[0]);
   if (chosen !== undefined) {
-    if (chosen === empty) takeOver(chosen.draft, node);
-    return take(chosen.draft, chosen.ordinal, { want, pool: chosen.pool });
+    if (chosen === empty) takeOver(chosen.planned, node);
+    return assignOrdinal(chosen.planned, chosen.ordinal, { want, pool: chosen.pool });
   }
   const foreign = claims.filter(({ cidr }) => eligible.some((pool) => cidrContains(pool.cidr, cidr)));
-  const unseen = unread(planning, foreign).slice(0, BLOCKS_PER_READ);
-  if (unseen.length > 0) return { kind: 'need-blocks', cidrs: unseen };
-  const aside = known.view.config.strictAffinity ? undefined : preallocatedElsewhere(planning, eligible);
-  if (aside !== undefined) return aside;
+  const unread = unreadBlocks(state, foreign).slice(0, BLOCKS_PER_READ);
+  if (unread.length > 0) return { kind: 'need-blocks', cidrs: unread };
+  const requested = known.view.config.strictAffinity ? undefined : preallocatedElsewhere(state, eligible);
+  if (requested !== undefined) return requested;
   throw exhausted({ want, node, known, atLimit });
 }
 
-/** Returns a pre-allocated address to request, in the block of another node that has most of them. */
-function preallocatedElsewhere({ drafts, node }: Planning, eligible: readonly Pool[]): Step | undefined {
-  const [richest] = [...drafts.values()]
+/** Returns the request for a pre-allocated address, from the block of another node that has the most of them. */
+function preallocatedElsewhere({ blocks, node }: PlanState, eligible: readonly Pool[]): Step | undefined {
+  const [richest] = [...blocks.values()]
     .filter(({ block }) => block.node !== node && eligible.some((pool) => cidrContains(pool.cidr, block.cidr)))
     .filter(({ block }) => block.preallocated.size > 0)
     .sort((a, b) => b.block.preallocated.size - a.block.preallocated.size);
@@ -289,55 +298,56 @@ function preallocatedElsewhere({ drafts, node }: Planning, eligible: readonly Po
   return { kind: 'need-request', block: richest.stored, ordinal };
 }
 
-function unread({ drafts, known }: Planning, claims: readonly Claim[]): Cidr[] {
+/** Returns the blocks of these claims that were not read yet. */
+function unreadBlocks({ blocks, known }: PlanState, claims: readonly Claim[]): Cidr[] {
   return claims
     .map(({ cidr }) => cidr)
-    .filter((cidr) => !known.looked.has(formatCidr(cidr)) && !drafts.has(formatCidr(cidr)));
+    .filter((cidr) => !known.readCidrs.has(formatCidr(cidr)) && !blocks.has(formatCidr(cidr)));
 }
 
-/** Blocks of the pool that others own and that have a free address, the roomiest first. */
-function roomElsewhere(
-  { drafts, node, reserved }: Planning,
+/** Returns blocks of other nodes in the pool that have a free address, most free addresses first. */
+function freeElsewhere(
+  { blocks, node, reserved }: PlanState,
   pool: Pool,
-): { draft: Draft; pool: Pool; ordinal: number }[] {
-  return [...drafts.values()]
+): { planned: PlannedBlock; pool: Pool; ordinal: number }[] {
+  return [...blocks.values()]
     .filter(({ block }) => block.node !== node && cidrContains(pool.cidr, block.cidr))
-    .flatMap((draft) => {
-      const [ordinal] = freeOrdinals(draft.block, reserved);
-      return ordinal === undefined ? [] : [{ draft, pool, ordinal }];
+    .flatMap((planned) => {
+      const [ordinal] = freeOrdinals(planned.block, reserved);
+      return ordinal === undefined ? [] : [{ planned, pool, ordinal }];
     })
-    .sort(({ draft: a }, { draft: b }) => {
+    .sort(({ planned: a }, { planned: b }) => {
       const room = b.block.queue.length - a.block.queue.length;
       return room === 0 ? byCidr(a, b) : room;
     });
 }
 
-function newDraft({ drafts, node }: Planning, cidr: Cidr, pool: Pool): Draft {
-  const draft = new Draft(emptyBlock(cidr, node), { pool });
-  drafts.set(formatCidr(cidr), draft);
-  return draft;
+function addBlock({ blocks, node }: PlanState, cidr: Cidr, pool: Pool): PlannedBlock {
+  const planned = new PlannedBlock(emptyBlock(cidr, node), { pool });
+  blocks.set(formatCidr(cidr), planned);
+  return planned;
 }
 
-function take(draft: Draft, ordinal: number, { want, pool }: { want: Want; pool: Pool }): Lease {
+function assignOrdinal(planned: PlannedBlock, ordinal: number, { want, pool }: { want: Want; pool: Pool }): Lease {
   const allocation = { ...want.allocation, considered: consideredFor(want.selection, pool) };
-  const { cidr: block, slots } = draft.block;
-  draft.apply([{ kind: 'take', block, ordinal, from: slots.get(ordinal)?.id, allocation }]);
+  const { cidr: block, slots } = planned.block;
+  planned.apply([{ kind: 'take', block, ordinal, from: slots.get(ordinal)?.id, allocation }]);
   return { address: addressAt(block, ordinal), allocation, block, pool: pool.name, isNew: true };
 }
 
-function takeOver(draft: Draft, node: NodeName): void {
-  const { cidr: block, node: from } = draft.block;
-  draft.apply([{ kind: 'change-owner', block, from, to: node }]);
+function takeOver(planned: PlannedBlock, node: NodeName): void {
+  const { cidr: block, node: from } = planned.block;
+  planned.apply([{ kind: 'change-owner', block, from, to: node }]);
 }
 
-function changesOf(draft: Draft, node: NodeName): Change[] {
-  const { stored, pool, operations } = draft;
+function changesOf(planned: PlannedBlock, node: NodeName): Change[] {
+  const { stored, pool, operations } = planned;
   if (stored !== undefined)
     return operations.length === 0 ? [] : [{ kind: 'update-block', before: stored, operations }];
-  const block = emptyBlock(draft.block.cidr, node);
+  const block = emptyBlock(planned.block.cidr, node);
   return pool === undefined ? [] : [{ kind: 'create-block', block, pool: pool.stored, operations }];
 }
 
-function byCidr(a: Draft, b: Draft): number {
+function byCidr(a: PlannedBlock, b: PlannedBlock): number {
   return compareCidrs(a.block.cidr, b.block.cidr);
 }

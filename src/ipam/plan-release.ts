@@ -9,10 +9,10 @@ export interface ReleasePlan {
   readonly isPartial: boolean;
 }
 
-/** How many blocks one commit releases from: what datastores take at once is bounded. */
+/** How many blocks one commit releases from: datastores limit the size of a transaction. */
 const BLOCKS_PER_COMMIT = 16;
 
-/** Frees allocations that pass `which`, of so many blocks as one commit takes; a block without owner that empties goes altogether. */
+/** Plans to free the allocations that pass `which`, of as many blocks as fit into one commit. Deletes ownerless blocks that become empty. */
 export function planRelease(
   blocks: readonly Stored<IpBlock>[],
   which: (allocation: Allocation) => boolean,

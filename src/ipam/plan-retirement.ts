@@ -5,7 +5,7 @@ import type { NodeName } from '../model/names.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { planRelease } from './plan-release.ts';
 
-/** What a datastore has of a node. */
+/** Everything that a datastore records for a node. */
 export interface Holdings {
   readonly node: NodeName;
   readonly owned: readonly Stored<IpBlock>[];
@@ -13,17 +13,17 @@ export interface Holdings {
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
 }
 
-/** How much of a node went. */
+/** Counts of what was removed for a node. */
 export interface Retired {
   readonly addresses: number;
   readonly endpoints: number;
-  /** Blocks that are no more. */
+  /** Deleted blocks. */
   readonly returnedBlocks: number;
-  /** Blocks without an owner now, because other nodes hold addresses of them. */
+  /** Blocks that lost their owner, because other nodes hold addresses of them. */
   readonly orphanedBlocks: number;
 }
 
-/** One commit, and what it does. */
+/** One commit, and the counts of what it removes. */
 export interface RetireStep {
   readonly changes: readonly Change[];
   readonly retired: Retired;
@@ -31,7 +31,7 @@ export interface RetireStep {
 
 export const NOTHING_RETIRED: Retired = { addresses: 0, endpoints: 0, returnedBlocks: 0, orphanedBlocks: 0 };
 
-/** So many deletions stay below the 128 operations that etcd takes in a transaction. */
+/** Keeps a transaction below etcd's limit of 128 operations. */
 const ENDPOINTS_PER_STEP = 50;
 
 /**
@@ -64,7 +64,7 @@ export function addRetired(a: Retired, b: Retired): Retired {
   };
 }
 
-/** Pre-allocated addresses and requests go with the agent that alone could assign them. */
+/** Reclaims pre-allocated addresses and drops requests too: the agent that could answer them is gone. */
 function retireOwned(before: Stored<IpBlock>, node: NodeName): RetireStep {
   const { cidr: block, slots, preallocated, requested } = before.value;
   const freed = freeOperations(before.value, (allocation) => allocation.node === node);

@@ -15,21 +15,21 @@ export interface ReleasedEndpoint {
 
 export interface ReleaseRequest {
   readonly node: NodeName;
-  /** Which allocations of this node go. */
+  /** Selects the allocations of this node to release. */
   readonly which: (allocation: Allocation) => boolean;
-  /** The endpoint that goes with them, if it still describes the same attachment. */
+  /** The endpoint to delete with them, if it still describes the same attachment. */
   readonly endpoint?: ReleasedEndpoint;
-  /** A view read before, to save the first read. */
+  /** A view that was read already, to save the first read. */
   readonly view?: NodeView;
 }
 
-/** The endpoint of an attachment: one that a newer sandbox of the same pod has written under its name is another's. */
+/** Selects the endpoint only if this attachment wrote it: a newer sandbox of the same pod may have replaced it. */
 export function endpointOf(id: EndpointId, { containerId, network }: Attachment): { endpoint: ReleasedEndpoint } {
   return { endpoint: { id, isSame: ({ spec }) => spec.containerID === containerId && spec.network === network } };
 }
 
 /**
- * Frees what the node holds and `which` names; nothing to free is success. Returns the allocations freed.
+ * Releases the allocations of the node that pass `which`, and returns them. Idempotent.
  * @throws store/locked
  */
 export async function release(

@@ -5,7 +5,7 @@ import { formatAddress } from '../net/address.ts';
 import { addressAt } from '../net/cidr.ts';
 import type { IpamPorts } from './assign.ts';
 
-/** An agent that is alive answers in milliseconds. */
+/** A running agent answers in milliseconds. */
 const TIMEOUT_MS = 3000;
 const PERIOD_MS = 20;
 
@@ -19,14 +19,14 @@ export async function requestAddress(
   signal: AbortSignal,
 ): Promise<void> {
   const { cidr, node } = block.value;
-  const stockId = block.value.preallocated.get(ordinal);
+  const preallocationId = block.value.preallocated.get(ordinal);
   const address = formatAddress(addressAt(cidr, ordinal));
   log.info('pre-allocated address requested', { address, owner: node });
   for (const untilMs = clock.monotonic() + TIMEOUT_MS; clock.monotonic() < untilMs;) {
     const [now] = await store.getBlocks([cidr], signal);
-    if (stockId === undefined || now?.value.preallocated.get(ordinal) !== stockId) return;
+    if (preallocationId === undefined || now?.value.preallocated.get(ordinal) !== preallocationId) return;
     if (!now.value.requested.has(ordinal)) {
-      const request = { kind: 'request', block: cidr, ordinal, id: stockId } as const;
+      const request = { kind: 'request', block: cidr, ordinal, id: preallocationId } as const;
       await store.commit([{ kind: 'update-block', before: now, operations: [request] }], signal);
     }
     await clock.sleep(PERIOD_MS, signal);

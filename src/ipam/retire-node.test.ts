@@ -9,7 +9,7 @@ import { blockFaults, type IpBlock } from '../model/ip-block.ts';
 import { formatAddress } from '../net/address.ts';
 import { addressAt } from '../net/cidr.ts';
 import { rehearseRetirement, retireNode, type Retirement } from './retire-node.ts';
-import { keepTunnelAddress } from './tunnel-address.ts';
+import { ensureTunnelAddress } from './tunnel-address.ts';
 
 const SMALL = { blockSize: 30 };
 const gone = nodeName('n1');
@@ -118,7 +118,7 @@ describe('a node that is gone for good', () => {
     const pool = poolOf('v4', '10.0.0.0/30', SMALL);
     const ipam = await IpamBench.with(pool);
     const request = { node: gone, device: 'vxlan.netplug', family: 4, pools: [pool] } as const;
-    await keepTunnelAddress(ipam.ports(), request, { signal: ipam.signal, cleanupSignal: ipam.signal });
+    await ensureTunnelAddress(ipam.ports(), request, { signal: ipam.signal, cleanupSignal: ipam.signal });
     expect((await retire(ipam)).retired).toMatchObject({ addresses: 1, returnedBlocks: 1 });
   });
 

@@ -10,14 +10,14 @@ export interface RetirePorts extends RetryPorts {
 
 export interface Retirement {
   readonly retired: Retired;
-  /** Records that could not be decoded: they may be the node's. */
+  /** Records that could not be decoded. They may belong to the node. */
   readonly problems: readonly string[];
 }
 
-/** How often the node is read again; a node that still has something new then is not gone. */
-const LOOKS = 40;
+/** How often the node is read again. A node that still gains records after that is not gone. */
+const ATTEMPTS = 40;
 
-/** What `retireNode` would do now. */
+/** Returns what `retireNode` would remove now, and writes nothing. */
 export async function rehearseRetirement(
   store: AllocationStore,
   node: NodeName,
@@ -29,13 +29,13 @@ export async function rehearseRetirement(
 }
 
 /**
- * Releases every address, block and endpoint of a node that was removed; idempotent. Concurrent writes of other nodes are
- * kept. @throws store/conflict when the node goes on taking addresses
+ * Releases every address, block and endpoint of a node that was removed. Idempotent; keeps concurrent writes of other
+ * nodes. @throws store/conflict when the node keeps assigning addresses
  */
 export async function retireNode(ports: RetirePorts, node: NodeName, signal: AbortSignal): Promise<Retirement> {
   const { store } = ports;
   let retired = NOTHING_RETIRED;
-  for (let attempt = 0; attempt < LOOKS; attempt += 1) {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     await backOffConflict(ports, attempt, signal);
     const { holdings, problems } = await readHoldings(store, node, signal);
     const steps = planRetirement(holdings);
@@ -45,7 +45,7 @@ export async function retireNode(ports: RetirePorts, node: NodeName, signal: Abo
     }
   }
   throw new NetplugError('store/conflict', `Cannot retire node "${node}": its blocks or endpoints keep being changed`, {
-    hint: 'Make sure that neither netplug-agent nor a runtime is alive on it, then repeat the command',
+    hint: 'Stop netplug-agent and the container runtime on that node, then repeat the command',
     facts: { node },
   });
 }

@@ -5,12 +5,12 @@ import { heldAddresses } from '../model/ip-block.ts';
 import type { IpPool } from '../model/ip-pool.ts';
 import { isTunnelAddress } from '../model/tunnel-attachment.ts';
 import { formatAddress } from '../net/address.ts';
-import { keepTunnelAddress } from './tunnel-address.ts';
+import { ensureTunnelAddress } from './tunnel-address.ts';
 
 async function keep(ipam: IpamBench, node: string, ...pools: IpPool[]): Promise<string | undefined> {
   const { signal } = ipam;
   const request = { node: nodeName(node), device: 'vxlan.netplug', family: 4, pools } as const;
-  const address = await keepTunnelAddress(ipam.ports(), request, { signal, cleanupSignal: signal });
+  const address = await ensureTunnelAddress(ipam.ports(), request, { signal, cleanupSignal: signal });
   return address === undefined ? undefined : formatAddress(address);
 }
 

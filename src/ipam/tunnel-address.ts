@@ -13,16 +13,16 @@ export interface TunnelAddressRequest {
   readonly node: NodeName;
   readonly device: string;
   readonly family: Family;
-  /** Those that ask for the tunnel, as they were when they could be read last. */
+  /** Pools that use the tunnel, as they were last read. */
   readonly pools: readonly IpPool[];
 }
 
 /**
- * The address of a tunnel device of the node: the one it has while that lies in a wanted pool that is enabled, otherwise
- * another one.
- * Undefined, with nothing held, when no pool may give one. @throws what `assign` throws
+ * Returns the address of a tunnel device of the node. Keeps the present address while it lies in one of the pools and
+ * that pool is enabled; otherwise assigns another one. Returns undefined, and holds nothing, when no pool may be used.
+ * @throws what `assign` throws
  */
-export async function keepTunnelAddress(
+export async function ensureTunnelAddress(
   ports: IpamPorts,
   request: TunnelAddressRequest,
   limits: Limits,
@@ -34,7 +34,7 @@ export async function keepTunnelAddress(
   const view = await ports.store.readNodeView(node, undefined, limits.signal);
   const pools = usablePools(request, view.node?.metadata.labels ?? {});
   const stored = new Map(decodePools(view.pools).map((pool) => [pool.name, pool]));
-  // What is closed keeps no address of a tunnel: nothing else could move it away. A pool that cannot be read stays as it was.
+  // Tunnel addresses must leave closed pools, and only this code moves them. A pool that cannot be read counts as unchanged.
   const open = pools.filter(({ spec, metadata }) => !spec.disabled && stored.get(metadata.name)?.closed === undefined);
   const held = [...view.owned, ...view.borrowed].flatMap(({ value }) => heldAddresses(value, isOwn));
   const good = held.find(({ address }) => open.some(({ spec }) => cidrContains(parseCidr(spec.cidr), address)));

@@ -6,7 +6,7 @@ import * as fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { idOf, type Entry } from '../../src/ipam/node/entry.ts';
 import { decodeSegment, encodeLine, type JournalHeader } from '../../src/ipam/node/entry-codec.ts';
-import { attachmentsInJournals, readJournal, takeJournal } from '../../src/ipam/node/orphaned-journals.ts';
+import { attachmentsInJournals, readJournal, takeOverJournal } from '../../src/ipam/node/orphaned-journals.ts';
 import { datastoreIdOf } from '../../src/ipam/node/datastore-id.ts';
 import { segmentName } from '../../src/ipam/node/segment-name.ts';
 import { applyOperations, handleIn, type HolderOperation } from '../../src/model/slot-operation.ts';
@@ -118,7 +118,7 @@ describe('journals', () => {
           writeFileSync(join(folder, segmentName(HEADER, index)), content);
         attachmentsInJournals(folder);
         readJournal(folder, HEADER.run);
-        const taken = takeJournal({ folder, tryLock: () => true }, HEADER.run);
+        const taken = takeOverJournal({ folder, tryLock: () => true }, HEADER.run);
         if (taken !== undefined && taken !== 'gone') taken.remove('remove');
       });
       expect(count).toBeGreaterThan(10);

@@ -2,14 +2,14 @@ import type { ResourceStore } from '../../datastore/resource-store.ts';
 import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { Log } from '../../base/log.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
-import { giveClusterId } from '../../datastore/keep-cluster-information.ts';
+import { ensureClusterId } from '../../datastore/keep-cluster-information.ts';
 import { assertLiving } from '../assert-living.ts';
 import { type LivingAddress, livingKey } from '../plan-assertion.ts';
 import type { NodeName } from '../../model/names.ts';
 import { clusterIdIn, type DatastoreId } from './datastore-id.ts';
 import type { LocalView } from './local-view.ts';
 
-/** After a rollback of the datastore, other nodes have so long to record what their pods use. */
+/** How long, after a rollback of the datastore, other nodes have to record the addresses of their pods. */
 const GRACE_MS = 5000;
 
 export interface NodeAssertionPorts extends RetryPorts {
@@ -20,13 +20,13 @@ export interface NodeAssertionPorts extends RetryPorts {
   readonly listLiving: () => Promise<readonly LivingAddress[]>;
   /** @throws store/replaced */
   readonly checkIdentity: (clusterId: string | undefined) => void;
-  /** Called when the time of the other nodes is over. */
+  /** Called when the grace period for other nodes ends. */
   readonly onGraceEnd: () => void;
 }
 
 /**
- * Asserts what the pods of a node use against a datastore that may be older than what the node has written, before
- * anything is offered from it (design D12).
+ * Records again the addresses that pods of the node use and that a restored datastore has lost, before any address is
+ * assigned from it (design D12).
  */
 export class NodeAssertion {
   readonly #ports: NodeAssertionPorts;
@@ -45,7 +45,7 @@ export class NodeAssertion {
     this.#node = node;
   }
 
-  /** How long other nodes still have to record what their pods use; until then this node assigns nothing new. */
+  /** Returns the rest of the grace period for other nodes; until it ends, this node assigns no new address. */
   graceMs(): number {
     return Math.max(0, this.#graceEndsMs - this.#ports.clock.monotonic());
   }
@@ -56,7 +56,7 @@ export class NodeAssertion {
     const view = await store.readNodeView(this.#node, undefined, signal);
     checkIdentity(view.clusterId);
     if (view.clusterId === undefined) {
-      checkIdentity(await giveClusterId(this.#ports, clusterIdIn(this.#datastore), signal));
+      checkIdentity(await ensureClusterId(this.#ports, clusterIdIn(this.#datastore), signal));
     }
     const hasFallen = this.#rollbacks !== undefined && view.rollbacks !== this.#rollbacks;
     const isRolledBack = hasFallen || local.isAheadOf(view, (version, than) => store.isOlder(version, than));
@@ -79,7 +79,7 @@ export class NodeAssertion {
     this.#startGrace(signal);
   }
 
-  /** Adds attachments without a link of ours, as under another main plugin: only the cache has these. */
+  /** Adds attachments without a netplug link, as under another main plugin, which only the cache has. */
   async #listLiving(remembered: readonly LivingAddress[]): Promise<readonly LivingAddress[]> {
     const linked = await this.#ports.listLiving();
     const keys = new Set(linked.map(livingKey));

@@ -2,10 +2,10 @@ import type { Pool } from '../choose-pools.ts';
 import type { IpBlock } from '../../model/ip-block.ts';
 import { cidrContains } from '../../net/cidr.ts';
 
-/** Fewer pod starts lately than this are no reason to claim a block before it is needed. */
+/** The fewest recent pod starts for which a block is claimed ahead. */
 const BUSY_STARTS = 8;
 
-/** The pool whose next block should be claimed while the last one still has addresses; undefined when none is so busy. */
+/** Returns the pool whose next block should be claimed ahead; undefined when no pool is that busy. */
 export function busyPool(
   pools: readonly Pool[],
   {
@@ -14,9 +14,9 @@ export function busyPool(
     recent,
   }: {
     readonly own: readonly IpBlock[];
-    /** Blocks of a family that the node may have; 0 for any number. */
+    /** The most blocks of a family that the node may own; 0 for no limit. */
     readonly limit: number;
-    /** How many pods have come from the pool lately. */
+    /** Returns the number of recent pod starts with an address of the pool. */
     readonly recent: (pool: string) => number;
   },
 ): Pool | undefined {

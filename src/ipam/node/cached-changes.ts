@@ -5,10 +5,10 @@ import type { IpBlock } from '../../model/ip-block.ts';
 import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, endpointKey } from '../../model/workload-endpoint.ts';
 import { formatCidr } from '../../net/cidr.ts';
-import type { NodeMemory } from './node-memory.ts';
+import type { NodeCache } from './node-cache.ts';
 
-/** Whether the block has come to this node since the change was planned: then it is the view's to change. */
-export function isOfOwnView({ blocks }: NodeMemory, change: Change): boolean {
+/** Reports whether this node has gained the block since the change was planned: only the view may change it then. */
+export function isOfOwnView({ blocks }: NodeCache, change: Change): boolean {
   if (change.kind === 'create-block') return blocks.has(formatCidr(change.block.cidr));
   return change.kind === 'update-block' && blocks.has(formatCidr(change.before.value.cidr));
 }
@@ -17,8 +17,8 @@ function concerns(node: NodeName, { node: owner, slots }: IpBlock): boolean {
   return owner === node || [...slots.values()].some((held) => held.node === node);
 }
 
-/** Whether the memory shows what the change has written. */
-export function isCached({ node, blocks, endpoints }: NodeMemory, change: Change): boolean {
+/** Reports whether the cache shows what the change has written. */
+export function isCached({ node, blocks, endpoints }: NodeCache, change: Change): boolean {
   switch (change.kind) {
     case 'create-block':
       return blocks.has(formatCidr(change.block.cidr));

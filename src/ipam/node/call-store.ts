@@ -3,8 +3,8 @@ import type { NamedDatastore } from './named-datastore.ts';
 import type { TimePhase } from './resident-node.ts';
 
 /**
- * The datastore as one call of the resident node uses it. Allocations go over the connection of the resident node, which
- * every configuration of the datastore shares: the address of another configuration may lead elsewhere by now.
+ * Returns the datastore for one call. Allocations use the connection of the resident node, which every configuration of
+ * the datastore shares: the endpoint of another configuration may lead to another datastore by now.
  */
 export function callStore(named: Pick<NamedDatastore, 'inner' | 'resolve'>, time: TimePhase): CallStore {
   const { inner } = named;

@@ -3,26 +3,26 @@ import type { AllocationStore } from '../../datastore/allocation-store.ts';
 import type { Brand } from '../../base/brand.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { RetryPorts } from '../../base/back-off.ts';
-import { giveClusterId, newGuid } from '../../datastore/keep-cluster-information.ts';
+import { ensureClusterId, newGuid } from '../../datastore/keep-cluster-information.ts';
 import type { NodeName } from '../../model/names.ts';
 import type { Datastore } from '../../config/connection.ts';
 
-/** One datastore, whatever configuration reaches it: its type and the id of the cluster whose records it holds. */
+/** Identifies a datastore independently of its configuration: its type and the id of the cluster whose records it holds. */
 export type DatastoreId = Brand<string, 'DatastoreId'>;
 
-/** The datastore of that cluster, of the type given or of the type that another one has. */
+/** Returns the id of the cluster's datastore, of the given type or of the type of another id. */
 export function datastoreIdOf(like: Datastore['type'] | DatastoreId, clusterId: string): DatastoreId {
   const [type] = like.split(':', 1);
   return `${type ?? ''}:${clusterId}` as DatastoreId; // made here and nowhere else
 }
 
-/** The cluster id that the identity was made of. */
+/** Returns the cluster id in the datastore id. */
 export function clusterIdIn(id: DatastoreId): string {
   return id.slice(id.indexOf(':') + 1);
 }
 
 /**
- * Reads which datastore the store reaches. A datastore without a cluster id is given one.
+ * Identifies the datastore that the store reaches, and writes a cluster id to a datastore without one.
  * @throws store/*
  */
 export async function identifyDatastore(
@@ -31,10 +31,10 @@ export async function identifyDatastore(
   signal: AbortSignal,
 ): Promise<DatastoreId> {
   const { clusterId } = await ports.store.readNodeView(node, undefined, signal);
-  return datastoreIdOf(type, clusterId ?? (await giveClusterId(ports, newGuid(ports), signal)));
+  return datastoreIdOf(type, clusterId ?? (await ensureClusterId(ports, newGuid(ports), signal)));
 }
 
-/** The refusal to go on with a datastore that has become another one behind the same address. */
+/** Returns the error for a datastore that was replaced by another one behind the same address. */
 export function datastoreReplaced(expected: DatastoreId, found: DatastoreId): NetplugError {
   return new NetplugError(
     'store/replaced',

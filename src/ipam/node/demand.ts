@@ -4,12 +4,12 @@ import type { NodeName } from '../../model/names.ts';
 import { cidrContains } from '../../net/cidr.ts';
 import { warmPoolTarget } from './plan-warm-pool.ts';
 
-/** Pod starts of so many milliseconds are expected to come again. */
+/** The window over which recent pod starts are counted. */
 const RATE_WINDOW_MS = 5000;
-/** A pool from which nothing has come for so long, and of which the node holds nothing, has its pre-allocated addresses reclaimed. */
+/** How long a pool without pods on the node keeps its pre-allocated addresses after the last pod start. */
 const MEMORY_MS = 60_000;
 
-/** Which pools the pods of this node come from, and how fast. */
+/** Counts the pod starts of this node by pool. */
 export class Demand {
   readonly #starts = new Map<string, number[]>();
   readonly #floor: number;
@@ -18,17 +18,17 @@ export class Demand {
     this.#floor = floor;
   }
 
-  note(pool: string, nowMs: number): void {
+  record(pool: string, nowMs: number): void {
     this.#starts.set(pool, [...this.#recentStarts(pool, nowMs), nowMs]);
   }
 
-  /** How many pods have come from the pool lately. */
+  /** Returns the number of recent pod starts with an address of the pool. */
   recent(pool: string, nowMs: number): number {
     return this.#recentStarts(pool, nowMs).length;
   }
 
-  /** Returns another text whenever the passing of time alone changes the size of a warm pool. */
-  standing(nowMs: number): string {
+  /** Returns a text that changes when the size of a warm pool changes with time. */
+  fingerprint(nowMs: number): string {
     const counts = [...this.#starts].map(([pool, starts]) => [
       pool,
       this.recent(pool, nowMs),

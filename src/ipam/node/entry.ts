@@ -1,13 +1,13 @@
 import { endpointIdOf, type EndpointId, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { HolderOperation } from '../../model/slot-operation.ts';
 
-/** What becomes of one endpoint record. */
+/** A write to one endpoint record. */
 export type EndpointChange =
   | { readonly kind: 'put'; readonly endpoint: WorkloadEndpoint }
-  /** As long as it describes this container in this network. */
+  /** Deletes the record only if it describes this container in this network. */
   | { readonly kind: 'clear'; readonly id: EndpointId; readonly containerId: string; readonly network: string };
 
-/** What one call has decided: all of it becomes true, in the order of the entries. */
+/** The decisions of one call. Entries are applied completely and in order. */
 export interface Entry {
   readonly slots: readonly HolderOperation[];
   readonly endpoints: readonly EndpointChange[];
@@ -17,7 +17,7 @@ export function idOf(change: EndpointChange): EndpointId {
   return change.kind === 'put' ? endpointIdOf(change.endpoint) : change.id;
 }
 
-/** Whether the endpoint is the one that the change clears. */
+/** Reports whether the endpoint is the one that the change clears. */
 export function isCleared({ spec }: WorkloadEndpoint, change: Extract<EndpointChange, { kind: 'clear' }>): boolean {
   return spec.containerID === change.containerId && spec.network === change.network;
 }

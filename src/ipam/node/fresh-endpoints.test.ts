@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { nodeName } from '../../../test/support/fixtures.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { CATCH_UP_MS, FreshEndpoints } from './fresh-endpoints.ts';
-import { NodeMemory } from './node-memory.ts';
+import { NodeCache } from './node-cache.ts';
 
 const [OLD, NEW] = [endpointOf('old'), endpointOf('new')];
 const KEY = endpointKey(endpointIdOf(NEW));
@@ -30,13 +30,13 @@ function endpointOf(containerID: string): WorkloadEndpoint {
 
 /** A memory that shows the old endpoint, and a clock. */
 function bench(): {
-  readonly memory: NodeMemory;
+  readonly memory: NodeCache;
   readonly fresh: FreshEndpoints;
   readonly write: () => void;
   readonly pass: (ms: number) => void;
 } {
   let nowMs = 0;
-  const memory = new NodeMemory(nodeName('n1'));
+  const memory = new NodeCache(nodeName('n1'));
   memory.endpoints.set(KEY, { value: OLD, version: '1' });
   const fresh = new FreshEndpoints(memory, () => nowMs);
   return {

@@ -1,27 +1,27 @@
 import type { Change } from '../../datastore/allocation-store.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
-import type { NodeMemory } from './node-memory.ts';
+import type { NodeCache } from './node-cache.ts';
 
 /** How long the watch may lag behind a write. */
 export const CATCH_UP_MS = 500;
 
-/** An endpoint about to be written, and which version of it the memory shows until then. */
+/** An endpoint that is being written, and the version of it that the cache shows until then. */
 interface Write {
   readonly endpoint: WorkloadEndpoint;
   readonly over: string | undefined;
 }
 
 /**
- * Endpoints that were written and that the cache does not show yet: readers must find them. Not every datastore
- * keeps every endpoint, so each ends after a while.
+ * Endpoints that were written and that the cache does not show yet, for readers. Each expires, because not every
+ * datastore keeps every endpoint.
  */
 export class FreshEndpoints {
-  readonly #memory: NodeMemory;
+  readonly #cache: NodeCache;
   readonly #now: () => number;
   readonly #written = new Map<string, Write & { readonly untilMs: number }>();
 
-  constructor(memory: NodeMemory, now: () => number) {
-    this.#memory = memory;
+  constructor(cache: NodeCache, now: () => number) {
+    this.#cache = cache;
     this.#now = now;
   }
 
@@ -42,7 +42,7 @@ export class FreshEndpoints {
     return this.leftMs(key) > 0 ? this.#written.get(key)?.endpoint : undefined;
   }
 
-  /** How long the memory may still take to show the endpoint; 0 when it does or will not. */
+  /** Returns how long to wait until the cache shows the endpoint; 0 when it shows it, or is not expected to. */
   leftMs(key: string): number {
     const write = this.#written.get(key);
     if (write === undefined) return 0;
@@ -57,7 +57,7 @@ export class FreshEndpoints {
   }
 
   #shown(key: string): string | undefined {
-    return this.#memory.endpoints.get(key)?.version;
+    return this.#cache.endpoints.get(key)?.version;
   }
 }
 

@@ -18,7 +18,7 @@ const place = { block: cidr, ordinal: v.pipe(v.number(), v.integer(), v.minValue
 
 const endpoint = v.custom((raw) => typeof decodeEndpoint(raw) !== 'string');
 
-/** What a line of a journal says, with its CIDRs as values. Fields that are not known stay. */
+/** A line of a journal, with its CIDRs parsed. Keeps unknown fields. */
 export const ENTRY = v.looseObject({
   slots: v.array(
     v.pipe(

@@ -18,18 +18,18 @@ import { encodeLine, type JournalHeader } from './entry-codec.ts';
 import { segmentName } from './segment-name.ts';
 
 const fdatasyncOf = promisify(fdatasync);
-/** A segment that has grown so large is followed by another and is removed once everything in it is written. */
+/** The size at which a new segment is started. The old one is removed once everything in it is written. */
 const SEGMENT_BYTES = 1_048_576;
 
 export interface JournalPlace {
   readonly folder: string;
-  /** Takes the lock of an open file for this process until it is closed or the process ends; false when another has it. */
+  /** Locks an open file until it is closed or the process exits. Returns false when another process holds the lock. */
   readonly tryLock: (fd: number) => boolean;
   /** Resolves when the data of an open file are on the disk; fdatasync unless given. */
   readonly syncData?: (fd: number) => Promise<void>;
 }
 
-/** Where an entry stands. */
+/** A file of the journal. */
 export interface Segment {
   readonly path: string;
   readonly fd: number;
@@ -46,8 +46,8 @@ interface Waiting {
 }
 
 /**
- * The write-ahead log: what this node has decided and not yet written to the datastore. Entries that are added at the same
- * time are synced together. Other processes recognise by its locks that the owner is alive.
+ * The write-ahead log of decisions that are not yet written to the datastore. Entries that are added at the same time are
+ * synced together. The file locks show other processes that the owner is alive.
  */
 export class Journal {
   readonly #place: JournalPlace;
@@ -73,7 +73,7 @@ export class Journal {
     return new Journal(place, header, newSegment(place, header, 0));
   }
 
-  /** Resolves when the entry would survive a crash. @throws agent/journal-failed; then the entry is not in the journal */
+  /** Resolves when the entry survives a crash. @throws agent/journal-failed; then the entry is not in the journal */
   async add(entry: Entry): Promise<Segment> {
     const line = encodeLine(entry);
     return new Promise((resolve, reject) => {
@@ -93,13 +93,13 @@ export class Journal {
     }
   }
 
-  /** Closes the journal. What is not written yet stays on disk for the next process. */
+  /** Closes the journal. Pending entries stay on disk for the next process. */
   close(): void {
     if (this.#current.open === 0) discard(this.#current);
     else closeSync(this.#current.fd);
   }
 
-  /** Never rejects: every failure goes to the callers that wait for it. */
+  /** Never rejects: the waiting callers receive every failure. */
   async #write(): Promise<void> {
     this.#isWriting = true;
     while (this.#waiting.length > 0) {
@@ -144,7 +144,7 @@ async function append(
     await syncData(segment.fd);
     segment.size += bytes.length;
   } catch (cause) {
-    // The callers are told that nothing was written: it must not reappear after a crash.
+    // The callers receive an error, so the lines must not reappear after a crash.
     segment.open -= lines.length;
     ftruncateSync(segment.fd, segment.size);
     throw cannotWrite(segment.path, cause);
@@ -152,8 +152,8 @@ async function append(
 }
 
 /**
- * Creates a segment that has its lock and its header before it has its name, so that no process takes it for orphaned.
- * @throws agent/journal-failed; then there is nothing of it
+ * Creates a segment. It is locked and has its header before it is renamed into place, so that no process considers it
+ * orphaned. @throws agent/journal-failed; then no file is left
  */
 function newSegment({ folder, tryLock }: JournalPlace, header: JournalHeader, number: number): Segment {
   const path = join(folder, segmentName(header, number));

@@ -6,20 +6,20 @@ import { applyOperations, type HolderOperation, insistOn } from '../../model/slo
 import { addressAt, formatCidr } from '../../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 import type { FreshEndpoints } from './fresh-endpoints.ts';
-import type { NodeMemory } from './node-memory.ts';
+import type { NodeCache } from './node-cache.ts';
 import { type OfferedBlock, offer } from './offered-block.ts';
 import type { PreallocatedAddresses } from './preallocated.ts';
 
-/** Marks versions of this view, to distinguish a change planned on the view from one planned on the datastore itself. */
+/** Prefix of the versions of this view: distinguishes changes planned on the view from those planned on the datastore. */
 const CACHED = 'cached:';
 const PENDING = `${CACHED}pending`;
 
-/** The version that the datastore gave; undefined for a version that does not come from a local view. */
+/** Returns the version of the datastore; undefined for a version that does not come from a local view. */
 export function datastoreVersion(version: string): string | undefined {
   return version.startsWith(CACHED) ? version.slice(CACHED.length) : undefined;
 }
 
-/** The block with an operation that this node has decided; as it is when another attachment holds the address by now. */
+/** Applies an operation that this node has decided. Leaves the block unchanged when another attachment holds the address. */
 function decided(block: IpBlock, operation: HolderOperation): IpBlock {
   return applyOperations(block, [insistOn(block, operation)]) ?? block;
 }
@@ -30,39 +30,39 @@ function cached<T>({ value, version }: Stored<T>): Stored<T> {
 
 /** The cached records of the node with its pending writes applied. */
 export class LocalView {
-  readonly #memory: NodeMemory;
+  readonly #cache: NodeCache;
   readonly #fresh: FreshEndpoints;
-  readonly #stock: PreallocatedAddresses;
+  readonly #preallocated: PreallocatedAddresses;
   readonly #blocks = new Map<string, IpBlock>();
   readonly #slotChanges = new Map<string, Set<HolderOperation>>();
   readonly #endpointChanges = new Map<string, EndpointChange>();
-  /** What was shown of a block, as long as nothing about it changes. */
+  /** The blocks of earlier views, reused while they are unchanged. */
   readonly #shown = new Map<
     string,
-    { readonly of: IpBlock; readonly isStockOnly: boolean; readonly version: number; readonly block: IpBlock }
+    { readonly of: IpBlock; readonly isWarmPoolOnly: boolean; readonly version: number; readonly block: IpBlock }
   >();
 
-  constructor(memory: NodeMemory, fresh: FreshEndpoints, stock: PreallocatedAddresses) {
-    this.#memory = memory;
+  constructor(cache: NodeCache, fresh: FreshEndpoints, preallocated: PreallocatedAddresses) {
+    this.#cache = cache;
     this.#fresh = fresh;
-    this.#stock = stock;
+    this.#preallocated = preallocated;
   }
 
-  /** The block with everything that is decided. */
+  /** Returns the block with its pending writes. */
   block(key: string): IpBlock | undefined {
     return this.#blocks.get(key);
   }
 
-  /** Own blocks with everything that is decided, by CIDR. */
+  /** Returns the blocks that the node owns with their pending writes, by CIDR. */
   ownBlocks(): ReadonlyMap<string, IpBlock> {
-    return new Map([...this.#blocks].filter(([, { node }]) => node === this.#memory.node));
+    return new Map([...this.#blocks].filter(([, { node }]) => node === this.#cache.node));
   }
 
   /** Applies the pending entries to blocks that have changed in the cache. */
   refresh(keys: readonly string[] | 'all'): void {
     if (keys === 'all') this.#blocks.clear();
-    for (const key of keys === 'all' ? this.#memory.blocks.keys() : keys) {
-      let block = this.#memory.blocks.get(key)?.value;
+    for (const key of keys === 'all' ? this.#cache.blocks.keys() : keys) {
+      let block = this.#cache.blocks.get(key)?.value;
       for (const change of this.#slotChanges.get(key) ?? []) block &&= decided(block, change);
       if (block === undefined) this.#blocks.delete(key);
       else this.#blocks.set(key, block);
@@ -101,16 +101,16 @@ export class LocalView {
    * Returns the node as the address manager sees it. Pre-allocated addresses of this run are free and come first; while a
    * pool has any, or the datastore is unavailable, nothing else of the own blocks is free.
    */
-  nodeView(endpoint: EndpointId | undefined, { isCutOff }: { readonly isCutOff: boolean }): NodeView | undefined {
-    const { settings, node } = this.#memory;
+  nodeView(endpoint: EndpointId | undefined, { isUnavailable }: { readonly isUnavailable: boolean }): NodeView | undefined {
+    const { settings, node } = this.#cache;
     if (settings === undefined) return undefined;
-    const isStockOnly = this.#stockOnly(isCutOff);
+    const isWarmPoolOnly = this.#warmPoolOnly(isUnavailable);
     const owned: Stored<IpBlock>[] = [];
     const borrowed: Stored<IpBlock>[] = [];
     for (const [key, block] of this.#blocks) {
-      const version = `${CACHED}${this.#memory.blocks.get(key)?.version ?? ''}`;
+      const version = `${CACHED}${this.#cache.blocks.get(key)?.version ?? ''}`;
       if (block.node !== node) borrowed.push({ value: block, version });
-      else owned.push({ value: this.#show(key, block, isStockOnly(key, block)), version });
+      else owned.push({ value: this.#show(key, block, isWarmPoolOnly(key, block)), version });
     }
     return {
       ...settings,
@@ -121,20 +121,20 @@ export class LocalView {
     };
   }
 
-  /** What the own blocks of such a view are made from. */
-  offered({ isCutOff }: { readonly isCutOff: boolean }): readonly OfferedBlock[] {
-    const isStockOnly = this.#stockOnly(isCutOff);
+  /** Returns the own blocks as `nodeView` offers them. */
+  offered({ isUnavailable }: { readonly isUnavailable: boolean }): readonly OfferedBlock[] {
+    const isWarmPoolOnly = this.#warmPoolOnly(isUnavailable);
     return [...this.ownBlocks()].map(([key, block]) => ({
       block,
-      ready: this.#stock.in(block),
-      isStockOnly: isStockOnly(key, block),
+      ready: this.#preallocated.in(block),
+      isWarmPoolOnly: isWarmPoolOnly(key, block),
     }));
   }
 
-  /** Addresses that attachments of the node hold. */
+  /** Returns the addresses that attachments of the node hold. */
   held(): readonly (LivingAddress & { readonly allocation: Allocation })[] {
     return [...this.#blocks.values()].flatMap((block) =>
-      heldAddresses(block, ({ node }) => node === this.#memory.node).map(({ address, allocation }) => ({
+      heldAddresses(block, ({ node }) => node === this.#cache.node).map(({ address, allocation }) => ({
         address,
         owner: allocation,
         allocation,
@@ -142,7 +142,7 @@ export class LocalView {
     );
   }
 
-  /** Addresses that were assigned to attachments of the node and that the datastore does not record yet. */
+  /** Returns the addresses that were assigned to attachments of the node and that the datastore does not record yet. */
   pending(): readonly LivingAddress[] {
     return [...this.#slotChanges.values()].flatMap((changes) =>
       [...changes].flatMap((change) =>
@@ -152,7 +152,7 @@ export class LocalView {
   }
 
   /**
-   * Whether the datastore shows less than this node has seen of it: an older version of a block, or none of one in which
+   * Reports whether the datastore is older than the cache: it has an older version of a block, or lacks a block in which
    * attachments of the node hold addresses.
    */
   isAheadOf(
@@ -160,28 +160,28 @@ export class LocalView {
     isOlder: (version: string, than: string) => boolean,
   ): boolean {
     const shown = new Map([...owned, ...borrowed].map(({ value, version }) => [formatCidr(value.cidr), version]));
-    return [...this.#memory.blocks].some(([key, { version }]) => {
+    return [...this.#cache.blocks].some(([key, { version }]) => {
       const now = shown.get(key);
       if (now !== undefined) return isOlder(now, version);
       const block = this.#blocks.get(key);
-      return block !== undefined && [...block.slots.values()].some(({ node }) => node === this.#memory.node);
+      return block !== undefined && [...block.slots.values()].some(({ node }) => node === this.#cache.node);
     });
   }
 
-  /** Whether the block, when it becomes this one, lacks an allocation of the node that this process did not release. */
+  /** Reports whether the new state of the block lacks an allocation of the node that this process did not release. */
   loses(key: string, after: IpBlock | undefined): boolean {
-    const before = this.#memory.blocks.get(key)?.value;
+    const before = this.#cache.blocks.get(key)?.value;
     const ended = [...(this.#slotChanges.get(key) ?? [])].map((change) =>
       change.kind === 'free' ? change.id : change.from,
     );
     return [...(before?.slots ?? [])].some(
       ([ordinal, { id, node }]) =>
-        node === this.#memory.node && after?.slots.get(ordinal)?.id !== id && !ended.includes(id),
+        node === this.#cache.node && after?.slots.get(ordinal)?.id !== id && !ended.includes(id),
     );
   }
 
   endpoints(): readonly Stored<WorkloadEndpoint>[] {
-    const known = new Map([...this.#memory.endpoints].map(([key, endpoint]) => [key, cached(endpoint)]));
+    const known = new Map([...this.#cache.endpoints].map(([key, endpoint]) => [key, cached(endpoint)]));
     for (const key of [...this.#fresh.keys(), ...this.#endpointChanges.keys()]) {
       const now = this.#changedEndpoint(key);
       if (now === undefined) known.delete(key);
@@ -192,7 +192,7 @@ export class LocalView {
 
   #changedEndpoint(key: string): Stored<WorkloadEndpoint> | undefined {
     const fresh = this.#fresh.find(key);
-    const stored = this.#memory.endpoints.get(key);
+    const stored = this.#cache.endpoints.get(key);
     const shown = stored === undefined ? undefined : cached(stored);
     const known = fresh === undefined ? shown : { value: fresh, version: PENDING };
     const change = this.#endpointChanges.get(key);
@@ -200,26 +200,26 @@ export class LocalView {
     return change !== undefined && known !== undefined && isCleared(known.value, change) ? undefined : known;
   }
 
-  #stockOnly(isCutOff: boolean): (key: string, block: IpBlock) => boolean {
-    const stocked = this.#stockedPools();
-    return (key, block) => isCutOff || stocked.has(this.#memory.poolOf(key, block.cidr)?.name);
+  #warmPoolOnly(isUnavailable: boolean): (key: string, block: IpBlock) => boolean {
+    const warm = this.#warmPools();
+    return (key, block) => isUnavailable || warm.has(this.#cache.poolOf(key, block.cidr)?.name);
   }
 
-  #stockedPools(): ReadonlySet<string | undefined> {
-    const stocked = new Set<string | undefined>();
+  #warmPools(): ReadonlySet<string | undefined> {
+    const warm = new Set<string | undefined>();
     for (const [key, block] of this.#blocks) {
-      if (block.preallocated.size === 0 || block.node !== this.#memory.node) continue;
-      if (this.#stock.in(block).length > 0) stocked.add(this.#memory.poolOf(key, block.cidr)?.name);
+      if (block.preallocated.size === 0 || block.node !== this.#cache.node) continue;
+      if (this.#preallocated.in(block).length > 0) warm.add(this.#cache.poolOf(key, block.cidr)?.name);
     }
-    return stocked;
+    return warm;
   }
 
-  #show(key: string, of: IpBlock, isStockOnly: boolean): IpBlock {
+  #show(key: string, of: IpBlock, isWarmPoolOnly: boolean): IpBlock {
     const before = this.#shown.get(key);
-    const { version } = this.#stock;
-    if (before?.of === of && before.isStockOnly === isStockOnly && before.version === version) return before.block;
-    const block = offer({ block: of, ready: this.#stock.in(of), isStockOnly });
-    this.#shown.set(key, { of, isStockOnly, version, block });
+    const { version } = this.#preallocated;
+    if (before?.of === of && before.isWarmPoolOnly === isWarmPoolOnly && before.version === version) return before.block;
+    const block = offer({ block: of, ready: this.#preallocated.in(of), isWarmPoolOnly });
+    this.#shown.set(key, { of, isWarmPoolOnly, version, block });
     return block;
   }
 }

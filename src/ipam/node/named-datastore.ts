@@ -9,16 +9,16 @@ import type { ResidentNode } from './resident-node.ts';
 const BACK_OFF = { firstMs: 50, maxMs: 2000 };
 const CALL_WAITS_MS = 1000;
 /** Without a reason, one with a stack would be made each time. */
-const CLOSED = new Error('the datastore is not used any more');
+const CLOSED = new Error('the datastore is no longer used');
 
 export interface NamedDatastorePorts extends RetryPorts {
   readonly log: Log;
   readonly identify: (signal: AbortSignal) => Promise<DatastoreId>;
-  /** The resident node of the datastore, which other configurations may have opened already. */
+  /** Returns the resident node of the datastore, which other configurations may have opened already. */
   readonly join: (datastore: DatastoreId, inner: Store) => ResidentNode;
 }
 
-/** One configuration of a datastore: finds out which datastore it reaches, and then stands for its resident node. */
+/** One configuration of a datastore: identifies the datastore that it reaches, and provides its resident node. */
 export class NamedDatastore {
   readonly inner: Store;
   readonly #ports: NamedDatastorePorts;
@@ -43,12 +43,12 @@ export class NamedDatastore {
     return this.#node;
   }
 
-  /** Why there is no resident node yet. */
+  /** Returns why there is no resident node yet. */
   get problem(): string | undefined {
     return this.#node === undefined ? reasonOf(this.#problem) : undefined;
   }
 
-  /** The resident node. @throws the reason why the datastore cannot be identified; the signal's reason */
+  /** Returns the resident node. @throws the reason why the datastore cannot be identified; the signal's reason */
   async resolve(signal: AbortSignal): Promise<ResidentNode> {
     signal.throwIfAborted();
     if (this.#node === undefined) await this.#identified.next(CALL_WAITS_MS);
@@ -57,18 +57,18 @@ export class NamedDatastore {
     return this.#node;
   }
 
-  /** Resolves when the node is known, or cannot be known now, or the signal ends the waiting. */
+  /** Resolves after the first attempt to identify the datastore, or when the signal aborts. */
   async opened(signal: AbortSignal): Promise<void> {
     while (this.#node === undefined && this.#isUntried && !signal.aborted) await this.#identified.next(100);
     await this.#node?.opened(signal);
   }
 
-  /** Every call would fail without a journal. @throws agent/journal-failed when none could be begun */
+  /** Checks that the journal could be opened, without which every call fails. @throws agent/journal-failed */
   assertJournal(): void {
     this.#node?.assertJournal();
   }
 
-  /** Ends the identification. The resident node is ended by those that share it. */
+  /** Stops the identification. The caller ends the resident node, which configurations share. */
   async end(): Promise<void> {
     this.#stop.abort(CLOSED);
     await this.#identifying;

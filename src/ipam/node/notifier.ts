@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 
 /** Without a reason, one with a stack would be made each time. */
-const NEWS = new Error('there is news');
+const NOTIFIED = new Error('notified');
 
 /** Wakes every waiter when something has changed. */
 export class Notifier {
@@ -13,7 +13,7 @@ export class Notifier {
   }
 
   notify(): void {
-    for (const waiting of this.#waiting) waiting.abort(NEWS);
+    for (const waiting of this.#waiting) waiting.abort(NOTIFIED);
     this.#waiting.clear();
   }
 

@@ -13,12 +13,12 @@ import { damagedName, datastoreKey, parseSegmentName, type SegmentName } from '.
 
 /** An orphaned journal, locked by this process until it is removed or unlocked. */
 export interface OrphanedJournal {
-  /** The node that it says it is of; undefined when no segment says so. */
+  /** The node in the header; undefined when no header can be read. */
   readonly node: string | undefined;
   readonly entries: readonly Entry[];
   /** Segments with lines that cannot be read. */
   readonly damaged: readonly string[];
-  /** Removes it, except for the damaged segments when those are to be kept aside. */
+  /** Removes the segments, except the damaged ones with `keep`, which are renamed. */
   remove(damaged: 'keep' | 'remove'): void;
   /** Releases the lock and keeps the journal for the next process. */
   unlock(): void;
@@ -28,7 +28,7 @@ interface Segment extends SegmentName {
   readonly path: string;
 }
 
-/** Runs with a journal of the datastore that can still be replayed, whether their owner is alive or not. */
+/** Returns the runs with a journal of the datastore that can be replayed, whether their owner is alive or not. */
 export function runsToRecover(folder: string, datastore: DatastoreId): ReadonlySet<string> {
   const key = datastoreKey(datastore);
   return new Set(
@@ -38,13 +38,13 @@ export function runsToRecover(folder: string, datastore: DatastoreId): ReadonlyS
   );
 }
 
-/** Runs with any journal, of whichever datastore, also those with nothing but damaged segments. */
+/** Returns the runs with any journal, of any datastore, including those with only damaged segments. */
 export function runsWithJournal(folder: string): ReadonlySet<string> {
   return new Set(listSegments(folder).map(({ run }) => run));
 }
 
-/** Paths of orphaned journals that belong to other datastores. */
-export function journalsOfOthers({ folder, tryLock }: JournalPlace, datastore: DatastoreId): readonly string[] {
+/** Returns the paths of orphaned journals that belong to other datastores. */
+export function journalsOfOtherDatastores({ folder, tryLock }: JournalPlace, datastore: DatastoreId): readonly string[] {
   const key = datastoreKey(datastore);
   return listSegments(folder).flatMap(({ path, isDamaged, ...segment }) => {
     if (segment.datastoreKey === key || isDamaged) return [];
@@ -58,7 +58,7 @@ export function journalsOfOthers({ folder, tryLock }: JournalPlace, datastore: D
   });
 }
 
-/** Damaged segments that were kept aside. */
+/** Returns the damaged segments that were kept. */
 export function damagedSegments(folder: string): readonly { readonly path: string; readonly run: string }[] {
   return listSegments(folder).filter(({ isDamaged }) => isDamaged);
 }
@@ -94,10 +94,10 @@ function readSegment(path: string): readonly Entry[] {
 }
 
 /**
- * Takes the journal of a run over; undefined when another process has the lock of a segment, `gone` when another process
- * has removed it.
+ * Locks and reads the journal of a run. Returns undefined when another process has locked a segment, and `gone` when
+ * another process has removed the journal.
  */
-export function takeJournal({ folder, tryLock }: JournalPlace, run: string): OrphanedJournal | 'gone' | undefined {
+export function takeOverJournal({ folder, tryLock }: JournalPlace, run: string): OrphanedJournal | 'gone' | undefined {
   const taken: { readonly path: string; readonly fd: number }[] = [];
   const unlock = (): void => {
     for (const { fd } of taken.splice(0)) closeSync(fd);
@@ -144,7 +144,7 @@ function segmentsOf(folder: string, run: string): readonly Segment[] {
   return listSegments(folder).filter((segment) => segment.run === run && !segment.isDamaged);
 }
 
-/** In the order of their names, which is the order in which they were written. */
+/** Returns the segments by name, which is the order in which they were written. */
 function listSegments(folder: string): readonly Segment[] {
   return listFolder(folder).flatMap((name) => {
     const parsed = parseSegmentName(name);

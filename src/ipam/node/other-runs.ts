@@ -1,48 +1,48 @@
 import { rmSync } from 'node:fs';
 import { reasonOf } from '../../base/errors.ts';
-import { journalsOfOthers, runsToRecover, runsWithJournal } from './orphaned-journals.ts';
-import { type Leftover, outdatedDamage, type RecoveryPorts, recoverJournals } from './recover.ts';
+import { journalsOfOtherDatastores, runsToRecover, runsWithJournal } from './orphaned-journals.ts';
+import { type RecoveryScope, outdatedDamagedSegments, type RecoveryPorts, recoverJournals } from './recover.ts';
 import { isOnMachine } from './run-id.ts';
 
-/** Addresses that a run on another machine pre-allocated, as before a new installation, stay taken for so long. */
+/** How long addresses that a run on another machine has pre-allocated are kept, as after a reinstallation. */
 const OTHER_MACHINE_MS = 600_000;
 
 /**
- * Other runs of the node's agent: recovers their journals, and determines which of them are over. A run is over only when no
- * journal of it exists here; what a journal elsewhere says cannot be known, so a run of another machine is given time.
+ * Recovers the journals of other runs of the node's agent, and determines which of these runs have ended: those without a
+ * journal on this machine. A run of another machine may have a journal there, and counts as ended after ten minutes.
  */
 export class OtherRuns {
   readonly #ports: RecoveryPorts;
-  readonly #leftover: Required<Leftover>;
+  readonly #scope: Required<RecoveryScope>;
   readonly #observedSinceMs = new Map<string, number>();
   #isRecovering = false;
 
-  constructor(ports: RecoveryPorts, leftover: Required<Leftover>) {
+  constructor(ports: RecoveryPorts, scope: Required<RecoveryScope>) {
     this.#ports = ports;
-    this.#leftover = leftover;
+    this.#scope = scope;
   }
 
   /** Recovers orphaned journals before this run begins. @throws store/* */
   async recover(signal: AbortSignal): Promise<void> {
     const { log, place } = this.#ports;
-    await recoverJournals(this.#ports, this.#leftover, signal);
-    for (const path of outdatedDamage(this.#ports)) {
+    await recoverJournals(this.#ports, this.#scope, signal);
+    for (const path of outdatedDamagedSegments(this.#ports)) {
       rmSync(path, { force: true });
       log.info('damaged journal of an earlier boot removed', { path });
     }
-    const segments = journalsOfOthers(place, this.#leftover.datastore);
+    const segments = journalsOfOtherDatastores(place, this.#scope.datastore);
     if (segments.length > 0) log.warning('journals of other datastores kept', { segments });
   }
 
-  /** Does the same for runs that have ended since, as on an upgrade. Never rejects. */
+  /** Recovers the journals of runs that have ended since, as on an upgrade. Never rejects. */
   async recoverEnded(signal: AbortSignal): Promise<void> {
     const { place, log } = this.#ports;
-    const { datastore, except } = this.#leftover;
-    const isAny = [...runsToRecover(place.folder, datastore)].some((run) => run !== except);
+    const { datastore, ownRun } = this.#scope;
+    const isAny = [...runsToRecover(place.folder, datastore)].some((run) => run !== ownRun);
     if (this.#isRecovering || !isAny) return;
     this.#isRecovering = true;
     try {
-      await recoverJournals(this.#ports, this.#leftover, signal);
+      await recoverJournals(this.#ports, this.#scope, signal);
     } catch (cause) {
       log.debug('journals of other runs not recovered yet', { reason: reasonOf(cause) });
     } finally {
@@ -50,10 +50,10 @@ export class OtherRuns {
     }
   }
 
-  /** Those of the runs that are over. */
-  look(runs: ReadonlySet<string>): ReadonlySet<string> {
+  /** Returns the runs that have ended. */
+  ended(runs: ReadonlySet<string>): ReadonlySet<string> {
     const { host, place } = this.#ports;
-    const others = [...runs].filter((run) => run !== this.#leftover.except);
+    const others = [...runs].filter((run) => run !== this.#scope.ownRun);
     if (others.length === 0) return new Set();
     const journals = runsWithJournal(place.folder);
     return new Set(

@@ -5,17 +5,17 @@ import { endpointKey, isSameSpec, type WorkloadEndpoint } from '../../model/work
 import { formatCidr } from '../../net/cidr.ts';
 import { type EndpointChange, type Entry, idOf, isCleared } from './entry.ts';
 
-/** How much goes into one write; a transaction of etcd takes 128 operations. */
+/** The size of one write, in operations; a transaction of etcd takes 128. */
 const WEIGHT_PER_WRITE = 96;
-/** How many blocks one write changes for their warm pool alone. */
+/** The most blocks that one write changes for their warm pool alone. */
 const BLOCKS_FOR_WARM_POOL = 16;
 
-/** The most operations that one entry costs: a block may have an index record beside it. */
+/** Returns the most operations that one entry takes: a block may have an index record. */
 function weightOf({ slots, endpoints }: Entry): number {
   return 2 * slots.length + endpoints.length;
 }
 
-/** How many of the first entries fit into one write to these blocks; at least one. */
+/** Returns how many of the first entries fit into one write to these blocks; at least one. */
 export function fittingEntries(entries: readonly Entry[], blocks: KnownState['blocks']): number {
   const written = new Set<string>();
   let weight = 0;
@@ -31,7 +31,7 @@ export function fittingEntries(entries: readonly Entry[], blocks: KnownState['bl
   return over === -1 ? entries.length : Math.max(1, over);
 }
 
-/** The blocks that fit into one write beside those written anyway; at least one when there are none of these. */
+/** Returns the blocks that fit into one write in addition to those in `written`; at least one when `written` is empty. */
 export function fittingBlocks<B extends readonly [string, IpBlock]>(
   blocks: readonly B[],
   written: ReadonlyMap<string, IpBlock> = new Map(),
@@ -46,7 +46,7 @@ export function fittingBlocks<B extends readonly [string, IpBlock]>(
   return fitting.slice(0, BLOCKS_FOR_WARM_POOL);
 }
 
-/** The entry in parts that fit into one write each, in order. What releases many addresses need not do so at once. */
+/** Splits an entry into parts that fit into one write each, in order. */
 export function partsOf({ slots, endpoints }: Entry): readonly Entry[] {
   const parts: Entry[] = [];
   const most = WEIGHT_PER_WRITE / 4;
@@ -56,7 +56,7 @@ export function partsOf({ slots, endpoints }: Entry): readonly Entry[] {
   return parts;
 }
 
-/** The latest records of the datastore that this node knows. */
+/** The latest records of the datastore in the cache of this node. */
 export interface KnownState {
   readonly blocks: ReadonlyMap<string, Stored<IpBlock>>;
   readonly endpoints: ReadonlyMap<string, Stored<WorkloadEndpoint>>;
@@ -78,12 +78,12 @@ export type AdjustBlocks = (
 
 export interface FlushOptions {
   readonly adjust: AdjustBlocks;
-  /** Reports whether the entry was returned to its caller, and nothing has happened since. */
+  /** Reports whether the caller was informed that the entry succeeded. */
   readonly isReturned: (entry: Entry) => boolean;
 }
 
 /**
- * Plans the one write that makes the entries true, in their order. Blocks and endpoints that are so already are left alone.
+ * Plans the one write that applies the entries in order. Skips blocks and endpoints that need no change.
  */
 export function planFlush(known: KnownState, entries: readonly Entry[], { adjust, isReturned }: FlushOptions): Flush {
   const drafts = new Map([...known.blocks].map(([key, { value }]) => [key, new BlockDraft(value)]));
@@ -115,7 +115,7 @@ function isRecorded({ blocks }: KnownState, { slots }: Entry): boolean {
   );
 }
 
-/** Applies all of the entry and returns true, or nothing of it. A block that no longer exists has nothing to free. */
+/** Applies the whole entry and returns true, or none of it and returns false. Skips releases in blocks that were deleted. */
 function applyEntry(
   drafts: ReadonlyMap<string, BlockDraft>,
   { slots }: Entry,

@@ -8,7 +8,7 @@ import { formatCidr, parseCidr } from '../../net/cidr.ts';
 import { attachmentOf } from '../../../test/support/ipam-bench.ts';
 import { busyPool } from './busy-pool.ts';
 import { Demand } from './demand.ts';
-import { PreallocatedAddresses, stockOf } from './preallocated.ts';
+import { PreallocatedAddresses, ownedOrdinals } from './preallocated.ts';
 import { planWarmPool } from './plan-warm-pool.ts';
 
 const FLOOR = 8;
@@ -36,7 +36,7 @@ beforeEach(() => {
 });
 
 function start(pods: number, nowMs: number): void {
-  for (let pod = 0; pod < pods; pod += 1) demand.note('v4', nowMs);
+  for (let pod = 0; pod < pods; pod += 1) demand.record('v4', nowMs);
 }
 
 /** What the stock is after the agent has looked at it. */
@@ -54,7 +54,7 @@ function stockAt(nowMs: number, yielding: readonly string[] = []): number {
     isOrphaned: () => false,
   });
   block = changed.get(KEY)?.block ?? block;
-  return stockOf(block, own.owns).length;
+  return ownedOrdinals(block, own.owns).length;
 }
 
 describe('the stock of a pool', () => {

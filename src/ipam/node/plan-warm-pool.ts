@@ -3,11 +3,11 @@ import { BlockDraft, reclaimOperations, type SlotOperation } from '../../model/s
 import { type Cidr, compareCidrs, formatCidr } from '../../net/cidr.ts';
 import { type Pool, poolAround } from '../choose-pools.ts';
 import { freeOrdinals, isReserved } from '../free-ordinals.ts';
-import { stockOf } from './preallocated.ts';
+import { ownedOrdinals } from './preallocated.ts';
 
 /**
- * Addresses that are pre-allocated for a pool in use, as far as the blocks of the node have them: so many pods start
- * without the datastore. Other nodes get them on request.
+ * The most addresses that are pre-allocated per pool, for pods that start without the datastore. Other nodes get them on
+ * request.
  */
 const WARM_POOL_CEILING = 256;
 
@@ -18,7 +18,7 @@ export function warmPoolTarget(recent: number, floor: number): number {
 
 export interface WarmPoolPlan {
   /** Reports whether a pre-allocated address may be assigned or reclaimed by this run. */
-  readonly owns: (stockId: string) => boolean;
+  readonly owns: (preallocationId: string) => boolean;
   /** Own blocks of the node, by CIDR. */
   readonly blocks: ReadonlyMap<string, IpBlock>;
   readonly pools: readonly Pool[];
@@ -28,18 +28,18 @@ export interface WarmPoolPlan {
   readonly newId: () => string;
   /** Pools whose addresses other nodes need. */
   readonly yielding: ReadonlySet<string>;
-  /** Whether the block is written anyway. */
+  /** Reports whether the block is written anyway. */
   readonly isWritten: (key: string) => boolean;
-  /** Whether a call under way is about to take the free address. */
+  /** Reports whether a pending write takes the free address. */
   readonly isPending: (block: string, ordinal: number) => boolean;
   /** Reports whether no run can assign the pre-allocated address any more. */
-  readonly isOrphaned: (stockId: string) => boolean;
+  readonly isOrphaned: (preallocationId: string) => boolean;
 }
 
 /**
  * Plans what brings the warm pool of every pool to its target: pre-allocates addresses from the heads of the queues, and
- * reclaims them when there are more than twice as many, or when an address has been reserved meanwhile. A block is
- * written for this alone only when less than half of what can be had is left. Returns only blocks that change.
+ * reclaims them when there are more than twice as many, or when an address was reserved meanwhile. Fills a pool with a
+ * write of its own only when less than half of the reachable target is left. Returns only blocks that change.
  */
 export function planWarmPool(plan: WarmPoolPlan): ReadonlyMap<string, BlockDraft> {
   const drafts = new Map<string, BlockDraft>();
@@ -48,10 +48,10 @@ export function planWarmPool(plan: WarmPoolPlan): ReadonlyMap<string, BlockDraft
     const inPool = (byPool.get(pool) ?? []).toSorted((a, b) => compareCidrs(a.cidr, b.cidr)).map(draftOf(plan));
     for (const draft of inPool) drafts.set(formatCidr(draft.block.cidr), draft);
     const target = pool === undefined ? 0 : (plan.targets.get(pool.name) ?? 0);
-    const stock = inPool.reduce((sum, { block }) => sum + stockOf(block, plan.owns).length, 0);
+    const ready = inPool.reduce((sum, { block }) => sum + ownedOrdinals(block, plan.owns).length, 0);
     const mayGrow = pool !== undefined && !plan.yielding.has(pool.name);
-    if (stock > target * 2) shrink(inPool, stock - target, plan);
-    else if (mayGrow) grow(inPool, { stock, target }, plan);
+    if (ready > target * 2) shrink(inPool, ready - target, plan);
+    else if (mayGrow) grow(inPool, { ready, target }, plan);
   }
   return new Map([...drafts].filter(([, { operations }]) => operations.length > 0));
 }
@@ -60,7 +60,6 @@ export function planWarmPool(plan: WarmPoolPlan): ReadonlyMap<string, BlockDraft
 function draftOf(plan: WarmPoolPlan): (block: IpBlock) => BlockDraft {
   return (block) => {
     const draft = new BlockDraft(block);
-    // Most blocks of a node have none.
     if (block.preallocated.size === 0) return draft;
     draft.apply(answers(draft.block, plan));
     draft.apply(reclaimOperations(draft.block, orphanedIn(draft.block, plan)));
@@ -79,7 +78,7 @@ function answers({ cidr: block, preallocated, requested }: IpBlock, { owns }: Wa
   });
 }
 
-/** What waits to be written as assigned is no orphan. */
+/** Selects the orphaned ids of the block, except those that a pending write assigns. */
 function orphanedIn(block: IpBlock, { isOrphaned, isPending }: WarmPoolPlan): (id: string) => boolean {
   const key = formatCidr(block.cidr);
   const ids = new Set([...block.preallocated].flatMap(([at, id]) => (isOrphaned(id) && !isPending(key, at) ? id : [])));
@@ -88,7 +87,7 @@ function orphanedIn(block: IpBlock, { isOrphaned, isPending }: WarmPoolPlan): (i
 
 function reservedIn(block: IpBlock, { reserved, owns }: WarmPoolPlan): (id: string) => boolean {
   const ids = new Set(
-    stockOf(block, owns)
+    ownedOrdinals(block, owns)
       .filter((ordinal) => isReserved(block, ordinal, reserved))
       .map((ordinal) => block.preallocated.get(ordinal)),
   );
@@ -97,10 +96,10 @@ function reservedIn(block: IpBlock, { reserved, owns }: WarmPoolPlan): (id: stri
 
 function grow(
   drafts: readonly BlockDraft[],
-  { stock, target }: { readonly stock: number; readonly target: number },
+  { ready, target }: { readonly ready: number; readonly target: number },
   { reserved, newId, isWritten, isPending }: WarmPoolPlan,
 ): void {
-  let left = target - stock;
+  let left = target - ready;
   if (left <= 0) return;
   const freeIn = drafts.map(({ block }) => {
     const key = formatCidr(block.cidr);
@@ -115,7 +114,7 @@ function grow(
   const reachable = target - left;
   for (const [index, draft] of drafts.entries()) {
     const { cidr: block } = draft.block;
-    const isWorth = isWritten(formatCidr(block)) || stock * 2 < reachable;
+    const isWorth = isWritten(formatCidr(block)) || ready * 2 < reachable;
     const free = isWorth ? (freeIn[index] ?? []) : [];
     draft.apply(free.map((ordinal) => ({ kind: 'preallocate', block, ordinal, id: newId() })));
   }
@@ -126,7 +125,7 @@ function shrink(drafts: readonly BlockDraft[], surplus: number, { owns }: WarmPo
   for (const draft of drafts.toReversed()) {
     const { block } = draft;
     const ids = new Set(
-      stockOf(block, owns)
+      ownedOrdinals(block, owns)
         .toReversed()
         .slice(0, Math.max(0, left))
         .map((at) => block.preallocated.get(at)),

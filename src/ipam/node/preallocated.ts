@@ -9,7 +9,7 @@ export class PreallocatedAddresses {
   #count = 0;
   /** Ids that were pre-allocated and neither assigned nor reclaimed. */
   #ready = new Set<string>();
-  /** Grows whenever `owns` may answer otherwise than before. */
+  /** Increases whenever a result of `owns` may change. */
   version = 0;
 
   constructor(run: string) {
@@ -24,22 +24,22 @@ export class PreallocatedAddresses {
     return id;
   };
 
-  readonly owns = (stockId: string): boolean => this.#ready.has(stockId);
+  readonly owns = (preallocationId: string): boolean => this.#ready.has(preallocationId);
 
   /** Reports whether the id is of this run and must not be assigned. */
-  readonly isSpent = (stockId: string): boolean => isOfRun(stockId, this.run) && !this.#ready.has(stockId);
+  readonly isSpent = (preallocationId: string): boolean => isOfRun(preallocationId, this.run) && !this.#ready.has(preallocationId);
 
   /** Returns the ordinals of the block that may be assigned, in the order in which they were pre-allocated. */
   in(block: IpBlock): number[] {
-    return stockOf(block, this.owns);
+    return ownedOrdinals(block, this.owns);
   }
 
   /** Marks the id as assigned. */
-  spend(stockId: string): void {
-    if (this.#ready.delete(stockId)) this.version += 1;
+  spend(preallocationId: string): void {
+    if (this.#ready.delete(preallocationId)) this.version += 1;
   }
 
-  /** From now on only what these blocks still pre-allocate may be assigned, whatever becomes of their write. */
+  /** Restricts assignment to the addresses that these blocks still pre-allocate, even when their write fails. */
   keep(blocks: Iterable<IpBlock>): void {
     const kept = new Set([...blocks].flatMap(({ preallocated }) => [...preallocated.values()]).filter(this.owns));
     if (kept.size === this.#ready.size) return;
@@ -49,14 +49,14 @@ export class PreallocatedAddresses {
 }
 
 /** Returns the pre-allocated ordinals whose ids are owned, in the order in which they were pre-allocated. */
-export function stockOf({ preallocated }: IpBlock, owns: (stockId: string) => boolean): number[] {
+export function ownedOrdinals({ preallocated }: IpBlock, owns: (preallocationId: string) => boolean): number[] {
   return [...preallocated].filter(([, id]) => owns(id)).map(([ordinal]) => ordinal);
 }
 
-export function isOfRun(stockId: string, run: string): boolean {
-  return stockId.startsWith(`${run}#`);
+export function isOfRun(preallocationId: string, run: string): boolean {
+  return preallocationId.startsWith(`${run}#`);
 }
 
-export function runOf(stockId: string): string {
-  return stockId.slice(0, stockId.indexOf('#'));
+export function runOf(preallocationId: string): string {
+  return preallocationId.slice(0, preallocationId.indexOf('#'));
 }

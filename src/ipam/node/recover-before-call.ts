@@ -21,8 +21,8 @@ export interface RecoveringCall {
 }
 
 /**
- * Replays orphaned journals of the node, and before an ADD records addresses that pods use and the datastore has lost: the
- * standalone program does so before it serves a call. Reads nothing where there is neither a journal nor a pod.
+ * Replays orphaned journals of the node, and before an ADD records addresses that pods use and the datastore has lost. The
+ * standalone program does so before it serves a call. Reads nothing on a node without journals and pods.
  * @throws agent/busy, store/*
  */
 export async function recoverBeforeCall(

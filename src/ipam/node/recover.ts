@@ -12,13 +12,13 @@ import { addressAt, formatCidr } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
-import { damagedSegments, type OrphanedJournal, readJournal, runsToRecover, takeJournal } from './orphaned-journals.ts';
+import { damagedSegments, type OrphanedJournal, readJournal, runsToRecover, takeOverJournal } from './orphaned-journals.ts';
 import { fittingBlocks, fittingEntries, planFlush, type FlushOptions } from './plan-flush.ts';
 import { type Host, isOfBoot } from './run-id.ts';
 import { isOfRun } from './preallocated.ts';
 import { undoEntry } from './undo-entry.ts';
 
-/** How often the lock is tried: another process may be about to finish the same work, or to exit. */
+/** How often the lock is tried: another process may be about to complete the recovery, or to exit. */
 const LOCK_TRIES = 9;
 
 export interface RecoveryPorts extends RetryPorts {
@@ -30,38 +30,38 @@ export interface RecoveryPorts extends RetryPorts {
   readonly listAttached: () => ReadonlySet<string>;
 }
 
-export interface Leftover {
+export interface RecoveryScope {
   readonly datastore: DatastoreId;
   readonly node: NodeName;
   /** The run of the process itself. */
-  readonly except?: string;
+  readonly ownRun?: string;
 }
 
 /**
  * Replays the orphaned journals of the datastore, reclaims the addresses that their runs pre-allocated, and removes them.
- * Addresses of pods whose link the kernel does not have are released: their ADD never ended. A journal with damaged lines
- * is replayed as far as it can be read, and kept; the pre-allocated addresses of its run stay taken until the machine is
- * restarted, because the lost lines may have assigned them. @throws store/*; then the journals stay
+ * Releases addresses of pods without a link in the kernel: their ADD did not complete. Replays the readable lines of a
+ * damaged journal, and keeps it. The pre-allocated addresses of its run stay allocated until the machine restarts, because
+ * the damaged lines may have assigned them. @throws store/*; then the journals stay
  */
 export async function recoverJournals(
   ports: RecoveryPorts,
-  { datastore, node, except }: Leftover,
+  { datastore, node, ownRun }: RecoveryScope,
   signal: AbortSignal,
 ): Promise<void> {
   for (const run of runsToRecover(ports.place.folder, datastore)) {
-    if (run === except) continue;
+    if (run === ownRun) continue;
     await recoverRun(ports, { datastore, node, run, tries: LOCK_TRIES }, signal);
   }
 }
 
-/** Recovers the journal of a run. Returns false while its owner, or a process that recovers it, is alive. */
+/** Recovers the journal of a run. Returns false while its owner or another recovering process holds the lock. */
 async function recoverRun(
   ports: RecoveryPorts,
-  { node, run, tries }: Leftover & { readonly run: string; readonly tries: number },
+  { node, run, tries }: RecoveryScope & { readonly run: string; readonly tries: number },
   signal: AbortSignal,
 ): Promise<boolean> {
   for (let attempt = 1; attempt <= tries; attempt += 1) {
-    const journal = takeJournal(ports.place, run);
+    const journal = takeOverJournal(ports.place, run);
     if (journal === 'gone') return true;
     if (journal === undefined) {
       if (attempt < tries) await backOffConflict(ports, attempt, signal);
@@ -78,31 +78,31 @@ async function recoverRun(
 }
 
 /**
- * What the standalone program does first: nothing when there are no journals. When an agent lives without answering,
- * attachments that its journal mentions have to wait for it.
+ * Recovers orphaned journals before a call of the standalone program. Refuses the call when an agent that is alive, but
+ * does not answer, has pending writes for the attachment.
  * @throws agent/busy, store/*
  */
 export async function recoverForCall(
   ports: RecoveryPorts,
-  leftover: Leftover,
+  scope: RecoveryScope,
   { handle, signal }: { readonly handle: Handle; readonly signal: AbortSignal },
 ): Promise<void> {
   const { folder } = ports.place;
-  for (const run of runsToRecover(folder, leftover.datastore)) {
-    if (await recoverRun(ports, { ...leftover, run, tries: 1 }, signal)) continue;
+  for (const run of runsToRecover(folder, scope.datastore)) {
+    if (await recoverRun(ports, { ...scope, run, tries: 1 }, signal)) continue;
     const isMentioned = readJournal(folder, run).some(({ slots }) => slots.some((slot) => handleIn(slot) === handle));
-    // It may be about to end, as on an upgrade.
-    if (!isMentioned || (await recoverRun(ports, { ...leftover, run, tries: LOCK_TRIES }, signal))) continue;
+    // The owner may be shutting down, as on an upgrade.
+    if (!isMentioned || (await recoverRun(ports, { ...scope, run, tries: LOCK_TRIES }, signal))) continue;
     throw new NetplugError(
       'agent/busy',
       'Cannot serve this attachment now: an agent that does not answer has pending writes for it',
-      { hint: 'Try again in a moment; if it goes on, restart netplug-agent on this node', facts: { run } },
+      { hint: 'Try again in a moment; if it persists, restart netplug-agent on this node', facts: { run } },
     );
   }
 }
 
-/** Damaged segments of runs before the last boot: no pod of theirs can be alive. */
-export function outdatedDamage({ place, host }: Pick<RecoveryPorts, 'place' | 'host'>): readonly string[] {
+/** Returns the damaged segments of runs before the last boot, whose pods are all gone. */
+export function outdatedDamagedSegments({ place, host }: Pick<RecoveryPorts, 'place' | 'host'>): readonly string[] {
   return damagedSegments(place.folder).flatMap(({ path, run }) => (isOfBoot(run, host) ? [] : path));
 }
 
@@ -132,7 +132,7 @@ async function replay(
   { node, entries }: { readonly node: NodeName; readonly entries: readonly Entry[] },
   signal: AbortSignal,
 ): Promise<void> {
-  const undone = neverEnded(entries, ports.listAttached());
+  const undone = unfinishedEntries(entries, ports.listAttached());
   const left = [...entries, ...undone.map((entry) => undoEntry(entry, []))];
   const isReturned = (entry: Entry): boolean => !undone.includes(entry);
   const returnedAndLost: Entry[] = [];
@@ -160,7 +160,7 @@ async function assertReturned(
   );
 }
 
-/** Returns what these entries assign and no entry of all releases. */
+/** Returns the addresses that `some` assigns and that no entry of `all` releases. */
 function takenFor(some: readonly Entry[], all: readonly Entry[]): readonly HeldAddress[] {
   const freed = new Set(all.flatMap(({ slots }) => slots.flatMap((slot) => (slot.kind === 'free' ? slot.id : []))));
   return some.flatMap(({ slots }) =>
@@ -180,11 +180,11 @@ async function reclaimWarmPool(
   for (let isLeft = true; isLeft;) {
     isLeft = false;
     const adjust: FlushOptions['adjust'] = (blocks) => {
-      const withStock = [...blocks].filter(([, { preallocated }]) =>
+      const withPreallocated = [...blocks].filter(([, { preallocated }]) =>
         [...preallocated.values()].some((id) => isOfRun(id, run)),
       );
-      const some = fittingBlocks(withStock);
-      isLeft = some.length < withStock.length;
+      const some = fittingBlocks(withPreallocated);
+      isLeft = some.length < withPreallocated.length;
       return some.flatMap(([, block]) => reclaimOperations(block, (id) => isOfRun(id, run)));
     };
     await flush(ports, { node, entries: [], isReturned: () => false, adjust }, signal);
@@ -214,11 +214,11 @@ async function flush(
 }
 
 /** Returns the entries whose pod has no link: their addresses were never returned to a caller, or the pod is gone. */
-function neverEnded(entries: readonly Entry[], attached: ReadonlySet<string>): readonly Entry[] {
+function unfinishedEntries(entries: readonly Entry[], attached: ReadonlySet<string>): readonly Entry[] {
   return entries.filter(({ endpoints }) => endpoints.some((change) => isUnlinked(change, attached)));
 }
 
-/** An endpoint without an interface of ours belongs to another main plugin: there the kernel shows nothing. */
+/** Returns false for an endpoint without an interface: another main plugin made it, and the kernel has no netplug link. */
 function isUnlinked(change: EndpointChange, attached: ReadonlySet<string>): boolean {
   if (change.kind !== 'put') return false;
   return change.endpoint.spec.interfaceName !== '' && !attached.has(interfaceKey(attachmentOf(change.endpoint)));

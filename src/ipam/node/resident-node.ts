@@ -16,7 +16,7 @@ import type { Entry } from './entry.ts';
 import { FreshEndpoints } from './fresh-endpoints.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import { LocalView } from './local-view.ts';
-import { NodeMemory } from './node-memory.ts';
+import { NodeCache } from './node-cache.ts';
 import { Notifier } from './notifier.ts';
 import type { OfferedBlock } from './offered-block.ts';
 import { OtherRuns } from './other-runs.ts';
@@ -30,7 +30,7 @@ import { WarmPool } from './warm-pool.ts';
 /** How often the warm pools are checked while nothing happens. */
 const CHECK_MS = 5000;
 const BACK_OFF = { firstMs: 50, maxMs: 2000, maxRefusedMs: 10_000 };
-const LEARNT_MS = 100;
+const RELIST_POLL_MS = 100;
 /** Without a reason, one with a stack would be made each time. */
 const RESTART = new Error('the watch is restarted');
 const ENDING = new NetplugError('store/unavailable', 'Cannot use the datastore: the agent is shutting down', {
@@ -71,7 +71,7 @@ export type TimePhase = <T>(phase: string, work: () => Promise<T>) => Promise<T>
 /** The state of a resident node, for metrics and STATUS. */
 export interface ResidentState {
   readonly isReady: boolean;
-  /** Why it is not ready or cut off; undefined when all is well. */
+  /** Why the node is not ready or the datastore is unavailable; undefined when neither is so. */
   readonly problem: string | undefined;
   readonly waiting: number;
   readonly blocks: readonly {
@@ -84,22 +84,22 @@ export interface ResidentState {
 }
 
 /**
- * The datastore as one node's agent uses it. Reads come from a cache that a watch updates. What the node may decide alone
- * (pre-allocated addresses, releases, endpoints) is written asynchronously, through a journal that survives a crash.
- * Everything else, and every other node, goes straight to the datastore.
+ * The datastore of one node's agent. Reads come from a cache that a watch updates. Decisions that the node may make alone
+ * (pre-allocated addresses, releases, endpoints) are written asynchronously, through a journal that survives a crash.
+ * All other reads and writes go straight to the datastore.
  */
 export class ResidentNode {
   /** The datastore itself. */
   readonly inner: Store;
   readonly #ports: ResidentPorts;
   readonly #options: ResidentOptions;
-  readonly #stock: PreallocatedAddresses;
-  readonly #memory: NodeMemory;
+  readonly #preallocated: PreallocatedAddresses;
+  readonly #cache: NodeCache;
   readonly #fresh: FreshEndpoints;
   readonly #view: LocalView;
   readonly #warmPool: WarmPool;
-  readonly #learnt: Notifier;
-  readonly #others: OtherRuns;
+  readonly #cacheChanged: Notifier;
+  readonly #otherRuns: OtherRuns;
   readonly #assertion: NodeAssertion;
   readonly #stop = new AbortController();
   #journal: Journal | undefined;
@@ -108,11 +108,11 @@ export class ResidentNode {
     hint: 'Try again in a moment',
   });
   #watch = new AbortController();
-  /** How often everything was read. */
-  #readings = 0;
-  /** Nothing was learnt yet, or nothing can be learnt at the moment. */
-  #isCutOff = true;
-  /** The last write did not get through, although the watch still stands. */
+  /** How often the records were listed. */
+  #lists = 0;
+  /** The first list is not complete, or the watch failed. */
+  #isWatchDown = true;
+  /** The last write failed, although the watch is up. */
   #isUnreachable = false;
   #isUntried = true;
   /** The datastore holds the records of another cluster. */
@@ -123,12 +123,12 @@ export class ResidentNode {
     this.inner = inner;
     this.#ports = ports;
     this.#options = options;
-    this.#stock = new PreallocatedAddresses(newRunId(ports.host, ports.random));
-    this.#memory = new NodeMemory(options.node);
-    this.#fresh = new FreshEndpoints(this.#memory, () => ports.clock.monotonic());
-    this.#view = new LocalView(this.#memory, this.#fresh, this.#stock);
-    this.#learnt = new Notifier(ports.clock);
-    this.#others = new OtherRuns({ ...ports, store: inner }, { ...options, except: this.#stock.run });
+    this.#preallocated = new PreallocatedAddresses(newRunId(ports.host, ports.random));
+    this.#cache = new NodeCache(options.node);
+    this.#fresh = new FreshEndpoints(this.#cache, () => ports.clock.monotonic());
+    this.#view = new LocalView(this.#cache, this.#fresh, this.#preallocated);
+    this.#cacheChanged = new Notifier(ports.clock);
+    this.#otherRuns = new OtherRuns({ ...ports, store: inner }, { ...options, ownRun: this.#preallocated.run });
     this.#assertion = new NodeAssertion(
       {
         ...ports,
@@ -143,10 +143,10 @@ export class ResidentNode {
       {
         ...ports,
         store: inner,
-        memory: this.#memory,
+        cache: this.#cache,
         view: this.#view,
-        stock: this.#stock,
-        others: this.#others,
+        preallocated: this.#preallocated,
+        otherRuns: this.#otherRuns,
         graceMs: () => this.#assertion.graceMs(),
         triggerNow: () => this.#writeBehind?.triggerNow(),
         claim: async (create, signal) => this.#writeBehind?.write({ slots: [], endpoints: [] }, [create], signal),
@@ -162,15 +162,15 @@ export class ResidentNode {
 
   get state(): ResidentState {
     const blocks = [...this.#view.ownBlocks()].map(([key, block]) => ({
-      pool: this.#memory.poolOf(key, block.cidr)?.name ?? '',
+      pool: this.#cache.poolOf(key, block.cidr)?.name ?? '',
       cidr: key,
       held: block.slots.size,
-      stock: this.#stock.in(block).length,
+      stock: this.#preallocated.in(block).length,
       free: block.queue.length,
     }));
     return {
       isReady: this.#writeBehind !== undefined,
-      problem: this.#isCutOff || this.#isUnreachable ? reasonOf(this.#problem) : undefined,
+      problem: this.#isWatchDown || this.#isUnreachable ? reasonOf(this.#problem) : undefined,
       waiting: this.#writeBehind?.depth ?? 0,
       blocks,
     };
@@ -179,20 +179,20 @@ export class ResidentNode {
   async readNodeView(node: NodeName, endpoint: EndpointId | undefined, signal: AbortSignal): Promise<NodeView> {
     if (node !== this.#options.node) return this.inner.readNodeView(node, endpoint, signal);
     await this.#ready(signal);
-    const view = this.#view.nodeView(endpoint, { isCutOff: this.#isCutOff || this.#isUnreachable });
+    const view = this.#view.nodeView(endpoint, { isUnavailable: this.#isWatchDown || this.#isUnreachable });
     if (view === undefined) throw this.#problem;
     return { ...view, latest: async (limit) => this.inner.readNodeView(node, endpoint, limit) };
   }
 
-  /** The own blocks as calls are offered them now. */
+  /** Returns the own blocks as they are offered to calls now. */
   offered(): readonly OfferedBlock[] {
-    return this.#view.offered({ isCutOff: this.#isCutOff || this.#isUnreachable });
+    return this.#view.offered({ isUnavailable: this.#isWatchDown || this.#isUnreachable });
   }
 
-  /** Reads what only the datastore knows. While it is unavailable, the call does not spend its whole deadline on it. */
+  /** Reads records that are not cached. While the datastore is unavailable, gives up well before the deadline of a call. */
   async ask<T>(read: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     this.#refuseReplaced();
-    if (!this.#isCutOff && !this.#isUnreachable) return read(signal);
+    if (!this.#isWatchDown && !this.#isUnreachable) return read(signal);
     using limit = timeLimit(UNAVAILABLE_MS);
     try {
       return await read(AbortSignal.any([signal, limit.signal]));
@@ -206,26 +206,26 @@ export class ResidentNode {
     this.#refuseReplaced();
     if (isReleaseBesideView(changes)) return this.inner.commit(changes, signal);
     const writeBehind = this.#writeBehind;
-    const sorted = sortChanges(changes, { node: this.#options.node, stock: this.#stock, view: this.#view });
+    const sorted = sortChanges(changes, { node: this.#options.node, preallocated: this.#preallocated, view: this.#view });
     if (writeBehind === undefined || sorted === undefined) return this.inner.commit(changes, signal);
     if (sorted === 'conflict') return 'conflict';
-    const { entry, others } = sorted;
-    // Planned before the lock was seen: planning again is refused.
-    if (this.#memory.isLocked && entry.slots.length > 0) return 'conflict';
-    const isTaking = entry.slots.some(({ kind }) => kind === 'take') || others.some(takesAddresses);
+    const { entry, otherChanges } = sorted;
+    // Planned before the lock was observed. The next plan is refused.
+    if (this.#cache.isLocked && entry.slots.length > 0) return 'conflict';
+    const isTaking = entry.slots.some(({ kind }) => kind === 'take') || otherChanges.some(takesAddresses);
     if (isTaking && this.#assertion.graceMs() > 0) {
       await this.#ports.clock.sleep(this.#assertion.graceMs(), signal);
       return 'conflict';
     }
-    for (const slot of entry.slots) if (slot.kind === 'take' && slot.from !== undefined) this.#stock.spend(slot.from);
+    for (const slot of entry.slots) if (slot.kind === 'take' && slot.from !== undefined) this.#preallocated.spend(slot.from);
     this.#warmPool.noteStarts(entry);
     const parts = partsOf(entry);
-    if (others.length === 0 && parts.length > 1 && isDecidedLocally(entry)) {
+    if (otherChanges.length === 0 && parts.length > 1 && isDecidedLocally(entry)) {
       for (const part of parts) await this.#decide(part, { signal, time });
       return 'committed';
     }
-    return others.length > 0 || !isDecidedLocally(entry)
-      ? time('flush', async () => writeBehind.write(entry, others, signal))
+    return otherChanges.length > 0 || !isDecidedLocally(entry)
+      ? time('flush', async () => writeBehind.write(entry, otherChanges, signal))
       : this.#decide(entry, { signal, time });
   }
 
@@ -234,7 +234,7 @@ export class ResidentNode {
     const writeBehind = this.#writeBehind;
     if (writeBehind === undefined) throw this.#problem;
     const startMs = this.#ports.clock.monotonic();
-    // Counted before it is on disk, so that no other call is assigned the same address meanwhile.
+    // Before the journal has it, so that no concurrent call is assigned the same address.
     this.#view.add(entry);
     try {
       writeBehind.enqueue(entry, await time('journal', async () => this.#journal?.add(entry)));
@@ -275,21 +275,21 @@ export class ResidentNode {
     await this.inner[Symbol.asyncDispose]();
   }
 
-  /** Resolves when the node is known, or when it cannot be known now, or the signal ends the waiting. */
+  /** Resolves after the first attempt to list the node, or when the signal aborts. */
   async opened(signal: AbortSignal): Promise<void> {
-    while (this.#writeBehind === undefined && this.#isUntried && !signal.aborted) await this.#learnt.next(100);
+    while (this.#writeBehind === undefined && this.#isUntried && !signal.aborted) await this.#cacheChanged.next(100);
   }
 
-  /** Every call would fail without a journal. @throws agent/journal-failed when none could be begun */
+  /** Checks that the journal could be opened, without which every call fails. @throws agent/journal-failed */
   assertJournal(): void {
     if (this.#writeBehind === undefined && isNetplugError(this.#problem, 'agent/journal-failed')) throw this.#problem;
   }
 
-  /** Resolves when the node is known. @throws the reason why it is not; the signal's reason */
+  /** Resolves when the node is cached. @throws the reason why it is not; the signal's reason */
   async #ready(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.#writeBehind === undefined) {
-      await this.#learnt.next(1000);
+      await this.#cacheChanged.next(1000);
       signal.throwIfAborted();
     }
     if (this.#writeBehind === undefined) throw this.#problem;
@@ -303,27 +303,27 @@ export class ResidentNode {
     while (!signal.aborted) {
       backOff.start();
       try {
-        if (this.#journal === undefined) await this.#begin(signal);
+        if (this.#journal === undefined) await this.#openJournal(signal);
         await this.#assertion.run(signal);
         this.#watch = new AbortController();
         const ended = AbortSignal.any([signal, this.#watch.signal]);
-        for await (const change of followNode(this.inner, this.#options.node, ended)) this.#learn(change);
+        for await (const change of followNode(this.inner, this.#options.node, ended)) this.#apply(change);
         if (this.#watch.signal.aborted) continue;
       } catch (cause) {
         this.#problem = signal.aborted ? ENDING : cause;
         this.#isUntried = false;
         if (backOff.fail(cause) === 1) log.warning('watch failed', { reason: reasonOf(cause) });
       }
-      this.#isCutOff = true;
-      this.#learnt.notify();
+      this.#isWatchDown = true;
+      this.#cacheChanged.notify();
       await backOff.wait(signal);
     }
   }
 
-  async #begin(signal: AbortSignal): Promise<void> {
+  async #openJournal(signal: AbortSignal): Promise<void> {
     const { datastore, node } = this.#options;
-    await this.#others.recover(signal);
-    this.#journal = Journal.open(this.#ports.place, { format: 2, datastore, node, run: this.#stock.run });
+    await this.#otherRuns.recover(signal);
+    this.#journal = Journal.open(this.#ports.place, { format: 2, datastore, node, run: this.#preallocated.run });
   }
 
   /** @throws store/replaced */
@@ -339,21 +339,21 @@ export class ResidentNode {
     if (this.#isReplaced) throw this.#problem;
   }
 
-  #learn(change: Parameters<NodeMemory['learn']>[0]): void {
+  #apply(change: Parameters<NodeCache['apply']>[0]): void {
     if (change.kind === 'block' && (change.block?.value.requested.size ?? 0) > 0) {
       this.#warmPool.noteRequest(change.cidr);
       this.#writeBehind?.triggerNow();
     }
-    if (change.kind === 'all') this.#readings += 1;
+    if (change.kind === 'all') this.#lists += 1;
     if (change.kind === 'settings') this.#checkIdentity(change.settings.clusterId);
     if (change.kind === 'all') this.#checkIdentity(change.view.clusterId);
     const hasLost = change.kind === 'block' && this.#view.loses(formatCidr(change.cidr), change.block?.value);
-    this.#view.refresh(this.#memory.learn(change));
-    // Not by this process: by a tool, or because the datastore is older now.
+    this.#view.refresh(this.#cache.apply(change));
+    // Another program released the address, or the datastore was rolled back.
     if (hasLost) this.#watch.abort(RESTART);
     // Pools may have been added or removed, and a lock reclaims the warm pools.
     if (change.kind === 'settings' || change.kind === 'all') this.#writeBehind?.trigger();
-    this.#isCutOff = false;
+    this.#isWatchDown = false;
     if (this.#writeBehind === undefined && this.#journal !== undefined) {
       this.#writeBehind = new WriteBehind({
         ...this.#ports,
@@ -363,36 +363,36 @@ export class ResidentNode {
             return this.inner.commit(changes, signal);
           },
         },
-        memory: this.#memory,
+        cache: this.#cache,
         fresh: this.#fresh,
         view: this.#view,
         journal: this.#journal,
-        learnt: this.#learnt,
-        onReach: (problem) => {
+        cacheChanged: this.#cacheChanged,
+        onResult: (problem) => {
           this.#isUnreachable = problem !== undefined;
           if (problem !== undefined) this.#problem = problem;
         },
-        reread: async (signal) => this.#reread(signal),
+        relist: async (signal) => this.#relist(signal),
         adjustWarmPool: (blocks, isWritten) => this.#warmPool.adjust(blocks, isWritten),
       });
       this.#writeBehind.trigger();
     }
-    this.#learnt.notify();
+    this.#cacheChanged.notify();
   }
 
-  /** Begins the watch anew, for a reading beside it could be older than what it has told already. */
-  async #reread(signal: AbortSignal): Promise<void> {
-    const before = this.#readings;
+  /** Restarts the watch. A separate read could be older than changes that the watch has reported already. */
+  async #relist(signal: AbortSignal): Promise<void> {
+    const before = this.#lists;
     this.#watch.abort(RESTART);
-    while (this.#readings === before && !this.#stop.signal.aborted) {
+    while (this.#lists === before && !this.#stop.signal.aborted) {
       signal.throwIfAborted();
-      if (this.#isCutOff) throw this.#problem;
-      await this.#learnt.next(LEARNT_MS);
+      if (this.#isWatchDown) throw this.#problem;
+      await this.#cacheChanged.next(RELIST_POLL_MS);
     }
   }
 
   #check(): void {
-    if (!this.#isCutOff) void this.#others.recoverEnded(this.#stop.signal);
+    if (!this.#isWatchDown) void this.#otherRuns.recoverEnded(this.#stop.signal);
     if (this.#warmPool.hasAged()) this.#writeBehind?.trigger();
   }
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Random } from '../../base/random.ts';
 
-/** Where a run of the agent takes place. */
+/** The machine and boot of a run of the agent. */
 export interface Host {
   /** Identifies the machine together with its state folder, where the journals lie. */
   readonly machine: string;
@@ -9,17 +9,17 @@ export interface Host {
   readonly boot: string;
 }
 
-/** An id for one run of the agent: `<machine>-<boot>-<a part that never repeats>`. */
+/** Returns an id for one run of the agent: `<machine>-<boot>-<a part that never repeats>`. */
 export function newRunId({ machine, boot }: Host, random: Random): string {
   return [digest(machine), digest(boot), random.id()].join('-');
 }
 
-/** Whether the run took place on this machine, whatever the boot. */
+/** Reports whether the run took place on this machine, in any boot. */
 export function isOnMachine(run: string, { machine }: Host): boolean {
   return run.startsWith(`${digest(machine)}-`);
 }
 
-/** Whether the run took place on this machine and since its last boot, so that its pods may be alive. */
+/** Reports whether the run took place on this machine since its last boot, so that its pods may be alive. */
 export function isOfBoot(run: string, { machine, boot }: Host): boolean {
   return run.startsWith(`${digest(machine)}-${digest(boot)}-`);
 }

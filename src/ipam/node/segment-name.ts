@@ -6,7 +6,7 @@ const ENDING = '.jsonl';
 /** Appended to the name of a segment that is kept because parts of it cannot be read. */
 const DAMAGED = '.damaged';
 
-/** What the name of a segment says: its owner is known without opening it. */
+/** The parts of a segment's file name, which identify the owner without opening the file. */
 export interface SegmentName {
   readonly datastoreKey: string;
   readonly run: string;
@@ -22,7 +22,7 @@ export function damagedName(segment: string): string {
   return `${segment}${DAMAGED}`;
 }
 
-/** Undefined for a file that is no segment. */
+/** Parses the file name of a segment; undefined for any other file. */
 export function parseSegmentName(name: string): SegmentName | undefined {
   const isDamaged = name.endsWith(DAMAGED);
   const segment = isDamaged ? name.slice(0, -DAMAGED.length) : name;
@@ -32,7 +32,7 @@ export function parseSegmentName(name: string): SegmentName | undefined {
     : { datastoreKey: match[1], run: match[2], isDamaged };
 }
 
-/** Stands for the datastore in file names. */
+/** Returns the digest of the datastore id for file names. */
 export function datastoreKey(datastore: DatastoreId): string {
   return createHash('sha256').update(datastore).digest('hex').slice(0, 16);
 }

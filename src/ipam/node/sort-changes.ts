@@ -11,30 +11,30 @@ import type { PreallocatedAddresses } from './preallocated.ts';
 
 export interface Decision {
   readonly node: NodeName;
-  readonly stock: PreallocatedAddresses;
+  readonly preallocated: PreallocatedAddresses;
   readonly view: LocalView;
 }
 
-/** Operations on slots and endpoints of this node, and the rest, which goes to the datastore as it is. */
+/** Operations on slots and endpoints of this node, and all other changes, which go to the datastore unchanged. */
 export interface SortedChanges {
   readonly entry: Entry;
-  readonly others: readonly Change[];
+  readonly otherChanges: readonly Change[];
 }
 
-/** `conflict` when a slot is not as the changes expect; undefined when nothing in them is this node's. */
+/** Returns `conflict` when a slot is not in the expected state; undefined when no change concerns this node. */
 export function sortChanges(changes: readonly Change[], decision: Decision): SortedChanges | 'conflict' | undefined {
   const slots: HolderOperation[] = [];
   const endpoints: EndpointChange[] = [];
-  const others: Change[] = [];
+  const otherChanges: Change[] = [];
   for (const change of changes) {
     const own = ownChange(change, decision);
-    if (own === undefined) others.push(asStored(change));
+    if (own === undefined) otherChanges.push(asStored(change));
     else if (own === 'conflict') return 'conflict';
     else if ('slots' in own) slots.push(...own.slots);
     else endpoints.push(own);
   }
-  const isOurs = slots.length > 0 || endpoints.length > 0 || others.some(takesAddresses);
-  return isOurs ? { entry: { slots, endpoints }, others } : undefined;
+  const isOurs = slots.length > 0 || endpoints.length > 0 || otherChanges.some(takesAddresses);
+  return isOurs ? { entry: { slots, endpoints }, otherChanges } : undefined;
 }
 
 /** Reports whether the changes assign nothing, and were planned on the datastore itself rather than on the view. */
@@ -44,7 +44,7 @@ export function isReleaseBesideView(changes: readonly Change[]): boolean {
   );
 }
 
-/** The change with the version that the datastore knows. */
+/** Returns the change with the version of the datastore in place of the version of the view. */
 function asStored(change: Change): Change {
   if (change.kind !== 'update-block' && change.kind !== 'delete-block') return change;
   const { value, version } = change.before;
@@ -58,7 +58,7 @@ export function isDecidedLocally({ slots }: Entry): boolean {
 
 type OwnChange = { readonly slots: readonly HolderOperation[] } | EndpointChange;
 
-function ownChange(change: Change, { node, stock, view }: Decision): OwnChange | 'conflict' | undefined {
+function ownChange(change: Change, { node, preallocated, view }: Decision): OwnChange | 'conflict' | undefined {
   switch (change.kind) {
     case 'put-endpoint':
       return change.endpoint.spec.node === node ? { kind: 'put', endpoint: change.endpoint } : undefined;
@@ -68,12 +68,12 @@ function ownChange(change: Change, { node, stock, view }: Decision): OwnChange |
       return value.spec.node === node ? { kind: 'clear', id: endpointIdOf(value), containerId, network } : undefined;
     }
     case 'create-block':
-      // Another call has just made it.
+      // A concurrent call has just created it.
       return view.block(formatCidr(change.block.cidr)) === undefined ? undefined : 'conflict';
     case 'update-block': {
       const { before, operations } = change;
       const block = view.block(formatCidr(before.value.cidr));
-      return block === undefined || !operations.every(isHolderOperation) ? undefined : fitted(block, operations, stock);
+      return block === undefined || !operations.every(isHolderOperation) ? undefined : fitted(block, operations, preallocated);
     }
     case 'delete-block':
     case 'delete-pool':
@@ -83,21 +83,21 @@ function ownChange(change: Change, { node, stock, view }: Decision): OwnChange |
   }
 }
 
-/** The operations as they apply to the block as it is now. */
+/** Adapts the operations to the present block; `conflict` when they do not apply. */
 function fitted(
   block: IpBlock,
   operations: readonly HolderOperation[],
-  stock: PreallocatedAddresses,
+  preallocated: PreallocatedAddresses,
 ): { readonly slots: readonly HolderOperation[] } | 'conflict' {
-  const slots = operations.map((operation) => withStock(block, operation, stock));
+  const slots = operations.map((operation) => withPreallocated(block, operation, preallocated));
   return applyOperations(block, slots) === undefined ? 'conflict' : { slots };
 }
 
-/** The view shows pre-allocated addresses as free; the operation names them. */
-function withStock(block: IpBlock, operation: HolderOperation, stock: PreallocatedAddresses): HolderOperation {
-  const stockId = block.preallocated.get(operation.ordinal);
-  const isOwn = operation.kind === 'take' && stockId !== undefined && stock.owns(stockId);
-  return isOwn ? { ...operation, from: stockId } : operation;
+/** Adds the id of a pre-allocated address, which the view shows as free, to the operation. */
+function withPreallocated(block: IpBlock, operation: HolderOperation, preallocated: PreallocatedAddresses): HolderOperation {
+  const preallocationId = block.preallocated.get(operation.ordinal);
+  const isOwn = operation.kind === 'take' && preallocationId !== undefined && preallocated.owns(preallocationId);
+  return isOwn ? { ...operation, from: preallocationId } : operation;
 }
 
 /** Reports whether the change may give the node addresses that it did not have. */

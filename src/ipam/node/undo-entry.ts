@@ -4,8 +4,8 @@ import { endpointIdOf } from '../../model/workload-endpoint.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 
 /** Returns the entry that releases what the entry and the other changes may have assigned. */
-export function undoEntry(entry: Entry, others: readonly Change[]): Entry {
-  const operations: readonly SlotOperation[] = [...entry.slots, ...others.flatMap(operationsIn)];
+export function undoEntry(entry: Entry, otherChanges: readonly Change[]): Entry {
+  const operations: readonly SlotOperation[] = [...entry.slots, ...otherChanges.flatMap(operationsIn)];
   const endpoints = entry.endpoints.flatMap((change): EndpointChange[] => {
     if (change.kind === 'clear') return [];
     const { spec } = change.endpoint;

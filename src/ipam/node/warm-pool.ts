@@ -9,23 +9,23 @@ import { BlockClaims } from './block-claims.ts';
 import { Demand } from './demand.ts';
 import type { Entry } from './entry.ts';
 import type { LocalView } from './local-view.ts';
-import type { NodeMemory } from './node-memory.ts';
+import type { NodeCache } from './node-cache.ts';
 import type { OtherRuns } from './other-runs.ts';
 import { type PreallocatedAddresses, runOf } from './preallocated.ts';
 import { fittingBlocks } from './plan-flush.ts';
 import { planWarmPool } from './plan-warm-pool.ts';
 
-/** A pool in which other nodes had to request an address pre-allocates none for so long. */
+/** How long a pool pre-allocates no addresses after another node had to request one. */
 const YIELD_MS = 10_000;
 
 export interface WarmPoolPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Pick<AllocationStore, 'listClaims'>;
-  readonly memory: NodeMemory;
+  readonly cache: NodeCache;
   readonly view: LocalView;
-  readonly stock: PreallocatedAddresses;
-  readonly others: OtherRuns;
+  readonly preallocated: PreallocatedAddresses;
+  readonly otherRuns: OtherRuns;
   /** How long the node assigns nothing new, in milliseconds. */
   readonly graceMs: () => number;
   /** Requests another flush at once. */
@@ -42,7 +42,7 @@ export class WarmPool {
   readonly #claims: BlockClaims;
   /** When another node last requested an address, by pool. */
   readonly #requested = new Map<string, number>();
-  #standing = '';
+  #fingerprint = '';
   #isClosing = false;
 
   constructor(
@@ -60,57 +60,57 @@ export class WarmPool {
     });
   }
 
-  /** From now on every pre-allocated address is reclaimed. */
+  /** Makes every later `adjust` reclaim all pre-allocated addresses. */
   close(): void {
     this.#isClosing = true;
   }
 
   noteStarts({ slots }: Entry): void {
-    const { memory, clock } = this.#ports;
+    const { cache, clock } = this.#ports;
     for (const slot of slots) {
       if (slot.kind !== 'take') continue;
-      const pool = memory.poolOf(formatCidr(slot.block), slot.block);
-      if (pool !== undefined) this.#demand.note(pool.name, clock.monotonic());
+      const pool = cache.poolOf(formatCidr(slot.block), slot.block);
+      if (pool !== undefined) this.#demand.record(pool.name, clock.monotonic());
     }
   }
 
   /** Records that another node has requested an address of the block. */
   noteRequest(block: Cidr): void {
-    const { memory, clock } = this.#ports;
-    const pool = memory.poolOf(formatCidr(block), block);
+    const { cache, clock } = this.#ports;
+    const pool = cache.poolOf(formatCidr(block), block);
     if (pool !== undefined) this.#requested.set(pool.name, clock.monotonic());
   }
 
-  /** Reports whether the passing of time alone has changed the size of a warm pool since the last call. */
+  /** Reports whether, since the last call, the size of a warm pool has changed with time. */
   hasAged(): boolean {
     const nowMs = this.#ports.clock.monotonic();
     const over = this.#endedRuns(this.#ports.view.ownBlocks().values());
-    const standing = `${this.#demand.standing(nowMs)} ${String(this.#yielding(nowMs).size)} ${String(over.size)}`;
-    const hasChanged = standing !== this.#standing;
-    this.#standing = standing;
+    const fingerprint = `${this.#demand.fingerprint(nowMs)} ${String(this.#yielding(nowMs).size)} ${String(over.size)}`;
+    const hasChanged = fingerprint !== this.#fingerprint;
+    this.#fingerprint = fingerprint;
     return hasChanged;
   }
 
   /** Plans what brings the warm pool of every pool of the node to its size, as far as one write takes it. */
   adjust(blocks: ReadonlyMap<string, IpBlock>, isWritten: (key: string) => boolean): readonly SlotOperation[] {
-    const { clock, memory, view, stock, graceMs, triggerNow } = this.#ports;
-    const { pools, reserved } = memory;
+    const { clock, cache, view, preallocated, graceMs, triggerNow } = this.#ports;
+    const { pools, reserved } = cache;
     const nowMs = clock.monotonic();
     if (graceMs() > 0 && !this.#isClosing) return [];
     const own = new Map([...blocks].filter(([, block]) => block.node === this.#node));
-    const mayPreallocate = !this.#isClosing && !memory.isLocked;
+    const mayPreallocate = !this.#isClosing && !cache.isLocked;
     const over = this.#endedRuns(own.values());
     const planned = planWarmPool({
-      owns: stock.owns,
+      owns: preallocated.owns,
       blocks: own,
       pools,
       reserved,
       targets: mayPreallocate
         ? this.#demand.targets(pools, { own: [...own.values()], node: this.#node, nowMs })
         : new Map<string, number>(),
-      newId: stock.newId,
+      newId: preallocated.newId,
       isWritten,
-      isOrphaned: (stockId) => over.has(runOf(stockId)) || stock.isSpent(stockId),
+      isOrphaned: (preallocationId) => over.has(runOf(preallocationId)) || preallocated.isSpent(preallocationId),
       yielding: this.#yielding(nowMs),
       isPending: (key, ordinal) => view.block(key)?.slots.has(ordinal) === true,
     });
@@ -120,14 +120,14 @@ export class WarmPool {
     );
     if (changed.length < planned.size) triggerNow();
     const after = new Map([...own, ...changed]);
-    stock.keep(after.values());
+    preallocated.keep(after.values());
     if (mayPreallocate) void this.#claims.claimAhead([...after.values()]);
     return changed.flatMap(([key]) => planned.get(key)?.operations ?? []);
   }
 
   #endedRuns(own: Iterable<IpBlock>): ReadonlySet<string> {
     const runs = new Set([...own].flatMap(({ preallocated }) => [...preallocated.values()].map(runOf)));
-    return this.#ports.others.look(runs);
+    return this.#ports.otherRuns.ended(runs);
   }
 
   #yielding(nowMs: number): ReadonlySet<string> {

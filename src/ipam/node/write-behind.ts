@@ -10,13 +10,13 @@ import { type Entry, idOf } from './entry.ts';
 import { CATCH_UP_MS, type FreshEndpoints } from './fresh-endpoints.ts';
 import type { Journal, Segment } from './journal.ts';
 import type { LocalView } from './local-view.ts';
-import type { NodeMemory } from './node-memory.ts';
+import type { NodeCache } from './node-cache.ts';
 import type { Notifier } from './notifier.ts';
 import { type AdjustBlocks, fittingEntries, planFlush } from './plan-flush.ts';
 import { isOfOwnView, isCached } from './cached-changes.ts';
 import { undoEntry } from './undo-entry.ts';
 
-/** Entries without a waiting caller gather this long, so that a burst of pods becomes few writes. */
+/** How long entries without a waiting caller gather, so that a burst of pods becomes few writes. */
 const GATHER_MS = 20;
 const WRITE_MS = 15_000;
 const BACK_OFF = { firstMs: 100, maxMs: 2000, maxRefusedMs: 10_000 };
@@ -26,17 +26,17 @@ const TRIGGERED = new Error('a write is urgent');
 
 export interface WriteBehindPorts extends RetryPorts {
   readonly store: Pick<AllocationStore, 'commit'>;
-  readonly memory: NodeMemory;
+  readonly cache: NodeCache;
   readonly fresh: FreshEndpoints;
   readonly view: LocalView;
   readonly journal: Journal;
   readonly log: Log;
   /** Notifies after each change of the cache. */
-  readonly learnt: Notifier;
+  readonly cacheChanged: Notifier;
   /** Relists the node into the cache. */
-  readonly reread: (signal: AbortSignal) => Promise<void>;
-  /** Called after each write with undefined, or with the reason why the datastore could not be reached. */
-  readonly onReach: (problem: unknown) => void;
+  readonly relist: (signal: AbortSignal) => Promise<void>;
+  /** Called after each write with undefined, or with the reason why it failed. */
+  readonly onResult: (problem: unknown) => void;
   /** Called with how long each entry waited, in milliseconds. */
   readonly onWritten: (ms: number) => void;
   /** Brings the warm pools to their sizes. */
@@ -46,21 +46,20 @@ export interface WriteBehindPorts extends RetryPorts {
 interface Item {
   readonly entry: Entry;
   /** Changes of more than slots and endpoints of this node; such an item is written alone. */
-  readonly others: readonly Change[];
-  /** Where the entry stands in the journal; undefined when a caller waits for it instead. */
+  readonly otherChanges: readonly Change[];
+  /** The segment of the journal with the entry; undefined when a caller waits instead. */
   readonly segment: Segment | undefined;
-  /** Undefined for an entry without a waiting caller, and as soon as the outcome was returned. */
+  /** Undefined for an entry without a waiting caller, and after the outcome was returned. */
   caller: { resolve(outcome: Outcome): void; reject(cause: unknown): void } | undefined;
-  readonly sinceMs: number;
-  hasLeft: boolean;
-  /** How often the datastore refused it by itself, right after it had been read. */
+  readonly enqueuedMs: number;
+  isAborted: boolean;
+  /** How often the datastore refused the item in a write of its own. */
   refusals: number;
 }
 
 /**
- * Writes to the datastore asynchronously what this node has decided, one write at a time: pending entries go together. An
- * entry in the journal is retried until it succeeds. A waiting caller receives the first failure, and what may have been
- * written for it is released.
+ * Writes the decisions of this node to the datastore asynchronously, one batch at a time. Retries an entry of the journal
+ * until it succeeds. Returns the first failure to a waiting caller, and releases what may have been written for it.
  */
 export class WriteBehind {
   readonly #ports: WriteBehindPorts;
@@ -70,7 +69,7 @@ export class WriteBehind {
   #wake: (() => void) | undefined;
   #isUrgent = false;
   #isStale = false;
-  #oneByOne = 0;
+  #singles = 0;
   #failures = 0;
   #idle: (() => void)[] = [];
   readonly #ended: Promise<void>;
@@ -89,46 +88,46 @@ export class WriteBehind {
   enqueue(entry: Entry, segment: Segment | undefined): void {
     this.#queue.push({
       entry,
-      others: [],
+      otherChanges: [],
       segment,
       caller: undefined,
-      sinceMs: this.#now(),
-      hasLeft: false,
+      enqueuedMs: this.#now(),
+      isAborted: false,
       refusals: 0,
     });
     this.#wake?.();
   }
 
-  /** Writes now, with whatever else waits. @throws store/*, and the signal's reason */
-  async write(entry: Entry, others: readonly Change[], signal: AbortSignal): Promise<Outcome> {
+  /** Writes the entry now, together with pending entries. @throws store/*, and the signal's reason */
+  async write(entry: Entry, otherChanges: readonly Change[], signal: AbortSignal): Promise<Outcome> {
     signal.throwIfAborted();
     return new Promise((resolve, reject) => {
-      const leave = (): void => {
-        item.hasLeft = true;
-        // What is being written is released when the write is known to have succeeded.
+      const abandon = (): void => {
+        item.isAborted = true;
+        // A write in progress is undone after it has succeeded.
         if (!this.#writing.has(item)) this.#remove([item]);
         reject(signal.reason);
       };
       const caller = {
         resolve: (outcome: Outcome): void => {
-          signal.removeEventListener('abort', leave);
+          signal.removeEventListener('abort', abandon);
           resolve(outcome);
         },
         reject: (cause: unknown): void => {
-          signal.removeEventListener('abort', leave);
+          signal.removeEventListener('abort', abandon);
           reject(cause);
         },
       };
       const item: Item = {
         entry,
-        others,
+        otherChanges,
         segment: undefined,
         caller,
-        sinceMs: this.#now(),
-        hasLeft: false,
+        enqueuedMs: this.#now(),
+        isAborted: false,
         refusals: 0,
       };
-      signal.addEventListener('abort', leave, { once: true });
+      signal.addEventListener('abort', abandon, { once: true });
       this.#ports.view.add(entry);
       this.#queue.push(item);
       this.#isUrgent = true;
@@ -136,7 +135,7 @@ export class WriteBehind {
     });
   }
 
-  /** Starts a flush even when nothing is pending: a warm pool may have to change. */
+  /** Starts a flush even without pending entries, to adjust the warm pools. */
   trigger(): void {
     this.#wake?.();
   }
@@ -160,7 +159,7 @@ export class WriteBehind {
 
   async close(): Promise<void> {
     this.#stop.abort();
-    this.#ports.learnt.notify();
+    this.#ports.cacheChanged.notify();
     this.#wake?.();
     await this.#ended;
   }
@@ -206,36 +205,36 @@ export class WriteBehind {
 
   /** Writes once. Returns false when the write must be planned again. */
   async #round(): Promise<boolean> {
-    const { memory, fresh, store, adjustWarmPool } = this.#ports;
-    const isReread = this.#isStale;
+    const { cache, fresh, store, adjustWarmPool } = this.#ports;
+    const isRelisted = this.#isStale;
     if (this.#isStale) {
-      await this.#ports.reread(AbortSignal.timeout(WRITE_MS));
+      await this.#ports.relist(AbortSignal.timeout(WRITE_MS));
       this.#isStale = false;
     }
     const batch = this.#nextBatch();
-    await this.#untilShown(batch);
+    await this.#untilEndpointsCached(batch);
     const { changes, lost, unproven } = planFlush(
-      memory,
+      cache,
       batch.map(({ entry }) => entry),
       {
         adjust: adjustWarmPool,
         isReturned: (entry) => batch.some((item) => item.entry === entry && item.caller === undefined),
       },
     );
-    if (unproven.size > 0 && !isReread) {
+    if (unproven.size > 0 && !isRelisted) {
       this.#isStale = true;
       this.#isUrgent = true;
       return false;
     }
     const outdated = batch.filter(
-      ({ entry, others }) =>
-        others.length > 0 && (lost.has(entry) || others.some((change) => isOfOwnView(memory, change))),
+      ({ entry, otherChanges }) =>
+        otherChanges.length > 0 && (lost.has(entry) || otherChanges.some((change) => isOfOwnView(cache, change))),
     );
     if (outdated.length > 0) {
-      this.#refuse(outdated);
+      this.#conflict(outdated);
       return false;
     }
-    const all = [...changes, ...batch.flatMap(({ others }) => others)];
+    const all = [...changes, ...batch.flatMap(({ otherChanges }) => otherChanges)];
     const writes = fresh.prepare(all);
     let outcome: Outcome;
     this.#writing = new Set(batch);
@@ -243,13 +242,13 @@ export class WriteBehind {
       using limit = timeLimit(WRITE_MS);
       outcome = all.length === 0 ? 'committed' : await store.commit(all, limit.signal);
     } catch (cause) {
-      this.#ports.onReach(cause);
+      this.#ports.onResult(cause);
       this.#fail(batch, cause);
       throw cause;
     } finally {
       this.#writing = new Set();
     }
-    this.#ports.onReach(undefined);
+    this.#ports.onResult(undefined);
     if (outcome === 'conflict') {
       await this.#afterConflict(batch);
       return false;
@@ -258,58 +257,58 @@ export class WriteBehind {
     fresh.note(writes);
     const losers = batch.filter(({ entry, caller }) => caller !== undefined && lost.has(entry));
     const written = batch.filter((item) => !losers.includes(item));
-    this.#refuse(losers);
-    for (const item of written.filter(({ others }) => others.length === 0)) this.#resolve(item);
-    await this.#caughtUp(all);
-    // Other blocks are in no view before the cache has them.
-    for (const item of written.filter(({ others }) => others.length > 0)) this.#resolve(item);
+    this.#conflict(losers);
+    for (const item of written.filter(({ otherChanges }) => otherChanges.length === 0)) this.#resolve(item);
+    await this.#untilCached(all);
+    // Blocks of other nodes appear in the view only when the cache has them.
+    for (const item of written.filter(({ otherChanges }) => otherChanges.length > 0)) this.#resolve(item);
     this.#remove(written);
-    for (const { segment, entry, sinceMs } of written) {
+    for (const { segment, entry, enqueuedMs } of written) {
       if (segment !== undefined) this.#ports.journal.complete(segment);
-      if (lost.has(entry)) this.#sayLost(entry);
-      this.#ports.onWritten(this.#now() - sinceMs);
+      if (lost.has(entry)) this.#logLost(entry);
+      this.#ports.onWritten(this.#now() - enqueuedMs);
     }
-    if (this.#oneByOne > 0) this.#oneByOne -= 1;
-    if (this.#queue.length > 0 || batch.some(({ others }) => others.length > 0)) this.#isUrgent = true;
+    if (this.#singles > 0) this.#singles -= 1;
+    if (this.#queue.length > 0 || batch.some(({ otherChanges }) => otherChanges.length > 0)) this.#isUrgent = true;
     return true;
   }
 
   #nextBatch(): Item[] {
     const [first] = this.#queue;
     if (first === undefined) return [];
-    if (first.others.length > 0 || this.#oneByOne > 0) return [first];
-    const end = this.#queue.findIndex(({ others }) => others.length > 0);
+    if (first.otherChanges.length > 0 || this.#singles > 0) return [first];
+    const end = this.#queue.findIndex(({ otherChanges }) => otherChanges.length > 0);
     const together = this.#queue.slice(0, end === -1 ? undefined : end);
     const entries = together.map(({ entry }) => entry);
-    return together.slice(0, fittingEntries(entries, this.#ports.memory.blocks));
+    return together.slice(0, fittingEntries(entries, this.#ports.cache.blocks));
   }
 
-  /** From here on the assignment must stay, whatever becomes of a later write of the same addresses. */
+  /** Returns success to the caller: no later write of the same addresses may revert the assignment. */
   #resolve(item: Item): void {
-    const { caller, hasLeft, entry, others } = item;
-    if (hasLeft) void this.#undo(entry, others);
+    const { caller, isAborted, entry, otherChanges } = item;
+    if (isAborted) void this.#undo(entry, otherChanges);
     item.caller = undefined;
     caller?.resolve('committed');
   }
 
-  /** Two attachments have the same address, and the user must know. */
-  #sayLost({ slots }: Entry): void {
+  /** Reports that two attachments have the same address. */
+  #logLost({ slots }: Entry): void {
     const addresses = slots.map(({ block, ordinal }) => formatAddress(addressAt(block, ordinal)));
     this.#ports.log.error('assigned address is held by another attachment', { addresses });
   }
 
   async #afterConflict(batch: readonly Item[]): Promise<void> {
-    this.#refuse(batch.filter(({ others }) => others.length > 0));
-    const { learnt, clock, random } = this.#ports;
+    this.#conflict(batch.filter(({ otherChanges }) => otherChanges.length > 0));
+    const { cacheChanged, clock, random } = this.#ports;
     this.#failures += 1;
-    await learnt.next(Math.min(LONGEST_LAG_MS, 2 ** this.#failures));
+    await cacheChanged.next(Math.min(LONGEST_LAG_MS, 2 ** this.#failures));
     await backOffConflict({ clock, random }, this.#failures, this.#stop.signal);
     this.#isStale = this.#failures > 2;
     this.#isUrgent = true;
   }
 
-  /** They were planned on a state that was superseded; their callers plan again. */
-  #refuse(items: readonly Item[]): void {
+  /** Returns a conflict to the callers, which plan again: the state they planned on was superseded. */
+  #conflict(items: readonly Item[]): void {
     if (items.length === 0) return;
     this.#remove(items);
     for (const { caller } of items) caller?.resolve('conflict');
@@ -322,20 +321,20 @@ export class WriteBehind {
     for (const item of batch) {
       if (item.caller === undefined) continue;
       this.#remove([item]);
-      void this.#undo(item.entry, item.others);
+      void this.#undo(item.entry, item.otherChanges);
       item.caller.reject(cause);
     }
     if (isPassing) return;
     const [item, ...more] = batch.filter(({ caller }) => caller === undefined);
-    if (more.length > 0) this.#oneByOne = batch.length;
+    if (more.length > 0) this.#singles = batch.length;
     else if (item !== undefined && item.entry.endpoints.length > 0) {
       item.refusals += 1;
-      // Credentials may be refused for a while, everything with them: then the next reading fails before the next write.
+      // Refused credentials affect every request: then the relist fails before this write is tried again.
       if (item.refusals > 1 || !isNetplugError(cause, 'store/refused')) this.#dropEndpoint(item, cause);
     }
   }
 
-  /** A record that the datastore rejects for good must not block the addresses of other pods. */
+  /** Drops an endpoint that the datastore rejects permanently, so that it does not block the addresses of other pods. */
   #dropEndpoint(item: Item, cause: unknown): void {
     const { log } = this.#ports;
     const endpoints = item.entry.endpoints.map((change) => endpointKey(idOf(change)));
@@ -344,15 +343,15 @@ export class WriteBehind {
     this.#putFirst({ ...item, entry: { ...item.entry, endpoints: [] } });
   }
 
-  /** What frees the same slot may wait behind it already. */
+  /** Puts the item first, because an entry that frees the same slot may already wait behind it. */
   #putFirst(item: Item): void {
     this.#ports.view.add(item.entry);
     this.#queue.unshift(item);
   }
 
-  /** Releases what a write of unknown outcome, or for a caller that left, may have assigned. */
-  async #undo(entry: Entry, others: readonly Change[]): Promise<void> {
-    const back = undoEntry(entry, others);
+  /** Releases what may have been assigned by a write of unknown outcome, or for a caller that aborted. */
+  async #undo(entry: Entry, otherChanges: readonly Change[]): Promise<void> {
+    const back = undoEntry(entry, otherChanges);
     if (back.slots.length === 0 && back.endpoints.length === 0) return;
     this.#ports.view.add(back);
     try {
@@ -372,23 +371,23 @@ export class WriteBehind {
     this.#ports.view.remove(items.map(({ entry }) => entry));
   }
 
-  /** An endpoint can be cleared only when the cache has its version. */
-  async #untilShown(batch: readonly Item[]): Promise<void> {
-    const { fresh, learnt } = this.#ports;
+  /** Waits until the cache has the version of every endpoint to clear. */
+  async #untilEndpointsCached(batch: readonly Item[]): Promise<void> {
+    const { fresh, cacheChanged } = this.#ports;
     const clears = batch.flatMap(({ entry }) => entry.endpoints.filter(({ kind }) => kind === 'clear'));
     for (const key of clears.map((change) => endpointKey(idOf(change)))) {
-      for (let leftMs = fresh.leftMs(key); leftMs > 0; leftMs = fresh.leftMs(key)) await learnt.next(leftMs);
+      for (let leftMs = fresh.leftMs(key); leftMs > 0; leftMs = fresh.leftMs(key)) await cacheChanged.next(leftMs);
     }
   }
 
   /** Waits until the cache shows what was written, so that nothing is planned on the state before. */
-  async #caughtUp(changes: readonly Change[]): Promise<void> {
-    const { memory, learnt, clock, reread } = this.#ports;
+  async #untilCached(changes: readonly Change[]): Promise<void> {
+    const { cache, cacheChanged, clock, relist } = this.#ports;
     const untilMs = clock.monotonic() + CATCH_UP_MS;
-    while (!this.#stop.signal.aborted && !changes.every((change) => isCached(memory, change))) {
+    while (!this.#stop.signal.aborted && !changes.every((change) => isCached(cache, change))) {
       const leftMs = untilMs - clock.monotonic();
-      if (leftMs <= 0) return reread(AbortSignal.timeout(WRITE_MS));
-      await learnt.next(leftMs);
+      if (leftMs <= 0) return relist(AbortSignal.timeout(WRITE_MS));
+      await cacheChanged.next(leftMs);
     }
   }
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import type { HostNetwork, Tunnel } from '../../../dataplane/host-network.ts';
 import type { IpamPorts } from '../../../ipam/assign.ts';
-import { keepTunnelAddress } from '../../../ipam/tunnel-address.ts';
+import { ensureTunnelAddress } from '../../../ipam/tunnel-address.ts';
 import type { NodeName } from '../../../model/names.ts';
 import type { Address, Family } from '../../../net/address.ts';
 import { type Mac, macFromHash } from '../../../net/mac.ts';
@@ -122,7 +122,7 @@ async function addressFor(
 ): Promise<Address | undefined> {
   if (fixedAddress !== undefined) return fixedAddress(kind);
   const { device, family } = TUNNELS[kind];
-  return keepTunnelAddress(
+  return ensureTunnelAddress(
     ports,
     { node, device, family, pools: pools.map(({ pool }) => pool) },
     { signal, cleanupSignal: signal },

@@ -79,7 +79,7 @@ function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<P
 }
 
 function fullWhy({ view, blocks, request: { node } }: PoolScene, pool: Pool, family: Family): string {
-  return whyFull(pool, { known: { view, others: blocks }, atLimit: isAtLimit(view, family), node });
+  return whyFull(pool, { known: { view, foreign: blocks }, atLimit: isAtLimit(view, family), node });
 }
 
 /** Where an address of the pool would come from now; undefined when there is none that the node may have. */

@@ -8,7 +8,7 @@ import type { Kernel } from '../../../dataplane/kernel.ts';
 import { MemoryKernel } from '../../../dataplane/memory/memory-kernel.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import type { Store } from '../../../datastore/store.ts';
-import { keepTunnelAddress } from '../../../ipam/tunnel-address.ts';
+import { ensureTunnelAddress } from '../../../ipam/tunnel-address.ts';
 import { type Allocation, emptyBlock } from '../../../model/ip-block.ts';
 import { handleOf } from '../../../model/names.ts';
 import type { Node, NodeSpec } from '../../../model/node.ts';
@@ -68,7 +68,7 @@ describe('the address of a tunnel device', () => {
     const ipam = await IpamBench.with(blue);
     const wanted = { node: nodeName('n1'), device: 'vxlan.netplug', family: 4, pools: [blue] } as const;
     const ports = { ...ipam.ports(), clock: virtualClock(Date.parse(DAY_AGO)) };
-    await keepTunnelAddress(ports, wanted, { signal: ipam.signal, cleanupSignal: ipam.signal });
+    await ensureTunnelAddress(ports, wanted, { signal: ipam.signal, cleanupSignal: ipam.signal });
     const openStore = (): Store => openMemoryStore(ipam.database);
     const openKernel = (): Kernel => new MemoryKernel();
     return { ipam, run: async (argv) => callCtl(argv.split(' '), { env, openStore, openKernel }) };

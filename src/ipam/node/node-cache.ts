@@ -8,8 +8,8 @@ import type { NodeName } from '../../model/names.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { type Cidr, formatCidr } from '../../net/cidr.ts';
 
-/** What the datastore said last of one node: its blocks, those it borrows from, its endpoints, and what decides about pools. */
-export class NodeMemory {
+/** Caches the records of one node: its blocks, those it borrows from, its endpoints, and the settings that choose pools. */
+export class NodeCache {
   readonly node: NodeName;
   readonly blocks = new Map<string, Stored<IpBlock>>();
   readonly endpoints = new Map<string, Stored<WorkloadEndpoint>>();
@@ -34,8 +34,8 @@ export class NodeMemory {
     return this.#reserved;
   }
 
-  /** Takes in what a watch says; returns the keys of the blocks that may be others now. */
-  learn(change: NodeChange): readonly string[] | 'all' {
+  /** Applies a change from the watch. Returns the keys of the blocks that may have changed. */
+  apply(change: NodeChange): readonly string[] | 'all' {
     switch (change.kind) {
       case 'all': {
         this.blocks.clear();
@@ -68,12 +68,12 @@ export class NodeMemory {
     }
   }
 
-  /** Whether addresses may neither be assigned nor released. */
+  /** Reports whether the datastore is locked, so that addresses may neither be assigned nor released. */
   get isLocked(): boolean {
     return this.#settings?.isLocked === true;
   }
 
-  /** The pool around the block; undefined when there is none any more. */
+  /** Returns the pool of the block; undefined when the pool was deleted. */
   poolOf(key: string, cidr: Cidr): Pool | undefined {
     if (!this.#poolOfBlock.has(key)) this.#poolOfBlock.set(key, poolAround(this.#pools, cidr));
     return this.#poolOfBlock.get(key);
