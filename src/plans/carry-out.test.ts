@@ -14,10 +14,10 @@ interface Setting {
 }
 type World = Map<string, number>;
 
-/** Stands for SIGKILL: nothing after it runs. */
+/** Simulates SIGKILL: nothing after it runs. */
 class Killed extends Error {}
 
-/** Lets a process live for so many more actions; each write of record or world has a moment before and one after it. */
+/** Kills a simulated process after a number of moments. Each write to the record or the world has one moment before and one after it. */
 class Life {
   readonly #moments: number;
   #left: number;
@@ -96,17 +96,17 @@ async function countMoments(act: (execution: Execution<Setting>) => Promise<unkn
 }
 
 describe('a plan whose process is killed', () => {
-  it('is resumed to the end from every moment, and no step is carried out twice', async () => {
+  it('is resumed to the end wherever it was killed, and carries out no step twice', async () => {
     await fc.assert(
       fc.asyncProperty(plans, async (plan) => {
         const moments = await countMoments(async (execution) => carryOut(execution, plan));
         for (let moment = 0; moment < moments; moment += 1) {
           const [world, records]: [World, PlanRecords] = [new Map(), memoryPlanRecords()];
           await expect(carryOut(executionIn(world, records, new Life(moment)), plan)).rejects.toThrow(Killed);
-          // The second process is killed soon, too.
+          // The second process is killed early as well.
           await resume(executionIn(world, records, new Life(1))).catch(ignoreKilled);
           const outcome = await resume(executionIn(world, records, new Life(IMMORTAL)));
-          // Nothing was recorded yet when it was killed, or all was.
+          // A process that was killed before its first record leaves nothing to resume.
           if (outcome === undefined && moment === 0)
             await carryOut(executionIn(world, records, new Life(IMMORTAL)), plan);
           expect(world).toEqual(worldAfter(plan));
@@ -117,7 +117,7 @@ describe('a plan whose process is killed', () => {
     );
   });
 
-  it('is undone from every moment, although the undo is killed at every moment too', async () => {
+  it('is undone wherever it was killed, even when the undo is killed as well', async () => {
     await fc.assert(
       fc.asyncProperty(plans, fc.nat(60), async (plan, killedAfter) => {
         const [world, records]: [World, PlanRecords] = [new Map(), memoryPlanRecords()];
@@ -141,7 +141,7 @@ describe('a plan whose process is killed', () => {
     );
   });
 
-  it('is not resumed, and changes nothing, when an object of one of its steps was changed meanwhile', async () => {
+  it('is not resumed, and changes nothing, when an object of one of its steps was changed in the meantime', async () => {
     await fc.assert(
       fc.asyncProperty(plans, fc.nat(60), fc.nat(20), async (plan, killedAfter, pick) => {
         const [world, records]: [World, PlanRecords] = [new Map(), memoryPlanRecords()];
@@ -166,11 +166,11 @@ describe('a plan', () => {
     { kind: 'write', text: 'set b', key: 'b', from: 0, to: 1, isFinal: true },
   ] as const;
 
-  it('stops behind a stage that another program or a person has to end', async () => {
+  it('stops after a stage that a user or another program must finish', async () => {
     const world: World = new Map();
     const plan: Plan<Setting> = {
       stages: [
-        { title: 'first', steps: [{ kind: 'wait', text: 'for it' }, SET] },
+        { title: 'first', steps: [{ kind: 'wait', text: 'for the controller' }, SET] },
         { title: 'second', steps: [FINAL] },
       ],
       notes: [],
@@ -179,7 +179,7 @@ describe('a plan', () => {
     expect(world).toEqual(new Map([['a', 1]]));
   });
 
-  it('leaves no record where it is not to be undone later', async () => {
+  it('removes its record at the end when it need not be undone later', async () => {
     const records = memoryPlanRecords();
     const execution = executionIn(new Map(), records, new Life(IMMORTAL));
     await carryOut(
@@ -189,7 +189,7 @@ describe('a plan', () => {
     expect(await records.load('test')).toBeUndefined();
   });
 
-  it('is not undone, not even in part, once a step is carried out that cannot be', async () => {
+  it('is not undone, not even in part, once an irreversible step is done', async () => {
     const world: World = new Map();
     const execution = executionIn(world, memoryPlanRecords(), new Life(IMMORTAL));
     await carryOut(execution, { stages: [{ title: 'one', steps: [SET, FINAL] }], notes: [] });
@@ -197,7 +197,7 @@ describe('a plan', () => {
     expect(world.get('a')).toBe(1);
   });
 
-  it('is recorded in a private file, whose damage is noticed', async () => {
+  it('is recorded in a private file, and refuses a damaged record', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'netplug-plans-'));
     try {
       const records = filePlanRecords(join(folder, 'plans'));

@@ -2,48 +2,49 @@ import { NetplugError } from '../base/errors.ts';
 import type { Plan, Step, WriteStep } from './plan.ts';
 import { recordId, type PlanRecord, type PlanRecords, readPlanRecord, writePlanRecord } from './plan-records.ts';
 
-/** `before` and `after` the step; `differs` is neither. */
+/** Whether an object is in its state `before` or `after` a step; `differs` means neither. */
 export type Standing = 'before' | 'after' | 'differs';
 
 /** Carries out the steps of one kind of plan. */
 export interface Actor<A extends object> {
-  /** Compares what is there with the step. A step that was cut short and can be repeated stands `before`. */
+  /** Compares the actual state with a step. Returns `before` for an interrupted step that can be repeated. */
   inspect(step: WriteStep<A>, signal: AbortSignal): Promise<Standing>;
   apply(step: WriteStep<A>, signal: AbortSignal): Promise<void>;
   /**
-   * Takes back a step that stands `after` or was cut short, and does nothing where it was not begun. Without it, no step
-   * can be undone.
+   * Undoes a step that was done or interrupted; does nothing for a step that was not begun. Without this function no
+   * step can be undone.
    */
   revert?(step: WriteStep<A>, signal: AbortSignal): Promise<void>;
 }
 
 export interface Execution<A extends object> {
-  /** Name of the record; one plan of a name is under way at a time. */
+  /** Name of the record. At most one plan of a name is carried out at a time. */
   readonly name: string;
   readonly records: PlanRecords;
-  /** Whether the record stays at the end, so that the plan can be undone; removed otherwise. */
+  /** Whether the record is kept at the end, so that the plan can be undone. */
   readonly afterwards: 'keep-record' | 'remove-record';
   readonly actor: Actor<A>;
-  /** Receives each step that an earlier process has carried out. */
+  /** Receives each step that an earlier process carried out. */
   readonly onSkip?: (step: Step<A>) => void;
-  /** Receives each stage that has open steps, before its first one. */
+  /** Receives the title of each stage with pending steps, before the first of them. */
   readonly onStage?: (title: string) => void;
-  /** Receives each step that is done, and each that this program cannot do. */
+  /** Receives each step once it is done, and each step that this program cannot carry out. */
   readonly onStep?: (step: Step<A>) => void;
   readonly signal: AbortSignal;
 }
 
-/** `unfinished`: a stage has steps for a person or another program. Plan again when they are done. */
+/** `unfinished`: a stage has steps for a user or another program. Plan again when they are done. */
 export type PlanOutcome = 'done' | 'unfinished';
 
-/** Carries out a plan that was made just now. A record of the name is replaced. */
+/** Carries out a new plan. Replaces a record of the same name. */
 export async function carryOut<A extends object>(execution: Execution<A>, plan: Plan<A>): Promise<PlanOutcome> {
   return goForward(execution, { id: recordId(plan), plan, direction: 'forward', steps: {}, isOver: false });
 }
 
 /**
- * Carries out what an interrupted process has left of its plan. Undefined when none was interrupted on the way forward.
- * @throws plan/outdated before anything is done, when a step stands neither before nor after
+ * Carries out the remaining steps of an interrupted plan. Returns undefined when no plan was interrupted on the way
+ * forward.
+ * @throws plan/outdated before anything is changed, when the object of a step is neither before nor after it
  */
 export async function resume<A extends object>(execution: Execution<A>): Promise<PlanOutcome | undefined> {
   const record = await readPlanRecord<A>(execution.records, execution.name);
@@ -60,17 +61,21 @@ export async function resume<A extends object>(execution: Execution<A>): Promise
 }
 
 /**
- * Takes back the steps of the recorded plan in reverse, also of a plan that was interrupted. An undo that was interrupted
- * goes on where it ended.
- * @throws plan/outdated before anything is done when there is no plan, a step cannot be undone, or the result of one
- *   was changed since
+ * Undoes the steps of the recorded plan in reverse order, also those of an interrupted plan. Resumes an interrupted
+ * undo.
+ * @throws plan/outdated before anything is changed, when there is no plan, a step cannot be undone, or the object of a
+ *   step was changed after it
  */
 export async function undo<A extends object>(execution: Execution<A>): Promise<void> {
   const record = await readPlanRecord<A>(execution.records, execution.name);
   if (record === undefined) {
-    throw new NetplugError('plan/outdated', `Cannot undo the plan "${execution.name}": there is no record of one`, {
-      hint: 'Undo it on the machine, and as the user, that carried it out',
-    });
+    throw new NetplugError(
+      'plan/outdated',
+      `Cannot undo the plan "${execution.name}": it has no record on this machine`,
+      {
+        hint: 'Run the command on the machine, and as the user, that carried out the plan',
+      },
+    );
   }
   await goBack(execution, { ...record, direction: 'undo', isOver: false });
 }
@@ -131,7 +136,7 @@ async function goBack<A extends object>(execution: Execution<A>, begun: PlanReco
 }
 
 interface KeyedStep<A extends object> {
-  /** The step's place in the plan, such as `2.1`. */
+  /** Position of the step in the plan, such as `2.1`. */
   readonly key: string;
   readonly step: Step<A>;
   readonly index: number;
@@ -145,9 +150,10 @@ function keyedSteps<A extends object>({ stages }: Plan<A>): readonly KeyedStep<A
 }
 
 function outdated<A extends object>(name: string, { text, isFinal }: WriteStep<A>): NetplugError {
-  const reason = isFinal === true ? `"${text}" cannot be undone` : `the object of "${text}" changed since`;
-  return new NetplugError('plan/outdated', `Cannot go on with the plan "${name}": ${reason}`, {
-    hint: 'See with --dry-run what the command plans anew',
+  const reason =
+    isFinal === true ? `"${text}" cannot be undone` : `the object of "${text}" was changed in the meantime`;
+  return new NetplugError('plan/outdated', `Cannot continue the plan "${name}": ${reason}`, {
+    hint: 'Run the command with --dry-run to see its new plan',
     facts: { step: text },
   });
 }

@@ -7,13 +7,13 @@ import { ignoreMissing } from '../base/missing-file.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import type { Plan } from './plan.ts';
 
-/** Where the progress of plans is kept, one text per name. */
+/** Stores the progress of plans, one text per name. */
 export interface PlanRecords {
-  /** Undefined when there is none of that name. */
+  /** Returns undefined when there is no text of that name. */
   readonly load: (name: string) => Promise<string | undefined>;
-  /** Replaces the text; after a crash, the old or the new text is there. */
+  /** Replaces the text atomically: after a crash, either the old or the new text is stored. */
   readonly save: (name: string, text: string) => Promise<void>;
-  /** Removes the text, if there is one. */
+  /** Removes the text. Idempotent. */
   readonly remove: (name: string) => Promise<void>;
 }
 
@@ -23,9 +23,9 @@ export interface PlanRecord<A extends object> {
   readonly id: string;
   readonly plan: Plan<A>;
   readonly direction: 'forward' | 'undo';
-  /** By the step's place in the plan: `begun` before it is carried out, `done` after. A step without an entry was not begun. */
+  /** By position in the plan: `begun` before the step is carried out, `done` after it. A step without an entry was not begun. */
   readonly steps: Readonly<Record<string, 'begun' | 'done'>>;
-  /** Whether nothing is left for this program, so that there is nothing to resume. */
+  /** Whether no step is left for this program, so that there is nothing to resume. */
   readonly isOver: boolean;
 }
 
@@ -42,7 +42,7 @@ export function recordId<A extends object>(plan: Plan<A>): string {
   return sha256Of(JSON.stringify(plan)).slice(0, 16);
 }
 
-/** Reads the record of that name. A record that is damaged is refused. @throws plan/outdated */
+/** Reads the record of that name. @throws plan/outdated for a damaged record */
 export async function readPlanRecord<A extends object>(
   records: PlanRecords,
   name: string,
@@ -50,10 +50,10 @@ export async function readPlanRecord<A extends object>(
   const text = await records.load(name);
   if (text === undefined) return undefined;
   const read = v.safeParse(recordSchema, tryParseJson(text));
-  // The digest shows that the plan is the one that was written, in the shape of its steps.
+  // A matching digest proves that this program wrote the plan, so its steps have the right type.
   if (read.success && recordId(read.output.plan as Plan<A>) === read.output.id) return read.output as PlanRecord<A>;
   throw new NetplugError('plan/outdated', `Cannot resume the plan "${name}": its record is damaged`, {
-    hint: 'Compare the cluster with what the command plans anew (--dry-run)',
+    hint: 'Run the command with --dry-run and compare its new plan with the cluster',
   });
 }
 
@@ -65,26 +65,26 @@ export async function writePlanRecord<A extends object>(
   await records.save(name, `${JSON.stringify({ format: 1, ...record }, undefined, 2)}\n`);
 }
 
-/** Keeps each record in a file of the folder, readable by its owner alone. */
+/** Stores each record in a file of the folder that only its owner can read. */
 export function filePlanRecords(folder: string): PlanRecords {
   const path = (name: string): string => join(folder, `${name}.json`);
   return {
     load: async (name) => readFile(path(name), 'utf8').catch(ignoreMissing),
     save: async (name, text) => {
-      // Folders around it have the usual permissions.
+      // Parent folders have the usual permissions.
       await mkdir(dirname(folder), { recursive: true });
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await writeFileAtomically(path(name), { text, mode: 0o600 });
     },
     remove: async (name) => {
       await rm(path(name), { force: true });
-      // Other records may be in it.
+      // Fails while the folder holds other records.
       await rmdir(folder).catch(() => undefined);
     },
   };
 }
 
-/** Keeps records as long as the process runs. */
+/** Stores records for the lifetime of the process. */
 export function memoryPlanRecords(): PlanRecords {
   const texts = new Map<string, string>();
   return {

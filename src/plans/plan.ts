@@ -1,32 +1,32 @@
 /**
- * A step that this program carries out. `A` is what distinguishes the step, as JSON: a plan is stored on disk and
- * resumed by another process.
+ * A step that this program carries out. `A` holds the data of the step. It must survive JSON, because another process
+ * may resume the plan from disk.
  */
 export type WriteStep<A extends object> = A & {
   readonly kind: 'write';
   readonly text: string;
-  /** Set where undoing the plan cannot take the step back. */
+  /** Set when the step cannot be undone. */
   readonly isFinal?: true;
 };
 
 export type Step<A extends object> =
   | WriteStep<A>
-  /** A person with the rights for it has to run the command. */
+  /** A user with sufficient rights must run the command. */
   | (A & { readonly kind: 'command'; readonly text: string; readonly command: readonly string[] })
-  /** Another program brings it about. */
+  /** Another program does this. */
   | { readonly kind: 'wait'; readonly text: string };
 
-/** Steps in any order; the next stage begins when all of them are done. */
+/** Steps that may run in any order. The next stage begins when all of them are done. */
 export interface Stage<A extends object> {
   readonly title: string;
   readonly steps: readonly Step<A>[];
 }
 
-/** What is to be done, decided from what is there. No two steps change the same object. */
+/** The difference between actual and desired state, as steps. No two steps change the same object. */
 export interface Plan<A extends object> {
-  /** Stages without steps are done already. */
+  /** A stage without steps is done already. */
   readonly stages: readonly Stage<A>[];
-  /** What the user should know before the plan is carried out, a sentence each. */
+  /** Sentences that the user should read before the plan is carried out. */
   readonly notes: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-// Moving everything from one real datastore to another and back, with the rights of the shipped roles, and what a lock stops.
+// Moves everything from one real datastore to another and back, with the rights of the shipped roles; tests what a lock stops.
 import { takeSlot } from '../support/block-edits.ts';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -28,7 +28,7 @@ import { until } from '../support/until.ts';
 const PROGRAM = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
 const never = new AbortController().signal;
 const [a, b, gone] = ['node-a', 'node-b', 'node-gone'] as [NodeName, NodeName, NodeName];
-/** Enough that a kill meets an import in the middle. */
+/** Enough blocks to kill an import halfway. */
 const BLOCKS = 400;
 
 let etcd: Etcd;
@@ -73,7 +73,7 @@ interface Ran {
   readonly stderr: string;
 }
 
-/** Keeps the tool from the folders of this machine. */
+/** Keeps the tool out of the folders of this machine. */
 function places(): Record<string, string> {
   return { NETPLUG_STATE_DIR: join(folder, 'state') };
 }
@@ -178,20 +178,20 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
     );
   });
 
-  it('is told what its people have to do, before anything is written', async () => {
+  it('prints with --dry-run what the user must do', async () => {
     const ran = await onOrch('datastore', 'import', '-f', file, '--dry-run');
-    expect(ran).toMatchObject({ status: 0, stdout: expect.stringMatching(/^nothing is changed yet: /) as string });
+    expect(ran).toMatchObject({ status: 0, stdout: expect.stringMatching(/^dry run: /) as string });
     expect(ran.stderr).toContain('note: node "node-a" lacks labels: kubectl label node node-a rack=7\n');
-    expect(ran.stderr).toContain('note: node "node-gone" is not in the orchestrator');
+    expect(ran.stderr).toContain('note: node "node-gone" is missing in the orchestrator');
     expect(await blocksIn(inOrch)).toEqual([]);
   });
 
-  it('is imported although the first try is killed', async () => {
+  it('is imported although the first import is killed', async () => {
     await killInTheMiddle(orch, inOrch, file);
     expect(await onOrch('datastore', 'unlock')).toMatchObject({ status: 73 });
     const ran = await onOrch('datastore', 'import', '-f', file);
     expect(ran).toMatchObject({ status: 0, stdout: expect.stringMatching(/^imported and read back: /) as string });
-    expect(ran.stderr).toContain('note: 1 of the endpoints have no pod in the orchestrator and are left out\n');
+    expect(ran.stderr).toContain('note: 1 of the endpoints have no pod in the orchestrator and are skipped\n');
     expect(await blocksIn(inOrch)).toEqual(await blocksIn(kv));
     for (const kind of MOVED) expect(await specsIn(inOrch, kind)).toEqual(await specsIn(kv, kind));
     const [endpoint] = (await inOrch.listEndpoints(a, never)).endpoints;
@@ -204,7 +204,7 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
     expect(to?.spec).toEqual({ ...from?.spec, clusterType: 'orch' });
   });
 
-  it('can go back all the way, and leaves nothing', async () => {
+  it('can be undone completely', async () => {
     expect(await onOrch('datastore', 'import', '-f', file, '--undo')).toMatchObject({ status: 0, stderr: '' });
     expect(await blocksIn(inOrch)).toEqual([]);
     for (const kind of [...MOVED, 'ClusterInformation'] as const) expect(await specsIn(inOrch, kind)).toEqual([]);
@@ -213,7 +213,7 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
     expect(await blocksIn(kv)).toHaveLength(BLOCKS);
   });
 
-  it('is found to be tampered with, and cannot be undone over what others wrote', async () => {
+  it('refuses to continue or undo the import after another program changed a resource', async () => {
     expect(await onOrch('datastore', 'import', '-f', file)).toMatchObject({ status: 0 });
     const pools = '/apis/netplug.io/v3/ippools/blue';
     const patch = async (body: object): Promise<unknown> =>
@@ -222,7 +222,7 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
     for (const more of [[], ['--undo']]) {
       expect(await onOrch('datastore', 'import', '-f', file, ...more)).toMatchObject({
         status: 73,
-        stderr: expect.stringContaining('IPPool "blue" is there already and differs') as string,
+        stderr: expect.stringContaining('IPPool "blue" exists already and differs') as string,
       });
     }
     await patch({ spec: { natOutgoing: false } });
@@ -244,7 +244,7 @@ describe('a cluster that moves from etcd to the API of the orchestrator', () => 
     expect(await onSecond('datastore', 'unlock')).toMatchObject({ status: 0 });
   });
 
-  it('is not written to by a tool of another version, but by who knows', async () => {
+  it('is written to by a tool of another version only with --allow-version-mismatch', async () => {
     const cluster = await second.findResource(CLUSTER_INFORMATION_ID, never);
     if (cluster === undefined) throw new Error('no ClusterInformation');
     await second.updateResource({ ...cluster, spec: { ...cluster.spec, netplugVersion: 'v3.27.99' } }, never);
@@ -317,7 +317,7 @@ describe('the API datastore through the kubeconfig of kubectl', () => {
   });
 });
 
-/** Kills an import when some of its blocks are there, and not all. */
+/** Kills an import when some, but not all, of its blocks are written. */
 async function killInTheMiddle(env: Record<string, string>, store: Store, path: string): Promise<void> {
   for (let attempt = 0; attempt < 5; attempt += 1) {
     const child = spawn(PROGRAM, ['datastore', 'import', '-f', path], {
@@ -344,7 +344,7 @@ describe('a node whose datastore is locked', () => {
   const tool = async (...args: string[]): Promise<Ran> =>
     node.run([PROGRAM, ...args], { env: { KV_ENDPOINTS: String(node.netconf()['kv_endpoints']) } });
 
-  it('keeps its pods, and neither gives nor takes addresses until it is unlocked', async () => {
+  it('keeps its pods, and neither assigns nor releases addresses until it is unlocked', async () => {
     const call = { containerId: 'c1', netns: (await node.pod()).path, conf: node.netconf() };
     expect((await node.cni('ADD', call)).status).toBe(0);
     await node.settled();

@@ -30,7 +30,7 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
     await datastore.store.createResource(node, never);
   }
 
-  it('prepares an upgrade once, and takes that back [up-hostendpoints]', async () => {
+  it('prepares an upgrade once, and undoes that [up-hostendpoints]', async () => {
     expect(await run('prepare-upgrade')).toMatchObject({ status: 0, stderr: '' });
     const policy = await datastore.store.findResource(
       { kind: 'GlobalNetworkPolicy', name: 'allow-all-upgrade' },
@@ -45,7 +45,7 @@ describe.each(CTL_DATASTORES)('netplugctl host-endpoints on $type', ({ type, sta
     expect((await run('list')).stdout).not.toContain('upgrade');
   });
 
-  it('migrates step by step, whoever keeps the nodes [up-autohep]', async () => {
+  it('migrates step by step on either datastore [up-autohep]', async () => {
     const first = await run('migrate');
     expect(first.status).toBe(1);
     const [, command] = /^ +\$ (.*)$/m.exec(first.stdout) ?? [];

@@ -24,7 +24,7 @@ beforeAll(async () => {
   if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is missing: run "make build" first`);
   node = await startNode({ name: hostname(), ownRun: true });
   await node.seedPool('v4', '10.65.0.0/24');
-  // What the node itself brings along is put there by the test, not by the installer.
+  // The test, not the installer, provides what the node itself brings along.
   await sh(`rm ${INSTALLED.join(' ')}`);
 });
 afterAll(async () => node[Symbol.asyncDispose]());
@@ -35,13 +35,13 @@ const ctl = async (args: readonly string[], env: Record<string, string> = ENV): 
 const install = async (...flags: string[]): Promise<RunResult> => ctl(['install', ...flags]);
 const uninstall = async (...flags: string[]): Promise<RunResult> => ctl(['uninstall', ...flags]);
 
-/** Everything of ours in the folders, also what should have been temporary. */
+/** Lists every file of netplug in the folders, temporary files included. */
 async function filesOf(...folders: string[]): Promise<string[]> {
   const found = await sh(`find ${folders.join(' ')} -name '*netplug*' -type f | sort`);
   return found.split('\n').filter((path) => path !== '');
 }
 
-/** A folder with executables of other contents than the built ones; what is behind the end of one is not executed. */
+/** Makes a folder with executables whose contents differ from the built ones, by bytes appended at the end. */
 async function otherRelease(): Promise<string> {
   const folder = join(node.dir, 'other');
   await mkdir(folder, { recursive: true });
@@ -57,7 +57,7 @@ async function makePod(name: string): Promise<string> {
 }
 
 describe('netplugctl install', () => {
-  it('makes a node serve pods, and changes nothing the second time', async () => {
+  it('makes a node serve pods, and changes nothing when it is repeated', async () => {
     const first = await install();
     expect(first).toEqual({
       status: 0,
@@ -98,10 +98,10 @@ describe('netplugctl install', () => {
     expect(await sh('cat /var/log/netplug/cni/cni.log')).toContain('c-install');
   });
 
-  it('replaces a program that is running, and leaves the running one alone', async () => {
+  it('replaces a running executable without disturbing the running process', async () => {
     await install();
     await using stack = new AsyncDisposableStack();
-    // Nothing comes on its standard input: it waits, having found out whether there is an agent.
+    // Without standard input it waits, after it has looked for an agent.
     const running = await node.start([BIN], { env: { CNI_COMMAND: 'VERSION', CNI_PATH: '/opt/cni/bin' } });
     stack.defer(async () => running.stop('KILL'));
     const executed = MODE === 'agent' ? BIN : STANDALONE;
@@ -119,7 +119,7 @@ describe('netplugctl install', () => {
     expect(await node.cni('VERSION', { conf: { cniVersion: '1.0.0' } })).toMatchObject({ status: 0 });
     expect(await sh(`stat -c %h ${BIN}-ipam`)).toBe('2\n');
     expect(await filesOf('/opt/cni/bin')).toEqual(INSTALLED);
-    // And back, by the program that runs from the very file that is replaced.
+    // Replaces the executable that the tool itself runs from.
     await sh(`ln -f ${STANDALONE} /opt/cni/netplugctl`);
     expect(await node.run(['/opt/cni/netplugctl', 'install', '--from', BUILT], { env: ENV })).toMatchObject({
       status: 0,
@@ -142,7 +142,7 @@ describe('netplugctl install', () => {
     expect(await sh(`sha256sum ${BIN} ${CONFLIST} ${RECORD}`)).toBe(before);
   });
 
-  it('says that a folder cannot be written', async () => {
+  it('fails when a folder cannot be written', async () => {
     await sh('mkdir -p /opt/readonly && mount -t tmpfs -o ro tmpfs /opt/readonly');
     expect(await install('--bin-dir', '/opt/readonly')).toEqual({
       status: 74,
@@ -176,7 +176,7 @@ describe('netplugctl install', () => {
     await sh('umount /opt/small');
   });
 
-  it('writes the rights of the pod it runs in, and shows them nowhere', async () => {
+  it('writes the credentials of its pod into the kubeconfig, and prints them nowhere', async () => {
     const account = '/var/run/secrets/kubernetes.io/serviceaccount';
     await sh(`mkdir -p ${account} && printf %s '${TOKEN}' > ${account}/token && printf %s '${CA}' > ${account}/ca.crt`);
     const env = { ...ENV, KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
@@ -199,14 +199,14 @@ describe('netplugctl install', () => {
     expect(runs[0]?.stdout).toMatch(/^(executable .*\n){3}kubeconfig .*\nconflist .*\n$/);
   });
 
-  it('leaves no part of a file when its time is over', async () => {
+  it('leaves no partial file after a timeout', async () => {
     const statuses = [];
     for (const seconds of ['0.05', '0.2', '0.3', '0.4']) {
       await uninstall('--force');
       const { status, stderr } = await install('--timeout', seconds);
-      expect(stderr).toMatch(status === 0 ? /^$/ : /^Cannot finish the command: the .* are over\n/);
+      expect(stderr).toMatch(status === 0 ? /^$/ : /^Timed out after .* s\n/);
       statuses.push(status);
-      // What is there is whole.
+      // Existing files are complete.
       for (const path of await filesOf('/opt/cni'))
         expect(await sh(`cmp ${path} ${BUILT}/$(basename ${path})`)).toBe('');
     }
@@ -214,7 +214,7 @@ describe('netplugctl install', () => {
     expect(statuses[0]).toBe(75);
   });
 
-  it('clears away what a killed installation left, after a while', async () => {
+  it('removes temporary files of a killed installation later', async () => {
     const left = '/opt/cni/bin/.netplug.00ff00ff00ff.netplug-tmp';
     await sh(`echo part > ${left}; touch ${left.replace('00ff', '11ff')}; touch -d '1 hour ago' ${left}`);
     await install();
@@ -225,13 +225,13 @@ describe('netplugctl install', () => {
 });
 
 describe('netplugctl uninstall', () => {
-  it('leaves a file that was changed since, until it is forced, and may be repeated', async () => {
+  it('keeps a changed file without --force, and can be repeated', async () => {
     await install();
     await sh(`echo >> ${CONFLIST}`);
     expect(await uninstall()).toMatchObject({
       status: 1,
       stdout: expect.stringContaining(`executable "${BIN}" removed\n`),
-      stderr: `warning: conflist "${CONFLIST}" is left, and runtimes go on using it: it was changed since netplug put it there; --force removes it too\n`,
+      stderr: `warning: conflist "${CONFLIST}" was not removed, and runtimes still use it: it was changed after netplug installed it; use --force to remove it\n`,
     });
     expect(await filesOf('/opt/cni', '/etc/cni')).toEqual([CONFLIST]);
     expect(await uninstall('--force')).toMatchObject({ status: 0, stderr: '' });
@@ -239,7 +239,7 @@ describe('netplugctl uninstall', () => {
     expect(await uninstall()).toMatchObject({ status: 0, stdout: expect.stringMatching(/^no file was installed\n/) });
   });
 
-  it('purges interfaces with their routes, state and logs, and gives back what the node holds', async () => {
+  it('purges interfaces with their routes, state, logs and the records of the node', async () => {
     await install();
     const list: Conflist = JSON.parse(await sh(`cat ${CONFLIST}`));
     const [main] = list.plugins;
@@ -263,12 +263,12 @@ describe('netplugctl uninstall', () => {
     expect(await uninstall('--purge')).toMatchObject({ status: 0, stderr: '' });
   });
 
-  it('leaves an interface that only looks like one of netplug', async () => {
+  it('keeps a foreign interface whose name starts with npl', async () => {
     await sh('ip link add nplforeign type veth peer name other1 && ip link set nplforeign alias mine');
     expect(await uninstall('--purge')).toMatchObject({
       status: 1,
       stderr: [
-        'warning: interface "nplforeign" is left: its alias is not one of netplug\n',
+        'warning: interface "nplforeign" was not removed: its alias is not one of netplug\n',
         'warning: the folders of netplug are left, so that the command can be repeated\n',
       ].join(''),
     });

@@ -1,5 +1,5 @@
-// Each user of plans, killed by SIGKILL at each record of its progress and called again: the built tool on a real etcd
-// and a real disk.
+// Kills each command that uses plans with SIGKILL at each record of its progress, and repeats it: the built tool on a real
+// etcd and a real disk.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, watch } from 'node:fs';
@@ -60,7 +60,7 @@ async function run(args: readonly string[]): Promise<Ran> {
   });
 }
 
-/** Calls the tool and kills it when it has written so many records. Returns whether it was killed. */
+/** Calls the tool and kills it after `count` records. Returns whether it was killed. */
 async function killAt(records: number, args: readonly string[]): Promise<boolean> {
   await mkdir(plans, { recursive: true });
   const child = spawn(PROGRAM, args, { env: environment(), stdio: 'ignore' });
@@ -80,7 +80,7 @@ function disposable(watcher: { close(): void }): Disposable {
   return { [Symbol.dispose]: () => watcher.close() };
 }
 
-/** Tries every moment until the tool ends by itself; at least so many must have been met. */
+/** Tries every moment until the tool finishes before it is killed. */
 async function atEachRecord(attempt: (records: number) => Promise<boolean>, least: number): Promise<void> {
   let records = 1;
   for (; await attempt(records); records += 1) await reset();
@@ -88,7 +88,7 @@ async function atEachRecord(attempt: (records: number) => Promise<boolean>, leas
 }
 
 describe('netplugctl that is killed at each record of its plan', () => {
-  it('finishes a migration of host endpoints when it is called again, and can take it back [up-autohep]', async () => {
+  it('finishes a migration of host endpoints when it is repeated, and can undo it [up-autohep]', async () => {
     const migrate = ['host-endpoints', 'migrate', '--force'];
     await atEachRecord(async (records) => {
       await store.createResource(nodeOf('n1', { zone: 'a' }), never);
@@ -108,7 +108,7 @@ describe('netplugctl that is killed at each record of its plan', () => {
     }, 4);
   });
 
-  it('finishes an import when it is called again, and leaves no record of the plan', async () => {
+  it('finishes an import when it is repeated, and leaves no record of the plan', async () => {
     const file = join(folder, 'export.json');
     const pools = [poolOf('blue', '10.0.0.0/16'), poolOf('red', '10.1.0.0/16'), poolOf('six', 'fd00::/64')];
     for (const pool of pools) await store.createResource(pool, never);
@@ -126,7 +126,7 @@ describe('netplugctl that is killed at each record of its plan', () => {
     }, 3);
   });
 
-  it('finishes an installation when it is called again, and uninstalls it without a trace', async () => {
+  it('finishes an installation when it is repeated, and uninstalls it without a trace', async () => {
     const host = join(folder, 'host');
     const [binDir, confDir] = [join(host, 'bin'), join(host, 'net.d')];
     const install = ['install', '--from', BUILT, '--bin-dir', binDir, '--conf-dir', confDir];

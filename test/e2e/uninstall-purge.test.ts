@@ -1,4 +1,4 @@
-// A host is after `uninstall --purge` as it was before the installation, whatever state netplug was in.
+// `uninstall --purge` restores a host to its state before the installation, whatever the state of netplug.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -40,7 +40,7 @@ beforeAll(async () => {
   peer = scope.use(await startFabricNode({ name: 'peer', ...place }));
   await peer.startAgent();
   await peer.pod({ ipv4_pools: ['announced'], ipv6_pools: ['announced6'] });
-  // What the kernel adds to a host with its modules is no trace of netplug.
+  // Devices that the kernel creates with its modules do not count as left by netplug.
   await sh('ip link add t0 type vxlan id 1 dstport 4789 && ip link del t0');
   await sh("nft 'table inet t { chain c { type nat hook postrouting priority 100; ct state new masquerade; }; }'");
   await sh('nft delete table inet t');
@@ -95,7 +95,7 @@ async function held(): Promise<string> {
 describe('netplugctl uninstall --purge', () => {
   beforeEach(async () => settleIn());
 
-  it('is refused while pods run, names everything it would remove, and leaves a host as it was before', async () => {
+  it('is refused while pods run, lists with --dry-run what it removes, and restores the host', async () => {
     const during = await snapshotOf(node);
     const refused = await purge();
     expect(refused).toMatchObject({ status: 69, stdout: '' });
@@ -105,7 +105,7 @@ describe('netplugctl uninstall --purge', () => {
     expect(rehearsed).toMatchObject({ status: 0, stderr: '' });
     for (const line of [
       'conflist "/etc/cni/net.d/10-netplug.conflist" would be removed',
-      `agent "process ${String(agent.pid)}" would be ended`,
+      `agent "process ${String(agent.pid)}" would be stopped`,
       `bird "process ${await birdPid()}" would be removed`,
       'tunnel "vxlan.netplug" would be removed',
       'tunnel "vxlan6.netplug" would be removed',
@@ -119,7 +119,7 @@ describe('netplugctl uninstall --purge', () => {
 
     const purged = await purge('--force');
     expect(purged).toMatchObject({ status: 0, stderr: '' });
-    expect(purged.stdout).toContain(`agent "process ${String(agent.pid)}" ended\n`);
+    expect(purged.stdout).toContain(`agent "process ${String(agent.pid)}" stopped\n`);
     await agent.ended;
     await isAsBefore();
     expect(await held()).toBe('');
@@ -142,14 +142,14 @@ describe('netplugctl uninstall --purge', () => {
   ])('leaves a host as it was before, with %s', async (_, break_) => {
     await break_();
     expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
-    // What has started it may have been stopped with it.
+    // The process that started it may have been stopped as well.
     await agent.resume();
     await agent.ended;
     await isAsBefore();
     expect(await held()).toBe('');
   });
 
-  it('finishes what a purge that was killed at any moment has begun', async () => {
+  it('finishes a purge that was killed at any moment', async () => {
     for (const seconds of ['0.15', '0.25', '0.35', '0.5', '0.7'])
       await node.run(['timeout', '-s', 'KILL', seconds, PROGRAM, 'uninstall', '--purge', '--force'], { env: ENV });
     expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
@@ -158,11 +158,11 @@ describe('netplugctl uninstall --purge', () => {
     expect(await held()).toBe('');
   });
 
-  it('goes on without the rights to change the network, keeps what a second try needs, and says so', async () => {
+  it('continues without the rights to change the network, and keeps what a repetition needs', async () => {
     const bounded = ['setpriv', '--bounding-set=-net_admin', '--inh-caps=-net_admin', PROGRAM];
     const first = await node.run([...bounded, 'uninstall', '--purge', '--force'], { env: ENV });
     expect(first.status).toBe(1);
-    expect(first.stderr).toContain('warning: tunnel "vxlan.netplug" is left: ');
+    expect(first.stderr).toContain('warning: tunnel "vxlan.netplug" was not removed: ');
     expect(first.stderr).toContain('the folders of netplug are left');
     await agent.ended;
     expect(await held()).not.toBe('');
@@ -171,7 +171,7 @@ describe('netplugctl uninstall --purge', () => {
     expect(await held()).toBe('');
   });
 
-  it('leaves a host as it was before while the datastore is unreachable, and names the command for later', async () => {
+  it('restores the host while the datastore is unreachable, and names the command to run later', async () => {
     await node.etcd!.pause();
     const purged = await purge('--force');
     await node.etcd!.resume();

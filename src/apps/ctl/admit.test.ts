@@ -61,17 +61,17 @@ describe('a cluster of another version', () => {
     expect(database.state().resources.size).toBe(1);
   });
 
-  it.each(WRITES)('is written to with "%s %s" by who knows', async (...words) => {
+  it.each(WRITES)('is written to with "%s %s" when the user overrides the refusal', async (...words) => {
     expect(await ctl(...words, '--allow-version-mismatch')).toMatchObject({ status: 0, err: '' });
   });
 
   it.each(READS)('is read with "%s %s" and a warning', async (...words) => {
     const ran = await ctl(...words);
     expect(ran).toMatchObject({ status: 0 });
-    expect(ran.err).toBe(`warning: this tool is ${VERSION}, the cluster v3.27.9: it may not show all there is\n`);
+    expect(ran.err).toBe(`warning: this tool is ${VERSION}, the cluster v3.27.9: it may not show everything\n`);
   });
 
-  it.each(REHEARSALS)('refuses what "%s %s" rehearses', async (...words) => {
+  it.each(REHEARSALS)('reports that "%s %s" would be refused', async (...words) => {
     await putGreen();
     const before = database.state();
     const ran = await ctl(...words);
@@ -83,7 +83,7 @@ describe('a cluster of another version', () => {
     expect(await ctl(...words, '--allow-version-mismatch')).toEqual({ status: 0, out: ran.out, err: '' });
   });
 
-  it('is told by version, without a warning [ctl-version]', async () => {
+  it('is shown by the version command without a warning [ctl-version]', async () => {
     expect(await ctl('version')).toEqual({
       status: 0,
       err: '',
@@ -119,13 +119,13 @@ describe('a cluster', () => {
     },
   );
 
-  it('that nobody knows the version of may be written to', async () => {
+  it('of unknown version may be written to', async () => {
     expect(await ctl('apply', '-f', '-')).toMatchObject({ status: 0, err: '' });
     expect((await ctl('version')).out).toContain('Cluster Version: unknown (no agent has registered yet)\n');
   });
 });
 
-describe('a cluster whose note cannot be read', () => {
+describe('a cluster whose ClusterInformation cannot be read', () => {
   beforeEach(() => database.damage({ kind: 'ClusterInformation', name: 'default' }));
 
   it.each([
@@ -136,23 +136,23 @@ describe('a cluster whose note cannot be read', () => {
     const before = database.state();
     const ran = await ctl(...words);
     expect(ran).toMatchObject({ status: 65, out: '' });
-    expect(ran.err).toContain('Cannot write: the version of the cluster and its lock stay unknown: ');
+    expect(ran.err).toContain('Cannot write: the version and the lock of the cluster cannot be read: ');
     expect(database.state()).toBe(before);
   });
 
   it.each([...WRITES.map((words) => ['--allow-version-mismatch', '--allow-locked', ...words]), ...READS])(
-    'may be had with "%s %s", with a warning',
+    'is used by "%s %s" with a warning',
     async (...words) => {
       expect(await ctl(...words)).toMatchObject({
         status: 0,
-        err: expect.stringMatching(/^warning: the version of the cluster stays unknown: /) as string,
+        err: expect.stringMatching(/^warning: cannot read the version of the cluster: /) as string,
       });
     },
   );
 
-  it('may be locked or not for commands about the lock', async () => {
+  it('does not stop the commands that manage the lock', async () => {
     const { err } = await ctl('datastore', 'lock', '--allow-version-mismatch');
-    expect(err).toMatch(/^warning: the version of the cluster stays unknown: /);
+    expect(err).toMatch(/^warning: cannot read the version of the cluster: /);
   });
 });
 
@@ -163,12 +163,12 @@ describe('a locked datastore', () => {
     expect(await ctl(...words)).toMatchObject({
       status: 75,
       out: '',
-      err: expect.stringContaining('Cannot write: the datastore is locked\n') as string,
+      err: expect.stringContaining('Cannot write: the datastore is locked for maintenance\n') as string,
     });
     expect(database.state().resources.size).toBe(1);
   });
 
-  it.each(WRITES)('is written to with "%s %s" by who knows', async (...words) => {
+  it.each(WRITES)('is written to with "%s %s" when the user overrides the refusal', async (...words) => {
     expect(await ctl('--allow-locked', ...words)).toMatchObject({ status: 0, err: '' });
   });
 
@@ -176,14 +176,14 @@ describe('a locked datastore', () => {
     expect(await ctl(...words)).toMatchObject({ status: 0, err: '' });
   });
 
-  it.each(REHEARSALS)('refuses what "%s %s" rehearses', async (...words) => {
+  it.each(REHEARSALS)('reports that "%s %s" would be refused', async (...words) => {
     await putGreen();
     const ran = await ctl(...words);
     expect(ran).toMatchObject({ status: 75, out: expect.not.stringMatching(/^$/) });
-    expect(ran.err).toMatch(/^would be refused: Cannot write: the datastore is locked\n/);
+    expect(ran.err).toMatch(/^would be refused: Cannot write: the datastore is locked for maintenance\n/);
   });
 
-  it('is told by version', async () => {
+  it('is shown as locked by the version command', async () => {
     expect((await ctl('version')).out).toContain('Cluster Type: kv\ndatastore: kvv3 reachable, locked\n');
   });
 });

@@ -5,21 +5,21 @@ import { VERSION } from '../../base/version.ts';
 import { CLUSTER_INFORMATION_ID, type ClusterInformation, isLocked } from '../../model/cluster-information.ts';
 import type { Context } from './ports.ts';
 
-/** What a command does to the datastore; `ask-version` is for those that take it as it is. */
+/** What a command does with the datastore. `ask-version` skips every check. */
 export type Access = 'read' | WriteAccess | 'ask-version';
-/** `write-locked` is for commands that deal with the lock, `write-older` for what is done before an upgrade to this release. */
+/** `write-locked` is for commands that manage the lock, `write-older` for those that precede an upgrade to this release. */
 export type WriteAccess = 'write' | 'write-locked' | 'write-older';
 
-/** What somebody lets a command do although it would be refused. */
+/** The refusals that the user overrides. */
 export interface Allowances {
   readonly versionMismatch: boolean;
   readonly locked: boolean;
 }
 
 /**
- * Lets the command have the datastore. A tool of another version may not know what the cluster's releases store, so it
- * does not write; reading, it warns. @throws cli/version-mismatch, store/locked, and store/refused or store/corrupt where
- * that cannot be known
+ * Checks that the command may use the datastore. A tool of another version may not understand every record, so it must
+ * not write; when it reads, it warns. @throws cli/version-mismatch, store/locked, and store/refused or store/corrupt
+ * when version and lock cannot be read
  */
 export async function admit(context: Context, store: ResourceStore, access: Access): Promise<void> {
   if (access === 'ask-version') return;
@@ -33,11 +33,11 @@ async function warnReader({ io, signal }: Context, store: ResourceStore): Promis
   if (cluster instanceof NetplugError) return warnUnknown(io, cluster);
   const other = otherVersion(cluster);
   if (other !== undefined) {
-    io.stderr(`warning: this tool is ${VERSION}, the cluster ${other}: it may not show all there is\n`);
+    io.stderr(`warning: this tool is ${VERSION}, the cluster ${other}: it may not show everything\n`);
   }
 }
 
-/** What is against writing there and is not allowed all the same. */
+/** Returns why the command must not write; undefined when it may, or when the user overrides the refusal. */
 export async function findRefusal(
   { io, allow, signal }: Context,
   store: ResourceStore,
@@ -60,26 +60,26 @@ export async function findCluster(store: ResourceStore, signal: AbortSignal): Pr
   return store.findResource(CLUSTER_INFORMATION_ID, signal);
 }
 
-/** The version of the cluster when it is known and not that of this tool. */
+/** Returns the version of the cluster when it is known and differs from that of this tool. */
 function otherVersion(cluster: ClusterInformation | undefined): string | undefined {
   const version = cluster?.spec.netplugVersion ?? '';
   return version === '' || plainVersion(version) === plainVersion(VERSION) ? undefined : version;
 }
 
-/** Why the note about the cluster cannot be read, although the datastore answers. */
+/** Returns why ClusterInformation cannot be read although the datastore is available. */
 function unreadable(cause: unknown): NetplugError {
   if (isNetplugError(cause, 'store/refused', 'store/corrupt')) return cause;
   throw cause;
 }
 
 function warnUnknown({ stderr }: Context['io'], cause: NetplugError): void {
-  stderr(`warning: the version of the cluster stays unknown: ${cause.message}\n`);
+  stderr(`warning: cannot read the version of the cluster: ${cause.message}\n`);
 }
 
 function unknownCluster(cause: NetplugError): NetplugError {
   const { code, message, facts } = cause;
-  return new NetplugError(code, `Cannot write: the version of the cluster and its lock stay unknown: ${message}`, {
-    hint: 'Repair that first; --allow-version-mismatch with --allow-locked writes all the same',
+  return new NetplugError(code, `Cannot write: the version and the lock of the cluster cannot be read: ${message}`, {
+    hint: 'Repair ClusterInformation first, or write nevertheless with --allow-version-mismatch and --allow-locked',
     facts,
     cause,
   });
@@ -90,14 +90,14 @@ function versionMismatch(cluster: string): NetplugError {
     'cli/version-mismatch',
     `Cannot write with netplugctl ${VERSION}: the cluster is of version ${cluster}`,
     {
-      hint: 'Use the tool of that version; --allow-version-mismatch writes all the same, and may drop what it does not know',
+      hint: 'Use netplugctl of that version. --allow-version-mismatch writes nevertheless and may drop fields that this version does not know',
       facts: { tool: VERSION, cluster },
     },
   );
 }
 
 function lockedError(): NetplugError {
-  return new NetplugError('store/locked', 'Cannot write: the datastore is locked', {
-    hint: 'End that with "netplugctl datastore unlock"; --allow-locked writes all the same, and an export may miss it',
+  return new NetplugError('store/locked', 'Cannot write: the datastore is locked for maintenance', {
+    hint: 'Unlock it with "netplugctl datastore unlock". --allow-locked writes nevertheless; a running export may miss the change',
   });
 }

@@ -22,11 +22,11 @@ function allHelp(): string {
 }
 
 describe('the help', () => {
-  it('is the one on record', async () => {
+  it('matches the golden file', async () => {
     await expect(allHelp()).toMatchFileSnapshot('../../../test/golden/netplugctl-help.txt');
   });
 
-  it('has every command and flag that the page about the program names', () => {
+  it('lists every command and flag that the manual names', () => {
     const page = readFileSync('docs/netplugctl.md', 'utf8');
     const flags = [...page.matchAll(/(?<=[\s`])--[a-z][a-z-]*/g)].map(([flag]) => flag);
     const commands = [...page.matchAll(/netplugctl [a-z]+/g)].map(([command]) => command);
@@ -37,7 +37,7 @@ describe('the help', () => {
 });
 
 describe('global flags', () => {
-  it('may stand before and behind the command', () => {
+  it('are accepted before and after the command', () => {
     for (const argv of [
       ['--config', 'f', 'version'],
       ['version', '--config', 'f'],

@@ -8,7 +8,7 @@ import { EXIT_STATUSES } from './exit-statuses.ts';
 import { GLOBAL_OPTIONS } from './global-options.ts';
 
 export interface CommandLine {
-  /** Undefined when help was asked for, and has been written. */
+  /** Undefined when the user asked for help, which has been written. */
   readonly asked: ParsedArguments | undefined;
   readonly config: string | undefined;
   readonly kubeconfig: KubeconfigFlags;
@@ -45,7 +45,7 @@ interface GlobalOptions {
   readonly allowLocked?: true;
 }
 
-/** Reads the words after the program's name. @throws cli/usage */
+/** Parses the arguments of the program. @throws cli/usage */
 export function readCommandLine(
   argv: readonly string[],
   { write, program }: { readonly write: (text: string) => void; readonly program?: string | undefined },
@@ -59,20 +59,20 @@ export function readCommandLine(
     parser.parse(helpLast(argv, parser), { from: 'user' });
   } catch (cause) {
     if (!(cause instanceof CommanderError)) throw cause;
-    if (cause.exitCode !== 0) throw cause.code === 'commander.help' ? nothingAsked(parser) : usageError(cause);
+    if (cause.exitCode !== 0) throw cause.code === 'commander.help' ? noCommandError(parser) : usageError(cause);
   }
   const { config, kubeconfig, context, timeout, ...allowed } = parser.opts<GlobalOptions>();
   return {
     asked: chosen.asked,
     config,
-    // As for kubectl, an empty value counts as none.
+    // An empty value counts as absent, as with kubectl.
     kubeconfig: { file: kubeconfig === '' ? undefined : kubeconfig, context: context === '' ? undefined : context },
     timeoutSeconds: timeout,
     allow: { versionMismatch: allowed.allowVersionMismatch === true, locked: allowed.allowLocked === true },
   };
 }
 
-/** The parser itself: what it accepts is what its help says. */
+/** Builds the parser from the declarations of the commands. */
 export function buildParser(
   write: (text: string) => void,
   choose: (asked: ParsedArguments) => void,
@@ -105,7 +105,7 @@ function addCommand(parser: Parser, command: Command, choose: (asked: ParsedArgu
   for (const argument of command.arguments) parser.addArgument(parserArgument(argument));
   addOptions(parser, command.options);
   parser.action((...all: unknown[]) => {
-    // The library passes the arguments first, then the options, then itself.
+    // commander passes the arguments first, then the options, then the command.
     const args = command.arguments.map(({ arity }, index) => all[index] ?? (arity === 'any' ? [] : undefined));
     const found = parser.opts<Record<string, unknown>>();
     const options = Object.fromEntries(
@@ -151,15 +151,15 @@ function helpText({ details, examples }: { details?: string | undefined; example
   return `${details === undefined ? '' : `${details}\n`}${shown === '' ? '' : `\nExamples:\n${shown}`}`;
 }
 
-/** The library asks a group for the help of its commands: `help ipam show` is `ipam help show` to it. */
+/** Rewrites `help ipam show` to `ipam help show`, which is what commander expects of a group. */
 function helpLast(argv: readonly string[], root: Parser): string[] {
   const [help, first, ...rest] = argv;
   const isGroup = root.commands.some((each) => each.name() === first && each.commands.length > 0);
   return help === 'help' && first !== undefined && isGroup ? [first, 'help', ...rest] : [...argv];
 }
 
-/** The words name no command: there are none, or only the first of several, or help is asked for what is not there. */
-function nothingAsked(root: Parser): NetplugError {
+/** Returns the error for a command line that names no command, or only a group, or asks for help on an unknown command. */
+function noCommandError(root: Parser): NetplugError {
   const words = root.args.filter((word) => word !== 'help');
   let [group, path] = [root, ''];
   for (const word of words) {

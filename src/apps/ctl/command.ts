@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import type { Context, Status } from './ports.ts';
 
-/** One word behind the command. `T` is what it is read as. */
+/** A positional argument. `T` is the type of its decoded value. */
 export interface Argument<T = unknown> {
   readonly name: string;
   readonly what: string;
@@ -10,19 +10,19 @@ export interface Argument<T = unknown> {
   readonly completes: Completion;
 }
 
-/** One flag. `T` is what it is read as. */
+/** A flag. `T` is the type of its decoded value. */
 export interface Option<T = unknown> {
   /** One letter. */
   readonly short: string | undefined;
-  /** What stands for the value, such as `address`; undefined for a flag without one. */
+  /** Placeholder for the value in the help, such as `address`; undefined for a flag without a value. */
   readonly value: string | undefined;
   readonly what: string;
-  /** What it is when it is not given; flags are false, the rest undefined unless it says so. */
+  /** Value when the flag is absent. */
   readonly byDefault: T | undefined;
   readonly choices: readonly string[] | undefined;
   readonly isRepeatable: boolean;
   readonly isMandatory: boolean;
-  /** Whether the flag is spelt `--no-NAME`; it is true then unless given. */
+  /** Whether the flag is spelled `--no-NAME`; its value is true unless given. */
   readonly isNegated: boolean;
   /** Names of options that cannot be given with this one. */
   readonly excludes: readonly string[];
@@ -30,7 +30,7 @@ export interface Option<T = unknown> {
   readonly completes: Completion;
 }
 
-/** What a shell can offer in that place. */
+/** What a shell offers as completion. */
 export type Completion = 'file' | 'folder' | 'kind' | 'name' | 'context' | 'nothing' | readonly string[];
 
 export type Options = Readonly<Record<string, Option>>;
@@ -42,18 +42,18 @@ export type OptionValues<O extends Options> = {
 };
 
 interface Declaration<A extends readonly Argument[], O extends Options> {
-  /** The words that name it, such as `ipam` and `show`. */
+  /** The words of the command, such as `ipam` and `show`. */
   readonly path: readonly [string, ...string[]];
   /** One sentence. */
   readonly summary: string;
   readonly arguments?: A;
-  /** By their names in camel case: `dryRun` is `--dry-run`. */
+  /** By name in camel case: `dryRun` is `--dry-run`. */
   readonly options?: O;
-  /** What else people should know, in paragraphs; the manual has more in docs/netplugctl/. */
+  /** Further paragraphs of the help. The manual adds those in docs/netplugctl/. */
   readonly details?: string;
-  /** Whole command lines. */
+  /** Complete command lines. */
   readonly examples?: readonly string[];
-  /** Time it gets unless somebody says otherwise, where that is not the usual. */
+  /** Default timeout, when it differs from that of the other commands. */
   readonly timeoutSeconds?: number;
   readonly run: (
     context: Context,
@@ -61,7 +61,7 @@ interface Declaration<A extends readonly Argument[], O extends Options> {
   ) => Promise<Status>;
 }
 
-/** One command, declared once: parser, help, manual and shell completion are made from it. */
+/** The declaration of a command, from which parser, help, manual and shell completion are generated. */
 export interface Command {
   readonly path: readonly [string, ...string[]];
   readonly summary: string;
@@ -73,7 +73,7 @@ export interface Command {
   readonly run: (context: Context, given: Given) => Promise<Status>;
 }
 
-/** What a command line gave a command: as its declaration reads it. */
+/** The decoded arguments and options of a command line. */
 export interface Given {
   readonly args: readonly unknown[];
   readonly options: Readonly<Record<string, unknown>>;
@@ -91,17 +91,17 @@ export function command<const A extends readonly Argument[] = [], const O extend
     details,
     examples,
     timeoutSeconds: declaration.timeoutSeconds,
-    // The parser reads words by this declaration; the compiler does not follow them through it.
+    // The parser decodes values by this declaration, which the compiler cannot see.
     run: async (context, given) => run(context, given as unknown as Parameters<typeof run>[1]),
   };
 }
 
-/** As it is spelt on the command line: `dryRun` is `--dry-run`. */
+/** Returns the spelling on the command line: `dryRun` is `--dry-run`. */
 export function longFlag(name: string, { isNegated }: Pick<Option, 'isNegated'>): string {
   return `--${isNegated ? 'no-' : ''}${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** Thrown by `read`; the message says what is allowed. */
+/** Refuses a value in `read`; the message says what is allowed. */
 export function notAllowed(message: string): never {
   throw new InvalidArgumentError(message);
 }
@@ -119,12 +119,12 @@ export function maybe<T = string>(name: string, what: string, read: Read<T> = {}
   return argument({ name, what, arity: 'optional' }, read);
 }
 
-/** At least one. */
+/** An argument that must be given at least once. */
 export function some<T = string>(name: string, what: string, read: Read<T> = {}): Argument<readonly T[]> {
   return argument({ name, what, arity: 'some' }, read);
 }
 
-/** One, many or none. */
+/** An argument that may be given any number of times. */
 export function any<T = string>(name: string, what: string, read: Read<T> = {}): Argument<readonly T[]> {
   return argument({ name, what, arity: 'any' }, read);
 }
@@ -134,12 +134,12 @@ interface More {
   readonly excludes?: readonly string[];
 }
 
-/** A flag: true when it is given. */
+/** A flag without a value: true when given. */
 export function flagOption(what: string, more: More = {}): Option<boolean> {
   return { ...PLAIN, what, byDefault: false, ...more };
 }
 
-/** A flag spelt `--no-NAME`: false when it is given. */
+/** A flag spelled `--no-NAME`: false when given. */
 export function unless(what: string): Option<boolean> {
   return { ...PLAIN, what, byDefault: true, isNegated: true };
 }
@@ -155,22 +155,22 @@ export function value<T>(name: string, what: string, more: More & Read<T> = {}):
   return { ...PLAIN, value: name, what, byDefault: undefined, ...more };
 }
 
-/** A flag with a value that is always there. */
+/** A flag whose value has a default. */
 export function valueOr<T>(name: string, what: string, more: More & Read<T> & { readonly byDefault: T }): Option<T> {
   return { ...PLAIN, value: name, what, ...more };
 }
 
-/** A flag with a value that may be given several times. */
+/** A flag with a value that may be repeated. */
 export function values(name: string, what: string, more: More & Read<string> = {}): Option<readonly string[]> {
   return { ...PLAIN, value: name, what, byDefault: [], isRepeatable: true, ...more };
 }
 
-/** The same where nothing can be done without it. */
+/** Makes an option mandatory. */
 export function mandatory<T>(option: Option<T>): Option<T> {
   return { ...option, isMandatory: true };
 }
 
-/** A flag with one of a few values; the first unless given. */
+/** A flag whose value is one of several choices, by default the first. */
 export function choice<const C extends readonly [string, ...string[]]>(
   name: string,
   what: string,
@@ -192,7 +192,7 @@ const PLAIN = {
 } as const;
 
 function argument<T, E>(known: Pick<Argument, 'name' | 'what' | 'arity'>, { read, completes }: Read<E>): Argument<T> {
-  // Without a reader the words stay what they are, which is what E is then.
+  // Without a decoder, E is string.
   const as = read ?? ((text: string): E => text as E);
   return { ...known, read: as as Argument<T>['read'], completes: completes ?? 'nothing' };
 }

@@ -80,7 +80,7 @@ async function seedBlocks(count: number, held: number): Promise<void> {
 }
 
 describe('apply', () => {
-  it('creates, configures, and says when nothing changed', async () => {
+  it('prints whether it created, configured or left a resource unchanged', async () => {
     const stdin = poolYaml('blue', '10.0.0.0/16');
     expect(await run('apply -f -', { stdin })).toEqual({ status: 0, out: 'IPPool "blue" created\n', err: '' });
     const before = database.state();
@@ -90,7 +90,7 @@ describe('apply', () => {
     expect(changed.out).toBe('IPPool "blue" configured\n');
   });
 
-  it('changes nothing when one of several documents is wrong, and says the line', async () => {
+  it('changes nothing when one of several documents is invalid, and names the line', async () => {
     const file = join(folder, 'two.yaml');
     await writeFile(
       file,
@@ -102,7 +102,7 @@ describe('apply', () => {
     expect((await store.listResources('IPPool', never)).resources).toEqual([]);
   });
 
-  it('tells each failure, goes on, and keeps the status of the first', async () => {
+  it('reports each failure, continues, and exits with the status of the first', async () => {
     const stdin = [
       poolYaml('blue', '10.0.0.0/16'),
       poolYaml('sub', '10.0.1.0/24'),
@@ -120,7 +120,7 @@ describe('apply', () => {
     expect(err).toContain('spec.cidr: cannot be changed from 10.0.0.0/16 to 10.2.0.0/16');
   });
 
-  it('insists on the resourceVersion of the file', async () => {
+  it('changes a resource only at the resourceVersion of the file', async () => {
     await run('apply -f -', { stdin: poolYaml('blue', '10.0.0.0/16') });
     const { out } = await run('get pool blue -o yaml');
     await run('apply -f -', { stdin: poolYaml('blue', '10.0.0.0/16', '  disabled: true\n') });
@@ -130,7 +130,7 @@ describe('apply', () => {
     });
   });
 
-  it('keeps what a newer release stored, and labels the file does not mention', async () => {
+  it('keeps fields of a newer release, and labels that the file does not mention', async () => {
     const resource = {
       apiVersion: 'netplug.io/v3',
       kind: 'Node',
@@ -160,18 +160,18 @@ describe('apply', () => {
 });
 
 describe('create and replace', () => {
-  it('refuse what is there, or is not', async () => {
+  it('create refuses existing resources, and replace missing ones', async () => {
     const stdin = poolYaml('blue', '10.0.0.0/16');
     expect(await run('replace -f -', { stdin })).toMatchObject({ status: 66 });
     expect(await run('create -f -', { stdin })).toMatchObject({ status: 0 });
-    // The pool of that name does not stand against itself.
+    // A pool does not overlap itself.
     expect(await run('create -f -', { stdin })).toMatchObject({ status: 73 });
     expect((await run('replace -f -', { stdin: `${stdin}  disabled: true\n` })).out).toBe('IPPool "blue" replaced\n');
   });
 });
 
 describe('folders', () => {
-  it('are read file by file in order, those below them when asked', async () => {
+  it('are read in the order of file names, subfolders only with --recursive', async () => {
     await mkdir(join(folder, 'more'));
     await writeFile(join(folder, 'b.yaml'), poolYaml('b', '10.1.0.0/16'));
     await writeFile(join(folder, 'a.yml'), poolYaml('a', '10.0.0.0/16'));
@@ -186,7 +186,7 @@ describe('folders', () => {
 });
 
 describe('get', () => {
-  it('shows what apply takes back, in yaml and json', async () => {
+  it('prints yaml and json that can be applied again', async () => {
     await run('apply -f -', { stdin: `${poolYaml('blue', '10.0.0.0/16')}---\n${poolYaml('green', '10.1.0.0/16')}` });
     for (const form of ['yaml', 'json']) {
       const { out } = await run(`get ippools -o ${form}`);
@@ -198,14 +198,14 @@ describe('get', () => {
     );
   });
 
-  it('shows what is there and fails for what is not', async () => {
+  it('shows existing resources and fails for missing ones', async () => {
     await run('apply -f -', { stdin: poolYaml('blue', '10.0.0.0/16') });
     const { status, out, err } = await run('get pool blue red -o name');
     expect({ status, out }).toEqual({ status: 66, out: 'ippool/blue\n' });
     expect(err).toContain('IPPool "red"');
   });
 
-  it('knows a kind that is nearly right', async () => {
+  it('suggests the right kind for a typo', async () => {
     expect(await run('get ippol')).toMatchObject({
       status: 64,
       err: expect.stringContaining('did you mean "IPPool"?'),
@@ -214,13 +214,13 @@ describe('get', () => {
 });
 
 describe('delete of a pool', () => {
-  it('takes all its empty blocks with it', async () => {
+  it('deletes its empty blocks as well', async () => {
     await seedBlocks(120, 0);
     expect(await run('delete pool blue')).toMatchObject({ status: 0, out: 'IPPool "blue" deleted\n' });
     expect((await store.listBlocks(never)).blocks).toEqual([]);
   });
 
-  it('is refused while addresses are held, and leaves everything as it was', async () => {
+  it('is refused while addresses are held, and changes nothing', async () => {
     await seedBlocks(3, 2);
     const { status, err } = await run('delete pool blue');
     expect(status).toBe(69);
@@ -229,7 +229,7 @@ describe('delete of a pool', () => {
     expect((await store.listBlocks(never)).blocks).toHaveLength(3);
   });
 
-  it('looks again when blocks change under it, and lets the pool serve again when it gives up', async () => {
+  it('retries when blocks change, and enables the pool again when it fails', async () => {
     await seedBlocks(1, 0);
     let conflicts = 2;
     const fault = (operation: keyof Store): { kind: 'conflict' } | undefined =>
@@ -245,7 +245,7 @@ describe('delete of a pool', () => {
 });
 
 describe('ipam show', () => {
-  it('tells how full pools and blocks are', async () => {
+  it('shows the usage of pools and blocks', async () => {
     await seedBlocks(2, 3);
     const { out } = await run('ipam show -o json');
     expect(JSON.parse(out).pools).toMatchObject([
@@ -260,7 +260,7 @@ describe('ipam show', () => {
     expect((await run('ipam show --blocks')).out).toMatch(/block +10\.0\.0\.0\/26 +node-a +64 +3 +0 +61 +95 +0/);
   });
 
-  it('tells who holds an address', async () => {
+  it('shows the holder of an address', async () => {
     await seedBlocks(1, 1);
     const held = await run('ipam show --ip 10.0.0.0');
     expect(held.out).toContain('10.0.0.0 is held\n  pod:         shop/web-0\n');
@@ -272,7 +272,7 @@ describe('ipam show', () => {
 });
 
 describe('ipam check', () => {
-  it('notes what nobody can prove, and frees it only when told to', async () => {
+  it('notes addresses that nothing proves leaked, and releases them only with --unconfirmed', async () => {
     await seedBlocks(1, 1);
     const listed = await run('ipam check');
     expect(listed).toMatchObject({
@@ -289,7 +289,7 @@ describe('ipam check', () => {
     expect((await store.listBlocks(never)).blocks[0]?.value.slots.size).toBe(0);
   });
 
-  it('removes an interface that belongs to nobody', async () => {
+  it('removes an interface without an attachment', async () => {
     kernel.addNetns('/run/netns/x');
     const network = {
       netns: '/run/netns/x',
@@ -315,7 +315,7 @@ describe('ipam check', () => {
 });
 
 describe('version', () => {
-  it('prints the client first and what the datastore tells after it [ctl-version]', async () => {
+  it('prints the version of the client, then that of the cluster [ctl-version]', async () => {
     const { status, out } = await run('version');
     expect(status).toBe(0);
     expect(out).toMatch(
@@ -331,7 +331,7 @@ describe('version', () => {
 });
 
 describe('the connection', () => {
-  it('comes from the environment, where warnings are told too [ctl-env]', async () => {
+  it('comes from the environment, and prints warnings about it [ctl-env]', async () => {
     await run('get pools', { env: { KV_ENDPOINTS: 'https://a:1, https://b:2', KV_CA_CERT_FILE: '/ca.pem' } });
     expect(opened).toMatchObject([
       { type: 'kvv3', connection: { endpoints: { urls: ['https://a:1', 'https://b:2'] }, caCertFile: '/ca.pem' } },
@@ -342,11 +342,11 @@ describe('the connection', () => {
   });
 });
 
-describe('the time for a command', () => {
-  it('ends it with an error that says so', async () => {
+describe('the timeout of a command', () => {
+  it('ends the command with an error', async () => {
     const pause = async (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 60));
     const { status, err } = await run('--timeout 0.02 ipam show', { store: openMemoryStore(database, { pause }) });
-    expect({ status, err }).toEqual({ status: 75, err: expect.stringContaining('the 0.02 s for it are over') });
+    expect({ status, err }).toEqual({ status: 75, err: expect.stringContaining('Timed out after 0.02 s') });
   });
 });
 

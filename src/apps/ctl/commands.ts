@@ -12,7 +12,7 @@ import { NODE_COMMANDS } from './node/node-commands.ts';
 import { RESOURCE_COMMANDS } from './resources/resource-commands.ts';
 import { VERSION_COMMAND } from './version.ts';
 
-/** Every command of the tool, in the order of its help. */
+/** All commands, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...RESOURCE_COMMANDS,
   ...IPAM_COMMANDS,
@@ -28,12 +28,12 @@ export const COMMANDS: readonly Command[] = [
   ...completionCommands(() => COMMANDS),
 ];
 
-/** What the commands that begin with one word have in common. */
+/** Summaries of the groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
-  datastore: 'Locks the datastore, and moves everything it holds into another one.',
-  explain: 'Says why something is as it is.',
-  'host-endpoints': 'Shows host endpoints, and gets them over an upgrade.',
-  ipam: 'Shows and checks assigned addresses.',
-  plan: 'Shows what would be done.',
-  node: 'Shows the network of this node, and clears up after nodes.',
+  datastore: 'Locks the datastore, and moves its contents into another one.',
+  explain: 'Explains the network of a pod.',
+  'host-endpoints': 'Shows host endpoints, and migrates them in an upgrade.',
+  ipam: 'Shows, checks and releases addresses.',
+  plan: 'Shows what the plugin would do.',
+  node: 'Shows the network of this node, and cleans up after nodes.',
 };

@@ -4,10 +4,10 @@ import type { FileChoice } from './inputs.ts';
 const OUTPUTS = ['table', 'json'] as const;
 export type Output = (typeof OUTPUTS)[number];
 
-/** How the answer is written: for people, or for tools. */
-export const OUTPUT: Option<Output> = choice('format', 'form of the answer', { choices: OUTPUTS, short: 'o' });
+/** Output format. */
+export const OUTPUT: Option<Output> = choice('format', 'output format', { choices: OUTPUTS, short: 'o' });
 
-export const SOCKET = value('path', 'where the agent listens (default: $NETPLUG_SOCKET, or /run/netplug/cni.sock)', {
+export const SOCKET = value('path', 'socket of the agent (default: $NETPLUG_SOCKET, or /run/netplug/cni.sock)', {
   completes: 'file',
 });
 
@@ -16,7 +16,7 @@ export const FILES = {
     short: 'f',
     completes: 'file',
   }),
-  recursive: flagOption('look into the folders below a folder too', { short: 'R' }),
+  recursive: flagOption('read subfolders as well', { short: 'R' }),
 };
 
 export function fileChoice(options: { readonly filename: readonly string[]; readonly recursive: boolean }): FileChoice {
@@ -24,5 +24,5 @@ export function fileChoice(options: { readonly filename: readonly string[]; read
 }
 
 export function wholeSeconds(text: string): number {
-  return /^\d{1,9}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number of seconds from 0.');
+  return /^\d{1,9}$/.test(text) ? Number(text) : notAllowed('Allowed is a whole number of seconds, 0 or more.');
 }

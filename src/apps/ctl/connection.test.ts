@@ -50,7 +50,7 @@ describe('a connection from the environment', () => {
     });
   });
 
-  it('takes an empty variable for none [ctl-env]', async () => {
+  it('treats an empty variable as absent [ctl-env]', async () => {
     const { datastore } = await fromEnv({ DATASTORE_TYPE: '', KV_ENDPOINTS: '' });
     expect(datastore).toMatchObject({ type: 'kvv3', connection: { endpoints: { urls: ['http://127.0.0.1:2379'] } } });
   });
@@ -162,7 +162,7 @@ describe('a connection from a file', () => {
     });
   });
 
-  it('knows a slip in a key, and what peers call it', async () => {
+  it('suggests the right key for a typo, and for the name that other plugins use', async () => {
     await expect(read('kv_endpoint: http://a:1\n')).rejects.toMatchObject({
       message: expect.stringContaining('did you mean "kv_endpoints"?'),
     });

@@ -16,8 +16,8 @@ import { readSource } from './inputs.ts';
 import type { Context, Machine, Status } from './ports.ts';
 
 /**
- * Opens the datastore of the connection for what the command is going to do there, and closes it again.
- * Warnings go to stderr. @throws cli/version-mismatch, store/locked
+ * Opens the datastore of the connection, calls `use`, and closes the datastore. Prints warnings to stderr.
+ * @throws cli/version-mismatch, store/locked
  */
 export async function withStore<T>(
   context: Context,
@@ -30,15 +30,15 @@ export async function withStore<T>(
   return await use(store, datastore);
 }
 
-/** How a command writes; `write` unless it deals with the lock. */
+/** How a command writes; `access` is `write` by default. */
 export interface Changing {
   readonly mode: Mode;
   readonly access?: WriteAccess;
 }
 
 /**
- * Opens the datastore like `withStore`, to change something there. In a rehearsal, what would refuse the command is told
- * beforehand, and its status is that of the command. @throws cli/version-mismatch, store/locked
+ * Opens the datastore like `withStore`, for writing. With --dry-run, prints what would refuse the command, continues, and
+ * returns the status of that refusal. @throws cli/version-mismatch, store/locked
  */
 export async function withStoreToChange(
   context: Context,
@@ -54,7 +54,7 @@ export async function withStoreToChange(
   });
 }
 
-/** Opens a datastore for what the command is going to do there. @throws cli/version-mismatch, store/locked */
+/** Opens a datastore and checks that the command may use it. @throws cli/version-mismatch, store/locked */
 export async function openAdmitted(context: Context, datastore: Datastore, access: Access): Promise<Store> {
   await using scope = new AsyncDisposableStack();
   const store = scope.use(context.ports.openStore(datastore));
@@ -129,7 +129,7 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** The keys of a `--config` file in small letters. @throws netconf/invalid */
+/** Returns the keys of a `--config` file in lower case. @throws netconf/invalid */
 export function fromFile(source: { readonly name: string; readonly text: string }): RawConnection {
   const { documents, problems } = readDocuments(source, 'netconf/invalid');
   if (problems.length > 0) {
@@ -137,7 +137,7 @@ export function fromFile(source: { readonly name: string; readonly text: string 
     throw problemsError(`file "${source.name}"`, placed, 'netconf/invalid');
   }
   const value = documents[0]?.value;
-  // Not quoted: a file named by mistake may hold a secret.
+  // The value is not quoted: a file given by mistake may hold a secret.
   if (!isRecord(value)) {
     throw new NetplugError(
       'netconf/invalid',

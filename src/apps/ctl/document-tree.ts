@@ -1,6 +1,6 @@
 import { isMap, isScalar, isSeq, type LineCounter, type Node, type Pair, type Range, type YAMLMap } from 'yaml';
 
-/** A stretch of a text; line and column count from 1, the end is the first place behind it. */
+/** A range of a text. Lines and columns count from 1; the end is exclusive. */
 export interface Region {
   readonly line: number;
   readonly column: number;
@@ -8,10 +8,10 @@ export interface Region {
   readonly endColumn: number;
 }
 
-/** Where a text begins. */
+/** The start of a text. */
 export const START: Region = { line: 1, column: 1, endLine: 1, endColumn: 1 };
 
-/** What a path leads to: a pair of a map, or an item of a list; `isThere` is false when the path goes on. */
+/** What a path leads to: a pair of a map, or an item of a list. When `isThere` is false, it is the nearest ancestor. */
 export interface Spot {
   readonly isThere: boolean;
   /** The map with the pair, when the last step was a key. */
@@ -19,7 +19,7 @@ export interface Spot {
   readonly value: Node | null;
 }
 
-/** Walks down from `root`, as far as there is something. Of a key given twice the last one counts. */
+/** Returns a function that follows a path from `root` as far as it exists. The last of repeated keys counts. */
 export function spotFinder(root: Node | null): (keys: readonly (string | number)[]) => Spot {
   const pairs = new Map<YAMLMap, ReadonlyMap<string | number, Pair>>();
   const pairsOf = (map: YAMLMap): ReadonlyMap<string | number, Pair> => {
@@ -49,7 +49,7 @@ function pairsByName({ items }: YAMLMap): ReadonlyMap<string | number, Pair> {
   return new Map(items.flatMap((pair) => (isScalar(pair.key) ? [[String(pair.key.value), pair]] : [])));
 }
 
-/** The key of the spot, or the item; of something larger than a word only its beginning. */
+/** Returns the range of the key or item; of a list or object, only its start. */
 export function rangeOfSpot({ pair, value }: Spot): readonly [number, number] {
   const [start = 0, end = start] = positionOf(pair?.is.key) ?? positionOf(value) ?? [];
   return pair === undefined && !isScalar(value) ? [start, start] : [start, end];
@@ -66,7 +66,7 @@ export function regionOf(lines: LineCounter, [start, end]: readonly [number, num
   return { line, column, endLine: Math.max(line, to.line), endColumn: end === start ? column : Math.max(1, to.col) };
 }
 
-/** Keys that a map of the document has more than once, at any depth: all but the last of each. */
+/** Returns repeated keys at any depth, without the last of each. */
 export function repeatedKeys(
   root: Node | null,
 ): readonly { readonly name: string; readonly range: readonly [number, number] }[] {
@@ -79,7 +79,7 @@ export function repeatedKeys(
   ]);
 }
 
-/** Where keys stand that are no words but lists or objects, which only YAML can have. */
+/** Returns the ranges of keys that are lists or objects, which only YAML allows. */
 export function collectionKeys(root: Node | null): readonly (readonly [number, number])[] {
   if (isSeq(root)) return root.items.flatMap((item) => collectionKeys(asNode(item)));
   if (!isMap(root)) return [];

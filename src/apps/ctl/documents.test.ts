@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { readDocuments } from './documents.ts';
 
-describe('keys that are no words', () => {
-  it('are refused with their places', () => {
+describe('keys that are lists or objects', () => {
+  it('are refused with their positions', () => {
     const text = 'a: 1\n? [b, c]\n: 2\nd:\n  - {{ e }}: 3\n';
     const { documents, problems } = readDocuments({ name: 'x.yaml', text }, 'resource/invalid');
     expect(documents).toEqual([]);
@@ -11,7 +11,7 @@ describe('keys that are no words', () => {
     expect(problems[0]?.message).toContain('where a key should be');
   });
 
-  it('make nobody else write to standard error', async () => {
+  it('cause no output of the YAML library on standard error', async () => {
     const warnings: Error[] = [];
     const note = (warning: Error): void => void warnings.push(warning);
     process.on('warning', note);

@@ -11,21 +11,21 @@ import {
   spotFinder,
 } from './document-tree.ts';
 
-/** A text somebody wrote, and what to call it when something in it is wrong. */
+/** A text to parse, and its name for error messages. */
 export interface DocumentSource {
   readonly name: string;
   readonly text: string;
 }
 
-/** One document of a source, with a way back from a path such as `spec.cidr` to the line. */
+/** One document of a source. Maps a path such as `spec.cidr` back to its line. */
 export interface ReadDocument {
   readonly value: unknown;
-  /** What the path leads to, or the nearest thing around it. */
+  /** Returns what the path leads to, or its nearest existing ancestor. */
   readonly spotOf: (path: string) => Spot;
   readonly regionOf: (path: string) => Region;
-  /** Keys that are given again further down in the same object. */
+  /** Keys that are repeated later in the same object. */
   readonly repetitions: readonly { readonly key: string; readonly region: Region }[];
-  /** `file:line:column` of what the path names, or of the nearest thing around it. */
+  /** Returns `file:line:column` of the path, or of its nearest existing ancestor. */
   readonly placeOf: (path: string) => string;
 }
 
@@ -34,13 +34,13 @@ export interface PlacedProblem extends Problem {
   readonly region?: Region;
 }
 
-/** What decides how a text is read: JSON lets a key be given twice, and the last one counts. */
+/** How a text is parsed. JSON allows repeated keys, of which the last one counts. */
 export interface DocumentReading {
   readonly code: ErrorCode;
   readonly repeatedKeys?: 'refuse' | 'last-counts';
 }
 
-/** Reads YAML or JSON, all documents of it; what cannot be read becomes a problem of code `code`. */
+/** Parses all documents of a YAML or JSON text. Parse errors become problems with code `code`. */
 export function readDocuments(
   { name, text }: DocumentSource,
   how: ErrorCode | DocumentReading,
@@ -68,7 +68,7 @@ export function readDocuments(
     const regionOfPath = (path: string): Region => regionOf(lines, rangeOfSpot(spotOf(path)));
     const placeOf = (path: string): string => placeAt(name, regionOfPath(path));
     try {
-      // The library types what YAML holds as `any`; we know nothing about it.
+      // The library returns `any`.
       const value = parsed.toJS() as unknown;
       if (value === null || value === undefined) continue;
       documents.push({
@@ -79,7 +79,7 @@ export function readDocuments(
         repetitions: repeatedKeys(root).map(({ name: key, range }) => ({ key, region: regionOf(lines, range) })),
       });
     } catch (cause) {
-      // Aliases that multiply without end are refused by the library, as are aliases of nothing.
+      // The library refuses unresolved aliases, and aliases that expand beyond its limit.
       if (!(cause instanceof ReferenceError)) throw cause;
       const region = regionOfPath('');
       problems.push({ path: '', message: `is not usable YAML: ${cause.message}`, code, place: placeOf(''), region });
@@ -92,7 +92,7 @@ export function placeAt(name: string, { line, column }: Pick<Region, 'line' | 'c
   return `${name}:${String(line)}:${String(column)}`;
 }
 
-/** The text without the mark that some editors begin a file with. */
+/** Removes a leading byte order mark. */
 export function withoutByteOrderMark(text: string): string {
   return text.startsWith('\uFEFF') ? text.slice(1) : text;
 }
@@ -103,7 +103,7 @@ function documentsIn(
   repeatedKeys: DocumentReading['repeatedKeys'],
 ): Document[] {
   const uniqueKeys = repeatedKeys === 'refuse';
-  // What the library would warn of, it would write to standard error itself.
+  // At a lower level the library writes warnings to standard error.
   const options = { lineCounter, prettyErrors: false, uniqueKeys, logLevel: 'error' } as const;
   return [...parseAllDocuments(withoutByteOrderMark(text), options)];
 }

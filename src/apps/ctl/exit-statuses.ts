@@ -1,19 +1,19 @@
-/** What the exit statuses of the tool mean; each error code names its own (docs/errors.md). */
+/** The meaning of each exit status. docs/errors.md lists the status of each error code. */
 export const EXIT_STATUSES: ReadonlyMap<number, string> = new Map([
-  [0, 'done; nothing wrong is left'],
-  [1, 'something was found, or is left'],
-  [64, 'the command line is not understood, or a file cannot be read'],
-  [65, 'a resource breaks a rule, or a record cannot be understood'],
-  [66, 'there is no such resource'],
+  [0, 'success'],
+  [1, 'problems were found, or work is left'],
+  [64, 'the command line is invalid, or a file cannot be read'],
+  [65, 'a resource is invalid, or a record cannot be decoded'],
+  [66, 'the resource does not exist'],
   [69, 'the resource is in use, the orchestrator is needed, or no agent answers'],
   [70, 'a bug of netplug'],
   [71, 'the kernel refused'],
-  [72, 'a program that is needed is not there'],
+  [72, 'a required program is missing'],
   [73, 'the resource exists already'],
   [74, 'a file or folder of the node cannot be written'],
-  [75, 'the datastore does not answer, or others keep changing the same record'],
+  [75, 'the datastore is unavailable, or other writers keep changing the same record'],
   [76, 'the agent is of another version'],
   [77, 'the datastore refused the credentials'],
   [78, 'the configuration is wrong'],
-  [79, 'the tool is of another version than the cluster, and would write'],
+  [79, 'the command writes, and the cluster has another version than the tool'],
 ]);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { callCtl } from '../../../test/support/ctl.ts';
 
-describe('what cannot be read', () => {
+describe('an unreadable file', () => {
   it.each([
     [['lint', '/no/such/file'], 'Name a file, a folder, or "-" for standard input'],
     [['get', '-f', '/no/such/file'], 'Name a file, a folder, or "-" for standard input'],

@@ -10,18 +10,18 @@ export interface FileChoice {
   readonly folders: 'recursive' | 'flat';
 }
 
-/** Of a folder, the files with these endings are read. */
+/** Extensions of the files that are read from a folder. */
 const RESOURCE_ENDINGS: readonly string[] = ['.yaml', '.yml', '.json'];
 export const LINT_ENDINGS: readonly string[] = [...RESOURCE_ENDINGS, '.conf', '.conflist'];
 
-/** What was named or found in a folder: a text, or why there is none. */
+/** A file, or why it cannot be read. `isFound` is true for files found in a folder, false for those given by name. */
 export type Input =
   | (DocumentSource & { readonly isFound: boolean })
   | { readonly name: string; readonly isFound: true; readonly failure: NetplugError };
 
 /**
- * The texts of the files named, those of a folder in the order of their names; `-` is standard input.
- * @throws cli/usage for what cannot be read, and for a folder without a file of ours
+ * Reads the given files, and those of folders in the order of their names; `-` is standard input.
+ * @throws cli/usage for an unreadable file, and for a folder without files of these extensions
  */
 export async function readInputs(
   context: Context,
@@ -34,7 +34,7 @@ export async function readInputs(
   });
 }
 
-/** The same, where a file of a folder that cannot be read keeps nobody from reading the others. @throws cli/usage */
+/** Reads like `readInputs`, but returns the failure of an unreadable file in a folder. @throws cli/usage */
 export async function tryInputs(
   { io, signal }: Context,
   { paths, folders }: FileChoice,
@@ -44,7 +44,7 @@ export async function tryInputs(
   for (const path of paths) {
     signal.throwIfAborted();
     if (path === '-') {
-      if (io.isTty) io.stderr('Reading from standard input, up to an end of file\n');
+      if (io.isTty) io.stderr('Reading from standard input until end of file\n');
       inputs.push({ name: 'standard input', text: await io.stdin(signal), isFound: false });
     } else if (await isFolder(path)) {
       for (const file of await filesIn(path, folders, endings)) {
@@ -93,7 +93,7 @@ async function filesIn(path: string, folders: FileChoice['folders'], endings: re
     throw unreadable(path, cause, 'Name a folder that can be read');
   }
   throw new NetplugError('cli/usage', `Cannot find a file in folder "${path}": none ends in ${endings.join(', ')}`, {
-    hint: 'Name another folder, or the files themselves; of folders below, --recursive takes care',
+    hint: 'Give another folder or the files themselves, or read subfolders with --recursive',
   });
 }
 

@@ -4,11 +4,11 @@ import type { Env } from '../../config/environment.ts';
 import type { CtlPorts, Io, Status } from './ports.ts';
 import { reportError } from '../../base/report-error.ts';
 
-/** Where a command line comes from and where its answers go. */
+/** A command line with its environment, input and output. */
 export interface CtlRun {
-  /** The words after the program's name. */
+  /** The arguments, without the name of the program. */
   readonly argv: readonly string[];
-  /** What people type to call it; `netplugctl` unless it is called by another name. */
+  /** The name the program was called by; `netplugctl` by default. */
   readonly program?: string;
   readonly env: Env;
   readonly io: Io;
@@ -16,7 +16,7 @@ export interface CtlRun {
 
 const DEFAULT_SECONDS = 30;
 
-/** Runs one command and gives the exit status; never throws. */
+/** Runs one command and returns its exit status; never throws. */
 export async function main(ports: CtlPorts, { argv, program, env, io }: CtlRun): Promise<Status> {
   try {
     const { asked, timeoutSeconds, ...global } = readCommandLine(argv, { write: io.stdout, program });
@@ -30,19 +30,19 @@ export async function main(ports: CtlPorts, { argv, program, env, io }: CtlRun):
   }
 }
 
-/** Aborted with an error that says why, when the time is over or somebody stops the tool. */
+/** Returns a signal that aborts with an error after the timeout, or when the tool is interrupted. */
 function limitTo(seconds: number, interrupted: AbortSignal): AbortSignal {
   const limit = new AbortController();
   const end = AbortSignal.any([interrupted, AbortSignal.timeout(Math.ceil(seconds * 1000))]);
-  const giveUp = (): void => {
-    const why = interrupted.aborted ? 'it was stopped' : `the ${String(seconds)} s for it are over`;
+  const abort = (): void => {
+    const message = interrupted.aborted ? 'The command was interrupted' : `Timed out after ${String(seconds)} s`;
     limit.abort(
-      new NetplugError('cni/deadline', `Cannot finish the command: ${why}`, {
-        hint: 'Give it more time with --timeout SECONDS',
+      new NetplugError('cni/deadline', message, {
+        hint: interrupted.aborted ? 'Repeat the command' : 'Set a longer timeout with --timeout SECONDS',
       }),
     );
   };
-  if (end.aborted) giveUp();
-  else end.addEventListener('abort', giveUp, { once: true });
+  if (end.aborted) abort();
+  else end.addEventListener('abort', abort, { once: true });
   return limit.signal;
 }

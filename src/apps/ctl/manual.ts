@@ -5,13 +5,13 @@ import { EXIT_STATUSES } from './exit-statuses.ts';
 import { markdownTable } from './markdown-table.ts';
 import { GLOBAL_OPTIONS } from './global-options.ts';
 
-/** Notes for what stands before the commands; each command may have some under its own words. */
+/** Chapters before the commands. Each chapter and each command may have notes. */
 const CHAPTERS = { intro: '', connection: 'Connection', resources: 'Resources' } as const;
 
-/** Names under which notes can be written: the chapters, and the commands with `-` between their words. */
+/** Names of notes: the chapters, and the commands with `-` between their words. */
 export const NOTE_NAMES: readonly string[] = [...Object.keys(CHAPTERS), ...COMMANDS.map(noteName)];
 
-/** The manual of the tool: what the declarations of the commands say, with notes that people wrote in Markdown. */
+/** Renders the manual from the declarations of the commands and from notes in Markdown. */
 export function manualPage(noteOf: (name: string) => string | undefined): string {
   const chapters = Object.entries(CHAPTERS).map(([name, title]) =>
     [title === '' ? `# ${TOOL.name}` : `## ${title}`, noteOf(name)].join('\n\n'),
@@ -19,13 +19,13 @@ export function manualPage(noteOf: (name: string) => string | undefined): string
   const parts = [
     ...chapters,
     `## Commands\n\n${markdownTable(['Command', 'What it does'], COMMANDS.map(indexRow))}`,
-    `Every command has these options, before or behind its words:\n\n${optionTable(GLOBAL_OPTIONS)}`,
+    `Every command accepts these options, before or after its words:\n\n${optionTable(GLOBAL_OPTIONS)}`,
     ...COMMANDS.map((command) => section(command, noteOf(noteName(command)))),
     `## Exit status\n\n${markdownTable(
       ['Status', 'Meaning'],
       [...EXIT_STATUSES].map(([status, text]) => [String(status), text]),
     )}`,
-    'Each error names its code, such as `resource/in-use`; [errors.md](errors.md) has them all.',
+    'Each error prints its code, such as `resource/in-use`; [errors.md](errors.md) lists all of them.',
   ];
   return `${parts.map((part) => part.trim()).join('\n\n')}\n`;
 }
@@ -75,7 +75,7 @@ function optionRow([name, option]: [string, Option]): string[] {
   const words = value === undefined ? spelt : `${spelt} ${value.toUpperCase()}`;
   const shown = typeof byDefault === 'string' || typeof byDefault === 'number' ? `\`${String(byDefault)}\`` : '';
   const allowed = choices === undefined ? '' : `: ${choices.map((each) => `\`${each}\``).join(', ')}`;
-  return [`\`${words}\``, isMandatory ? 'needed' : shown, `${what}${allowed}`];
+  return [`\`${words}\``, isMandatory ? 'required' : shown, `${what}${allowed}`];
 }
 
 function fenced(lines: readonly string[]): string {

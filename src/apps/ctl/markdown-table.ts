@@ -1,4 +1,4 @@
-/** Columns aligned, as the formatter of our pages wants them. */
+/** Renders a table with aligned columns, as Prettier formats it. */
 export function markdownTable(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [titles, ...rows].map((row) => row.map((cell) => cell.replaceAll('|', '\\|')));
   const widths = titles.map((_, column) => Math.max(3, ...lines.map((line) => line[column]?.length ?? 0)));

@@ -11,73 +11,73 @@ import type { Allowances } from './admit.ts';
 import type { KubeconfigFlags } from '../../config/choose-connection.ts';
 import type { Screen } from './screen.ts';
 
-/** The world around one call of the tool; `bin/` builds the real one. */
+/** The dependencies of one call of the tool; `bin/` builds the real ones. */
 export interface CtlPorts extends HostPorts, RetryPorts {
   readonly openStore: (datastore: Datastore) => Store;
-  /** Looks at the datastore itself. */
+  /** Opens an inspector of the datastore's health. */
   readonly openInspector: (datastore: Datastore) => Inspector;
-  /** The admission policies of the orchestrator that refuse something. @throws store/* */
+  /** Lists the admission policies of the orchestrator that refuse requests. @throws store/* */
   readonly listEnforcedPolicies: (settings: OrchSettings, signal: AbortSignal) => Promise<readonly EnforcedPolicy[]>;
-  /** How far the plans of earlier calls were carried out. */
+  /** The progress of the plans of earlier calls. */
   readonly planRecords: PlanRecords;
   readonly hostname: string;
-  /** The node name the agent registered this machine under, if it did. */
+  /** Returns the node name under which the agent registered this machine; undefined when it has not. */
   readonly readRegisteredName: () => string | undefined;
   readonly machine: Machine;
   readonly host: CtlHost;
   readonly plugin: PluginPorts;
-  /** Aborted when somebody asks the tool to stop. */
+  /** Aborted by SIGINT and SIGTERM. */
   readonly interrupted: AbortSignal;
 }
 
-/** What ADD asks of the world besides datastore and kernel. */
+/** The dependencies of ADD besides datastore and kernel. */
 export interface PluginPorts {
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
-  /** Plugin types of the installed network list with that name; undefined when there is none. */
+  /** Returns the plugin types of the installed network list of that name; undefined when there is none. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
-  /** The MTU, in bytes, that the node's agent offers; undefined leaves it to the kernel. */
+  /** Returns the MTU in bytes that the node's agent offers; undefined leaves it to the kernel. */
   readonly readOfferedMtu: () => number | undefined;
-  /** Where the runtime finds its network configurations. */
+  /** Folder in which the runtime finds its network configurations. */
   readonly confDir: string;
 }
 
-/** What the tool finds on the machine it runs on. */
+/** Files and folders of the machine. */
 export interface Machine {
-  /** The file that is each of our programs; undefined when the tool runs from sources. */
+  /** The executable of all netplug programs; undefined when the tool runs from sources. */
   readonly executable: string | undefined;
-  /** What netplug remembers about this node. */
+  /** Persistent state of netplug on this node. */
   readonly stateDir: string;
   readonly runDir: string;
-  /** File that the agent of this node has locked. */
+  /** Lock file of the agent. */
   readonly agentLock: string;
-  /** Where the node's agent listens. */
+  /** Socket of the agent. */
   readonly socketPath: string;
   readonly logDir: string;
-  /** Where a pod finds what the orchestrator gives it. */
+  /** Folder of the service account in a pod. */
   readonly serviceAccountDir: string;
 }
 
-/** The host as the tool sees it. */
+/** The user and /proc of the host. */
 export interface CtlHost {
-  /** Whom the tool runs as. */
+  /** The user the tool runs as. */
   readonly uid: number;
-  /** Where the kernel tells about itself. */
+  /** Mount point of procfs. */
   readonly procDir: string;
 }
 
 export interface Io {
-  /** Standard input to its end. */
+  /** Reads standard input to its end. */
   readonly stdin: (signal: AbortSignal) => Promise<string>;
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
-  /** Whether standard input is a terminal, where somebody has to type. */
+  /** Whether standard input is a terminal. */
   readonly isTty: boolean;
-  /** Whether standard error is one, where a line can be written over. */
+  /** Whether standard error is a terminal, where a line can be overwritten. */
   readonly isErrTty: boolean;
   readonly screen: Screen;
 }
 
-/** What every command gets. */
+/** What every command receives. */
 export interface Context {
   readonly ports: CtlPorts;
   readonly env: Env;
@@ -87,9 +87,9 @@ export interface Context {
   readonly kubeconfig: KubeconfigFlags;
   readonly allow: Allowances;
   readonly signal: AbortSignal;
-  /** For what goes on until somebody stops it, or the time is over that somebody has given it. */
+  /** Like `signal` without the default timeout: for commands that run until they are interrupted. */
   readonly stopped: AbortSignal;
 }
 
-/** An exit status; 1 means that what was looked at is not in order. */
+/** An exit status; 1 means that problems were found. */
 export type Status = number;

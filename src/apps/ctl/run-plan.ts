@@ -13,22 +13,22 @@ export interface PlanRun {
 }
 
 export interface Planned<A extends object> {
-  /** Name of the record of the plan on this machine. */
+  /** Name of the plan's record on this machine. */
   readonly name: string;
-  /** Plans from what is there now. */
+  /** Makes a plan from the actual state. */
   readonly plan: () => Promise<Plan<A>>;
   readonly actor: Actor<A>;
   readonly afterwards?: Execution<A>['afterwards'];
 }
 
-/** Returns the name of the record of a plan. `about` tells plans of one purpose apart, such as by their datastore. */
+/** Returns the name of the record of a plan. `about` distinguishes plans of one purpose, for example by datastore. */
 export function recordName(purpose: string, about: object): string {
   return `${purpose}-${sha256Of(JSON.stringify(about)).slice(0, 12)}`;
 }
 
 /**
- * Shows the plan, or carries it out. What an interrupted command has left of its plan is carried out first; a plan that
- * no longer fits is made anew. Returns 1 when something is left for a person or another program.
+ * Shows the plan, or carries it out. Finishes the plan of an interrupted command first, unless it is outdated. Returns
+ * 1 when steps are left for a user or another program.
  */
 export async function runPlan<A extends object>(
   context: Context,
@@ -54,25 +54,25 @@ export async function runPlan<A extends object>(
 export function executionOf<A extends object>(
   { ports, io, signal }: Pick<Context, 'ports' | 'io' | 'signal'>,
   { name, actor, afterwards = 'remove-record' }: Omit<Planned<A>, 'plan'>,
-  tell: (line: string) => void = () => undefined,
+  print: (line: string) => void = () => undefined,
 ): Execution<A> {
   return {
     name,
-    records: ifPossible(ports.planRecords, io.stderr),
+    records: bestEffort(ports.planRecords, io.stderr),
     afterwards,
     actor,
     onStage: (title) => {
-      tell(`${title}\n`);
+      print(`${title}\n`);
     },
     onStep: (step) => {
-      tell(stepLine(step));
+      print(stepLine(step));
     },
     signal,
   };
 }
 
-/** These plans can be made anew at any time: a disk that takes no record must not keep them from being carried out. */
-function ifPossible(records: PlanRecords, warn: (text: string) => void): PlanRecords {
+/** Warns instead of failing when a record cannot be written: these plans can be made again at any time. */
+function bestEffort(records: PlanRecords, warn: (text: string) => void): PlanRecords {
   let isWritable = true;
   return {
     ...records,
@@ -81,13 +81,13 @@ function ifPossible(records: PlanRecords, warn: (text: string) => void): PlanRec
       await records.save(name, text).catch((cause: unknown) => {
         if (errnoOf(cause) === undefined) throw cause;
         isWritable = false;
-        warn(`warning: the progress is not recorded, and cannot be undone or resumed: ${reasonOf(cause)}\n`);
+        warn(`warning: the progress is not recorded, so that it cannot be undone or resumed: ${reasonOf(cause)}\n`);
       });
     },
   };
 }
 
-/** Shows the steps of the plan that are still to be carried out. */
+/** Shows the pending steps of the plan. */
 export async function showPlan<A extends object>(
   { io, signal }: Context,
   { plan, actor }: { readonly plan: Plan<A>; readonly actor: Actor<A> },
@@ -104,7 +104,7 @@ export async function showPlan<A extends object>(
   io.stdout(output === 'json' ? `${JSON.stringify(left, undefined, 2)}\n` : renderPlan(left));
 }
 
-/** Resumes the plan of the record; a plan that no longer fits is noted, and left. */
+/** Resumes the recorded plan; prints a note and returns undefined when it is outdated. */
 export async function resumeIfSound<A extends object>(
   { io }: Context,
   execution: Execution<A>,
@@ -113,7 +113,7 @@ export async function resumeIfSound<A extends object>(
     return await resume(execution);
   } catch (cause) {
     if (!isNetplugError(cause, 'plan/outdated')) throw cause;
-    io.stderr(`note: ${cause.message}; planned anew\n`);
+    io.stderr(`note: ${cause.message}; making a new plan\n`);
     return undefined;
   }
 }

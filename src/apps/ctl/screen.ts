@@ -1,8 +1,8 @@
 import { styleText } from 'node:util';
 
-/** What the place that is written to can show. */
+/** The capabilities of the output. */
 export interface Screen {
-  /** Characters in a line. */
+  /** Characters per line. */
   readonly columns: number;
   readonly mayColour: boolean;
 }
@@ -10,12 +10,12 @@ export interface Screen {
 export type Style = 'bold' | 'red' | 'yellow' | 'cyan' | 'dim';
 export type Paint = (style: Style, text: string) => string;
 
-/** Colours texts where that may be, and leaves them as they are elsewhere. */
+/** Returns a function that colours texts when the screen allows colours. */
 export function painterFor({ mayColour }: Screen): Paint {
   return (style, text) => (mayColour ? styleText(style, text, { validateStream: false }) : text);
 }
 
-/** Others choose some texts, and a terminal obeys control characters. */
+/** Replaces control characters, which could steer the terminal, in texts that netplug does not control. */
 export function harmless(text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, ' ');
 }

@@ -1,6 +1,6 @@
 /**
- * Columns aligned with two spaces between them, titles first unless there are none; ends with a line break. `least` are
- * widths that columns have in any case.
+ * Renders aligned columns with two spaces between them, titles first if given; ends with a line break. `least` are
+ * minimum widths of the columns.
  */
 export function renderTable(
   titles: readonly string[] | undefined,

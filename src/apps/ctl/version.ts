@@ -8,11 +8,11 @@ import type { Context, Status } from './ports.ts';
 export const VERSION_COMMAND = command({
   path: ['version'],
   summary: 'Prints the version of the tool and of the cluster.',
-  options: { client: flagOption('ask no datastore') },
+  options: { client: flagOption('print only the version of the tool') },
   run: async (context, { options: { client } }) => version(context, client ? 'client' : 'both'),
 });
 
-/** Prints the version of the tool, always; then what the datastore tells, or fails. */
+/** Prints the version of the tool, then that of the cluster. Fails when the datastore is unavailable. */
 async function version(context: Context, which: 'client' | 'both'): Promise<Status> {
   const { io, signal } = context;
   io.stdout(`Client Version: ${VERSION}\n`);

@@ -10,7 +10,7 @@ import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import type { Datastore } from '../../../config/connection.ts';
 import { findCluster } from '../admit.ts';
 
-/** Resources that people or agents write, all but what is noted about the cluster itself. */
+/** All resources but ClusterInformation. */
 export type PlainResource = Exclude<AnyResource, ClusterInformation>;
 
 /** Everything a datastore holds. */
@@ -21,12 +21,12 @@ export interface Contents {
   readonly endpoints: readonly Stored<WorkloadEndpoint>[];
 }
 
-/** The word for a datastore in the type of a cluster. */
+/** Returns the name of the datastore in `clusterType`. */
 export function typeOf({ type }: Datastore): 'kv' | 'orch' {
   return type === 'orch' ? 'orch' : 'kv';
 }
 
-/** @throws store/corrupt when a record cannot be understood: what is moved is everything or nothing */
+/** Reads everything that the datastore holds. @throws store/corrupt when a record cannot be decoded */
 export async function readContents(store: AllocationStore & ResourceStore, signal: AbortSignal): Promise<Contents> {
   const kinds = KIND_NAMES.filter((kind) => kind !== 'ClusterInformation');
   const [cluster, blocks, endpoints, ...listings] = await Promise.all([
@@ -48,12 +48,12 @@ export async function readContents(store: AllocationStore & ResourceStore, signa
   };
 }
 
-/** Whether a file takes it along: every datastore has what is built in, and its own note about the cluster. */
+/** Reports whether an export includes the resource: not ClusterInformation, and nothing built in. */
 export function isPlain(resource: AnyResource): resource is PlainResource {
   return resource.kind !== 'ClusterInformation' && findBuiltIn(resourceIdOf(resource)) === undefined;
 }
 
-/** What is built in is in the other datastore already. */
+/** Reports whether the resource is stored rather than built in. */
 function isStored(resource: AnyResource): boolean {
   return findBuiltIn(resourceIdOf(resource)) === undefined;
 }
@@ -61,8 +61,8 @@ function isStored(resource: AnyResource): boolean {
 function unreadable(problems: readonly string[]): NetplugError {
   const [first = ''] = problems;
   const more = problems.length === 1 ? '' : `, and ${String(problems.length - 1)} more`;
-  return new NetplugError('store/corrupt', `Cannot take everything along: ${first}${more}`, {
-    hint: 'Repair or remove the records; "netplugctl ipam check" and "netplugctl get" name them',
+  return new NetplugError('store/corrupt', `Cannot read the whole datastore: ${first}${more}`, {
+    hint: 'Repair or delete these records. "netplugctl ipam check" and "netplugctl get" list them',
     facts: { problems },
   });
 }

@@ -7,58 +7,56 @@ import { importDatastore } from './import-datastore.ts';
 import { lockDatastore, unlockDatastore } from './lock-datastore.ts';
 import { undoImport } from './undo-import.ts';
 
-/** A large cluster has ten thousands of records. */
+/** A large cluster has tens of thousands of records. */
 const LONG_SECONDS = 1800;
 
 export const DATASTORE_COMMANDS: readonly Command[] = [
   command({
     path: ['datastore', 'lock'],
-    summary: 'Stops every change of addresses, as before an export.',
+    summary: 'Locks the datastore for maintenance: no address is assigned or released.',
     details: `
-Pods that run go on undisturbed. Until "datastore unlock" no address is assigned or released: ADD and
-DEL fail with code 11, "try again later", and the runtime does. Waits up to 10 s for the agents to give
-back what they have set aside.`,
+Running pods are not affected. Until "datastore unlock", ADD and DEL fail with code 11, "try again
+later", and the runtime retries them. The command waits up to 10 s for the agents to return their
+pre-allocated addresses.`,
     examples: ['netplugctl datastore lock'],
     run: async (context) => lockDatastore(context),
   }),
   command({
     path: ['datastore', 'unlock'],
-    summary: 'Lets addresses be assigned and released again.',
-    options: { force: flagOption('although an import has not ended') },
+    summary: 'Unlocks the datastore: addresses are assigned and released again.',
+    options: { force: flagOption('unlock although an import is unfinished') },
     details: `
-From here on an import can no longer be undone.`,
+Afterwards an import can no longer be undone.`,
     examples: ['netplugctl datastore unlock'],
     run: async (context, { options }) => unlockDatastore(context, options),
   }),
   command({
     path: ['datastore', 'export'],
-    summary: 'Writes everything a locked datastore holds into one file.',
+    summary: 'Writes the contents of a locked datastore into one file.',
     options: {
-      output: value('file', 'where to (default: standard output)', { completes: 'file' }),
-      force: flagOption('although agents have set addresses aside that they do not give back'),
+      output: value('file', 'file to write (default: standard output)', { completes: 'file' }),
+      force: flagOption('export although agents have not returned their pre-allocated addresses'),
     },
     details: `
-The file has every resource, block and endpoint, with counts and a checksum. The datastore stays as it
-is. The command takes up to 30 minutes unless --timeout says otherwise.`,
+The file holds every resource, block and endpoint, with counts and a checksum. The datastore is not
+changed. The default timeout is 30 minutes.`,
     examples: ['netplugctl datastore export --output cluster.json'],
     timeoutSeconds: LONG_SECONDS,
     run: async (context, { options }) => exportDatastore(context, options),
   }),
   command({
     path: ['datastore', 'import'],
-    summary: 'Brings the file of an export into another datastore, or takes it out again.',
+    summary: 'Imports an exported file into another datastore, or undoes that.',
     options: {
-      filename: mandatory(
-        value('file', 'file of an export, or "-" for standard input', { short: 'f', completes: 'file' }),
-      ),
-      undo: flagOption('remove exactly what the import of this file has brought'),
-      dryRun: flagOption('say what would be done, and do nothing'),
+      filename: mandatory(value('file', 'exported file, or "-" for standard input', { short: 'f', completes: 'file' })),
+      undo: flagOption('remove exactly what the import of this file created'),
+      dryRun: flagOption('print what would be done, and change nothing'),
     },
     details: `
-The datastore must be empty or locked, and is locked afterwards. What is there already and equal is
-left alone; what differs is named, and then nothing is written. After a failure repeat the command: it
-goes on where it ended. At the end everything is read back and compared. Until "datastore unlock" the
-import can be undone. The command takes up to 30 minutes unless --timeout says otherwise.`,
+The datastore must be empty or locked, and is locked afterwards. Records that exist with the same contents
+are kept. If any record differs, the command lists the differences and writes nothing. After a failure,
+repeat the command: it resumes. At the end it reads everything back and compares it with the file. Until
+"datastore unlock" the import can be undone. The default timeout is 30 minutes.`,
     examples: [
       'DATASTORE_TYPE=orch netplugctl datastore import -f cluster.json',
       'DATASTORE_TYPE=orch netplugctl datastore import -f cluster.json --undo',

@@ -62,7 +62,7 @@ async function exported(): Promise<void> {
   });
 }
 
-/** Everything but what each datastore gives by itself. */
+/** The contents without uids and versions, which each datastore assigns itself. */
 async function everything(database: MemoryDatabase): Promise<unknown> {
   const store = openMemoryStore(database);
   const plain = (value: unknown): unknown =>
@@ -80,25 +80,25 @@ const clusterOf = async (database: MemoryDatabase): Promise<unknown> =>
   (await openMemoryStore(database).findResource(CLUSTER_INFORMATION_ID, never))?.spec;
 
 describe('datastore lock and unlock', () => {
-  it('say what they found, and can be repeated', async () => {
+  it('print the state they found, and can be repeated', async () => {
     expect(await on(source, 'datastore lock')).toEqual({ status: 0, out: 'the datastore is locked\n', err: '' });
-    expect(await on(source, 'datastore lock')).toMatchObject({ out: 'the datastore was locked already\n' });
+    expect(await on(source, 'datastore lock')).toMatchObject({ out: 'the datastore was already locked\n' });
     expect(await clusterOf(source)).toMatchObject({ datastoreReady: false, clusterGUID: expect.any(String) as string });
     expect(await on(source, 'datastore unlock')).toMatchObject({ status: 0, out: 'the datastore is unlocked\n' });
     expect(await on(source, 'datastore unlock')).toMatchObject({ status: 0, out: 'the datastore was not locked\n' });
     expect(await clusterOf(source)).toMatchObject({ datastoreReady: true });
   });
 
-  it('leave a datastore without a note alone when there is nothing to unlock', async () => {
+  it('do not create ClusterInformation when there is nothing to unlock', async () => {
     await on(source, 'datastore unlock');
     expect(await clusterOf(source)).toBeUndefined();
   });
 
-  it('name the nodes whose agents have not given their stock back', async () => {
+  it('name the nodes whose agents still hold pre-allocated addresses', async () => {
     const block = preallocate(emptyBlock(parseCidr('10.0.0.0/28'), a), new Map([[0, 'r#1']]));
     await openMemoryStore(source).commit([{ kind: 'create-block', block, pool: undefined }], never);
     expect((await on(source, 'datastore lock')).err).toBe(
-      'warning: the agent of node "node-a" has set 1 address aside and not given them back: stopped, or cut off\n',
+      'warning: the agent of node "node-a" is stopped or disconnected and still holds 1 pre-allocated address\n',
     );
     expect(await on(source, 'datastore export')).toMatchObject({ status: 69, out: '' });
     const forced = await on(source, 'datastore export --force');
@@ -117,7 +117,7 @@ describe('datastore export', () => {
     });
   });
 
-  it('is refused when a record cannot be understood', async () => {
+  it('is refused when a record cannot be decoded', async () => {
     await seed();
     await on(source, 'datastore lock');
     source.damage({ block: parseCidr('10.0.0.0/28') });
@@ -135,7 +135,7 @@ describe('datastore export', () => {
 });
 
 describe('datastore import', () => {
-  it('makes the other datastore hold the same, locked, with the id of the cluster', async () => {
+  it('copies everything into the other datastore and locks it, with the same cluster id', async () => {
     await exported();
     const ran = await on(target, `datastore import -f ${file}`);
     expect(ran).toMatchObject({ status: 0, err: '' });
@@ -144,14 +144,14 @@ describe('datastore import', () => {
     expect(await clusterOf(target)).toEqual(await clusterOf(source));
   });
 
-  it('takes the file from standard input', async () => {
+  it('reads the file from standard input', async () => {
     await exported();
     const stdin = readFileSync(file, 'utf8');
     expect(await on(target, 'datastore import -f -', { stdin })).toMatchObject({ status: 0 });
     expect(await everything(target)).toEqual(await everything(source));
   });
 
-  it('goes on where it ended, whichever write was the last', async () => {
+  it('resumes after any of its writes', async () => {
     await exported();
     for (let allowed = 0; ; allowed += 1) {
       target.clear();
@@ -174,24 +174,24 @@ describe('datastore import', () => {
     }
   });
 
-  it('says what it would do, and does nothing', async () => {
+  it('prints with --dry-run what it would do, and changes nothing', async () => {
     await exported();
     expect(await on(target, `datastore import -f ${file} --dry-run`)).toEqual({
       status: 0,
-      out: expect.stringMatching(/^nothing is changed yet: 5 to be written, 0 there\n1\. Lock the datastore\n/),
+      out: expect.stringMatching(/^dry run: 5 to be written, 0 exist already\n1\. Lock the datastore\n/),
       err: '',
     });
     expect(target.state().resources.size).toBe(0);
   });
 
-  it('tells in a rehearsal what would refuse it', async () => {
+  it('reports with --dry-run what would refuse it', async () => {
     await exported();
     const cluster = newCluster();
     const spec = { ...cluster.spec, netplugVersion: 'v3.26.0', datastoreReady: false };
     await openMemoryStore(target).createResource({ ...cluster, spec }, never);
     expect(await on(target, `datastore import -f ${file} --dry-run`)).toMatchObject({
       status: 79,
-      out: expect.stringMatching(/^nothing is changed yet: 5 to be written, 0 there\n1\. Lock the datastore\n/),
+      out: expect.stringMatching(/^dry run: 5 to be written, 0 exist already\n1\. Lock the datastore\n/),
       err: expect.stringMatching(/^would be refused: .*the cluster is of version v3.26.0\n/) as string,
     });
     expect(await on(target, `datastore import -f ${file} --dry-run --allow-version-mismatch`)).toMatchObject({
@@ -200,7 +200,7 @@ describe('datastore import', () => {
     });
   });
 
-  it('is refused by a datastore that is in use, unless it is locked', async () => {
+  it('is refused while the datastore is in use and not locked', async () => {
     await exported();
     await openMemoryStore(target).createResource(poolOf('green', '10.1.0.0/16'), never);
     const refused = await on(target, `datastore import -f ${file}`);
@@ -213,7 +213,7 @@ describe('datastore import', () => {
     expect(await clusterOf(target)).toMatchObject({ datastoreReady: false });
   });
 
-  it('overwrites nothing, and names everything that differs or overlaps', async () => {
+  it('overwrites nothing, and lists every record that differs or overlaps', async () => {
     await exported();
     const there = openMemoryStore(target);
     await there.createResource(nodeOf('node-a', { rack: '8' }), never);
@@ -227,7 +227,7 @@ describe('datastore import', () => {
     const { status, err } = await on(target, `datastore import -f ${file}`);
     expect(status).toBe(73);
     for (const words of [
-      'Node "node-a" is there already and differs',
+      'Node "node-a" exists already and differs',
       'IPPool "blue": 10.0.0.0/16 overlaps 10.0.128.0/17 of pool "other"',
       'block 10.0.0.0/28 overlaps block 10.0.0.0/27',
     ])
@@ -235,7 +235,7 @@ describe('datastore import', () => {
     expect(target.state()).toBe(before);
   });
 
-  it('sees at the end that somebody has changed what it wrote', async () => {
+  it('fails at the end when another program has changed what it wrote', async () => {
     await exported();
     let isTampered = false;
     const fault = (operation: string): StoreFault | undefined => {
@@ -253,10 +253,10 @@ describe('datastore import', () => {
     });
     expect(isTampered).toBe(true);
     expect(ran).toMatchObject({ status: 1, err: expect.stringContaining('cli/import-differs') as string });
-    expect(ran.err).toContain('block 10.0.0.0/28 is there already and differs');
+    expect(ran.err).toContain('block 10.0.0.0/28 exists already and differs');
     expect(await on(target, 'datastore unlock')).toMatchObject({
       status: 73,
-      err: expect.stringContaining('has not ended') as string,
+      err: expect.stringContaining('is unfinished') as string,
     });
     expect(await on(target, `datastore import -f ${file} --undo`)).toMatchObject({ status: 73 });
     expect(await on(target, 'datastore unlock --force')).toMatchObject({ status: 0 });
@@ -264,7 +264,7 @@ describe('datastore import', () => {
 });
 
 describe('undoing an import', () => {
-  it('leaves what was there before', async () => {
+  it('keeps what existed before the import', async () => {
     await exported();
     const there = openMemoryStore(target);
     await there.createResource(poolOf('blue', '10.0.0.0/16'), never);
@@ -273,9 +273,7 @@ describe('undoing an import', () => {
     expect(await on(target, `datastore import -f ${file}`)).toMatchObject({ status: 0 });
     expect(await clusterOf(target)).not.toEqual(cluster);
     expect(await on(target, `datastore import -f ${file} --undo --dry-run`)).toMatchObject({
-      out: expect.stringMatching(
-        /^nothing is changed yet: 4 records to be removed\n1\. Remove .*\n {3}remove 1 endpoint\n/,
-      ),
+      out: expect.stringMatching(/^dry run: 4 records to be removed\n1\. Remove .*\n {3}remove 1 endpoint\n/),
     });
     expect(await on(target, `datastore import -f ${file} --undo`)).toMatchObject({
       status: 0,
@@ -284,7 +282,7 @@ describe('undoing an import', () => {
     expect([await everything(target), await clusterOf(target)]).toEqual([before, cluster]);
   });
 
-  it('is refused after the datastore was unlocked, for another file, and without an import', async () => {
+  it('is refused after the datastore was unlocked, for another file, or without an import', async () => {
     await exported();
     const refusal = (words: string): object => ({ status: 73, err: expect.stringContaining(words) as string });
     expect(await on(target, `datastore import -f ${file} --undo`)).toMatchObject(refusal('nothing was imported'));
@@ -295,7 +293,7 @@ describe('undoing an import', () => {
     await on(source, 'datastore lock');
     await on(source, `datastore export --output ${other}`);
     expect(await on(target, `datastore import -f ${other} --undo`)).toMatchObject(refusal('another file'));
-    expect(await on(target, `datastore import -f ${other}`)).toMatchObject(refusal('another file has been imported'));
+    expect(await on(target, `datastore import -f ${other}`)).toMatchObject(refusal('another file was imported'));
     await on(target, 'datastore unlock');
     await on(target, 'datastore lock');
     expect(await on(target, `datastore import -f ${file} --undo`)).toMatchObject(refusal('nothing was imported'));
@@ -303,7 +301,7 @@ describe('undoing an import', () => {
   });
 });
 
-describe('a file that is no export', () => {
+describe('a file that is not an export', () => {
   const tampered = (change: (file: Tampered) => void): string => {
     const read = JSON.parse(readFileSync(file, 'utf8')) as Tampered;
     change(read);
@@ -351,9 +349,9 @@ describe('a file that is no export', () => {
         read.contents.cluster = read.contents.resources[0]!;
         sealed(read);
       },
-      'cluster',
+      'ClusterInformation',
     ],
-  ])('as one with %s is refused', async (_, change, words) => {
+  ])('is refused when it has %s', async (_, change, words) => {
     await exported();
     writeFileSync(file, tampered(change));
     const ran = await on(target, `datastore import -f ${file}`);
@@ -362,8 +360,8 @@ describe('a file that is no export', () => {
     expect(target.state().resources.size).toBe(0);
   });
 
-  it.each(['', '{}', '[]', '{"format":1}', 'kind: IPPool'])('such as %j is refused', async (text) => {
+  it.each(['', '{}', '[]', '{"format":1}', 'kind: IPPool'])('is refused when its text is %j', async (text) => {
     const ran = await on(target, 'datastore import -f -', { stdin: text });
-    expect(ran).toMatchObject({ status: 65, err: expect.stringContaining('not an export of a datastore') as string });
+    expect(ran).toMatchObject({ status: 65, err: expect.stringContaining('not an exported datastore') as string });
   });
 });

@@ -6,30 +6,30 @@ import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { readContents } from './contents.ts';
 import { describeCounts, readExport, renderExport } from './export-file.ts';
-import { describeStock, readStock } from './lock-datastore.ts';
+import { describePreallocated, readPreallocated } from './lock-datastore.ts';
 
 export interface ExportOptions {
   /** Standard output unless given. */
   readonly output: string | undefined;
-  /** Although agents have set addresses aside. */
+  /** Export although agents hold pre-allocated addresses. */
   readonly force: boolean;
 }
 
-/** Writes everything a locked datastore holds into one file, and changes nothing there. */
+/** Writes the contents of a locked datastore into one file. Does not change the datastore. */
 export async function exportDatastore(context: Context, { output, force }: ExportOptions): Promise<Status> {
   const { ports, io, signal } = context;
   return withStore(context, 'read', async (store, { type }) => {
     const { cluster, ...contents } = await readContents(store, signal);
     if (cluster === undefined || !isLocked(cluster)) throw notLocked();
-    const stock = await readStock(store, signal);
-    if (stock.size > 0 && !force) throw stockOut(describeStock(stock));
+    const preallocated = await readPreallocated(store, signal);
+    if (preallocated.size > 0 && !force) throw addressesOutstanding(describePreallocated(preallocated));
     const at = new Date(ports.clock.now()).toISOString();
     const text = renderExport({ cluster, ...contents }, { at, by: VERSION, datastore: type });
-    // What cannot be read back is no export.
+    // Verifies that the export can be read.
     const { counts } = readExport({ name: output ?? 'standard output', text });
     if (output === undefined) io.stdout(text);
     else {
-      // Who may read it sees which pod has which address.
+      // Private: the file shows the address of each pod.
       await writeFileAtomically(output, { text, mode: 0o600 }).catch((cause: unknown) => {
         throw unwritable(output, cause);
       });
@@ -40,20 +40,24 @@ export async function exportDatastore(context: Context, { output, force }: Expor
 }
 
 function notLocked(): NetplugError {
-  return new NetplugError('cli/usage', 'Cannot export: the datastore is not locked, and would change meanwhile', {
-    hint: 'Run "netplugctl datastore lock" first',
-  });
+  return new NetplugError(
+    'cli/usage',
+    'Cannot export: the datastore is not locked, so that it could change during the export',
+    {
+      hint: 'Run "netplugctl datastore lock"',
+    },
+  );
 }
 
-function stockOut(stock: string): NetplugError {
-  return new NetplugError('resource/in-use', `Cannot export: ${stock}`, {
-    hint: 'An agent that is cut off may hand them out: start it, or stop it for good, and then use --force',
+function addressesOutstanding(reason: string): NetplugError {
+  return new NetplugError('resource/in-use', `Cannot export: ${reason}`, {
+    hint: 'A disconnected agent may assign these addresses. Start it, or stop it permanently and use --force',
   });
 }
 
 function unwritable(path: string, cause: unknown): NetplugError {
   return new NetplugError('cli/usage', `Cannot write "${path}": ${reasonOf(cause)}`, {
-    hint: 'Name a file in a folder that you may write, or leave --output out for standard output',
+    hint: 'Give a file in a writable folder, or omit --output for standard output',
     cause,
   });
 }

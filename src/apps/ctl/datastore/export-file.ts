@@ -15,7 +15,7 @@ import { type Contents, isPlain, type PlainResource } from './contents.ts';
 
 const FORMAT = 'netplug-datastore/1';
 
-/** What `datastore export` writes. The checksum is that of `contents`, as JSON without white space. */
+/** What `datastore export` writes. `checksum` covers `contents` as JSON without white space. */
 interface ExportFile {
   readonly format: typeof FORMAT;
   readonly exportedAt: string;
@@ -33,10 +33,10 @@ interface Parts {
   readonly endpoints: readonly unknown[];
 }
 
-/** How many there are of each, by kind. */
+/** Numbers of records by kind. */
 export type Counts = Readonly<Record<string, number>>;
 
-/** What a file says a datastore held. */
+/** The decoded contents of an exported file. */
 export interface Exported {
   readonly checksum: string;
   readonly counts: Counts;
@@ -52,7 +52,7 @@ export interface ExportOrigin {
   readonly datastore: string;
 }
 
-/** The file for what a datastore holds. What agents have set aside is free in it: they give it back, or are gone. */
+/** Renders the contents of a datastore as a file, in which pre-allocated addresses are free. */
 export function renderExport(
   contents: Contents & { readonly cluster: ClusterInformation },
   { at, by, datastore }: ExportOrigin,
@@ -60,7 +60,7 @@ export function renderExport(
   const parts: Parts = {
     cluster: withoutVersion(contents.cluster),
     resources: contents.resources.map(withoutVersion),
-    blocks: contents.blocks.map(({ value }) => encodeBlock(withoutStock(value))),
+    blocks: contents.blocks.map(({ value }) => encodeBlock(withoutPreallocated(value))),
     endpoints: contents.endpoints.map(({ value }) => withoutVersion(value)),
   };
   const file: ExportFile = {
@@ -75,18 +75,18 @@ export function renderExport(
   return `${JSON.stringify(file, undefined, 1)}\n`;
 }
 
-/** @throws cli/export-unusable */
+/** Decodes an exported file. @throws cli/export-unusable */
 export function readExport({ name, text }: { readonly name: string; readonly text: string }): Exported {
   const raw = tryParseJson(text);
-  if (!isRecord(raw) || typeof raw['format'] !== 'string') throw unusable(name, 'it is not an export of a datastore');
+  if (!isRecord(raw) || typeof raw['format'] !== 'string') throw unusable(name, 'it is not an exported datastore');
   if (raw['format'] !== FORMAT) {
     throw unusable(name, `its format is ${JSON.stringify(raw['format'])}, this release reads "${FORMAT}"`);
   }
   const { contents, checksum } = raw;
   if (!isParts(contents)) throw unusable(name, 'a part of its contents is missing');
-  if (checksum !== checksumOf(contents)) throw unusable(name, 'its contents are not those its checksum was made of');
+  if (checksum !== checksumOf(contents)) throw unusable(name, 'its checksum does not match its contents');
   const counts = countsOf(contents);
-  if (!isDeepStrictEqual(raw['counts'], counts)) throw unusable(name, 'its counts are not those of its contents');
+  if (!isDeepStrictEqual(raw['counts'], counts)) throw unusable(name, 'its counts do not match its contents');
   const problems: string[] = [];
   const keep = <T>(value: T | string, what: string): T[] => {
     if (typeof value !== 'string') return [value];
@@ -102,18 +102,19 @@ export function readExport({ name, text }: { readonly name: string; readonly tex
     keep(decodeEndpoint(each), `endpoints[${String(index)}]`),
   );
   const [problem] = problems;
-  if (problem !== undefined) throw unusable(name, `this release does not understand ${problem}`);
-  if (cluster?.kind !== 'ClusterInformation') throw unusable(name, 'it says nothing about the cluster');
+  if (problem !== undefined) throw unusable(name, `this release cannot decode ${problem}`);
+  if (cluster?.kind !== 'ClusterInformation') throw unusable(name, 'it has no ClusterInformation');
   return { checksum, counts, cluster, resources: resources.filter(isPlain), blocks, endpoints };
 }
 
-/** `2 IPPools, 1 Node, 3 blocks`. */
+/** Formats counts such as `2 IPPools, 1 Node, 3 blocks`. */
 export function describeCounts(counts: Counts): string {
   const parts = Object.entries(counts).map(([kind, count]) => `${String(count)} ${kind}${count === 1 ? '' : 's'}`);
   return parts.length === 0 ? 'nothing' : parts.join(', ');
 }
 
-export function withoutStock(block: IpBlock): IpBlock {
+/** Frees the pre-allocated addresses of a block. */
+export function withoutPreallocated(block: IpBlock): IpBlock {
   const free = applyOperations(
     block,
     reclaimOperations(block, () => true),
@@ -152,6 +153,6 @@ function isParts(raw: unknown): raw is Parts & Record<string, unknown> {
 
 function unusable(name: string, why: string): NetplugError {
   return new NetplugError('cli/export-unusable', `Cannot use file "${name}": ${why}`, {
-    hint: 'Take a file that "netplugctl datastore export" has written, as it was written',
+    hint: 'Use an unmodified file of "netplugctl datastore export"',
   });
 }

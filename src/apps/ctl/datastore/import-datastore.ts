@@ -18,15 +18,15 @@ import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
 import { writeItems } from './write-items.ts';
 
-/** A step of an import. The file has the items that it writes. */
+/** A step of an import. The items to write come from the file. */
 type ImportAction =
   | { readonly act: 'lock' }
   | { readonly act: 'verify' }
   | { readonly act: 'create'; readonly items: StoredItem['kind']; readonly count: number };
 
 /**
- * Writes everything of the file into the datastore, which is locked from then on, and reads all of it back. Repeating it
- * goes on where it ended; what is there already and differs is never overwritten.
+ * Locks the datastore, writes the contents of the file into it, and reads everything back. Resumes an interrupted
+ * import; never overwrites a record that differs.
  * @throws cli/import-refused, cli/import-differs
  */
 export async function importDatastore(context: Context, file: Exported, mode: Mode): Promise<Status> {
@@ -41,7 +41,7 @@ export async function importDatastore(context: Context, file: Exported, mode: Mo
     for (const note of plan.notes) io.stderr(`note: ${note}\n`);
     if (mode === 'rehearse') {
       const [missing, equal] = [String(compared.missing.length), String(compared.equal.length)];
-      io.stdout(`nothing is changed yet: ${missing} to be written, ${equal} there\n${renderPlan(plan)}`);
+      io.stdout(`dry run: ${missing} to be written, ${equal} exist already\n${renderPlan(plan)}`);
       return 0;
     }
     using progress = progressBar({ io, what: 'importing', total: compared.missing.length });
@@ -67,9 +67,11 @@ export async function importDatastore(context: Context, file: Exported, mode: Mo
     await resumeIfSound(context, execution);
     if (left === undefined) await carryOut(execution, plan);
     if (left !== undefined && left > 0)
-      io.stderr(`note: ${String(left)} of the endpoints have no pod in the orchestrator and are left out\n`);
+      io.stderr(`note: ${String(left)} of the endpoints have no pod in the orchestrator and are skipped\n`);
     io.stdout(`imported and read back: ${describeCounts(file.counts)}\n`);
-    io.stdout('the datastore stays locked; "netplugctl datastore unlock" ends that, and with it the time to --undo\n');
+    io.stdout(
+      'the datastore stays locked. "netplugctl datastore unlock" unlocks it; after that, the import cannot be undone\n',
+    );
     return 0;
   });
 }
@@ -80,7 +82,7 @@ function stepsOf({ missing, notes }: ImportPlan, mark: ImportMark | undefined): 
     const count = missing.filter(({ kind }) => kind === items).length;
     return { kind: 'write', text: `write ${countItems(items, count)}`, act: 'create', items, count } as const;
   });
-  const lock = { kind: 'write', text: 'lock the datastore, and note what is there already', act: 'lock' } as const;
+  const lock = { kind: 'write', text: 'lock the datastore, and record what exists already', act: 'lock' } as const;
   return {
     stages: [
       { title: 'Lock the datastore', steps: mark === undefined ? [lock] : [] },
@@ -100,16 +102,16 @@ function isDone(step: ImportAction, { missing }: ImportPlan, mark: ImportMark | 
   return !missing.some(({ kind }) => kind === step.items);
 }
 
-/** @throws cli/import-refused when something of somebody else's is in the way */
+/** @throws cli/import-refused when the datastore is in use and not locked, or another import is unfinished */
 function assertReady(contents: Contents, mark: ImportMark | undefined, { checksum }: Exported): void {
   if (mark !== undefined && mark.checksum !== checksum) {
-    throw refused('import', ['another file has been imported and the datastore not been unlocked since']);
+    throw refused('import', ['another file was imported, and the datastore has not been unlocked since']);
   }
   const { cluster, resources, blocks, endpoints } = contents;
-  // Nodes are there as soon as agents are.
-  const others = resources.filter(({ kind }) => kind !== 'Node').length + blocks.length + endpoints.length;
-  if (isLocked(cluster) || others === 0) return;
-  throw refused('import', ['the datastore is neither empty nor locked: run "netplugctl datastore lock" there']);
+  // Agents create Nodes when they start.
+  const count = resources.filter(({ kind }) => kind !== 'Node').length + blocks.length + endpoints.length;
+  if (isLocked(cluster) || count === 0) return;
+  throw refused('import', ['the datastore is neither empty nor locked: lock it with "netplugctl datastore lock"']);
 }
 
 interface Import {
@@ -118,7 +120,7 @@ interface Import {
   readonly file: Exported;
 }
 
-/** Locks the datastore and notes what was there before, so that undoing leaves it. */
+/** Locks the datastore and records what it held before, which an undo keeps. */
 async function begin(
   { ports, signal }: Context,
   { store, datastore, file, plan }: Import & { readonly plan: ImportPlan },
@@ -128,17 +130,17 @@ async function begin(
   await changeClusterInformation({ ...ports, store }, (before) => beginMark(before, file, { kept, type }), signal);
 }
 
-/** Returns how many endpoints found no pod. @throws cli/import-differs */
+/** Compares the datastore with the file. Returns the number of endpoints without a pod. @throws cli/import-differs */
 async function verify({ signal }: Context, { store, datastore: { type }, file }: Import): Promise<number> {
   const { missing, conflicts } = planImport(file, { type, contents: await readContents(store, signal) });
   const withoutPod = type === 'orch' ? missing.filter(({ kind }) => kind === 'endpoint') : [];
-  const lost = missing.filter((item) => !withoutPod.includes(item)).map((item) => `${itemName(item)} is not there`);
+  const lost = missing.filter((item) => !withoutPod.includes(item)).map((item) => `${itemName(item)} is missing`);
   const problems = [...lost, ...conflicts];
   if (problems.length === 0) return withoutPod.length;
   const [first = ''] = problems;
   const more = problems.length === 1 ? '' : `, and ${String(problems.length - 1)} more`;
   throw new NetplugError('cli/import-differs', `Cannot confirm the import: ${first}${more}`, {
-    hint: 'Somebody else writes the datastore; find out who, and repeat the command',
+    hint: 'Another program writes to the datastore. Find and stop it, then repeat the command',
     facts: { problems },
   });
 }

@@ -5,16 +5,16 @@ import type { ClusterInformation } from '../../../model/cluster-information.ts';
 import type { Exported } from './export-file.ts';
 import { newCluster } from '../../../datastore/keep-cluster-information.ts';
 
-/** Where an import stands, noted beside the lock, so that it can be repeated and undone by anybody with the file. */
+/** Annotation of ClusterInformation with the progress of an import, from which any holder of the file can resume or undo it. */
 const MARK = 'netplug/import';
-/** An annotation takes 256 KiB with all others. */
+/** All annotations together must not exceed 256 KiB. */
 const MAX_MARK = 200_000;
 
 const importMark = v.object({
   checksum: v.string(),
-  /** What was there before, and therefore stays when the import is undone. */
+  /** Records that existed before, which an undo keeps. */
   kept: v.array(v.string()),
-  /** What the datastore was before; nothing when nobody had noted anything. */
+  /** ClusterInformation before the import; absent when there was none. */
   before: v.exactOptional(
     v.object({
       clusterGUID: v.exactOptional(v.string()),
@@ -27,18 +27,18 @@ const importMark = v.object({
 
 export type ImportMark = Readonly<v.InferOutput<typeof importMark>>;
 
-/** Undefined when nothing has been imported since the datastore was unlocked last. */
+/** Returns the mark of an import; undefined when nothing was imported since the datastore was last unlocked. */
 export function readMark(cluster: ClusterInformation | undefined): ImportMark | undefined {
   const text = cluster?.metadata.annotations?.[MARK];
   if (text === undefined) return undefined;
   const read = v.safeParse(importMark, tryParseJson(text));
   if (read.success) return read.output;
-  throw new NetplugError('store/corrupt', `Cannot tell what was imported: annotation ${MARK} cannot be understood`, {
-    hint: 'Compare the datastore with the file yourself, and end the import with "netplugctl datastore unlock --force"',
+  throw new NetplugError('store/corrupt', `Cannot tell what was imported: annotation ${MARK} cannot be decoded`, {
+    hint: 'Compare the datastore with the file manually, then finish with "netplugctl datastore unlock --force"',
   });
 }
 
-/** The cluster while the file is imported: locked, and with the id it had where it comes from. */
+/** Returns ClusterInformation for the time of the import: locked, with the cluster id of the file. */
 export function beginMark(
   before: ClusterInformation | undefined,
   { checksum, cluster }: Pick<Exported, 'checksum' | 'cluster'>,
@@ -76,16 +76,20 @@ export function withMark(cluster: ClusterInformation, mark: ImportMark | undefin
   const { annotations: { [MARK]: _, ...others } = {}, ...metadata } = cluster.metadata;
   const text = mark === undefined ? undefined : JSON.stringify(mark);
   if (text !== undefined && text.length > MAX_MARK) {
-    throw new NetplugError('cli/import-refused', 'Cannot import: too much of the file is there already to note it', {
-      hint: 'Empty the datastore first, so that undoing the import could tell apart what it brought',
-    });
+    throw new NetplugError(
+      'cli/import-refused',
+      'Cannot import: too many records of the file exist already to record them',
+      {
+        hint: 'Empty the datastore first',
+      },
+    );
   }
   const annotations = { ...others, ...(text === undefined ? {} : { [MARK]: text }) };
   const hasSome = Object.keys(annotations).length > 0;
   return { ...cluster, metadata: { ...metadata, ...(hasSome ? { annotations } : {}) } };
 }
 
-/** The cluster as it was before the import; undefined when there was none. */
+/** Returns ClusterInformation as it was before the import; undefined when there was none. */
 export function withoutImport(cluster: ClusterInformation, mark: ImportMark): ClusterInformation | undefined {
   if (mark.before === undefined) return undefined;
   const { clusterGUID: _, clusterType: _type, ...spec } = cluster.spec;

@@ -10,15 +10,15 @@ import { formatCidr } from '../../../net/cidr.ts';
 import { counted } from '../../../base/counted.ts';
 import type { PlainResource } from './contents.ts';
 
-/** One thing that a datastore takes, or gives back, by itself. */
+/** A record that is written or removed individually. */
 export type StoredItem =
   | { readonly kind: 'resource'; readonly resource: PlainResource }
-  /** What a node's agent told of it, where the nodes are the orchestrator's. */
+  /** What the agent of a node published, when the orchestrator manages the nodes. */
   | { readonly kind: 'facts'; readonly node: NodeName; readonly facts: NodeFacts }
   | { readonly kind: 'block'; readonly block: IpBlock }
   | { readonly kind: 'endpoint'; readonly endpoint: WorkloadEndpoint };
 
-/** How people call it; no two things of a datastore are called the same. */
+/** Returns a readable name that is unique in a datastore. */
 export function itemName(item: StoredItem): string {
   switch (item.kind) {
     case 'resource':
@@ -43,17 +43,17 @@ const WORDS: Readonly<Record<StoredItem['kind'], readonly [one: string, many: st
   endpoint: ['endpoint', 'endpoints'],
 };
 
-/** Such as `2 blocks`. */
+/** Formats a count such as `2 blocks`. */
 export function countItems(kind: StoredItem['kind'], count: number): string {
   return counted(count, ...WORDS[kind]);
 }
 
-/** Whether both say the same; identity and version are each datastore's own, labels of an endpoint the pod's. */
+/** Reports whether two items are equal apart from uid and version, and from the labels of an endpoint, which its pod decides. */
 export function isSame(a: StoredItem, b: StoredItem): boolean {
-  return isDeepStrictEqual(essence(a), essence(b));
+  return isDeepStrictEqual(comparable(a), comparable(b));
 }
 
-function essence(item: StoredItem): unknown {
+function comparable(item: StoredItem): unknown {
   switch (item.kind) {
     case 'resource': {
       const { metadata, spec } = item.resource;
@@ -71,7 +71,7 @@ function essence(item: StoredItem): unknown {
   }
 }
 
-/** Through JSON, because an absent field and an undefined one are the same to a datastore. */
+/** Passes the value through JSON, because datastores do not distinguish absent and undefined fields. */
 function plain(value: object): unknown {
   return JSON.parse(JSON.stringify(value));
 }

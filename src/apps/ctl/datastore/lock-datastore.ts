@@ -9,13 +9,13 @@ import { counted } from '../../../base/counted.ts';
 import { typeOf } from './contents.ts';
 import { readMark, withMark } from './import-mark.ts';
 
-/** What was decided on a view read before the lock is written by then. */
+/** After this time, writes that were planned before the lock have ended. */
 const SETTLE_MS = 2000;
-/** How long agents get to give back what they have set aside; those that live need milliseconds. */
-const PATIENCE_MS = 10_000;
+/** How long to wait until agents have returned their pre-allocated addresses; running agents need milliseconds. */
+const AGENTS_TIMEOUT_MS = 10_000;
 const PERIOD_MS = 500;
 
-/** From here on nobody assigns or releases addresses, until `unlock`. Repeating it is fine. */
+/** Locks the datastore: no address is assigned or released until `unlock`. Idempotent. */
 export async function lockDatastore(context: Context): Promise<Status> {
   const { ports, io, signal } = context;
   return withStore(context, 'write-locked', async (store, datastore) => {
@@ -28,15 +28,15 @@ export async function lockDatastore(context: Context): Promise<Status> {
       },
       signal,
     );
-    io.stdout(isLocked(before) ? 'the datastore was locked already\n' : 'the datastore is locked\n');
+    io.stdout(isLocked(before) ? 'the datastore was already locked\n' : 'the datastore is locked\n');
     if (!isLocked(before)) await ports.clock.sleep(SETTLE_MS, signal);
-    const left = await stockLeft(context, store);
-    if (left.size > 0) io.stderr(`warning: ${describeStock(left)}\n`);
+    const left = await waitForAgents(context, store);
+    if (left.size > 0) io.stderr(`warning: ${describePreallocated(left)}\n`);
     return 0;
   });
 }
 
-/** Addresses are assigned and released again; from here on an import cannot be undone. Repeating it is fine. */
+/** Unlocks the datastore, after which an import cannot be undone. Idempotent. */
 export async function unlockDatastore(context: Context, { force }: { readonly force: boolean }): Promise<Status> {
   const { ports, io, signal } = context;
   return withStore(context, 'write-locked', async (store) => {
@@ -54,31 +54,34 @@ export async function unlockDatastore(context: Context, { force }: { readonly fo
   });
 }
 
-/** How many addresses agents have set aside, by the node that owns the block. */
-export async function readStock(store: AllocationStore, signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+/** Returns the number of pre-allocated addresses by the node that owns the block. */
+export async function readPreallocated(
+  store: AllocationStore,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, number>> {
   const { blocks } = await store.listBlocks(signal);
-  const stock = new Map<string, number>();
+  const counts = new Map<string, number>();
   for (const { value } of blocks) {
     const node = value.node ?? '';
-    if (value.preallocated.size > 0) stock.set(node, (stock.get(node) ?? 0) + value.preallocated.size);
+    if (value.preallocated.size > 0) counts.set(node, (counts.get(node) ?? 0) + value.preallocated.size);
   }
-  return stock;
+  return counts;
 }
 
-export function describeStock(stock: ReadonlyMap<string, number>): string {
-  const count = [...stock.values()].reduce((sum, each) => sum + each, 0);
-  const nodes = [...stock.keys()].map((node) => `"${node}"`).join(', ');
-  const agents = stock.size === 1 ? `the agent of node ${nodes} has` : `the agents of nodes ${nodes} have`;
-  return `${agents} set ${counted(count, 'address', 'addresses')} aside and not given them back: stopped, or cut off`;
+export function describePreallocated(counts: ReadonlyMap<string, number>): string {
+  const count = [...counts.values()].reduce((sum, each) => sum + each, 0);
+  const nodes = [...counts.keys()].map((node) => `"${node}"`).join(', ');
+  const agents = counts.size === 1 ? `the agent of node ${nodes} is` : `the agents of nodes ${nodes} are`;
+  return `${agents} stopped or disconnected and still ${counts.size === 1 ? 'holds' : 'hold'} ${counted(count, 'pre-allocated address', 'pre-allocated addresses')}`;
 }
 
-async function stockLeft(
+async function waitForAgents(
   { ports: { clock }, signal }: Context,
   store: AllocationStore,
 ): Promise<ReadonlyMap<string, number>> {
-  const untilMs = clock.monotonic() + PATIENCE_MS;
+  const untilMs = clock.monotonic() + AGENTS_TIMEOUT_MS;
   for (;;) {
-    const left = await readStock(store, signal);
+    const left = await readPreallocated(store, signal);
     if (left.size === 0 || clock.monotonic() >= untilMs) return left;
     await clock.sleep(PERIOD_MS, signal);
   }
@@ -89,7 +92,7 @@ function withReadiness(cluster: ClusterInformation, datastoreReady: boolean): Cl
 }
 
 function unfinished(): NetplugError {
-  return new NetplugError('cli/import-refused', 'Cannot unlock: an import into this datastore has not ended', {
-    hint: 'Repeat "netplugctl datastore import" with the same file, or undo it with --undo; --force unlocks as it is',
+  return new NetplugError('cli/import-refused', 'Cannot unlock: an import into this datastore is unfinished', {
+    hint: 'Repeat "netplugctl datastore import" with the same file, with or without --undo, or unlock with --force',
   });
 }

@@ -9,7 +9,7 @@ import { resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
 import { cidrsOverlap, formatCidr } from '../../../net/cidr.ts';
 import { counted } from '../../../base/counted.ts';
 import type { Contents, PlainResource } from './contents.ts';
-import { type Exported, withoutStock } from './export-file.ts';
+import { type Exported, withoutPreallocated } from './export-file.ts';
 import { isSame, type StoredItem, itemName } from './items.ts';
 
 export interface ImportTarget {
@@ -17,30 +17,30 @@ export interface ImportTarget {
   readonly contents: Contents;
 }
 
-/** How what a datastore holds compares to what a file says it shall hold. */
+/** The difference between a datastore and an exported file. */
 export interface ImportPlan {
   /** In the order in which they are written. */
   readonly missing: readonly StoredItem[];
   readonly equal: readonly StoredItem[];
-  /** Why it cannot be done, a sentence each. */
+  /** Reasons why the import is refused, a sentence each. */
   readonly conflicts: readonly string[];
-  /** What is left out, or left to people. */
+  /** What is skipped, or left to the user. */
   readonly notes: readonly string[];
 }
 
-/** Compares the file with the datastore, thing by thing: what differs is a conflict, never overwritten. */
+/** Compares the file with the datastore. Every record that differs is a conflict. */
 export function planImport(file: Exported, target: ImportTarget): ImportPlan {
   const there = new Map(itemsOf(target.contents).map((item) => [itemName(item), item]));
   const { items, notes } = target.type === 'orch' ? itemsForOrch(file, target) : itemsForKv(file);
   const missing: StoredItem[] = [];
   const equal: StoredItem[] = [];
-  const conflicts = target.type === 'orch' ? oddNames(file) : [];
+  const conflicts = target.type === 'orch' ? invalidNames(file) : [];
   for (const item of items) {
     const present = there.get(itemName(item));
     if (present === undefined) missing.push(item);
     else if (isSame(item, present)) equal.push(item);
-    // Its agent knows better by now.
-    else if (item.kind !== 'facts') conflicts.push(`${itemName(item)} is there already and differs`);
+    // Different facts are no conflict: the agent has published newer ones.
+    else if (item.kind !== 'facts') conflicts.push(`${itemName(item)} exists already and differs`);
   }
   const known = new Set(items.map(itemName));
   conflicts.push(
@@ -52,12 +52,12 @@ export function planImport(file: Exported, target: ImportTarget): ImportPlan {
   return { missing, equal, conflicts, notes };
 }
 
-/** Everything a datastore holds, as it could be in a file. */
+/** Returns the contents of a datastore as the items of a file. */
 function itemsOf({ resources, blocks, endpoints }: Contents): StoredItem[] {
   return [
     ...resources.map((resource): StoredItem => ({ kind: 'resource', resource })),
     ...resources.filter(isNode).flatMap(factItem),
-    ...blocks.map(({ value }): StoredItem => ({ kind: 'block', block: withoutStock(value) })),
+    ...blocks.map(({ value }): StoredItem => ({ kind: 'block', block: withoutPreallocated(value) })),
     ...endpoints.map(({ value }): StoredItem => ({ kind: 'endpoint', endpoint: value })),
   ];
 }
@@ -76,7 +76,7 @@ function itemsForKv({ resources, blocks, endpoints }: Exported): Planned {
   return { items, notes: [] };
 }
 
-/** The orchestrator has its own nodes, which take what their agents told of them, and endpoints stand on their pods. */
+/** The orchestrator manages Nodes, so that only their facts are imported. Endpoints become annotations of their pods. */
 function itemsForOrch({ resources, blocks, endpoints }: Exported, { contents }: ImportTarget): Planned {
   const nodes = new Map(contents.resources.filter(isNode).map((node) => [node.metadata.name, node]));
   const [ours, others] = [resources.filter(isNode), resources.filter((resource) => !isNode(resource))];
@@ -90,13 +90,13 @@ function itemsForOrch({ resources, blocks, endpoints }: Exported, { contents }: 
   const without = endpoints.length - onPods.length;
   const notes = [
     ...ours.flatMap((node) => nodeNotes(node, nodes.get(node.metadata.name))),
-    ...strangers(blocks, nodes),
-    ...(without === 0 ? [] : [`${counted(without, 'endpoint')} without a pod: the orchestrator keeps none`]),
+    ...unknownNodeNotes(blocks, nodes),
+    ...(without === 0 ? [] : [`${counted(without, 'endpoint')} without a pod: the orchestrator stores none`]),
   ];
   return { items, notes };
 }
 
-/** What people have written on a node can only be written again by people, on the orchestrator's own. */
+/** Returns notes with the kubectl commands for labels and annotations that the user must copy. */
 function nodeNotes({ metadata, spec }: Node, there: Node | undefined): string[] {
   const { name } = metadata;
   if (there === undefined) return [];
@@ -114,8 +114,8 @@ function nodeNotes({ metadata, spec }: Node, there: Node | undefined): string[] 
   ];
 }
 
-/** Nodes that own blocks or hold addresses, and are not in the orchestrator. */
-function strangers(blocks: readonly IpBlock[], nodes: ReadonlyMap<string, Node>): string[] {
+/** Returns a note for each node that owns blocks or holds addresses but is missing in the orchestrator. */
+function unknownNodeNotes(blocks: readonly IpBlock[], nodes: ReadonlyMap<string, Node>): string[] {
   const held = new Map<string, number>();
   for (const block of blocks) {
     if (block.node !== undefined) held.set(block.node, held.get(block.node) ?? 0);
@@ -126,18 +126,18 @@ function strangers(blocks: readonly IpBlock[], nodes: ReadonlyMap<string, Node>)
     .sort(([a], [b]) => compareText(a, b))
     .map(([node, count]) => {
       const addresses = counted(count, 'address', 'addresses');
-      return `node "${node}" is not in the orchestrator; its blocks with ${addresses} are: netplugctl node remove ${node}`;
+      return `node "${node}" is missing in the orchestrator, but its blocks with ${addresses} are imported. Remove them with: netplugctl node remove ${node}`;
     });
 }
 
-/** The API of the orchestrator takes no other names. */
-function oddNames({ resources }: Exported): string[] {
+/** Returns a conflict for each name that the API of the orchestrator refuses. */
+function invalidNames({ resources }: Exported): string[] {
   return resources
     .filter((resource) => !isNode(resource) && !isDnsSubdomain(resource.metadata.name))
-    .map((resource) => `${showResourceId(resourceIdOf(resource))} cannot have that name in the orchestrator`);
+    .map((resource) => `${showResourceId(resourceIdOf(resource))} has a name that the orchestrator refuses`);
 }
 
-/** What would share addresses with something that is there and not in the file. */
+/** Returns a conflict for each item that overlaps something in the datastore that is not in the file. */
 function overlaps(missing: readonly StoredItem[], others: readonly StoredItem[]): string[] {
   const resources = others.flatMap((item) => (item.kind === 'resource' ? [item.resource] : []));
   const pools = resources.filter((resource) => resource.kind === 'IPPool');
@@ -155,7 +155,7 @@ function overlaps(missing: readonly StoredItem[], others: readonly StoredItem[])
 
 function factItem(node: Node): StoredItem[] {
   const facts = nodeFactsOf(node);
-  // A node of the orchestrator is named as it names it, and so by its agent.
+  // Here the name of the Node is also the name the agent uses.
   return Object.keys(facts).length === 0 ? [] : [{ kind: 'facts', node: node.metadata.name as NodeName, facts }];
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { progressBar } from './progress.ts';
 
-/** What is written to standard error while 100 things are done, each piece of it. */
+/** Returns each write to standard error during 100 steps. */
 function drawn({ isErrTty, total = 100 }: { readonly isErrTty: boolean; readonly total?: number }): readonly string[] {
   const pieces: string[] = [];
   const io = {
@@ -18,11 +18,11 @@ function drawn({ isErrTty, total = 100 }: { readonly isErrTty: boolean; readonly
 }
 
 describe('a progress bar', () => {
-  it('draws nothing where standard error is no terminal', () => {
+  it('draws nothing unless standard error is a terminal', () => {
     expect(drawn({ isErrTty: false })).toEqual([]);
   });
 
-  it('is one line that is written over, when it grows and at the end, and wiped', () => {
+  it('overwrites one line whenever it grows, and erases it at the end', () => {
     const pieces = drawn({ isErrTty: true });
     const [first, last, wiped] = [pieces[0], pieces.at(-2), pieces.at(-1)];
     expect(first).toBe(`\rimporting [${'.'.repeat(40)}] 0/100`);
@@ -32,7 +32,7 @@ describe('a progress bar', () => {
     expect(pieces.join('')).not.toContain('\n');
   });
 
-  it('is full when there is nothing to do', () => {
+  it('is full when there are no steps', () => {
     expect(drawn({ isErrTty: true, total: 0 })[0]).toBe(`\rimporting [${'#'.repeat(40)}] 0/0`);
   });
 });

@@ -6,7 +6,7 @@ export interface Progress extends Disposable {
   readonly step: () => void;
 }
 
-/** A bar on standard error, where that is a terminal; nothing elsewhere. It is gone when it is disposed of. */
+/** Draws a progress bar on standard error if that is a terminal; disposing of it erases the bar. */
 export function progressBar({
   io,
   what,
@@ -20,9 +20,9 @@ export function progressBar({
   const draw = (): void => {
     const full = total === 0 ? WIDTH : Math.floor((done * WIDTH) / total);
     const line = `${what} [${'#'.repeat(full)}${'.'.repeat(WIDTH - full)}] ${String(done)}/${String(total)}`;
-    // A line for each thing would be slower than the things.
-    const isWorth = shown === '' || done === total || full !== shown.split('#').length - 1;
-    if (!io.isErrTty || !isWorth) return;
+    // Redraws only when the bar grows: drawing each step would be slower than the steps.
+    const isDue = shown === '' || done === total || full !== shown.split('#').length - 1;
+    if (!io.isErrTty || !isDue) return;
     io.stderr(`\r${line}`);
     shown = line;
   };

@@ -17,14 +17,14 @@ import { progressBar } from './progress.ts';
 import { refused } from './refused.ts';
 import { removeItems } from './write-items.ts';
 
-/** A step of undoing an import. The file has the items that it removes. */
+/** A step of undoing an import. The items to remove come from the file. */
 type UndoAction =
   | { readonly act: 'restore' }
   | { readonly act: 'remove'; readonly items: StoredItem['kind']; readonly count: number };
 
 /**
- * Removes what the import of this file has brought, and nothing else, as long as the datastore has not been unlocked
- * since. Repeating it goes on where it ended. @throws cli/import-refused
+ * Removes exactly what the import of this file created, unless the datastore was unlocked since. Resumes an interrupted
+ * undo. @throws cli/import-refused
  */
 export async function undoImport(context: Context, file: Exported, mode: Mode): Promise<Status> {
   const { io, signal } = context;
@@ -32,14 +32,14 @@ export async function undoImport(context: Context, file: Exported, mode: Mode): 
     const contents = await readContents(store, signal);
     const mark = readMark(contents.cluster);
     if (mark === undefined || !isLocked(contents.cluster)) {
-      throw refused('undo the import', ['nothing was imported since the datastore was unlocked last']);
+      throw refused('undo the import', ['nothing was imported since the datastore was last unlocked']);
     }
-    if (mark.checksum !== file.checksum) throw refused('undo the import', ['it was another file that was imported']);
+    if (mark.checksum !== file.checksum) throw refused('undo the import', ['another file was imported']);
     const { doomed, conflicts } = planImportUndo(file, { type: datastore.type, contents }, mark);
     if (conflicts.length > 0) throw refused('undo the import', conflicts);
     const plan = stepsOf(doomed);
     if (mode === 'rehearse') {
-      io.stdout(`nothing is changed yet: ${counted(doomed.length, 'record')} to be removed\n${renderPlan(plan)}`);
+      io.stdout(`dry run: ${counted(doomed.length, 'record')} to be removed\n${renderPlan(plan)}`);
       return 0;
     }
     using progress = progressBar({ io, what: 'undoing', total: doomed.length });
@@ -69,10 +69,10 @@ function stepsOf(doomed: readonly StoredItem[]): Plan<UndoAction> {
     const count = doomed.filter(({ kind }) => kind === items).length;
     return { kind: 'write', text: `remove ${countItems(items, count)}`, act: 'remove', items, count } as const;
   });
-  const restoration = { kind: 'write', text: 'restore what was noted about the cluster', act: 'restore' } as const;
+  const restoration = { kind: 'write', text: 'restore ClusterInformation', act: 'restore' } as const;
   return {
     stages: [
-      { title: 'Remove what the import has brought', steps: removals },
+      { title: 'Remove what the import created', steps: removals },
       { title: 'Forget the import', steps: [restoration] },
     ],
     notes: [],
@@ -91,11 +91,11 @@ async function restore({ ports, signal }: Context, store: Store, mark: ImportMar
 interface UndoPlan {
   /** In the order in which they are removed. */
   readonly doomed: readonly StoredItem[];
-  /** Why it cannot be done, a sentence each. */
+  /** Reasons why the undo is refused, a sentence each. */
   readonly conflicts: readonly string[];
 }
 
-/** What the import of the file has brought and is still as it came. What was changed since is a conflict. */
+/** Selects what the import created. Every record that was changed since is a conflict. */
 function planImportUndo(file: Exported, target: ImportTarget, { kept }: ImportMark): UndoPlan {
   const { equal, conflicts } = planImport(file, target);
   const stays = new Set(kept);

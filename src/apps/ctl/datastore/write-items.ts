@@ -7,17 +7,17 @@ import { resourceIdOf } from '../../../model/resource-id.ts';
 import type { Contents } from './contents.ts';
 import { type StoredItem, itemName } from './items.ts';
 
-/** Writes under way at the same moment. */
-const AT_ONCE = 8;
+/** Number of concurrent writes. */
+const CONCURRENCY = 8;
 
 export interface ItemWriting {
   readonly store: AllocationStore & ResourceStore & NodeStatusStore;
   readonly signal: AbortSignal;
-  /** Told after each thing. */
+  /** Called after each item. */
   readonly onDone: () => void;
 }
 
-/** Writes what is missing. What was carried out without an answer is found to be equal the next time. */
+/** Creates the items. After a lost response, the next run finds the item equal and skips it. */
 export async function writeItems(writing: ItemWriting, items: readonly StoredItem[]): Promise<void> {
   await inOrder(writing, items, async (item) => {
     const { store, signal } = writing;
@@ -40,7 +40,7 @@ export async function writeItems(writing: ItemWriting, items: readonly StoredIte
   });
 }
 
-/** Removes things if they are still as they were read; what is gone meanwhile counts as removed. */
+/** Removes items that have not changed since they were read. An item that no longer exists counts as removed. */
 export async function removeItems(writing: ItemWriting, items: readonly StoredItem[], read: Contents): Promise<void> {
   const { resources, blocks, endpoints } = versionsIn(read);
   await inOrder(writing, items, async (item) => {
@@ -72,7 +72,7 @@ export async function removeItems(writing: ItemWriting, items: readonly StoredIt
   });
 }
 
-/** Things of one kind at the same moment, one kind after the other: pools stand before blocks come. */
+/** Handles items of one kind concurrently, and one kind after the other, so that pools precede blocks. */
 async function inOrder(
   { signal, onDone }: ItemWriting,
   items: readonly StoredItem[],
@@ -80,7 +80,7 @@ async function inOrder(
 ): Promise<void> {
   for (const kind of new Set(items.map((item) => item.kind))) {
     const ofKind = items.filter((item) => item.kind === kind);
-    await forEachLimit(ofKind, AT_ONCE, async (item) => {
+    await forEachLimit(ofKind, CONCURRENCY, async (item) => {
       signal.throwIfAborted();
       await act(item);
       onDone();
@@ -90,8 +90,8 @@ async function inOrder(
 
 async function commit({ store, signal }: ItemWriting, item: StoredItem, change: Change): Promise<void> {
   if ((await store.commit([change], signal)) === 'committed') return;
-  throw new NetplugError('store/conflict', `Cannot write ${itemName(item)}: somebody else has just written it`, {
-    hint: 'Repeat the command: it goes on where it ended',
+  throw new NetplugError('store/conflict', `Cannot write ${itemName(item)}: another program has just changed it`, {
+    hint: 'Repeat the command: it resumes',
   });
 }
 

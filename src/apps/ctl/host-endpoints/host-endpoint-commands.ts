@@ -5,7 +5,7 @@ import { OUTPUT } from '../common-options.ts';
 import { listHostEndpoints } from './list-host-endpoints.ts';
 import { migrateHostEndpoints, prepareUpgrade } from './host-endpoint-plans.ts';
 
-const DRY_RUN = flagOption('show the steps, and do nothing');
+const DRY_RUN = flagOption('show the steps without carrying them out');
 const LABEL = valueOr('key', 'label that marks host endpoints for the upgrade', {
   byDefault: 'netplug/host-endpoint-upgrade',
   read: labelKey,
@@ -14,7 +14,7 @@ const LABEL = valueOr('key', 'label that marks host endpoints for the upgrade', 
 export const HOST_ENDPOINT_COMMANDS: readonly Command[] = [
   command({
     path: ['host-endpoints', 'list'],
-    summary: 'Shows host endpoints, with the node each is on and who made it.',
+    summary: 'Shows host endpoints with their nodes and creators.',
     options: { allInterfaces: flagOption('only those for all interfaces of their node'), output: OUTPUT },
     examples: ['netplugctl host-endpoints list --all-interfaces'],
     run: async (context, { options: { allInterfaces, output } }) =>
@@ -22,21 +22,21 @@ export const HOST_ENDPOINT_COMMANDS: readonly Command[] = [
   }),
   command({
     path: ['host-endpoints', 'prepare-upgrade'],
-    summary: 'Keeps traffic through host endpoints for all interfaces alive over an upgrade from before v3.14.',
+    summary: 'Keeps traffic through host endpoints for all interfaces flowing in an upgrade from before v3.14.',
     options: {
       dryRun: DRY_RUN,
-      undo: flagOption('take it back, after the policies that are needed are there'),
+      undo: flagOption('undo it once the required policies exist'),
       label: LABEL,
       policy: valueOr('name', 'name of the temporary policy', { byDefault: 'allow-all-upgrade', read: policyName }),
       output: OUTPUT,
     },
     details: `
-Before v3.14 such endpoints let everything through when no policy applied; from v3.14 they drop it.
-Labels each of them, and creates a GlobalNetworkPolicy for the label that logs and allows what no other
-policy decides. Do it before the upgrade, with the tool of the new release: it writes to an older cluster
-here without --allow-version-mismatch. After the upgrade, read the logs, write the policies that are missing,
-and run it again with --undo. May be repeated: it does what is left, such as for endpoints that came
-meanwhile.`,
+Before v3.14 such endpoints allow all traffic that no policy selects; from v3.14 they drop it. The
+command labels each of them, and creates a GlobalNetworkPolicy for the label that logs and allows traffic
+that no other policy selects. Run it before the upgrade, with the tool of the new release: this command
+writes to an older cluster without --allow-version-mismatch. After the upgrade, read the logs, write the
+missing policies, and run it again with --undo. Repeating the command carries out the remaining steps,
+for example for new endpoints.`,
     examples: [
       'netplugctl host-endpoints prepare-upgrade --dry-run',
       'netplugctl host-endpoints prepare-upgrade',
@@ -55,21 +55,21 @@ meanwhile.`,
     summary: 'Replaces host endpoints for all interfaces by automatic ones.',
     options: {
       dryRun: DRY_RUN,
-      undo: flagOption('take back what the migration from this machine has changed', {
+      undo: flagOption('undo the changes of the migration from this machine', {
         excludes: ['force', 'dryRun'],
       }),
-      force: flagOption('delete the old ones before the automatic ones are there'),
+      force: flagOption('delete the old endpoints before the automatic ones exist'),
       label: LABEL,
       output: OUTPUT,
     },
     details: `
-Only when every agent is of the new release: older ones drop everything at automatic host endpoints.
-Copies the labels of the old ones onto their nodes, turns on
-spec.controllers.node.hostEndpoint.autoCreate, and deletes each old one as soon as the automatic one of
-its node is there with the same labels. Where the orchestrator keeps the nodes, it names the kubectl
-commands for the labels and ends with status 1; run it again after them, as often as something is left.
-Refused when a label would be lost because node and endpoints contradict one another. --undo takes back
-the changes of the last run from this machine, also of one that was interrupted.`,
+Run it only when every agent has the new release: older agents drop all traffic of automatic host
+endpoints. The command copies the labels of the old endpoints to their nodes, sets
+spec.controllers.node.hostEndpoint.autoCreate, and deletes each old endpoint as soon as the automatic
+endpoint of its node exists with the same labels. When the orchestrator manages the nodes, the command
+prints the kubectl commands for the labels and exits with status 1; run these, then repeat it until it
+exits with 0. It is refused when a label would be lost because node and endpoints contradict each
+other. --undo reverts the changes of the last run from this machine, even of an interrupted one.`,
     examples: ['netplugctl host-endpoints migrate --dry-run', 'netplugctl host-endpoints migrate'],
     run: async (context, { options: { dryRun, undo, force, label, output } }) =>
       migrateHostEndpoints(context, {

@@ -51,7 +51,7 @@ export async function migrateHostEndpoints(context: Context, options: MigrateOpt
     const plan = async (): Promise<ReturnType<typeof planMigration>> => {
       const facts = {
         endpoints: await listWhole(store, 'HostEndpoint', signal),
-        // A node that cannot be read is refused like a missing one.
+        // The plan refuses an unreadable node like a missing one.
         nodes: (await store.listResources('Node', signal)).resources,
         configuration: await store.findResource({ kind: 'ControllersConfiguration', name: 'default' }, signal),
       };
@@ -61,7 +61,7 @@ export async function migrateHostEndpoints(context: Context, options: MigrateOpt
   });
 }
 
-/** Lists every resource of a kind: a procedure that overlooks an unreadable one would do harm. @throws store/corrupt */
+/** Lists every resource of a kind; overlooking an unreadable one would do harm. @throws store/corrupt */
 async function listWhole<K extends ResourceKind>(
   store: ResourceStore,
   kind: K,

@@ -43,23 +43,23 @@ describe('netplugctl host-endpoints list', () => {
     );
   });
 
-  it('shows who made them', async () => {
+  it('shows whether a user or the controllers created each endpoint', async () => {
     expect((await run('list')).out).toBe(
       [
         'NODE  NAME         INTERFACE  MADE BY      LABELS',
-        'n1    a            *          people       netplug/host-endpoint-upgrade=,role=x',
-        'n2    b            eth0       people',
+        'n1    a            *          user         netplug/host-endpoint-upgrade=,role=x',
+        'n2    b            eth0       user',
         'n3    n3-auto-hep  *          controllers  netplug/created-by=netplug-orch-controllers',
         '',
       ].join('\n'),
     );
   });
 
-  it('selects those for all interfaces by what they say, not by what a line looks like [up-hostendpoints]', async () => {
+  it('selects endpoints for all interfaces by their spec, not by how a line of the table looks [up-hostendpoints]', async () => {
     await put(hostEndpointOf('c', 'n4', { interfaceName: 'eth1', labels: { star: 'x' } }));
     const { out } = await run('list --all-interfaces -o json');
     expect(JSON.parse(out)).toEqual([
-      { node: 'n1', name: 'a', interfaceName: '*', madeBy: 'people', labels: { role: 'x', [LABEL]: '' } },
+      { node: 'n1', name: 'a', interfaceName: '*', madeBy: 'user', labels: { role: 'x', [LABEL]: '' } },
       expect.objectContaining({ name: 'n3-auto-hep', madeBy: 'controllers' }),
     ]);
   });
@@ -75,7 +75,7 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
     );
   });
 
-  it('labels those for all interfaces and makes exactly the policy of the specification [up-hostendpoints]', async () => {
+  it('labels endpoints for all interfaces and creates exactly the policy of the specification [up-hostendpoints]', async () => {
     expect(await run('prepare-upgrade')).toEqual({
       status: 0,
       out: [
@@ -99,7 +99,7 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
     });
   });
 
-  it('only shows the steps in a rehearsal, also as data', async () => {
+  it('only shows its steps with --dry-run, as text or JSON', async () => {
     const before = database.state();
     const { out } = await run('prepare-upgrade --dry-run');
     expect(out).toContain('1. Label the host endpoints for all interfaces\n   change HostEndpoint "a": label');
@@ -112,7 +112,7 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
     expect(database.state()).toBe(before);
   });
 
-  it('has nothing to do the second time, and goes on where it was cut off', async () => {
+  it('has nothing to do the second time, and resumes after an interruption', async () => {
     let writes = 0;
     const fault = (operation: string): { kind: 'unavailable-before' } | undefined =>
       operation === 'updateResource' && (writes += 1) === 2 ? { kind: 'unavailable-before' } : undefined;
@@ -129,7 +129,7 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
     expect(await run('prepare-upgrade')).toEqual({ status: 0, out: 'nothing is left to do\n', err: '' });
   });
 
-  it('is taken back, with the policy first and the labels of people left as they are', async () => {
+  it('is undone policy first, and keeps the labels that users set', async () => {
     await run('prepare-upgrade');
     expect((await run('prepare-upgrade --undo')).out).toBe(
       [
@@ -146,19 +146,22 @@ describe('netplugctl host-endpoints prepare-upgrade', () => {
     expect((await run('prepare-upgrade --undo')).out).toBe('nothing is left to do\n');
   });
 
-  it.each(['prepare-upgrade', 'prepare-upgrade --undo'])('does not touch a policy of others by %s', async (words) => {
-    const spec = { selector: 'all()', types: ['Ingress'] } as const;
-    await put({ apiVersion: 'netplug.io/v3', kind: POLICY.kind, metadata: { name: POLICY.name }, spec });
-    const before = database.state();
-    const { status, err } = await run(words);
-    expect(status).toBe(73);
-    expect(err).toContain('Choose another name with --policy');
-    expect(database.state()).toBe(before);
-    expect((await run('prepare-upgrade --policy mine --label example.org/up')).status).toBe(0);
-    expect(await labelsOf('HostEndpoint', 'b')).toEqual({ 'example.org/up': '' });
-  });
+  it.each(['prepare-upgrade', 'prepare-upgrade --undo'])(
+    'does not touch a policy that it did not create: %s',
+    async (words) => {
+      const spec = { selector: 'all()', types: ['Ingress'] } as const;
+      await put({ apiVersion: 'netplug.io/v3', kind: POLICY.kind, metadata: { name: POLICY.name }, spec });
+      const before = database.state();
+      const { status, err } = await run(words);
+      expect(status).toBe(73);
+      expect(err).toContain('Choose another name with --policy');
+      expect(database.state()).toBe(before);
+      expect((await run('prepare-upgrade --policy mine --label example.org/up')).status).toBe(0);
+      expect(await labelsOf('HostEndpoint', 'b')).toEqual({ 'example.org/up': '' });
+    },
+  );
 
-  it('does nothing while one cannot be read', async () => {
+  it('changes nothing while one of the endpoints cannot be read', async () => {
     database.damage({ kind: 'HostEndpoint', name: 'b' });
     const before = database.state();
     expect(await run('prepare-upgrade')).toMatchObject({ status: 65, out: '' });
@@ -171,7 +174,7 @@ describe('netplugctl host-endpoints migrate', () => {
     await put(nodeOf('n1', { zone: 'a' }), hostEndpointOf('old', 'n1', { labels: { role: 'x', [LABEL]: '' } }));
   });
 
-  it('goes as far as it can, and to the end when the automatic ones are there [up-autohep]', async () => {
+  it('carries out what it can, and finishes once the automatic endpoints exist [up-autohep]', async () => {
     expect(await run('migrate')).toEqual({
       status: 1,
       out: [
@@ -196,7 +199,7 @@ describe('netplugctl host-endpoints migrate', () => {
     expect((await run('migrate')).out).toBe('nothing is left to do\n');
   });
 
-  it('changes nothing before somebody has labelled the nodes of the orchestrator', async () => {
+  it('waits for a user to label the nodes of the orchestrator before it changes anything', async () => {
     const before = database.state();
     const { status, out } = await run('migrate', 'orch');
     expect(status).toBe(1);
@@ -211,7 +214,7 @@ describe('netplugctl host-endpoints migrate', () => {
     expect(database.state()).toBe(before);
   });
 
-  it('deletes at once only by force', async () => {
+  it('deletes before the replacement exists only with --force', async () => {
     expect((await run('migrate --force')).status).toBe(0);
     expect((await store.listResources('HostEndpoint', signal)).resources).toEqual([]);
   });
@@ -226,7 +229,7 @@ describe('netplugctl host-endpoints migrate', () => {
   });
 });
 
-/** Lets a process write so many records of its progress, and ends it at the next one. */
+/** Simulates a process that is killed after it has written `count` records of its progress. */
 function endAfter(records: PlanRecords, writes: number): PlanRecords {
   let left = writes;
   return {
@@ -257,7 +260,7 @@ describe('a migration of host endpoints that is interrupted', () => {
     );
   });
 
-  it.each(MOMENTS)('is carried out to the end by the same command, from record %i', async (moment) => {
+  it.each(MOMENTS)('is finished by the same command after a kill at record %i', async (moment) => {
     const records = planRecords;
     planRecords = endAfter(records, moment);
     expect((await run('migrate --force')).status).not.toBe(0);
@@ -271,7 +274,7 @@ describe('a migration of host endpoints that is interrupted', () => {
     expect((await run('migrate --force')).out).toBe('nothing is left to do\n');
   });
 
-  it.each(MOMENTS.slice(1))('is taken back by --undo, from record %i', async (moment) => {
+  it.each(MOMENTS.slice(1))('is undone by --undo after a kill at record %i', async (moment) => {
     const before = await contents();
     const records = planRecords;
     planRecords = endAfter(records, moment);
@@ -281,7 +284,7 @@ describe('a migration of host endpoints that is interrupted', () => {
     expect(await contents()).toEqual(before);
   });
 
-  it('is planned anew when an object of the plan was changed meanwhile', async () => {
+  it('makes a new plan when an object of its plan was changed in the meantime', async () => {
     const records = planRecords;
     planRecords = endAfter(records, 3);
     await run('migrate --force');
@@ -291,22 +294,24 @@ describe('a migration of host endpoints that is interrupted', () => {
     await store.updateResource({ ...found, metadata: { ...found.metadata, labels: { role: 'x', more: 'y' } } }, signal);
     const { status, err } = await run('migrate --force');
     expect(status).toBe(0);
-    expect(err).toContain('the object of "delete HostEndpoint "other"" changed since; planned anew');
+    expect(err).toContain('the object of "delete HostEndpoint "other"" was changed in the meantime; making a new plan');
     expect(await contents()).toMatchObject([[], { zone: 'a', role: 'x', more: 'y' }, {}]);
   });
 
-  it('is not undone over what was changed since, and not without a record', async () => {
+  it('is not undone when an object was changed in the meantime, or without a record', async () => {
     expect(await run('migrate --undo')).toMatchObject({ status: 69, out: '' });
     await run('migrate --force');
     const found = await store.findResource({ kind: 'Node', name: 'n1' }, signal);
     if (found === undefined) throw new Error('there is no such node');
     await store.updateResource({ ...found, metadata: { ...found.metadata, labels: { role: 'y' } } }, signal);
     const before = database.state();
-    expect((await run('migrate --undo')).err).toContain('the object of "change Node "n1": label role=x" changed since');
+    expect((await run('migrate --undo')).err).toContain(
+      'the object of "change Node "n1": label role=x" was changed in the meantime',
+    );
     expect(database.state()).toBe(before);
   });
 
-  it('is carried out where no record can be written, with a warning', async () => {
+  it('is carried out with a warning when its progress cannot be recorded', async () => {
     const save = async (): Promise<never> => Promise.reject(Object.assign(new Error('full'), { code: 'ENOSPC' }));
     planRecords = { ...memoryPlanRecords(), save };
     const { status, err } = await run('migrate --force');

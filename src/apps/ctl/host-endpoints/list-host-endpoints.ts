@@ -11,7 +11,7 @@ export interface ListHostEndpointsOptions {
   readonly output: Output;
 }
 
-/** Shows host endpoints with what the two procedures around them depend on. */
+/** Shows host endpoints with the facts that the upgrade procedures depend on. */
 export async function listHostEndpoints(
   context: Context,
   { which, output }: ListHostEndpointsOptions,
@@ -43,7 +43,7 @@ function summary(endpoint: HostEndpoint): { node: string; name: string; interfac
     node: spec.node,
     name: metadata.name,
     interfaceName: spec.interfaceName ?? '',
-    madeBy: isAutomatic(endpoint) ? 'controllers' : 'people',
+    madeBy: isAutomatic(endpoint) ? 'controllers' : 'user',
   };
 }
 

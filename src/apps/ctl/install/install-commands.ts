@@ -7,44 +7,53 @@ import { uninstall } from './uninstall.ts';
 
 const FOLDER = { read: absolutePath, completes: 'folder' } as const;
 
-/** An agent that shuts down may take most of a minute, and so may the datastore. */
+/** The agent may take most of a minute to shut down, and so may the datastore. */
 const PURGE_SECONDS = 180;
 
-/** What one's own conflist says itself. */
+/** Options that a conflist of the user excludes. */
 const MADE_BY_OPTIONS = ['name', 'mtu', 'assignIpv6', 'logFile', 'portmap', 'bandwidth', 'policyOrch'];
 
 export const INSTALL_COMMANDS: readonly Command[] = [
   command({
     path: ['install'],
-    summary: 'Puts the plugin on this node: executables, kubeconfig, conflist.',
+    summary: 'Installs the plugin on this node: executables, kubeconfig, conflist.',
     options: {
-      binDir: valueOr('folder', 'where the runtime looks for plugins', { byDefault: BIN_DIR, ...FOLDER }),
-      confDir: valueOr('folder', 'where the runtime looks for configurations', { byDefault: CONF_DIR, ...FOLDER }),
-      hostConfDir: value('folder', 'where the host sees that folder, if elsewhere', FOLDER),
+      binDir: valueOr('folder', 'folder in which the runtime finds plugins', { byDefault: BIN_DIR, ...FOLDER }),
+      confDir: valueOr('folder', 'folder in which the runtime finds configurations', {
+        byDefault: CONF_DIR,
+        ...FOLDER,
+      }),
+      hostConfDir: value('folder', 'path of that folder on the host, if it differs', FOLDER),
       confName: valueOr('name', 'name of the conflist', { byDefault: CONF_NAME, read: conflistName }),
-      from: value('folder', 'take the executables from here instead of beside the tool', { completes: 'folder' }),
-      conf: value('file', 'a conflist of your own', { excludes: MADE_BY_OPTIONS, completes: 'file' }),
+      from: value('folder', 'folder of the executables to install (default: that of the tool)', {
+        completes: 'folder',
+      }),
+      conf: value('file', 'install this conflist', { excludes: MADE_BY_OPTIONS, completes: 'file' }),
       name: valueOr('name', 'name of the network', { byDefault: 'k8s-pod-network', read: networkName }),
-      mtu: value('bytes', 'largest packet; left to the kernel unless given', { read: wholeBytes }),
-      assignIpv6: flagOption('give pods an IPv6 address too'),
+      mtu: value('bytes', 'MTU of pod interfaces (default: chosen by the kernel)', { read: wholeBytes }),
+      assignIpv6: flagOption('assign an IPv6 address to pods as well'),
       logFile: valueOr('path', 'log file on the host, or "none"', { byDefault: LOG_FILE, read: absolutePathOrNone }),
-      portmap: unless('leave the entry for published ports out'),
-      bandwidth: unless('leave the entry for rate limits out'),
+      portmap: unless('omit the portmap plugin'),
+      bandwidth: unless('omit the bandwidth plugin'),
       policyOrch: flagOption('read labels and annotations of pods from the orchestrator'),
-      orchServer: value('url', 'API of the orchestrator, for the kubeconfig'),
-      orchCaFile: value('file', 'root certificates of the API, copied in', { completes: 'file' }),
-      orchTokenFile: value('path', 'token file on the host, named in the kubeconfig', { read: absolutePath }),
-      orchTokenFrom: value('file', 'file whose token is copied in', { completes: 'file' }),
-      orchClientCert: value('path', 'client certificate on the host, named in the kubeconfig', { read: absolutePath }),
-      orchClientKey: value('path', 'key of the client certificate, likewise', { read: absolutePath }),
-      dryRun: flagOption('show the steps, and do nothing'),
+      orchServer: value('url', 'URL of the API of the orchestrator'),
+      orchCaFile: value('file', 'root certificates of the API, copied into the kubeconfig', { completes: 'file' }),
+      orchTokenFile: value('path', 'token file on the host, to which the kubeconfig refers', { read: absolutePath }),
+      orchTokenFrom: value('file', 'file whose token is copied into the kubeconfig', { completes: 'file' }),
+      orchClientCert: value('path', 'client certificate on the host, to which the kubeconfig refers', {
+        read: absolutePath,
+      }),
+      orchClientKey: value('path', 'key of the client certificate, to which the kubeconfig refers', {
+        read: absolutePath,
+      }),
+      dryRun: flagOption('show the steps without carrying them out'),
       output: OUTPUT,
     },
     details: `
-The conflist is made for the connection of the environment or of --config, with paths as the host
-sees them, unless --conf names one. In a pod, the kubeconfig is made from the rights of the pod
-unless flags say otherwise. Everything is checked before anything is written; each file changes at
-once or not at all, the conflist last. What is as it shall be is left alone. Secrets are not printed.`,
+The conflist is generated for the connection of the environment or of --config, with paths on the host,
+unless --conf is given. In a pod, the kubeconfig is made from the service account of the pod unless flags
+are given. Everything is checked before the first write. Each file is replaced atomically, the conflist
+last. The command is idempotent and prints no secrets.`,
     examples: [
       'KV_ENDPOINTS=http://10.0.0.1:2379 netplugctl install',
       'netplugctl install --conf my.conflist --bin-dir /host/opt/cni/bin --conf-dir /host/etc/cni/net.d \\\n    --host-conf-dir /etc/cni/net.d',
@@ -68,24 +77,24 @@ once or not at all, the conflist last. What is as it shall be is left alone. Sec
   }),
   command({
     path: ['uninstall'],
-    summary: 'Removes what install put on this node.',
+    summary: 'Removes the plugin from this node.',
     options: {
-      binDir: value('folder', 'where the executables are, if not where they were installed', FOLDER),
-      confDir: value('folder', 'where the configuration is, likewise', FOLDER),
-      purge: flagOption('remove all that plugin and agent made on this host too'),
-      force: flagOption('remove changed and unknown files too, and cut off pods that still run'),
-      dryRun: flagOption('say what would be removed, and do nothing'),
+      binDir: value('folder', 'folder of the executables, if it has moved since the installation', FOLDER),
+      confDir: value('folder', 'folder of the configuration, if it has moved since the installation', FOLDER),
+      purge: flagOption('also remove everything that plugin and agent created on this host'),
+      force: flagOption('also remove changed and unknown files, and the interfaces of running pods'),
+      dryRun: flagOption('print what would be removed, and change nothing'),
       output: OUTPUT,
     },
     details: `
-Drain the node first: pods that are still there cannot be taken down without the plugin. Files that
-were changed since they were installed stay, and the exit status is then 1. Without --purge nothing
-in the datastore changes; "netplugctl ipam check --fix" frees the addresses of pods that are gone.
+Drain the node first: without the plugin, the runtime cannot remove running pods. Files that were changed
+after the installation stay, and the exit status is then 1. Without --purge the datastore is not changed;
+"netplugctl ipam check --fix" releases the addresses of removed pods.
 
-With --purge the host is afterwards as before netplug. Disable the service of netplug-agent first, or
-remove its pod: an agent that runs is ended, but not kept from being started. Removes interfaces of
-pods, BIRD, routes, tunnels, nftables tables, state and logs, puts the settings of the host back, and
-gives back what the node holds in the datastore. May be repeated.`,
+--purge restores the host to its state before netplug. Disable the service of netplug-agent or remove its
+pod first: the command stops a running agent but does not prevent its restart. It removes interfaces of
+pods, BIRD, routes, tunnels, nftables tables, state and logs, restores the settings of the host, and
+removes the records of the node in the datastore. The command is idempotent.`,
     timeoutSeconds: PURGE_SECONDS,
     examples: ['netplugctl uninstall', 'netplugctl uninstall --purge --dry-run', 'netplugctl uninstall --purge'],
     run: async (context, { options: { binDir, confDir, purge, force, dryRun, output } }) =>
@@ -128,7 +137,7 @@ function conflistChoice(flags: ConflistFlags): ConflistChoice {
 
 type OrchFlags = { readonly [K in keyof OrchOptions]-?: string | undefined };
 
-/** Only the flags that were given. */
+/** Returns the flags that were given. */
 function given({
   orchServer,
   orchCaFile,
@@ -161,10 +170,12 @@ function conflistName(text: string): string {
   return isOne ? text : notAllowed('Allowed is a file name that ends in .conflist.');
 }
 
-/** Stricter than the plugin: runtimes refuse other names before they call it. */
+/** Stricter than the plugin, because runtimes refuse other names before they call it. */
 function networkName(text: string): string {
   const isOne = /^[a-z0-9][a-z0-9_.-]*$/i.test(text);
-  return isOne ? text : notAllowed('Allowed are letters, digits, ".", "_" and "-", a letter or digit first.');
+  return isOne
+    ? text
+    : notAllowed('Allowed are letters, digits, ".", "_" and "-"; the first must be a letter or digit.');
 }
 
 function wholeBytes(text: string): number {

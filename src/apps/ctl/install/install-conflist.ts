@@ -15,8 +15,8 @@ import { type ConflistAccess, renderConflist } from '../../../install/render-con
 type Raw = Readonly<Record<string, unknown>>;
 
 /**
- * The text of the list, checked as `lint` checks it: one's own as it is, or one for the connection of the command.
- * @throws netconf/invalid or the code all problems share, cli/usage
+ * Returns the text of the conflist, checked as `lint` checks it: the file of the user unchanged, or one generated for the
+ * connection of the command. @throws netconf/invalid or the code that all problems share, cli/usage
  */
 export async function decideConflist(
   context: Context,
@@ -32,7 +32,7 @@ export async function decideConflist(
 }
 
 /**
- * Stands in the way of replacing what another plugin has at the path.
+ * Refuses to replace the configuration of another plugin.
  * @throws install/failed
  */
 export async function refuseForeign(path: string): Promise<void> {
@@ -57,7 +57,7 @@ async function ownConflist(file: string, report: Report): Promise<string> {
   return text;
 }
 
-/** Of a text that is not JSON nothing is quoted: a file named by mistake may hold a secret. */
+/** Parses the conflist. Error messages quote nothing of it: a file given by mistake may hold a secret. */
 function readList(text: string, what: string): Raw {
   try {
     return parseJsonObject(text);

@@ -13,16 +13,16 @@ import type { ConflistAccess } from '../../../install/render-conflist.ts';
 import { type KubeconfigOptions, type OrchUser, renderKubeconfig } from '../../../install/render-kubeconfig.ts';
 
 export interface OrchPlan {
-  /** What the conflist says. */
+  /** The access that the conflist configures. */
   readonly access: ConflistAccess;
-  /** Text of the file to write, if one is to be written. */
+  /** Text of the kubeconfig to write; undefined when none is written. */
   readonly kubeconfig: string | undefined;
 }
 
 /**
- * How the plugin on this node shall reach the API of the orchestrator: through a file written here when the flags say
- * with what, else through what the connection of the command names, else with the rights of the pod the tool runs in.
- * @throws cli/usage; no message quotes what a file holds
+ * Decides how the plugin on this node reaches the API of the orchestrator: by a kubeconfig made from the flags, else as
+ * the connection of the command says, else by a kubeconfig made from the service account of this pod.
+ * @throws cli/usage; no message quotes the contents of a file
  */
 export async function planOrchAccess(
   context: Context,
@@ -32,7 +32,10 @@ export async function planOrchAccess(
   const named = await readNamedAccess(context);
   const areFlags = Object.keys(orch).length > 0;
   if (areFlags && named.by !== 'none') {
-    throw usage('Cannot use --orch-… flags: ORCHCONFIG or ORCH_API_ROOT says how to reach the API', 'Keep one of them');
+    throw usage(
+      'Cannot use --orch-… flags: ORCHCONFIG or ORCH_API_ROOT is set',
+      'Remove either the flags or the variable',
+    );
   }
   const options = areFlags ? await fromFlags(orch) : named.by === 'none' ? await fromPod(context, report) : undefined;
   if (options === undefined) return { access: named, kubeconfig: undefined };
@@ -42,7 +45,7 @@ export async function planOrchAccess(
   };
 }
 
-/** From the file of `--config`, else from the environment, as the rest of the connection. */
+/** Reads the access from the file of `--config`, else from the environment. */
 async function readNamedAccess({ config, env }: Context): Promise<ConflistAccess> {
   const raw =
     config === undefined
@@ -56,7 +59,7 @@ async function readNamedAccess({ config, env }: Context): Promise<ConflistAccess
 async function fromFlags(flags: OrchOptions): Promise<KubeconfigOptions> {
   const { orchServer: server, orchCaFile: caFile } = flags;
   if (server === undefined)
-    throw usage('Cannot write a kubeconfig: --orch-server is missing', 'Add the URL of the API');
+    throw usage('Cannot write a kubeconfig: --orch-server is missing', 'Add --orch-server with the URL of the API');
   if (!isHttpUrl(server)) throw usage(`Cannot use --orch-server: allowed is ${URL_RULE}`, 'Correct the URL');
   return { server, caPem: caFile === undefined ? undefined : await readCa(caFile), user: await userOf(flags) };
 }
@@ -64,7 +67,10 @@ async function fromFlags(flags: OrchOptions): Promise<KubeconfigOptions> {
 async function userOf(flags: OrchOptions): Promise<OrchUser> {
   const { orchTokenFile: path, orchTokenFrom: from, orchClientCert: certFile, orchClientKey: keyFile } = flags;
   if ((certFile === undefined) !== (keyFile === undefined)) {
-    throw usage('Cannot write a kubeconfig: certificate and key belong together', 'Use both --orch-client-… flags');
+    throw usage(
+      'Cannot write a kubeconfig: certificate and key must be given together',
+      'Use both --orch-client-cert and --orch-client-key',
+    );
   }
   const users: OrchUser[] = [
     ...(path === undefined ? [] : [{ by: 'token-file', path } as const]),
@@ -80,7 +86,7 @@ async function userOf(flags: OrchOptions): Promise<OrchUser> {
   );
 }
 
-/** What the orchestrator gives a pod; undefined outside of one, and in one that shall have no rights. */
+/** Makes a kubeconfig from the service account of this pod; undefined outside a pod, and without a token. */
 async function fromPod({ env, ports }: Context, report: Report): Promise<KubeconfigOptions | undefined> {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
   if (host === undefined || host === '' || port === undefined || port === '') return undefined;
@@ -91,13 +97,15 @@ async function fromPod({ env, ports }: Context, report: Report): Promise<Kubecon
     () => false,
   );
   if (!mayUseApi) {
-    report.warn(`no kubeconfig is written: there is no "${tokenFile}", so this pod has no rights to hand on`);
+    report.warn(
+      `no kubeconfig is written: "${tokenFile}" does not exist, so that this pod has no credentials to pass on`,
+    );
     return undefined;
   }
   return {
     server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
     caPem: await readCa(join(serviceAccountDir, 'ca.crt')),
-    // The file of the token is the pod's own: the host cannot see it.
+    // The token is copied, because the host cannot read the file in the pod.
     user: { by: 'token', token: await readToken(tokenFile) },
   };
 }
@@ -106,15 +114,15 @@ async function readCa(file: string): Promise<string> {
   const { text } = await readSource(file);
   const isKey = text.includes('PRIVATE KEY-----');
   if (text.includes('-----BEGIN CERTIFICATE-----') && !isKey) return text;
-  const state = isKey ? 'a private key is in it' : 'no certificate is in it';
-  throw usage(`Cannot use "${file}" as root certificates: ${state}`, 'Name a PEM file of certificates alone');
+  const state = isKey ? 'it contains a private key' : 'it contains no certificate';
+  throw usage(`Cannot use "${file}" as root certificates: ${state}`, 'Give a PEM file that contains certificates only');
 }
 
 async function readToken(file: string): Promise<string> {
   const token = (await readSource(file)).text.trim();
   if (/^[\x21-\x7e]+$/.test(token)) return token;
-  const state = token === '' ? 'the file is empty' : 'white space or other characters are in it';
-  throw usage(`Cannot use "${file}" as a token: ${state}`, 'Name a file that holds one token and nothing else');
+  const state = token === '' ? 'the file is empty' : 'it contains white space or other invalid characters';
+  throw usage(`Cannot use "${file}" as a token: ${state}`, 'Give a file that contains only the token');
 }
 
 function usage(message: string, hint: string): NetplugError {

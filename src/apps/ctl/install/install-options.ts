@@ -2,11 +2,11 @@ import type { Mode } from '../../../base/mode.ts';
 import type { Output } from '../common-options.ts';
 import type { ChainedPlugin } from '../../../install/render-conflist.ts';
 
-/** What is wanted on the node; folders are those the tool sees. */
+/** The options of `install`. Folders are paths as the tool sees them. */
 export interface InstallOptions {
   readonly binDir: string;
   readonly confDir: string;
-  /** Where the host sees `confDir`; a container may have it mounted elsewhere. */
+  /** Path of `confDir` on the host, when a container mounts it elsewhere. */
   readonly hostConfDir: string | undefined;
   readonly confName: string;
   /** Folder with the executables; undefined for the one the tool runs from. */
@@ -29,7 +29,7 @@ export type ConflistChoice =
       readonly policy: 'orch' | 'none';
     };
 
-/** The flags of the kubeconfig as they were given. */
+/** The flags for the kubeconfig. */
 export interface OrchOptions {
   readonly orchServer?: string;
   readonly orchCaFile?: string;
@@ -40,12 +40,12 @@ export interface OrchOptions {
 }
 
 export interface UninstallOptions {
-  /** Undefined is where the record says. */
+  /** Undefined for the folder in the record. */
   readonly binDir: string | undefined;
   readonly confDir: string | undefined;
   readonly changed: 'leave' | 'remove';
   readonly extent: 'files' | 'everything';
-  /** What if pods still have interfaces of netplug, when everything is removed. */
+  /** What to do when pods still have interfaces of netplug. */
   readonly pods: 'refuse' | 'cut-off';
   readonly mode: Mode;
   readonly output: Output;

@@ -3,13 +3,13 @@ import type { Output } from '../common-options.ts';
 import type { PartKind } from '../../../install/host/part.ts';
 import type { Io } from '../ports.ts';
 
-/** Says of something that it went, or that it would go. */
+/** The word for a removal, by mode. */
 export const REMOVED: Readonly<Record<Mode, string>> = { 'carry-out': 'removed', rehearse: 'would be removed' };
 
-/** One thing that was done, or found done already. */
+/** A step that was carried out, or was done already. */
 export interface InstallStep {
   readonly kind: 'executable' | 'kubeconfig' | 'conflist' | 'record' | 'folder' | 'agent' | 'node' | PartKind;
-  /** Path, or what else names it. */
+  /** Path or name of the object. */
   readonly subject: string;
   readonly done: string;
 }
@@ -19,7 +19,7 @@ export interface Report extends Disposable {
   warn(text: string): void;
 }
 
-/** A line for each step when it is done; as JSON one document at the end, also when the rest failed. */
+/** Prints a line for each finished step; as JSON, one document at the end, even after a failure. */
 export function openReport(io: Io, output: Output): Report {
   const steps: InstallStep[] = [];
   return {

@@ -64,7 +64,7 @@ async function names(path: string): Promise<string[]> {
 }
 
 describe('install', () => {
-  it('puts executables, then the conflist, and changes nothing the second time', async () => {
+  it('installs the executables, then the conflist, and changes nothing the second time', async () => {
     expect(await install()).toEqual({
       status: 0,
       out: [
@@ -84,7 +84,7 @@ describe('install', () => {
     expect(again.out).toMatch(/^(\w+ "[^"]+" unchanged\n){4}$/);
   });
 
-  it('replaces what differs, in contents or permissions', async () => {
+  it('replaces files that differ in contents or permissions', async () => {
     await install();
     await put('bin/netplug', 'older');
     await put('from/netplug-ipam', 'newer');
@@ -111,13 +111,13 @@ describe('install', () => {
     ['a server', ['--orch-token-file', '/t'], 64, /--orch-server is missing/],
     ['a flag for the kubeconfig of kubectl', ['--kubeconfig', 'k'], 64, /hint: Set ORCHCONFIG/],
     ['a context of kubectl', ['--context', 'prod'], 64, /Cannot install with --kubeconfig or --context/],
-    ['half a certificate', ['--orch-server', 'https://a', '--orch-client-cert', '/c'], 64, /belong together/],
+    ['half a certificate', ['--orch-server', 'https://a', '--orch-client-cert', '/c'], 64, /must be given together/],
   ])('refuses %s that is wrong and writes nothing', async (_, flags, status, said) => {
     expect(await install(flags)).toMatchObject({ status, out: '', err: expect.stringMatching(said) });
     expect((await names('')).sort()).toEqual(['from']);
   });
 
-  it('takes a conflist as it is when lint finds no error in it', async () => {
+  it('installs a conflist of the user unchanged when lint finds no error in it', async () => {
     const own =
       '{"name": "mine", "cniVersion": "0.4.0",  "plugins": [{"type": "netplug", "ipam": {"type": "netplug-ipam"}}]}';
     await put('own', own);
@@ -141,14 +141,14 @@ describe('install', () => {
     }
   });
 
-  it('takes the place of the conflist it installed under another name, unless it was changed', async () => {
+  it('replaces the conflist that it installed under another name, unless that was changed', async () => {
     await install(['--conf-name', '05-a.conflist']);
     expect((await install()).out).toContain('conflist "/conf/05-a.conflist" removed\n');
     expect(await names('conf')).toEqual(['10-netplug.conflist']);
     await put('conf/10-netplug.conflist', '{}');
     const { err } = await install(['--conf-name', '20-b.conflist']);
     expect(err).toContain('the earlier conflist "/conf/10-netplug.conflist" was changed');
-    expect(err).toContain('"/conf/10-netplug.conflist" comes before "20-b.conflist"');
+    expect(err).toContain('"/conf/10-netplug.conflist" sorts before "20-b.conflist"');
     expect(await names('conf')).toEqual(['10-netplug.conflist', '20-b.conflist']);
   });
 
@@ -165,14 +165,14 @@ describe('install', () => {
     expect(await install()).toMatchObject({ status: 0, err: '' });
   });
 
-  it('takes a record nobody can read for none', async () => {
+  it('ignores an unreadable record', async () => {
     await put('state/netplug/install.json', '{"format": 2}');
     expect(await install()).toMatchObject({ status: 0, err: expect.stringContaining('cannot be understood') });
   });
 });
 
 describe('the kubeconfig', () => {
-  it('is made from flags, names the host folder and is private', async () => {
+  it('is made from flags, refers to the folder on the host, and is private', async () => {
     await put('ca', CA);
     await put('token', `${TOKEN}\n`);
     const flags = ['--orch-server', 'https://a:6443', '--orch-ca-file', at('ca'), '--orch-token-from', at('token')];
@@ -190,7 +190,7 @@ describe('the kubeconfig', () => {
     expect(await text('state/netplug/install.json')).not.toContain(TOKEN);
   });
 
-  it('is made from the rights of a pod', async () => {
+  it('is made from the service account of a pod', async () => {
     await put('serviceaccount/ca.crt', CA);
     await put('serviceaccount/token', TOKEN);
     const env = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' };
@@ -201,13 +201,16 @@ describe('the kubeconfig', () => {
     });
   });
 
-  it('is not made for a pod that has no rights', async () => {
+  it('is not made for a pod without a service account token', async () => {
     const env = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' };
-    expect(await install([], env)).toMatchObject({ status: 0, err: expect.stringContaining('no rights to hand on') });
+    expect(await install([], env)).toMatchObject({
+      status: 0,
+      err: expect.stringContaining('no credentials to pass on'),
+    });
     expect(await names('conf')).toEqual(['10-netplug.conflist']);
   });
 
-  it('is not made when the connection names another way, and not beside it', async () => {
+  it('is not made when the connection configures the access, which excludes the flags', async () => {
     const env = { ORCHCONFIG: '/etc/kube/own', KUBERNETES_SERVICE_HOST: 'a', KUBERNETES_SERVICE_PORT: '1' };
     expect(await install([], env)).toMatchObject({ status: 0 });
     expect(await names('conf')).toEqual(['10-netplug.conflist']);
@@ -216,7 +219,7 @@ describe('the kubeconfig', () => {
     expect(await install(flags, env)).toMatchObject({ status: 64, err: expect.stringContaining('ORCHCONFIG') });
   });
 
-  it('does not quote files that are not what they should be', async () => {
+  it('does not quote the contents of wrong files', async () => {
     await put('secret', `-----BEGIN PRIVATE KEY-----\n${TOKEN}\n-----BEGIN CERTIFICATE-----\n`);
     const server = ['--orch-server', 'https://a'];
     for (const flags of [
@@ -232,7 +235,7 @@ describe('the kubeconfig', () => {
 });
 
 describe('uninstall', () => {
-  it('removes what install put there, twice', async () => {
+  it('removes the installed files, and succeeds the second time', async () => {
     await install(['--orch-server', 'https://a', '--orch-token-file', '/t']);
     await put('conf/99-other.conflist', '{}');
     const first = await run('uninstall');
@@ -249,25 +252,25 @@ describe('uninstall', () => {
     expect(await run('uninstall')).toMatchObject({ status: 0, err: '', out: expect.stringMatching(/^no file was/) });
   });
 
-  it('leaves what was changed until it is forced', async () => {
+  it('keeps changed files without --force', async () => {
     await install();
     await put('conf/10-netplug.conflist', '{}');
-    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('it was changed since') });
+    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('it was changed after') });
     expect([await names('bin'), await names('conf')]).toEqual([[], ['10-netplug.conflist']]);
     expect(await run('uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
     expect([await names('conf'), await names('state/netplug')]).toEqual([[], []]);
   });
 
-  it('leaves what no record knows until it is forced', async () => {
+  it('keeps files without a record, unless --force is given', async () => {
     await install();
     await rm(at('state'), { recursive: true });
-    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('no record says') });
+    expect(await run('uninstall')).toMatchObject({ status: 1, err: expect.stringContaining('no record shows') });
     expect(await names('bin')).toHaveLength(3);
     expect(await run('uninstall', ['--force'])).toMatchObject({ status: 0, err: '' });
     expect([await names('bin'), await names('conf')]).toEqual([[], []]);
   });
 
-  it('looks in the folders named when they were elsewhere at installation', async () => {
+  it('removes files from the given folders when these have moved since the installation', async () => {
     await install();
     await run('install', ['--bin-dir', at('bin2'), '--from', at('from')]);
     expect(await run('uninstall')).toMatchObject({ status: 0 });
@@ -280,7 +283,7 @@ describe('uninstall', () => {
 });
 
 describe('uninstall --purge', () => {
-  it('removes interfaces, state and logs, whether or not anything is installed', async () => {
+  it('removes interfaces, state and logs, with or without an installation', async () => {
     kernel.addNetns('/pod');
     const podMac = '0a:00:00:00:00:01';
     for (const containerId of ['c1', 'c2']) {
@@ -320,9 +323,12 @@ describe('uninstall --purge', () => {
     expect(await run('uninstall', ['--purge'])).toMatchObject({ status: 0, err: '' });
   });
 
-  it('does not empty a folder that does not look like one of netplug', async () => {
+  it('does not empty a folder without "netplug" in its name', async () => {
     await put('run/netplug', 'a file');
-    expect(await run('uninstall', ['--purge'])).toMatchObject({ status: 1, err: expect.stringContaining('is left') });
+    expect(await run('uninstall', ['--purge'])).toMatchObject({
+      status: 1,
+      err: expect.stringContaining('was not removed'),
+    });
     expect(await names('run')).toEqual(['netplug']);
   });
 });

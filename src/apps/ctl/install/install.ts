@@ -17,9 +17,8 @@ import { openReport, type Report } from './install-report.ts';
 import type { Context, Status } from '../ports.ts';
 
 /**
- * Puts executables, kubeconfig and conflist on this node. Everything is read and checked before anything is written;
- * each file then changes at once or not at all, the conflist last, because the runtime uses it from that moment.
- * Repeating it changes nothing.
+ * Installs executables, kubeconfig and conflist on this node. Reads and checks everything before the first write. Each
+ * file is replaced atomically, the conflist last, because the runtime uses it at once. Idempotent.
  */
 export async function install(context: Context, options: InstallOptions): Promise<Status> {
   using report = openReport(context.io, options.mode === 'rehearse' ? 'table' : options.output);
@@ -48,7 +47,7 @@ export async function install(context: Context, options: InstallOptions): Promis
     },
   };
   if ((await resumeIfSound(context, execution)) === undefined) await carryOut(execution, plan);
-  await warnOfOthers(options, report);
+  await warnOfOtherConfigurations(options, report);
   return 0;
 }
 
@@ -63,7 +62,7 @@ async function planFiles(context: Context, options: InstallOptions, report: Repo
   ];
 }
 
-/** The plugin must not work with the credentials of the administrator. @throws cli/usage */
+/** Refuses flags that would give the plugin the credentials of the administrator. @throws cli/usage */
 function refuseKubeconfigFlags({ kubeconfig }: Context): void {
   if (!hasFlags(kubeconfig)) return;
   throw new NetplugError('cli/usage', 'Cannot install with --kubeconfig or --context: they are for netplugctl itself', {
@@ -75,15 +74,17 @@ function sourceFolder({ ports }: Context, { from }: InstallOptions): string {
   if (from !== undefined) return from;
   const { executable } = ports.machine;
   if (executable !== undefined) return dirname(executable);
-  throw new NetplugError('cli/usage', 'Cannot install the executables: this tool does not run from one', {
-    hint: 'Build it, and name the folder with --from',
+  throw new NetplugError('cli/usage', 'Cannot install the executables: this tool runs from sources', {
+    hint: 'Run "make build", and give the folder of the executables with --from',
   });
 }
 
-/** Runtimes use the configuration whose name comes first. */
-async function warnOfOthers({ confDir, confName }: InstallOptions, report: Report): Promise<void> {
+/** Warns of another configuration whose name sorts first: runtimes use that one. */
+async function warnOfOtherConfigurations({ confDir, confName }: InstallOptions, report: Report): Promise<void> {
   const names = await onFile('read', confDir, async () => readdir(confDir));
   const [first] = names.filter((name) => /\.(conf|conflist|json)$/.test(name)).sort();
   if (first === undefined || first === confName) return;
-  report.warn(`"${join(confDir, first)}" comes before "${confName}": a runtime that takes one configuration takes it`);
+  report.warn(
+    `"${join(confDir, first)}" sorts before "${confName}": a runtime that reads one configuration reads that one`,
+  );
 }

@@ -11,30 +11,30 @@ import type { Report } from './install-report.ts';
 
 const RELEASE_MS = 60_000;
 
-/** Who this node is in which datastore. */
+/** The name of this node, and its datastore. */
 export interface RegisteredNode {
   readonly node: NodeName;
-  /** Whether something on the host says so. */
+  /** Whether the agent or a network configuration gives the name; otherwise it is the host name. */
   readonly isRegistered: boolean;
-  /** Undefined where neither the command nor a network configuration names one. */
+  /** Undefined when neither the command nor a network configuration names one. */
   readonly datastore: Datastore | undefined;
 }
 
-/** Reads it while the network configuration is still there. */
+/** Reads the registration. To be called before the network configuration is removed. */
 export async function readRegistration(context: Context): Promise<RegisteredNode> {
   const { ports } = context;
   const netconf = await findNetconf(ports.plugin.confDir).catch(() => undefined);
   const name = ports.readRegisteredName() ?? netconf?.config.nodename;
   return {
-    node: (name ?? ports.hostname) as NodeName, // as the agent has it, which checked it
+    node: (name ?? ports.hostname) as NodeName, // validated by the agent
     isRegistered: name !== undefined || netconf !== undefined,
     datastore: hasConnection(context) ? (await readConnection(context)).datastore : netconf?.config.datastore,
   };
 }
 
 /**
- * Gives back what the node holds in the datastore, and its record there. A host is clean without that too: what keeps it
- * from being done is a warning.
+ * Removes the records of the node from the datastore. A failure is only a warning, because the host is clean without
+ * that.
  */
 export async function releaseNode(
   context: Context,
@@ -46,7 +46,7 @@ export async function releaseNode(
 ): Promise<void> {
   const { signal } = context;
   if (datastore === undefined) {
-    if (isRegistered) report.warn(elsewhere(node, 'no connection is configured'));
+    if (isRegistered) report.warn(notReleased(node, 'no connection is configured'));
     return;
   }
   using limit = timeLimit(RELEASE_MS);
@@ -58,10 +58,10 @@ export async function releaseNode(
     if (summary !== undefined) report.step({ kind: 'node', subject: node, done: summary });
   } catch (cause) {
     signal.throwIfAborted();
-    report.warn(elsewhere(node, reasonOf(cause)));
+    report.warn(notReleased(node, reasonOf(cause)));
   }
 }
 
-function elsewhere(node: NodeName, reason: string): string {
-  return `addresses of node "${node}" stay in the datastore (${reason}); run "netplugctl node remove ${node}" where it can be reached`;
+function notReleased(node: NodeName, reason: string): string {
+  return `addresses of node "${node}" stay in the datastore (${reason}); run "netplugctl node remove ${node}" on a machine that reaches the datastore`;
 }

@@ -16,16 +16,16 @@ import { releaseNode, type RegisteredNode } from './release-node.ts';
 
 export interface PurgeOptions {
   readonly mode: Mode;
-  /** Where the node is registered, as far as that is known. */
+  /** The node and its datastore. */
   readonly registration: RegisteredNode;
-  /** Removes the installed files that reaching the datastore may need. */
+  /** Removes the installed files. Called last, because reaching the datastore may need them. */
   readonly removeFiles: () => Promise<void>;
 }
 
 /**
- * Takes away everything that plugin and agent have put on this host, the agent first: it would make the rest again. What
- * fails is reported and does not keep the rest from going, but for the folders: a second try needs what is in them.
- * Returns whether nothing stays. @throws resource/in-use when the agent cannot be ended
+ * Removes everything that plugin and agent put on this host. Stops the agent first, because it would recreate the rest.
+ * Reports failures and continues; after a failure keeps the folders, which a repetition needs. Returns whether nothing
+ * is left. @throws resource/in-use when the agent cannot be stopped
  */
 export async function purge(
   context: Context,
@@ -35,7 +35,7 @@ export async function purge(
   await using _noOther = await endAgent(context, {
     mode,
     onEnded: (subject) => {
-      report.step({ kind: 'agent', subject, done: mode === 'rehearse' ? 'would be ended' : 'ended' });
+      report.step({ kind: 'agent', subject, done: mode === 'rehearse' ? 'would be stopped' : 'stopped' });
     },
   });
   const isClean = await removeParts(context, partsOf(context), {
@@ -45,14 +45,14 @@ export async function purge(
         report.step({ kind, subject, done: REMOVED[mode] });
       },
       onLeft: (kind, { subject, reason }) => {
-        report.warn(`${kind} "${subject}" is left: ${reason}`);
+        report.warn(`${kind} "${subject}" was not removed: ${reason}`);
       },
     },
   });
   if (isClean) await releaseNode(context, { mode, registration }, report);
   await removeFiles();
   if (!isClean) {
-    report.warn('the folders of netplug are left, so that the command can be repeated');
+    report.warn('the folders of netplug are kept, so that the command can be repeated');
     return false;
   }
   if (mode === 'carry-out' && (await isThere(context.ports.machine.socketPath))) {
@@ -75,35 +75,39 @@ async function removeFolders(
   return isComplete;
 }
 
-/** Pods first: whatever comes then, no packet of theirs leaves the node without its translation. */
+/** Pods first, so that none of their packets leaves the node untranslated. */
 function partsOf({ ports }: Context): readonly Part[] {
   return [podLinksPart(ports), ...networkParts(ports), settingsPart(ports.openHostNetwork())];
 }
 
-/** The one with the records that a second try needs goes last. */
+/** The state folder last, because a repetition needs its records. */
 function foldersOf({ ports }: Context): readonly string[] {
   const { stateDir, runDir, logDir } = ports.machine;
   return [logDir, runDir, stateDir];
 }
 
 function startedAgain(): NetplugError {
-  return new NetplugError('resource/in-use', 'Cannot finish the purge: netplug-agent was started again meanwhile', {
-    hint: 'Disable its service or remove its pod, then repeat the command',
-  });
+  return new NetplugError(
+    'resource/in-use',
+    'Cannot finish the purge: netplug-agent was started again in the meantime',
+    {
+      hint: 'Disable its service or remove its pod, then repeat the command',
+    },
+  );
 }
 
 async function isThere(path: string): Promise<boolean> {
   return onFile('read', path, async () => (await lstat(path).catch(ignoreMissing)) !== undefined);
 }
 
-/** A folder that somebody mounted there stays, empty. */
+/** Removes a folder; a mount point is only emptied. */
 async function removeFolder(path: string, report: Report): Promise<boolean> {
   return onFile('remove', path, async () => {
     const stat = await lstat(path).catch(ignoreMissing);
     if (stat === undefined) return true;
     if (!stat.isDirectory() || !basename(path).includes('netplug')) {
-      // A setting gone wrong must not cost somebody else's files.
-      report.warn(`"${path}" is left: it is no folder whose name has "netplug" in it`);
+      // A wrong setting must not delete files of other programs.
+      report.warn(`"${path}" was not removed: it is not a folder with "netplug" in its name`);
       return false;
     }
     for (const name of await readdir(path)) await rm(join(path, name), { recursive: true, force: true });

@@ -14,24 +14,24 @@ import { reportError } from '../../../base/report-error.ts';
 import { readRegistration } from './release-node.ts';
 import { purge } from './uninstall-purge.ts';
 
-/** A file to remove, with every content it may have and still be ours. */
+/** A file to remove, with the checksums of every content that netplug installed. */
 interface Target {
   readonly kind: RecordedFile['kind'];
   readonly path: string;
   readonly sha256s: readonly string[];
-  /** Its place in the record. */
+  /** Its path in the record. */
   readonly recordedPath: string;
 }
 
-/** The runtime stops using the plugin before the plugin goes; within a kind, what was installed last goes first. */
+/** The conflist first, so that the runtime stops using the plugin; within a kind, files installed last go first. */
 const ORDER: readonly RecordedFile['kind'][] = ['conflist', 'kubeconfig', 'executable'];
 
-const HINT = 'the datastore is as before; "netplugctl ipam check --fix" frees addresses that pods no longer use\n';
+const HINT = 'the datastore is unchanged; "netplugctl ipam check --fix" releases addresses of removed pods\n';
 
 /**
- * Takes what `install` put on this node away again, as far as it is still as it was put there; nothing there is fine. To
- * purge also takes away what plugin and agent made, and gives back what the node holds in the datastore. Status 1 when
- * something is left. @throws resource/in-use when pods or the agent are in the way of a purge
+ * Removes unchanged files that `install` put on this node. A purge also removes what plugin and agent created, and the
+ * records of the node in the datastore. Idempotent. Returns 1 when something is left. @throws resource/in-use when pods
+ * or the agent prevent a purge
  */
 export async function uninstall(context: Context, options: UninstallOptions): Promise<Status> {
   const { io, ports } = context;
@@ -45,7 +45,7 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   const registration = extent === 'everything' ? await readRegistration(context) : undefined;
   const removal = new Removal(context, { options, record, report });
 
-  // The runtime adds no pod from here on.
+  // From here on the runtime adds no pods.
   await removal.remove(targets.filter(({ kind }) => kind === 'conflist'));
   const removeFiles = async (): Promise<void> => {
     await removal.remove(targets.filter(({ kind }) => kind !== 'conflist'));
@@ -63,7 +63,7 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
   return removal.left.length === 0 && isPurged ? 0 : 1;
 }
 
-/** The files of one installation, and what became of them. */
+/** Removes the files of an installation and counts what is left. */
 class Removal {
   readonly left: Target[] = [];
   readonly #context: Context;
@@ -97,14 +97,16 @@ class Removal {
       }
       if (outcome !== 'changed') continue;
       this.left.push(target);
-      const effect = kind === 'conflist' ? ', and runtimes go on using it' : '';
-      this.#report.warn(`${kind} "${path}" is left${effect}: ${leftBecause(this.#record)}; --force removes it too`);
+      const effect = kind === 'conflist' ? ', and runtimes still use it' : '';
+      this.#report.warn(
+        `${kind} "${path}" was not removed${effect}: ${leftBecause(this.#record)}; use --force to remove it`,
+      );
     }
     if (mode === 'rehearse') return;
     for (const folder of new Set(targets.map(({ path }) => dirname(path)))) await sweep(folder, Infinity);
   }
 
-  /** Removes folders that were made for the files, and what is removed from the record. */
+  /** Removes folders that were created for the files, and updates the record. */
   async finish(targets: readonly Target[]): Promise<void> {
     const { files, folders } = this.#record ?? { files: [], folders: [] };
     if (this.#record === undefined || this.#options.mode === 'rehearse') return;
@@ -121,18 +123,18 @@ class Removal {
 
 function leftBecause(record: InstallRecord | undefined): string {
   return record === undefined
-    ? 'no record says that netplug put it there'
-    : 'it was changed since netplug put it there';
+    ? 'no record shows that netplug installed it'
+    : 'it was changed after netplug installed it';
 }
 
-/** In a folder that is named, what was put there; when that is nothing, the folder is one that was elsewhere then. */
+/** Returns the recorded files in the given folders. A folder without recorded files has moved since the installation. */
 function targetsOf(record: readonly RecordedFile[], { binDir, confDir }: UninstallOptions): readonly Target[] {
   return ORDER.flatMap((kind) => {
     const folder = kind === 'executable' ? binDir : confDir;
     const files = record.filter((file) => file.kind === kind).reverse();
     const there = files.filter(({ path }) => folder === undefined || dirname(path) === folder);
-    const meant = there.length > 0 ? there : files;
-    return [...new Set(meant.map(({ path }) => path))].map((recordedPath) => ({
+    const chosen = there.length > 0 ? there : files;
+    return [...new Set(chosen.map(({ path }) => path))].map((recordedPath) => ({
       kind,
       path: folder === undefined ? recordedPath : join(folder, basename(recordedPath)),
       sha256s: files.filter(({ path }) => path === recordedPath).map(({ sha256 }) => sha256),
@@ -141,7 +143,7 @@ function targetsOf(record: readonly RecordedFile[], { binDir, confDir }: Uninsta
   });
 }
 
-/** What has our names in the folders; nobody knows whether it is ours. */
+/** Returns files with the names of netplug's files; without a record, netplug may not have installed them. */
 async function withoutRecord({ binDir = BIN_DIR, confDir = CONF_DIR }: UninstallOptions): Promise<readonly Target[]> {
   const named = [
     { kind: 'conflist', path: join(confDir, CONF_NAME) },

@@ -188,7 +188,7 @@ describe('ipam forecast', () => {
     expect(await run(argv)).toMatchObject({
       status: 75,
       out: '',
-      err: expect.stringContaining('0.01 s for it are over'),
+      err: expect.stringContaining('Timed out after 0.01 s'),
     });
   });
 

@@ -41,6 +41,6 @@ describe('repair', () => {
   it('ends when its time is over', async () => {
     const argv = ['lint', '--dry-run', '--timeout', '0.01', '-'];
     const said = await callCtl(argv, { stdin: podsWithSlips(400) });
-    expect(said).toMatchObject({ status: 75, out: '', err: expect.stringContaining('0.01 s for it are over') });
+    expect(said).toMatchObject({ status: 75, out: '', err: expect.stringContaining('Timed out after 0.01 s') });
   });
 });

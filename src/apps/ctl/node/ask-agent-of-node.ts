@@ -3,12 +3,12 @@ import type { AgentQuestion } from '../../../install/host/host-ports.ts';
 import type { Context } from '../ports.ts';
 
 interface Asked {
-  /** Overrides where the machine says that the agent listens. */
+  /** Socket of the agent; that of this machine by default. */
   readonly socket: string | undefined;
   readonly question: AgentQuestion;
 }
 
-/** What the agent of this node answers, as `read` understands it. @throws agent/unreachable, agent/protocol */
+/** Sends a question to the agent of this node and returns its decoded answer. @throws agent/unreachable, agent/protocol */
 export async function askAgentOfNode<T>(
   { ports, signal }: Pick<Context, 'ports' | 'signal'>,
   { socket = ports.machine.socketPath, question }: Asked,
@@ -17,14 +17,14 @@ export async function askAgentOfNode<T>(
   const text = await ports.askAgent(socket, question, signal).catch((cause: unknown) => {
     if (isNetplugError(cause)) throw cause;
     const reason = reasonOf(cause);
-    throw new NetplugError('agent/unreachable', `Cannot ask the agent at "${socket}": ${reason}`, {
-      hint: 'Run this as root on a node where netplug-agent runs, or name its socket with --socket',
+    throw new NetplugError('agent/unreachable', `Cannot reach the agent at "${socket}": ${reason}`, {
+      hint: 'Run the command as root on a node where netplug-agent runs, or give its socket with --socket',
       cause,
     });
   });
   const answer = read(text);
   if (answer !== undefined) return answer;
-  throw new NetplugError('agent/protocol', `Cannot understand the answer of the agent at "${socket}"`, {
+  throw new NetplugError('agent/protocol', `Cannot decode the answer of the agent at "${socket}"`, {
     hint: 'Use a netplugctl of the same version as the agent',
   });
 }

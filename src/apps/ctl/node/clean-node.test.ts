@@ -37,20 +37,20 @@ async function clean(more: CtlWorld = {}): Promise<Ran> {
 }
 
 describe('netplugctl node clean', () => {
-  it('removes what the agent left, and nothing else', async () => {
+  it('removes what the agent left and nothing else', async () => {
     expect(await clean()).toEqual({
       status: 0,
       out: `removed 2 routes, tunnel device ipip.netplug, nftables table inet ${NAT_TABLE}\n`,
       err: '',
     });
     expect([await host.listRoutes(), host.tunnels, [...tables.keys()]]).toEqual([[], [], ['of-somebody']]);
-    expect(await clean()).toEqual({ status: 0, out: 'nothing of netplug-agent was found\n', err: '' });
+    expect(await clean()).toEqual({ status: 0, out: 'nothing to remove\n', err: '' });
   });
 
-  it('tells which routes the kernel keeps', async () => {
+  it('names the routes that the kernel refuses to delete', async () => {
     host.refuseNext((change) => change.kind === 'delete-route' && change.route.destination.base.family === 6, 'busy');
     const { status, out, err } = await clean();
-    expect({ status, err }).toEqual({ status: 1, err: 'warning: route "fd00::/122" is left: busy\n' });
+    expect({ status, err }).toEqual({ status: 1, err: 'warning: route "fd00::/122" was not removed: busy\n' });
     expect(out).toContain('removed 1 route, tunnel device');
   });
 

@@ -7,7 +7,7 @@ import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 
 /**
- * Takes away what the agent left on this host for traffic between nodes. Status 1 when some of it stays.
+ * Removes what the agent left on this host for traffic between nodes. Returns 1 when some of it could not be removed.
  * @throws resource/in-use while the agent runs
  */
 export async function cleanNode(
@@ -22,7 +22,7 @@ export async function cleanNode(
     report: {
       onGone: (kind, subject) => gone.push({ kind, subject }),
       onLeft: (kind, { subject, reason }) => {
-        io.stderr(`warning: ${kind} "${subject}" is left: ${reason}\n`);
+        io.stderr(`warning: ${kind} "${subject}" was not removed: ${reason}\n`);
       },
     },
   });
@@ -35,11 +35,11 @@ export async function cleanNode(
     of('table').map((name) => `nftables table inet ${name}`),
   ].flat();
   if (removed.length > 0) io.stdout(`removed ${removed.join(', ')}\n`);
-  else if (isComplete) io.stdout('nothing of netplug-agent was found\n');
+  else if (isComplete) io.stdout('nothing to remove\n');
   return isComplete ? 0 : 1;
 }
 
-/** The agent would make everything again at once. */
+/** Refuses to continue while the agent runs: it would recreate everything at once. */
 async function assertNoAgent(context: Context, socket: string | undefined): Promise<void> {
   try {
     await askAgentOfNode(context, { socket, question: { kind: 'show-calls', text: '{"last":1}' } }, readShownCalls);
@@ -47,7 +47,7 @@ async function assertNoAgent(context: Context, socket: string | undefined): Prom
     if (isNetplugError(cause, 'agent/unreachable')) return;
     if (!isNetplugError(cause, 'agent/protocol')) throw cause;
   }
-  throw new NetplugError('resource/in-use', 'Cannot clean this node: netplug-agent runs on it', {
+  throw new NetplugError('resource/in-use', 'Cannot clean this node: netplug-agent is running', {
     hint: 'Stop netplug-agent first',
   });
 }

@@ -40,7 +40,7 @@ const NETWORK: ShownNetwork = {
 const BROKEN = { ...NETWORK, problems: ['routes: the kernel refused', 'BIRD does not run'] };
 
 describe('netplugctl node status', () => {
-  it('shows networks as on record', async () => {
+  it('shows networks as in the golden file', async () => {
     const { bgp: _, ...withoutBird } = NETWORK;
     const onlyBlue = { ...withoutBird, pools: NETWORK.pools.slice(0, 1) };
     const bare = { ...onlyBlue, addresses: [], tunnels: [], pools: [], nodes: 1 };
@@ -49,38 +49,38 @@ describe('netplugctl node status', () => {
     await expect(text).toMatchFileSnapshot('../../../../test/golden/node-status.txt');
   });
 
-  it('says with its status whether the network works', async () => {
+  it('exits with 1 when there are problems', async () => {
     expect(await run(NETWORK)).toMatchObject({ status: 0, err: '', out: renderNetwork(NETWORK, PLAIN) });
     expect((await run(BROKEN)).status).toBe(1);
   });
 
-  it('passes the answer on when JSON is wanted', async () => {
+  it('prints the answer of the agent with -o json', async () => {
     const { out, status } = await run(BROKEN, '-o', 'json');
     expect(JSON.parse(out)).toEqual(BROKEN);
     expect(status).toBe(1);
   });
 
-  it('asks the agent that is named, else that of this node', async () => {
+  it('asks the agent at --socket, by default that of this node', async () => {
     expect((await run(NETWORK)).asked).toEqual(['/nowhere/run/cni.sock', 'show-network']);
     expect((await run(NETWORK, '--socket', '/tmp/a.sock')).asked).toEqual(['/tmp/a.sock', 'show-network']);
   });
 
-  it('colours what is wrong, and only where it may', () => {
+  it('colours problems only when the screen allows colours', () => {
     const coloured = renderNetwork(BROKEN, { columns: 100, mayColour: true });
     expect(coloured).toContain('\u001B[31m  BIRD does not run');
     expect(stripVTControlCharacters(coloured)).toBe(renderNetwork(BROKEN, PLAIN));
   });
 
-  it('keeps what others made up from steering the terminal', () => {
+  it('replaces control characters in names that netplug does not control', () => {
     const evil = '\u001B[2J\u0007';
     const network = { ...BROKEN, node: evil, problems: [evil], bgp: [session(evil, evil, evil, evil)] };
     expect(renderNetwork(network, PLAIN)).not.toMatch(/(?!\n)\p{Cc}/u);
   });
 
-  it('says what to do when nobody answers, or not in its words', async () => {
+  it('fails with a hint when no agent answers, or its answer cannot be decoded', async () => {
     expect(await callCtl(['node', 'status'], {})).toMatchObject({
       status: 69,
-      err: expect.stringContaining('Cannot ask the agent at "/nowhere/run/cni.sock": nobody listens'),
+      err: expect.stringContaining('Cannot reach the agent at "/nowhere/run/cni.sock": nobody listens'),
     });
     const askAgent = async (): Promise<string> => Promise.resolve('{}');
     expect(await callCtl(['node', 'status'], { askAgent })).toMatchObject({ status: 76 });

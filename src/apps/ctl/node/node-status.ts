@@ -5,12 +5,12 @@ import type { Context, Status } from '../ports.ts';
 import { renderNetwork } from './render-network.ts';
 
 export interface StatusOptions {
-  /** Where the agent listens, if not where it always does. */
+  /** Socket of the agent; that of this machine by default. */
   readonly socket: string | undefined;
   readonly output: Output;
 }
 
-/** Shows the network of this node as its agent keeps it. Status 1 when there is a problem. @throws agent/unreachable, agent/protocol */
+/** Shows the network of this node as its agent maintains it. Returns 1 when there are problems. @throws agent/unreachable, agent/protocol */
 export async function nodeStatus(context: Context, { socket, output }: StatusOptions): Promise<Status> {
   const { io } = context;
   const asked = { socket, question: { kind: 'show-network', text: '' } } as const;

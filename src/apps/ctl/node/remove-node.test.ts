@@ -42,10 +42,10 @@ const namesOf = async (kind: 'Node' | 'BGPPeer'): Promise<string[]> =>
   (await ipam.ports().store.listResources(kind, ipam.signal)).resources.map(({ metadata }) => metadata.name);
 
 describe('netplugctl node remove', () => {
-  it('takes the node away with all it holds, and names that', async () => {
+  it('removes the node with everything it holds, and prints a summary', async () => {
     expect(await run('node remove n1')).toEqual({
       status: 0,
-      out: 'released 5 addresses, gave back 1 block, left 1 block to other nodes that hold addresses there, deleted 1 BGPPeer, removed node n1\n',
+      out: 'released 5 addresses, released 1 block, left 1 block to other nodes that hold addresses there, deleted 1 BGPPeer, removed node n1\n',
       err: '',
     });
     expect(await namesOf('Node')).toEqual(['n2']);
@@ -55,18 +55,18 @@ describe('netplugctl node remove', () => {
   it('has nothing to do the second time', async () => {
     await run('node remove n1');
     const before = ipam.database.state();
-    expect(await run('node remove n1')).toEqual({ status: 0, out: 'node n1 has left nothing behind\n', err: '' });
+    expect(await run('node remove n1')).toEqual({ status: 0, out: 'node n1 has no records\n', err: '' });
     expect(ipam.database.state()).toBe(before);
   });
 
-  it('only says what it would do when asked to', async () => {
+  it('changes nothing with --dry-run', async () => {
     const before = ipam.database.state();
     const { out } = await run('node remove n1 --dry-run');
-    expect(out).toMatch(/^nothing is changed yet: released 5 addresses, .*, removed node n1\n$/);
+    expect(out).toMatch(/^dry run: released 5 addresses, .*, removed node n1\n$/);
     expect(ipam.database.state()).toBe(before);
   });
 
-  it('insists that the orchestrator has deleted the node, and leaves that to it', async () => {
+  it('refuses while the orchestrator still has the node, and never deletes it there', async () => {
     const refused = await run('node remove n1', 'orch');
     expect(refused.status).toBe(69);
     expect(refused.err).toContain('hint: Run "kubectl delete node n1" first');
@@ -77,12 +77,12 @@ describe('netplugctl node remove', () => {
     expect(await namesOf('BGPPeer')).toHaveLength(3);
   });
 
-  it('needs no force once the orchestrator has no such node', async () => {
+  it('needs no --force once the orchestrator has deleted the node', async () => {
     ipam.database.putResource({ kind: 'Node', name: 'n1' }, undefined);
     expect(await run('node remove n1', 'orch')).toMatchObject({ status: 0, err: '' });
   });
 
-  it('warns of what it cannot read', async () => {
+  it('warns of records that it cannot read', async () => {
     const [block] = (await ipam.ports().store.listBlocks(ipam.signal)).blocks;
     ipam.database.damage({ block: block!.value.cidr });
     expect((await run('node remove n1')).err).toMatch(/^warning: .*10\.0\.0\.\d\/30/);

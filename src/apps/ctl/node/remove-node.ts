@@ -13,7 +13,7 @@ import { counted } from '../../../base/counted.ts';
 
 export interface RemoveNodeOptions {
   readonly node: NodeName;
-  /** What if the orchestrator still has the node. */
+  /** What to do when the orchestrator still has the node. */
   readonly ifPresent: 'refuse' | 'remove';
   readonly mode: Mode;
 }
@@ -23,15 +23,15 @@ interface Which {
   readonly name: string;
 }
 
-/** Gives back what a node that is gone for good has left. @throws resource/in-use while the orchestrator has the node */
+/** Removes all records of a node that does not return. @throws resource/in-use while the orchestrator has the node */
 export async function removeNode(context: Context, { node, ifPresent, mode }: RemoveNodeOptions): Promise<Status> {
   const { io, signal } = context;
   return withStoreToChange(context, { mode }, async (store, { type }) => {
     if (type === 'orch' && ifPresent === 'refuse') await assertGone(store, node, signal);
     const { summary, problems } = await retireFrom(context, { store, type, node, mode });
     for (const problem of problems) io.stderr(`warning: ${problem}\n`);
-    const done = mode === 'rehearse' ? `nothing is changed yet: ${summary ?? ''}` : summary;
-    io.stdout(summary === undefined ? `node ${node} has left nothing behind\n` : `${done ?? ''}\n`);
+    const done = mode === 'rehearse' ? `dry run: ${summary ?? ''}` : summary;
+    io.stdout(summary === undefined ? `node ${node} has no records\n` : `${done ?? ''}\n`);
     return 0;
   });
 }
@@ -43,7 +43,7 @@ export interface Retiring {
   readonly mode: Mode;
 }
 
-/** Gives back what the node holds in the datastore; the summary is undefined when that is nothing. May be repeated. */
+/** Removes the records of a node from the datastore. The summary is undefined when there are none. Idempotent. */
 export async function retireFrom(
   { ports, signal }: Pick<Context, 'ports' | 'signal'>,
   { store, type, node, mode }: Retiring,
@@ -52,7 +52,7 @@ export async function retireFrom(
     mode === 'rehearse'
       ? await rehearseRetirement(store, node, signal)
       : await retireNode({ ...ports, store }, node, signal);
-  // The orchestrator keeps its own nodes; what peers a node has there stays for the next of that name.
+  // The orchestrator manages its Nodes; BGPPeers stay there for a new node of that name.
   const records = type === 'orch' ? [] : await recordsOf(store, node, signal);
   const gone = mode === 'rehearse' ? records : await deleteAll(store, records, signal);
   return { summary: summaryOf({ node, retired, gone }), problems };
@@ -61,12 +61,12 @@ export async function retireFrom(
 async function assertGone(store: AllocationStore & ResourceStore, node: NodeName, signal: AbortSignal): Promise<void> {
   if ((await store.findResource({ kind: 'Node', name: node }, signal)) === undefined) return;
   throw new NetplugError('resource/in-use', `Cannot remove node "${node}": the orchestrator still has it`, {
-    hint: `Run "kubectl delete node ${node}" first, or use --force if its pods are gone for good`,
+    hint: `Run "kubectl delete node ${node}" first, or use --force if its pods do not return`,
     facts: { node },
   });
 }
 
-/** The node last, so that a command that is cut short is seen to be unfinished. */
+/** Returns the resources to delete, the Node last: while it exists, the removal is visibly unfinished. */
 async function recordsOf(
   store: AllocationStore & ResourceStore,
   node: NodeName,
@@ -111,7 +111,7 @@ function summaryOf({
   const parts = [
     addresses === 0 ? [] : `released ${counted(addresses, 'address', 'addresses')}`,
     endpoints === 0 ? [] : `deleted ${counted(endpoints, 'endpoint')}`,
-    returnedBlocks === 0 ? [] : `gave back ${counted(returnedBlocks, 'block')}`,
+    returnedBlocks === 0 ? [] : `released ${counted(returnedBlocks, 'block')}`,
     orphanedBlocks === 0 ? [] : `left ${counted(orphanedBlocks, 'block')} to other nodes that hold addresses there`,
     peers === 0 ? [] : `deleted ${counted(peers, 'BGPPeer')}`,
     gone.some(({ kind }) => kind === 'Node') ? `removed node ${node}` : [],

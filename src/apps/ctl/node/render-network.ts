@@ -3,7 +3,7 @@ import { harmless, type Paint, painterFor, type Screen } from '../screen.ts';
 import { counted } from '../../../base/counted.ts';
 import { renderTable } from '../table.ts';
 
-/** The network of a node for people, what is wrong with it at the end, where it stays in sight. */
+/** Renders the network of a node as text, problems last, where they stay in sight. */
 export function renderNetwork(network: ShownNetwork, screen: Screen): string {
   const paint = painterFor(screen);
   const { node, nodes, addresses, tunnels, pools } = network;
@@ -32,14 +32,14 @@ export function renderNetwork(network: ShownNetwork, screen: Screen): string {
 function routesLine({ routes }: ShownNetwork): string {
   const { blackhole, direct, tunnelled } = routes;
   const kinds = `${String(tunnelled)} through tunnels, ${String(direct)} direct, ${String(blackhole)} blackhole`;
-  return `routes that netplug keeps: ${kinds}\n`;
+  return `routes of netplug: ${kinds}\n`;
 }
 
 function sessions({ bgp, peers, pools }: ShownNetwork): string {
   if (bgp === undefined) {
     const isNeeded = pools.some(({ mode }) => mode === 'BGP');
     return isNeeded
-      ? `BGP: ${counted(peers, 'peer')} configured, but BIRD does not tell about its sessions\n`
+      ? `BGP: ${counted(peers, 'peer')} configured, but BIRD does not report its sessions\n`
       : 'BGP: BIRD is not needed: no pool is in BGP mode\n';
   }
   if (bgp.length === 0) return 'BGP: BIRD runs without a peer\n';
@@ -55,7 +55,7 @@ function problems({ problems: texts }: ShownNetwork, paint: Paint): string {
   return [title, ...texts.map((text) => paint('red', `  ${harmless(text)}`))].map((line) => `${line}\n`).join('');
 }
 
-/** Nothing at all where there is no row. */
+/** Renders a table; empty without rows. */
 function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
   return rows.length === 0
     ? ''

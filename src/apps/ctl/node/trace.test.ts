@@ -46,7 +46,7 @@ const CALLS: readonly ShownCall[] = [
 ];
 
 describe('netplugctl trace', () => {
-  it('draws calls as on record', async () => {
+  it('draws calls as in the golden file', async () => {
     const text = renderWaterfall(CALLS, { columns: 72, mayColour: false });
     await expect(text).toMatchFileSnapshot('../../../../test/golden/waterfall.txt');
   });
@@ -58,13 +58,13 @@ describe('netplugctl trace', () => {
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns);
   });
 
-  it('colours what may be coloured', () => {
+  it('uses colours only when the screen allows them', () => {
     const text = renderWaterfall(CALLS, { columns: 72, mayColour: true });
     expect(text).toContain('\u001B[31m');
     expect(stripVTControlCharacters(text)).toBe(renderWaterfall(CALLS, { columns: 72, mayColour: false }));
   });
 
-  it('keeps what a caller made up from steering the terminal', () => {
+  it('replaces control characters in names from callers', () => {
     const call: ShownCall = {
       ...about,
       containerId: '\u001B[2J\u0007',
@@ -76,32 +76,32 @@ describe('netplugctl trace', () => {
     expect(renderWaterfall([call], { columns: 72, mayColour: false })).not.toMatch(/(?!\n)\p{Cc}/u);
   });
 
-  it('passes on what is asked for', async () => {
+  it('passes its options to the agent', async () => {
     const { status, asked, out } = await run(['trace', '--last', '3', '--pod', 'shop/web', '--slow', '-o', 'json']);
     expect(status).toBe(0);
     expect(asked).toEqual(['/nowhere/run/cni.sock', 'show-calls', { last: 3, pod: 'shop/web', order: 'slowest' }]);
     expect(JSON.parse(out)).toEqual({ calls: CALLS });
   });
 
-  it('shows a waterfall unless JSON is wanted', async () => {
+  it('shows a waterfall unless -o json is given', async () => {
     const { out, asked } = await run(['trace', '--socket', '/tmp/a.sock']);
     expect(out).toContain('ADD  shop/web (c1/eth0)  20.0 ms  waited for the datastore');
     expect(asked).toEqual(['/tmp/a.sock', 'show-calls', { last: 10, order: 'newest' }]);
   });
 
-  it('says so when the agent knows of no call', async () => {
+  it('prints a note when no call matches', async () => {
     const { out, err, status } = await run(['trace'], async () => Promise.resolve('{"calls":[]}'));
-    expect([status, out, err]).toEqual([0, '', 'The agent has served no such call since it started\n']);
+    expect([status, out, err]).toEqual([0, '', 'The agent has served no matching call since it started\n']);
   });
 
-  it('says what to do when no agent answers', async () => {
+  it('fails with a hint when no agent answers', async () => {
     const { status, err } = await run(['trace'], async () => Promise.reject(new Error('connect ENOENT')));
     expect(status).toBe(69);
-    expect(err).toContain('Cannot ask the agent at "/nowhere/run/cni.sock": connect ENOENT');
+    expect(err).toContain('Cannot reach the agent at "/nowhere/run/cni.sock": connect ENOENT');
     expect(err).toContain('code: agent/unreachable');
   });
 
-  it('says so when it cannot understand the answer', async () => {
+  it('fails when it cannot decode the answer', async () => {
     const { status, err } = await run(['trace'], async () => Promise.resolve('{"calls":[{}]}'));
     expect(status).toBe(76);
     expect(err).toContain('code: agent/protocol');

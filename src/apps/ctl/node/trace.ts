@@ -5,12 +5,12 @@ import type { Context, Status } from '../ports.ts';
 import { renderWaterfall } from './waterfall.ts';
 
 export interface TraceOptions extends CallsQuestion {
-  /** Where the agent listens, if not where it always does. */
+  /** Socket of the agent; that of this machine by default. */
   readonly socket: string | undefined;
   readonly output: Output;
 }
 
-/** Shows the last calls of this node. @throws agent/unreachable, agent/protocol */
+/** Shows the latest calls of this node. @throws agent/unreachable, agent/protocol */
 export async function trace(context: Context, { last, pod, order, socket, output }: TraceOptions): Promise<Status> {
   const { io } = context;
   const question: CallsQuestion = { last, pod, order };
@@ -18,6 +18,6 @@ export async function trace(context: Context, { last, pod, order, socket, output
   const { calls } = await askAgentOfNode(context, asked, readShownCalls);
   if (output === 'json') io.stdout(`${JSON.stringify({ calls }, undefined, 2)}\n`);
   else if (calls.length > 0) io.stdout(renderWaterfall(calls, io.screen));
-  else io.stderr('The agent has served no such call since it started\n');
+  else io.stderr('The agent has served no matching call since it started\n');
   return 0;
 }

@@ -4,9 +4,9 @@ import { harmless, type Paint, painterFor, type Screen } from '../screen.ts';
 type Phase = ShownCall['phases'][number];
 
 const BAR_COLUMNS = { min: 10, max: 100 };
-const WAYS = { stock: 'from the stock', waited: 'waited for the datastore' };
+const WAYS = { stock: 'from the warm pool', waited: 'waited for the datastore' };
 
-/** Calls as bars over their time: a line per phase, all stretches of a name in one. */
+/** Renders calls as bars over time: a line per phase, with all parts of that phase. */
 export function renderWaterfall(calls: readonly ShownCall[], screen: Screen): string {
   const paint = painterFor(screen);
   return calls
@@ -20,8 +20,8 @@ export function renderWaterfall(calls: readonly ShownCall[], screen: Screen): st
 function headOf({ startedAt, program, command, pod, containerId, ifName, totalMs, way }: ShownCall): string {
   const verb = program === 'netplug' ? (command ?? 'call') : `${command ?? 'call'} of ${program}`;
   const container = containerId === undefined || containerId === '' ? undefined : `${containerId}/${ifName ?? ''}`;
-  const whom = pod === undefined || container === undefined ? (pod ?? container) : `${pod} (${container})`;
-  return [startedAt, verb, whom, inMs(totalMs), way === undefined ? undefined : WAYS[way]]
+  const subject = pod === undefined || container === undefined ? (pod ?? container) : `${pod} (${container})`;
+  return [startedAt, verb, subject, inMs(totalMs), way === undefined ? undefined : WAYS[way]]
     .filter((part) => part !== undefined)
     .map(harmless)
     .join('  ');
@@ -46,7 +46,7 @@ function phaseLines({ phases, totalMs }: ShownCall, screen: Screen, paint: Paint
   });
 }
 
-/** Each stretch shows, however short; a thin block stands for less than half of its column. */
+/** Draws every part, however short. A thin block stands for less than half of its column. */
 function barOf(stretches: readonly Phase[], totalMs: number, columns: number): string {
   const perColumnMs = Math.max(totalMs, Number.EPSILON) / columns;
   const filled = Array.from({ length: columns }, () => 0);
