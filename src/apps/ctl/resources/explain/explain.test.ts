@@ -11,7 +11,7 @@ describe('explain', () => {
       expect(status).toBe(0);
       texts.push(`$ netplugctl explain ${words.join(' ')}\n${out}`);
     }
-    await expect(texts.join('\n')).toMatchFileSnapshot('../../../../test/golden/ctl/explain.txt');
+    await expect(texts.join('\n')).toMatchFileSnapshot('../../../../../test/golden/ctl/explain.txt');
   });
 
   it.each(KIND_NAMES)('knows every field of %s', async (kind) => {
