@@ -10,7 +10,7 @@ const FailsafePorts = v.pipe(
       {
         protocol: v.pipe(PortProtocol, v.description('Its protocol.')),
         port: v.pipe(SinglePort, v.description('Its number.')),
-        net: v.optional(v.pipe(CidrText, v.description('Only with addresses in this range; with all unless set.'))),
+        net: v.optional(v.pipe(CidrText, v.description('Range of remote addresses; all addresses unless set.'))),
       },
       'an object with protocol, port and net',
     ),
@@ -21,13 +21,13 @@ const FailsafePorts = v.pipe(
 
 const AGENT_CONFIGURATION_FIELDS = {
   logSeverityScreen: v.optional(
-    v.pipe(LogSeverity, v.description('Least severe lines that are logged; "Info" unless set.')),
+    v.pipe(LogSeverity, v.description('Least severe level that is logged; "Info" unless set.')),
   ),
   addressStock: v.optional(
     v.pipe(
       wholeNumber(0, 1024, 'addresses'),
       v.description(
-        'Addresses kept ready per pool that pods come from; 256 unless set, as far as the node’s blocks have them. NETPLUG_STOCK goes before it.',
+        'Addresses that the agent pre-allocates per pool in use, as far as the node’s blocks have them; 256 unless set. NETPLUG_STOCK takes precedence.',
       ),
     ),
   ),
@@ -42,13 +42,13 @@ const AGENT_CONFIGURATION_FIELDS = {
   failsafeInboundHostPorts: v.optional(
     v.pipe(
       FailsafePorts,
-      v.description('What no policy of a host endpoint can shut to the node; an empty list is none.'),
+      v.description('Incoming traffic that no policy of a host endpoint can block; an empty list means none.'),
     ),
   ),
   failsafeOutboundHostPorts: v.optional(
     v.pipe(
       FailsafePorts,
-      v.description('What no policy of a host endpoint can shut from the node; an empty list is none.'),
+      v.description('Outgoing traffic that no policy of a host endpoint can block; an empty list means none.'),
     ),
   ),
   defaultEndpointToHostAction: v.optional(
@@ -61,7 +61,7 @@ const AGENT_CONFIGURATION_FIELDS = {
     v.pipe(
       v.string('at most 64 characters'),
       v.maxLength(64, 'at most 64 characters'),
-      v.description('How the lines begin that rules with action `Log` write.'),
+      v.description('Prefix of log lines of rules with action `Log`.'),
     ),
   ),
 };
@@ -76,7 +76,7 @@ export const AGENT_CONFIGURATION: KindDeclaration<AgentConfiguration> = {
   shortNames: ['agentconfig', 'agentconfigs'],
   scope: 'cluster',
   about:
-    'Settings of the agents: `default` holds for all nodes, `node.<name>` for one. How an agent reaches its datastore is not among them.',
+    'Settings of the agents: `default` applies to all nodes, `node.<name>` to one node. The connection to the datastore is configured on the node.',
   enforced: false,
   writtenBy: 'user',
   names: 'default-or-node',

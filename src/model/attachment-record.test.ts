@@ -39,7 +39,7 @@ const records = fc
   }));
 
 describe('the record of an attachment', () => {
-  it('is read as it was written', () => {
+  it('decodes to the record that was encoded', () => {
     fc.assert(
       fc.property(records, (record) => {
         expect(decodeAttachmentRecord(encodeAttachmentRecord(record))).toEqual(record);

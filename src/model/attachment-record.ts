@@ -5,9 +5,9 @@ import { isContainerId, isInterfaceName } from './interface-name.ts';
 import type { Attachment } from './names.ts';
 
 /**
- * What ADD gave to one attachment besides addresses of blocks. Translation and BGP of the node act on this alone: only
- * root and the programs of netplug write it, whereas an endpoint in the API of the orchestrator is an annotation that
- * every owner of a pod can change.
+ * What ADD granted to one attachment in addition to addresses of blocks. Translation and BGP of the node use only this
+ * record, because only root can write it. An endpoint in the API of the orchestrator is an annotation, which every user
+ * with access to the pod can change.
  */
 export interface AttachmentRecord {
   readonly attachment: Attachment;
@@ -18,7 +18,7 @@ export interface AttachmentRecord {
   /** Type of the address manager that assigned the addresses; `none` for addresses assigned without one. */
   readonly addressManager: string;
   readonly addresses: readonly Address[];
-  /** Each with the address of the attachment that it is translated to. */
+  /** Each with the address of the attachment to which it is translated. */
   readonly floating: readonly FloatingPair[];
   /** Switches of the network configuration, `feature_control`, that were on when this was granted. */
   readonly switches: readonly FeatureSwitch[];
@@ -58,7 +58,7 @@ const stored = v.object({
   switches: v.array(v.picklist(SWITCHES)),
 });
 
-/** One line of JSON. */
+/** Encodes the record as one line of JSON. */
 export function encodeAttachmentRecord(record: AttachmentRecord): string {
   const { attachment, pod, at, addressManager, addresses, floating, switches } = record;
   const { network, containerId: containerID, ifName } = attachment;
@@ -71,7 +71,7 @@ export function encodeAttachmentRecord(record: AttachmentRecord): string {
   return `${JSON.stringify({ format: 1, ...identity, at, ...given })}\n`;
 }
 
-/** The record, or why it is none. Never throws. */
+/** Decodes a record, or returns the problem. Never throws. */
 export function decodeAttachmentRecord(text: string): AttachmentRecord | { readonly problem: string } {
   const read = v.safeParse(stored, tryParseJson(text));
   if (!read.success) return { problem: describe(read.issues[0]) };
@@ -81,7 +81,7 @@ export function decodeAttachmentRecord(text: string): AttachmentRecord | { reado
   return problem === undefined ? record : { problem };
 }
 
-/** What was granted fits together, and fits the switches it was granted under. */
+/** Returns why the addresses, floating IPs and switches of a record contradict each other; undefined when they do not. */
 function inconsistency({
   floating,
   addresses,

@@ -16,7 +16,7 @@ function problemsOf(raw: unknown): string[] {
 }
 
 describe('a BGP configuration', () => {
-  it('may say nothing, or everything', () => {
+  it('may have no field, or every field', () => {
     const whole = {
       nodeToNodeMeshEnabled: false,
       asNumber: 4_200_000_000,

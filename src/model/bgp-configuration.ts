@@ -11,11 +11,11 @@ const BGP_CONFIGURATION_FIELDS = {
   nodeToNodeMeshEnabled: v.optional(
     v.pipe(
       v.boolean('true or false, without quotes'),
-      v.description('Every node is a peer of every other one; true unless set.'),
+      v.description('Every node is a peer of every other node; true unless set.'),
     ),
   ),
   asNumber: v.optional(
-    v.pipe(AsNumber, v.description('AS number of every node that has none of its own; 64512 unless set.')),
+    v.pipe(AsNumber, v.description('AS number of every node without one of its own; 64512 unless set.')),
   ),
   listenPort: v.optional(v.pipe(wholeNumber(1, 65_535), v.description('TCP port of BGP; 179 unless set.'))),
   logSeverityScreen: v.optional(v.pipe(LogSeverity, v.description('How much BIRD logs; "Info" unless set.'))),
@@ -24,7 +24,7 @@ const BGP_CONFIGURATION_FIELDS = {
       v.array(
         v.looseObject(
           {
-            name: v.pipe(v.string('a string'), v.description('What advertisements call it.')),
+            name: v.pipe(v.string('a string'), v.description('Name used in advertisements.')),
             value: v.pipe(
               v.string('aa:nn or aa:nn:mm, as a string'),
               v.regex(COMMUNITY, 'aa:nn or aa:nn:mm, as a string'),
@@ -45,7 +45,7 @@ const BGP_CONFIGURATION_FIELDS = {
       v.array(
         v.looseObject(
           {
-            cidr: v.pipe(CidrText, v.description('Routes to this range, and to parts of it.')),
+            cidr: v.pipe(CidrText, v.description('Range; routes inside it get the communities.')),
             communities: v.pipe(
               v.array(CommunityName, 'an array of strings'),
               v.description('Names or values of communities.'),
@@ -57,7 +57,7 @@ const BGP_CONFIGURATION_FIELDS = {
       ),
       v.readonly(),
       mergeKey('cidr'),
-      v.description('Communities, by name or value, that routes inside a CIDR carry.'),
+      v.description('Communities, by name or value, of routes inside a CIDR.'),
     ),
   ),
   nodeMeshPassword: v.optional(
@@ -82,7 +82,7 @@ export const BGP_CONFIGURATION: KindDeclaration<BgpConfiguration> = {
   shortNames: ['bgpconfig', 'bgpconfigs'],
   scope: 'cluster',
   about:
-    'How nodes speak BGP: `default` holds for the whole cluster, `node.<name>` for one node, which then differs in logSeverityScreen and listenPort only.',
+    'BGP settings: `default` applies to the whole cluster, `node.<name>` to one node, where only logSeverityScreen and listenPort have an effect.',
   enforced: true,
   writtenBy: 'user',
   names: 'default-or-node',

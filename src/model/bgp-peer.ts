@@ -6,14 +6,14 @@ import type { Resource } from './resource.ts';
 import { AsNumber, flag, PasswordSource, SelectorText, wholeNumber } from './spec-types.ts';
 
 const PeerIp = v.pipe(
-  v.string('an IP address, with a port behind it if need be'),
-  v.check((text) => readPeerIp(text) !== undefined, 'an IP address, with a port behind it if need be'),
+  v.string('an IP address, optionally with a port'),
+  v.check((text) => readPeerIp(text) !== undefined, 'an IP address, optionally with a port'),
 );
 
 const BGP_PEER_FIELDS = {
-  node: v.optional(v.pipe(v.string('the name of a node'), v.description('The one node that has this peer.'))),
+  node: v.optional(v.pipe(v.string('the name of a node'), v.description('Name of the only node that has this peer.'))),
   nodeSelector: v.optional(
-    v.pipe(SelectorText, v.description('Nodes that have this peer; with neither it nor "node", all have it.')),
+    v.pipe(SelectorText, v.description('Nodes that have this peer; without it and without "node", all nodes have it.')),
   ),
   peerIP: v.optional(
     v.pipe(PeerIp, v.description('Address of the peer: 192.0.2.1, 192.0.2.1:1790, 2001:db8::1 or [2001:db8::1]:1790.')),
@@ -24,7 +24,7 @@ const BGP_PEER_FIELDS = {
   keepOriginalNextHop: v.pipe(flag(false), v.description('Routes to an external peer keep their next hop.')),
   sourceAddress: v.pipe(
     v.optional(v.picklist(['UseNodeIP', 'None'], '"UseNodeIP" or "None"'), 'UseNodeIP'),
-    v.description("Whether sessions come from the node's own address or from what the kernel chooses."),
+    v.description("Source of sessions: the node's own address, or an address that the kernel chooses."),
   ),
   maxRestartTime: v.optional(
     v.pipe(
@@ -53,7 +53,7 @@ export const BGP_PEER: KindDeclaration<BgpPeer> = {
   plural: 'bgppeers',
   shortNames: ['bgpp', 'bgpps', 'bp'],
   scope: 'cluster',
-  about: 'A session of BGP between nodes and a router, or between nodes.',
+  about: 'A BGP session between nodes and a router, or between nodes.',
   enforced: true,
   writtenBy: 'user',
   columns: [

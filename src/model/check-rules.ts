@@ -8,12 +8,12 @@ export type Direction = 'ingress' | 'egress';
 const SIDES = ['source', 'destination'] as const;
 const ICMP_FAMILY: Readonly<Record<number, Family>> = { 1: 4, 58: 6 };
 
-/** The rules that join fields of a rule, as sentences. */
+/** The constraints between fields of a rule, as sentences. */
 export const RULE_RULES: readonly string[] = [
   'ports and notPorts need protocol `TCP`, `UDP` or `SCTP`; icmp and notICMP need `ICMP` or `ICMPv6`.',
-  'A rule is about one address family: ipVersion, all nets and ICMP agree.',
-  'services stands in the destination of an egress rule or the source of an ingress rule, without nets, selectors, serviceAccounts and ports beside it.',
-  'http stands in ingress rules that allow, with protocol `TCP` or none.',
+  'A rule applies to one address family: ipVersion, all nets and ICMP agree.',
+  'services is allowed in the destination of an egress rule and in the source of an ingress rule, without nets, selectors, serviceAccounts and ports beside it.',
+  'http is allowed in ingress rules with action `Allow` and protocol `TCP` or none.',
 ];
 
 export function checkRules(rules: readonly Rule[] | undefined, direction: Direction, refuse: Refuse): void {
@@ -60,7 +60,7 @@ function checkFamily(rule: Rule, refuse: Refuse): void {
   const [first, ...others] = said;
   for (const { family, field } of others) {
     if (family === first?.family) continue;
-    refuse(field, `is about IPv${String(family)}, while ${first?.field ?? ''} is about IPv${String(first?.family)}`);
+    refuse(field, `is for IPv${String(family)}, while ${first?.field ?? ''} is for IPv${String(first?.family)}`);
   }
 }
 
@@ -69,9 +69,11 @@ function checkServices(rule: Rule, direction: Direction, refuse: Refuse): void {
   for (const side of SIDES) {
     const { services, ...beside }: Entity = rule[side] ?? {};
     if (services === undefined) continue;
-    if (side !== right) refuse(`${side}.services`, `is not allowed: in an ${direction} rule it stands in the ${right}`);
+    if (side !== right)
+      refuse(`${side}.services`, `is not allowed: in an ${direction} rule it belongs in the ${right}`);
     for (const field of Object.keys(beside)) {
-      if (side === right) refuse(`${side}.${field}`, 'is not allowed beside services, which say it all');
+      if (side === right)
+        refuse(`${side}.${field}`, 'is not allowed beside services, which select the endpoints alone');
     }
   }
 }

@@ -6,12 +6,12 @@ import { flag } from './spec-types.ts';
 const CLUSTER_INFORMATION_FIELDS = {
   clusterGUID: v.optional(v.pipe(v.string('a string'), v.description('Identifies the cluster; never changes.'))),
   clusterType: v.optional(
-    v.pipe(v.string('a string'), v.description('What the cluster is made of: words separated by commas.')),
+    v.pipe(v.string('a string'), v.description('Components of the cluster, separated by commas.')),
   ),
   netplugVersion: v.optional(
     v.pipe(
       v.string('a version such as v3.27.0'),
-      v.description('Newest release that has started in the cluster; older tools must not write.'),
+      v.description('Newest release that has run in the cluster; older tools must not write.'),
     ),
   ),
   datastoreReady: v.pipe(
@@ -29,7 +29,7 @@ export const CLUSTER_INFORMATION: KindDeclaration<ClusterInformation> = {
   plural: 'clusterinformations',
   shortNames: ['clusterinfo', 'clusterinfos'],
   scope: 'cluster',
-  about: 'What netplug notes about the cluster as a whole.',
+  about: 'Facts about the cluster as a whole, recorded by netplug.',
   enforced: true,
   writtenBy: 'netplug',
   names: 'default',
@@ -52,17 +52,17 @@ export const CLUSTER_INFORMATION: KindDeclaration<ClusterInformation> = {
   },
 };
 
-/** The only name there is for this kind. */
+/** The only allowed name of this kind. */
 export const CLUSTER_INFORMATION_NAME = 'default';
 export const CLUSTER_INFORMATION_ID = { kind: 'ClusterInformation', name: CLUSTER_INFORMATION_NAME } as const;
 
-/** The id of the cluster; undefined until an agent has written one. */
+/** Returns the id of the cluster; undefined until an agent has written one. */
 export function clusterIdOf(cluster: ClusterInformation | undefined): string | undefined {
   const id = cluster?.spec.clusterGUID;
   return id === '' ? undefined : id;
 }
 
-/** Without a ClusterInformation the datastore is not locked. */
+/** Reports whether the datastore is locked for maintenance; without a ClusterInformation it is not. */
 export function isLocked(cluster: ClusterInformation | undefined): boolean {
   return cluster?.spec.datastoreReady === false;
 }

@@ -4,7 +4,7 @@ import type { Resource } from './resource.ts';
 import { DurationText, LogSeverity, Switch } from './spec-types.ts';
 
 const reconcilerPeriod = v.optional(
-  v.pipe(DurationText, v.description('How often everything is compared again; "5m" unless set.')),
+  v.pipe(DurationText, v.description('Interval of the periodic resync; "5m" unless set.')),
 );
 const Controller = v.pipe(v.looseObject({ reconcilerPeriod }, 'an object with reconcilerPeriod'), v.readonly());
 
@@ -32,12 +32,12 @@ const NodeController = v.pipe(
       syncLabels: v.optional(
         v.pipe(
           Switch,
-          v.description('Whether netplug\'s nodes get the labels of the orchestrator\'s; "Enabled" unless set.'),
+          v.description('Whether labels of the orchestrator\'s nodes are copied to netplug\'s; "Enabled" unless set.'),
         ),
       ),
       hostEndpoint: v.optional(v.pipe(HostEndpoints, v.description('Automatic host endpoints.'))),
       leakGracePeriod: v.optional(
-        v.pipe(DurationText, v.description('How long an address without a pod is left alone; "15m" unless set.')),
+        v.pipe(DurationText, v.description('Time after which an address without a pod is released; "15m" unless set.')),
       ),
     },
     'an object with hostEndpoint and the like',
@@ -48,11 +48,11 @@ const NodeController = v.pipe(
 const Controllers = v.pipe(
   v.looseObject(
     {
-      node: v.optional(v.pipe(NodeController, v.description('Follows nodes.'))),
-      policy: v.optional(v.pipe(Controller, v.description("Follows the orchestrator's policies."))),
-      profile: v.optional(v.pipe(Controller, v.description('Follows namespaces, for their profiles.'))),
+      node: v.optional(v.pipe(NodeController, v.description('Watches nodes.'))),
+      policy: v.optional(v.pipe(Controller, v.description("Watches the orchestrator's policies."))),
+      profile: v.optional(v.pipe(Controller, v.description('Watches namespaces and maintains their profiles.'))),
       workloadEndpoint: v.optional(
-        v.pipe(Controller, v.description('Follows pods, for the labels of their endpoints.')),
+        v.pipe(Controller, v.description('Watches pods and maintains the labels of their endpoints.')),
       ),
     },
     'an object with node, policy, profile or workloadEndpoint',
@@ -62,7 +62,7 @@ const Controllers = v.pipe(
 
 const CONTROLLERS_CONFIGURATION_FIELDS = {
   logSeverityScreen: v.optional(
-    v.pipe(LogSeverity, v.description('Least severe lines that are logged; "Info" unless set.')),
+    v.pipe(LogSeverity, v.description('Least severe level that is logged; "Info" unless set.')),
   ),
   controllers: v.optional(v.pipe(Controllers, v.description('Settings of each controller.'))),
 };

@@ -81,19 +81,19 @@ describe('an IP pool', () => {
     expect(problemsOf(pool(spec)).join('\n')).toContain(text);
   });
 
-  it('keeps its encapsulation [pool-ipip]', () => {
+  it('keeps its encapsulation mode [pool-ipip]', () => {
     const decoded = decodeResource(pool({ cidr: '10.0.0.0/16', ipipMode: 'CrossSubnet' }));
     expect(decoded).toMatchObject({ resource: { spec: { ipipMode: 'CrossSubnet', vxlanMode: 'Never' } } });
   });
 
-  it('takes a boolean for natOutgoing and nothing else [pool-nat]', () => {
+  it('accepts only a boolean for natOutgoing [pool-nat]', () => {
     const decoded = decodeResource(pool({ cidr: '10.0.0.0/16', natOutgoing: true }));
     expect(decoded).toMatchObject({ resource: { spec: { natOutgoing: true } } });
     expect(problemsOf(pool({ cidr: '10.0.0.0/16', natOutgoing: 'true' }))[0]).toContain('write true without quotes');
     expect(problemsOf(pool({ cidr: '10.0.0.0/16', 'nat-outgoing': true }))[0]).toContain('did you mean "natOutgoing"?');
   });
 
-  it('selects all nodes unless it says otherwise, in a selector that can be read [pool-selector]', () => {
+  it('selects all nodes by default, and refuses an invalid selector [pool-selector]', () => {
     const decoded = decodeResource(pool({ cidr: '10.0.0.0/16', nodeSelector: '' }));
     expect(decoded).toMatchObject({ resource: { spec: { nodeSelector: 'all()' } } });
     const [line] = problemsOf(pool({ cidr: '10.0.0.0/16', nodeSelector: 'zone = "a"' }));
@@ -101,7 +101,7 @@ describe('an IP pool', () => {
     expect(line).toContain('at character 6');
   });
 
-  it('is for known uses, each once', () => {
+  it('accepts only known uses, each once', () => {
     expect(problemsOf(pool({ cidr: '10.0.0.0/16', allowedUses: [] }))[0]).toContain('at least one');
     expect(problemsOf(pool({ cidr: '10.0.0.0/16', allowedUses: ['Tunnel', 'Tunnel'] }))[0]).toContain('at most once');
     expect(problemsOf(pool({ cidr: '10.0.0.0/16', allowedUses: ['tunnel'] }))[0]).toContain('did you mean "Tunnel"?');
@@ -120,7 +120,7 @@ describe('an IP pool', () => {
 });
 
 describe('resources of other kinds', () => {
-  it('turn reserved addresses into CIDRs', () => {
+  it('convert reserved addresses to CIDRs', () => {
     const raw = {
       apiVersion: API_VERSION,
       kind: 'IPReservation',
@@ -155,7 +155,7 @@ describe('resources of other kinds', () => {
 });
 
 describe('a stored resource', () => {
-  it('keeps fields that only a newer release knows and gets its defaults', () => {
+  it('keeps fields of a newer release and gets its defaults', () => {
     const raw = { ...pool({ cidr: '10.0.0.0/16', fromTheFuture: 1 }), status: { x: 1 } };
     expect(decodeStoredResource(raw)).toMatchObject({
       status: { x: 1 },
@@ -163,7 +163,7 @@ describe('a stored resource', () => {
     });
   });
 
-  it('says what is wrong with it', () => {
+  it('is refused with its problems when it is invalid', () => {
     expect(decodeStoredResource(pool({ cidr: 7 }))).toBe('spec.cidr: found 7 (number), allowed is a CIDR, as a string');
     expect(decodeStoredResource({ ...pool({ cidr: '10.0.0.0/8' }), kind: 'Pool' })).toContain('kind: found "Pool"');
   });
@@ -174,7 +174,7 @@ describe('kinds', () => {
     expect(findKind(word)).toBe('IPPool');
   });
 
-  it('are found by words that mean one kind only', () => {
+  it('have no short name in common', () => {
     const words = Object.values(KINDS).flatMap(({ plural, shortNames }) => [plural, ...shortNames]);
     expect(new Set(words).size).toBe(words.length);
     expect(findKind('widget')).toBeUndefined();

@@ -12,8 +12,8 @@ type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'resource/invalid';
 
 /**
- * Decodes a resource as a user wrote it: every rule holds, every default is filled in, nothing unknown is let by. What
- * belongs into a namespace and names none goes into `namespace`.
+ * Decodes a resource that a user wrote: checks every rule, fills in every default and refuses unknown fields. A resource
+ * of a namespaced kind without a namespace gets `namespace`.
  */
 export function decodeResource(
   raw: unknown,
@@ -26,8 +26,8 @@ export function decodeResource(
 }
 
 /**
- * Reads a resource as the datastore keeps it: fields that only a newer release knows stay, absent ones get their
- * defaults. Returns what is wrong when the record cannot be used.
+ * Decodes a resource from the datastore: keeps fields of newer releases and fills in defaults. Returns the problems as
+ * text when the record cannot be used.
  */
 export function decodeStoredResource(raw: unknown): AnyResource | string {
   if (!isRecord(raw)) return `found ${showFound(raw)}, allowed is an object`;

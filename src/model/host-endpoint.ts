@@ -4,13 +4,13 @@ import { PortProtocol, SinglePort } from './protocol.ts';
 import type { Resource } from './resource.ts';
 import { AddressText } from './spec-types.ts';
 
-/** Stands for all interfaces of the node. */
+/** Selects all interfaces of the node. */
 export const ALL_INTERFACES = '*';
 const INTERFACE = '"*" for all, or the name of an interface: at most 15 letters, digits, "-", "_" and "."';
 
 const NamedPort = v.looseObject(
   {
-    name: v.pipe(v.string('a string'), v.description('What rules call it.')),
+    name: v.pipe(v.string('a string'), v.description('Name used in rules.')),
     protocol: v.pipe(PortProtocol, v.description('Its protocol.')),
     port: v.pipe(SinglePort, v.description('Its number.')),
   },
@@ -37,14 +37,14 @@ const HOST_ENDPOINT_FIELDS = {
     v.pipe(
       v.array(v.string('the name of a profile'), 'an array of names of profiles'),
       v.readonly(),
-      v.description('Profiles, the first before the next.'),
+      v.description('Profiles, in order of precedence.'),
     ),
   ),
   ports: v.optional(
     v.pipe(
       v.array(NamedPort, 'an array of objects with name, protocol and port'),
       v.readonly(),
-      v.description('Names for ports, for rules.'),
+      v.description('Named ports for use in rules.'),
     ),
   ),
 };
@@ -56,7 +56,7 @@ export const HOST_ENDPOINT: KindDeclaration<HostEndpoint> = {
   plural: 'hostendpoints',
   shortNames: ['hep', 'heps'],
   scope: 'cluster',
-  about: 'An interface of a node, or all of them, for policies.',
+  about: 'An interface of a node, or all its interfaces, to which policies apply.',
   enforced: false,
   writtenBy: 'user',
   columns: [

@@ -47,7 +47,7 @@ const Network = v.pipe(
           v.array(Pool, 'an array of objects with cidr'),
           v.readonly(),
           v.description(
-            "Pools to begin with. With `HostLocal`, an IPv4 pool makes IPv4 addresses come from the node's IPv4 pod CIDR, an IPv6 pool likewise.",
+            "Initial pools. With `HostLocal`, a pool of an address family makes addresses of that family come from the node's pod CIDR.",
           ),
         ),
       ),
@@ -69,7 +69,7 @@ export const INSTALLATION: KindDeclaration<Installation> = {
   plural: 'installations',
   shortNames: ['inst'],
   scope: 'cluster',
-  about: 'What the operator installs.',
+  about: 'The installation that the operator creates.',
   enforced: false,
   writtenBy: 'user',
   names: 'default',

@@ -34,7 +34,7 @@ const cidr = fc.oneof(
     .map(([value, bits]) => cidrAround({ family: 6, value }, bits)),
 );
 
-/** A block after some addresses were taken and some of them given back. */
+/** A block after some addresses were assigned and some of them released. */
 const block: fc.Arbitrary<IpBlock> = fc
   .record({
     cidr,
@@ -52,7 +52,7 @@ const block: fc.Arbitrary<IpBlock> = fc
   });
 
 describe('block records', () => {
-  it('survive encoding, JSON text and decoding', () => {
+  it('decode to the block that was encoded', () => {
     fc.assert(
       fc.property(block, (before) => {
         expect(decodeBlock(JSON.parse(JSON.stringify(encodeBlock(before))))).toEqual({ block: before });
@@ -60,12 +60,12 @@ describe('block records', () => {
     );
   });
 
-  it('write an unused block as one run', () => {
+  it('contain one run for an unused block', () => {
     const record = encodeBlock(emptyBlock(parseCidr('10.0.0.0/26'), 'n1' as NodeName));
     expect(record).toEqual({ format: 1, cidr: '10.0.0.0/26', node: 'n1', slots: {}, free: '0-63' });
   });
 
-  it('are refused with problems and never throw, for arbitrary JSON', () => {
+  it('are refused with problems for arbitrary JSON, without an exception', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (raw) => {
         expect(decodeBlock(raw)).toHaveProperty('problems');

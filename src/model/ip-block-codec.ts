@@ -3,20 +3,20 @@ import { type Cidr, cidrSize, formatCidr, tryReadCidr } from '../net/cidr.ts';
 import { type Allocation, blockFaults, CHOSEN_BY, type IpBlock } from './ip-block.ts';
 import type { Handle, NodeName } from './names.ts';
 
-/** A block as the datastore keeps it. `free` is the queue in order, ascending runs written short: `3-63,0,2`. */
+/** A block as stored in the datastore. `free` is the queue in order, with ascending runs abbreviated: `3-63,0,2`. */
 export interface BlockRecord {
   readonly format: 1;
   readonly cidr: string;
   readonly node?: NodeName;
   readonly slots: Readonly<Record<string, Allocation>>;
-  /** Left out when there is none. */
+  /** Absent when no address is pre-allocated. */
   readonly stock?: Readonly<Record<string, string>>;
-  /** Likewise. */
+  /** Absent when no address is requested. */
   readonly wanted?: readonly number[];
   readonly free: string;
 }
 
-/** Far above any block worth claiming; keeps a hostile record from filling the memory. */
+/** Far above the largest allowed block; bounds the memory that a malicious record can use. */
 const MAX_BLOCK_SIZE = 65_536n;
 
 export function encodeBlock(block: IpBlock): BlockRecord {
@@ -31,7 +31,7 @@ export function encodeBlock(block: IpBlock): BlockRecord {
   };
 }
 
-/** The block a record describes, or everything that is wrong with the record. Never throws. */
+/** Decodes a block, or returns every problem of the record. Never throws. */
 export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { readonly problems: readonly string[] } {
   const shape = v.safeParse(blockRecord, raw);
   if (!shape.success) return { problems: shape.issues.map(describeIssue) };
@@ -52,7 +52,7 @@ export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { reado
   return problems.length === 0 ? { block } : { problems };
 }
 
-// A decoder is where a brand is given.
+// Only a decoder creates a branded value.
 const nodeName = v.pipe(
   v.string(),
   v.minLength(1),
@@ -64,7 +64,7 @@ export const handle = v.pipe(
   v.transform((text) => text as Handle),
 );
 
-/** Loose, so that a field written by a newer release survives the read and write of an older one. */
+/** Loose, so that an older release keeps fields written by a newer one. */
 export const allocation = v.looseObject({
   id: v.pipe(v.string(), v.minLength(1)),
   handle,
@@ -119,7 +119,7 @@ function encodeRuns(queue: readonly number[]): string {
   return runs.map(({ first, last }) => (first === last ? String(first) : `${String(first)}-${String(last)}`)).join(',');
 }
 
-/** Every run is checked before it is unrolled: the text is not ours to trust. */
+/** Expands the runs. Checks each run first, because the text is not trusted. */
 function decodeRuns(text: string, size: number): readonly number[] | string {
   const queue: number[] = [];
   for (const run of text === '' ? [] : text.split(',')) {

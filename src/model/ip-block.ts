@@ -7,7 +7,7 @@ export interface Allocation {
   /** Never repeats, so that a late release cannot free a newer owner. */
   readonly id: string;
   readonly handle: Handle;
-  /** The node on which the holder lives; differs from the block's owner when the address is borrowed. */
+  /** The node of the holder; differs from the block's owner when the address is borrowed. */
   readonly node: NodeName;
   readonly network: string;
   readonly containerId: string;
@@ -17,24 +17,24 @@ export interface Allocation {
   readonly podUid?: string;
   /** RFC 3339. */
   readonly at: string;
-  /** Which rank of the precedence table chose the pool. */
+  /** The rank of the precedence table that chose the pool. */
   readonly chosenBy: ChosenBy;
-  /** Which pools were considered, as `name: verdict`; of many pools a few and how many more. At most 512 bytes. */
+  /** The pools considered, as `name: verdict`; of many pools only the first ones and a count. At most 512 bytes. */
   readonly considered?: readonly string[];
 }
 
 /**
- * How many bytes what names a holder may take in a slot: everything of an allocation but id, rank and considered pools.
- * With those a slot takes 2 KiB at most, and the largest block, of 512 slots, 1 MiB of the 1.5 MiB that etcd takes.
+ * The most bytes of an allocation without id, rank and considered pools. With those a slot takes at most 2 KiB, and the
+ * largest block, with 512 slots, 1 MiB of the 1.5 MiB that etcd accepts.
  */
 export const MAX_HOLDER_BYTES = 1408;
 
-/** How many slots all blocks of one write may have together, unless a single block has more: as many as the largest has. */
+/** The most slots that the blocks of one write have together: as many as the largest block. */
 export const SLOTS_PER_WRITE = 512;
 
 /**
- * Ranks of the precedence table, highest first; `request` is an address asked for by the runtime, `living-link` one that
- * the datastore had lost and that was recorded again for the link that uses it.
+ * Ranks of the precedence table, highest first. `request` is an address that the runtime requested. `living-link` is an
+ * address that the datastore had lost and that was recorded again for the link that uses it.
  */
 export const CHOSEN_BY = [
   'pod-annotation',
@@ -47,16 +47,16 @@ export const CHOSEN_BY = [
 export type ChosenBy = (typeof CHOSEN_BY)[number];
 
 /**
- * A block of addresses claimed by one node: the only record of the holders of addresses. A slot is taken if and only if
- * `slots` has its ordinal. An address that the owner's agent has pre-allocated for the next pods is in `preallocated`; every
- * other ordinal is in `queue`, the next to be assigned first.
+ * A block of addresses claimed by one node: the only record of the holders of addresses. An address is assigned if and
+ * only if `slots` has its ordinal. Addresses that the owner's agent has pre-allocated for the next pods are in
+ * `preallocated`. Every other ordinal is in `queue`, the next to be assigned first.
  */
 export interface IpBlock {
   readonly cidr: Cidr;
-  /** The owner; undefined when the node is gone and others still hold addresses of the block. */
+  /** The owner; undefined when the node was removed while other nodes hold addresses of the block. */
   readonly node: NodeName | undefined;
   readonly slots: ReadonlyMap<number, Allocation>;
-  /** Ids of pre-allocated addresses by ordinal: `<run of the agent>#<number>`, never the same twice. */
+  /** Ids of pre-allocated addresses by ordinal: `<run of the agent>#<number>`. An id is never reused. */
   readonly preallocated: ReadonlyMap<number, string>;
   /** Pre-allocated ordinals that another node has requested, for the owner's agent to reclaim. */
   readonly requested: ReadonlySet<number>;
@@ -85,7 +85,7 @@ export interface HeldAddress {
   readonly allocation: Allocation;
 }
 
-/** The addresses of the block that are held, lowest first, optionally only those that pass `which`. */
+/** Returns the addresses of the block that are held, lowest first, optionally only those that pass `which`. */
 export function heldAddresses(block: IpBlock, which: (allocation: Allocation) => boolean = () => true): HeldAddress[] {
   return [...block.slots]
     .filter(([, allocation]) => which(allocation))
@@ -93,12 +93,12 @@ export function heldAddresses(block: IpBlock, which: (allocation: Allocation) =>
     .map(([ordinal, allocation]) => ({ address: addressAt(block.cidr, ordinal), allocation }));
 }
 
-/** Who holds the address, or undefined. */
+/** Returns the holder of the address, or undefined. */
 export function holderOf(block: IpBlock, address: Address): Allocation | undefined {
   return cidrContains(block.cidr, address) ? block.slots.get(ordinalOf(block.cidr, address)) : undefined;
 }
 
-/** What is wrong inside one block; nothing for a sound one. */
+/** Returns the inconsistencies of a block. */
 export function blockFaults(block: IpBlock): string[] {
   const size = Number(cidrSize(block.cidr));
   const seen = new Set<number>();

@@ -23,7 +23,10 @@ const IP_POOL_FIELDS = {
       'Translates the source of pod traffic to the address of the node when the destination lies outside all pools.',
     ),
   ),
-  disabled: v.pipe(flag(false), v.description('No new addresses from this pool; those assigned keep working.')),
+  disabled: v.pipe(
+    flag(false),
+    v.description('No new addresses are assigned from this pool; assigned addresses keep working.'),
+  ),
   disableBGPExport: v.pipe(flag(false), v.description('Keeps routes to this pool out of BGP.')),
   blockSize: v.pipe(
     v.optional(v.pipe(v.number('a whole number'), v.integer('a whole number'))),
@@ -45,16 +48,16 @@ const IP_POOL_FIELDS = {
 };
 
 type WrittenSpec = v.InferOutput<v.ObjectSchema<typeof IP_POOL_FIELDS, undefined>>;
-/** Canonical CIDR, every default filled in. */
+/** A spec with canonical CIDR and every default filled in. */
 export type IpPoolSpec = Readonly<Omit<WrittenSpec, 'blockSize'>> & { readonly blockSize: number };
 export type IpPool = Resource<'IPPool', IpPoolSpec>;
 
-/** A block of 512 addresses is the largest: it is one record, and the datastore bounds records. */
+/** The allowed prefix lengths of blocks. The largest block has 512 addresses, because datastores limit the size of a record. */
 export const BLOCK_SIZES = {
   4: { smallest: 23, largest: 32, default: 26 },
   6: { smallest: 119, largest: 128, default: 122 },
 };
-const NO_POOL_HERE = {
+const FORBIDDEN_RANGES = {
   'link-local': ['169.254.0.0/16', 'fe80::/10'],
   loopback: ['127.0.0.0/8', '::1/128'],
   multicast: ['224.0.0.0/4', 'ff00::/8'],
@@ -64,7 +67,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
   plural: 'ippools',
   shortNames: ['ipp', 'ipps', 'pool', 'pools'],
   scope: 'cluster',
-  about: 'A range of addresses that pods and tunnels get theirs from.',
+  about: 'A range of addresses for pods and tunnels.',
   enforced: true,
   writtenBy: 'user',
   columns: [
@@ -81,7 +84,7 @@ export const IP_POOL: KindDeclaration<IpPool> = {
   ],
   fields: IP_POOL_FIELDS,
   complete: (spec) => {
-    // The field itself has seen to it that the text is a CIDR.
+    // The field has been validated as a CIDR.
     const family = tryReadCidr(String(spec['cidr']))?.cidr.base.family ?? 4;
     return { ...spec, blockSize: spec['blockSize'] ?? defaultBlockSize(family) };
   },
@@ -119,7 +122,7 @@ function checkIpPool(spec: PartialOutput<typeof IP_POOL_FIELDS>, refuse: Refuse)
   const { family } = cidr.base;
   if (isIpip && family === 6)
     refuse('ipipMode', `found ${showFound(spec.ipipMode)}, allowed is "Never" for an IPv6 pool`);
-  for (const [kind, ranges] of Object.entries(NO_POOL_HERE)) {
+  for (const [kind, ranges] of Object.entries(FORBIDDEN_RANGES)) {
     const range = ranges.find((text) => cidrsOverlap(parseCidr(text), cidr));
     if (range !== undefined) refuse('cidr', `${formatCidr(cidr)} overlaps the ${kind} addresses ${range}`);
   }

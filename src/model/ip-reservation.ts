@@ -11,7 +11,7 @@ const IP_RESERVATION_FIELDS = {
   ),
 };
 
-/** Canonical CIDR texts. */
+/** A spec with canonical CIDRs. */
 export type IpReservationSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof IP_RESERVATION_FIELDS, undefined>>>;
 export type IpReservation = Resource<'IPReservation', IpReservationSpec>;
 
@@ -27,7 +27,7 @@ export const IP_RESERVATION: KindDeclaration<IpReservation> = {
   example: { metadata: { name: 'printers' }, spec: { reservedCIDRs: ['10.244.0.0/28', '10.244.7.9'] } },
 };
 
-/** What automatic assignment skips. */
+/** Returns the CIDRs that automatic assignment skips. */
 export function reservedCidrs(reservations: readonly IpReservation[]): Cidr[] {
   return reservations.flatMap(({ spec }) => spec.reservedCIDRs.map(parseCidr));
 }

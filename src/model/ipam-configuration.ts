@@ -27,7 +27,7 @@ export const IPAM_CONFIGURATION: KindDeclaration<IpamConfiguration> = {
   plural: 'ipamconfigurations',
   shortNames: ['ipamconfig', 'ipamconfigs'],
   scope: 'cluster',
-  about: 'How addresses are managed in the whole cluster.',
+  about: 'Settings of the address manager for the whole cluster.',
   enforced: true,
   writtenBy: 'user',
   names: 'default',
@@ -40,6 +40,6 @@ export const IPAM_CONFIGURATION: KindDeclaration<IpamConfiguration> = {
   example: { metadata: { name: 'default' }, spec: { strictAffinity: true, maxBlocksPerNode: 4 } },
 };
 
-/** The only name there is for this kind. */
+/** The only allowed name of this kind. */
 export const IPAM_CONFIGURATION_NAME = 'default';
 export const DEFAULT_IPAM_CONFIGURATION: IpamConfigurationSpec = { strictAffinity: false, maxBlocksPerNode: 0 };

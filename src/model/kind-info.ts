@@ -6,14 +6,14 @@ import type { Metadata } from './resource.ts';
 /** One column of a table of resources. */
 export interface Column<R> {
   readonly title: string;
-  /** Whether only the wide table has it. */
+  /** Whether only the wide table shows it. */
   readonly isWide: boolean;
-  /** Where in the resource it stands; undefined for what the orchestrator's own tools show anyway. */
+  /** Path in the resource; undefined for a column that the orchestrator's own tools show anyway. */
   readonly path: string | undefined;
   readonly show: (resource: R) => string;
 }
 
-/** How a kind is called and shown. */
+/** Names and table columns of a kind. */
 export interface KindInfo<R> {
   /** In lower case, as are the short names: on a command line the letter case of a kind does not matter. */
   readonly plural: string;
@@ -24,31 +24,31 @@ export interface KindInfo<R> {
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** All there is to know of a kind of resources: reading, tables, schemas and reference pages are made from it. */
+/** The declaration of a kind of resources, from which decoder, tables, schemas and reference pages are derived. */
 export interface KindDeclaration<R> extends KindInfo<R> {
-  /** What it is for, in sentences. */
+  /** Its purpose, in sentences. */
   readonly about: string;
-  /** Whether this release acts on it; a sentence says which part it does not act on. */
+  /** Whether this release enforces it; a sentence names the part that is not enforced. */
   readonly enforced: boolean | string;
   readonly writtenBy: 'user' | 'netplug';
-  /** Which names there are, when not any name will do. */
+  /** The allowed names; undefined when any name is allowed. */
   readonly names?: 'default' | 'default-or-node';
-  /** The fields of the spec; descriptions and defaults are theirs. */
+  /** The fields of the spec with their descriptions and defaults. */
   readonly fields: v.ObjectEntries;
   /** Fills in defaults that depend on other fields. */
   readonly complete?: (spec: Raw) => Raw;
-  /** Breaches of the rules that join fields. */
+  /** Returns violations of constraints between fields. */
   readonly check?: (raw: Raw) => Problem[];
-  /** The rules that join fields, as sentences. */
+  /** The constraints between fields, as sentences. */
   readonly rules?: readonly string[];
-  /** The part of those rules that a JSON Schema can express, for the spec and for single fields. */
+  /** The part of those constraints that a JSON Schema can express, for the spec and for single fields. */
   readonly schemaRules?: { readonly spec?: Raw; readonly properties?: Readonly<Record<string, Raw>> };
   readonly example: { readonly metadata: Metadata; readonly spec: Raw };
 }
 
 const SPEC = { path: 'spec', code: 'resource/invalid' } as const;
 
-/** Lets joint rules see as many fields as could be read; `refuse` takes the field below `spec` and what is wrong with it. */
+/** Returns a check of constraints between fields, which sees every valid field. `refuse` takes a field below `spec` and its problem. */
 export function jointRules<const E extends v.ObjectEntries>(
   fields: E,
   check: (spec: PartialOutput<E>, refuse: Refuse) => void,

@@ -14,22 +14,22 @@ function problemsOf(raw: unknown): string[] {
   return 'problems' in decoded ? decoded.problems.map(problemLine) : [];
 }
 
-/** The paths of fields without a description. */
-function unsaid(schema: Schema, path: string): string[] {
+/** Returns the paths of fields without a description. */
+function undescribed(schema: Schema, path: string): string[] {
   const shape = shapeOf(schema);
   const own = descriptionOf(schema) === undefined ? [path] : [];
-  if (shape.kind === 'array') return [...own, ...unsaidWithin(shape.item, `${path}[]`)];
-  return [...own, ...unsaidWithin(schema, path)];
+  if (shape.kind === 'array') return [...own, ...undescribedWithin(shape.item, `${path}[]`)];
+  return [...own, ...undescribedWithin(schema, path)];
 }
 
-function unsaidWithin(schema: Schema, path: string): string[] {
+function undescribedWithin(schema: Schema, path: string): string[] {
   const shape = shapeOf(schema);
   if (shape.kind !== 'object') return [];
-  return Object.entries(shape.entries).flatMap(([key, field]) => unsaid(field, `${path}.${key}`));
+  return Object.entries(shape.entries).flatMap(([key, field]) => undescribed(field, `${path}.${key}`));
 }
 
 describe.each(KIND_NAMES)('%s', (kind) => {
-  it('has an example that holds all rules, and is the same when it is read again, from a file or from the datastore', () => {
+  it('has a valid example that is unchanged when it is decoded again, from a file or from the datastore', () => {
     expect(problemsOf(example(kind))).toEqual([]);
     const decoded = decodeResource(example(kind));
     const resource = 'resource' in decoded ? decoded.resource : undefined;
@@ -37,9 +37,9 @@ describe.each(KIND_NAMES)('%s', (kind) => {
     expect(decodeStoredResource(JSON.parse(JSON.stringify(resource)))).toEqual(resource);
   });
 
-  it('says of every field what it is for', () => {
+  it('describes every field', () => {
     const { fields } = KINDS[kind];
-    expect(Object.entries(fields).flatMap(([key, field]) => unsaid(field, key))).toEqual([]);
+    expect(Object.entries(fields).flatMap(([key, field]) => undescribed(field, key))).toEqual([]);
   });
 
   it('refuses an unknown field, and a namespace on a cluster-scoped kind', () => {
@@ -71,7 +71,7 @@ describe('names', () => {
     expect(line).toContain(`metadata.name: found "${name}" (string), allowed is ${allowed}`);
   });
 
-  it('include those of single nodes where settings are theirs', () => {
+  it('include those of single nodes for settings of nodes', () => {
     const raw = { apiVersion: API_VERSION, kind: 'AgentConfiguration', metadata: { name: 'node.a' }, spec: {} };
     expect(problemsOf(raw)).toEqual([]);
   });
@@ -80,7 +80,7 @@ describe('names', () => {
 describe('a namespace', () => {
   const set = (metadata: object): object => ({ apiVersion: API_VERSION, kind: 'NetworkSet', metadata, spec: {} });
 
-  it('is the default one, or the one that is meant, unless the resource names its own', () => {
+  it('is the default one or the given one, unless the resource names its own', () => {
     const read = (metadata: object, namespace?: string): unknown =>
       decodeResource(set(metadata), namespace === undefined ? {} : { namespace });
     expect(read({ name: 'a' })).toMatchObject({ resource: { metadata: { name: 'a', namespace: 'default' } } });

@@ -14,7 +14,7 @@ import { NODE, type Node } from './node.ts';
 import { GLOBAL_NETWORK_POLICY, type GlobalNetworkPolicy, NETWORK_POLICY, type NetworkPolicy } from './policy.ts';
 import { PROFILE, type Profile } from './profile.ts';
 
-/** Kinds that have an envelope and a spec; endpoints and blocks are written by netplug alone and have their own methods. */
+/** Resources with an envelope and a spec. Only netplug writes endpoints and blocks, which have their own methods. */
 export type AnyResource =
   | IpPool
   | IpReservation
@@ -57,7 +57,7 @@ export const KINDS: { readonly [K in ResourceKind]: KindDeclaration<ResourceOf<K
 // The keys of the table are the kinds; the compiler widens them to strings.
 export const KIND_NAMES = Object.keys(KINDS) as readonly ResourceKind[];
 
-/** Returns the kind of a word on a command line: singular, plural or short name, in any letter case. */
+/** Returns the kind that a word on a command line names: singular, plural or short name, in any letter case. */
 export function findKind(word: string): ResourceKind | undefined {
   const lower = word.toLowerCase();
   return KIND_NAMES.find((kind) => {

@@ -33,7 +33,7 @@ export const METADATA_FIELDS = {
   resourceVersion: v.optional(v.string('a string')),
 };
 
-/** What else the orchestrator's tools write into metadata: read and dropped. */
+/** Metadata fields that the orchestrator's tools write; they are accepted and dropped. */
 export const DROPPED_METADATA = [
   'generation',
   'managedFields',
@@ -44,7 +44,7 @@ export const DROPPED_METADATA = [
   'deletionGracePeriodSeconds',
 ];
 
-/** What the orchestrator takes as the key of a label. */
+/** Reports whether the orchestrator accepts the text as the key of a label. */
 export function isQualifiedName(text: string): boolean {
   const parts = text.split('/');
   const name = parts.at(-1) ?? '';
@@ -52,7 +52,7 @@ export function isQualifiedName(text: string): boolean {
   return parts.length <= 2 && name !== '' && isLabelValue(name) && (prefix === undefined || isDnsSubdomain(prefix));
 }
 
-/** What the orchestrator takes as the value of a label. */
+/** Reports whether the orchestrator accepts the text as the value of a label. */
 export function isLabelValue(text: string): boolean {
   return text === '' || (text.length <= 63 && /^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/.test(text));
 }

@@ -2,8 +2,8 @@ import { at, type Problem, showFound } from '../base/problem.ts';
 import { type Schema, shapeOf, unwrapped } from './schema-shape.ts';
 
 /**
- * Returns a problem for each list where an object is declared, however deep. The schema library takes such a list for an
- * object without a field, and a rule of a policy with nothing in it applies to everything.
+ * Returns a problem for each list in place of a declared object, at any depth. The schema library treats such a list as
+ * an object without fields, and a policy rule without fields applies to all traffic.
  */
 export function misplacedLists(
   schema: Schema,

@@ -1,6 +1,6 @@
 import type { Brand } from '../base/brand.ts';
 
-/** The name a node is registered under; a host name is not one until decoded. */
+/** The name under which a node is registered. Only a decoder turns a host name into one. */
 export type NodeName = Brand<string, 'NodeName'>;
 
 /** Identifies one attachment on its node: network name, container id and interface name, joined by `/`. */
@@ -22,17 +22,17 @@ export function isSameHolder(a: Holder, b: Holder): boolean {
   return a.node === b.node && a.handle === b.handle;
 }
 
-/** One text per holder, for maps. */
+/** Returns a unique text for the holder, for use as a map key. */
 export function holderKey({ node, handle }: Holder): string {
   return JSON.stringify([node, handle]);
 }
 
-/** Identifies one interface of one container in any network: `<containerId>/<ifName>`. */
+/** Returns `<containerId>/<ifName>`, which identifies an interface of a container in any network. */
 export function interfaceKey({ containerId, ifName }: Pick<Attachment, 'containerId' | 'ifName'>): string {
   return `${containerId}/${ifName}`;
 }
 
-/** Container ids and interface names hold no `/`; the network name, which may, comes last. */
+/** Returns the handle of an attachment. Only the network name, which comes last, may contain `/`. */
 export function handleOf(attachment: Attachment): Handle {
   return `${interfaceKey(attachment)}/${attachment.network}` as Handle; // made here and nowhere else
 }

@@ -6,7 +6,7 @@ import { CidrOrAddressText } from './spec-types.ts';
 const NETWORK_SET_FIELDS = {
   nets: v.pipe(
     v.optional(v.pipe(v.array(CidrOrAddressText, 'an array of CIDRs'), v.readonly()), []),
-    v.description('CIDRs or addresses, of both families if need be.'),
+    v.description('CIDRs or addresses, of one or both families.'),
   ),
 };
 
@@ -24,7 +24,7 @@ export const NETWORK_SET: KindDeclaration<NetworkSet> = {
   plural: 'networksets',
   shortNames: ['netset', 'netsets'],
   scope: 'namespace',
-  about: 'Addresses that rules of policies in the same namespace select by its labels.',
+  about: 'A set of addresses that policy rules in the same namespace select by its labels.',
   enforced: false,
   writtenBy: 'user',
   columns: [namespaceColumn(), nameColumn(), NETS],
@@ -36,7 +36,7 @@ export const GLOBAL_NETWORK_SET: KindDeclaration<GlobalNetworkSet> = {
   plural: 'globalnetworksets',
   shortNames: ['gnetset', 'gnetsets'],
   scope: 'cluster',
-  about: 'Addresses that rules of policies select by its labels.',
+  about: 'A set of addresses that policy rules select by its labels.',
   enforced: false,
   writtenBy: 'user',
   columns: [nameColumn(), NETS],

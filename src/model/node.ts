@@ -10,7 +10,7 @@ const AddressEntry = v.pipe(
       address: v.pipe(AddressText, v.description('The address.')),
       type: v.pipe(
         v.picklist(['NodeIP', 'InternalIP', 'ExternalIP'], '"NodeIP", "InternalIP" or "ExternalIP"'),
-        v.description('What it is for.'),
+        v.description('Its purpose.'),
       ),
     },
     'an object with address and type',
@@ -27,7 +27,7 @@ export const NODE_BGP_FIELDS = {
   ),
   asNumber: v.optional(v.pipe(AsNumber, v.description("AS number of the node; the cluster's unless set."))),
   routeReflectorClusterID: v.optional(
-    v.pipe(addressText(4), v.description('Makes the node a route reflector of the cluster of this id.')),
+    v.pipe(addressText(4), v.description('Makes the node a route reflector with this cluster id.')),
   ),
 };
 const Bgp = v.looseObject(
@@ -35,7 +35,7 @@ const Bgp = v.looseObject(
   'an object with ipv4Address, ipv6Address, asNumber or routeReflectorClusterID',
 );
 
-/** Most of it is written by the node's own agent. */
+/** The node's own agent writes most of these fields. */
 export const NODE_FIELDS = {
   addresses: v.optional(
     v.pipe(
@@ -50,7 +50,7 @@ export const NODE_FIELDS = {
       Bgp,
       v.readonly(),
       v.description(
-        'Where other nodes reach this one: its addresses with the prefix of their subnet, AS number and cluster id.',
+        'BGP settings of the node: its addresses with the prefix of their subnet, AS number and cluster id.',
       ),
     ),
   ),
@@ -65,13 +65,13 @@ export const NODE_FIELDS = {
     v.pipe(
       v.array(CidrText, 'an array of CIDRs'),
       v.readonly(),
-      v.description('Ranges for host-local addresses; the orchestrator knows them.'),
+      v.description('Ranges for host-local addresses, assigned by the orchestrator.'),
     ),
   ),
 };
 
 export type NodeSpec = Readonly<v.InferOutput<v.ObjectSchema<typeof NODE_FIELDS, undefined>>>;
-/** Labels live in `metadata.labels`; pools select nodes by them. */
+/** A node. Pools select nodes by `metadata.labels`. */
 export type Node = Resource<'Node', NodeSpec>;
 
 export const NODE: KindDeclaration<Node> = {
@@ -79,7 +79,7 @@ export const NODE: KindDeclaration<Node> = {
   shortNames: ['no', 'nos'],
   scope: 'cluster',
   about:
-    "A node as netplug knows it. With datastore_type `orch` it is a view of the orchestrator's own node, which is changed there; its agent copies it for other nodes into a NetplugNode, which is not to be edited.",
+    "A node. With datastore_type `orch` it is a view of the orchestrator's Node, which must be changed there; the agent of the node copies it for other nodes into a NetplugNode, which must not be edited.",
   enforced: true,
   writtenBy: 'user',
   columns: [

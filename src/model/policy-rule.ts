@@ -30,15 +30,18 @@ const Services = v.looseObject(
 
 const ENTITY_FIELDS = {
   nets: v.optional(v.pipe(nets, v.description('CIDRs or addresses.'))),
-  notNets: v.optional(v.pipe(nets, v.description('CIDRs or addresses it is not in.'))),
+  notNets: v.optional(v.pipe(nets, v.description('CIDRs or addresses to exclude.'))),
   selector: v.optional(v.pipe(RuleSelector, v.description('Labels of endpoints and network sets.'))),
-  notSelector: v.optional(v.pipe(RuleSelector, v.description('Labels it does not have.'))),
+  notSelector: v.optional(v.pipe(RuleSelector, v.description('Endpoints and network sets to exclude, by labels.'))),
   namespaceSelector: v.optional(
-    v.pipe(RuleNamespaceSelector, v.description('Labels of its namespace; `global()` is outside of all.')),
+    v.pipe(
+      RuleNamespaceSelector,
+      v.description('Labels of the namespace; `global()` selects what is in no namespace.'),
+    ),
   ),
   ports: v.optional(v.pipe(ports, v.description('Ports, ranges such as `"8080:8090"`, names of ports.'))),
-  notPorts: v.optional(v.pipe(ports, v.description('Ports it is not.'))),
-  serviceAccounts: v.optional(v.pipe(ServiceAccounts, v.readonly(), v.description('Accounts that pods run under.'))),
+  notPorts: v.optional(v.pipe(ports, v.description('Ports to exclude.'))),
+  serviceAccounts: v.optional(v.pipe(ServiceAccounts, v.readonly(), v.description('Service accounts of pods.'))),
   services: v.optional(v.pipe(Services, v.readonly(), v.description('The endpoints of a service, with its ports.'))),
 };
 
@@ -59,7 +62,7 @@ const HttpPath = v.pipe(
   v.looseObject(
     {
       exact: v.optional(v.pipe(v.string('a path'), v.description('The whole path.'))),
-      prefix: v.optional(v.pipe(v.string('a path'), v.description('How the path begins.'))),
+      prefix: v.optional(v.pipe(v.string('a path'), v.description('Beginning of the path.'))),
     },
     'an object with exact or prefix',
   ),
@@ -97,18 +100,16 @@ const RuleMetadata = v.looseObject(
 const RULE_FIELDS = {
   action: v.pipe(
     v.picklist(ACTIONS, '"Allow", "Deny", "Log" or "Pass"'),
-    v.description('What happens to a packet that fits; after `Log` the next rules are looked at.'),
+    v.description('What happens to a matching packet; after `Log`, evaluation continues with the next rule.'),
   ),
   ipVersion: v.optional(v.pipe(v.picklist([4, 6], '4 or 6'), v.description('Only packets of one family.'))),
   protocol: v.optional(v.pipe(Protocol, v.description('By name or number; any unless set.'))),
   notProtocol: v.optional(v.pipe(Protocol, v.description('Any protocol but this.'))),
   icmp: v.optional(v.pipe(Icmp, v.description('Only ICMP messages of this type.'))),
   notICMP: v.optional(v.pipe(Icmp, v.description('Only ICMP messages of other types.'))),
-  source: v.optional(v.pipe(Entity, v.description('Where the packet comes from; all that is given must fit.'))),
-  destination: v.optional(v.pipe(Entity, v.description('Where the packet goes to; all that is given must fit.'))),
-  http: v.optional(
-    v.pipe(Http, v.description('What the request asks for; only the application-layer sidecar sees it.')),
-  ),
+  source: v.optional(v.pipe(Entity, v.description('Source of the packet; all given fields must match.'))),
+  destination: v.optional(v.pipe(Entity, v.description('Destination of the packet; all given fields must match.'))),
+  http: v.optional(v.pipe(Http, v.description('HTTP request to match; needs the application-layer sidecar.'))),
   metadata: v.optional(v.pipe(RuleMetadata, v.readonly(), v.description('Notes on the rule.'))),
 };
 

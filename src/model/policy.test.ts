@@ -24,7 +24,7 @@ function problemsOf(raw: unknown): string[] {
 const LOG_AND_ALLOW = [{ action: 'Log' }, { action: 'Allow' }];
 
 describe('a policy', () => {
-  it('of the upgrade procedure is kept as the specification has it, and nothing is added', () => {
+  it('of the upgrade procedure is unchanged by decoding', () => {
     const spec = {
       selector: 'has(netplug/host-endpoint-upgrade)',
       types: ['Ingress', 'Egress'],
@@ -41,7 +41,7 @@ describe('a policy', () => {
     [{ ingress: [], egress: LOG_AND_ALLOW }, ['Egress']],
     [{ ingress: LOG_AND_ALLOW, egress: LOG_AND_ALLOW }, ['Ingress', 'Egress']],
     [{ types: ['Egress'] }, ['Egress']],
-  ])('with %j is about %j', (spec, types) => {
+  ])('with %j has the types %j', (spec, types) => {
     expect(decodeResource(policy(spec))).toMatchObject({ resource: { spec: { types, selector: 'all()' } } });
   });
 
@@ -82,7 +82,7 @@ describe('a rule', () => {
     [to({ services: { name: 'db', namespace: 'shop' } }, { protocol: 'TCP' })],
     [to({ namespaceSelector: 'global() || has(team)', serviceAccounts: { names: ['a'], selector: 'has(b)' } })],
     [{ action: 'Pass', notProtocol: 'UDPLite', metadata: { annotations: { why: 'because' } } }],
-  ])('for what goes out may be %j', (rule) => {
+  ])('for egress may be %j', (rule) => {
     expect(problemsOf(policy({ egress: [rule] }))).toEqual([]);
   });
 
@@ -107,19 +107,19 @@ describe('a rule', () => {
     [to({ net: ['10.0.0.0/8'] }), 'egress[0].destination.net: is not a known field (did you mean "nets"?)'],
     [to({ selector: '' }), 'leave the field out when labels do not matter'],
     [to({ selector: 'global()' }), 'a selector without global()'],
-    [to({ nets: ['10.0.0.0/8', 'fd00::/8'] }), 'nets[1]: is about IPv6, while destination.nets[0] is about IPv4'],
-    [to({ nets: ['fd00::/8'] }, { ipVersion: 4 }), 'destination.nets[0]: is about IPv6, while ipVersion is about IPv4'],
-    [to({ nets: ['fd00::/8'] }, { protocol: 'ICMP' }), 'nets[0]: is about IPv6, while protocol is about IPv4'],
+    [to({ nets: ['10.0.0.0/8', 'fd00::/8'] }), 'nets[1]: is for IPv6, while destination.nets[0] is for IPv4'],
+    [to({ nets: ['fd00::/8'] }, { ipVersion: 4 }), 'destination.nets[0]: is for IPv6, while ipVersion is for IPv4'],
+    [to({ nets: ['fd00::/8'] }, { protocol: 'ICMP' }), 'nets[0]: is for IPv6, while protocol is for IPv4'],
     [{ action: 'Deny', icmp: { type: 8 } }, 'egress[0].icmp: needs protocol "ICMP" or "ICMPv6"'],
     [{ action: 'Deny', protocol: 'TCP', notICMP: { type: 8 } }, 'egress[0].notICMP: needs protocol'],
     [{ action: 'Deny', protocol: 'ICMP', icmp: { code: 0 } }, 'egress[0].icmp.type: missing'],
     [{ action: 'Deny', protocol: 'ICMP', icmp: { type: 255 } }, 'egress[0].icmp.type: found 255'],
     [to({ services: { name: 'db' }, nets: ['10.0.0.0/8'] }), 'destination.nets: is not allowed beside services'],
     [to({ services: { name: 'db' }, ports: [80] }, { protocol: 'TCP' }), 'destination.ports: is not allowed beside'],
-    [to({}, { source: { services: { name: 'db' } } }), 'in an egress rule it stands in the destination'],
+    [to({}, { source: { services: { name: 'db' } } }), 'in an egress rule it belongs in the destination'],
     [to({ services: {} }), 'destination.services.name: missing'],
     [to({}, { http: { methods: ['GET'] } }), 'egress[0].http: is not allowed: it is for ingress rules'],
-  ])('for what goes out is refused as %j', (rule, text) => {
+  ])('for egress is refused as %j', (rule, text) => {
     expect(problemsOf(policy({ egress: [rule] })).join('\n')).toContain(text);
   });
 
@@ -132,9 +132,9 @@ describe('a rule', () => {
     [{ action: 'Allow', http: { paths: [{ exact: '/', prefix: '/' }] } }, ['an object with exact or prefix, not both']],
     [
       { action: 'Allow', destination: { services: { name: 'db' } } },
-      ['spec.ingress[0].destination.services: is not allowed: in an ingress rule it stands in the source'],
+      ['spec.ingress[0].destination.services: is not allowed: in an ingress rule it belongs in the source'],
     ],
-  ])('for what comes in as %j gets %j', (rule, texts) => {
+  ])('for ingress as %j has the problems %j', (rule, texts) => {
     const lines = problemsOf(policy({ ingress: [rule] }));
     expect(lines).toHaveLength(texts.length);
     for (const text of texts) expect(lines.join('\n')).toContain(text);
@@ -144,7 +144,7 @@ describe('a rule', () => {
     ['source: []', { action: 'Allow', source: [] }, 'source'],
     ['source: ["10.0.0.0/8"]', { action: 'Allow', source: ['10.0.0.0/8'] }, 'source'],
     ['serviceAccounts: []', { action: 'Allow', source: { serviceAccounts: [] } }, 'source.serviceAccounts'],
-  ])('with a list in place of an object applies to nothing and is refused: %s', (_, broken, field) => {
+  ])('is refused with a list in place of an object: %s', (_, broken, field) => {
     const policy = {
       apiVersion: 'netplug.io/v3',
       kind: 'NetworkPolicy',
@@ -159,7 +159,7 @@ describe('a rule', () => {
     expect(decodeStoredResource(policy)).toMatch(`spec.ingress[0].${field}`);
   });
 
-  it('of a profile has the same rules', () => {
+  it('of a profile is checked in the same way', () => {
     const spec = { ingress: [{ action: 'Allow', source: { ports: [1] } }], labelsToApply: { '-': 'x' } };
     const raw = { apiVersion: API_VERSION, kind: 'Profile', metadata: { name: 'p' }, spec };
     expect(problemsOf(raw).join('\n')).toContain('spec.labelsToApply');

@@ -20,42 +20,52 @@ export type PolicyType = v.InferOutput<typeof PolicyType>;
 
 const COMMON_FIELDS = {
   order: v.optional(
-    v.pipe(v.number('a number'), v.description('Policies of lower order come first; without it a policy is last.')),
+    v.pipe(
+      v.number('a number'),
+      v.description('Policies of lower order come first; those without an order come last.'),
+    ),
   ),
-  selector: v.pipe(v.optional(EndpointSelector, 'all()'), v.description('Labels of the endpoints the policy is for.')),
+  selector: v.pipe(
+    v.optional(EndpointSelector, 'all()'),
+    v.description('Labels of the endpoints to which the policy applies.'),
+  ),
   serviceAccountSelector: v.optional(
-    v.pipe(RuleSelector, v.description('Labels of the accounts that those pods run under.')),
+    v.pipe(RuleSelector, v.description('Labels of the service accounts of those pods.')),
   ),
   types: v.optional(
     v.pipe(
       v.array(PolicyType, 'an array of "Ingress" and "Egress"'),
       v.check((types) => new Set(types).size === types.length, 'each type at most once'),
       v.readonly(),
-      v.description('Directions the policy is about: those it has rules for unless set, and `Ingress` if it has none.'),
+      v.description(
+        'Directions to which the policy applies; unless set, those that have rules, or `Ingress` without rules.',
+      ),
     ),
   ),
-  ingress: v.optional(v.pipe(Rules, v.description('Rules for what comes in; the first that decides wins.'))),
-  egress: v.optional(v.pipe(Rules, v.description('Rules for what goes out; the first that decides wins.'))),
+  ingress: v.optional(v.pipe(Rules, v.description('Rules for incoming traffic; the first matching rule decides.'))),
+  egress: v.optional(v.pipe(Rules, v.description('Rules for outgoing traffic; the first matching rule decides.'))),
   performanceHints: v.optional(
     v.pipe(
       v.array(v.picklist(['AssumeNeededOnEveryNode'], '"AssumeNeededOnEveryNode"'), 'an array of strings'),
       v.readonly(),
-      v.description('How nodes may prepare for it.'),
+      v.description('Hints how nodes prepare for the policy.'),
     ),
   ),
 };
 
 const GLOBAL_FIELDS = {
   ...COMMON_FIELDS,
-  namespaceSelector: v.optional(v.pipe(RuleSelector, v.description('Labels of the namespaces of the pods it is for.'))),
+  namespaceSelector: v.optional(
+    v.pipe(RuleSelector, v.description('Labels of the namespaces to whose pods the policy applies.')),
+  ),
   doNotTrack: v.optional(
-    v.pipe(Flag, v.description('Before connections are tracked, at host endpoints; false unless set.')),
+    v.pipe(Flag, v.description('Applies before connection tracking, at host endpoints; false unless set.')),
   ),
   preDNAT: v.optional(
-    v.pipe(Flag, v.description('Before destinations are translated, at host endpoints; false unless set.')),
+    v.pipe(Flag, v.description('Applies before destination translation, at host endpoints; false unless set.')),
   ),
   applyOnForward: v.optional(
-    v.pipe(Flag, v.description('Also for what a host endpoint only forwards; false unless set.')),
+    v.pipe(Flag, v.description('Also applies to traffic that a host endpoint forwards; false unless set.')),
   ),
 };
 
@@ -75,7 +85,7 @@ export const NETWORK_POLICY: KindDeclaration<NetworkPolicy> = {
   plural: 'networkpolicies',
   shortNames: ['np', 'nps', 'policy', 'policies', 'pol', 'pols'],
   scope: 'namespace',
-  about: 'What the pods of a namespace may send and receive.',
+  about: 'The traffic that pods of a namespace may send and receive.',
   enforced: false,
   writtenBy: 'user',
   columns: [namespaceColumn(), nameColumn(), ...ORDER_AND_SELECTOR],
@@ -104,7 +114,7 @@ export const GLOBAL_NETWORK_POLICY: KindDeclaration<GlobalNetworkPolicy> = {
   plural: 'globalnetworkpolicies',
   shortNames: ['gnp', 'gnps'],
   scope: 'cluster',
-  about: 'What pods of all namespaces and host endpoints may send and receive.',
+  about: 'The traffic that pods of all namespaces and host endpoints may send and receive.',
   enforced: false,
   writtenBy: 'user',
   columns: [nameColumn(), ...ORDER_AND_SELECTOR],
@@ -114,7 +124,7 @@ export const GLOBAL_NETWORK_POLICY: KindDeclaration<GlobalNetworkPolicy> = {
   rules: [
     ...RULE_RULES,
     'doNotTrack and preDNAT exclude each other, and each needs applyOnForward.',
-    'preDNAT is about what comes in: it has no egress rules, and no `Egress` among its types.',
+    'preDNAT applies to incoming traffic: it allows no egress rules and no `Egress` among the types.',
   ],
   schemaRules: {
     spec: {
@@ -139,7 +149,7 @@ export const GLOBAL_NETWORK_POLICY: KindDeclaration<GlobalNetworkPolicy> = {
   },
 };
 
-/** The directions of a policy that does not say. */
+/** Fills in the directions of a policy without types. */
 function withTypes(spec: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { types, ingress, egress } = spec;
   if (isFilled(types)) return spec;

@@ -3,8 +3,8 @@ import { type Cidr, cidrsOverlap, compareCidrs, parseCidr } from '../net/cidr.ts
 import type { IpPool } from './ip-pool.ts';
 
 /**
- * Returns the reasons not to write the pool beside the others. `previous` is the pool as it is stored, when this is an
- * update; a pool among the others with the candidate's own name is passed over.
+ * Returns the reasons not to write the pool beside the others. `previous` is the stored pool in case of an update. A pool
+ * among the others with the candidate's name is ignored.
  */
 export function poolProblems(candidate: IpPool, others: readonly IpPool[], previous?: IpPool): Problem[] {
   const problems: Problem[] = [];
@@ -28,8 +28,8 @@ export function poolProblems(candidate: IpPool, others: readonly IpPool[], previ
 }
 
 /**
- * The pools that overlap an older one, each with the name of that one. Only the older pool gives addresses: so no address
- * belongs to two pools. Pools created in the same second are ordered by name.
+ * Returns the pools that overlap an older pool, with the name of that one. Addresses are assigned only from the older
+ * pool, so that no address belongs to two pools. Pools created in the same second are ordered by name.
  */
 export function overlappedPools(pools: readonly IpPool[]): ReadonlyMap<string, string> {
   const ranges = pools.map((pool) => ({ pool, range: parseCidr(pool.spec.cidr) }));
@@ -44,7 +44,7 @@ export function overlappedPools(pools: readonly IpPool[]): ReadonlyMap<string, s
   return overlapped;
 }
 
-/** In the order of CIDRs, one that overlaps another stands right behind one that does. */
+/** Reports whether any two ranges overlap. Only neighbours in the order of CIDRs need to be compared. */
 function isAnyOverlap(ranges: readonly Cidr[]): boolean {
   const sorted = ranges.toSorted(compareCidrs);
   return sorted.some((range, at) => {

@@ -6,10 +6,13 @@ import { Rules } from './policy-rule.ts';
 import { API_VERSION, type Resource } from './resource.ts';
 
 const PROFILE_FIELDS = {
-  ingress: v.optional(v.pipe(Rules, v.description('Rules for what comes in, when no policy decides.'))),
-  egress: v.optional(v.pipe(Rules, v.description('Rules for what goes out, when no policy decides.'))),
+  ingress: v.optional(v.pipe(Rules, v.description('Rules for incoming traffic when no policy decides.'))),
+  egress: v.optional(v.pipe(Rules, v.description('Rules for outgoing traffic when no policy decides.'))),
   labelsToApply: v.optional(
-    v.pipe(LABELS, v.description('Labels that endpoints with the profile have, unless they have their own.')),
+    v.pipe(
+      LABELS,
+      v.description('Labels of endpoints with the profile; labels of the endpoint itself take precedence.'),
+    ),
   ),
 };
 
@@ -29,7 +32,7 @@ export const PROFILE: KindDeclaration<Profile> = {
   shortNames: ['pro', 'pros'],
   scope: 'cluster',
   about:
-    'What endpoints may send and receive when no policy decides, by name. `netplug-default-allow`, which allows everything, is built in and cannot be written.',
+    'The traffic that endpoints with the profile may send and receive when no policy decides. `netplug-default-allow`, which allows everything, is built in and cannot be written.',
   enforced: false,
   writtenBy: 'user',
   columns: [

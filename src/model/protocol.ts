@@ -8,7 +8,7 @@ const TEXT = '"TCP", "UDP", "ICMP", "ICMPv6", "SCTP", "UDPLite" or a number from
 export const Protocol = v.union([v.picklist(NAMES), wholeNumber(1, 255)], TEXT);
 export type Protocol = v.InferOutput<typeof Protocol>;
 
-/** Protocols whose packets have ports that rules can look at. */
+/** Protocols with ports that rules can match. */
 export const PortProtocol = v.picklist(['TCP', 'UDP', 'SCTP'], '"TCP", "UDP" or "SCTP"');
 
 const PORT = wholeNumber(1, 65_535);
@@ -16,7 +16,7 @@ const PORTS = 'a port from 1 to 65535, a range such as "8080:8090", or the name 
 const PORT_NAME = /^(?=.*[a-zA-Z])[a-zA-Z0-9_.-]{1,128}$/;
 
 export const SinglePort = PORT;
-/** A port, a range of ports, or the name that workloads give a port. */
+/** A port, a range of ports, or the name of a port of a workload. */
 export const Ports = v.union([PORT, v.pipe(v.string(), v.check(isRangeOrName, PORTS))], PORTS);
 
 export function protocolNumber(protocol: Protocol): number {

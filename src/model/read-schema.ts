@@ -4,10 +4,7 @@ import { didYouMean, nearMiss, sameLetters } from '../base/near-miss.ts';
 import { at, type Edit, type Findings, type Fix, type Problem, showFound } from '../base/problem.ts';
 import { misplacedLists } from './misplaced-lists.ts';
 
-/**
- * The text of every check in our schemas completes the sentence "allowed is …", so that one place writes the
- * messages of all of them.
- */
+/** The message of every check in netplug's schemas completes "allowed is …"; `problemsOf` writes the whole sentence. */
 type Entries = v.ObjectEntries;
 type Output<E extends Entries> = v.InferOutput<v.ObjectSchema<E, undefined>>;
 export type PartialOutput<E extends Entries> = { readonly [K in keyof E]?: v.InferOutput<E[K]> };
@@ -17,13 +14,13 @@ export interface Place {
   readonly code: ErrorCode;
 }
 
-/** What could be read: every entry without a problem in `values`, and all of them in `complete` when none had one. */
+/** The decoded entries: `values` has every valid one; `complete` has all of them, or is undefined when one is invalid. */
 export interface Reading<E extends Entries> {
   readonly values: PartialOutput<E>;
   readonly complete: Output<E> | undefined;
 }
 
-/** Reads each entry by itself, so that one bad entry does not hide the others from the rules that join them. */
+/** Decodes each entry separately, so that an invalid one does not hide the others from checks of constraints between them. */
 export function readEntries<const E extends Entries>(
   entries: E,
   raw: Readonly<Record<string, unknown>>,
@@ -50,7 +47,7 @@ export function readEntries<const E extends Entries>(
   return { values: read, complete: isComplete ? read : undefined };
 }
 
-/** Our words for what a schema found. */
+/** Converts issues of the schema library to problems. */
 export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code }: Place): Problem[] {
   return issues.map((issue) => {
     const keys = (issue.path ?? []).map(({ key }) => (typeof key === 'number' ? key : String(key)));
@@ -59,7 +56,7 @@ export function problemsOf(issues: readonly v.BaseIssue<unknown>[], { path, code
     const message =
       issue.input === undefined
         ? isAbsentKey
-          ? 'missing, and must be given'
+          ? 'missing, but required'
           : `missing; needed is ${issue.message}`
         : `found ${showFound(issue.input)}, allowed is ${issue.message}`;
     const place = at(path, ...keys);

@@ -1,17 +1,17 @@
 import { type AnyResource, KINDS, type ResourceKind } from './kinds.ts';
 
-/** Where a resource goes that could be in any namespace. */
+/** The namespace of a resource of a namespaced kind that names none. */
 export const DEFAULT_NAMESPACE = 'default';
 
-/** What makes a resource this one and no other. */
+/** Identifies a resource. */
 export interface ResourceId<K extends ResourceKind = ResourceKind> {
   readonly kind: K;
-  /** Only of kinds that are in namespaces; `default` when left out. */
+  /** Only for namespaced kinds; `default` when absent. */
   readonly namespace?: string;
   readonly name: string;
 }
 
-/** The same, said in full: with a namespace where the kind is in namespaces, without where it is not. */
+/** Returns the id with a namespace for a namespaced kind, and without one for a cluster-scoped kind. */
 export function fullId<K extends ResourceKind>({ kind, namespace, name }: ResourceId<K>): ResourceId<K> {
   return KINDS[kind].scope === 'namespace' ? { kind, namespace: namespace ?? DEFAULT_NAMESPACE, name } : { kind, name };
 }

@@ -5,19 +5,19 @@ import type { KindDeclaration } from './kind-info.ts';
 import { API_VERSION } from './resource.ts';
 import { descriptionOf, type Schema, shapeOf, unwrapped } from './schema-shape.ts';
 
-// Only tools import this file: the library behind it is not for the per-pod path.
+// Only tools import this file, because its library is too large for the plugin.
 
-/** The names a kind can have, as a pattern. */
+/** Returns a pattern of the names that a kind allows. */
 export function namePattern(names: NonNullable<KindDeclaration<never>['names']>): string {
   return names === 'default' ? '^default$' : String.raw`^(default|node\..+)$`;
 }
 
-/** The schema of a spec: types, closed lists, defaults and descriptions, to any depth. */
+/** Returns the schema of a spec: types, closed lists, defaults and descriptions, at any depth. */
 export function specSchema(kind: ResourceKind): JsonSchema {
   const { fields, schemaRules = {} }: KindDeclaration<never> = KINDS[kind];
   const schema = v.looseObject(fields);
-  // Checks in code have no form in a schema; netplug makes them when it reads.
-  const converted = withWords(schema, toJsonSchema(schema, { typeMode: 'input', errorMode: 'ignore' }));
+  // Only the decoder makes checks that a schema cannot express.
+  const converted = withDescriptions(schema, toJsonSchema(schema, { typeMode: 'input', errorMode: 'ignore' }));
   const properties = mapProperties(converted.properties ?? {}, (part, field) => ({
     ...part,
     ...schemaRules.properties?.[field],
@@ -26,7 +26,7 @@ export function specSchema(kind: ResourceKind): JsonSchema {
   return { type, properties, ...(required.length === 0 ? {} : { required }), ...schemaRules.spec };
 }
 
-/** The schema of one resource, for editors: what netplug does not know is marked. */
+/** Returns the schema of one resource, for editors. Unknown fields are errors. */
 export function resourceJsonSchema(kind: ResourceKind): JsonSchema {
   const { about, names, scope }: KindDeclaration<never> = KINDS[kind];
   const spec = closed(specSchema(kind));
@@ -58,7 +58,7 @@ export function resourceJsonSchema(kind: ResourceKind): JsonSchema {
   };
 }
 
-/** One schema for a file of any kind. */
+/** Returns the schema of a resource of any kind. */
 export function anyResourceJsonSchema(): JsonSchema {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
@@ -73,20 +73,20 @@ export function anyResourceJsonSchema(): JsonSchema {
   };
 }
 
-/** The conversion stops at the first transformation and misses what is said after it. */
-function withWords(schema: Schema, json: JsonSchema): JsonSchema {
+/** Adds descriptions and formats, which the conversion drops after the first transformation. */
+function withDescriptions(schema: Schema, json: JsonSchema): JsonSchema {
   const shape = shapeOf(schema);
   const { properties = {}, items } = json;
   const said = { ...json, ...formatOf(schema), ...descriptionIn(schema) };
   if (shape.kind === 'object') {
     const within = mapProperties(properties, (part, key) => {
       const field = shape.entries[key];
-      return field === undefined ? part : withWords(field, part);
+      return field === undefined ? part : withDescriptions(field, part);
     });
     return { ...said, ...(Object.keys(within).length === 0 ? {} : { properties: within }) };
   }
   if (shape.kind === 'value' || typeof items !== 'object' || Array.isArray(items)) return said;
-  return { ...said, items: withWords(shape.item, items) };
+  return { ...said, items: withDescriptions(shape.item, items) };
 }
 
 function descriptionIn(schema: Schema): { readonly description?: string } {
@@ -100,7 +100,7 @@ function formatOf(schema: Schema): { readonly format?: string } {
   return typeof format === 'string' ? { format } : {};
 }
 
-/** Fields that a declaration does not name are wrong, at any depth. */
+/** Disallows undeclared fields at any depth. */
 function closed(json: JsonSchema): JsonSchema {
   const { properties, items } = json;
   return {

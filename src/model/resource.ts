@@ -9,7 +9,7 @@ export interface Metadata {
   readonly uid?: string;
   /** RFC 3339. */
   readonly creationTimestamp?: string;
-  /** Opaque; what the datastore calls the version this object was read at. */
+  /** The version of the object in the datastore; opaque. */
   readonly resourceVersion?: string;
 }
 

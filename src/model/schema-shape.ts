@@ -2,10 +2,10 @@ import * as v from 'valibot';
 
 export type Schema = v.GenericSchema;
 
-/** What a declared field holds, as far as its parts are declared themselves. */
+/** The structure of a declared field. */
 export type Shape =
   | { readonly kind: 'object'; readonly entries: Readonly<Record<string, Schema>> }
-  /** `mergeKey` is the field of the items that no two items share. */
+  /** `mergeKey` is the field that identifies an item. */
   | { readonly kind: 'array'; readonly item: Schema; readonly mergeKey: string | undefined }
   | { readonly kind: 'value' };
 
@@ -19,7 +19,7 @@ export function mergeKey<T>(key: string): v.MetadataAction<T, Readonly<Record<st
   return v.metadata({ 'x-kubernetes-list-type': 'map', [MERGE_KEYS]: [key] });
 }
 
-/** Looks through what only wraps a schema: options, defaults, pipes. */
+/** Returns the structure of a schema without its wrappers: options, defaults, pipes. */
 export function shapeOf(schema: Schema): Shape {
   const bare = unwrapped(schema);
   if (has(bare, 'entries')) return { kind: 'object', entries: bare.entries as Readonly<Record<string, Schema>> };
@@ -27,7 +27,7 @@ export function shapeOf(schema: Schema): Shape {
   return { kind: 'array', item: bare.item as Schema, mergeKey: mergeKeyOf(schema) };
 }
 
-/** Its description, or that of what it wraps. */
+/** Returns the description of a schema, or of the schema that it wraps. */
 export function descriptionOf(schema: Schema): string | undefined {
   const said = v.getDescription(schema);
   return said !== undefined || !has(schema, 'wrapped') ? said : descriptionOf(schema.wrapped as Schema);

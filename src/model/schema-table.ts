@@ -7,7 +7,7 @@ interface Row {
   readonly about: string;
 }
 
-/** A table of the fields of an object, in Markdown. */
+/** Generates a table of the fields of an object, in Markdown. */
 export function fieldTable(schema: Pick<JsonSchema, 'properties' | 'required'>): string[] {
   const cells = rowsBelow('', schema).map(({ path, type, byDefault, about }) => [
     `\`${path}\``,
@@ -18,7 +18,7 @@ export function fieldTable(schema: Pick<JsonSchema, 'properties' | 'required'>):
   return tableLines([['Field', 'Type', 'Default', 'Meaning'], ...cells]);
 }
 
-/** A table whose columns are aligned, as the formatter of the repository wants it; the first row is the head. */
+/** Generates a table with aligned columns, as the formatter requires; the first row is the header. */
 function tableLines(rows: readonly (readonly string[])[]): string[] {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? '').length)));
   const lineOf = (row: readonly string[]): string =>
@@ -27,7 +27,7 @@ function tableLines(rows: readonly (readonly string[])[]): string[] {
   return [head, lineOf(widths.map((width) => '-'.repeat(width))), ...body];
 }
 
-/** What stands inside of one field is not repeated for a neighbour that has the same inside. */
+/** Returns the rows of all fields. Fields with the same structure as an earlier one refer to it. */
 function rowsBelow(
   start: string,
   { properties = {}, required = [] }: Pick<JsonSchema, 'properties' | 'required'>,
@@ -58,7 +58,7 @@ function rowOf(path: string, node: JsonSchema, otherwise: string): Row {
   };
 }
 
-/** The objects inside nested arrays, with one `[]` for each level. */
+/** Returns the schema inside nested arrays, and its path with one `[]` for each level. */
 function innermost(path: string, node: JsonSchema): { place: string; inner: JsonSchema } {
   const { items } = node;
   if (items === undefined || typeof items === 'boolean' || Array.isArray(items)) return { place: path, inner: node };

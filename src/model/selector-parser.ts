@@ -1,4 +1,4 @@
-/** A question about labels, parsed. Groups hold two parts or more, and nothing is negated twice. */
+/** A parsed label selector. Groups have at least two parts, and nothing is negated twice. */
 export type Selector =
   | { readonly kind: 'all' | 'global' }
   | { readonly kind: 'has'; readonly label: string }
@@ -9,7 +9,7 @@ export type Selector =
 
 type CompareOperator = '==' | '!=' | 'contains' | 'starts with' | 'ends with';
 
-/** What was expected, and where, counted in characters from 0. */
+/** A syntax error, with its position in characters from 0. */
 export interface SelectorFault {
   readonly error: string;
   readonly at: number;
@@ -21,7 +21,7 @@ const LONGEST_LABEL = 512;
 /** The deepest nesting accepted. Deeper selectors are mistakes and would exhaust the stack. */
 const DEEPEST = 200;
 
-/** Word operators count only directly after a label, so that labels may be called `in`, `has` or `all`. */
+/** Word operators are recognized only directly after a label, so that labels may be named `in`, `has` or `all`. */
 const OPERATORS: readonly (readonly [RegExp, CompareOperator | 'in' | 'not in'])[] = [
   [/==/y, '=='],
   [/!=/y, '!='],
@@ -32,7 +32,7 @@ const OPERATORS: readonly (readonly [RegExp, CompareOperator | 'in' | 'not in'])
   [/in/y, 'in'],
 ];
 
-/** Reads the selector language; an empty text selects everything. Never throws. */
+/** Parses a selector; an empty text selects everything. Never throws. */
 export function parseSelector(text: string): { readonly selector: Selector } | SelectorFault {
   try {
     return { selector: new Parser(text).parse() };
@@ -42,12 +42,12 @@ export function parseSelector(text: string): { readonly selector: Selector } | S
   }
 }
 
-/** Turns a selector around; twice is not at all. */
+/** Negates a selector; removes a double negation. */
 export function negate(selector: Selector): Selector {
   return selector.kind === 'not' ? selector.of : { kind: 'not', of: selector };
 }
 
-/** Carries a fault out of the recursion; never leaves this file. */
+/** Carries a syntax error out of the recursion; never leaves this file. */
 class Unexpected extends Error {
   readonly at: number;
 
@@ -133,7 +133,7 @@ class Parser {
     return { kind: operator, label, value: this.#string() };
   }
 
-  /** Sorted and without repetitions: the order never matters. A comma may follow the last value. */
+  /** Parses a set of values, sorted and without duplicates. A comma may follow the last value. */
   #set(): string[] {
     const values = new Set<string>();
     this.#expect('{');
@@ -165,7 +165,7 @@ class Parser {
     if (!this.#takeText(text)) throw this.#unexpected(`"${text}"`);
   }
 
-  /** Takes the text, with the white space around it. */
+  /** Consumes the text and the white space around it; returns false when it does not follow. */
   #takeText(text: string): boolean {
     this.#take(SPACE);
     if (!this.#text.startsWith(text, this.#at)) return false;

@@ -29,7 +29,7 @@ function read(text: string): Selector {
 }
 
 describe('selectors', () => {
-  it('are read back from their canonical text', () => {
+  it('parse from their canonical text to the same selector', () => {
     fc.assert(
       fc.property(selector, (each) => {
         expect(read(canonicalSelector(each))).toEqual(each);
@@ -107,19 +107,19 @@ describe('selectors', () => {
     ['has(a)', false],
     ['!has(a)', true],
     ['all()', true],
-  ])('answer %s with %s when the label is absent', (text, verdict) => {
+  ])('evaluate %s to %s when the label is absent', (text, verdict) => {
     expect(matchesSelector(text, { b: 'x' })).toBe(verdict);
   });
 
-  it('see a label with an empty value', () => {
+  it('find a label with an empty value', () => {
     expect(matchesSelector('has(upgrade)', { upgrade: '' })).toBe(true);
   });
 
-  it('do not take inherited properties for labels', () => {
+  it('ignore inherited properties of the labels object', () => {
     expect(matchesSelector('has(toString)', {})).toBe(false);
   });
 
-  it('match nothing when they cannot be read', () => {
+  it('match nothing when they are invalid', () => {
     expect(matchesSelector('a ==', {})).toBe(false);
   });
 });

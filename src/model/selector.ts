@@ -4,15 +4,15 @@ import { parseSelector, type Selector } from './selector-parser.ts';
 export type Labels = Readonly<Record<string, string>>;
 
 /**
- * Whether the selector, as text, matches the labels. A text that cannot be read matches nothing: writers refuse it, and
- * a record that slipped through must not open a pool to every node.
+ * Reports whether the selector, as text, matches the labels. An invalid text matches nothing: writers refuse it, and an
+ * invalid record must not open a pool to every node.
  */
 export function matchesSelector(text: string, labels: Labels): boolean {
   const parsed = parseSelector(text);
   return 'selector' in parsed && evaluateSelector(parsed.selector, labels);
 }
 
-/** A label that is absent makes every comparison false, except `!=` and `not in`, which it makes true. */
+/** Evaluates the selector. An absent label makes every comparison false, except `!=` and `not in`, which are true. */
 export function evaluateSelector(selector: Selector, labels: Labels): boolean {
   switch (selector.kind) {
     case 'all':
@@ -46,14 +46,14 @@ export function evaluateSelector(selector: Selector, labels: Labels): boolean {
   }
 }
 
-/** Whether the selector asks for what is in no namespace. */
+/** Reports whether the selector contains `global()`. */
 export function usesGlobal(selector: Selector): boolean {
   if (selector.kind === 'not') return usesGlobal(selector.of);
   if (selector.kind === 'and' || selector.kind === 'or') return selector.of.some(usesGlobal);
   return selector.kind === 'global';
 }
 
-/** The one text all selectors have that are written alike but for white space, quotes and the order of sets. */
+/** Returns the canonical text, which does not depend on white space, quotes and the order of sets. */
 export function canonicalSelector(selector: Selector): string {
   switch (selector.kind) {
     case 'all':
@@ -81,7 +81,7 @@ export function canonicalSelector(selector: Selector): string {
   }
 }
 
-/** The language has no escapes; no value holds both kinds of quotes. */
+/** Quotes a value. The language has no escapes, and no value contains both kinds of quotes. */
 function quote(value: string): string {
   return value.includes('"') ? `'${value}'` : `"${value}"`;
 }

@@ -1,19 +1,19 @@
 import * as v from 'valibot';
 import { tryParseJson } from '../base/try-parse-json.ts';
 
-/** Which calls of a node are asked for. */
+/** A query for calls of a node. */
 const QUESTION = v.object({
   last: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1)), 10),
   /** Namespace and name, with a slash between. */
   pod: v.optional(v.string()),
-  /** The slowest come last if they are what is wanted, otherwise the newest. */
+  /** The newest or the slowest calls; the newest, or the slowest, comes last. */
   order: v.optional(v.picklist(['newest', 'slowest']), 'newest'),
 });
 export type CallsQuestion = v.InferOutput<typeof QUESTION>;
 
 const PHASE = v.object({ name: v.string(), startMs: v.number(), durationMs: v.number(), isFailed: v.boolean() });
 
-/** A call as the agent shows it; fields of newer agents pass unread. */
+/** A call as the agent reports it; fields of newer agents are ignored. */
 const SHOWN_CALL = v.object({
   program: v.string(),
   command: v.optional(v.string()),
@@ -25,7 +25,7 @@ const SHOWN_CALL = v.object({
   startedAt: v.string(),
   totalMs: v.number(),
   phases: v.array(PHASE),
-  /** Whether the addresses came from the agent's stock, or the call waited for the datastore. */
+  /** Whether the addresses came from the agent's warm pools, or the call waited for the datastore. */
   way: v.optional(v.picklist(['stock', 'waited'])),
   failure: v.optional(v.object({ code: v.string(), message: v.string() })),
   traceId: v.optional(v.string()),
@@ -39,17 +39,17 @@ const ANSWER = v.object({
 });
 export type ShownCalls = v.InferOutput<typeof ANSWER>;
 
-/** Undefined when the text is no such question. */
+/** Decodes a query; undefined when the text is not one. */
 export function readCallsQuestion(text: string): CallsQuestion | undefined {
   return readJson(QUESTION, text);
 }
 
-/** Undefined when the text is no such answer. */
+/** Decodes an answer; undefined when the text is not one. */
 export function readShownCalls(text: string): ShownCalls | undefined {
   return readJson(ANSWER, text);
 }
 
-/** Undefined when the text is not JSON or of another form. */
+/** Decodes JSON by the schema; undefined when the text is not JSON or does not match. */
 export function readJson<T>(schema: v.GenericSchema<unknown, T>, text: string): T | undefined {
   const result = v.safeParse(schema, tryParseJson(text));
   return result.success ? result.output : undefined;

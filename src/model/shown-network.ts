@@ -10,7 +10,7 @@ const SESSION = v.object({
   info: v.string(),
 });
 
-/** The network of a node as its agent shows it; fields of newer agents pass unread. */
+/** The network of a node as its agent reports it; fields of newer agents are ignored. */
 const SHOWN_NETWORK = v.object({
   node: v.string(),
   /** With the prefix length of their subnet. */
@@ -28,7 +28,7 @@ const SHOWN_NETWORK = v.object({
 });
 export type ShownNetwork = v.InferOutput<typeof SHOWN_NETWORK>;
 
-/** Undefined when the text is no such answer. */
+/** Decodes an answer; undefined when the text is not one. */
 export function readShownNetwork(text: string): ShownNetwork | undefined {
   return readJson(SHOWN_NETWORK, text);
 }

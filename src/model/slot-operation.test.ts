@@ -35,14 +35,14 @@ describe('operations on the slots of a block', () => {
     ['takes a pre-allocated address as if it were free', take(1, 'y')],
     ['pre-allocates a slot that is held', { kind: 'preallocate', block, ordinal: 0, id: 'run#2' }],
     ['requests an address that is not pre-allocated under the id', { kind: 'request', block, ordinal: 1, id: 'run#2' }],
-    ['changes an owner that is another by now', { kind: 'change-owner', block, from: b, to: undefined }],
+    ['changes the owner from a node that is not the owner', { kind: 'change-owner', block, from: b, to: undefined }],
   ])('do not apply when one %s', (_, operation) => {
     const held = preallocate(takeSlot(empty, 0, allocation('x')), new Map([[1, 'run#1']]));
     expect(applyOperations(held, [operation])).toBeUndefined();
     expect(() => new BlockDraft(held).apply([operation])).toThrow('does not fit block 10.0.0.0/30');
   });
 
-  it('free nothing of a newer allocation', () => {
+  it('do not free a newer allocation', () => {
     const held = takeSlot(empty, 0, allocation('new'));
     expect(applyOperations(held, [undoOf(take(0, 'old'))])).toBe(held);
   });
@@ -67,7 +67,7 @@ describe('operations on the slots of a block', () => {
     expect(applyOperations(held, [insistOn(held, operation)])).toBeUndefined();
   });
 
-  it('keep a block sound, and change nothing when they are applied again', () => {
+  it('keep a block consistent, and change nothing when they are applied again', () => {
     const operation = fc.record({ kind: fc.nat(4), ordinal: fc.nat(3), id: fc.nat(2) }).map(({ kind, ordinal, id }) => {
       const slot = { block, ordinal, id: `run#${String(id)}` } as const;
       const from = [undefined, 'a0', slot.id][id];
@@ -92,7 +92,7 @@ describe('operations on the slots of a block', () => {
     );
   });
 
-  it('are applied together as one after the other', () => {
+  it('have the same result when they are applied together or one by one', () => {
     const operations = [take(2, 'x'), take(2, 'y', 'x'), undoOf(take(2, 'y'))];
     const oneByOne = operations.reduce((now, each) => applyOperations(now, [each])!, empty);
     expect(applyOperations(empty, operations)).toEqual(oneByOne);

@@ -26,7 +26,7 @@ export interface FreeSlot extends Slot {
   readonly handle: Handle;
 }
 
-/** Changes the holder of an address. It stays right however late it is applied, and however often: ids never repeat. */
+/** Changes the holder of an address. It may be applied late and more than once, because ids are never reused. */
 export type HolderOperation = TakeSlot | FreeSlot;
 
 /** One operation on a block. Each names by id what the slot holds before. */

@@ -33,7 +33,7 @@ describe('host endpoints', () => {
 });
 
 describe('the installation', () => {
-  it('takes the words of the specification [inst-resource]', () => {
+  it('accepts the examples of the specification [inst-resource]', () => {
     const spec = {
       cni: { type: 'netplug', ipam: { type: 'HostLocal' } },
       calicoNetwork: { ipPools: [{ cidr: '10.0.0.0/16' }, { cidr: 'fd00::/64' }] },
@@ -78,7 +78,7 @@ describe('configurations', () => {
     expect(problemsOf(kind, spec).join('\n')).toContain(text);
   });
 
-  it('may say nothing at all', () => {
+  it('may have an empty spec', () => {
     expect(problemsOf('AgentConfiguration', {})).toEqual([]);
     expect(problemsOf('ControllersConfiguration', {})).toEqual([]);
     expect(

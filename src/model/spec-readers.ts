@@ -5,15 +5,15 @@ import { KIND_NAMES, KINDS, type ResourceKind } from './kinds.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** How to read the spec of one kind. */
+/** The decoder of the spec of one kind. */
 export interface SpecReader extends Pick<KindDeclaration<never>, 'scope' | 'names'> {
   readonly kind: ResourceKind;
   readonly entries: v.ObjectEntries;
-  /** Their names. */
+  /** The names of the entries. */
   readonly fields: readonly string[];
-  /** The fields we know with their defaults, or undefined when a problem was added. */
+  /** Returns the known fields with their defaults, or undefined when a problem was added. */
   read(raw: Raw, problems: Problem[]): Raw | undefined;
-  /** Breaches of the rules that join fields. */
+  /** Returns violations of constraints between fields. */
   check(raw: Raw): Problem[];
 }
 

@@ -39,11 +39,11 @@ const CanonicalCidr = v.pipe(
 /** A CIDR in canonical text, host bits clear. */
 export const CidrText = v.pipe(
   CanonicalCidr,
-  // What the orchestrator's API calls the same thing.
+  // The name of this format in the orchestrator's API.
   v.metadata({ format: 'cidr' }),
 );
 
-/** A CIDR, or one address, which becomes a CIDR of its own. */
+/** A CIDR, or one address, which becomes a /32 or /128. */
 export const CidrOrAddressText = v.pipe(
   v.string('a CIDR or an IP address, as a string'),
   v.transform((text) => {
@@ -97,7 +97,7 @@ export const MacText = v.pipe(
 /** An AS number as a number, 4 bytes wide. */
 export const AsNumber = wholeNumber(1, 4_294_967_295);
 
-/** A part of a Secret in the orchestrator, or of a file on the node. */
+/** A key of a Secret of the orchestrator, or a file on the node. */
 export const PasswordSource = v.pipe(
   v.looseObject(
     {
@@ -129,12 +129,12 @@ export const PasswordSource = v.pipe(
   ),
 );
 
-/** Whether something runs, in the word the specification has for it. */
+/** A switch, in the words of the specification. */
 export const Switch = v.picklist(['Enabled', 'Disabled'], '"Enabled" or "Disabled"');
 
 export const LogSeverity = v.picklist(['Debug', 'Info', 'Warning', 'Error'], '"Debug", "Info", "Warning" or "Error"');
 
-/** A span of time such as `90s`. */
+/** A duration such as `90s`. */
 export const DurationText = v.pipe(
   v.string('a time such as "90s", "5m" or "1h"'),
   v.regex(/^[1-9]\d{0,6}(ms|s|m|h)$/, 'a time such as "90s", "5m" or "1h"'),

@@ -3,7 +3,7 @@ import { at, type Problem } from '../base/problem.ts';
 import { isRecord } from './read-schema.ts';
 import { type Schema, shapeOf } from './schema-shape.ts';
 
-/** A problem for each field that is not known, however deep it stands: what is not understood must not be left out. */
+/** Returns a problem for each unknown field, at any depth. */
 export function unknownFields(entries: Readonly<Record<string, Schema>>, raw: unknown, path: string): Problem[] {
   if (!isRecord(raw)) return [];
   const known = Object.keys(entries);
@@ -15,7 +15,7 @@ export function unknownFields(entries: Readonly<Record<string, Schema>>, raw: un
   });
 }
 
-/** The path without the numbers of items, which change when a list does. */
+/** Returns the path without the indexes of items, which change when a list changes. */
 export function inAnyItem(path: string): string {
   return path.replaceAll(/\[\d+\]/g, '[]');
 }

@@ -6,7 +6,7 @@ import { endpointName, parseEndpointName } from './workload-endpoint.ts';
 const part = fc.stringMatching(/^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/);
 
 describe('the name of an endpoint', () => {
-  it('leads back to its parts', () => {
+  it('parses to the parts that were joined', () => {
     fc.assert(
       fc.property(fc.record({ node: part, orchestrator: part, workload: part, endpoint: part }), (parts) => {
         expect(parseEndpointName(endpointName(parts))).toEqual(parts);

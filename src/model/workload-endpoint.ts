@@ -24,14 +24,14 @@ export interface WorkloadEndpointSpec {
   readonly serviceAccountName?: string;
   /** Named ports and host ports of the pod. */
   readonly ports?: readonly PodPort[];
-  /** Floating IPs, each with the address of the pod that it is translated to. */
+  /** Floating IPs, each with the address of the pod to which it is translated. */
   readonly ipNATs?: readonly { readonly internalIP: string; readonly externalIP: string }[];
-  /** Type of the address manager that gave the addresses; `none` for addresses assigned without one. */
+  /** Type of the address manager that assigned the addresses; `none` for addresses assigned without one. */
   readonly ipam: string;
 }
 export type WorkloadEndpoint = Resource<'WorkloadEndpoint', WorkloadEndpointSpec>;
 
-/** What `endpointName` and the datastore need to find an endpoint. */
+/** Identifies an endpoint in the datastore. */
 export interface EndpointId {
   readonly node: string;
   readonly namespace: string;
@@ -39,8 +39,8 @@ export interface EndpointId {
 }
 
 /**
- * The name of an endpoint: node, orchestrator, workload and interface joined by `-`, each with its own `-` doubled, so
- * that different endpoints never share a name.
+ * Returns the name of an endpoint: node, orchestrator, workload and interface joined by `-`. A `-` inside a part is
+ * doubled, so that different endpoints never have the same name.
  */
 export function endpointName(parts: {
   node: string;
@@ -53,11 +53,11 @@ export function endpointName(parts: {
     .join('-');
 }
 
-/** What `endpointName` joined; undefined for a text that it did not make. */
+/** Returns the parts of a name; undefined for a text that `endpointName` cannot return. */
 export function parseEndpointName(
   name: string,
 ): { node: string; orchestrator: string; workload: string; endpoint: string } | undefined {
-  // No name may hold a NUL, so that it can stand for a doubled `-` meanwhile.
+  // No name may contain NUL, so it can replace a doubled `-` temporarily.
   const parts = name
     .replaceAll('--', '\0')
     .split('-')
@@ -72,19 +72,19 @@ export function endpointIdOf({ metadata, spec }: WorkloadEndpoint): EndpointId {
   return { node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name };
 }
 
-/** The attachment that the endpoint describes. */
+/** Returns the attachment that the endpoint describes. */
 export function attachmentOf({ spec }: Pick<WorkloadEndpoint, 'spec'>): Attachment {
   return { network: spec.network, containerId: spec.containerID, ifName: spec.endpoint };
 }
 
-/** What holds the addresses of the endpoint. */
+/** Returns the holder of the addresses of the endpoint. */
 export function holderOfEndpoint(endpoint: WorkloadEndpoint): Holder {
   return { node: endpoint.spec.node, handle: handleOf(attachmentOf(endpoint)) };
 }
 
 /**
- * Whether the endpoint is that of the holder of an address. An endpoint that is a note on a pod may name any container;
- * whose note it is, its owner cannot change.
+ * Reports whether the endpoint belongs to the holder of an address. It must also match the pod: users can write any
+ * container into an endpoint that is an annotation, but cannot change to which pod the annotation belongs.
  */
 export function isEndpointOf(endpoint: WorkloadEndpoint, holder: Allocation): boolean {
   const { metadata, spec } = endpoint;
@@ -93,7 +93,7 @@ export function isEndpointOf(endpoint: WorkloadEndpoint, holder: Allocation): bo
   return isSamePod && isSameHolder(holderOfEndpoint(endpoint), holder);
 }
 
-/** One text per endpoint, for maps. */
+/** Returns a unique text for the endpoint, for use as a map key. */
 export function endpointKey({ node, namespace, name }: EndpointId): string {
   return JSON.stringify([node, namespace, name]);
 }
