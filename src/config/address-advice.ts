@@ -10,7 +10,7 @@ interface Around {
   readonly valueAt: (keys: Keys) => unknown;
 }
 
-/** What to write instead of an address, a CIDR, a pool or a range that is not allowed. */
+/** Returns a suggestion for an address, a CIDR, a pool or a range that is not allowed. */
 export function adviceOnAddress(found: unknown, { keys, valueAt }: Around): string | undefined {
   const [key, parent] = [keys.at(-1), keys.at(-2)];
   if (key === 'ranges' || parent === 'ranges') return adviceOnRanges(found);
@@ -20,7 +20,7 @@ export function adviceOnAddress(found: unknown, { keys, valueAt }: Around): stri
   if (key === 'subnet') return /podcidr/i.test(found) ? 'write "usePodCidr"' : adviceOnSubnet(found);
   if (key === 'dst') return adviceOnDestination(found);
   const isAddress = ['rangeStart', 'rangeEnd', 'gateway'].includes(String(key));
-  return isAddress ? adviceOnPlace(found, valueAt([...keys.slice(0, -1), 'subnet'])) : undefined;
+  return isAddress ? adviceOnAddressInSubnet(found, valueAt([...keys.slice(0, -1), 'subnet'])) : undefined;
 }
 
 function adviceOnRanges(found: unknown): string | undefined {
@@ -29,7 +29,7 @@ function adviceOnRanges(found: unknown): string | undefined {
 }
 
 function adviceOnPool(found: string, list: 'ipv4_pools' | 'ipv6_pools'): string | undefined {
-  const cidr = cidrMeant(found);
+  const cidr = meantCidr(found);
   const family = list === 'ipv4_pools' ? 4 : 6;
   const other = FAMILIES.find((each) => each !== family);
   const read = tryReadCidr(found);
@@ -44,7 +44,7 @@ function adviceOnPool(found: string, list: 'ipv4_pools' | 'ipv6_pools'): string 
 
 function adviceOnSubnet(found: string): string | undefined {
   const address = tryParseAddress(found);
-  const meant = address === undefined ? cidrMeant(found) : `${found}/${address.family === 4 ? '24' : '64'}`;
+  const meant = address === undefined ? meantCidr(found) : `${found}/${address.family === 4 ? '24' : '64'}`;
   const isGuess = address !== undefined;
   return meant === undefined ? undefined : `write ${isGuess ? 'the prefix length too, such as ' : ''}"${meant}"`;
 }
@@ -52,12 +52,12 @@ function adviceOnSubnet(found: string): string | undefined {
 function adviceOnDestination(found: string): string | undefined {
   if (/^(default|any|all)$/i.test(found)) return 'write "0.0.0.0/0", or "::/0" for IPv6';
   const address = tryParseAddress(found);
-  const meant = address === undefined ? cidrMeant(found) : formatCidr(hostCidr(address));
+  const meant = address === undefined ? meantCidr(found) : formatCidr(hostCidr(address));
   return meant === undefined ? undefined : `write "${meant}"`;
 }
 
-/** A prefix length too many, zeros too many, or the last number alone. */
-function adviceOnPlace(found: string, subnet: unknown): string | undefined {
+/** Suggests an address for one with a prefix length or leading zeros, or for its last number alone. */
+function adviceOnAddressInSubnet(found: string, subnet: unknown): string | undefined {
   const cidr = typeof subnet === 'string' ? tryReadCidr(subnet)?.cidr : undefined;
   const bare = found.replace(/\/\d+$/, '').replaceAll(/(^|\.)0+(?=\d)/g, '$1');
   const [, network = ''] = /^(\d+\.\d+\.\d+\.)/.exec(typeof subnet === 'string' ? subnet : '') ?? [];
@@ -66,12 +66,12 @@ function adviceOnPlace(found: string, subnet: unknown): string | undefined {
   return `write "${formatAddress(address)}"`;
 }
 
-/** A CIDR with a netmask, or as first and last address. */
-function cidrMeant(text: string): string | undefined {
+/** Returns the CIDR that a text with a netmask, or with first and last address, means. */
+function meantCidr(text: string): string | undefined {
   const [first = '', behind = ''] = text.split(/\s*[-/]\s*/);
   const [base, other] = [tryParseAddress(first), tryParseAddress(behind)];
   if (base === undefined || other === undefined || base.family !== other.family) return undefined;
-  return text.includes('/') ? withNetmask(base, other) : betweenBoth(base, other);
+  return text.includes('/') ? withNetmask(base, other) : withLastAddress(base, other);
 }
 
 function withNetmask(base: Address, mask: Address): string | undefined {
@@ -82,7 +82,7 @@ function withNetmask(base: Address, mask: Address): string | undefined {
     : formatted(`${formatAddress(base)}/${String(ones.length)}`);
 }
 
-function betweenBoth(first: Address, last: Address): string | undefined {
+function withLastAddress(first: Address, last: Address): string | undefined {
   const size = last.value - first.value + 1n;
   const bits = hostCidr(first).prefixBits - (size.toString(2).length - 1);
   const cidr = tryReadCidr(`${formatAddress(first)}/${String(bits)}`);

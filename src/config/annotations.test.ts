@@ -20,7 +20,7 @@ describe('pool annotations', () => {
     expect(pools[6]).toBeUndefined();
   });
 
-  it('of the pod win over those of its namespace, family by family [ann-pools]', () => {
+  it('of the pod take precedence over those of its namespace, per family [ann-pools]', () => {
     const pod = podWith(
       { [key('ipv4pools')]: '["mine"]' },
       { [key('ipv4pools')]: '["theirs"]', [key('ipv6pools')]: '["six"]' },
@@ -30,7 +30,7 @@ describe('pool annotations', () => {
     expect(pools[6]).toMatchObject({ rule: 'namespace-annotation', refs: [{ by: 'name', name: 'six' }] });
   });
 
-  it('win over the network configuration, which wins over nobody [prec-annotation]', () => {
+  it('take precedence over the network configuration [prec-annotation]', () => {
     const configured = { assign: true, pools: [{ by: 'name' as const, name: 'conf' }] };
     const wishes = decodeAnnotations(podWith({}, { [key('ipv4pools')]: '["space"]' }), NONE);
     expect(effectivePools(4, configured, wishes)).toMatchObject({
@@ -44,13 +44,13 @@ describe('pool annotations', () => {
     expect(effectivePools(6, { assign: true, pools: undefined }, wishes)).toEqual({ assign: true, pools: undefined });
   });
 
-  it('that are empty arrays ask for nothing', () => {
+  it('that are empty arrays select no pools', () => {
     expect(decodeAnnotations(podWith({ [key('ipv4pools')]: '[]' }), NONE).pools[4]).toBeUndefined();
   });
 });
 
 describe('address annotations', () => {
-  it('ask for one address per family, through the address manager or past it [ann-addresses]', () => {
+  it('request one address per family, with or without the address manager [ann-addresses]', () => {
     const via = decodeAnnotations(podWith({ [key('ipAddrs')]: '["10.0.0.5","fd00::5"]' }), NONE).addresses;
     expect([via?.via, via?.addresses.map(formatAddress)]).toEqual(['ipam', ['10.0.0.5', 'fd00::5']]);
     const past = decodeAnnotations(podWith({ [key('ipAddrsNoIpam')]: '["10.0.0.5"]' }), ALL).addresses;
@@ -82,7 +82,7 @@ describe('address annotations', () => {
     expect(refused).toThrow(rule);
   });
 
-  it('are refused by name where host-local gives the addresses', () => {
+  it('are refused by name with host-local', () => {
     const pod = podWith({ [key('ipAddrs')]: '["10.0.0.5"]', [key('ipv4pools')]: '["blue"]' });
     const refused = (): void => refuseWishes(pod, decodeAnnotations(pod, NONE), 'host-local');
     expect(refused).toThrow(key('ipAddrs'));

@@ -13,7 +13,7 @@ export const ANNOTATIONS = {
   floatingIPs: 'cni.netplug/floatingIPs',
 } as const;
 
-/** What the annotations of a pod and its namespace ask for (specification, "Pod and namespace annotations"). */
+/** The decoded annotations of a pod and its namespace (specification, "Pod and namespace annotations"). */
 export interface PodWishes {
   readonly pools: Readonly<Record<Family, PoolWish | undefined>>;
   readonly addresses: AddressWish | undefined;
@@ -23,7 +23,7 @@ export interface PodWishes {
 export interface PoolWish {
   readonly refs: readonly PoolRef[];
   readonly rule: Extract<ChosenBy, 'pod-annotation' | 'namespace-annotation'>;
-  /** The annotation and whose it is, for messages. */
+  /** The annotation and its object, for messages. */
   readonly askedBy: string;
 }
 
@@ -34,14 +34,14 @@ export interface AddressWish {
   readonly askedBy: string;
 }
 
-/** Reads every annotation; several faults are reported together. @throws annotation/invalid naming pod, key, value and rule */
+/** Decodes every annotation. @throws annotation/invalid that lists every fault with pod, key, value and rule */
 export function decodeAnnotations(pod: PodFacts, features: Features): PodWishes {
   const { wishes, faults } = inspectAnnotations(pod, features);
   if (faults.length > 0) throw annotationInvalid(pod, faults);
   return wishes;
 }
 
-/** Reads every annotation and says everything that is wrong with them. */
+/** Decodes every annotation and returns every fault. */
 export function inspectAnnotations(
   pod: Annotated,
   features: Features,
@@ -58,7 +58,7 @@ export function inspectAnnotations(
   return { wishes: { pools, addresses, floatingIps }, faults };
 }
 
-/** Refuses, by name, what host-local cannot do. @throws annotation/invalid */
+/** Refuses annotations that need netplug-ipam. @throws annotation/invalid */
 export function refuseWishes(pod: PodFacts, { pools, addresses }: PodWishes, plugin: string): void {
   const keys = [
     ...FAMILIES.filter((family) => pools[family] !== undefined).map((family) => ANNOTATIONS.pools[family]),
@@ -72,10 +72,10 @@ export function refuseWishes(pod: PodFacts, { pools, addresses }: PodWishes, plu
   );
 }
 
-/** What annotations are read of: the pod with its namespace. */
+/** The part of a pod that has annotations. */
 type Annotated = Pick<PodFacts, 'namespace' | 'name' | 'annotations' | 'namespaceAnnotations'>;
 
-/** What is wrong with one annotation. */
+/** One invalid annotation and the rule it breaks. */
 export interface AnnotationFault {
   readonly key: string;
   readonly value: string;
@@ -89,7 +89,7 @@ interface Reader {
   pools(family: Family): readonly PoolRef[] | undefined;
 }
 
-/** An absent annotation, or an empty array, asks for nothing. */
+/** Returns a reader of annotations. An empty array is the same as an absent annotation. */
 function reader(annotations: Readonly<Record<string, string>>, faults: AnnotationFault[]): Reader {
   const fault = (key: string, rule: string): AnnotationFault => ({ key, value: annotations[key] ?? '', rule });
   const texts = (key: string): readonly string[] | undefined => {
@@ -120,7 +120,7 @@ function reader(annotations: Readonly<Record<string, string>>, faults: Annotatio
   };
 }
 
-/** Rules 4 and 5, and the switch of rule 7. */
+/** Applies rules 4 and 5, and the switch of rule 7. */
 function readAddressWish(
   pod: Annotated,
   { own, features, faults }: { own: Reader; features: Features; faults: AnnotationFault[] },
@@ -152,7 +152,7 @@ function readAddressWish(
   };
 }
 
-/** Rule 2: the pod's own annotation wins over its namespace's, family by family. */
+/** Applies rule 2: the annotation of the pod takes precedence over that of its namespace, per family. */
 function readPoolWish(
   pod: Annotated,
   family: Family,
@@ -167,8 +167,8 @@ function readPoolWish(
   return refs && { refs, rule: 'namespace-annotation', askedBy: askedBy(key, `namespace "${pod.namespace}"`) };
 }
 
-function askedBy(key: string, whose: string): string {
-  return `annotation ${key} of ${whose}`;
+function askedBy(key: string, object: string): string {
+  return `annotation ${key} of ${object}`;
 }
 
 function annotationInvalid(pod: PodFacts, faults: readonly AnnotationFault[]): NetplugError {

@@ -22,7 +22,7 @@ describe('bandwidth annotations', () => {
     expect(decodeBandwidth(pod({}))).toBeUndefined();
   });
 
-  it('leave to the runtime what the orchestrator spells itself', () => {
+  it('are ignored beside kubernetes.io annotations, which the runtime applies', () => {
     const both = { 'orch/ingress-bandwidth': '10M', 'kubernetes.io/ingress-bandwidth': '20M' };
     expect(decodeBandwidth(pod(both))).toBeUndefined();
   });

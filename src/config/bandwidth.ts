@@ -28,13 +28,13 @@ const UNITS: Readonly<Record<string, number>> = {
   Ti: 2 ** 40,
   Pi: 2 ** 50,
 };
-/** What the bandwidth plugin and the kernel take. */
+/** The range that the bandwidth plugin and the kernel accept, in bits per second. */
 const LIMITS = { min: 1e3, max: 1e15 };
 
 /**
- * The limits that `orch/ingress-bandwidth` and `orch/egress-bandwidth` ask for. The orchestrator's own spelling of a key
- * is the runtime's to carry out, and wins. Undefined when nothing is asked for.
- * @throws annotation/invalid naming pod, key, value and rule
+ * Decodes `orch/ingress-bandwidth` and `orch/egress-bandwidth`; undefined when neither is set. A `kubernetes.io` annotation
+ * takes precedence, because the runtime applies it.
+ * @throws annotation/invalid with pod, key, value and rule
  */
 export function decodeBandwidth({ namespace, name, annotations }: PodFacts): Bandwidth | undefined {
   const rates = DIRECTIONS.flatMap((direction) => {
@@ -55,7 +55,7 @@ export function decodeBandwidth({ namespace, name, annotations }: PodFacts): Ban
   return rates.length === 0 ? undefined : (Object.fromEntries(rates) as Bandwidth); // only the two keys above occur
 }
 
-/** The bandwidth annotations whose rate cannot be read. */
+/** Returns the bandwidth annotations with an invalid rate. */
 export function bandwidthFaults(annotations: Readonly<Record<string, string>>): readonly AnnotationFault[] {
   return Object.values(BANDWIDTH_ANNOTATIONS).flatMap((key) => {
     const value = annotations[key];

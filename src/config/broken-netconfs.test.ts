@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { NetplugError } from '../base/errors.ts';
 import { decodeNetconf, inspectNetconf, type ReadAs } from './decode.ts';
 
-/** One broken configuration: a good one with some keys replaced and some taken away, and what is said about it. */
+/** One broken configuration: a valid one with some keys replaced and some removed, and the expected problem. */
 interface Case {
   readonly rule: string;
   readonly as?: ReadAs;
@@ -43,7 +43,7 @@ function thrownBy(act: () => unknown): unknown {
 }
 
 describe('a broken network configuration', () => {
-  it('starts from a sound one', () => {
+  it('is derived from a valid one', () => {
     expect(inspectNetconf(GOOD, 'network')).toMatchObject({ problems: [], warnings: [] });
   });
 

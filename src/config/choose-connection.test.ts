@@ -59,7 +59,7 @@ describe('the connection of netplugctl without flags', () => {
 describe('the connection of netplugctl with --kubeconfig or --context', () => {
   const env = { DATASTORE_TYPE: 'kvv3', KV_ENDPOINTS: 'http://a:1', ORCH_API_ROOT: 'http://a:1', KUBECONFIG: '/k1:k2' };
 
-  it('is the API server of the one file of --kubeconfig, whatever the variables say', () => {
+  it('is the API server of the file of --kubeconfig, regardless of variables', () => {
     expect(choose({ ...env, ORCHCONFIG: '/own' }, { file: 'a:b', context: 'prod' })).toEqual({
       raw: ORCH,
       kubeconfig: { paths: ['a:b'], namedBy: '--kubeconfig', ifMissing: 'refuse', context: 'prod' },

@@ -30,7 +30,7 @@ export interface ConnectionInputs {
 }
 
 export interface ConnectionChoice {
-  /** The keys that count; empty for the defaults. */
+  /** The connection keys to decode; empty for the defaults. */
   readonly raw: RawConnection;
   /** Access to the API server where `raw` has none. */
   readonly kubeconfig: KubeconfigSource | undefined;
@@ -95,7 +95,7 @@ export function hasFlags({ file, context }: KubeconfigFlags): boolean {
   return file !== undefined || context !== undefined;
 }
 
-/** As kubectl does: a list of files separated by colons, of which empty and repeated entries do not count. */
+/** Reads KUBECONFIG as kubectl does: a list of files separated by colons, without empty and repeated entries. */
 function fromVariable(env: Env): KubeconfigSource | undefined {
   const paths = [...new Set((valueOf(env, 'KUBECONFIG') ?? '').split(':'))].filter((path) => path !== '');
   return paths.length === 0 ? undefined : { paths, namedBy: 'KUBECONFIG', ifMissing: 'skip', context: undefined };

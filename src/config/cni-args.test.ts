@@ -3,7 +3,7 @@ import { formatAddress } from '../net/address.ts';
 import { decodeCniArgs } from './cni-args.ts';
 
 describe('CNI_ARGS', () => {
-  it('name the pod and ask for addresses', () => {
+  it('contain the pod and requested addresses', () => {
     const text =
       'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0;K8S_POD_UID=u;K8S_POD_INFRA_CONTAINER_ID=c;IP=10.0.0.1,fd00::1;MAC=0A:00:00:00:00:01';
     const args = decodeCniArgs(text);
@@ -12,7 +12,7 @@ describe('CNI_ARGS', () => {
     expect(args.ips.map(formatAddress)).toEqual(['10.0.0.1', 'fd00::1']);
   });
 
-  it.each([undefined, '', ';', 'ip=10.0.0.1;Other=x', 'IP='])('say nothing in %j', (text) => {
+  it.each([undefined, '', ';', 'ip=10.0.0.1;Other=x', 'IP='])('contain nothing in %j', (text) => {
     expect(decodeCniArgs(text)).toMatchObject({ ips: [], mac: undefined, podName: undefined });
   });
 

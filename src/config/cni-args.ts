@@ -3,7 +3,7 @@ import { type Address, tryParseAddress } from '../net/address.ts';
 import { tryParseMac } from '../net/mac.ts';
 import { tryReadCidr } from '../net/cidr.ts';
 
-/** What CNI_ARGS may tell us. */
+/** The decoded CNI_ARGS. */
 export interface CniArgs {
   /** At most one of each family. */
   readonly ips: readonly Address[];
@@ -15,7 +15,7 @@ export interface CniArgs {
 }
 
 /**
- * Reads `KEY=value;KEY=value`. Arguments we do not know are ignored, whether IgnoreUnknown says so or not.
+ * Decodes `KEY=value;KEY=value`. Unknown arguments are ignored, regardless of IgnoreUnknown.
  * @throws cni/env-invalid, ipam/request-invalid
  */
 export function decodeCniArgs(text: string | undefined): CniArgs {
@@ -28,7 +28,7 @@ export function decodeCniArgs(text: string | undefined): CniArgs {
         hint: 'Write CNI_ARGS as KEY=value;KEY=value',
       });
     }
-    // An empty value says nothing, like an absent key.
+    // An empty value is the same as an absent key.
     if (value.trim() !== '') pairs.set(key.trim(), value.trim());
   }
   return {

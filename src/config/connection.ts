@@ -1,12 +1,12 @@
 import type { KubeconfigSource } from '../model/kubeconfig-source.ts';
 
-/** How to reach a kv datastore, decided once from new, deprecated and default options. */
+/** The connection to a kv datastore, from current, deprecated and default options. */
 export interface KvConnection {
   readonly endpoints: KvEndpoints;
-  /** Paths; key and certificate come together and enable mutual TLS. */
+  /** A path. Key and certificate are both set or both unset, and enable mutual TLS. */
   readonly keyFile: string | undefined;
   readonly certFile: string | undefined;
-  /** May hold several root certificates; each is trusted. */
+  /** A path. The file may contain several root certificates; each is trusted. */
   readonly caCertFile: string | undefined;
 }
 
@@ -18,7 +18,7 @@ export type Datastore =
   | { readonly type: 'kvv3'; readonly connection: KvConnection }
   | { readonly type: 'orch'; readonly orch: OrchSettings };
 
-/** How to reach the orchestrator's API, and whose pod CIDR to ask it for. */
+/** Access to the orchestrator's API, and the node whose pod CIDR is used. */
 export interface OrchSettings {
   readonly orchconfig: string | undefined;
   readonly apiRoot: string | undefined;

@@ -6,7 +6,7 @@ import { COMMON_FIELDS } from './fields.ts';
 import { decideConnection } from './kv.ts';
 import { checkKeys } from './unknown-keys.ts';
 
-/** Keys of the network configuration with their values; in capitals the keys are environment variables. */
+/** Keys of the network configuration with their values. Environment variables have the same names in capitals. */
 export type RawConnection = Readonly<Record<string, unknown>>;
 
 export const CONNECTION_KEYS = [
@@ -36,7 +36,11 @@ export function decodeConnection(
 ): DecodedConnection {
   const findings = emptyFindings();
   if (config !== undefined) {
-    checkKeys(raw, { keys: [...CONNECTION_KEYS, ...ORCH_KEYS, 'orch'], path: '', strictness: 'ours-alone' }, findings);
+    checkKeys(
+      raw,
+      { keys: [...CONNECTION_KEYS, ...ORCH_KEYS, 'orch'], path: '', strictness: 'own-keys-only' },
+      findings,
+    );
   }
   const entries = pick(COMMON_FIELDS);
   const { values } = readEntries(entries, raw, { path: '', code: 'netconf/invalid', problems: findings.problems });
@@ -69,7 +73,7 @@ function pick(fields: typeof COMMON_FIELDS): Pick<typeof COMMON_FIELDS, (typeof 
   };
 }
 
-/** The keys stand alone here, or in a section as in the network configuration. */
+/** Reads the keys at the top level, or in the section `orch` as in the network configuration. */
 function orchAccess(raw: RawConnection, problems: Problem[]): OrchSettings {
   const section = isRecord(raw['orch']) ? raw['orch'] : {};
   const orch = { orchconfig: raw['orchconfig'], orch_api_root: raw['orch_api_root'], ...section };

@@ -23,12 +23,12 @@ describe('a network configuration', () => {
     expect(read({ name: 'any string, / really' }).name).toBe('any string, / really');
   });
 
-  it('is in a supported version of the CNI specification, 0.1.0 unless it says so [nc-cniversion]', () => {
+  it('has a supported version of the CNI specification, 0.1.0 by default [nc-cniversion]', () => {
     expect(read().cniVersion).toBe('0.1.0');
     for (const cniVersion of CNI_VERSIONS) expect(read({ cniVersion }).cniVersion).toBe(cniVersion);
   });
 
-  it('is for netplug, but for the address manager under any main plugin [nc-type]', () => {
+  it('has type netplug, or any type when the address manager reads it [nc-type]', () => {
     expect(inspectNetconf({ ...BARE, type: 'ptp' }, 'network').problems).toHaveLength(1);
     const beside = { type: 'ptp', ipMasq: true, mtu: 'big', hairpinMode: 1, policy: 'theirs', kv_endpoint: 'http://a' };
     expect(read(beside, 'ipam')).toMatchObject({
@@ -37,13 +37,13 @@ describe('a network configuration', () => {
     });
   });
 
-  it('has no node name unless it gives one [nc-nodename]', () => {
+  it('has no node name by default [nc-nodename]', () => {
     expect(read().nodename).toBeUndefined();
     expect(read({ nodename: '' }).nodename).toBeUndefined();
     expect(read({ nodename: 'node-1' }).nodename).toBe('node-1');
   });
 
-  it('uses the kv datastore unless it says otherwise [nc-datastore]', () => {
+  it('uses the kv datastore by default [nc-datastore]', () => {
     expect(read().datastore.type).toBe('kvv3');
     const orch = read({ datastore_type: 'orch' });
     expect(orch.datastore.type).toBe('orch');
@@ -51,12 +51,12 @@ describe('a network configuration', () => {
     expect(orch.warnings).toEqual(['kv_endpoints has no effect with "datastore_type": "orch"']);
   });
 
-  it('logs at INFO unless it says otherwise [nc-loglevel]', () => {
+  it('logs at INFO by default [nc-loglevel]', () => {
     expect(read().log.level).toBe('INFO');
     for (const level of ['ERROR', 'WARNING', 'INFO', 'DEBUG']) expect(read({ log_level: level }).log.level).toBe(level);
   });
 
-  it('turns file logging off by leaving the path out [nc-logpath]', () => {
+  it('logs to no file without a path [nc-logpath]', () => {
     expect(read().log.filePath).toBeUndefined();
     expect(read({ log_file_path: '/var/log/x.log' }).log.filePath).toBe('/var/log/x.log');
   });
@@ -76,7 +76,7 @@ describe('a network configuration', () => {
     expect(read({ log_file_max_count: 3 }).log.fileMaxCount).toBe(3);
   });
 
-  it('must say where addresses come from [nc-ipam]', () => {
+  it('must have an ipam section [nc-ipam]', () => {
     expect(inspectNetconf({ name: 'pods', type: 'netplug' }, 'network').problems).toMatchObject([{ path: 'ipam' }]);
   });
 
@@ -85,49 +85,49 @@ describe('a network configuration', () => {
     expect(read({ container_settings: { allow_ip_forwarding: true } }).allowIpForwarding).toBe(true);
   });
 
-  it('waits for no gate unless it names some [nc-gates]', () => {
+  it('has no readiness gates by default [nc-gates]', () => {
     expect(read().readinessGates).toEqual([]);
     const gates = ['http://localhost:9099/readiness', 'https://[::1]:9/'];
     expect(read({ readiness_gates: gates }).readinessGates).toEqual(gates);
   });
 
-  it('may name two ways to the API of the orchestrator and a node [nc-orch]', () => {
+  it('may contain a file and a URL for the API of the orchestrator, and a node [nc-orch]', () => {
     const orch = { orchconfig: '/etc/orch.conf', orch_api_root: 'https://10.0.0.1:6443', node_name: 'node-1' };
     expect(inspectNetconf({ ...BARE, ...KV, orch }, 'network')).toMatchObject({ problems: [], warnings: [] });
   });
 
-  it('has no policy unless it is that of the orchestrator [nc-policy]', () => {
+  it('has no policy type unless it is orch [nc-policy]', () => {
     expect(read()).toMatchObject({ policyType: undefined, needsOrchestrator: [] });
     const withPolicy = read({ policy: { type: 'orch' } });
     expect(withPolicy).toMatchObject({ policyType: 'orch', needsOrchestrator: [{ path: 'policy.type' }] });
   });
 
-  it('needs the orchestrator for nothing once it has access to it', () => {
+  it('lists no unmet need of the orchestrator when access is configured', () => {
     const orch = { orchconfig: '/etc/cni/net.d/netplug-kubeconfig' };
     const netconf = read({ datastore_type: 'orch', policy: { type: 'orch' }, orch });
     expect(netconf.needsOrchestrator).toEqual([]);
     expect(netconf.orch.orchconfig).toBe(orch.orchconfig);
   });
 
-  it('has features off unless they are asked for, and warns where they do nothing [nc-features]', () => {
+  it('has features off by default, and warns about those without effect [nc-features]', () => {
     expect(read().features).toEqual({ ipAddrsNoIpam: false, floatingIps: false });
     const both = read({ feature_control: { floating_ips: true, ip_addrs_no_ipam: true } });
     expect(both.features).toEqual({ ipAddrsNoIpam: true, floatingIps: true });
     expect(both.warnings.join()).toContain('floating_ips has no effect without policy.type');
   });
 
-  it('gives links one queue unless it says otherwise [nc-queues]', () => {
+  it('gives links one queue by default [nc-queues]', () => {
     expect(read().numQueues).toBe(1);
     expect(read({ num_queues: 4 }).numQueues).toBe(4);
   });
 
-  it('leaves the MTU to the kernel unless it gives one', () => {
+  it('leaves the MTU to the kernel by default', () => {
     expect(read().mtu).toBeUndefined();
     expect(read({ mtu: 0 }).mtu).toBeUndefined();
     expect(read({ mtu: 1450 }).mtu).toBe(1450);
   });
 
-  it('may hold keys of the standard and of runtimes, and warns about others', () => {
+  it('accepts keys of the standard and of runtimes, and warns about unknown keys', () => {
     const theirs = {
       prevResult: {},
       runtimeConfig: {},
@@ -137,12 +137,12 @@ describe('a network configuration', () => {
       ipMasq: true,
     };
     expect(read({ ...theirs, 'cni.dev/anything': 1, cniVersions: ['1.0.0'] }).warnings).toEqual([]);
-    expect(read({ somebody_elses: 1 }).warnings).toEqual(['Unknown key somebody_elses is ignored']);
+    expect(read({ of_another_program: 1 }).warnings).toEqual(['Unknown key of_another_program is ignored']);
   });
 });
 
 describe('the connection to a kv datastore', () => {
-  it('has endpoints from a list or from a domain, not both [kv-exclusive]', () => {
+  it('takes endpoints from a list or from a domain, not both [kv-exclusive]', () => {
     expect(endpointsOf({ kv_endpoints: 'http://a:1 , https://b:2/' })).toEqual({
       from: 'list',
       urls: ['http://a:1', 'https://b:2'],
@@ -154,7 +154,7 @@ describe('the connection to a kv datastore', () => {
     expect(brokenToo.problems.map(({ path }) => path)).toEqual(['kv_discovery_srv', 'kv_endpoints']);
   });
 
-  it('falls back to the deprecated authority, which loses to endpoints [kv-authority]', () => {
+  it('uses the deprecated authority only without endpoints [kv-authority]', () => {
     expect(endpointsOf({})).toEqual({ from: 'list', urls: ['http://127.0.0.1:2379'] });
     expect(endpointsOf({ kv_authority: 'kv:4001' })).toEqual({ from: 'list', urls: ['http://kv:4001'] });
     expect(endpointsOf({ kv_endpoints: '', kv_authority: 'kv:4001' })).toMatchObject({ urls: ['http://kv:4001'] });
@@ -167,7 +167,7 @@ describe('the connection to a kv datastore', () => {
     ]);
   });
 
-  it('uses the deprecated scheme with the authority, http unless set [kv-scheme]', () => {
+  it('uses the deprecated scheme with the authority, http by default [kv-scheme]', () => {
     expect(endpointsOf({ kv_scheme: 'https' })).toMatchObject({ urls: ['https://127.0.0.1:2379'] });
     expect(endpointsOf({ kv_scheme: 'https', kv_authority: '[::1]:1' })).toMatchObject({ urls: ['https://[::1]:1'] });
   });
@@ -194,7 +194,7 @@ describe('the connection to a kv datastore', () => {
     const { problems, warnings } = inspectNetconf({ ...BARE, ...keys }, 'network');
     expect(problems).toMatchObject([{ path, code: 'netconf/invalid', hint: expect.stringContaining(advised) }]);
     expect(problems[0]?.message).toMatch(/is not encrypted, while kv_\w+_file.* ask for TLS/);
-    // What the deprecated keys become must not be refused either.
+    // No fix may replace deprecated keys by a value that is refused.
     expect(warnings.flatMap(({ fix }) => fix ?? [])).toEqual([]);
   });
 
@@ -203,12 +203,12 @@ describe('the connection to a kv datastore', () => {
     ['encrypted endpoints without TLS files', { kv_endpoints: 'https://a:1' }],
     ['encrypted endpoints with a CA file alone', { kv_endpoints: 'https://a:1', kv_ca_cert_file: '/ca' }],
     ['TLS files and a domain', { kv_discovery_srv: 'example.org', ...PAIR }],
-    ['plain endpoints in keys that do not count', { ...ENCRYPTED, ...PAIR, kv_scheme: 'http' }],
+    ['plain endpoints in keys without effect', { ...ENCRYPTED, ...PAIR, kv_scheme: 'http' }],
   ])('accepts %s', (_, keys) => {
     expect(inspectNetconf({ ...BARE, ...keys }, 'network').problems).toEqual([]);
   });
 
-  it('warns of encrypted and plain endpoints in one list', () => {
+  it('warns about encrypted and plain endpoints in one list', () => {
     expect(read({ kv_endpoints: 'http://a:1,https://b:2' }).warnings).toEqual([
       expect.stringContaining('kv_endpoints mixes https with http'),
     ]);
@@ -216,25 +216,25 @@ describe('the connection to a kv datastore', () => {
 });
 
 describe('the section ipam', () => {
-  it('names netplug-ipam, host-local or another plugin [ipam-type]', () => {
+  it('has the type netplug-ipam, host-local or another plugin [ipam-type]', () => {
     expect(read().ipam.type).toBe('netplug-ipam');
     expect(read({ ipam: { type: 'host-local', subnet: '10.0.0.0/24' } }).ipam.type).toBe('host-local');
     expect(read({ ipam: { type: 'static', whatever: 1 } }).ipam).toEqual({ type: 'other', plugin: 'static' });
   });
 
-  it('assigns IPv4 unless it says "false" [ipam-assign4]', () => {
+  it('assigns IPv4 unless assign_ipv4 is "false" [ipam-assign4]', () => {
     expect(read().ipam).toMatchObject({ v4: { assign: true } });
     const ipam = { type: 'netplug-ipam', assign_ipv4: 'false', assign_ipv6: 'true' };
     expect(read({ ipam }).ipam).toMatchObject({ v4: { assign: false }, v6: { assign: true } });
   });
 
-  it('assigns IPv6 only when it says "true" [ipam-assign6]', () => {
+  it('assigns IPv6 only when assign_ipv6 is "true" [ipam-assign6]', () => {
     expect(read().ipam).toMatchObject({ v6: { assign: false } });
     const ipam = { type: 'netplug-ipam', assign_ipv6: 'true' };
     expect(read({ ipam }).ipam).toMatchObject({ v4: { assign: true }, v6: { assign: true } });
   });
 
-  it('uses all IPv4 pools unless it names some [ipam-pools4]', () => {
+  it('uses all IPv4 pools by default [ipam-pools4]', () => {
     expect(read().ipam).toMatchObject({ v4: { pools: undefined } });
     expect(read({ ipam: { type: 'netplug-ipam', ipv4_pools: [] } }).ipam).toMatchObject({ v4: { pools: undefined } });
     const ipam = { type: 'netplug-ipam', ipv4_pools: ['blue', '10.1.0.0/16'] };
@@ -264,7 +264,7 @@ describe('the section ipam', () => {
     expect(inspectNetconf({ ...BARE, ipam: pools }, 'network').problems).toMatchObject([{ path: 'ipam.ranges' }]);
   });
 
-  it('tells absent routes from an empty list [ipam-routes]', () => {
+  it('distinguishes absent routes from an empty list [ipam-routes]', () => {
     const ipam = { type: 'host-local', subnet: '10.0.0.0/24' };
     expect(read({ ipam }).ipam).toMatchObject({ routes: undefined });
     expect(read({ ipam: { ...ipam, routes: [] } }).ipam).toMatchObject({ routes: [] });
@@ -274,7 +274,7 @@ describe('the section ipam', () => {
     });
   });
 
-  it('says which subnets are pod CIDRs [hl-podcidr]', () => {
+  it('lists the subnets that are pod CIDRs [hl-podcidr]', () => {
     const ranges = [[{ subnet: 'usePodCidr' }], [{ subnet: 'usePodCidrIPv6' }]];
     const paths = ['ipam.ranges[0][0].subnet', 'ipam.ranges[1][0].subnet'];
     const netconf = read({ ipam: { type: 'host-local', ranges } });
@@ -293,8 +293,8 @@ describe('the section ipam', () => {
   });
 });
 
-describe('what the runtime adds', () => {
-  it('is read in any letter case, runtimeConfig before args', () => {
+describe('input of the runtime', () => {
+  it('is read in any letter case, and runtimeConfig takes precedence over args', () => {
     const runtimeConfig = { IPs: ['10.1.2.3/24', 'fd00::1'], Mac: '0A:58:0a:00:00:01' };
     const { runtime } = read({ runtimeConfig, args: { cni: { ips: ['10.9.9.9'] } }, prevResult: { ips: [] } });
     expect(runtime.ips.map(formatAddress)).toEqual(['10.1.2.3', 'fd00::1']);
@@ -302,7 +302,7 @@ describe('what the runtime adds', () => {
     expect(read({ args: { cni: { ips: ['10.9.9.9'] } } }).runtime.ips.map(formatAddress)).toEqual(['10.9.9.9']);
   });
 
-  it('tells an absent list of attachments from an empty one, and prefers the newer key', () => {
+  it('distinguishes an absent list of attachments from an empty one, and prefers the newer key', () => {
     const valid = 'cni.dev/valid-attachments';
     expect(read({ [valid]: null }).runtime.validAttachments).toBeUndefined();
     expect(read({ [valid]: [] }).runtime.validAttachments).toEqual([]);
@@ -315,8 +315,8 @@ describe('what the runtime adds', () => {
   });
 });
 
-describe('inspecting', () => {
-  it('never throws, whatever JSON comes', () => {
+describe('inspectNetconf', () => {
+  it('never throws for arbitrary JSON', () => {
     const keys = fc.constantFrom(
       'name',
       'type',
@@ -339,7 +339,7 @@ describe('inspecting', () => {
     );
   });
 
-  it('finds problems in the order of their paths, and the error shows at most 20', () => {
+  it('returns problems in the order of their paths, of which the error shows at most 20', () => {
     const ipv4_pools = Array.from({ length: 25 }, () => 'Bad');
     const raw = { ...BARE, ipam: { type: 'netplug-ipam', ipv4_pools } };
     const { problems } = inspectNetconf(raw, 'network');

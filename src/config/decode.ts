@@ -22,7 +22,7 @@ import { adviceOnFound } from './value-advice.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Which program reads: netplug itself, or its address manager, possibly under another main plugin. */
+/** The program that reads: netplug itself, or its address manager, possibly called by another main plugin. */
 export type ReadAs = 'network' | 'ipam';
 
 export interface Inspection {
@@ -35,14 +35,14 @@ export interface Inspection {
 const PLACE = { path: '', code: 'netconf/invalid' } as const;
 const SECTIONS = ['orch', 'container_settings', 'policy', 'feature_control'] as const;
 
-/** @throws netconf/invalid with every problem, or the code that all problems share. */
+/** Decodes a network configuration. @throws netconf/invalid with every problem, or the code that all problems share */
 export function decodeNetconf(raw: unknown, as: ReadAs): Netconf {
   const { netconf, problems } = inspectNetconf(raw, as);
   if (netconf === undefined) throw problemsError('the network configuration', problems, 'netconf/invalid');
   return netconf;
 }
 
-/** Reads a network configuration and says everything that is wrong with it, in the order of the paths. */
+/** Decodes a network configuration and returns every problem, in the order of the paths. */
 export function inspectNetconf(raw: unknown, as: ReadAs): Inspection {
   const findings = emptyFindings();
   const netconf = isRecord(raw) ? readNetconf(raw, as, findings) : undefined;
@@ -55,7 +55,7 @@ export function inspectNetconf(raw: unknown, as: ReadAs): Inspection {
   return netconf === undefined || problems.length > 0 ? { problems, warnings } : { netconf, problems, warnings };
 }
 
-/** What to write instead, where the rule that found the problem does not know. */
+/** Adds a suggestion to a problem without a hint. */
 function withAdvice(problem: Problem, raw: unknown): Problem {
   const hint = problem.hint ?? adviceOnFound(problem.path, raw);
   return hint === undefined ? problem : { ...problem, hint: withoutPasswords(hint) };
@@ -65,7 +65,7 @@ function readNetconf(raw: Raw, as: ReadAs, findings: Findings): Netconf | undefi
   const { problems, warnings } = findings;
   const isOurs = as === 'network' || raw['type'] === 'netplug';
   const common = readEntries(COMMON_FIELDS, raw, { ...PLACE, problems });
-  // Beside another main plugin its settings are not ours to read: ours then have their defaults.
+  // The fields of another main plugin are not read; ours then have their defaults.
   const main = readEntries(MAIN_FIELDS, isOurs ? raw : { type: 'netplug' }, { ...PLACE, problems });
   checkAllKeys(raw, isOurs, findings);
   if (isOurs) refusePlaceholders(raw, problems);
@@ -149,20 +149,20 @@ function warnAboutIdleFeatures(
 
 function checkAllKeys(raw: Raw, isOurs: boolean, findings: Findings): void {
   const keys = [...Object.keys(COMMON_FIELDS), ...Object.keys(MAIN_FIELDS), 'ipam'];
-  checkKeys(raw, { keys, path: '', strictness: isOurs ? 'ours-alone' : 'beside-others' }, findings);
+  checkKeys(raw, { keys, path: '', strictness: isOurs ? 'own-keys-only' : 'with-foreign-keys' }, findings);
   const sections = { ...COMMON_FIELDS, ...MAIN_FIELDS };
   for (const path of isOurs ? SECTIONS : (['orch'] as const)) {
     const section = raw[path];
     if (!isRecord(section)) continue;
     checkKeys(
       section,
-      { keys: Object.keys(sections[path].pipe[0].wrapped.entries), path, strictness: 'ours-alone' },
+      { keys: Object.keys(sections[path].pipe[0].wrapped.entries), path, strictness: 'own-keys-only' },
       findings,
     );
   }
 }
 
-/** IPv6 does not work over links with a smaller MTU than this (RFC 8200). */
+/** The smallest MTU of a link with IPv6 (RFC 8200). */
 const SMALLEST_V6_MTU = 1280;
 
 function refuseSmallMtu(mtu: number | undefined, ipam: Ipam | undefined, problems: Problem[]): void {

@@ -44,7 +44,7 @@ describe('an environment variable of netplug', () => {
     );
   });
 
-  it('is declared: no other file reads one by a name that the declaration lacks', () => {
+  it('is declared in environment.ts when any file reads it', () => {
     const names = globSync('src/**/*.ts', { exclude: ['**/*.test.ts'] }).flatMap((file) =>
       [...readFileSync(file, 'utf8').matchAll(/\benv\['(\w+)'\]|\benv\.([A-Z][A-Z_]+)/g)].map(
         ([, a, b]) => a ?? b ?? '',
@@ -54,7 +54,7 @@ describe('an environment variable of netplug', () => {
     expect(names.filter((name) => !FOREIGN.test(name) && !(name in DATASTORE_VARIABLES))).toEqual([]);
   });
 
-  it('names the datastore by a key of the network configuration', () => {
+  it('for the datastore has the name of a key of the network configuration', () => {
     expect(Object.keys(DATASTORE_VARIABLES)).toEqual(
       [...CONNECTION_KEYS, ...ORCH_KEYS].map((key) => key.toUpperCase()),
     );

@@ -8,16 +8,16 @@ export type Env = Readonly<Record<string, string | undefined>>;
 export type ConfiguredProgram = 'netplug' | 'netplug-agent' | 'netplugctl';
 
 interface Variable<T> {
-  /** Counts when the variable is not set; shown in the documentation unless `shownDefault` is given. */
+  /** Used when the variable is not set; shown in the documentation unless `shownDefault` is given. */
   readonly byDefault: string;
   readonly shownDefault?: string;
-  /** Whether an empty value counts as not set, as nearly everywhere. */
+  /** Whether an empty value counts as not set, as for nearly every variable. */
   readonly ifEmpty: 'default' | 'value';
   /** Completes "Set it to …". */
   readonly allowed: string;
-  /** The programs that read the variable, and what it means to each; Markdown. */
+  /** The meaning of the variable for each program that reads it; Markdown. */
   readonly meaning: Readonly<Partial<Record<ConfiguredProgram, string>>>;
-  /** Undefined for a value that is not allowed. */
+  /** Returns undefined for a value that is not allowed. */
   readonly decode: (text: string) => T | undefined;
 }
 
@@ -49,7 +49,7 @@ export const ENVIRONMENT = {
     netplug: 'Folder of `nodename`, which the agent writes, and of `attachments/`.',
     'netplug-agent':
       'Folder of `nodename`, `mtu`, `agent.lock`, `network.lock`, `folder-id`, `journal/` and `attachments/`.',
-    netplugctl: 'Folder of what agent and plugin remember about the node, and of the record of an installation.',
+    netplugctl: 'Folder of the state of agent and plugin on the node, and of the record of an installation.',
   }),
   NETPLUG_RUN_DIR: text('/run/netplug', {
     'netplug-agent': 'Folder of files that need not survive a reboot, such as those of BIRD in `bird/`.',
@@ -165,7 +165,7 @@ function text(byDefault: string, meaning: Variable<string>['meaning']): Variable
   return { byDefault, ifEmpty: 'default', allowed: 'a text', meaning, decode: (value) => value };
 }
 
-/** The first word is the default. */
+/** Declares a variable with a closed list of values, of which the first is the default. */
 function words<const W extends string>(allowed: readonly [W, ...W[]], meaning: Variable<W>['meaning']): Variable<W> {
   return {
     byDefault: allowed[0],

@@ -16,7 +16,7 @@ function textOf(name: string): string {
   return readFileSync(new URL(name, FOLDER), 'utf8');
 }
 
-/** The first plugin of a list as a runtime passes it on: with the name and version of the list. */
+/** Returns the first plugin of a list as a runtime passes it to the plugin: with name and version of the list. */
 function mainPlugin(name: string): unknown {
   const { name: network, cniVersion, plugins } = parseJsonObject(textOf(name));
   const main: unknown = Array.isArray(plugins) ? plugins[0] : undefined;
@@ -24,7 +24,7 @@ function mainPlugin(name: string): unknown {
 }
 
 describe('the examples', () => {
-  it.each(examples('.conflist'))('%s has nothing to complain about', (name) => {
+  it.each(examples('.conflist'))('%s has no problems and no warnings', (name) => {
     const { problems, warnings, netconf } = inspectNetconf(mainPlugin(name), 'network');
     expect({ problems, warnings }).toEqual({ problems: [], warnings: [] });
     expect(netconf?.log.filePath).toBe('/var/log/netplug/cni/cni.log');
@@ -39,7 +39,7 @@ describe('the examples', () => {
     ]);
   });
 
-  it.each(examples('.yaml'))('%s holds sound resources', (name) => {
+  it.each(examples('.yaml'))('%s contains valid resources', (name) => {
     const documents = parseAllDocuments(textOf(name)).map((each): unknown => each.toJS());
     expect(documents.length).toBeGreaterThan(0);
     for (const document of documents) expect(decodeResource(document)).toHaveProperty('resource');

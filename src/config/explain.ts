@@ -8,37 +8,37 @@ import type { Netconf } from './netconf.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** One value that a call would work with, and where it comes from. */
+/** One value that a call would use, and its origin. */
 export interface Setting {
   readonly path: string;
-  /** Undefined for what nobody sets. */
+  /** Undefined for an option without value and default. */
   readonly value: unknown;
   readonly from: Origin;
   readonly note?: string;
 }
 
 export type Origin =
-  /** Said in the configuration, at this path of it. */
+  /** Set in the configuration at this path. */
   | { readonly kind: 'file'; readonly path: string }
-  /** Made from deprecated options. */
+  /** Derived from deprecated options. */
   | { readonly kind: 'deprecated'; readonly paths: readonly string[] }
   | { readonly kind: 'default' }
   | { readonly kind: 'host-name' }
-  /** What the agent of the node wrote into this file of its state folder. */
+  /** Written by the agent of the node to this file of its state folder. */
   | { readonly kind: 'agent'; readonly file: 'mtu' }
   /** Taken from another setting. */
   | { readonly kind: 'setting'; readonly path: string };
 
-/** What the node adds to the configuration. */
+/** The facts about the node that a call adds to the configuration. */
 export interface ExplainedNode {
   readonly hostname: string;
-  /** The node name the agent registered this machine under. */
+  /** The node name under which the agent registered this machine. */
   readonly registered: string | undefined;
   /** The MTU that the agent offers to pods. */
   readonly offeredMtu: number | undefined;
 }
 
-/** What it means that nobody sets these; whatever else nobody sets is not worth a line. */
+/** The effect of leaving these options unset. Other unset options are not listed. */
 const UNSET: Readonly<Record<string, string>> = {
   log_file_path: 'no log file: the log goes to standard error alone',
   'policy.type': 'labels and annotations of pods are not read',
@@ -49,8 +49,8 @@ const UNSET: Readonly<Record<string, string>> = {
 };
 
 /**
- * Every setting a call with this configuration would work with, in the order of the reference page. It reads the same
- * declarations with the same reader as ADD, once more and field by field. The configuration must be one that ADD takes.
+ * Returns every setting that a call with this configuration would use, in the order of the reference page. Uses the same
+ * declarations and the same reader as ADD. The configuration must be valid.
  */
 export function explainNetconf(
   raw: Raw,
@@ -97,7 +97,7 @@ interface Around {
   readonly node: ExplainedNode;
 }
 
-/** The setting after the rules that join it with others; undefined when it says nothing. */
+/** Applies the rules that combine the setting with others; undefined when it is not worth a line. */
 function decided(setting: Setting, netconf: Netconf, { raw, node }: Around): Setting | undefined {
   const isUnset = setting.from.kind === 'default';
   switch (setting.path) {
@@ -157,7 +157,7 @@ function podCidrNode(setting: Setting, { ipam, nodename }: Netconf, { hostname }
   return { ...setting, value: nodename ?? hostname, from: { kind: 'setting', path: 'nodename' } };
 }
 
-/** Which node's pod CIDR is looked up when a subnet asks for it. */
+/** Adds the node whose pod CIDR a subnet stands for. */
 function withPodCidr(setting: Setting, { ipam, orch, nodename }: Netconf, { hostname }: ExplainedNode): Setting {
   if (ipam.type !== 'host-local' || !ipam.podCidrPaths.some((path) => path.startsWith(setting.path))) return setting;
   const node = orch.nodeName ?? nodename ?? hostname;

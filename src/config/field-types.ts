@@ -15,7 +15,7 @@ export const AbsolutePath = v.optional(
   ),
 );
 
-/** The wire says "true" or "false", a string. */
+/** The string "true" or "false". */
 export const YesNo = v.pipe(
   v.picklist(['true', 'false'], 'the string "true" or the string "false"'),
   v.transform((word) => word === 'true'),
@@ -49,7 +49,7 @@ export const OptionalHttpUrl = v.optional(
   ),
 );
 
-/** One string holding several URLs; every bad one is named. */
+/** One string with several URLs; every invalid one is reported. */
 export const EndpointList = v.optional(
   v.pipe(
     v.string('a string of comma-separated URLs'),
@@ -66,7 +66,7 @@ export const EndpointList = v.optional(
   ),
 );
 
-/** A name that can stand in a datastore key and in a label. */
+/** A name that is allowed in a datastore key and in a label. */
 export const NodeNameText = v.optional(
   v.pipe(
     v.string('a string'),

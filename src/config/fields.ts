@@ -1,4 +1,4 @@
-// One table of declarations: longer than most files because the configuration has that many fields.
+// One table of declarations, as long as the configuration has fields.
 import * as v from 'valibot';
 import { LOG_LEVELS } from '../base/log.ts';
 import { AbsolutePath, EndpointList, HttpUrl, NodeNameText, OptionalHttpUrl, OptionalText } from './field-types.ts';
@@ -10,7 +10,7 @@ const DOMAIN = /^(?=.{1,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_
 const MTU_RULE = '0 or a whole number from 68 to 65535';
 const AUTHORITY = 'host:port, such as 127.0.0.1:2379';
 
-/** Read in every program. */
+/** The fields that every program reads. */
 export const COMMON_FIELDS = {
   name: v.pipe(v.string('a string'), v.description('Network name.')),
   cniVersion: v.optional(
@@ -19,7 +19,7 @@ export const COMMON_FIELDS = {
   ),
   nodename: v.pipe(
     NodeNameText,
-    v.description('Name the node agent registered under; needed when it differs from the host name of the node.'),
+    v.description('Name under which the agent registered the node; needed when it differs from the host name.'),
   ),
   datastore_type: v.pipe(
     v.optional(v.picklist(['kvv3', 'orch'], '"kvv3" or "orch"'), 'kvv3'),
@@ -32,7 +32,7 @@ export const COMMON_FIELDS = {
   log_file_path: v.pipe(
     AbsolutePath,
     v.description(
-      'Log file on the host, besides standard error. The shipped configuration sets `/var/log/netplug/cni/cni.log`; removing the option turns file logging off.',
+      'Log file on the host, in addition to standard error. The shipped configuration sets `/var/log/netplug/cni/cni.log`; removing the option turns file logging off.',
     ),
   ),
   log_file_max_size: v.pipe(
@@ -108,7 +108,7 @@ export const COMMON_FIELDS = {
   ),
 };
 
-/** Read by the main plugin only; another main plugin may use the same words for things of its own. */
+/** The fields that only the main plugin reads; another main plugin may use the same keys for other purposes. */
 export const MAIN_FIELDS = {
   type: v.pipe(v.literal('netplug', '"netplug"'), v.description('Name of the plugin.')),
   container_settings: v.pipe(
@@ -153,7 +153,7 @@ export const MAIN_FIELDS = {
       ),
       {},
     ),
-    v.description('Switches for features that are off unless asked for.'),
+    v.description('Switches for features that are off by default.'),
   ),
   num_queues: v.pipe(
     v.optional(wholeNumberField({ min: 1, max: 4096 }, 'a whole number from 1 to 4096'), 1),

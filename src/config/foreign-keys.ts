@@ -1,6 +1,6 @@
 import { onlyNearMiss } from '../base/near-miss.ts';
 
-/** What people who come from the closest peers write, and what it is called here. The values mean the same. */
+/** Keys of the most similar plugins, with the key of the same meaning here. */
 const RENAMED: ReadonlyMap<string, string> = new Map([
   ['etcd_endpoints', 'kv_endpoints'],
   ['etcd_discovery_srv', 'kv_discovery_srv'],
@@ -15,7 +15,7 @@ const RENAMED: ReadonlyMap<string, string> = new Map([
   ['k8s_api_root', 'orch_api_root'],
 ]);
 
-/** Keys of other plugins that have no counterpart of the same meaning, and what does their work here. */
+/** Keys of other plugins without a counterpart of the same meaning, with the advice what to do. */
 const EXPLAINED: ReadonlyMap<string, string> = new Map([
   ...['bridge', 'isGateway', 'isDefaultGateway', 'forceAddress', 'hairpinMode', 'promiscMode', 'vlan'].map(
     (key) => [key, 'it belongs to the bridge plugin, and netplug makes no bridge; remove it'] as const,
@@ -26,7 +26,7 @@ const EXPLAINED: ReadonlyMap<string, string> = new Map([
   ...['log_severity', 'log_severity_screen', 'log_severity_file'].map(
     (key) => [key, 'it belongs to an agent; "log_level" says what the plugin logs'] as const,
   ),
-  ['delegate', 'it belongs to flannel, and netplug delegates to nobody but ipam; remove it'],
+  ['delegate', 'it belongs to flannel, and netplug delegates only to the ipam plugin; remove it'],
   ['delegates', 'it belongs to multus, which lists netplug, not the reverse; remove it'],
   ['subnetFile', 'it belongs to flannel; with host-local write "subnet": "usePodCidr"'],
   ['clusterNetwork', 'it belongs to multus; remove it'],
@@ -44,12 +44,12 @@ const EXPLAINED: ReadonlyMap<string, string> = new Map([
   ['windows_use_single_network', 'netplug runs on Linux only; remove it'],
 ]);
 
-/** Our name for a key of the closest peers, also when the key has a slip. */
+/** Returns netplug's name for a key of a similar plugin, also when the key is misspelled. */
 export function ourNameOf(key: string): string | undefined {
   return RENAMED.get(onlyNearMiss(key, [...RENAMED.keys()]) ?? key);
 }
 
-/** What to do about a key of another plugin. */
+/** Returns what to do about a key of another plugin. */
 export function adviceOn(key: string): string | undefined {
   return EXPLAINED.get(key);
 }

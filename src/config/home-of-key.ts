@@ -10,10 +10,10 @@ export const SECTIONS = {
   feature_control: MAIN_FIELDS.feature_control.pipe[0].wrapped.entries,
 } as const;
 
-/** The words for these mean something else in other places, where they may be somebody else's. */
+/** Keys that are too common to be recognized in another place. */
 const COMMON_WORDS = ['type', 'name'];
 
-/** Where a key of ours belongs that stands in section `path` beside `keys`, in words; undefined when nowhere else. */
+/** Returns where a key of netplug in section `path` belongs, as text; undefined when it belongs to no other section. */
 export function homeOf(key: string, { path, keys }: { path: string; keys: readonly string[] }): string | undefined {
   if (COMMON_WORDS.includes(key)) return undefined;
   const home = Object.entries(SECTIONS).find(

@@ -14,7 +14,7 @@ export interface RangeText {
   readonly gateway?: string | undefined;
 }
 
-/** As much of a range as could be understood. */
+/** The parts of a range that could be decoded. */
 export interface ReadRange {
   readonly path: string;
   readonly family: Family | undefined;
@@ -23,7 +23,7 @@ export interface ReadRange {
   readonly last: bigint | undefined;
 }
 
-/** The special word that the text is, in whatever letter case. */
+/** Returns the special word, in any letter case. */
 export function podCidrWord(text: string): PodCidr | undefined {
   const lower = text.toLowerCase();
   if (lower === 'usepodcidr') return 'usePodCidr';
@@ -50,7 +50,7 @@ export function readRange(range: RangeText, path: string, problems: Problem[]): 
   };
 }
 
-/** Whether both would hand out the same address; a whole pod CIDR overlaps itself, whatever it turns out to be. */
+/** Reports whether both ranges contain the same address. A whole pod CIDR overlaps itself, although its range is unknown. */
 export function overlaps(a: ReadRange, b: ReadRange): boolean {
   if (a.family === undefined || a.family !== b.family) return false;
   if (a.first === undefined || a.last === undefined || b.first === undefined || b.last === undefined) {

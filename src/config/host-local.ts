@@ -14,15 +14,15 @@ import type { Ipam } from './netconf.ts';
 
 type HostLocal = Extract<Ipam, { type: 'host-local' }>;
 
-/** The section with its ranges and routes taken apart: each stands for itself. */
+/** The section with each range and route read separately. */
 export interface HostLocalValues extends Omit<PartialOutput<typeof HOST_LOCAL_FIELDS>, 'ranges' | 'routes'> {
   readonly ranges: readonly (RangeText & { readonly place: readonly number[]; readonly path: string })[];
   readonly routes: readonly { readonly path: string; readonly dst?: string | undefined }[] | undefined;
 }
 
 /**
- * Checks what the standard plugin would only refuse at the first pod, and finds what needs the node's pod CIDR.
- * `hasOtherRanges`: the runtime passes ranges, or those of the configuration could not be read, so none are missing.
+ * Checks what the standard plugin would refuse only at the first pod, and finds values that need the node's pod CIDR.
+ * `hasOtherRanges`: the runtime passes ranges, or those of the configuration could not be read, so that none is missing.
  */
 export function decideHostLocal(values: HostLocalValues, hasOtherRanges: boolean, { problems }: Findings): HostLocal {
   const sets = rangeSets(values, problems);
@@ -58,7 +58,7 @@ function refuseMixedFamilies(set: readonly ReadRange[], problems: Problem[]): vo
   for (const { family, path } of set) {
     if (first?.family === undefined || family === undefined || family === first.family) continue;
     const message = `is IPv${String(family)}, while the set starts with IPv${String(first.family)}`;
-    const hint = 'one set gives one address: put the other family into a set of its own';
+    const hint = 'a pod gets one address from each set: put the other family into a separate set';
     problems.push({ path: at(path, 'subnet'), message, hint, code: 'netconf/invalid' });
   }
 }
@@ -71,7 +71,7 @@ function refuseOverlaps(ranges: readonly ReadRange[], problems: Problem[]): void
   }
 }
 
-/** A present but empty list is taken by its word: no routes. */
+/** Decodes the routes; an empty list means no routes. */
 function readRoutes(routes: NonNullable<HostLocalValues['routes']>, problems: Problem[]): Cidr[] {
   const cidrs: Cidr[] = [];
   for (const { path, dst } of routes) {

@@ -1,4 +1,4 @@
-/** What the log says of a pod whose network configuration does not set `policy.type`. */
+/** The log line for a pod with annotations whose network configuration does not set `policy.type`. */
 export const IGNORED_ANNOTATIONS = {
   event: 'pod annotations ignored',
   facts: {

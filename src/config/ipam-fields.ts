@@ -4,7 +4,7 @@ import { YesNo } from './field-types.ts';
 const PoolList = v.optional(v.array(v.string('a pool name or a CIDR, as a string'), 'an array of strings'));
 const OptionalString = v.optional(v.string('a string'));
 
-/** One range of `host-local`. Whether the texts fit together is decided in host-local.ts. */
+/** One range of `host-local`. host-local.ts checks combinations of fields. */
 export const RangeSchema = v.looseObject(
   {
     subnet: v.pipe(v.string('a CIDR, "usePodCidr" or "usePodCidrIPv6"'), v.description('Where addresses come from.')),
@@ -34,7 +34,10 @@ export const POOL_FIELDS = {
   assign_ipv4: v.pipe(v.optional(YesNo, 'true'), v.description('Whether a pod gets an IPv4 address. A string.')),
   assign_ipv6: v.pipe(v.optional(YesNo, 'false'), v.description('Whether a pod gets an IPv6 address. A string.')),
   ipv4_pools: v.pipe(PoolList, v.description('IPv4 pools to use, by name or CIDR; every available pool unless set.')),
-  ipv6_pools: v.pipe(PoolList, v.description('IPv6 pools likewise; respected only when `assign_ipv6` is `"true"`.')),
+  ipv6_pools: v.pipe(
+    PoolList,
+    v.description('IPv6 pools to use, by name or CIDR; only when `assign_ipv6` is `"true"`.'),
+  ),
 };
 
 export const HOST_LOCAL_FIELDS = {

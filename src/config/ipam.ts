@@ -13,17 +13,17 @@ type Raw = Readonly<Record<string, unknown>>;
 const CODE = 'netconf/invalid';
 const PLACE = { path: 'ipam', code: CODE } as const;
 
-/** What else of the configuration the address manager's section is read with. */
+/** The parts of the configuration outside the section that affect it. */
 export interface IpamContext {
   readonly as: 'network' | 'ipam';
   /** Whether the runtime passes ranges of its own to `host-local`. */
   readonly hasRuntimeRanges: boolean;
 }
 
-/** What is no address manager that could work here, and the one that is meant. */
+/** Names that are not usable address managers, with the intended one. */
 const CALLED: Readonly<Record<string, string>> = { netplug: 'netplug-ipam', 'calico-ipam': 'netplug-ipam' };
 
-/** The section `ipam`; undefined when a problem says why. */
+/** Decodes the section `ipam`; undefined when a problem was added. */
 export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, findings: Findings): Ipam | undefined {
   const { problems } = findings;
   if (!isRecord(raw)) {
@@ -46,7 +46,7 @@ export function decideIpam(raw: unknown, { as, hasRuntimeRanges }: IpamContext, 
     return undefined;
   }
   if (type !== 'netplug-ipam' && type !== 'host-local') return { type: 'other', plugin: type };
-  checkKeys(raw, { keys: Object.keys(IPAM_FIELDS), path: 'ipam', strictness: 'ours-alone' }, findings);
+  checkKeys(raw, { keys: Object.keys(IPAM_FIELDS), path: 'ipam', strictness: 'own-keys-only' }, findings);
   return type === 'netplug-ipam' ? decidePools(raw, findings) : decideRanges(raw, hasRuntimeRanges, findings);
 }
 
@@ -78,7 +78,7 @@ function choosePools(
 ): PoolChoice {
   const path = `ipam.ipv${String(family)}_pools`;
   const switchName = `assign_ipv${String(family)}`;
-  // What the switch says is unknown when it could not be read; the pools are then checked all the same.
+  // The switch is undefined when it could not be read; the pools are then checked as well.
   if (assign !== false) return { assign: true, pools: readPools(pools, { path, family }, { problems }) };
   if (pools !== undefined && pools.length > 0) {
     warnings.push({ path, message: `${path} has no effect: ipam.${switchName} is "false"` });
@@ -88,7 +88,7 @@ function choosePools(
 
 function decideRanges(raw: Raw, hasRuntimeRanges: boolean, findings: Findings): Ipam {
   const { values } = readEntries(HOST_LOCAL_FIELDS, raw, { ...PLACE, problems: findings.problems });
-  const message = 'needs "type": "netplug-ipam"; host-local knows no pools';
+  const message = 'needs "type": "netplug-ipam"; host-local has no pools';
   refuseKeys(raw, ['ipv4_pools', 'ipv6_pools'], { message }, findings);
   for (const key of ['assign_ipv4', 'assign_ipv6']) {
     if (!Object.hasOwn(raw, key)) continue;
@@ -96,12 +96,12 @@ function decideRanges(raw: Raw, hasRuntimeRanges: boolean, findings: Findings): 
   }
   const ranges = nestedRecords(raw['ranges'], 2).map(([place, range]) => {
     const path = at('ipam', 'ranges', ...place);
-    checkKeys(range, { keys: Object.keys(RangeSchema.entries), path, strictness: 'ours-alone' }, findings);
+    checkKeys(range, { keys: Object.keys(RangeSchema.entries), path, strictness: 'own-keys-only' }, findings);
     return { place, path, ...readAgain(RangeSchema.entries, range) };
   });
   const routes = nestedRecords(raw['routes'], 1).map(([place, route]) => {
     const path = at('ipam', 'routes', ...place);
-    checkKeys(route, { keys: Object.keys(RouteSchema.entries), path, strictness: 'ours-alone' }, findings);
+    checkKeys(route, { keys: Object.keys(RouteSchema.entries), path, strictness: 'own-keys-only' }, findings);
     return { path, ...readAgain(RouteSchema.entries, route) };
   });
   const hasRoutes = Object.hasOwn(raw, 'routes');
@@ -110,7 +110,7 @@ function decideRanges(raw: Raw, hasRuntimeRanges: boolean, findings: Findings): 
   return decideHostLocal({ ...values, ranges, routes: hasRoutes ? routes : undefined }, hasRanges, findings);
 }
 
-/** Each range by itself, so that a broken one does not hide the others; what is broken was reported before. */
+/** Reads each range separately, so that an invalid one does not hide the others. Its problems were reported before. */
 function readAgain<const E extends v.ObjectEntries>(entries: E, raw: Raw): PartialOutput<E> {
   return readEntries(entries, raw, { ...PLACE, problems: [] }).values;
 }
@@ -127,7 +127,7 @@ function refuseKeys(
   }
 }
 
-/** The objects inside `depth` levels of arrays, each with its indexes. */
+/** Returns the objects inside `depth` levels of arrays, each with its indexes. */
 function nestedRecords(raw: unknown, depth: number): [number[], Raw][] {
   if (depth === 0) return isRecord(raw) ? [[[], raw]] : [];
   if (!Array.isArray(raw)) return [];

@@ -1,13 +1,13 @@
-/** What other languages allow where JSON has spaces, brackets and strings, and what to write instead. */
+/** Syntax of other languages that JSON does not allow outside strings, with the correction. */
 const ODDITIES: readonly (readonly [RegExp, string])[] = [
-  [/\/\/|\/\*|#/y, 'remove the comment, for JSON has none'],
+  [/\/\/|\/\*|#/y, 'remove the comment; JSON has no comments'],
   [/[“”„«»‘’‚]/y, 'write plain double quotes (") instead of typographic ones'],
   [/'/y, 'write double quotes (") instead of single ones'],
   [/`/y, 'write double quotes (") instead of backquotes'],
-  [/[\u00a0\u2000-\u200b\u202f\u2060\u3000\ufeff]/y, 'write a plain space, for this one only looks like it'],
+  [/[\u00a0\u2000-\u200b\u202f\u2060\u3000\ufeff]/y, 'write a plain space; this is a different white-space character'],
   [/\{\{|\{%|<%|\$\{|\$\(|%\{/y, 'fill in the placeholder'],
-  [/</y, 'this is no JSON but perhaps a page of a web server; fetch the file again'],
-  [/[+]\d/y, 'remove "+", for numbers have none'],
+  [/</y, 'this looks like a web page, not JSON; fetch the file again'],
+  [/[+]\d/y, 'remove "+"; JSON numbers have no plus sign'],
   [/\.\d/y, 'write a zero before the point'],
 ];
 
@@ -24,12 +24,12 @@ const WORDS: Readonly<Record<string, string>> = {
   undefined: 'null',
 };
 
-/** What to do about something that JSON has nowhere outside strings; undefined for anything else. */
+/** Returns the correction of syntax that JSON never allows outside strings; undefined for anything else. */
 export function oddityAt(text: string, at: number): string | undefined {
   return ODDITIES.find(([pattern]) => isAt(pattern, text, at))?.[1];
 }
 
-/** What to do about characters that are neither a string nor what else may stand there. */
+/** Returns the correction of a word that is not allowed at this place. */
 export function adviceOnWord(text: string, at: number, where: 'key' | 'value'): string {
   const word = /^[\w.:/@-]+/.exec(text.slice(at, at + 200))?.[0] ?? '';
   if (/^__\w+__$/.test(word)) return `fill in the placeholder ${word}`;
@@ -45,7 +45,7 @@ export function adviceOnWord(text: string, at: number, where: 'key' | 'value'): 
   return `write "${word}", in double quotes`;
 }
 
-/** Hexadecimal, octal and binary numbers, and decimal ones with too many zeros or underscores. */
+/** Reads hexadecimal, octal and binary numbers, and decimal numbers with leading zeros or underscores. */
 function readNumber(word: string): string | undefined {
   if (/^0[xob][\da-f]+$/i.test(word)) return String(Number(word));
   return /^-?[\d_]+$/.test(word) ? String(Number(word.replaceAll('_', ''))) : undefined;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import { findJsonSlip } from './json-slip.ts';
 
-/** JSON with one stretch of it replaced by other characters. */
+/** JSON with a part replaced by other characters. */
 const damaged = fc
   .tuple(
     fc.json({ maxDepth: 3 }),
@@ -19,8 +19,8 @@ const damaged = fc
       text.slice(0, at % (text.length + 1)) + by + text.slice((at % (text.length + 1)) + length),
   );
 
-describe('a slip in JSON', () => {
-  it('is found in exactly the texts that are no JSON', () => {
+describe('the first error in JSON', () => {
+  it('is found in exactly the texts that are not JSON', () => {
     fc.assert(
       fc.property(damaged, (text) => {
         fc.pre(text.trim() !== '');
@@ -30,7 +30,7 @@ describe('a slip in JSON', () => {
     );
   });
 
-  it('is where somebody has to change the text', () => {
+  it('is at the place to correct', () => {
     expect(findJsonSlip('{"a": [1, 2, ]}')).toMatchObject({ offset: 11, advice: expect.stringContaining('comma') });
     expect(findJsonSlip('{"a": [1}')).toMatchObject({ offset: 8, advice: expect.stringContaining('write "]"') });
     expect(findJsonSlip('{"a": tru}')).toMatchObject({ offset: 6, advice: 'write "tru", in double quotes' });
@@ -38,7 +38,7 @@ describe('a slip in JSON', () => {
     expect(findJsonSlip('{"a": "\\x"}')).toMatchObject({ offset: 7, advice: expect.stringContaining('backslash') });
   });
 
-  it('is also found where brackets go on without end', () => {
+  it('is found in extremely deep nesting', () => {
     expect(findJsonSlip('['.repeat(100_000))).toMatchObject({ offset: 500 });
   });
 });

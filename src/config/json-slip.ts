@@ -1,12 +1,12 @@
 import { adviceOnWord, oddityAt } from './json-oddities.ts';
 
-/** The first place where a text stops being JSON, and what to do there. */
+/** The first syntax error of a text, and its correction. */
 export interface JsonSlip {
   readonly offset: number;
   readonly advice: string;
 }
 
-/** Reads the text as JSON until it is none any more; undefined for a text that is. */
+/** Returns the first syntax error; undefined when the text is JSON. */
 export function findJsonSlip(text: string): JsonSlip | undefined {
   if (YAML_START.test(text)) return { offset: 0, advice: 'this is YAML; write JSON, such as {"name": "pods"}' };
   try {
@@ -25,7 +25,7 @@ const SCALAR = /(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)(
 // oxlint-disable-next-line no-control-regex -- JSON allows all others in strings
 const PLAIN_TEXT = /[^"\\\u0000-\u001f]*/y;
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
-/** Deeper than any configuration; the stack of this program is not endless. */
+/** The deepest nesting accepted: more than any configuration needs, and safe for the stack. */
 const DEEPEST = 500;
 
 class Slip extends Error implements JsonSlip {
@@ -53,7 +53,7 @@ class Reader {
     const sign = this.#look();
     if (sign === undefined) return;
     const isClosing = sign === '}' || sign === ']';
-    throw this.#slip(isClosing ? `remove "${sign}", for everything is closed` : 'keep one object in the file');
+    throw this.#slip(isClosing ? `remove "${sign}"; every bracket is closed already` : 'keep one object in the file');
   }
 
   #value(): void {
@@ -77,13 +77,14 @@ class Reader {
     const start = this.#at;
     const closing = CLOSING[opening];
     this.#depth += 1;
-    if (this.#depth > DEEPEST) throw this.#slip('nothing of ours goes so deep; remove some brackets');
+    if (this.#depth > DEEPEST)
+      throw this.#slip('the nesting is deeper than in any configuration; remove some brackets');
     this.#at += 1;
     for (let comma: number | undefined, isFirst = true; ; isFirst = false) {
       const sign = this.#look(start);
-      if (sign === closing && comma !== undefined) throw new Slip(comma, 'remove the comma, for nothing follows it');
+      if (sign === closing && comma !== undefined) throw new Slip(comma, 'remove the comma; nothing follows it');
       if (sign === closing) break;
-      if (sign === ',') throw this.#slip('remove the comma, for nothing stands before it');
+      if (sign === ',') throw this.#slip('remove the comma; nothing precedes it');
       if (!isFirst && comma === undefined) throw this.#slip(betweenMembers(sign, opening));
       readOne();
       comma = this.#look(start) === ',' ? this.#at : undefined;
@@ -104,7 +105,7 @@ class Reader {
     this.#at += 1;
   }
 
-  /** The next character behind spaces; `open` is where the bracket stands that the end would leave open. */
+  /** Returns the next character after white space. `open` is the position of the bracket that the end would leave open. */
   #look(open?: number): string | undefined {
     this.#take(SPACE);
     const sign = this.#text[this.#at];

@@ -1,4 +1,4 @@
-/** The strings of a JSON array that holds nothing else; undefined for any other text. */
+/** Returns the strings of a JSON array that contains only strings; undefined for any other text. */
 export function readTextArray(text: string): readonly string[] | undefined {
   let value: unknown;
   try {

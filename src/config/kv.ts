@@ -6,7 +6,7 @@ import { encrypted, isUnencrypted, tlsOptionsOf } from './require-tls.ts';
 
 type Values = PartialOutput<typeof COMMON_FIELDS>;
 
-/** The connection that the new, the deprecated and the default options add up to. */
+/** Returns the connection from current, deprecated and default options. */
 export function decideConnection(values: Values, findings: Findings): KvConnection {
   const { kv_key_file: keyFile, kv_cert_file: certFile, kv_ca_cert_file: caCertFile } = values;
   const [there, missing] = keyFile === undefined ? ['kv_cert_file', 'kv_key_file'] : ['kv_key_file', 'kv_cert_file'];
@@ -68,7 +68,7 @@ function decideEndpoints(values: Values, tlsOptions: readonly string[], findings
   return { from: 'list', urls: [url] };
 }
 
-/** A TLS file asks for encryption, which a plain URL would drop without a word. */
+/** Refuses plain URLs together with TLS files, because requests would silently travel unencrypted. */
 function checkEncryption(
   {
     urls,
@@ -87,12 +87,12 @@ function checkEncryption(
       code: 'netconf/invalid',
     });
   } else if (plain.length < urls.length) {
-    const message = `${path} mixes https with http: while the former fail, requests travel unencrypted; write https only`;
+    const message = `${path} mixes https with http: when https endpoints fail, requests travel unencrypted; write https only`;
     warnings.push({ path, message });
   }
 }
 
-/** The first of the deprecated options makes room for the new one. */
+/** Returns the fix that replaces the deprecated options with kv_endpoints. */
 function replaceBy(url: string, [first = '', ...others]: readonly string[]): Fix {
   return [
     { kind: 'rename', path: first, to: 'kv_endpoints' },
@@ -101,7 +101,7 @@ function replaceBy(url: string, [first = '', ...others]: readonly string[]): Fix
   ];
 }
 
-/** Whether the option is there but could not be read: it was reported and is not missing. */
+/** Reports whether the option is present but invalid, which was reported before. */
 function isBroken(key: string, { problems }: Findings): boolean {
   return problems.some(({ path }) => path === key);
 }

@@ -8,7 +8,7 @@ export interface Decided {
   readonly policy: { readonly type?: string | undefined };
 }
 
-/** Settings that need the API of the orchestrator while nothing gives access to it, each with the reason. */
+/** Returns the settings that need the API of the orchestrator when no access is configured, each with the reason. */
 export function findNeeds({ orch, datastoreType, ipam, policy }: Decided): OrchestratorNeed[] {
   const needs: OrchestratorNeed[] = [];
   if (orch.orchconfig !== undefined || orch.apiRoot !== undefined) return needs;

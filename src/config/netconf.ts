@@ -8,11 +8,11 @@ import type { Datastore, OrchSettings } from './connection.ts';
 export const CNI_VERSIONS = ['0.1.0', '0.2.0', '0.3.0', '0.3.1', '0.4.0', '1.0.0', '1.1.0'] as const;
 export type CniVersion = (typeof CNI_VERSIONS)[number];
 
-/** A network configuration past its decoder: every default filled in, every rule checked. */
+/** A decoded network configuration: every default filled in, every rule checked. */
 export interface Netconf {
   readonly name: string;
   readonly cniVersion: CniVersion;
-  /** Undefined when the option is absent: the node's own name is used. */
+  /** Undefined when the option is absent; then the host name is used. */
   readonly nodename: string | undefined;
   readonly datastore: Datastore;
   readonly log: LogSettings;
@@ -24,23 +24,23 @@ export interface Netconf {
   readonly numQueues: number;
   readonly includeDefaultRoutes: boolean;
   readonly policyType: 'orch' | undefined;
-  /** What needs the orchestrator's API while `orch` gives no access; the caller refuses it with `netconf/needs-orchestrator`. */
+  /** Settings that need the orchestrator's API without access to it; the caller refuses with `netconf/needs-orchestrator`. */
   readonly needsOrchestrator: readonly OrchestratorNeed[];
   readonly orch: OrchSettings;
   readonly features: Features;
-  /** What the runtime adds to the configuration. */
+  /** The input of the runtime. */
   readonly runtime: RuntimeInput;
   /** Deprecated or ignored options, one sentence each, for the log. */
   readonly warnings: readonly string[];
 }
 
-/** A setting that cannot work without the API of the orchestrator. */
+/** A setting that needs the API of the orchestrator. */
 export interface OrchestratorNeed {
   readonly path: string;
   readonly reason: string;
 }
 
-/** Switches of annotations that only an administrator may allow. */
+/** Switches by which an administrator allows annotations. */
 export interface Features {
   readonly ipAddrsNoIpam: boolean;
   readonly floatingIps: boolean;
@@ -70,15 +70,15 @@ export type Ipam =
 export interface PoolChoice {
   readonly assign: boolean;
   readonly pools: readonly PoolRef[] | undefined;
-  /** Which rank of the precedence table asks for the pools, and where it says so. */
+  /** The rank of the precedence table that chose the pools, and a description of its source. */
   readonly askedBy?: { readonly rule: ChosenBy; readonly text: string };
 }
 
-/** A pool as an operator names it: by name, or by its exact CIDR. */
+/** A reference to a pool: by name, or by its exact CIDR. */
 export type PoolRef = { readonly by: 'name'; readonly name: string } | { readonly by: 'cidr'; readonly cidr: Cidr };
 
 export interface RuntimeInput {
-  /** The previous result as it came, when there is one. */
+  /** The previous result, not decoded; undefined without one. */
   readonly prevResult: unknown;
   /** `runtimeConfig.ips`, else `args.cni.ips`; prefix lengths are dropped. */
   readonly ips: readonly Address[];

@@ -4,13 +4,13 @@ import { type Family, tryParseAddress } from '../net/address.ts';
 import { formatCidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
 import type { PoolRef } from './netconf.ts';
 
-/** Where a list of pools stands, and for which family. */
+/** The path of a list of pools, and its address family. */
 export interface PoolList {
   readonly path: string;
   readonly family: Family;
 }
 
-/** An empty list restricts nothing, like an absent one. */
+/** Decodes a list of pools. An empty list is the same as an absent one. */
 export function readPools(
   texts: readonly string[] | undefined,
   { path, family }: PoolList,
@@ -29,7 +29,7 @@ export function readPools(
   return pools;
 }
 
-/** The pool, or what is allowed instead. */
+/** Returns the pool, or a text that says what is allowed. */
 export function readPool(text: string, family: Family): PoolRef | string {
   if (text.includes('/')) {
     const reading = tryReadCidr(text);

@@ -3,8 +3,8 @@ import type { PodWishes } from './annotations.ts';
 import type { PoolChoice } from './netconf.ts';
 
 /**
- * Which pools are asked for (specification, "Precedence of address-assignment methods"): the annotation of the pod, else
- * of its namespace, else the network configuration, else nobody asks and node selectors decide.
+ * Returns the pools to use (specification, "Precedence of address-assignment methods"): those of the pod's annotation,
+ * else of its namespace's, else of the network configuration. With none of them, node selectors decide.
  */
 export function effectivePools(family: Family, configured: PoolChoice, wishes: PodWishes | undefined): PoolChoice {
   const wish = wishes?.pools[family];

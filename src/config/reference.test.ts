@@ -5,7 +5,7 @@ import { netconfReference } from './reference.ts';
 import { netconfJsonSchema } from './schema.ts';
 
 describe('the reference of the network configuration', () => {
-  // Columns are aligned; what counts is their content.
+  // Only the content of the aligned columns matters.
   const page = netconfReference().replaceAll(/ +/g, ' ');
 
   it.each([
@@ -19,7 +19,7 @@ describe('the reference of the network configuration', () => {
     expect(row?.split(' | ').at(-1)).not.toBe('|');
   });
 
-  it('knows defaults and closed lists', () => {
+  it('contains defaults and closed lists', () => {
     expect(page).toContain('| `log_file_max_size` | integer | `100` |');
     expect(page).toContain('| `datastore_type` | `"kvv3"`, `"orch"` | `"kvv3"` |');
     expect(page).toContain('| `ipam.assign_ipv4` | `"true"`, `"false"` | `"true"` |');
@@ -27,7 +27,7 @@ describe('the reference of the network configuration', () => {
 });
 
 describe('the JSON Schema of the network configuration', () => {
-  it('requires what has no default and lets foreign keys pass', () => {
+  it('requires fields without a default and allows foreign keys', () => {
     const schema = netconfJsonSchema();
     expect(schema.required).toEqual(['name', 'type', 'ipam']);
     expect(schema.additionalProperties).toBeUndefined();

@@ -13,7 +13,7 @@ const Attachments = v.array(
   'an array of objects with containerID and ifname',
 );
 
-/** What the runtime adds. Runtimes written in Go do not care about the letter case of keys, so neither do we here. */
+/** Decodes the input of the runtime. Keys are matched in any letter case, because runtimes written in Go do so. */
 export function readRuntimeInput(raw: Raw, { problems }: Findings): RuntimeInput {
   const config = section(raw, 'runtimeConfig', problems);
   const args = section(raw, 'args', problems);
@@ -28,7 +28,7 @@ export function readRuntimeInput(raw: Raw, { problems }: Findings): RuntimeInput
   };
 }
 
-/** Whether the runtime passes ranges on to `host-local`. */
+/** Reports whether the runtime passes ranges to `host-local`. */
 export function hasRuntimeRanges(raw: Raw): boolean {
   const config = raw['runtimeConfig'];
   return isRecord(config) && (valueOf(config, 'ipRanges') ?? undefined) !== undefined;
@@ -46,7 +46,7 @@ function valueOf(raw: Raw, key: string): unknown {
   return raw[key] ?? Object.entries(raw).find(([candidate]) => candidate.toLowerCase() === folded)?.[1];
 }
 
-/** Undefined when nothing is asked for; Go writes an empty list as null. */
+/** Returns the requested addresses; undefined for none. Go writes an empty list as null. */
 function readIps(value: unknown, path: string, problems: Problem[]): Address[] | undefined {
   if (value === undefined || value === null) return undefined;
   if (!Array.isArray(value)) {

@@ -4,8 +4,8 @@ import { COMMON_FIELDS, MAIN_FIELDS } from './fields.ts';
 import { IPAM_FIELDS } from './ipam-fields.ts';
 
 /**
- * The JSON Schema of a network configuration, for editors. It knows types and closed lists; rules that join fields are
- * for the decoder alone. Only tools import this file: the library behind it is not for the per-pod path.
+ * Returns the JSON Schema of a network configuration, for editors. It contains types and closed lists; only the decoder
+ * checks rules across fields. Only tools import this file, because its library is too large for the plugin.
  */
 export function netconfJsonSchema(): JsonSchema {
   const { name, cniVersion, ...common } = COMMON_FIELDS;

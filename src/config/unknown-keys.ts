@@ -4,7 +4,7 @@ import { isRecord } from '../model/read-schema.ts';
 import { adviceOn, ourNameOf } from './foreign-keys.ts';
 import { homeOf } from './home-of-key.ts';
 
-/** Keys of the CNI standard and of its runtimes that may stand in any plugin's configuration. */
+/** Keys of the CNI standard and of runtimes that are allowed in any plugin's configuration. */
 const CNI_KEYS = new Set([
   'prevResult',
   'runtimeConfig',
@@ -20,8 +20,8 @@ const CNI_KEYS = new Set([
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Whose keys a configuration may hold besides ours: an address manager also sees those of the main plugin. */
-type Strictness = 'ours-alone' | 'beside-others';
+/** Whether a configuration also contains keys of another main plugin, as the address manager sees it. */
+type Strictness = 'own-keys-only' | 'with-foreign-keys';
 
 export interface KnownKeys {
   readonly keys: readonly string[];
@@ -30,14 +30,14 @@ export interface KnownKeys {
 }
 
 /**
- * A key that is nearly one of ours, or one of ours in the wrong place, is a slip and refused, because ignoring it would
- * quietly use a default. A key that resembles nothing of ours is only worth a warning.
+ * Refuses misspelled keys and keys in the wrong section, because ignoring them would silently use a default. Warns about
+ * other unknown keys.
  */
 export function checkKeys(raw: Raw, known: KnownKeys, findings: Findings): void {
   for (const key of Object.keys(raw)) {
     if (known.keys.includes(key) || (known.path === '' && isCniKey(key))) continue;
-    if (known.strictness === 'ours-alone') checkStray(key, raw, known, findings);
-    else warnOfSlip(key, known, findings);
+    if (known.strictness === 'own-keys-only') checkStray(key, raw, known, findings);
+    else warnAboutMisspelling(key, known, findings);
   }
 }
 
@@ -66,7 +66,7 @@ function checkStray(key: string, raw: Raw, { keys, path }: KnownKeys, { problems
   }
 }
 
-function warnOfSlip(key: string, { keys, path }: KnownKeys, { warnings }: Findings): void {
+function warnAboutMisspelling(key: string, { keys, path }: KnownKeys, { warnings }: Findings): void {
   const meant = meantBy(key, keys);
   const where = at(path, key);
   if (meant === undefined) return;
@@ -78,7 +78,7 @@ function meantBy(key: string, keys: readonly string[]): string | undefined {
   return nearMiss(key, keys) ?? (ours !== undefined && keys.includes(ours) ? ours : undefined);
 }
 
-/** Only where one key can be meant and is not there yet. A section of a peer takes its keys along. */
+/** Returns the fix that renames the key; undefined when its meaning is ambiguous or the new key exists. Renames keys of a section too. */
 function renaming(key: string, raw: Raw, { keys, path }: Pick<KnownKeys, 'keys' | 'path'>): Fix | undefined {
   const ours = ourNameOf(key);
   const isPeers = nearMiss(key, keys) === undefined && ours !== undefined && keys.includes(ours);

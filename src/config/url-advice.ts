@@ -1,4 +1,4 @@
-/** What to write instead of a URL, a list of them, a path or a domain that is not allowed. */
+/** Returns a suggestion for a URL, a list of URLs, a path or a domain that is not allowed. */
 export function adviceOnUrl(found: unknown, key: string): string | undefined {
   if (key === 'kv_endpoints') return adviceOnEndpoints(found);
   if (typeof found !== 'string') return undefined;
@@ -26,7 +26,7 @@ function adviceOnPath(found: string): string | undefined {
   return /^[~.]/.test(found) ? undefined : `write "/${found}"`;
 }
 
-/** Host and port, and what follows; empty for what is none. User and password are left out. */
+/** Returns host with port, and path, without user and password; empty texts when the text is not a URL. */
 function partsOf(text: string): { host: string; path: string } {
   const [, host = '', path = ''] =
     /^(?:[a-z]+:\/\/)?(?:[^/@\s]*@)?([\w.-]+(?::\d+)?|\[[\da-f:.]+\](?::\d+)?)(\/\S*)?$/i.exec(text) ?? [];

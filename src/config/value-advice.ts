@@ -3,10 +3,10 @@ import { isRecord } from '../model/read-schema.ts';
 import { adviceOnAddress } from './address-advice.ts';
 import { adviceOnUrl } from './url-advice.ts';
 
-/** What is said about a value that is not allowed: what to write instead, or nothing. */
+/** Returns a suggestion for a value that is not allowed, or undefined. */
 type Advise = (found: unknown, key: string) => string | undefined;
 
-/** What other plugins, loggers and languages call it, and what it is here. */
+/** Values of other plugins, loggers and languages, with the value of the same meaning here. */
 const CALLED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   type: { calico: 'netplug' },
   datastore_type: {
@@ -32,7 +32,7 @@ const CALLED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
 };
 
-/** By the end of the path; the first that knows something is asked. */
+/** Rules by path; the first one with a suggestion applies. */
 const RULES: readonly (readonly [RegExp, Advise])[] = [
   [/./, adviceOnPlaceholder],
   [/./, (found, key) => (found === null ? `remove ${key}` : undefined)],
@@ -47,7 +47,7 @@ const RULES: readonly (readonly [RegExp, Advise])[] = [
   [/^(kv_|orch|readiness_gates|log_file_path)/, adviceOnUrl],
 ];
 
-/** A hint for a value that is not allowed at the path; undefined where there is nothing better than what is allowed. */
+/** Returns a hint for a value that is not allowed at the path; undefined when there is no suggestion. */
 export function adviceOnFound(path: string, raw: unknown): string | undefined {
   const keys = keysOf(path);
   const found = valueAt(raw, keys);
@@ -63,7 +63,7 @@ export function adviceOnFound(path: string, raw: unknown): string | undefined {
   return advice === `write ${JSON.stringify(found)}` ? undefined : advice;
 }
 
-/** The words in a text that somebody meant to replace. */
+/** Returns the first unfilled placeholder in a text. */
 export function placeholderIn(text: string): string | undefined {
   return /__[A-Z][A-Z0-9_]*__|\$\{[^}]*\}|\$\([^)]*\)|\{\{.*?\}\}|<[a-zA-Z][\w-]*>/.exec(text)?.[0];
 }
@@ -93,12 +93,12 @@ function quoted(advice: string | undefined): string | undefined {
 const DAYS: Readonly<Record<string, number>> = { h: 1 / 24, hours: 1 / 24, d: 1, days: 1, w: 7, weeks: 7 };
 const MEGABYTES: Readonly<Record<string, number>> = { k: 1 / 1024, m: 1, g: 1024 };
 
-/** Sizes are megabytes, ages days. */
+/** Suggests a whole number, in megabytes for a size and in days for an age. */
 function adviceOnAmount(found: unknown, key: string): string | undefined {
   if (typeof found === 'number') {
     const megabytes = Math.round(found / 1024 / 1024);
     return key === 'log_file_max_size' && megabytes >= 1
-      ? `write ${String(megabytes)}, for it counts megabytes`
+      ? `write ${String(megabytes)}; the unit is megabytes`
       : undefined;
   }
   const [, digits, unit = ''] = /^\s*(\d+)\s*([a-z]*)\s*$/i.exec(wordOf(found)) ?? [];
@@ -114,7 +114,7 @@ function adviceOnObject(found: unknown): string | undefined {
   return typeof found === 'string' && /^[\w-]+$/.test(found) ? `write {"type": "${found}"}` : undefined;
 }
 
-/** One string for a list, be it one item, several, or JSON. */
+/** Suggests a list for a string that contains one item, several items, or JSON. */
 function adviceOnList(found: unknown): string | undefined {
   if (typeof found !== 'string') return undefined;
   const items = found
@@ -128,7 +128,7 @@ function isOneOf(found: unknown, ...words: readonly string[]): boolean {
   return words.includes(wordOf(found).toLowerCase());
 }
 
-/** Empty for what is no word and no number. */
+/** Returns a string, number or boolean as text; an empty text for other values. */
 function wordOf(found: unknown): string {
   return typeof found === 'string' || typeof found === 'number' || typeof found === 'boolean' ? String(found) : '';
 }
