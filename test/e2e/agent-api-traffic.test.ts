@@ -70,7 +70,7 @@ describe('an agent on the API datastore', () => {
     expect(OTHERS.length * HEARTBEATS * NODE_BYTES).toBeGreaterThan(500_000);
   });
 
-  it('lets another node in through the tunnel as soon as its agent has published its address', async () => {
+  it('accepts tunnel packets of another node as soon as its agent has published its address', async () => {
     await using store = openOrchStore({ from: 'file', path: server.kubeconfig });
     const facts = { ipv4Address: '198.18.99.1/15', vxlanTunnelMACAddr: '0a:00:00:00:00:01' };
     await store.publishNode(nodeName('node-b'), facts, new AbortController().signal);

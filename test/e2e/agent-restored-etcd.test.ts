@@ -11,8 +11,8 @@ beforeEach(async () => {
 });
 afterEach(async () => node[Symbol.asyncDispose]());
 
-describe('blocks that are deleted under a living agent', () => {
-  it('are there again a moment later, with every address that a pod has', async () => {
+describe('blocks deleted while an agent runs', () => {
+  it('are recreated within seconds, with every address that a pod holds', async () => {
     const pods = await addPods(node, 'pod-', 6);
     await node.settled();
     await node.exec('etcdctl', '--endpoints=http://127.0.0.1:2379', 'del', '--prefix', '/netplug/v3/ipam');
@@ -24,7 +24,7 @@ describe('blocks that are deleted under a living agent', () => {
 });
 
 describe('an etcd restored from a backup', () => {
-  it('under 200 pods gives none of their addresses away', async () => {
+  it('under 200 pods assigns none of their addresses again', async () => {
     const backup = await backUpEtcd(node);
     const before = await addPods(node, 'before-', 200);
     await node.settled();

@@ -21,8 +21,8 @@ const addressOf = ({ json, status, stderr }: CniAnswer): string => {
   return json.ips[0].address.split('/')[0];
 };
 
-describe('an agent that is given one datastore in several spellings', () => {
-  it('gives an attachment one address, and takes it back in another spelling than it was given', async () => {
+describe('an agent whose configurations spell one datastore in several ways', () => {
+  it('assigns an attachment one address, and releases it through another spelling', async () => {
     const agent = await serve(0);
     const netns = (await node.pod()).path;
     const first = addressOf(await node.cni('ADD', { containerId: 'c1', netns, conf: confOf(0) }));
@@ -45,7 +45,7 @@ describe('an agent that is given one datastore in several spellings', () => {
     expect((await node.run(['ls', '/var/lib/netplug/journal'])).stdout).toBe('');
   });
 
-  it('replays the journal of a killed agent that spelled it otherwise', async () => {
+  it('replays the journal of a killed agent that used another spelling', async () => {
     const agent = await serve(0);
     const add = async (containerId: string, spelling: number): Promise<string> =>
       addressOf(await node.cni('ADD', { containerId, netns: (await node.pod()).path, conf: confOf(spelling) }));

@@ -36,7 +36,7 @@ async function refusal(agent: Agent): Promise<string> {
 }
 
 describe('netplug-agent', () => {
-  it('registers name and node, and listens where nobody else may', async () => {
+  it('registers node name and Node, and listens where only root may', async () => {
     await using agent = await serve();
     const registered = async (): Promise<string> => (await node.run(['cat', '/var/lib/netplug/nodename'])).stdout;
     await until(async () => (await registered()) === `${node.name}\n`, 'the name is registered');
@@ -65,7 +65,7 @@ describe('netplug-agent', () => {
     expect(await node.exec('sysctl', '-n', 'net.ipv4.ip_forward')).toBe('0\n');
   });
 
-  it('serves every verb, and tells of its calls', async () => {
+  it('serves every verb, and reports its calls', async () => {
     await using agent = await serve();
     const call = { containerId: 'c1', netns: (await node.pod()).path, conf: node.netconf() };
     const { json } = await node.cni('ADD', call);
@@ -117,7 +117,7 @@ describe('netplug-agent', () => {
     for (const { totalMs, phases } of calls) expect(coveredMs(phases) / totalMs).toBeGreaterThanOrEqual(0.95);
   });
 
-  it('does what `plan add` has said it would, also with addresses it has set aside', async () => {
+  it('does what `plan add` predicts, also with pre-allocated addresses', async () => {
     await using agent = await serve();
     const file = '/etc/cni/net.conf';
     await node.exec('sh', '-c', `cat > ${file} <<'END'\n${JSON.stringify(node.netconf())}\nEND`);
@@ -134,7 +134,7 @@ describe('netplug-agent', () => {
     expect(await stockIn()).not.toEqual([{}]);
   });
 
-  it('finishes what is under way when it is told to end, publishes it, and leaves neither stock nor journal', async () => {
+  it('on SIGTERM finishes its calls, flushes their writes, and leaves neither pre-allocated addresses nor a journal', async () => {
     const agent = await serve();
     expect((await add('c0')).status).toBe(0);
     await agent.settled();
@@ -154,7 +154,7 @@ describe('netplug-agent', () => {
     expect(await agent.ended).toEqual([0, null]);
   });
 
-  it('is replaced by another one without a call that fails', async () => {
+  it('is replaced by another agent without a failed call', async () => {
     const first = await serve();
     expect((await add('c1')).status).toBe(0);
     await using second = await serve();
@@ -168,7 +168,7 @@ describe('netplug-agent', () => {
     expect(await stockIn()).toEqual([{}]);
   });
 
-  it('is not replaced by one that cannot reach the datastore', async () => {
+  it('is not replaced by an agent that cannot reach the datastore', async () => {
     await using first = await serve();
     const second = await launch({ KV_ENDPOINTS: 'http://127.0.0.1:9' });
     await second.ended;
@@ -188,13 +188,13 @@ describe('netplug-agent refuses to start, and leaves the calls to the standalone
     expect(await refusal(await launch(env))).toContain(`code: ${code}`);
   });
 
-  it('where others may put a socket in its place', async () => {
+  it('where other users may replace its socket', async () => {
     await node.exec('sh', '-c', `mkdir -p ${node.dir}/agent && chmod 777 ${node.dir}/agent`);
     expect(await refusal(await launch())).toContain('code: agent/socket-unusable');
     expect((await node.run(['ls', node.socket])).status).not.toBe(0);
   });
 
-  it('but waits for a datastore that is not there yet, and says so', async () => {
+  it('but waits for an unavailable datastore, and logs it', async () => {
     await using agent = await launch({ KV_ENDPOINTS: 'http://127.0.0.1:9' });
     await until(
       () => agent.log().includes('agent serves'),

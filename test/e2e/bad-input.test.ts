@@ -81,7 +81,7 @@ describe('bad input', () => {
     expect(errorOf(await node.run([program()], { env: environment(more), stdin })).code).toBe(code);
   });
 
-  it('what needs the orchestrator, without access to it, is refused by name', async () => {
+  it('an option that needs the orchestrator is refused by name without access to it', async () => {
     for (const more of [{ datastore_type: 'orch' }, { policy: { type: 'orch' } }]) {
       const error = errorOf(await node.cni('ADD', { containerId: 'c1', netns: pod.path, conf: node.netconf(more) }));
       expect(error.code).toBe(2);
@@ -104,8 +104,8 @@ describe('bad input', () => {
   });
 });
 
-describe('a datastore in trouble', () => {
-  it('that is down is said at once, as something to try again', async () => {
+describe('a failing datastore', () => {
+  it('that is down fails a call at once with "try again later"', async () => {
     const conf = node.netconf({ kv_endpoints: 'http://127.0.0.1:9' });
     expect(errorOf(await node.cni('ADD', { containerId: 'c1', netns: pod.path, conf }))).toMatchObject({
       code: 11,
@@ -113,7 +113,7 @@ describe('a datastore in trouble', () => {
     });
   });
 
-  it('that never answers ends with the time of the call', async () => {
+  it('that never answers fails a call at its timeout', async () => {
     const deaf = await node.start(['nc', '-lkn', '127.0.0.1', '7777']);
     const conf = node.netconf({ kv_endpoints: 'http://127.0.0.1:7777' });
     const startMs = performance.now();
@@ -129,15 +129,15 @@ describe('a datastore in trouble', () => {
   });
 });
 
-describe('a caller that gives up', () => {
-  it('by keeping stdin open is cut off at the time limit', async () => {
+describe('a caller that aborts', () => {
+  it('by keeping stdin open is disconnected at the timeout', async () => {
     const { stdout, status } = await node.run(['sh', '-c', `sleep 5 | ${program()}`], {
       env: environment({ NETPLUG_CALL_TIMEOUT: '1' }),
     });
     expect(errorOf({ stdout, status }).code).toBe(11);
   });
 
-  it('with SIGTERM at any moment gets an answer, and an ADD that failed has left nothing', async () => {
+  it('with SIGTERM at any moment gets a response, and a failed ADD leaves nothing', async () => {
     const stdin = JSON.stringify(node.netconf());
     for (const ms of [2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100]) {
       const { stdout } = await node.run(['timeout', '-s', 'TERM', String(ms / 1000), program()], {
@@ -151,7 +151,7 @@ describe('a caller that gives up', () => {
     }
   });
 
-  it('with SIGKILL at any moment loses nothing that DEL does not find', async () => {
+  it('with SIGKILL at any moment leaves nothing that DEL does not release', async () => {
     const stdin = JSON.stringify(node.netconf());
     for (let ms = 30; ms <= 110; ms += 4) {
       await node.run(['timeout', '-s', 'KILL', String(ms / 1000), program()], { env: environment(), stdin });
@@ -163,7 +163,7 @@ describe('a caller that gives up', () => {
 });
 
 describe('readiness gates', () => {
-  it('hold an ADD until every URL answers, and name those that did not when the time is up [gate-add]', async () => {
+  it('delay an ADD until every URL answers, and name the others at the timeout [gate-add]', async () => {
     const conf = node.netconf({ readiness_gates: ['http://127.0.0.1:8123/ready'] });
     const call = { containerId: 'c1', netns: pod.path, conf };
     const late = await node.cni('ADD', { ...call, env: { NETPLUG_CALL_TIMEOUT: '2' } });
@@ -185,7 +185,7 @@ describe('the log', () => {
     return answer;
   };
 
-  it('goes to stderr always, to the file only when the option is there, one INFO line a call [log-stderr] [nc-logpath]', async () => {
+  it('goes to stderr always and to the file only when configured, one INFO line per call [log-stderr] [nc-logpath]', async () => {
     const { stderr } = await attach({});
     expect(stderr.split('\n').filter((line) => line.includes(' INFO ')).length).toBe(1);
     expect(stderr).toMatch(/INFO +pod connected .*kernelMs=.*totalMs=/);
@@ -195,7 +195,7 @@ describe('the log', () => {
     expect(file.split('\n').filter((line) => line.includes(' INFO '))).toHaveLength(2);
   });
 
-  it('tells of ignored annotations on every ADD at DEBUG only', async () => {
+  it('reports ignored annotations of every ADD at DEBUG only', async () => {
     const event = 'pod annotations ignored';
     expect((await attach({})).stderr).not.toContain(event);
     expect((await attach({ log_level: 'DEBUG' })).stderr).toMatch(new RegExp(`DEBUG +${event} network=`));

@@ -30,7 +30,7 @@ const tunnelOf = async (name: string): Promise<string> => {
 };
 
 describe('a borrowed address', () => {
-  it('is reached from everywhere, as long as it is borrowed', async () => {
+  it('is reachable from everywhere while it is borrowed', async () => {
     await fabric.apply(tunnels, poolOf(28));
     await fabric.startAgents();
     const owner = await podOn('n1');
@@ -65,7 +65,7 @@ describe('a block', () => {
     expect(await routeOn('n2', moving!)).toBe('blackhole');
   });
 
-  it('drops what is for an address that no pod has, and lets nothing travel in circles', async () => {
+  it('drops packets to an address that no pod holds, without a routing loop', async () => {
     await fabric.apply(tunnels, poolOf(28));
     await fabric.startAgents();
     const [owner, other] = [await podOn('n1'), await podOn('n3')];

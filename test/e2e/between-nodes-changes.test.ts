@@ -32,7 +32,7 @@ const waysFromN1 = async (): Promise<string[]> =>
   Promise.all(pods.slice(1).map(async ({ addresses }) => fabric.node('n1').wayTo(addresses.ipv4)));
 
 describe('packets of running pods', () => {
-  it('all arrive while the mode goes from VXLAN over CrossSubnet to BGP and back', async () => {
+  it('all arrive while the mode changes from VXLAN to CrossSubnet to BGP and back', async () => {
     const flows = await startFlows([...pairsOf(pods), { from: pods[0]!, to: fabric.world }]);
     expect(await waysFromN1()).toEqual(['vxlan.netplug', 'vxlan.netplug']);
     await fabric.setPools({ vxlanMode: 'CrossSubnet', natOutgoing: true });

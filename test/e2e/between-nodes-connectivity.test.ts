@@ -31,7 +31,7 @@ describe.each([
   });
   afterAll(async () => fabric?.[Symbol.asyncDispose]());
 
-  it('reach each other with packets as large as their links allow, and these are large', async () => {
+  it('reach each other with packets of the full MTU, which is large', async () => {
     for (const pod of pods) {
       const [link] = await pod.netns.ip('link', 'show', 'dev', 'eth0');
       expect(link?.['mtu']).toBeGreaterThanOrEqual(LEAST_MTU);
@@ -58,7 +58,7 @@ describe.each([
     }
   });
 
-  it('go the way of their mode, to neighbours and to the other subnet', async () => {
+  it('use the path of their mode, to neighbours and to the other subnet', async () => {
     const [n1, [, , near, far]] = [fabric.node('n1'), pods];
     const ways = [...addressesOf(near!), ...addressesOf(far!)].map(async (address) => n1.wayTo(address));
     expect(await Promise.all(ways)).toEqual([...(isNearInside ? VXLAN : DIRECT), ...(isFarInside ? VXLAN : DIRECT)]);
@@ -66,7 +66,7 @@ describe.each([
     expect(links.map(({ ifname }) => String(ifname)).toSorted()).toEqual(isFarInside ? VXLAN : []);
   });
 
-  it('have a network that netplugctl tells of', async () => {
+  it('have a network that netplugctl node status describes', async () => {
     const n1 = fabric.node('n1');
     expect(await n1.nodeStatus()).toContain(n1.addresses.ipv4);
     let status = '';
@@ -77,7 +77,7 @@ describe.each([
     );
   });
 
-  it('meet the world with the address of their node, and with their own when the pool says so', async () => {
+  it('reach the outside with the address of their node, or their own without natOutgoing', async () => {
     using _ = await receiveInside(fabric.world);
     for (const pod of pods) {
       for (const family of FAMILIES) {

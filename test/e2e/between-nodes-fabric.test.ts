@@ -15,17 +15,17 @@ beforeAll(async () => {
 afterAll(async () => fabric[Symbol.asyncDispose]());
 
 describe('a fabric without agents', () => {
-  it('joins nodes and world with full-size packets', async () => {
+  it('connects nodes and the outside host with full-size packets', async () => {
     expect(await pingAll(pairsOf([...fabric.nodes, fabric.world]), 9000)).toEqual([]);
     expect(await pingAll([{ from: fabric.node('n1'), to: fabric.node('n3') }], 9001)).toHaveLength(2);
   });
 
-  it('joins pods of one node, and not those of different nodes', async () => {
+  it('connects pods of one node, but not those of different nodes', async () => {
     expect(await pingAll(pairsOf(pods.slice(0, 2)))).toEqual([]);
     expect(await pingAll(pairsOf(pods.slice(1)))).toHaveLength(4);
   });
 
-  it('tells what arrived, and from whom', async () => {
+  it('reports which packets arrived, with their source', async () => {
     const [n1, { world }] = [fabric.node('n1'), fabric];
     using _ = await receiveInside(world);
     for (const family of ['ipv4', 'ipv6'] as const) {

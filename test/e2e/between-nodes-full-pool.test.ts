@@ -40,7 +40,7 @@ const inBlocks = async (): Promise<Map<string, string>> => {
 };
 
 describe('six nodes', () => {
-  it('that share four blocks have six tunnel addresses, and their pods reach each other', async () => {
+  it('that share four blocks get six tunnel addresses, and their pods reach each other', async () => {
     pods = await Promise.all(fabric.nodes.map(async (node) => node.pod({ assign_ipv6: 'false' })));
     await untilReached(pairsOf(pods), () => fabric.logs());
     const [devices, held] = [await onDevices(), await inBlocks()];
@@ -50,7 +50,7 @@ describe('six nodes', () => {
     expect(pods.filter(({ addresses }) => devices.includes(addresses.ipv4))).toEqual([]);
   });
 
-  it('with addresses for four tunnels use the own address of the other two, and share none', async () => {
+  it("use the node's own address on two tunnels when the pool has four addresses, and share none", async () => {
     await fabric.apply(
       resourceOf('IPPool', 'v4', { cidr: '10.65.0.0/24', ...VXLAN, allowedUses: ['Workload'] }),
       resourceOf('IPPool', 'tunnels', { cidr: '10.66.0.0/30', blockSize: 30, ...VXLAN, allowedUses: ['Tunnel'] }),
@@ -87,7 +87,7 @@ describe('six nodes', () => {
     expect([...(await inBlocks()).keys()]).toEqual([]);
   });
 
-  it('give a pool in VXLAN mode back once their pods are gone, but for a node whose agent does not live', async () => {
+  it('release a pool in VXLAN mode once their pods are deleted, except on a node without an agent', async () => {
     await fabric.apply(resourceOf('IPPool', 'v4', { cidr: '10.65.0.0/24', ...VXLAN }));
     await until(async () => (await inBlocks()).size === NODES.length, 'the tunnels have addresses of the pool again');
     expect(await fabric.netplugctl(['delete', 'ippool', 'v4'])).toMatchObject({

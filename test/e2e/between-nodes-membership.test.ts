@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Fabric, type FabricNode, type FabricPod, startFabric } from '../support/fabric.ts';
-import { addSimulatedNodes } from '../support/fabric-crowd.ts';
+import { addSimulatedNodes } from '../support/fabric-simulated-nodes.ts';
 import { pairsOf, pingAll, untilReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
@@ -27,7 +27,7 @@ const specOf = async (name: string): Promise<unknown> =>
   [...(await fabric.store.records(`resources/nodes/${name}`)).values()][0]?.spec;
 
 describe('a node', () => {
-  it('that joins a crowd costs the others what it brings, and no more', async () => {
+  it('that joins many nodes causes only the changes for its own routes on them', async () => {
     const n1 = fabric.node('n1');
     await addSimulatedNodes(fabric, CROWD);
     const crowded = await countOf(n1, 'netplug_routes{hop="tunnelled"}', (count) => count >= CROWD);
@@ -52,7 +52,7 @@ describe('a node', () => {
     expect(await gaugeOf(n1, 'netplug_route_comparisons')).toBe(comparisons);
   });
 
-  it('that was off comes back with the address of its tunnel, and takes pods', async () => {
+  it('that was powered off returns with its tunnel address, and runs pods', async () => {
     const before = await specOf('n2');
     expect(before).toMatchObject({ ipv4VXLANTunnelAddr: expect.any(String), ipv6VXLANTunnelAddr: expect.any(String) });
     await fabric.node('n2')[Symbol.asyncDispose]();
@@ -67,7 +67,7 @@ describe('a node', () => {
     expect(await pingAll(pairsOf([n2, pods['n3']!]))).toEqual([]);
   });
 
-  it('that is removed for good gives its blocks back, and its routes go', async () => {
+  it('that is removed releases its blocks, and its routes are removed', async () => {
     const { n3: gone, ...others } = pods;
     const blocks = await ownBlocks('n3');
     expect(blocks).toHaveLength(2);
@@ -85,7 +85,7 @@ describe('a node', () => {
     expect(await pingAll(pairsOf(Object.values(others)))).toEqual([]);
   });
 
-  it('is refused with the address of another one, and told of both', async () => {
+  it('is refused with the address of another node, and reports both names', async () => {
     const [n1, n5] = [fabric.node('n1'), await fabric.addNode('n5')];
     const { ipv4 } = n1.addresses;
     const script = `ip link add name twin type veth peer name other; ip link set dev other up; ip address add ${ipv4}/32 dev twin; ip link set dev twin up`;

@@ -59,7 +59,7 @@ describe('portmap after netplug', () => {
     },
   );
 
-  it('may fail after netplug: the DEL that follows leaves nothing', async () => {
+  it('that fails after netplug leaves nothing after the following DEL', async () => {
     await using bench = await startBench();
     const pod = await bench.node.pod();
     const capabilityArgs = { portMappings: [{ hostPort: HOST_PORT, containerPort: 0, protocol: 'tcp' }] };
@@ -76,7 +76,7 @@ describe('portmap after netplug', () => {
     ]);
   });
 
-  it('is not missed when its entry is removed: no port of the node is open, the pod is still reached [chain-removed]', async () => {
+  it('can be removed from the list: no node port is open, the pod is still reachable [chain-removed]', async () => {
     await using bench = await startBench({ plugins: ['netplug', 'bandwidth'] });
     const { call, addresses } = await bench.attach('one');
     await bench.serve(call.netns);
@@ -106,7 +106,7 @@ describe('bandwidth after netplug', () => {
     expect(await bench.node.exec('tc', 'qdisc', 'show')).not.toContain('tbf');
   });
 
-  it('is not missed when its entry is removed: nothing limits the pod [chain-removed]', async () => {
+  it('can be removed from the list: nothing limits the pod [chain-removed]', async () => {
     await using bench = await startBench({ plugins: ['netplug', 'portmap'] });
     const rates = { ingressRate: 10 * MBIT, ingressBurst: MBIT, egressRate: 10 * MBIT, egressBurst: MBIT };
     const measured = await bench.throughput(await bench.attach('one', { bandwidth: rates }));

@@ -99,7 +99,7 @@ async function putNamespace(name: string, labels: Readonly<Record<string, string
 }
 
 describe('a pod', () => {
-  it('with users of its own (hostUsers: false) reaches others and is reached, in both families', async () => {
+  it('with a user namespace (hostUsers: false) reaches other pods and is reachable, in both families', async () => {
     const pod = await start('mapped', { spec: { hostUsers: false } });
     const map = await cluster.kubectl('exec', 'mapped', '--', 'cat', '/proc/self/uid_map');
     expect(Number(map.trim().split(/\s+/)[1]), 'root of the pod is not root of the node').toBeGreaterThan(0);
@@ -108,7 +108,7 @@ describe('a pod', () => {
       await cluster.kubectl('exec', 'mapped', '--', 'ping', '-c', '1', '-W', '3', ip);
   });
 
-  it('is reached through the port of a sidecar, whose name stands in the endpoint', async () => {
+  it('is reached through the port of a sidecar, whose name is in the endpoint', async () => {
     const sidecar = {
       name: 'proxy',
       image: 'busybox:1.35',
@@ -144,14 +144,14 @@ describe('a pod', () => {
     for (const ip of ipsOf(pod)) await expectAnswer(ip, 'resized');
   });
 
-  it('of a namespace that enforces the restricted Pod Security level gets its network', async () => {
+  it('gets its network in a namespace that enforces the restricted Pod Security level', async () => {
     await putNamespace('strict', { 'pod-security.kubernetes.io/enforce': 'restricted' });
     await expect(cluster.apply([podOf('loose', { namespace: 'strict' })])).rejects.toThrow('violates PodSecurity');
     const pod = await start('tight', { namespace: 'strict', container: { securityContext: RESTRICTED } });
     for (const ip of ipsOf(pod)) await expectAnswer(ip, 'tight');
   });
 
-  it('of a tenant asks for an address past the address manager only where the admission policy allows it', async () => {
+  it('of a tenant requests an address outside the address manager only where the admission policy allows it', async () => {
     await cluster.kubectl('create', 'rolebinding', 'tenant', '--clusterrole=edit', '--user=tenant');
     const asking = { annotations: { 'cni.netplug/ipAddrsNoIpam': '["10.99.0.7"]' } };
     const run = ['run', 'dry', '--as=tenant', '--image=busybox:1.35', '--dry-run=server'];
@@ -183,7 +183,7 @@ describe('a service of both families', () => {
     for (const ip of clusterIPs) expect(found).toContain(`Address: ${String(ip)}`);
   });
 
-  it('is carried by the nftables mode of kube-proxy, whose tables stand beside those of netplug', async () => {
+  it('works with kube-proxy in nftables mode, whose tables coexist with those of netplug', async () => {
     const tables = await cluster.node(0).machine.exec('nft', 'list', 'tables');
     expect(tables.trim().split('\n')).toEqual(
       expect.arrayContaining(['table ip kube-proxy', 'table ip6 kube-proxy', expect.stringContaining('netplug')]),
@@ -195,7 +195,7 @@ describe('a node', () => {
   const conditionOf = async ({ name }: ClusterNode): Promise<Json> =>
     (await cluster.get('node', name)).status.conditions.find(({ type }: Json) => type === 'Ready');
 
-  it('is not ready while STATUS of netplug says why, and ready again after it', async () => {
+  it('is not ready with the message of a failing STATUS, and ready again afterwards', async () => {
     const node = cluster.node(1);
     // Without the agent the standalone program answers, and it needs its own access to the API.
     await node.agent()?.stop();
@@ -214,7 +214,7 @@ describe('a node', () => {
     await until(async () => (await conditionOf(node)).status === 'True', 'the node is ready again', 60_000, 250);
   });
 
-  it('gives pods their network with new tokens after the accounts of the old ones were made anew', async () => {
+  it('connects pods with new tokens after the service accounts were recreated', async () => {
     await cluster.kubectl('delete', 'serviceaccount', 'netplug-cni', 'netplug-agent', '-n', 'netplug-system');
     await giveAccess(cluster);
     for (const on of [0, 1]) {

@@ -99,7 +99,7 @@ function urlOf(address: string, port: number): string {
   return `http://${address.includes(':') ? `[${address}]` : address}:${String(port)}/`;
 }
 
-describe('a cluster with agents that keep the network', () => {
+describe('a cluster with agents that provide the network', () => {
   let cluster: Cluster;
   let pods: Readonly<Record<'a' | 'b', Json>>;
   let service: Json;
@@ -133,7 +133,7 @@ describe('a cluster with agents that keep the network', () => {
   const curlOutside = async (address: string, port: number): Promise<string> =>
     cluster.lan.netns.exec(...CURL, urlOf(address, port));
 
-  it('tells of every node that its network works, and where others reach it', async () => {
+  it('reports for every node that its network works, and its addresses', async () => {
     for (const { name, addresses } of cluster.nodes) {
       const { metadata, status } = await cluster.get('node', name);
       expect(status.conditions).toContainEqual(
@@ -203,14 +203,14 @@ describe('a cluster with agents that keep the network', () => {
     await expectAnswer(async () => fetchIn(cluster, 'web-a', ipv4, HOST_PORT), 'web-b');
   });
 
-  it('lets pods ask the API server, which knows of no pod', async () => {
+  it('lets pods reach the API server, which has no route to pods', async () => {
     for (const pod of ['web-a', 'web-b']) {
       const ask = [...CURL, '--insecure', 'https://10.96.0.1/version'];
       expect(await cluster.kubectl('exec', pod, '--', ...ask)).toContain(VERSION);
     }
   });
 
-  it('announces floating IPs and addresses past the address manager in a pool in BGP mode [ann-floating] [ann-addresses]', async () => {
+  it('announces floating IPs and addresses of ipAddrsNoIpam in a pool in BGP mode [ann-floating] [ann-addresses]', async () => {
     await Promise.all([
       start(cluster, { name: 'floating', on: 1, annotations: { floatingIPs: JSON.stringify([FLOATING]) } }),
       start(cluster, { name: 'unmanaged', on: 1, annotations: { ipAddrsNoIpam: JSON.stringify([UNMANAGED]) } }),
@@ -225,7 +225,7 @@ describe('a cluster with agents that keep the network', () => {
     }
   });
 
-  it('does nothing that annotations in the form of its own notes ask for, and goes on for other pods', async () => {
+  it('ignores forged annotations in the form of its own notes, and continues to serve other pods', async () => {
     const [stolen, announced, later] = ['10.84.0.66', '10.84.0.77', '10.84.0.201'];
     const note = (ifName: string, more: object): string =>
       JSON.stringify({
@@ -321,7 +321,7 @@ describe('a cluster with agents that keep the network', () => {
     expect(status).toBe(0);
   });
 
-  it('loses no packet between pods while the API server is killed and comes back', async () => {
+  it('loses no packet between pods while the API server is killed and restarted', async () => {
     const [ipv4 = '', ipv6 = ''] = ipsOf(pods.b);
     for (const [name, ip] of [
       ['pinger-4', ipv4],
@@ -343,7 +343,7 @@ describe('a cluster with agents that keep the network', () => {
   });
 });
 
-describe('a cluster with agents that keep the network by records in etcd', () => {
+describe('a cluster with agents that provide the network, with records in etcd', () => {
   it('lets pods of both nodes reach each other, and the API server, with kube-proxy in iptables mode', async () => {
     await using cluster = await startCluster({ networking: {}, poolSpec: VXLAN, proxyMode: 'iptables' });
     await expectMutualAnswers(cluster);
@@ -353,7 +353,7 @@ describe('a cluster with agents that keep the network by records in etcd', () =>
 });
 
 describe('a cluster with agents that route pod CIDRs', () => {
-  it('lets pods of both nodes reach each other that host-local gave addresses [hl-podcidr-lookup]', async () => {
+  it('connects pods of both nodes that have addresses of host-local [hl-podcidr-lookup]', async () => {
     await using cluster = await startRoutedCluster({
       networking: { USE_POD_CIDR: 'true' },
       pools: {

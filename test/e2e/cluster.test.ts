@@ -29,7 +29,7 @@ describe('a cluster of two nodes', () => {
     }
   });
 
-  it('gives the pods of a deployment addresses of the pools, by which those of a node reach each other, and takes them back', async () => {
+  it('connects the pods of a deployment on a node by addresses of the pools, and releases these', async () => {
     await cluster.apply([deployment('web', 4)]);
     const pods = await cluster.waitForPodsReady({ selector: 'app=web', count: 4 });
     const ips = pods.flatMap((pod) => ipsOf(pod));

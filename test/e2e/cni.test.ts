@@ -38,7 +38,7 @@ async function requests(): Promise<number> {
 }
 
 describe('ADD and DEL', () => {
-  it('give two pods addresses, reach each other in both families, and take it all back [svc-network] [svc-ipam]', async () => {
+  it('connect two pods in both families, and release everything [svc-network] [svc-ipam]', async () => {
     const pods = [await node.pod(), await node.pod()];
     const calls = pods.map((pod) => ({ containerId: nextId(), netns: pod.path, conf: node.netconf({ ipam: dual }) }));
     const results = [];
@@ -87,7 +87,7 @@ describe('ADD and DEL', () => {
     await expectNothingLeft();
   });
 
-  it('refuse a pod that has an interface of that name already, and leave it alone', async () => {
+  it('refuse a pod that already has an interface of that name, and do not change it', async () => {
     const pod = await node.pod();
     await pod.exec('ip', 'link', 'add', 'name', 'eth0', 'type', 'veth', 'peer', 'name', 'other');
     const { status, json } = await node.cni('ADD', { containerId: nextId(), netns: pod.path, conf: node.netconf() });
@@ -97,7 +97,7 @@ describe('ADD and DEL', () => {
     await expectNothingLeft();
   });
 
-  it('leave nothing of an ADD that a foreign route stops half-way, and name the route', async () => {
+  it('leave nothing of an ADD that fails on a foreign route, and name the route', async () => {
     const pod = await node.pod();
     const call = { containerId: nextId(), netns: pod.path, args: 'IP=10.65.7.7', conf: node.netconf() };
     await node.exec('ip', 'route', 'add', 'blackhole', '10.65.7.7/32');
@@ -109,7 +109,7 @@ describe('ADD and DEL', () => {
     await node.cni('DEL', call);
   });
 
-  it('serve two networks in one pod, the first keeping the default route', async () => {
+  it('connect one pod to two networks, the first keeping the default route', async () => {
     const pod = await node.pod();
     const containerId = nextId();
     const nets = [node.netconf({ ipam: dual }), node.netconf({ name: 'second', ipam: dual })];
@@ -122,7 +122,7 @@ describe('ADD and DEL', () => {
     await expectNothingLeft();
   });
 
-  it('DEL succeeds for what never was, twice, without namespace and after it is gone', async () => {
+  it('succeed at DEL for an unknown attachment, repeatedly, and without namespace', async () => {
     const conf = node.netconf({ ipam: dual });
     expect((await node.cni('DEL', { containerId: nextId(), netns: '/run/netns/never', conf })).status).toBe(0);
     const containerId = nextId();
@@ -134,7 +134,7 @@ describe('ADD and DEL', () => {
     await expectNothingLeft();
   });
 
-  it('of an old sandbox leave the new sandbox of the same pod alone', async () => {
+  it('of an old sandbox do not change the new sandbox of the same pod', async () => {
     const args = 'IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-0;K8S_POD_UID=u1';
     const conf = node.netconf({ ipam: dual });
     const [oldPod, newPod] = [await node.pod(), await node.pod()];
@@ -160,7 +160,7 @@ describe('ADD and DEL', () => {
     await expectNothingLeft();
   });
 
-  it('ask etcd at most four times for an ADD and three for a DEL, all told', async () => {
+  it('send etcd at most four requests for an ADD and three for a DEL', async () => {
     const pod = await node.pod();
     const call = { containerId: nextId(), netns: pod.path, conf: node.netconf({ ipam: dual }) };
     const before = await requests();
@@ -186,7 +186,7 @@ describe('ADD and DEL', () => {
     await node.cni('DEL', call);
   });
 
-  it('take the address that CNI_ARGS asks for, and refuse a taken one with its holder named [args-ip]', async () => {
+  it('assign the address that CNI_ARGS requests, and refuse a held one with its holder named [args-ip]', async () => {
     const [one, two] = [await node.pod(), await node.pod()];
     const conf = node.netconf();
     const call = { containerId: nextId(), netns: one.path, args: 'IP=10.65.9.9', conf };
@@ -238,7 +238,7 @@ describe('CHECK', () => {
     await node.cni('DEL', call);
   });
 
-  it('notices that the block does not hold the address any more', async () => {
+  it('fails when the block no longer holds the address', async () => {
     const pod = await node.pod();
     const call = { containerId: nextId(), netns: pod.path, conf: node.netconf() };
     const { json } = await node.cni('ADD', call);
@@ -289,7 +289,7 @@ describe('GC', () => {
 });
 
 describe('STATUS', () => {
-  it('is silent when an ADD could work, and answers 50 with the reason when not', async () => {
+  it('prints nothing when an ADD can succeed, and error 50 with the reason otherwise', async () => {
     expect(await node.cni('STATUS', { conf: node.netconf() })).toMatchObject({ status: 0, stdout: '' });
     const noPool = node.netconf({ ipam: { type: 'netplug-ipam', ipv4_pools: ['gone'] } });
     expect((await node.cni('STATUS', { conf: noPool })).json).toMatchObject({
@@ -306,7 +306,7 @@ describe('STATUS', () => {
 });
 
 describe('the executables', () => {
-  it('work from any folder, as a copy and through a link, and know by their name what they are', async () => {
+  it('work from any folder, as a copy and through a link, and choose the program by their name', async () => {
     const dir = `${node.dir}/elsewhere`;
     await node.exec(
       'sh',

@@ -10,7 +10,7 @@ import { installNetwork, recordCalls, recordedCalls } from '../support/runtime.t
 const POD = { namespace: 'shop', name: 'web-0', uid: 'a1b2c3d4-0000-4000-8000-000000000001' };
 
 describe('ctr run --cni', () => {
-  it('gives containers addresses of the pools by which they reach each other, and takes them back at their end', async () => {
+  it('connects containers by addresses of the pools, and releases these when the containers end', async () => {
     await using bench = await startBench();
     const { node, containerd } = bench;
     const [one, two] = [await containerd.run('one'), await containerd.run('two')];
@@ -33,7 +33,7 @@ describe('ctr run --cni', () => {
 });
 
 describe('the network of containerd', () => {
-  it('with a list of CNI 1.1 is ready when STATUS of netplug says so, and tells its message until then', async () => {
+  it("with a CNI 1.1 list is ready when netplug's STATUS succeeds, and shows its message until then", async () => {
     await using bench = await startBench({ pools: [], cniVersion: '1.1.0', network: 'later' });
     const { node, containerd } = bench;
     const networkReady = async (): Promise<Json> => {
@@ -98,7 +98,7 @@ describe('a pod sandbox of the CRI', () => {
     expect(endpoint.spec.ipNetworks.map((cidr: string) => cidr.split('/')[0])).toEqual(await node.heldAddresses());
   });
 
-  it('is taken off the network by the first DEL; the second, without namespace and result, succeeds', async () => {
+  it('is disconnected by the first DEL; the second, without namespace and result, succeeds', async () => {
     await using bench = await startBench();
     const { node, containerd } = bench;
     const id = await containerd.runSandbox(POD);
@@ -115,7 +115,7 @@ describe('a pod sandbox of the CRI', () => {
     await expectNothing(node);
   });
 
-  it('keeps link, addresses and endpoint when the old sandbox of the same pod goes after it has come', async () => {
+  it('keeps link, addresses and endpoint when an older sandbox of the same pod is removed later', async () => {
     await using bench = await startBench();
     const { node, containerd } = bench;
     const old = await containerd.runSandbox(POD);
@@ -134,7 +134,7 @@ describe('a pod sandbox of the CRI', () => {
     await expectNothing(node);
   });
 
-  it('is taken off the network by a containerd that was killed and came back', async () => {
+  it('is disconnected by containerd after a kill and restart', async () => {
     await using bench = await startBench();
     const { node, containerd } = bench;
     const id = await containerd.runSandbox(POD);
@@ -162,7 +162,7 @@ describe('a pod sandbox of the CRI', () => {
     await expectNothing(node);
   });
 
-  it('reaches another, and is reached through a port of the node and within limits of bandwidth [chain-portmap] [chain-bandwidth]', async () => {
+  it('reaches another sandbox, and is reached through a node port within its bandwidth limits [chain-portmap] [chain-bandwidth]', async () => {
     await using bench = await startBench();
     const { node, containerd } = bench;
     await node.exec('sysctl', '-q', '-w', 'net.ipv4.ip_forward=1');
@@ -187,7 +187,7 @@ describe('a pod sandbox of the CRI', () => {
     );
   });
 
-  it('is refused in the words of netplug when there is no address, and leaves nothing', async () => {
+  it("is refused with netplug's message when no address is free, and leaves nothing", async () => {
     await using bench = await startBench({ pools: [], network: 'later' });
     const { node, containerd } = bench;
     const message = await containerd.runSandbox(POD).then(

@@ -146,7 +146,7 @@ describe.each(CTL_DATASTORES)('netplugctl over the addresses on $type', ({ type,
     expect(await doctor()).toEqual(['ipam/leaked-address', 'ipam/unconfirmed-address']);
   });
 
-  it('says the same on both datastores', { timeout: COMMANDS.length * COMMAND_MS }, async () => {
+  it('prints the same on both datastores', { timeout: COMMANDS.length * COMMAND_MS }, async () => {
     const said: string[] = [];
     for (const words of COMMANDS) {
       const { status, stdout, stderr } = await datastore.run(words.replace('FOLDER', folder).split(' '));
@@ -156,7 +156,7 @@ describe.each(CTL_DATASTORES)('netplugctl over the addresses on $type', ({ type,
     await expect(said.join('\n')).toMatchFileSnapshot('../golden/ctl/ipam.txt');
   });
 
-  it('packs every record into what a bug report needs', async () => {
+  it('packs every record into a diagnostics archive', async () => {
     const archive = join(folder, 'report.tar.gz');
     const places = ['--conf-dir', folder, '--socket', join(folder, 'no.sock')];
     expect(await datastore.run(['diags', '--output', archive, ...places])).toMatchObject({ status: 0 });

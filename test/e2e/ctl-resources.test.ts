@@ -30,7 +30,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
   afterAll(async () => datastore[Symbol.asyncDispose]());
   beforeEach(async () => datastore.empty());
 
-  it('applies the examples, twice, and takes back what it shows', async () => {
+  it('applies the examples, twice, and accepts its own output', async () => {
     const first = await run(['apply', ...POOLS]);
     expect(first).toMatchObject({ status: 0, stderr: '' });
     expect(first.stdout).toContain('IPPool "default-ipv4-pool" created\n');
@@ -41,7 +41,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     expect((await apply(stdout)).stdout).toMatch(/^(IPPool "[^"]+" unchanged\n)+$/);
   });
 
-  it('says the same on both datastores', async () => {
+  it('prints the same on both datastores', async () => {
     await datastore.store.createResource(CLUSTER, never);
     const said: string[] = [];
     const session: readonly [words: readonly string[], stdin?: string][] = [
@@ -84,7 +84,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
       random: systemRandom,
     });
 
-  it('loses no change when 64 write at once', async () => {
+  it('loses no change when 64 processes write at once', async () => {
     await apply(BLUE);
     const labelling = Array.from({ length: 32 }, async (_, index) =>
       call(['label', 'ippool', 'blue', `w${String(index)}=x`, '--timeout', '100']),
@@ -100,7 +100,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     expect(Object.keys(labels)).toHaveLength(32);
   });
 
-  it('accepts at most one of pools that overlap and are created at one moment', async () => {
+  it('accepts at most one of several overlapping pools created concurrently', async () => {
     for (let round = 0; round < 6; round += 1) {
       // Each holds all, or a part, of the next.
       const cidrs = [16, 17, 18, 20, 24].map((bits) => `10.${String(50 + round)}.0.0/${String(bits)}`);
@@ -119,7 +119,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     }
   });
 
-  it('keeps what a newer release stored, nested too', async () => {
+  it('keeps unknown fields of a newer release, also nested ones', async () => {
     const newer = {
       apiVersion: 'netplug.io/v3',
       kind: 'BGPConfiguration',
@@ -185,7 +185,7 @@ describe.each(CTL_DATASTORES)('netplugctl on $type', ({ type, start }) => {
     expect(stored?.spec).toMatchObject({ natOutgoing: true });
   });
 
-  it('finds different exactly what apply then changes', async () => {
+  it('diffs exactly what apply then changes', async () => {
     const steps: readonly [string, ...string[]][] = [
       [`${BLUE}  natOutgoing: true\n  disabled: true\n`],
       [`${BLUE}  natOutgoing: true\n  disabled: true\n`, '--field-manager', 'the-team'],

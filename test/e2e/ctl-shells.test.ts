@@ -44,7 +44,7 @@ function bashScript(words: readonly string[]): string {
 }
 
 describe('bash', () => {
-  it('has the tool completed', async () => {
+  it('completes commands of netplugctl', async () => {
     const said = await inShell('bash', 'source <(netplugctl completion bash); complete -p netplugctl kubectl-netplug');
     expect(said).toBe('complete -F _netplugctl netplugctl\ncomplete -F _netplugctl kubectl-netplug\n');
   });
@@ -73,7 +73,7 @@ describe('fish', () => {
 });
 
 describe('zsh', () => {
-  it('offers words and what they mean', async () => {
+  it('completes words with their descriptions', async () => {
     // The widgets of zsh need a terminal: they are replaced by what tells what they were given.
     const script = `compdef() { :; }; _files() { print files; }
       _describe() { print -l -- "\${candidates[@]}"; }
@@ -87,7 +87,7 @@ describe('zsh', () => {
 });
 
 describe('kubectl', () => {
-  it('runs the tool as its own command, whose help says how to call it', async () => {
+  it('runs netplugctl as a plugin, with "kubectl netplug" in its help', async () => {
     const kubectl = program('kubectl');
     const run = async (...words: string[]): Promise<string> =>
       (await promisify(execFile)(kubectl, ['netplug', ...words], { env })).stdout;
@@ -95,7 +95,7 @@ describe('kubectl', () => {
     expect(await run('--help')).toMatch(/^Usage: kubectl netplug /);
   });
 
-  it('is told what could stand next, in its own form', async () => {
+  it('gets completions in its own format', async () => {
     expect(await inShell('bash', "kubectl_complete-netplug get ippools ''")).toBe('blue\n:4\n');
   });
 });
@@ -109,7 +109,7 @@ describe('a terminal', () => {
     return stdout.replaceAll('\r\n', '\n');
   }
 
-  it('has what is shown in colours, unless NO_COLOR is set; a pipe never has', async () => {
+  it('gets coloured output unless NO_COLOR is set; a pipe never does', async () => {
     const piped = await inShell('bash', 'netplugctl ipam map');
     const coloured = await onTerminal('netplugctl ipam map');
     expect(piped).toContain('10.0.0.0/16');
@@ -120,7 +120,7 @@ describe('a terminal', () => {
     expect(await onTerminal('netplugctl ipam map', { NO_COLOR: '' })).toBe(coloured);
   });
 
-  it('has bars of what takes long, and nobody else', async () => {
+  it('shows progress bars of long operations; other outputs show none', async () => {
     await inShell('bash', 'netplugctl datastore lock; netplugctl datastore export > all.json');
     const command = 'netplugctl datastore import -f all.json';
     expect(await onTerminal(command)).toMatch(/\rimporting \[#+\] 0\/0\r +\r/);

@@ -71,7 +71,7 @@ describe('plan add on a node', () => {
     }
   }
 
-  it('changes nothing, and says every thing that ADD then does to kernel and etcd', async () => {
+  it('changes nothing, and predicts every change of ADD to kernel and etcd', async () => {
     const pod = await node.pod();
     const ipam = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
     const conf = node.netconf({ ipam, mtu: 1400, container_settings: { allow_ip_forwarding: true } });
@@ -121,7 +121,7 @@ describe.each(CTL_DATASTORES)('why on $type', ({ type, start }) => {
 
   const env = (): Record<string, string> => ({ NETPLUG_CNI_CONF_DIR: folder });
 
-  it('says which pools a pod without address would get one from, and why not from the others', async () => {
+  it('reports which pools a pod without an address can use, and why not the others', async () => {
     const { status, stdout } = await ctl.run(['why', 'pod', 'shop/web-0', '--node', 'node-a'], { env: env() });
     expect(status).toBe(0);
     expect(stdout).toContain('pod shop/web-0 has no address; it would get one now');
@@ -132,7 +132,7 @@ describe.each(CTL_DATASTORES)('why on $type', ({ type, start }) => {
     expect(stdout).toContain('one with the defaults is assumed; give --netconf FILE');
   });
 
-  it('says why nobody holds an address', async () => {
+  it('reports why an address has no holder', async () => {
     const { stdout } = await ctl.run(['why', '10.65.0.7'], { env: env() });
     expect(stdout).toContain('no node has claimed its block 10.65.0.0/26 of pool "blue" yet');
     expect((await ctl.run(['why', '10.99.0.7'])).stdout).toContain('nobody can get it: it lies in none of the pools');

@@ -9,7 +9,7 @@ const WORKERS = 4;
 const PODS = 3;
 
 describe('a rolling upgrade of etcd', () => {
-  it('from 3.6 to 3.7, of three members, loses no address and gives none twice while pods come and go', async () => {
+  it('of three members from 3.6 to 3.7 loses no address and assigns none twice while pods come and go', async () => {
     await using node = await startNode({ etcd: 'nowhere', mode: 'standalone' });
     const etcd = await startEtcdMembers(node, '3.6');
     await node.seedPool('pods', '10.83.0.0/24');

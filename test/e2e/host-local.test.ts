@@ -10,7 +10,7 @@ const V4_GATEWAY = '169.254.1.1';
 const V6_GATEWAY = 'fe80::ecee:eeff:feee:eeee';
 
 describe('host-local', () => {
-  it('gives addresses of both families from the ranges of the host and keeps them on its disk [hl-delegate]', async () => {
+  it('assigns addresses of both families from the ranges of the host and records them on its disk [hl-delegate]', async () => {
     await using node = await startNode();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     const [one, two] = [await node.pod(), await node.pod()];
@@ -48,7 +48,7 @@ describe('host-local', () => {
     },
   );
 
-  it('hands out one address of each set of ranges, from range to range of the set [hl-ranges]', async () => {
+  it('assigns one address of each range set, trying its ranges in order [hl-ranges]', async () => {
     await using node = await startNode();
     const ranges = [
       [
@@ -80,7 +80,7 @@ describe('host-local', () => {
     await expectNothingOf(node, 'four');
   });
 
-  it('gives a pod the one subnet named without ranges [hl-ranges]', async () => {
+  it('assigns from a single subnet given without ranges [hl-ranges]', async () => {
     await using node = await startNode();
     const pod = await node.pod();
     await add(node, { containerId: 'one', pod, conf: withHostLocal(node, { subnet: '10.92.0.0/24' }) });
@@ -140,7 +140,7 @@ describe('routes of a pod with host-local', () => {
 });
 
 describe('an attachment with host-local', () => {
-  it('is the same when ADD comes again', async () => {
+  it('is the same when ADD is repeated', async () => {
     await using node = await startNode();
     const pod = await node.pod();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
@@ -149,7 +149,7 @@ describe('an attachment with host-local', () => {
     expect(await reservations(node)).toEqual(['10.90.0.2', 'fd00:90::2']);
   });
 
-  it('leaves nothing after DEL, with or without namespace and previous result, and DEL may come again', async () => {
+  it('leaves nothing after DEL, with or without namespace and previous result, and DEL can be repeated', async () => {
     await using node = await startNode();
     const pod = await node.pod();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
@@ -163,7 +163,7 @@ describe('an attachment with host-local', () => {
     await expectNothingOf(node, 'two');
   });
 
-  it('takes back what a call that died between its ADD and ours left reserved', async () => {
+  it("releases a reservation left by a call that died between host-local's ADD and netplug's", async () => {
     await using node = await startNode();
     const pod = await node.pod();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
@@ -175,7 +175,7 @@ describe('an attachment with host-local', () => {
     expect(await reservations(node)).toHaveLength(2);
   });
 
-  it('leaves no reservation when the pod has an interface of that name already', async () => {
+  it('leaves no reservation when the pod already has an interface of that name', async () => {
     await using node = await startNode();
     const pod = await node.pod();
     await pod.exec('ip', 'link', 'add', 'name', 'eth0', 'type', 'veth');
@@ -217,7 +217,7 @@ describe('an attachment with host-local', () => {
     expect(await check()).toMatchObject({ status: 1, json: { msg: expect.stringContaining('host-local') } });
   });
 
-  it('is freed by GC when the runtime does not list it, though host-local knows neither GC nor STATUS', async () => {
+  it('is released by GC when the runtime does not list it, although host-local has neither GC nor STATUS', async () => {
     await using node = await startNode();
     const conf = withHostLocal(node, { ranges: DUAL_STACK });
     expect(await node.cni('STATUS', { conf, ifName: '' })).toMatchObject({ status: 0, stdout: '' });
@@ -267,7 +267,7 @@ describe('another address plugin', () => {
     await expectNothingOf(node, 'one');
   });
 
-  it('gives addresses as well', async () => {
+  it('assigns addresses as well', async () => {
     await using node = await startNode();
     const pod = await node.pod();
     await node.exec('ip', 'address', 'add', '198.51.100.1/32', 'dev', 'lo');

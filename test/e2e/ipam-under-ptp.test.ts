@@ -7,7 +7,7 @@ const V6_GATEWAY = 'fe80::ecee:eeff:feee:eeee';
 const DUAL_STACK = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
 
 describe('netplug-ipam under ptp', () => {
-  it('gives a pod addresses that host and pod reach each other by, and frees them', async () => {
+  it('connects host and pod, and releases the addresses', async () => {
     await using node = await startPooledNode();
     const pod = await node.pod();
     const conf = ptpConf(node);
@@ -42,7 +42,7 @@ describe('netplug-ipam under ptp', () => {
     }
   });
 
-  it('takes the address back when ptp fails after it', async () => {
+  it('releases the address when ptp fails afterwards', async () => {
     await using node = await startPooledNode();
     const pod = await node.pod();
     await pod.exec('ip', 'link', 'add', 'name', 'eth0', 'type', 'veth');
@@ -51,7 +51,7 @@ describe('netplug-ipam under ptp', () => {
     expect(await node.heldAddresses()).toEqual([]);
   });
 
-  it('says in its own words why ptp gets no address', async () => {
+  it('reports with its own message why ptp gets no address', async () => {
     await using node = await startNode();
     const pod = await node.pod();
     const answer = await node.cni('ADD', { plugin: 'ptp', containerId: 'one', netns: pod.path, conf: ptpConf(node) });
@@ -61,7 +61,7 @@ describe('netplug-ipam under ptp', () => {
 });
 
 describe('netplug-ipam under bridge', () => {
-  it('gives pods addresses by which they reach each other over the bridge, and frees them', async () => {
+  it('connects pods over the bridge, and releases their addresses', async () => {
     await using node = await startPooledNode();
     const conf = { ...ptpConf(node), type: 'bridge', bridge: 'br0' };
     const [one, two] = [await node.pod(), await node.pod()];
@@ -90,7 +90,7 @@ describe('netplug-ipam under bridge', () => {
 });
 
 describe('netplug-ipam', () => {
-  it('gives an address of each family with the length of its block and the gateways, and no interface or route', async () => {
+  it("returns an address of each family with its block's prefix length and the gateways, and no interface or route", async () => {
     await using node = await startPooledNode();
     const { status, json } = await ipam(node, ['ADD', 'one']);
     expect(status).toBe(0);
@@ -106,7 +106,7 @@ describe('netplug-ipam', () => {
     expect(await node.endpoints()).toEqual([]);
   });
 
-  it('gives the same addresses when ADD comes again, and none twice', async () => {
+  it('returns the same addresses when ADD is repeated, and assigns none twice', async () => {
     await using node = await startPooledNode();
     const first = await ipam(node, ['ADD', 'one']);
     expect((await ipam(node, ['ADD', 'one'])).json).toEqual(first.json);
@@ -115,7 +115,7 @@ describe('netplug-ipam', () => {
     expect(await node.heldAddresses()).toHaveLength(4);
   });
 
-  it('passes CHECK for what it gave, and fails it for what was freed', async () => {
+  it('passes CHECK for assigned addresses, and fails it for released ones', async () => {
     await using node = await startPooledNode();
     const { json: prevResult } = await ipam(node, ['ADD', 'one']);
     expect(await ipam(node, ['CHECK', 'one'], { prevResult })).toMatchObject({ status: 0, stdout: '' });
@@ -123,7 +123,7 @@ describe('netplug-ipam', () => {
     expect(await ipam(node, ['CHECK', 'one'], { prevResult })).toMatchObject({ status: 1, json: { code: 120 } });
   });
 
-  it('frees on DEL what the attachment holds, also the second time, and nothing of others', async () => {
+  it('releases on DEL, also when repeated, only what the attachment holds', async () => {
     await using node = await startPooledNode();
     await ipam(node, ['ADD', 'one']);
     const { json: kept } = await ipam(node, ['ADD', 'two']);
@@ -133,7 +133,7 @@ describe('netplug-ipam', () => {
     }
   });
 
-  it('frees on GC what the runtime does not list, and nothing without a list', async () => {
+  it('releases on GC what the runtime does not list, and nothing without a list', async () => {
     await using node = await startPooledNode();
     await ipam(node, ['ADD', 'lost']);
     const { json: kept } = await ipam(node, ['ADD', 'kept']);
@@ -148,7 +148,7 @@ describe('netplug-ipam', () => {
     expect(await node.heldAddresses()).toEqual(kept.ips.map(({ address }: Json) => address.split('/')[0]));
   });
 
-  it('says with STATUS whether an address could be given', async () => {
+  it('reports with STATUS whether it can assign an address', async () => {
     await using node = await startPooledNode();
     expect(await ipam(node, ['STATUS', ''])).toMatchObject({ status: 0, stdout: '' });
     const noPool = { ipam: { type: 'netplug-ipam', assign_ipv4: 'true', ipv4_pools: ['nowhere'] } };

@@ -15,7 +15,7 @@ afterAll(async () => {
 });
 
 describe(`${String(MANY)} processes at once on one etcd`, () => {
-  it('give no address twice, share the blocks of the node, and leave nothing behind', async () => {
+  it('assign no address twice, share the blocks of the node, and leave nothing behind', async () => {
     const conf = node.netconf({ ipam: { type: 'netplug-ipam', assign_ipv6: 'true' } });
     const pods = await Promise.all(Array.from({ length: MANY }, async () => node.pod()));
     const calls = pods.map(({ path }, index) => ({ containerId: `c${String(index)}`, netns: path, conf }));

@@ -65,7 +65,7 @@ describe('netplugctl', () => {
     expect(second.stdout).toBe(first.stdout.replaceAll('created', 'unchanged'));
   });
 
-  it('shows them in every form, and takes back what it shows', async () => {
+  it('shows the examples in every output format, and accepts its own output', async () => {
     expect((await ctl(['get', 'ippools'])).stdout).toMatch(/^NAME +CIDR +SELECTOR\n/);
     expect((await ctl(['get', 'ippools', '-o', 'wide'])).stdout).toContain('BLOCKSIZE');
     expect((await ctl(['get', 'pool', '-o', 'name'])).stdout).toContain('ippool/default-ipv4-pool\n');
@@ -77,7 +77,7 @@ describe('netplugctl', () => {
     }
   });
 
-  it('takes the connection from a file, and tells a dead datastore apart [ctl-env]', async () => {
+  it('reads the connection from a file, and reports an unreachable datastore with its own exit status [ctl-env]', async () => {
     const config = join(folder, 'ctl.yaml');
     await writeFile(config, `KV_ENDPOINTS: ${etcd.url}\n`);
     const dead = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
@@ -98,7 +98,7 @@ describe('netplugctl', () => {
     expect(stdout).toContain('datastore: kvv3 reachable\n');
   });
 
-  it('finds a leak, shows who holds it, refuses to delete its pool, and frees it', async () => {
+  it('finds a leaked address, shows its holder, refuses to delete its pool, and releases it', async () => {
     await leak();
     const show = await ctl(['ipam', 'show', '--ip', '10.244.0.20']);
     expect(show.stdout).toMatch(/^10\.244\.0\.20 is held\n +pod: +shop\/web-0\n/);
@@ -138,7 +138,7 @@ describe('netplugctl', () => {
     expect(stdout).toContain(`${file}:3:21: error: plugins[1].snat: found 1 (number)`);
   });
 
-  it('does not end in a stack trace when its reader goes away', async () => {
+  it('prints no stack trace when the reader of its output exits', async () => {
     const child = spawn('sh', ['-c', `"${PROGRAM}" --help | true; exit 0`], {
       env: {},
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -151,7 +151,7 @@ describe('netplugctl', () => {
 });
 
 describe('netplugctl ipam check on a node', () => {
-  it('sees what the runtime and the kernel did behind its back, and puts it right', async () => {
+  it('finds differences between records, runtime and kernel, and repairs them', async () => {
     // An agent would record at once what is deleted under it.
     await using node = await startNode({ name: 'node-e2e', mode: 'standalone' });
     await node.seedPool('v4', '10.65.0.0/24');
@@ -193,7 +193,7 @@ describe('netplugctl ipam check on a node', () => {
     expect(await node.hostLinks()).toEqual([]);
   });
 
-  it('does not take the pods of another node for dead', async () => {
+  it('does not report pods of another node as dead', async () => {
     await using node = await startNode({ name: 'node-e2e' });
     await node.seedPool('v4', '10.65.0.0/24');
     const conf = node.netconf({ nodename: 'elsewhere' });

@@ -18,7 +18,7 @@ const SMALL_HEAP = [
   `${SOURCES}/src/bin/main.ts`,
 ];
 
-it('serves every ADD and DEL while its network process is killed again and again', async () => {
+it('the agent serves every ADD and DEL while its network process is killed repeatedly', async () => {
   await using node = await startNode({ mode: 'standalone' });
   await node.seedPool('pods', '10.64.0.0/24', { vxlanMode: 'Always' });
   await using agent = await startAgent(node);
@@ -38,7 +38,7 @@ it('serves every ADD and DEL while its network process is killed again and again
   expect(agent.log()).toContain('SIGKILL');
 });
 
-it('is not ready, says why and keeps the routes while its network process is down', async () => {
+it('the agent is not ready, reports why and keeps the routes while its network process is down', async () => {
   await using node = await startNode({ mode: 'standalone' });
   await node.seedPool('pods', '10.64.0.0/24', { vxlanMode: 'Always' });
   await using agent = await startAgent(node);
@@ -60,7 +60,7 @@ it('is not ready, says why and keeps the routes while its network process is dow
   await agent.ready();
 });
 
-it('serves ADD and DEL while its network process hangs, and says that it does not answer', async () => {
+it('the agent serves ADD and DEL while its network process hangs, and reports that it does not respond', async () => {
   await using node = await startNode({ mode: 'standalone' });
   await node.seedPool('pods', '10.64.0.0/24', { vxlanMode: 'Always' });
   await using agent = await startAgent(node);
@@ -75,7 +75,7 @@ it('serves ADD and DEL while its network process hangs, and says that it does no
   await agent.ready();
 });
 
-it('serves ADD and DEL while its network process runs out of memory again and again', async () => {
+it('the agent serves ADD and DEL while its network process repeatedly runs out of memory', async () => {
   await using crowded = await openCrowdedNode();
   const { node } = crowded;
   await crowded.crowd.growTo(1000);
@@ -90,7 +90,7 @@ it('serves ADD and DEL while its network process runs out of memory again and ag
   expect(agent.log()).toContain('heap out of memory');
 });
 
-it('ends its network process with it, killed or asked to end', async () => {
+it('the agent ends its network process, both on SIGTERM and when it is killed', async () => {
   await using node = await startNode({ mode: 'standalone' });
   await node.seedPool('pods', '10.64.0.0/24', { vxlanMode: 'Always' });
   for (const signal of ['KILL', 'TERM'] as const) {

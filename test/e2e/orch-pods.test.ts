@@ -99,7 +99,7 @@ describe('pods with policy.type "orch"', () => {
     expect(ipsOf(await start(podOf('own', { namespace: 'blue-space', annotations: own })))[0]).toMatch(/^10\.83\./);
   });
 
-  it('take the addresses they ask for, through the address manager or past it [ann-addresses]', async () => {
+  it('get the addresses they request, from the address manager or outside it [ann-addresses]', async () => {
     const asked = podOf('asked', { annotations: { [key('ipAddrs')]: '["10.83.9.9","fd00:83::99"]' } });
     expect(ipsOf(await start(asked))).toEqual(['10.83.9.9', 'fd00:83::99']);
     expect(await cluster.control.heldAddresses()).toContain('10.83.9.9');

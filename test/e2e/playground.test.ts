@@ -54,8 +54,8 @@ async function kubectl(...args: string[]): Promise<string> {
   return stdout;
 }
 
-describe('the cluster to play with', () => {
-  it('says where its tools are and how to reach it, also when it is asked for again', async () => {
+describe('the local test cluster', () => {
+  it('prints the paths of its tools and how to reach it, also on a second start', async () => {
     const lines = [
       `kubectl is ${program('kubectl')}`,
       `helm is ${program('helm')}`,
@@ -119,7 +119,7 @@ describe('the cluster to play with', () => {
     );
   });
 
-  it('keeps its records in the API, where netplugctl finds them, and heeds annotations', async () => {
+  it('stores its records in the API, where netplugctl finds them, and applies annotations', async () => {
     expect((await run([NETPLUGCTL, 'get', 'ippools', '--output', 'name'])).stdout).toBe(
       'ippool/default-ipv4\nippool/default-ipv6\nippool/floating\n',
     );
@@ -150,7 +150,7 @@ describe('the cluster to play with', () => {
     }
   });
 
-  it('runs pods from an archive that its user has loaded, and says which archive cannot be', async () => {
+  it('runs pods from a loaded image archive, and names an archive that cannot be loaded', async () => {
     const options = { names: ['example.test/mine:1'], config: { Cmd: ['sleep', '100000'] } };
     const archive = await makeImage(join(dir, 'image'), options);
     const loaded = await cluster('load', archive);
@@ -162,7 +162,7 @@ describe('the cluster to play with', () => {
     expect(missing.stderr).toContain('no such file');
   });
 
-  it('runs commands on its nodes, with their status, and names the nodes it has', async () => {
+  it('runs commands on its nodes with their exit status, and lists its nodes for an unknown one', async () => {
     expect((await cluster('shell', 'node-b', 'hostname')).stdout).toBe('node-b\n');
     expect((await cluster('shell', 'node-b', 'sh', '-c', 'containerd --version; pwd')).stdout).toMatch(
       new RegExp(`v${releaseOf('containerd')}.*\\n${process.cwd()}\\n$`),
@@ -188,7 +188,7 @@ describe('the cluster to play with', () => {
     });
   });
 
-  it('leaves nothing when it is ended, and can be ended twice', async () => {
+  it('leaves nothing after it is shut down, and can be shut down twice', async () => {
     expect((await cluster('down')).status).toBe(0);
     expect((await machine.ip('link')).map(({ ifname }) => String(ifname))).toEqual(['lo']);
     expect((await here.run(['ls', dir])).stdout.split('\n').filter((name) => name === 'cluster')).toEqual([]);
@@ -199,7 +199,7 @@ describe('the cluster to play with', () => {
     });
   });
 
-  it('can keep its records in etcd instead, where netplugctl finds them as it says', async () => {
+  it('stores its records in etcd on request, where netplugctl finds them by the printed settings', async () => {
     const { stdout } = await cluster('up', '--nodes', '1', '--datastore', 'kv');
     const [, endpoints = ''] = /^export KV_ENDPOINTS=(.*)$/m.exec(stdout) ?? [];
     const pools = ['get', 'ippools', '--output', 'name'];
@@ -212,7 +212,7 @@ describe('the cluster to play with', () => {
     expect((await cluster('down')).status).toBe(0);
   }, 120_000);
 
-  it('can come without a network, with nodes that are not ready and have nothing of netplug', async () => {
+  it('starts without a network on request, with nodes that are not ready and have no netplug', async () => {
     await cluster('up', '--nodes', '1', '--network', 'none');
     const ready = 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}';
     expect(await kubectl('get', 'nodes', `--output=${ready}`)).toBe('False');
@@ -222,7 +222,7 @@ describe('the cluster to play with', () => {
     expect((await cluster('down')).status).toBe(0);
   }, 120_000);
 
-  it('keeps nothing but its log when it does not start, and removes no file that is not its own', async () => {
+  it('keeps only its log when it fails to start, and removes no foreign file', async () => {
     await writeFile(join(dir, 'broken'), '#!/bin/sh\nexit 3\n', { mode: 0o755 });
     await mkdir(state(), { recursive: true });
     await writeFile(join(state(), 'mine'), 'mine');

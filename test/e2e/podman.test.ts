@@ -7,7 +7,7 @@ import { installNetwork, recordCalls, recordedCalls } from '../support/runtime.t
 const NETWORK = 'k8s-pod-network';
 
 describe('podman run', () => {
-  it('gives a container exactly the address and hardware address asked for [args-ip]', async () => {
+  it('gives a container exactly the requested address and MAC address [args-ip]', async () => {
     await using bench = await startBench();
     const { node, podman } = bench;
     expect(await podman.run({ name: 'one', network: `${NETWORK}:ip=10.84.0.77,mac=0a:58:0a:54:00:4d` })).toMatchObject({
@@ -62,7 +62,7 @@ describe('podman run', () => {
     await expectNothing(bench);
   });
 
-  it('gives a container an address of the pools when it asks for none, and leads a published port to it', async () => {
+  it('assigns an address of the pools without a request, and forwards a published port', async () => {
     await using bench = await startBench();
     const { node, podman } = bench;
     expect(await podman.run({ name: 'one', network: NETWORK, options: ['--publish', '18082:80'] })).toMatchObject({

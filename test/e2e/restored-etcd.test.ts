@@ -12,7 +12,7 @@ beforeEach(async () => {
 afterEach(async () => node[Symbol.asyncDispose]());
 
 describe('an etcd restored from a backup', () => {
-  it('gives no address away that a pod has, and knows all of them again', async () => {
+  it('assigns no address that a pod holds, and records all of them again', async () => {
     const first = await addPods(node, 'first-', 2);
     await node.settled();
     const backup = await backUpEtcd(node);

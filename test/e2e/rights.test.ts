@@ -148,7 +148,7 @@ function granted(...roles: readonly RoleName[]): ReadonlySet<string> {
 }
 
 describe('the plugin, without an agent', () => {
-  it('uses every right of its roles and asks for nothing else [auth-rbac]', async () => {
+  it('uses every right of its roles and requests nothing else [auth-rbac]', async () => {
     await everyVerb('alone');
     // The API server writes events of its own, about services.
     const events: readonly Json[] = (await server.get('events')).items;
@@ -163,7 +163,7 @@ describe('the agent', () => {
   let agent: Agent;
   afterAll(async () => agent?.stop());
 
-  it('uses every right of its roles and asks for nothing else [auth-rbac]', async () => {
+  it('uses every right of its roles and requests nothing else [auth-rbac]', async () => {
     const password = { secretKeyRef: { name: PASSWORD_SECRET, key: 'router' } };
     const peer = { peerIP: '172.31.0.99', asNumber: 64_999, password };
     const secret = {

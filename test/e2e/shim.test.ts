@@ -108,8 +108,8 @@ function head(...numbers: number[]): Buffer {
   return bytes;
 }
 
-describe('a call the agent takes', () => {
-  it('is handed over whole, and answered word for word', async () => {
+describe('a call that the agent accepts', () => {
+  it('is passed on unchanged, and its response printed unchanged', async () => {
     const requests: CallRequest[] = [];
     const answer: CallAnswer = { status: 7, stdout: 'o'.repeat(3 * MIB), stderr: 'e'.repeat(2 * MIB) };
     await agentThat(
@@ -134,7 +134,7 @@ describe('a call the agent takes', () => {
     ]);
   });
 
-  it('is answered although the agent goes on talking, or talks in single bytes', async () => {
+  it('is answered although the agent sends more data, or single bytes', async () => {
     const answer = encodeAnswer({ status: 0, stdout: 'out', stderr: 'err' });
     const told = { status: 0, stdout: 'out', stderr: 'err' };
     await agentThat(onRequest((_, socket) => socket.write(Buffer.concat([answer, Buffer.alloc(MIB)]))));
@@ -146,7 +146,7 @@ describe('a call the agent takes', () => {
     expect(await call({ env: { NETPLUG_SOCKET: other } })).toEqual(told);
   });
 
-  it('is known to be over when the runtime kills it', async () => {
+  it('is cancelled when the runtime kills the shim', async () => {
     const seen: string[] = [];
     await agentThat(
       onRequest((_, socket) => {
@@ -162,7 +162,7 @@ describe('a call the agent takes', () => {
     await until(() => seen.length === 2, 'the agent knows');
   });
 
-  it('is taken back when the runtime asks it to end, and the answer tells what came of that', async () => {
+  it('is undone on SIGTERM, and the response reports the outcome', async () => {
     let request: Socket | undefined;
     await agentThat(
       onRequest((_, socket) => {
@@ -206,7 +206,7 @@ describe('a call the agent takes', () => {
     expect(results.map(({ stdout }) => stdout)).toEqual(calls);
   });
 
-  it('gives its result although nobody reads the log', async () => {
+  it('prints its result although no program reads the log', async () => {
     const answer = { status: 3, stdout: 'out', stderr: 'e'.repeat(MIB) };
     await agentThat(onRequest((_, socket) => socket.end(encodeAnswer(answer))));
     const closed = start({});
@@ -218,7 +218,7 @@ describe('a call the agent takes', () => {
   });
 });
 
-describe('one agent taking over from another', () => {
+describe('an agent that takes over from another', () => {
   it('leaves every call to exactly one of them', async () => {
     path = join(folder, 'run/cni.sock');
     const served: string[] = [];
@@ -256,7 +256,7 @@ describe('one agent taking over from another', () => {
   });
 });
 
-describe('a call no agent takes is served alone', () => {
+describe('a call runs netplug-standalone', () => {
   const cases: [string, Agent][] = [
     ['never says hello', () => undefined],
     ['says half of it', (socket) => socket.write('NP')],
@@ -271,21 +271,21 @@ describe('a call no agent takes is served alone', () => {
     ['announces too much for stderr', onRequest((_, socket) => socket.write(head(0, 0, 0xffffffff)))],
     ['gives no status', onRequest((_, socket) => socket.write(head(256, 0, 0)))],
   ];
-  it('when the agent is dead, mute, mad or lying', async () => {
+  it('when the agent is dead, silent or sends an invalid response', async () => {
     const outcomes = cases.map(async ([what, agent]) => [what, await callAt(agent, { name: what })] as const);
     expect(Object.fromEntries(await Promise.all(outcomes))).toEqual(
       Object.fromEntries(cases.map(([what]) => [what, ALONE])),
     );
   });
 
-  it('when nobody listens', async () => {
+  it('when no agent listens', async () => {
     expect(await call()).toEqual(ALONE);
     await writeFile(path, '');
     expect(await call()).toEqual(ALONE);
     expect(await call({ env: { NETPLUG_SOCKET: `/${'x'.repeat(300)}` } })).toEqual(ALONE);
   });
 
-  it('when the agent goes away in the middle of a large request', async () => {
+  it('when the agent exits in the middle of a large request', async () => {
     await agentThat((socket) => {
       socket.write(HELLO);
       socket.once('data', () => socket.destroy());
@@ -294,7 +294,7 @@ describe('a call no agent takes is served alone', () => {
     expect(await call({ stdin })).toEqual({ ...ALONE, stdout: `alone m ${stdin}` });
   });
 
-  it('when the request is larger than the agent takes', async () => {
+  it('when the request is larger than the agent accepts', async () => {
     const requests: CallRequest[] = [];
     await agentThat(onRequest((request) => requests.push(request)));
     // The standalone program refuses one byte too many, and need not see more.
@@ -307,7 +307,7 @@ describe('a call no agent takes is served alone', () => {
     expect(requests).toEqual([]);
   });
 
-  it('when somebody else listens, who learns nothing', async () => {
+  it('when another user listens, and sends that user nothing', async () => {
     const common = join(folder, 'common');
     await chmod(folder, 0o755);
     await mkdir(common);
@@ -325,14 +325,14 @@ describe('a call no agent takes is served alone', () => {
     expect(learnt).toBe('');
   });
 
-  it('when it is no call at all, without asking the agent', async () => {
+  it('when CNI_COMMAND is not set, without asking the agent', async () => {
     let connections = 0;
     await agentThat(() => (connections += 1));
     expect(await call({ env: { CNI_COMMAND: '' } })).toEqual(ALONE);
     expect(connections).toBe(0);
   });
 
-  it('by the real program under the name it was called by', async () => {
+  it('with the real program, under the name of the call', async () => {
     await rm(join(folder, 'netplug-standalone'));
     await copyFile(join(BUILT, 'netplug-standalone'), join(folder, 'netplug-standalone'));
     for (const program of ['netplug', 'netplug-ipam']) {
@@ -348,13 +348,13 @@ describe('a call no agent takes is served alone', () => {
   });
 });
 
-describe('a call nobody can finish', () => {
+describe('a call that cannot be finished', () => {
   const cases: [string, Agent][] = [
     ['never answers', onRequest(() => undefined)],
     ['drips', onRequest((_, socket) => drip(socket, Buffer.concat([head(0, MIB, 0), Buffer.alloc(MIB)])))],
     ['never reads', (socket) => socket.pause().write(HELLO)],
   ];
-  it('is one to try again later when the agent never answers, never ends or never reads', async () => {
+  it('fails with "try again later" when the agent never answers, never ends or never reads', async () => {
     const env = { NETPLUG_CALL_TIMEOUT: '0.3' };
     const stdin = 'i'.repeat(4 * MIB);
     const results = cases.map(async ([name, agent]) => callAt(agent, { name, stdin, env }));

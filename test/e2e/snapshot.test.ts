@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { type Json, startNode } from '../support/node.ts';
 
 // Random bytes that were read while the snapshot was built would be those of every call.
-it('gives the addresses of different standalone calls different allocation ids', async () => {
+it('standalone calls started from one snapshot assign different allocation ids', async () => {
   await using node = await startNode({ mode: 'standalone' });
   await node.seedPool('v4', '10.65.0.0/16');
   for (const containerId of ['a', 'b', 'c']) {

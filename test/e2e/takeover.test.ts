@@ -98,7 +98,7 @@ async function expectNothingLeft(): Promise<void> {
 }
 
 describe('a new agent', () => {
-  it(`takes over ${String(TAKEOVERS)} times while ${String(AT_ONCE)} calls are always under way, and none fails`, async () => {
+  it(`takes over ${String(TAKEOVERS)} times while ${String(AT_ONCE)} calls are always in flight, and none fails`, async () => {
     const calls = callWithoutPause();
     for (let time = 0; time < TAKEOVERS; time += 1) {
       await sleep(300);

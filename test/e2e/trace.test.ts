@@ -58,7 +58,7 @@ describe('the trace of a call by the standalone program', () => {
     expect(sumMs).toBeGreaterThan(0.95 * durationMs(root));
   });
 
-  it('is not made without a caller that traces, or with one whose header is malformed', async () => {
+  it('is not exported when the caller does not trace or its header is malformed', async () => {
     await using receiver = await startOtlpReceiver();
     await call('VERSION', { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url });
     const { stderr } = await call('STATUS', {

@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 
 describe('a configuration', () => {
-  it('is one that BIRD accepts, whatever is in it', async () => {
+  it('is accepted by BIRD with any contents', async () => {
     const path = join(folder, 'candidate.conf');
     await fc.assert(
       fc.asyncProperty(birdInputs, async (input) => {
@@ -52,7 +52,7 @@ describe('a configuration', () => {
 });
 
 describe('BIRD', () => {
-  it('is started, found again, reloaded, started again when it was killed, and ended', async () => {
+  it('is started, adopted, reloaded, restarted after a kill, and stopped', async () => {
     expect(await bird.status(signal)).toBeUndefined();
     expect(await bird.apply(NOTHING, signal)).toBe('started');
     const heir = new Bird({ places: { folder: join(folder, 'bird'), program: ['/none'] }, clock: systemClock });
@@ -71,7 +71,7 @@ describe('BIRD', () => {
     await bird.stop(signal);
   });
 
-  it('goes on as before when it refuses a configuration, and is offered it again', async () => {
+  it('keeps its configuration when it refuses a new one, which is offered again', async () => {
     await bird.apply(NOTHING, signal);
     for (const _ of ['first', 'again']) {
       await expect(bird.apply('nonsense', signal)).rejects.toMatchObject({
@@ -83,7 +83,7 @@ describe('BIRD', () => {
     await bird.stop(signal);
   });
 
-  it('does not start with a configuration it refuses, and says why', async () => {
+  it('does not start with a configuration it refuses, and reports why', async () => {
     await expect(bird.apply('nonsense', signal)).rejects.toMatchObject({
       code: 'bgp/bird-failed',
       message: expect.stringMatching(/^Cannot route by BGP: starting BIRD failed: .*bird\.conf:1:/),
@@ -92,7 +92,7 @@ describe('BIRD', () => {
     await bird.stop(signal);
   });
 
-  it('is asked for by its package where it is missing', async () => {
+  it('is named with its package where it is missing', async () => {
     const missing = new Bird({ places: { folder: join(folder, 'none'), program: ['/none/bird'] }, clock: systemClock });
     await expect(missing.apply(NOTHING, signal)).rejects.toMatchObject({
       code: 'bgp/bird-missing',

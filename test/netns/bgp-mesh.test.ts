@@ -22,7 +22,7 @@ function worldOf(numbers: readonly number[], spec: BgpConfigurationSpec = {}): B
 }
 
 describe('the mesh', () => {
-  it('brings blocks and borrowed addresses of pools in BGP mode into the kernels of the others', async () => {
+  it('brings blocks and borrowed addresses of pools in BGP mode into the kernels of other nodes', async () => {
     await using lab = await newBgpNodes(2);
     const [a, b] = [lab.nodes[0]!, lab.nodes[1]!];
     const world = worldOf([2, 3]);
@@ -93,7 +93,7 @@ describe('the mesh', () => {
     expect(await monitor.events()).toContain(`Deleted ${lost}`);
   });
 
-  it('drops what changed while BIRD of a node was dead, once it is back', async () => {
+  it('removes stale routes once the killed BIRD of a node is back', async () => {
     await using lab = await newBgpNodes(2);
     const [a, b] = [lab.nodes[0]!, lab.nodes[1]!];
     const world = worldOf([2, 3]);
@@ -108,7 +108,7 @@ describe('the mesh', () => {
     await a.untilNoRoute(BLOCK);
   });
 
-  it('is there with the same password on both sides only', async () => {
+  it('needs the same password on both sides', async () => {
     await using lab = await newBgpNodes(2);
     const [a, b] = [lab.nodes[0]!, lab.nodes[1]!];
     const world = worldOf([2, 3], { nodeMeshPassword: { secretKeyRef: { name: 'mesh', key: 'password' } } });

@@ -32,7 +32,7 @@ protocol bgp peer_node2 {
 `;
 
 describe('a router of the site', () => {
-  it('is sent blocks with their communities, and is believed whatever it sends', async () => {
+  it('receives blocks with their communities, and its routes are accepted', async () => {
     await using lab = await newBgpNodes(3);
     const [node, other, router] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
     const world: BgpWorldOfTest = {
@@ -85,7 +85,7 @@ describe('two route reflectors', () => {
     held: { 'node-2': ['10.65.1.0/26'], 'node-3': ['10.65.2.0/26'] },
   };
 
-  it('bring routes from node to node without a mesh, each with the next hop of its origin', async () => {
+  it('distribute routes between nodes without a mesh, each with the next hop of its origin', async () => {
     await using lab = await newBgpNodes(4);
     const [a, b, reflector] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
     for (const node of lab.nodes) await node.follow(world);
@@ -107,7 +107,7 @@ describe('two route reflectors', () => {
     expect(await a.route('10.65.2.0/26')).toBe('172.31.0.3 metric 8192');
   });
 
-  it('take the routes of a node away with the node, whose own routes go when it is stopped', async () => {
+  it('withdraw the routes of a removed node, whose own routes are removed when it is stopped', async () => {
     await using lab = await newBgpNodes(4);
     const [a, b, reflector] = [lab.nodes[0]!, lab.nodes[1]!, lab.nodes[2]!];
     for (const node of lab.nodes) await node.follow(world);
@@ -122,7 +122,7 @@ describe('two route reflectors', () => {
 });
 
 describe('a node in another subnet', () => {
-  it('is reached by way of the router that leads to it', async () => {
+  it('is reached through the router of its subnet', async () => {
     await using lab = await newBgpNodes(2);
     const [near, far] = [lab.nodes[0]!, lab.nodes[1]!];
     // Both say they are alone in their subnet, and have each other behind the router.

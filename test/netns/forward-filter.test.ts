@@ -8,7 +8,7 @@ import type { Fault } from '../../src/apps/ctl/doctor/topic.ts';
 import { networkOf } from '../contract/suites/dataplane/kernel.ts';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { type TestNetns, newNetns } from '../support/netns.ts';
-import { within } from '../support/who-asks.ts';
+import { within } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
@@ -84,7 +84,7 @@ const FIREWALLS: readonly Firewall[] = [
 ];
 
 describe.each(FIREWALLS)('$what', ({ setUp, takeDown, found, reached }) => {
-  it('is named by the doctor until its remedy is carried out, and then pods reach each other', async () => {
+  it('is reported by the doctor until its remedy is applied; then pods reach each other', async () => {
     expect([await faults(), await pod.ping(reached)]).toEqual([[], true]);
     await host.exec('sh', '-ec', setUp);
     const [fault, ...more] = await faults();

@@ -27,7 +27,7 @@ async function newHost(): Promise<AsyncDisposable & { readonly netns: TestNetns 
 }
 
 describe('routes between nodes on a real host', () => {
-  it('are put, listed and deleted by the ten thousand, and every event of them is told or known to be lost', async () => {
+  it('are added, listed and deleted by the ten thousand, and each event is delivered or reported as lost', async () => {
     await using scene = await newHost();
     const host = linuxHostNetwork();
     const events = new Map<HostEvent['kind'], number>();
@@ -58,7 +58,7 @@ describe('routes between nodes on a real host', () => {
     console.log(`${String(MANY)} routes: ${times.join(', ')}; ${JSON.stringify([...events])}`);
   });
 
-  it('lose events only with a word about it', async () => {
+  it('lose events only with a report', async () => {
     await using _scene = await newHost();
     const host = linuxHostNetwork();
     const kinds = new Set<string>();
@@ -73,7 +73,7 @@ describe('routes between nodes on a real host', () => {
     expect(kinds).toContain('unknown');
   });
 
-  it('are watched without hearing of pods that come and go', async () => {
+  it('are watched without events for pods that come and go', async () => {
     await using scene = await newHost();
     await using pod = await newNetns();
     const host = linuxHostNetwork();
@@ -140,7 +140,7 @@ describe('routes between nodes on a real host', () => {
     expect(left.filter(({ dst }) => ['10.65.0.1', 'fd00:65::1'].includes(String(dst)))).toHaveLength(2);
   });
 
-  it('tell a pod its address is taken when somebody else has it behind a blackhole of the agent', async () => {
+  it('fail an ADD whose address another link has behind a blackhole of the agent', async () => {
     await using scene = await newHost();
     await using pod = await newNetns();
     await linuxHostNetwork().change([putRoute('10.65.0.0/26')], never);

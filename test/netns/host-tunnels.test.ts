@@ -76,7 +76,7 @@ describe('tunnels on a real host', () => {
     expect([await one.netns.ping('10.65.2.1'), await one.netns.ping('fd00:65:2::1')]).toEqual([true, true]);
   });
 
-  it('are as they shall be for whoever looks at them', async () => {
+  it('have the desired state in the kernel', async () => {
     await using node = await newNode();
     await using other = await newNode();
     await connect(node, other);
@@ -100,7 +100,7 @@ describe('tunnels on a real host', () => {
     expect((await node.netns.exec('sysctl', '-n', ...sysctls)).split('\n')).toEqual(['2', '0', '']);
   });
 
-  it('are put right after somebody changed them, and finished where an agent died', async () => {
+  it('are repaired after a foreign change, and completed after an agent died', async () => {
     await using node = await newNode();
     await using other = await newNode();
     await connect(node, other);
@@ -122,14 +122,14 @@ describe('tunnels on a real host', () => {
     }
   });
 
-  it('leave a VXLAN device of another program alone', async () => {
+  it('do not change a VXLAN device of another program', async () => {
     await using node = await newNode();
     await node.netns.exec('ip', 'link', 'add', 'name', 'tun0', 'type', 'vxlan', 'id', '7', 'dstport', '8472');
     await node.netns.exec('ip', 'link', 'set', 'dev', 'tun0', 'alias', 'of somebody else');
     expect(await node.within(async () => linuxHostNetwork().removeTunnel('tun0'))).toBe(false);
   });
 
-  it('have their checksums computed where the operator says', async () => {
+  it('compute checksums where NETPLUG_VXLAN_CHECKSUMS says', async () => {
     await using node = await newNode();
     await using other = await newNode();
     await connect(node, other);
@@ -146,7 +146,7 @@ describe('tunnels on a real host', () => {
     });
   });
 
-  it('of kind ipip are made, or refused with the name of the module that is missing', async (context) => {
+  it('of kind ipip are created, or refused with the name of the missing module', async (context) => {
     await using node = await newNode();
     const tunnel: Tunnel = {
       name: 'ipip0',

@@ -35,7 +35,7 @@ kernelContract('linux', async () => {
   };
 });
 
-it('never touches the namespace the process came from', async () => {
+it('the Linux kernel adapter never changes the namespace of its process', async () => {
   const links = (): string => execFileSync('ip', ['-br', 'link'], { encoding: 'utf8' });
   const before = links();
   await using host = await newNetns();

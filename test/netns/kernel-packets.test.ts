@@ -39,13 +39,13 @@ async function newPod(variation: Parameters<typeof networkOf>[1] = {}): Promise<
 }
 
 describe('packets of a pod', () => {
-  it('reach the IPv6 gateway and come back, with the first of them', async () => {
+  it('reach the IPv6 gateway and return, from the first packet on', async () => {
     await using pod = await newPod();
     await kernel.apply(pod.network, signal);
     expect(await pod.ping('fe80::ecee:eeff:feee:eeee%eth0')).toBe(true);
   });
 
-  it('pass as soon as the network is announced, however busy the kernel is with other links', async () => {
+  it('pass as soon as apply returns, however busy the kernel is with other links', async () => {
     for (let round = 0; round < 20; round += 1) {
       await using pod = await newPod();
       await kernel.apply(pod.network, signal);
@@ -109,7 +109,7 @@ describe('packets of a pod', () => {
 });
 
 describe('the link of a pod', () => {
-  it('has its MAC, MTU and queues on both ends, and names its owner on the host [net-mtu] [net-queues]', async () => {
+  it('has its MAC, MTU and queues on both ends, and names its attachment on the host [net-mtu] [net-queues]', async () => {
     await using pod = await newPod({ mtu: 1380, queues: 3 });
     expect(await kernel.apply(pod.network, signal)).toEqual({ mtu: 1380 });
     const [inPod] = await pod.ip('-d', 'link', 'show', 'dev', 'eth0');
@@ -120,7 +120,7 @@ describe('the link of a pod', () => {
     expect(onHost?.['ifalias']).toBe('netplug c0ffee eth0 pod%20net');
   });
 
-  it('leaves the MTU to the kernel when none is given [net-mtu]', async () => {
+  it("gets the kernel's MTU when none is given [net-mtu]", async () => {
     await using pod = await newPod();
     expect(await kernel.apply(pod.network, signal)).toEqual({ mtu: 1500 });
     expect(await pod.ip('link', 'show', 'dev', 'eth0')).toMatchObject([{ mtu: 1500 }]);
@@ -165,7 +165,7 @@ describe('the link of a pod', () => {
     expect(await host.ip('-6', 'route', 'show', 'fd00:65::1')).toMatchObject([{ dst: 'fd00:65::1', dev }]);
   });
 
-  it('sets what the host side needs, and observe says which of it was changed since', async () => {
+  it('sets the host side up, and observe reports later changes to it', async () => {
     await using pod = await newPod();
     await kernel.apply(pod.network, signal);
     const name = pod.network.hostLinkName;
@@ -198,7 +198,7 @@ describe('IP forwarding in a pod', () => {
     },
   );
 
-  it('is left alone for a family the pod has no address of [net-forwarding]', async () => {
+  it('is not changed for a family without an address [net-forwarding]', async () => {
     await using pod = await newPod({ addresses: ['fd00:65::1'], allowIpForwarding: false });
     await pod.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1');
     await kernel.apply(pod.network, signal);

@@ -50,7 +50,7 @@ describe('a route of the host for the address', () => {
     await onHost(...add.map((word) => (word === 'add' ? 'delete' : word)));
   });
 
-  it('is not in the way when it is for a whole range, even one that refuses', async () => {
+  it('does not conflict when it covers a range, even as a blackhole', async () => {
     await using pod = await newNetns();
     await onHost('route', 'add', 'blackhole', '10.65.0.0/26');
     await onHost('-6', 'route', 'add', 'blackhole', 'fd00:65::/122');
@@ -81,7 +81,7 @@ describe('a namespace path', () => {
     },
   );
 
-  it('is refused when it is the plugin’s own, unless that is allowed', () => {
+  it('is refused when it is the plugin’s own namespace, unless allowed', () => {
     expect(codeOf(host.path)).toBe('kernel/netns-invalid');
     linuxKernel({ allowOwnNetns: true }).assertNetns(host.path);
   });
@@ -94,8 +94,8 @@ describe('a namespace path', () => {
   });
 });
 
-describe('a failure half-way', () => {
-  it('leaves nothing, says what was tried and what the kernel says', async () => {
+describe('a failure in the middle of apply', () => {
+  it("leaves nothing, and reports the attempt and the kernel's error", async () => {
     await using pod = await newNetns();
     await pod.exec('sysctl', '-qw', 'net.ipv6.conf.all.forwarding=1');
     const network = networkOf(pod.path, { addresses: ['10.65.0.1', 'fd00:65::1'] });
@@ -122,7 +122,7 @@ describe('a failure half-way', () => {
 });
 
 describe('removal', () => {
-  it('takes a link that no owner was written to, and no link that is not ours', async () => {
+  it('removes a link without an alias, and no foreign link', async () => {
     await onHost('link', 'add', 'name', 'npl1', 'type', 'veth', 'peer', 'name', 'peer1');
     await onHost('link', 'add', 'name', 'npl2', 'alias', 'somebody', 'type', 'veth', 'peer', 'name', 'peer2');
     await onHost('link', 'set', 'dev', 'npl2', 'alias', 'somebody');
@@ -132,7 +132,7 @@ describe('removal', () => {
     await onHost('link', 'delete', 'dev', 'npl2');
   });
 
-  it('of 32 pods at once, made at once, leaves nothing and takes less time than one after the other', async () => {
+  it('of 32 pods at once leaves nothing and is faster than one after the other', async () => {
     await using scope = new AsyncDisposableStack();
     const pods: TestNetns[] = [];
     for (let index = 0; index < 32; index += 1) pods.push(scope.use(await newNetns()));

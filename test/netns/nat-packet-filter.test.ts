@@ -29,14 +29,14 @@ packetFilterContract('linux', async () => {
 });
 
 describe('nftables', () => {
-  it('that is not installed is named', async () => {
+  it('is named when it is not installed', async () => {
     const refusal = await refusalOf(
       new NftPacketFilter({ program: 'npl-no-such-nft' }).replace(tableWith('192.0.2.1'), signal),
     );
     expect(refusal).toMatchObject({ code: 'kernel/nft-missing', hint: expect.stringContaining('nftables') });
   });
 
-  it('takes out of a table what is of another kind, definition or owner', async () => {
+  it('removes from a table what has another kind, definition or owner', async () => {
     await using host = await newNetns();
     const inside = enterNetns(host);
     try {
@@ -60,7 +60,7 @@ describe('nftables', () => {
     }
   });
 
-  it('keeps the table when it refuses another, and says why', async () => {
+  it('keeps the table when it refuses a new one, and reports why', async () => {
     await using host = await newNetns();
     const inside = enterNetns(host);
     try {

@@ -12,7 +12,7 @@ import { parseAddress } from '../../src/net/address.ts';
 import { parseCidr } from '../../src/net/cidr.ts';
 import { NAT_TABLE, type NatInput, renderNat } from '../../src/routing/nat-table.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
-import { answerInside, askFrom, converseFrom } from '../support/who-asks.ts';
+import { answerInside, askFrom, converseFrom } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
@@ -116,7 +116,7 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     expect(await askFrom(three, at.outside)).toBe(`outside ${at.three}`);
   });
 
-  it('keeps the address of the pod on the way to another pool, to another pod and to the node', async () => {
+  it('keeps the address of the pod towards another pool, another pod and the node', async () => {
     using _answers = await answerInside(node, 'node');
     expect(await askFrom(two, at.inAnotherPool)).toBe(`outside ${at.two}`);
     expect(await askFrom(two, at.one)).toBe(`one ${at.two}`);
@@ -124,7 +124,7 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     expect(await askFrom(one, at.node)).toBe(`node ${at.one}`);
   });
 
-  it('leads from outside, another pod and the node to the pod of a floating address, which sees who asks [net-floating]', async () => {
+  it("reaches the pod of a floating address from outside, another pod and the node, with the client's address [net-floating]", async () => {
     for (const floating of [at.floating, at.alsoFloating]) {
       expect(await askFrom(outside, floating)).toBe(`one ${at.outside}`);
       expect(await askFrom(two, floating)).toBe(`one ${at.two}`);
@@ -132,7 +132,7 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     }
   });
 
-  it('leads a pod that asks for a floating address of its own back to itself', async () => {
+  it('leads a pod that connects to its own floating address back to itself', async () => {
     expect(await askFrom(one, at.floating)).toBe(`one ${at.floating}`);
     expect(await askFrom(one, at.alsoFloating)).toBe(`one ${at.floating}`);
   });
@@ -143,14 +143,14 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     expect(await askFrom(one, at.two)).toBe(`two ${at.one}`);
   });
 
-  it('of the host enters a tunnel with the address of the tunnel, whatever address it was bound to', async () => {
+  it('of the host enters a tunnel with the tunnel address, whatever address it is bound to', async () => {
     expect(await askFrom(node, at.remote, at.node)).toBe(`remote ${at.tunnel}`);
     expect(await askFrom(node, at.remote)).toBe(`remote ${at.tunnel}`);
     await filter.replace(renderNat({ ...INPUT, tunnels: [] }), signal);
     await expect(askFrom(node, at.remote, at.node)).rejects.toThrow('aborted');
   });
 
-  it('is not translated when nothing shall be', async () => {
+  it('is not translated when no rule is desired', async () => {
     const nothing = { natPools: [], allPools: INPUT.allPools, floating: [], tunnels: [] };
     await filter.replace({ name: NAT_TABLE, objects: [] }, signal);
     expect(await filter.replace(renderNat(nothing), signal)).toBe('unchanged');
@@ -159,7 +159,7 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     await expect(askFrom(two, at.floating)).rejects.toThrow('aborted');
   });
 
-  it('meets no moment without the table while it is replaced', async () => {
+  it('always meets the table while it is replaced', async () => {
     using conversation = await converseFrom(two, at.outside);
     await using folder = await mkdtempDisposable(join(tmpdir(), 'npl-nat-'));
     const path = join(folder.path, 'batch.json');
@@ -181,7 +181,7 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     expect(seen.length).toBeGreaterThan(100);
   });
 
-  it('goes on in open connections when the table is replaced and changed', async () => {
+  it('continues in established connections when the table is replaced and changed', async () => {
     using toOutside = await converseFrom(two, at.outside);
     using fromFloating = await converseFrom(one, at.outside);
     using toFloating = await converseFrom(outside, at.floating);
@@ -207,7 +207,7 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.two}`);
   });
 
-  it('is translated again once the table that somebody removed is replaced', async () => {
+  it('is translated again after a removed table is restored', async () => {
     await node.exec('nft', 'delete', 'table', 'inet', NAT_TABLE);
     expect(await askFrom(two, at.outside)).toBe(`outside ${at.two}`);
     expect(await filter.replace(renderNat(INPUT), signal)).toBe('changed');
@@ -217,8 +217,8 @@ describe.each(Object.entries(ADDRESSES))('%s', (_name, at) => {
   });
 });
 
-describe('a table of somebody else', () => {
-  it('stays as it is', async () => {
+describe('a table of another program', () => {
+  it('stays unchanged', async () => {
     await node.exec('nft', 'add', 'table', 'inet', 'foreign');
     const chain = '{ type nat hook postrouting priority 90; }';
     await node.exec('nft', 'add', 'chain', 'inet', 'foreign', 'postrouting', chain);

@@ -6,7 +6,7 @@ import { NftPacketFilter } from '../../src/dataplane/linux/nft-packet-filter.ts'
 import { POD_TABLE, renderPodTable } from '../../src/routing/pod-table.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
 import { until } from '../support/until.ts';
-import { answerInside, askFrom } from '../support/who-asks.ts';
+import { answerInside, askFrom } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
@@ -81,7 +81,7 @@ describe('without the table', () => {
     await new NftPacketFilter().replace({ name: POD_TABLE, objects: [] }, signal);
   });
 
-  it('a link that the plugin makes drops foreign IPv4 addresses by itself', async () => {
+  it('a link that the plugin creates drops foreign IPv4 addresses by itself', async () => {
     await using pod = await newNetns();
     const network = networkOf(pod.path, { hostLinkName: 'nplthree', addresses: ['10.65.0.3'] });
     const [foreign] = FOREIGN.IPv4;
@@ -96,7 +96,7 @@ describe('without the table', () => {
     }
   });
 
-  it('a link that the plugin makes does not lead to the loopback addresses of the host', async () => {
+  it('a link that the plugin creates does not lead to the loopback addresses of the host', async () => {
     using _server = await answerInside(host, 'host');
     await using pod = await newPodThatAsksForLoopback('nplfour', '10.65.0.4');
     await expect(askFrom(pod, '127.0.0.1')).rejects.toThrow('aborted');
@@ -107,7 +107,7 @@ describe('without the table', () => {
 });
 
 describe('the neighbours of IPv6', () => {
-  it('are found although nothing is known of them', async () => {
+  it('are resolved with an empty neighbour table', async () => {
     await one.exec('ip', 'neigh', 'flush', 'dev', 'eth0');
     await one.exec('ip', 'neigh', 'del', 'fe80::ecee:eeff:feee:eeee', 'dev', 'eth0').catch(() => '');
     await host.exec('ip', 'neigh', 'flush', 'dev', 'nplone');
@@ -117,7 +117,7 @@ describe('the neighbours of IPv6', () => {
     expect(await host.ping(PODS.one.IPv6)).toBe(true);
   });
 
-  it('hear of an address that is looked for without a source', async () => {
+  it('receive a solicitation without a source address', async () => {
     await one.exec('sysctl', '-qw', 'net.ipv6.conf.eth0.accept_dad=1', 'net.ipv6.conf.eth0.dad_transmits=1');
     const seen = ['ip6', 'saddr', '::', 'icmpv6', 'type', 'nd-neighbor-solicit'];
     expect(
@@ -174,7 +174,7 @@ describe('the loopback addresses of the host', () => {
 });
 
 describe('a pod with two interfaces', () => {
-  it('answers by the one it was asked by', async () => {
+  it('replies through the interface of the request', async () => {
     await using pod = await newNetns();
     const first = networkOf(pod.path, { hostLinkName: 'nplsix', addresses: ['10.65.0.6', 'fd00:65::6'] });
     const second = networkOf(pod.path, { hostLinkName: 'nplseven', addresses: ['10.65.0.7', 'fd00:65::7'] });

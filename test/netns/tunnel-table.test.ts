@@ -10,7 +10,7 @@ import { renderTunnelTable, TUNNEL_TABLE } from '../../src/routing/tunnel-table.
 import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from '../../src/routing/tunnels.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
 import { isReceived, sendVxlan, vxlanFrame } from '../support/vxlan-frames.ts';
-import { within } from '../support/who-asks.ts';
+import { within } from '../support/tcp-echo.ts';
 
 const signal = new AbortController().signal;
 const scope = new AsyncDisposableStack();
@@ -105,24 +105,24 @@ afterAll(async () => scope.disposeAsync());
 describe.each(FAMILIES)('a packet in VXLAN over IPv%d', (family) => {
   const at = ADDRESSES[family];
 
-  it('is taken from another node', async () => {
+  it('is accepted from another node', async () => {
     expect(await isTaken(family, { from: other, by: node, to: at.node })).toBe(true);
   });
 
-  it('is not taken from a stranger', async () => {
+  it('is not accepted from an unknown host', async () => {
     expect(await isTaken(family, { from: stranger, by: node, to: at.node })).toBe(false);
     await filterOn(node, undefined);
     expect(await isTaken(family, { from: stranger, by: node, to: at.node })).toBe(true);
   });
 
-  it('is taken from a node that has just become known, and not any more from one that is gone', async () => {
+  it('is accepted from a new node at once, and no longer from a removed node', async () => {
     await filterOn(node, [at.node, at.other, at.stranger]);
     expect(await isTaken(family, { from: stranger, by: node, to: at.node })).toBe(true);
     await filterOn(node, [at.node]);
     expect(await isTaken(family, { from: other, by: node, to: at.node })).toBe(false);
   });
 
-  it('is not taken from a pod of the node, not even under the address of another node', async () => {
+  it('is not accepted from a pod of the node, not even with the address of another node', async () => {
     expect(await isTaken(family, { from: pod, by: node, to: at.node })).toBe(false);
     const [link, length] = [family === 4 ? '-4' : '-6', family === 4 ? '32' : '128'];
     await pod.exec('ip', link, 'address', 'add', `${at.other}/${length}`, 'dev', 'lo');
@@ -133,13 +133,13 @@ describe.each(FAMILIES)('a packet in VXLAN over IPv%d', (family) => {
     await pod.exec('ip', link, 'address', 'del', `${at.other}/${length}`, 'dev', 'lo');
   });
 
-  it('is not forwarded from a pod to another node, which would take it as sent by its node', async () => {
+  it("is not forwarded from a pod to another node, which would accept it as sent by the pod's node", async () => {
     expect(await isTaken(family, { from: pod, by: other, to: at.other })).toBe(false);
     await filterOn(node, undefined);
     expect(await isTaken(family, { from: pod, by: other, to: at.other })).toBe(true);
   });
 
-  it('of another network is left alone', async () => {
+  it('of another VNI is not filtered', async () => {
     await node.exec('ip', 'link', 'add', 'vx7', 'type', 'vxlan', 'id', '7', 'dstport', '4789', 'local', at.node);
     await node.exec('ip', 'link', 'set', 'dev', 'vx7', 'up');
     expect(await isTaken(family, { from: stranger, by: node, to: at.node, vni: 7, device: 'vx7' })).toBe(true);
@@ -148,7 +148,7 @@ describe.each(FAMILIES)('a packet in VXLAN over IPv%d', (family) => {
 });
 
 describe('a packet in IP-in-IP', () => {
-  it('is taken from another node, and not from a stranger', async () => {
+  it('is accepted from another node, and not from an unknown host', async () => {
     await node.exec('nft', 'table inet seen { chain input { type filter hook input priority 100; }; }');
     const isSeen = async (from: TestNetns): Promise<boolean> => {
       await node.exec('nft', 'flush', 'chain', 'inet', 'seen', 'input');
@@ -163,8 +163,8 @@ describe('a packet in IP-in-IP', () => {
   });
 });
 
-describe('a packet in VXLAN over IPv6 that comes in pieces', () => {
-  it('is not taken from a stranger either, however small the pieces are', async () => {
+describe('a fragmented packet in VXLAN over IPv6', () => {
+  it('is not accepted from an unknown host, even in small fragments', async () => {
     // Translation has packets put together before they are filtered.
     await node.exec('nft', 'delete', 'table', 'inet', 'nat');
     const pieces = piecesOf(vxlanFrame(VXLAN_VNI)).map((piece) => piece.toString('hex'));

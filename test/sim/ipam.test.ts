@@ -136,8 +136,8 @@ async function simulate(
   return database;
 }
 
-describe('the address manager under crashes, races and time-outs', () => {
-  it('never gives an address twice, keeps blocks sound and leaves nothing after the last release', async () => {
+describe('the address manager under crashes, races and timeouts', () => {
+  it('never assigns an address twice, keeps blocks consistent and leaves nothing after the last release', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.scheduler(),

@@ -301,7 +301,7 @@ async function simulate(script: Script, commits: Cluster['commits']): Promise<re
 
 const numRuns = Number(process.env['NETPLUG_SIM_RUNS'] ?? 400) / 4;
 
-describe('a node under kills, time-outs, clock jumps, two spellings and an absent datastore', () => {
+describe('a node under kills, timeouts, clock jumps, two spellings and an unavailable datastore', () => {
   it.each(['at once', 'in pieces'] as const)(
     'never tells two pods the same address, records what it told, and leaves nothing behind, whether it is written %s',
     async (commits) => {
@@ -312,14 +312,14 @@ describe('a node under kills, time-outs, clock jumps, two spellings and an absen
     },
   );
 
-  it('tells no two pods of a node the same address, and reports those of two nodes, when backups are restored', async () => {
+  it('assigns no two pods of a node the same address, and reports duplicates of two nodes, when backups are restored', async () => {
     await fc.assert(
       fc.asyncProperty(scripts(restoring), async (script) => void (await simulate(script, 'at once'))),
       { numRuns },
     );
   });
 
-  it('takes the same course whenever it has the same seed', async () => {
+  it('takes the same course for the same seed', async () => {
     await fc.assert(
       fc.asyncProperty(scripts(restoring), async (script) => {
         expect(await simulate(script, 'in pieces')).toEqual(await simulate(script, 'in pieces'));

@@ -14,10 +14,10 @@ export function expectEachCheck<F extends object>(
   broken: Readonly<Record<string, Broken<F>>>,
 ): void {
   const find = (facts: F): readonly string[] => [...new Set(judgeAll('', checks, facts).map(({ id }) => id))];
-  it('finds nothing where all is well', () => {
+  it('finds nothing on a healthy node', () => {
     expect(find(sound)).toEqual([]);
   });
-  it('has a broken state for each check', () => {
+  it('has a failing state for each check', () => {
     expect(Object.keys(broken).toSorted()).toEqual(checks.map(({ id }) => id.split('/')[1]).toSorted());
   });
   it.each(Object.entries(broken))('finds %s', (name, state) => {

@@ -158,7 +158,7 @@ export function describeCluster(datastore: keyof typeof BENCHES): void {
       await expectHeld(0);
     });
 
-    it('goes on after kubelet and containerd were started again', async () => {
+    it('works after a restart of kubelet and containerd', async () => {
       await cluster.apply([workload('Deployment', 'calm', 2)]);
       const before = await cluster.waitForPodsReady({ selector: 'app=calm', count: 2 });
       for (const node of cluster.nodes) {
@@ -172,7 +172,7 @@ export function describeCluster(datastore: keyof typeof BENCHES): void {
       await expectHeld(0);
     });
 
-    it('gives pods a network again after their node was cut off power, and leaks nothing of the old ones', async () => {
+    it('connects pods again after a power cut of their node, and leaks nothing of the old ones', async () => {
       await cluster.apply([workload('Deployment', 'survivor', 4)]);
       await cluster.waitForPodsReady({ selector: 'app=survivor', count: 4 });
       await reboot(cluster.node(0));
@@ -192,7 +192,7 @@ export function describeCluster(datastore: keyof typeof BENCHES): void {
       await expectHeld(0);
     }, 300_000);
 
-    it(`loses nothing when the API server is killed and comes back in the middle of ${String(STORM)} pod starts`, async () => {
+    it(`loses nothing when the API server is killed and restarted in the middle of ${String(STORM)} pod starts`, async () => {
       await cluster.apply([workload('Deployment', 'storm', STORM)]);
       await until(async () => (await held()) > STORM / 4, 'pods are starting', 120_000, 200);
       await cluster.api.restart();

@@ -1,4 +1,4 @@
-// Trouble for the etcd of a test node.
+// Faults of the etcd of a test node.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { TestNode } from './node.ts';

@@ -5,7 +5,7 @@ import { connect, createServer } from 'node:net';
 import type { Peer } from './fabric-node.ts';
 import type { TestNetns } from './netns.ts';
 import { until } from './until.ts';
-import { within } from './who-asks.ts';
+import { within } from './tcp-echo.ts';
 
 export interface Pair {
   readonly from: Peer;

@@ -2,7 +2,7 @@
 import { createSocket } from 'node:dgram';
 import { VXLAN_PORT, VXLAN_VNI } from '../../src/routing/tunnels.ts';
 import type { TestNetns } from './netns.ts';
-import { within } from './who-asks.ts';
+import { within } from './tcp-echo.ts';
 
 const LOOKS = 10;
 const LOOK_MS = 50;

@@ -12,7 +12,7 @@ import type { Oracle } from './oracle.ts';
 
 /** The shim waits for the agent's limit and 5 s, then the standalone program has its own; the rest is a busy machine. */
 const LONGEST_MS = (2 * CALL_SECONDS + 5 + 15) * 1000;
-/** After trouble, everything has to be right again by then. */
+/** Time within which every invariant must hold again after a fault. */
 const CALM_MS = 3000;
 /** Before a runtime asks the orchestrator again. */
 const PAUSE_MS = 200;

@@ -8,7 +8,7 @@ import { Gate } from './gate.ts';
 import { Oracle } from './oracle.ts';
 import type { SoakSettings } from './settings.ts';
 import { collect, type Lane, type Pod, remove, step } from './runtime.ts';
-import { hasOpened, makeTrouble } from './trouble.ts';
+import { hasOpened, injectFaults } from './faults.ts';
 import { judgeAccounted, judgeEmpty, judgeLiving, type Situation } from './verdict.ts';
 
 const LANES = 4;
@@ -77,7 +77,7 @@ export async function expectSoundSoak({ datastore, calls, longestMs, seed }: Soa
 
   const over = new AbortController();
   const silent = sayWhenSilent(oracle);
-  const trouble = blamed(oracle, makeTrouble({ cluster, dice: diceOf(seed), oracle }, over.signal));
+  const faults = blamed(oracle, injectFaults({ cluster, dice: diceOf(seed), oracle }, over.signal));
   let left = calls;
   const untilMs = performance.now() + longestMs;
   const isDone = (): boolean => (left <= 0 || performance.now() > untilMs) && hasOpened({ cluster, oracle });
@@ -89,10 +89,10 @@ export async function expectSoundSoak({ datastore, calls, longestMs, seed }: Soa
     }),
   );
   const work = blamed(oracle, lives);
-  await Promise.race([work, trouble, silent]).finally(() => {
+  await Promise.race([work, faults, silent]).finally(() => {
     over.abort();
   });
-  await Promise.race([Promise.all([work, trouble]), silent]);
+  await Promise.race([Promise.all([work, faults]), silent]);
   expectSound();
 
   await settle(cluster);

@@ -7,7 +7,7 @@ import { type Flow, startFlows, stopFlows } from '../support/traffic-flow.ts';
 import { type Pair, pairsOf, untilReached } from '../support/traffic.ts';
 import { until } from '../support/until.ts';
 
-/** For trouble to make itself felt: sessions break, watches end, agents try again. */
+/** Time for a fault to take effect: sessions break, watches end, agents retry. */
 const WHILE_MS = 4000;
 /** For the agent to start another one. */
 const BIRD_MS = 20_000;
@@ -30,7 +30,7 @@ describe.each([
     flows = await startFlows(pairs);
   });
 
-  it('while agents are killed, stay away and come back', async () => {
+  it('while agents are killed, stay down and are restarted', async () => {
     for (const node of fabric.nodes) await node.agent().stop('KILL');
     await sleep(WHILE_MS);
     await fabric.startAgents();
@@ -38,7 +38,7 @@ describe.each([
     expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
   });
 
-  it('while agents end and are started again', async () => {
+  it('while agents are stopped and restarted', async () => {
     for (const node of fabric.nodes) await node.agent().stop();
     await sleep(WHILE_MS);
     await fabric.startAgents();
@@ -46,7 +46,7 @@ describe.each([
     expect(await stopFlows(flows, { atLeast: AT_LEAST })).toEqual([]);
   });
 
-  it('while the datastore is killed and comes back, also for agents started meanwhile', async () => {
+  it('while the datastore is killed and restarted, also for agents started meanwhile', async () => {
     await using absence = await takeAwayEtcd(fabric.store, 'is killed');
     await sleep(WHILE_MS);
     const n1 = fabric.node('n1');
@@ -61,7 +61,7 @@ describe.each([
 });
 
 describe('packets of running pods, by BGP', () => {
-  it('all arrive while BIRD is killed on one node after the other, and comes back', async () => {
+  it('all arrive while BIRD is killed and restarted on one node after the other', async () => {
     await using fabric = await startFabric();
     const pairs = await startPods(fabric, 'Never');
     const flows = await startFlows(pairs);

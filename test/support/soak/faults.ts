@@ -1,4 +1,4 @@
-// What befalls nodes, agents and the datastore.
+// Faults of nodes, agents and the datastore.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Agent } from '../agent.ts';
 import { settle, type SoakCluster, type SoakNode } from './cluster.ts';
@@ -7,11 +7,11 @@ import type { Dice } from './dice.ts';
 import type { Oracle } from './oracle.ts';
 
 const TAKEOVER_MS = 60_000;
-const AGENT_TROUBLES = { kill: 30, pause: 15, replace: 20, restart: 10, 'kill-the-new': 8, 'pause-and-replace': 8 };
+const AGENT_FAULTS = { kill: 30, pause: 15, replace: 20, restart: 10, 'kill-the-new': 8, 'pause-and-replace': 8 };
 /** Of a server of the datastore. */
-const SERVER_TROUBLES = { 'pause-server': 14, 'kill-server': 20, 'away-and-kill': 12, 'kill-both': 14 };
+const SERVER_FAULTS = { 'pause-server': 14, 'kill-server': 20, 'away-and-kill': 12, 'kill-both': 14 };
 
-/** Whatever the dice say, each soak begins with these, of the first server. */
+/** Each soak begins with these faults of the first server. */
 const OPENING = ['kill-both', 'kill-server'] as const;
 
 export interface World {
@@ -20,26 +20,26 @@ export interface World {
   readonly oracle: Oracle;
 }
 
-/** Makes trouble, one after the other, until the signal ends it; leaves everything up. */
-export async function makeTrouble(world: World, signal: AbortSignal): Promise<void> {
+/** Injects one fault after the other until the signal is aborted; leaves everything running. */
+export async function injectFaults(world: World, signal: AbortSignal): Promise<void> {
   const { cluster, dice, oracle } = world;
   const opening = [...OPENING];
   while (!signal.aborted) {
-    // Now and then long enough for everything to be expected to be right.
+    // Sometimes long enough for every invariant to hold again.
     await sleep(dice.chance(0.35) ? dice.between(4000, 7000) : dice.between(200, 1500), undefined, { signal }).catch(
       () => undefined,
     );
     if (signal.aborted) return;
     const given = opening.shift();
-    const trouble = given ?? dice.pick({ ...AGENT_TROUBLES, ...SERVER_TROUBLES });
+    const fault = given ?? dice.pick({ ...AGENT_FAULTS, ...SERVER_FAULTS });
     const of = oneOf(dice, cluster.nodes);
     const server = given === undefined ? oneOf(dice, cluster.datastore.servers) : cluster.datastore.servers[0]!;
-    const what = trouble in SERVER_TROUBLES ? nameOf(trouble, server) : trouble;
+    const what = fault in SERVER_FAULTS ? nameOf(fault, server) : fault;
     // A node that runs out of addresses depends on the agents of the others too.
     for (const each of cluster.nodes) each.calmSinceMs = undefined;
     oracle.count(what);
     oracle.note(`! ${what} on ${of.node.name}`);
-    await TROUBLES[trouble](world, of, server);
+    await FAULTS[fault](world, of, server);
     await settle(cluster);
     oracle.note(`! ${what} is over`);
   }
@@ -47,16 +47,16 @@ export async function makeTrouble(world: World, signal: AbortSignal): Promise<vo
 
 /** Whether agent and server have been killed while calls were under way. */
 export function hasOpened({ cluster, oracle }: Pick<World, 'cluster' | 'oracle'>): boolean {
-  return OPENING.every((trouble) => oracle.counts.has(nameOf(trouble, cluster.datastore.servers[0]!)));
+  return OPENING.every((fault) => oracle.counts.has(nameOf(fault, cluster.datastore.servers[0]!)));
 }
 
-function nameOf(trouble: string, { name }: Server): string {
-  return `${trouble} ${name}`;
+function nameOf(fault: string, { name }: Server): string {
+  return `${fault} ${name}`;
 }
 
-const TROUBLES: Readonly<
+const FAULTS: Readonly<
   Record<
-    keyof typeof AGENT_TROUBLES | keyof typeof SERVER_TROUBLES,
+    keyof typeof AGENT_FAULTS | keyof typeof SERVER_FAULTS,
     (world: World, of: SoakNode, server: Server) => Promise<void>
   >
 > = {

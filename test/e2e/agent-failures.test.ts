@@ -109,7 +109,7 @@ describe('an agent whose etcd', () => {
 });
 
 describe('an agent whose disk is full', () => {
-  it('waits for the datastore instead of the journal, until there is room again', async () => {
+  it('waits for the datastore instead of the journal while its disk is full', async () => {
     await node.exec('sh', '-c', `mkdir -p ${STATE} && mount -t tmpfs -o size=64k tmpfs ${STATE}`);
     const agent = await serve();
     const told = [addressOf(await add('c0'))];
@@ -127,7 +127,7 @@ describe('an agent whose disk is full', () => {
     await expectRecords(told);
   });
 
-  it('says so when it cannot begin, and leaves the calls to the standalone program', async () => {
+  it('reports why it cannot start, and leaves the calls to the standalone program', async () => {
     await node.exec('sh', '-c', `mkdir -p ${STATE} && mount -t tmpfs -o size=64k tmpfs ${STATE}`);
     await node.run(['dd', 'if=/dev/zero', `of=${STATE}/fill`]);
     await using agent = await launchAgent(node, { socket: node.socket });

@@ -56,8 +56,8 @@ describe('the agent repairs within seconds', () => {
   });
 });
 
-describe('what nothing tells the agent of, it repairs when it looks next', () => {
-  it('forwarding and translation that somebody takes away', async () => {
+describe('the agent repairs changes without an event at its next resync', () => {
+  it('forwarding and translation that another program removes', async () => {
     using _ = await receiveInside(fabric.world);
     const seenFrom = async (): Promise<string> =>
       (await transfer(pods[0]!, fabric.world.addresses.ipv4, 1).catch(() => ({ seenFrom: 'nowhere' }))).seenFrom;
@@ -75,8 +75,8 @@ describe('what nothing tells the agent of, it repairs when it looks next', () =>
   }, 120_000);
 });
 
-describe("what is not the agent's", () => {
-  it('is as it was, however the agent starts, changes modes and ends', async () => {
+describe('configuration of other programs', () => {
+  it('stays unchanged while the agent starts, changes modes and exits', async () => {
     expect(await foreignOf(n1)).toBe(foreign);
     for (const vxlanMode of ['CrossSubnet', 'Never', 'Always']) {
       await fabric.setPools({ vxlanMode, natOutgoing: false });

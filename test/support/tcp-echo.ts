@@ -1,4 +1,4 @@
-// TCP between namespaces within one process: a socket stays in the namespace in which it was made.
+// TCP between namespaces within one process: a socket stays in the namespace in which it was created.
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { type TestNetns, enterNetns } from './netns.ts';
@@ -6,7 +6,7 @@ import { type TestNetns, enterNetns } from './netns.ts';
 const PORT = 7007;
 const DEADLINE_MS = 2000;
 
-/** Answers whoever connects inside with `<name> <address of who asks>`, and echoes what comes then. */
+/** Sends each client in the namespace `<name> <address of the client>`, and echoes what the client sends. */
 export async function answerInside(netns: TestNetns, name: string): Promise<Disposable> {
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy());
@@ -24,7 +24,7 @@ export async function answerInside(netns: TestNetns, name: string): Promise<Disp
   };
 }
 
-/** What is answered to who connects from inside; rejects when nobody answers in time. */
+/** Returns the greeting for a client in the namespace; rejects at the deadline. */
 export async function askFrom(netns: TestNetns, address: string, localAddress?: string): Promise<string> {
   using conversation = await converseFrom(netns, address, localAddress);
   return conversation.greeting;
@@ -32,11 +32,11 @@ export async function askFrom(netns: TestNetns, address: string, localAddress?: 
 
 export interface Conversation extends Disposable {
   readonly greeting: string;
-  /** Sends the text and waits until it comes back. */
+  /** Sends the text and returns its echo. */
   echo(text: string): Promise<string>;
 }
 
-/** A connection from inside that stays open. */
+/** Opens a connection from the namespace and keeps it open. */
 export async function converseFrom(netns: TestNetns, address: string, localAddress?: string): Promise<Conversation> {
   const signal = AbortSignal.timeout(DEADLINE_MS);
   const socket = await within(netns, async () => {
@@ -67,7 +67,7 @@ async function next(socket: Socket): Promise<string> {
   return chunk.toString();
 }
 
-/** Sockets that the action makes stay inside. */
+/** Runs the action in the namespace; sockets that it creates stay there. */
 export async function within<T>(netns: TestNetns, action: () => Promise<T>): Promise<T> {
   const inside = enterNetns(netns);
   try {

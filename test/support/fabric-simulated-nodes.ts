@@ -1,11 +1,11 @@
-// Nodes of a fabric that are nothing but records: the others route to them, and nobody is there.
+// Nodes of a fabric that exist only as records: other nodes route to them.
 import { openKvStore } from '../../src/datastore/kv/kv-store.ts';
 import type { Change } from '../../src/datastore/allocation-store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
 import { addressAt, cidrAround, parseCidr } from '../../src/net/cidr.ts';
 import { type Fabric, resourceOf } from './fabric.ts';
 import { nodeName } from './fixtures.ts';
-import { within } from './who-asks.ts';
+import { within } from './tcp-echo.ts';
 
 const DEADLINE_MS = 20_000;
 const ETCD = 'http://127.0.0.1:2379';
@@ -15,7 +15,7 @@ const FIRST_NUMBER = 101;
 /** Far from the blocks that real nodes claim. */
 const FIRST_BLOCK = 512;
 
-/** Makes so many Node resources, and for each one a block of the IPv4 pool. */
+/** Creates `count` Node resources with a block of the IPv4 pool each. */
 export async function addSimulatedNodes(fabric: Pick<Fabric, 'apply' | 'store'>, count: number): Promise<void> {
   const numbers = Array.from({ length: count }, (_, index) => index);
   await fabric.apply(

@@ -22,14 +22,14 @@ beforeAll(async () => {
 });
 afterAll(async () => fabric?.[Symbol.asyncDispose]());
 
-describe.each(FAMILIES)('a packet of the tunnel over %s', (family) => {
+describe.each(FAMILIES)('a tunnel packet over %s', (family) => {
   const isTaken = async (from: keyof typeof SENDERS, by: string): Promise<boolean> => {
     const node = fabric.node(by);
     const sender = SENDERS[from]().netns;
     return isReceived(node.netns, DEVICES[family], async () => sendVxlan({ from: sender, to: node.addresses[family] }));
   };
 
-  it('is taken from another node, and neither from the world nor from a pod', async () => {
+  it('is accepted from another node, but not from outside or from a pod', async () => {
     expect(await isTaken('n2', 'n1')).toBe(true);
     expect(await isTaken('world', 'n1')).toBe(false);
     expect(await isTaken('pod of n1', 'n1')).toBe(false);
@@ -37,7 +37,7 @@ describe.each(FAMILIES)('a packet of the tunnel over %s', (family) => {
     expect(await isTaken('pod of n1', 'n2')).toBe(false);
   });
 
-  it('is taken from a node that joins as soon as its pods are reached', async () => {
+  it('is accepted from a joining node as soon as its pods are reachable', async () => {
     const n3 = await fabric.addNode(`n3${family}`, 'a');
     await n3.startAgent();
     const pod = await n3.pod();
@@ -54,7 +54,7 @@ const SENDERS = {
 } as const;
 
 describe('a pod', () => {
-  it('does not reach anything with the address of another pod', async () => {
+  it('reaches nothing when it sends with the address of another pod', async () => {
     const [own, other] = [pods[0]!, pods[1]!];
     const node = fabric.node('n1');
     await own.netns.exec('ip', 'address', 'add', `${other.addresses.ipv6}/128`, 'dev', 'lo');
@@ -69,7 +69,7 @@ describe('a pod', () => {
     await node.machine.exec('nft', 'delete', 'table', 'inet', 'seen');
   });
 
-  it('is limited again once the table that somebody removed is replaced', async () => {
+  it('is limited to its own addresses again after a removed table is restored', async () => {
     const { machine } = fabric.node('n1');
     const tables = ['netplug-pods', 'netplug-tunnels'];
     for (const table of tables) await machine.exec('nft', 'delete', 'table', 'inet', table);
