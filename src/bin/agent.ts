@@ -15,6 +15,7 @@ import { readOwnVariables } from '../config/choose-connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { Http2Transport } from '../kube/http2-transport.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -58,7 +59,8 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   mkdirSync(stateDir(env), { recursive: true });
   const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
   const base = { clock: systemClock, random: systemRandom, log };
-  const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env) });
+  using transport = new Http2Transport();
+  const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport });
   const history = callHistory();
   const network = isNetworkingOn
     ? new NetworkProcess({
@@ -74,7 +76,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     return { ...nodes.standing(), network: standing };
   });
   await using traces = residentTraces(env, log);
-  await using orch = residentOrch(node, env, log);
+  await using orch = residentOrch(node, { env, log, transport });
   const kernel = linuxKernel();
   const nodes = new ResidentNodes(
     openStore,

@@ -17,6 +17,7 @@ import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import { Http2Transport } from '../kube/http2-transport.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -51,7 +52,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   const { datastore } = readOwnVariables(env);
   const settings = networkSettingsIn(env, node);
   const state = stateDir(env);
-  await using store = openStoreIn(env, { log, findAccess: agentAccessIn(env) })(datastore);
+  using transport = new Http2Transport();
+  await using store = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport })(datastore);
   const network = new NodeNetwork(
     {
       clock: systemClock,
@@ -63,7 +65,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       filter: new NftPacketFilter({ folder: ownFolder(env) }),
       bird: birdIn(env),
       birdLog: join(birdFolder(env), 'bird.log'),
-      readSecret: readSecretIn(env, datastore),
+      readSecret: readSecretIn(env, datastore, transport),
       attachments: new AttachmentFiles(attachmentFolder(env)),
       listAttached: attachedIn(linuxKernel()),
       register: async ({ mtu }) => {

@@ -6,6 +6,7 @@ import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { openOrchStore } from '../datastore/orch/orch-store.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../config/connection.ts';
+import type { Transport } from '../kube/transport.ts';
 import { accessOf, type FindAccess } from './open-orch.ts';
 
 type OpenStore = (datastore: Datastore) => Store;
@@ -17,6 +18,8 @@ export interface OpenStoreOptions {
   readonly log?: Log;
   /** As the settings say unless given. */
   readonly findAccess?: FindAccess;
+  /** Shared with other clients of the orchestrator's API in this process. */
+  readonly transport?: Transport;
 }
 
 /** Opens the store of a configuration, which connects when it is first used. @throws netconf/needs-orchestrator */

@@ -5,6 +5,7 @@ import type { OrchReader } from '../cni/orch-reader.ts';
 import type { OrchSettings } from '../config/connection.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { PodWatcher } from '../kube/pod-watcher.ts';
+import type { Transport } from '../kube/transport.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { orchReader } from './open-orch.ts';
 
@@ -14,7 +15,10 @@ export interface ResidentOrch extends AsyncDisposable {
 }
 
 /** Connections to APIs of orchestrators that outlive a call, each with the pods of the node in memory. */
-export function residentOrch(node: string, env: NodeJS.ProcessEnv, log: Log): ResidentOrch {
+export function residentOrch(
+  node: string,
+  { env, log, transport }: { readonly env: NodeJS.ProcessEnv; readonly log: Log; readonly transport: Transport },
+): ResidentOrch {
   const stop = new AbortController();
   const findAccess = agentAccessIn(env);
   const opened = new Map<string, { readonly api: OrchApi; readonly pods: PodWatcher; readonly ended: Promise<void> }>();
@@ -23,7 +27,7 @@ export function residentOrch(node: string, env: NodeJS.ProcessEnv, log: Log): Re
     const key = JSON.stringify(access);
     const known = opened.get(key);
     if (known !== undefined) return known;
-    const api = new OrchApi(access, { env });
+    const api = new OrchApi(access, { env, transport });
     const pods = new PodWatcher(node, { api, clock: systemClock, random: systemRandom, log });
     const connection = { api, pods, ended: pods.run(stop.signal) };
     opened.set(key, connection);

@@ -7,7 +7,7 @@ import { type ApiObject, type Page, readObject, readPage } from './objects.ts';
 import { type Collection, collectionPath, objectPath } from './paths.ts';
 import { type ApiRequest, API_LIMITS, type OrchApiLimits, Requester } from './requester.ts';
 import { SessionKeeper } from './session-keeper.ts';
-import { Transport } from './transport.ts';
+import { Http1Transport, type Transport } from './transport.ts';
 import { followChanges, type StreamState, type WatchEvent } from './watch.ts';
 
 export interface OrchApiOptions {
@@ -20,6 +20,8 @@ export interface OrchApiOptions {
   readonly pageSize?: number;
   /** Under which name the API notes that a field was written. */
   readonly manager?: string;
+  /** Shared with other clients, and closed by its owner. A client without one has HTTP/1.1 connections of its own. */
+  readonly transport?: Transport;
   /** Called with verb and kind of every request sent, such as `get pods`, to count them. */
   readonly onRequest?: (what: string) => void;
 }
@@ -74,15 +76,18 @@ export class OrchApi implements AsyncDisposable {
   readonly #requester: Requester;
   readonly #pageSize: number;
   readonly #manager: string;
+  readonly #ownTransport: Transport | undefined;
 
   constructor(access: OrchAccess, options: OrchApiOptions = {}) {
     const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
     this.#pageSize = pageSize;
     this.#manager = options.manager ?? 'netplug';
     const kept = { ...API_LIMITS, ...limits };
+    const transport = options.transport ?? new Http1Transport(kept.connections);
+    this.#ownTransport = options.transport === undefined ? transport : undefined;
     this.#requester = new Requester({
       keeper: new SessionKeeper(access, { env, now: () => clock.now() }),
-      transport: new Transport(kept.connections),
+      transport,
       clock,
       random,
       limits: kept,
@@ -208,7 +213,7 @@ export class OrchApi implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#requester.close();
+    this.#ownTransport?.close();
     await Promise.resolve();
   }
 

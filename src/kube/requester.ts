@@ -1,5 +1,4 @@
 import { timeLimit } from '../base/clock.ts';
-import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../base/clock.ts';
 import { reasonOf } from '../base/errors.ts';
 import { timedOut } from '../base/timed-out.ts';
@@ -10,7 +9,7 @@ import { credentialHeaders, describeCredential, type Session } from './session.t
 import type { SessionKeeper } from './session-keeper.ts';
 import { SharedBackOff } from './shared-back-off.ts';
 import { resumeDelayMs, type StreamEnd, watchTimeoutS } from './watch-pace.ts';
-import { isTlsRefusal, isUnsent, type RawRequest, readAnswer, type Transport } from './transport.ts';
+import { type AnswerBody, isTlsRefusal, isUnsent, type RawRequest, readAnswer, type Transport } from './transport.ts';
 
 export interface OrchApiLimits {
   /** For one answer. */
@@ -88,10 +87,10 @@ export class Requester {
   }
 
   /** Returns the answer as a stream. */
-  async open(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<IncomingMessage>> {
+  async open(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<AnswerBody>> {
     const answer = await this.ask({ ...request, isStream: true }, signal);
     // A stream is what a call with `isStream` gets.
-    return answer.outcome === 'ok' ? { outcome: 'ok', value: answer.value as IncomingMessage } : answer;
+    return answer.outcome === 'ok' ? { outcome: 'ok', value: answer.value as AnswerBody } : answer;
   }
 
   /** The error for an answer that nobody can use. */
@@ -108,10 +107,6 @@ export class Requester {
   /** Returns the lifetime that a watch asks for, in seconds. */
   watchTimeoutS(): number {
     return watchTimeoutS(this.#parts.random);
-  }
-
-  close(): void {
-    this.#parts.transport.close();
   }
 
   async ask(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<unknown>> {
@@ -201,9 +196,9 @@ export class Requester {
         signal: AbortSignal.any([signal, limit.signal]),
         ...(isStream === true ? { quietMs: silenceMs } : {}),
       };
-      const stream = await this.#parts.transport.open(session, { method, path, body, headers }, options);
-      if (isStream === true && stream.statusCode === 200) return { verdict: { kind: 'ok', body: stream } };
-      return { verdict: judgeAnswer(await readAnswer(stream)) };
+      const answer = await this.#parts.transport.open(session, { method, path, body, headers }, options);
+      if (isStream === true && answer.status === 200) return { verdict: { kind: 'ok', body: answer.body } };
+      return { verdict: judgeAnswer(await readAnswer(answer)) };
     } catch (cause) {
       if (signal.aborted) {
         const unknown = method === 'GET' ? '' : '; it is not known whether the change was made';

@@ -17,6 +17,32 @@ export interface RawAnswer {
   readonly text: string;
 }
 
+/** Yields the bytes of a body as they arrive. Rejects when the body ends too early. */
+export interface AnswerBody extends AsyncIterable<Buffer> {
+  /** Ends the request. */
+  destroy: () => unknown;
+}
+
+/** An answer whose body is still to be read. */
+export interface OpenAnswer {
+  readonly status: number;
+  readonly headers: http.IncomingHttpHeaders;
+  readonly body: AnswerBody;
+}
+
+export interface OpenOptions {
+  readonly signal: AbortSignal;
+  /** Marks a stream, such as a watch: it ends after this long without a byte, and does not keep the process alive. */
+  readonly quietMs?: number;
+}
+
+/** Carries requests to API servers over connections that stay open. */
+export interface Transport {
+  /** Sends one request once. Rejects when no answer begins. */
+  open: (session: Session, request: RawRequest, options: OpenOptions) => Promise<OpenAnswer>;
+  close: () => void;
+}
+
 const IDLE_MS = 60_000;
 
 /** Connections of one set of certificates. */
@@ -27,8 +53,8 @@ interface Agents {
   readonly isTls: boolean;
 }
 
-/** HTTP over connections that stay open; new ones are made when certificates change. */
-export class Transport {
+/** HTTP/1.1, with a connection of its own for each watch. New connections are made when certificates change. */
+export class Http1Transport implements Transport {
   #current: Agents | undefined;
   readonly #all = new Set<http.Agent>();
   readonly #connections: number;
@@ -38,24 +64,17 @@ export class Transport {
     this.#connections = connections;
   }
 
-  /** Sends one request once; the answer's body is still to be read. Rejects when none begins. */
-  async open(
-    session: Session,
-    request: RawRequest,
-    { signal, quietMs }: { readonly signal: AbortSignal; readonly quietMs?: number },
-  ): Promise<http.IncomingMessage> {
+  async open(session: Session, request: RawRequest, { signal, quietMs }: OpenOptions): Promise<OpenAnswer> {
     const { server } = session;
     const { requests, streams } = this.#agentsFor(session);
     const agent = quietMs === undefined ? requests : streams;
     return new Promise((resolve, reject) => {
-      const path = `${server.pathname.replace(/\/$/, '')}${request.path}`;
-      const length = request.body === undefined ? {} : { 'content-length': String(Buffer.byteLength(request.body)) };
       const sent = (server.protocol === 'https:' ? https : http).request({
         host: bareHost(server),
         port: server.port,
         method: request.method,
-        path,
-        headers: { ...request.headers, ...length },
+        path: pathOn(server, request),
+        headers: headersOf(request),
         agent,
         signal,
       });
@@ -65,7 +84,7 @@ export class Transport {
       sent.on('response', (answer) => {
         // A process may end while it only listens.
         if (quietMs !== undefined) answer.socket.unref();
-        resolve(answer);
+        resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: answer });
       });
       sent.on('error', reject);
       sent.end(request.body);
@@ -96,18 +115,28 @@ export class Transport {
   }
 }
 
-/** The whole body. Rejects when it ends too early. */
-export async function readAnswer(answer: http.IncomingMessage): Promise<RawAnswer> {
+/** Returns the answer with its whole body. Rejects when the body ends too early. */
+export async function readAnswer({ status, headers, body }: OpenAnswer): Promise<RawAnswer> {
   const chunks: Buffer[] = [];
-  // What comes out of a stream without an encoding are buffers; its type does not say so.
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString('utf8');
-  return { status: answer.statusCode ?? 0, headers: answer.headers, text };
+  for await (const chunk of body) chunks.push(chunk);
+  return { status, headers, text: Buffer.concat(chunks).toString('utf8') };
+}
+
+/** Returns the path of the request below that of the server. */
+export function pathOn({ pathname }: URL, { path }: RawRequest): string {
+  return `${pathname.replace(/\/$/, '')}${path}`;
+}
+
+/** Returns the headers of the request, with the length of its body. */
+export function headersOf({ headers, body }: RawRequest): Readonly<Record<string, string>> {
+  return { ...headers, ...(body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }) };
 }
 
 /** Whether the request cannot have reached the server. */
 export function isUnsent(cause: unknown): boolean {
-  return /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL)$/.test(errnoOf(cause) ?? '');
+  return /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|REFUSED_STREAM)$/.test(
+    errnoOf(cause) ?? '',
+  );
 }
 
 /** Whether the handshake failed because somebody's certificate is not accepted: waiting changes nothing. */
@@ -117,7 +146,8 @@ export function isTlsRefusal(cause: unknown): boolean {
   );
 }
 
-function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
+/** Reports whether connections made with one can serve the other. */
+export function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
   return (
     a.ca === b.ca &&
     a.cert === b.cert &&
@@ -128,6 +158,6 @@ function sameTls(a: TlsMaterial, b: TlsMaterial): boolean {
 }
 
 /** IPv6 without its brackets, as sockets want it. */
-function bareHost({ hostname }: URL): string {
+export function bareHost({ hostname }: URL): string {
   return hostname.replace(/^\[(.*)\]$/, '$1');
 }

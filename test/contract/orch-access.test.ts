@@ -8,6 +8,7 @@ import { readSecretIn } from '../../src/bin/read-secret.ts';
 import { openOrchStore, type OrchStoreOptions } from '../../src/datastore/orch/orch-store.ts';
 import { PASSWORD_SECRET } from '../../src/datastore/orch/role-table.ts';
 import type { OrchAccess } from '../../src/kube/access.ts';
+import { Http2Transport } from '../../src/kube/http2-transport.ts';
 import { startOrchApiServer, type OrchApiServer } from '../support/orch-datastore.ts';
 import { makeTlsFolder, type TlsFolder } from '../support/tls.ts';
 
@@ -62,7 +63,8 @@ describe('access to the API of the orchestrator', () => {
     const orch = settings(config({ token: await server.callerToken('plugin') }));
     const datastore = { type: 'orch', orch } as const;
     const own = { NETPLUG_ORCHCONFIG: config({ token: await server.callerToken('agent') }) };
-    const read = readSecretIn(own, datastore);
+    using transport = new Http2Transport();
+    const read = readSecretIn(own, datastore, transport);
     expect(await read(bgp, 'password', never)).toBeUndefined();
     for (const namespace of ['netplug-system', 'default']) {
       const flags = ['--from-literal=password=correct horse', '--from-literal=empty='];
@@ -74,9 +76,9 @@ describe('access to the API of the orchestrator', () => {
     expect(await read(bgp, 'other', never)).toBeUndefined();
     const refused = { code: 'store/refused' };
     await expect(read('other', 'password', never)).rejects.toMatchObject(refused);
-    const elsewhere = readSecretIn({ ...own, NETPLUG_NAMESPACE: 'default' }, datastore);
+    const elsewhere = readSecretIn({ ...own, NETPLUG_NAMESPACE: 'default' }, datastore, transport);
     await expect(elsewhere(bgp, 'password', never)).rejects.toMatchObject(refused);
-    await expect(readSecretIn({}, datastore)(bgp, 'password', never)).rejects.toMatchObject(refused);
+    await expect(readSecretIn({}, datastore, transport)(bgp, 'password', never)).rejects.toMatchObject(refused);
   });
 
   it('is that of the own account of the agent, in a file or of its pod, whatever the network configuration names', () => {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { OrchApi, type OrchApiOptions } from '../../src/kube/orch-api.ts';
 import type { WatchEvent } from '../../src/kube/watch.ts';
+import { Http2Transport } from '../../src/kube/http2-transport.ts';
 import { program } from '../support/components.ts';
 import { poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
@@ -17,14 +18,16 @@ const SPEED = 10;
 describe('a watch of the API of the orchestrator', () => {
   let server: OrchApiServer;
   let api: OrchApi;
+  const transport = new Http2Transport();
 
   beforeAll(async () => {
     server = await startOrchApiServer();
-    api = new OrchApi({ from: 'file', path: server.kubeconfig }, { pageSize: 2 });
+    api = new OrchApi({ from: 'file', path: server.kubeconfig }, { pageSize: 2, transport });
   });
   beforeEach(async () => server.empty());
   afterAll(async () => {
     await api?.[Symbol.asyncDispose]();
+    transport.close();
     await server?.[Symbol.asyncDispose]();
   });
 

@@ -5,6 +5,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { OrchApi } from '../../src/kube/orch-api.ts';
 import { type PodName, PodWatcher } from '../../src/kube/pod-watcher.ts';
 import { readPodFacts } from '../../src/kube/read-facts.ts';
+import { Http2Transport } from '../../src/kube/http2-transport.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { until } from '../support/until.ts';
 
@@ -18,11 +19,12 @@ describe('pods kept in memory', () => {
   let running: Promise<void>;
   const ending = new AbortController();
   const asked: string[] = [];
+  const transport = new Http2Transport();
 
   beforeAll(async () => {
     server = await startOrchApiServer();
     const path = await server.callerConfig('agent');
-    api = new OrchApi({ from: 'file', path }, { onRequest: (what) => asked.push(what) });
+    api = new OrchApi({ from: 'file', path }, { onRequest: (what) => asked.push(what), transport });
     watcher = new PodWatcher('n1', { api, clock: systemClock, random: systemRandom, log: silentLog });
     running = watcher.run(ending.signal);
   });
@@ -31,6 +33,7 @@ describe('pods kept in memory', () => {
     ending.abort();
     await running;
     await api?.[Symbol.asyncDispose]();
+    transport.close();
     await server?.[Symbol.asyncDispose]();
   });
 

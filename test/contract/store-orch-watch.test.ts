@@ -3,6 +3,7 @@ import { Follower } from './suites/datastore/follower.ts';
 import { ResourceFollower } from './suites/datastore/resource-follower.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
+import { Http2Transport } from '../../src/kube/http2-transport.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -16,15 +17,17 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
   /** In the hands of the tool, and of the agent, which follows. */
   let store: Store;
   let agent: Store;
+  const transport = new Http2Transport();
 
   beforeAll(async () => {
     server = await startOrchApiServer();
     store = openOrchStore({ from: 'file', path: await server.callerConfig('admin tool') });
-    agent = openOrchStore({ from: 'file', path: await server.callerConfig('agent') });
+    agent = openOrchStore({ from: 'file', path: await server.callerConfig('agent') }, { transport });
   });
   beforeEach(async () => server.empty());
   afterAll(async () => {
     for (const part of [store, agent, server]) await part?.[Symbol.asyncDispose]();
+    transport.close();
   });
 
   const follow = async (through = agent): Promise<Follower> => {
@@ -66,7 +69,7 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
     const url = `https://127.0.0.1:${String(proxy.port)}`;
     const path = await server.kubeconfigFor(await server.callerToken('agent'), { url });
-    await using through = openOrchStore({ from: 'file', path });
+    await using through = openOrchStore({ from: 'file', path }, { transport });
     const follower = await follow(through);
     const before = performance.now();
     proxy.fallSilent();

@@ -60,13 +60,18 @@ describe('an agent on the API datastore', () => {
     expect(Object.values(watches).filter((count) => count > 2)).toEqual([]);
   });
 
+  it('has one connection for all requests and watches of each of its two processes', async () => {
+    await expect.poll(() => proxy.connections, { timeout: 10_000 }).toBe(2);
+  });
+
   it('receives no heartbeat of other nodes', async () => {
     const published = await server.call('GET', `/apis/netplug.io/v3/netplugnodes/${NODE}`);
     expect(published.spec.bgp.ipv4Address).toMatch(/^198\.18\./);
-    const { bytes } = await trafficDuring(proxy, heartbeats);
+    const { bytes, connections } = await trafficDuring(proxy, heartbeats);
     // Bookmarks, probes and a comparison of the own node; the heartbeats alone are fifteen times as much.
     expect(bytes).toBeGreaterThan(0);
     expect(bytes).toBeLessThan(4 * NODE_BYTES);
+    expect(connections).toBe(2);
     expect(OTHERS.length * HEARTBEATS * NODE_BYTES).toBeGreaterThan(500_000);
   });
 

@@ -9,7 +9,7 @@ import { loadSession } from '../../kube/load-session.ts';
 import { credentialHeaders, type Session } from '../../kube/session.ts';
 import { type ApiObject, readPage } from '../../kube/objects.ts';
 import { type Collection, collectionPath, NODES } from '../../kube/paths.ts';
-import { type RawAnswer, readAnswer, Transport } from '../../kube/transport.ts';
+import { Http1Transport, type RawAnswer, readAnswer, type Transport } from '../../kube/transport.ts';
 import { clockSkewMs } from '../clock-skew.ts';
 import type { DatastoreReport, Inspector } from '../inspector.ts';
 import { crdManifests, type Manifest } from './crd-manifests.ts';
@@ -37,7 +37,7 @@ export function openOrchInspector(
   access: OrchAccess,
   { env }: { readonly env: Readonly<Record<string, string | undefined>> },
 ): Inspector {
-  const transport = new Transport(CONNECTIONS);
+  const transport = new Http1Transport(CONNECTIONS);
   return {
     inspect: async (signal) => {
       const session = await loadSession(access, { env, now: systemClock.now }, signal);
