@@ -9,12 +9,12 @@ import { type Delta, RecordCache } from './record-cache.ts';
 /** A resource that routes between nodes depend on. */
 export type RoutingResource = ResourceOf<'IPPool' | 'Node' | 'BGPConfiguration' | 'BGPPeer'>;
 
-/** One change of what routes depend on. Resources have no version: a change of nothing else is left out. */
+/** One change of the records that routes depend on. Resources have no version, and changes of only the version are skipped. */
 export type ClusterChange =
   /** Replaces everything known before. Always the first. */
   | {
       readonly kind: 'all';
-      /** Every pool, node and BGP resource that can be read, in no order. */
+      /** Every readable pool, node and BGP resource, unordered. */
       readonly resources: readonly RoutingResource[];
       readonly blocks: readonly RoutedBlock[];
       /** Records that could not be understood and were left out, for a warning each. */
@@ -25,14 +25,14 @@ export type ClusterChange =
       readonly kind: 'resource';
       readonly which: { readonly kind: RoutingResource['kind']; readonly name: string };
       readonly resource: RoutingResource | undefined;
-      /** Why it cannot be read, or what of it was left out. */
+      /** Why the record, or a part of it, cannot be read. */
       readonly problem?: string;
     }
   | {
       readonly kind: 'block';
       readonly cidr: Cidr;
       readonly block: RoutedBlock | undefined;
-      /** What of it could not be read and was left out. */
+      /** The part of the record that could not be read. */
       readonly problem?: string;
     };
 
@@ -46,7 +46,7 @@ export function clusterQueries(self: NodeName): readonly Query[] {
   ];
 }
 
-/** Follows what routes between nodes depend on, for the agent of a node. */
+/** Follows the records that routes between nodes depend on, for the agent of a node. */
 export async function* followCluster(
   store: FollowStore,
   self: NodeName,
@@ -70,7 +70,7 @@ function everything(cache: RecordCache): ClusterChange {
     if (record.problem !== undefined) problems.push(record.problem);
     if (record.value === undefined) continue;
     if (record.kind === 'route') blocks.push(record.value);
-    // The queries ask for no other kinds.
+    // The queries return only routing resources.
     if (record.kind === 'resource') resources.push(unversioned(record.value) as RoutingResource);
   }
   return { kind: 'all', resources, blocks, problems };
@@ -83,7 +83,7 @@ function changeOf({ before, after }: Delta): readonly ClusterChange[] {
   const resource = after.value === undefined ? undefined : unversioned(after.value);
   const known = before?.kind === 'resource' && before.value !== undefined ? unversioned(before.value) : undefined;
   if (before?.problem === after.problem && isDeepStrictEqual(known, resource)) return [];
-  // As above.
+  // The queries return only routing resources.
   const which = { kind: after.which.kind as RoutingResource['kind'], name: after.which.name };
   return [{ kind: 'resource', which, resource: resource as RoutingResource | undefined, ...problem }];
 }

@@ -10,7 +10,7 @@ import { type EndpointId, endpointIdOf, type WorkloadEndpoint } from '../model/w
 import { type Cidr, compareCidrs } from '../net/cidr.ts';
 import { type Delta, RecordCache } from './record-cache.ts';
 
-/** One change of what a node needs to assign and release addresses. */
+/** One change of the records that a node needs to assign and release addresses. */
 export type NodeChange =
   /** Replaces everything known before. Always the first. */
   | {
@@ -23,7 +23,7 @@ export type NodeChange =
   | { readonly kind: 'block'; readonly cidr: Cidr; readonly block: Stored<IpBlock> | undefined }
   /** An endpoint of the node; undefined when it is deleted or unreadable. */
   | { readonly kind: 'endpoint'; readonly id: EndpointId; readonly endpoint: Stored<WorkloadEndpoint> | undefined }
-  /** All settings as they are now, with the problems of blocks and endpoints among theirs. */
+  /** All present settings; their problems include those of blocks and endpoints. */
   | { readonly kind: 'settings'; readonly settings: NodeSettings };
 
 export function nodeQueries(node: NodeName): readonly Query[] {
@@ -77,7 +77,7 @@ function everything(cache: RecordCache, node: NodeName, settings: NodeSettings):
   };
 }
 
-/** A record that cannot be read any more counts as deleted; its problem is among the settings. */
+/** Returns the change for the view. A record that became unreadable counts as deleted; the settings have its problem. */
 function changeOf({ before, after }: Delta): readonly NodeChange[] {
   if (after.kind === 'block') {
     const known = after.value ?? (before?.kind === 'block' ? before.value : undefined);

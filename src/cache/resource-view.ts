@@ -6,16 +6,16 @@ import type { ResourceKind, ResourceOf } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 import { type Delta, RecordCache } from './record-cache.ts';
 
-/** One change of the resources of a kind. What changes nothing but the version is left out. */
+/** One change of the resources of a kind. Changes of only the version are skipped. */
 export type ResourceChange<K extends ResourceKind = ResourceKind> =
-  /** Everything there is, ordered by namespace and name. Always the first, and once. */
+  /** All resources, ordered by namespace and name. Always the first, and once. */
   | { readonly kind: 'all'; readonly resources: readonly ResourceOf<K>[]; readonly problems: readonly string[] }
-  /** Created or changed; `problem` says what of it was left out. */
+  /** Created or changed; `problem` names the part that could not be read. */
   | { readonly kind: 'put'; readonly resource: ResourceOf<K>; readonly problem?: string }
-  /** Deleted; or it cannot be read any more, and `problem` says why. */
+  /** Deleted, or no longer readable for the reason in `problem`. */
   | { readonly kind: 'gone'; readonly which: ResourceId<K>; readonly problem?: string };
 
-/** Follows the resources of one kind, those that are built in included. */
+/** Follows the resources of one kind, including built-in ones. */
 export async function* followResources<K extends ResourceKind>(
   store: FollowStore,
   kind: K,
@@ -33,7 +33,7 @@ export async function* followResources<K extends ResourceKind>(
 
 function everything<K extends ResourceKind>(cache: RecordCache, kind: K): ResourceChange<K> {
   const records = [...cache.records()];
-  // The query asks for no other kind.
+  // The query returns only this kind.
   const stored = records.flatMap(({ value }) => value ?? []) as ResourceOf<K>[];
   return {
     kind: 'all',
@@ -48,7 +48,7 @@ function changeOf<K extends ResourceKind>({ before, after }: Delta): readonly Re
   const now = after.value === undefined ? undefined : unversioned(after.value);
   if (before?.problem === after.problem && isDeepStrictEqual(known, now)) return [];
   const problem = after.problem === undefined ? {} : { problem: after.problem };
-  // As above.
+  // The query returns only this kind.
   if (after.value === undefined) return [{ kind: 'gone', which: after.which as ResourceId<K>, ...problem }];
   return [{ kind: 'put', resource: after.value as ResourceOf<K>, ...problem }];
 }

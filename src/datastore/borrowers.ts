@@ -4,7 +4,7 @@ import type { NodeName } from '../model/names.ts';
 import type { Address } from '../net/address.ts';
 import { addressAt, type Cidr } from '../net/cidr.ts';
 
-/** The nodes that hold addresses of the block without owning it, and which: their ordinals, lowest first. */
+/** Returns the ordinals, lowest first, that nodes other than the owner hold, by node. */
 export function borrowersOf({ node: owner, slots }: IpBlock): ReadonlyMap<NodeName, readonly number[]> {
   const borrowed = new Map<NodeName, number[]>();
   for (const [ordinal, { node }] of [...slots].sort(([a], [b]) => a - b)) {
@@ -16,7 +16,7 @@ export function borrowersOf({ node: owner, slots }: IpBlock): ReadonlyMap<NodeNa
   return borrowed;
 }
 
-/** The same as addresses of the block. */
+/** Converts the ordinals of `borrowersOf` to addresses. */
 export function addressesOf(
   cidr: Cidr,
   borrowed: ReadonlyMap<NodeName, readonly number[]>,
@@ -26,9 +26,9 @@ export function addressesOf(
 
 const NOBODY: ReturnType<typeof borrowersOf> = new Map();
 
-/** What an index of borrowers must change when `before` becomes `after`; undefined stands for no block. */
+/** The change of the index of borrowers when a block changes. */
 export interface BorrowerChange {
-  /** Borrowers that are new or hold other ordinals than before, and all of them when the block has another owner now. */
+  /** Borrowers that are new or hold different ordinals, or all borrowers when the owner has changed. */
   readonly noted: ReadonlyMap<NodeName, readonly number[]>;
   readonly forgotten: readonly NodeName[];
 }

@@ -5,7 +5,7 @@ import { type ResourceId, resourceIdOf, showResourceId } from '../model/resource
 import { compareResources } from './order.ts';
 import { resourceFacts } from './resource-errors.ts';
 
-/** What every cluster has and no datastore keeps. */
+/** Resources that every cluster has and no datastore stores. */
 const BUILT_IN: readonly AnyResource[] = [DEFAULT_ALLOW];
 
 export function findBuiltIn<K extends ResourceKind>(which: ResourceId<K>): ResourceOf<K> | undefined {
@@ -14,7 +14,7 @@ export function findBuiltIn<K extends ResourceKind>(which: ResourceId<K>): Resou
   return found as ResourceOf<K> | undefined;
 }
 
-/** The stored resources of a kind and the built-in ones, which win over what somebody wrote past netplug. */
+/** Returns the stored and built-in resources of a kind. A built-in resource replaces a stored one of its name. */
 export function withBuiltIns<K extends ResourceKind>(kind: K, stored: readonly ResourceOf<K>[]): ResourceOf<K>[] {
   // As above.
   const builtIn = BUILT_IN.filter((resource) => resource.kind === kind) as ResourceOf<K>[];

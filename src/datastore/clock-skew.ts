@@ -4,7 +4,7 @@ const HEADER_STEP_MS = 1000;
 export interface Exchange {
   readonly sentMs: number;
   readonly receivedMs: number;
-  /** The header `date` of the answer, which tells whole seconds. */
+  /** The header `date` of the response, in whole seconds. */
   readonly date: string | undefined;
 }
 

@@ -6,19 +6,19 @@ import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 
-/** What a client follows. Queries, events and versions can be structured-cloned, so that a channel can carry them. */
+/** Selects the records to follow. Queries, events and versions can be structured-cloned, to be sent between processes. */
 export type Query =
   /** The resources of one kind, or the one of that name. */
   | { readonly kind: 'resources'; readonly of: ResourceKind; readonly name?: string }
-  /** What routes need of each node, for the agent of `self`: a node of others may lack what its agent does not publish. */
+  /** Nodes, for the agent of `self`. Records of other nodes have only the fields that routes need. */
   | { readonly kind: 'cluster-nodes'; readonly self: NodeName }
   /** Whole blocks that the node owns or holds an address of. */
   | { readonly kind: 'node-blocks'; readonly node: NodeName }
-  /** What routes need of each block. An address that the owner of its block assigns or releases changes none of it. */
+  /** Owner and borrowed addresses of each block. Unchanged when the owner of a block assigns or releases addresses. */
   | { readonly kind: 'block-routes' }
   | { readonly kind: 'endpoints'; readonly node: NodeName };
 
-/** A block as far as routes to it go. */
+/** The fields of a block that routes need. */
 export interface RoutedBlock {
   readonly cidr: Cidr;
   readonly node: NodeName | undefined;
@@ -26,7 +26,7 @@ export interface RoutedBlock {
   readonly borrowed: ReadonlyMap<NodeName, readonly Address[]>;
 }
 
-/** A record as it is now, as far as it can be read, and what is wrong with the rest; neither when it is deleted. */
+/** The readable part of a record, and the problem with the rest. A deleted record has neither. */
 export interface Seen<T> {
   readonly value?: T | undefined;
   readonly problem?: string | undefined;
@@ -35,7 +35,7 @@ export interface Seen<T> {
 interface RecordOf<T> extends Seen<T> {
   /** Unique among the records of the query. */
   readonly key: string;
-  /** As good for a commit as one that was read. Empty where the record has none. */
+  /** The version for a commit. Empty where the record has none. */
   readonly version: string;
   /** The index of the query that the record belongs to. */
   readonly query: number;
@@ -54,7 +54,7 @@ export type FollowedRecord =
 export type FollowEvent =
   /** All records of all queries. The first event, unless `from` can be resumed; again when history was compacted. */
   | { readonly kind: 'snapshot'; readonly records: readonly FollowedRecord[]; readonly version: string }
-  /** Records as they are now. A change may come twice; of changes in quick succession only the last one is certain. */
+  /** The new state of records. A change may be repeated, and quick successive changes may be reported as one. */
   | { readonly kind: 'changes'; readonly records: readonly FollowedRecord[]; readonly version: string }
   /** Nothing changed up to this version. */
   | { readonly kind: 'bookmark'; readonly version: string };
@@ -65,17 +65,17 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** Lists and watches: the one way to learn of changes in a datastore. */
+/** Lists and watches the records of a datastore. */
 export interface FollowStore {
   /**
-   * Yields a snapshot of the queries and then their changes, until the signal aborts: then it returns at once. Throws
-   * `store/unavailable` or `store/refused` when the watch is lost, also within 15 s after the datastore falls silent.
+   * Yields a snapshot of the queries and then their changes, and returns as soon as the signal aborts. Throws
+   * `store/unavailable` or `store/refused` when the watch fails, at the latest 15 s after the datastore stops responding.
    * Does not keep the process alive.
    */
   follow(queries: readonly Query[], options: FollowOptions): AsyncIterable<FollowEvent>;
 }
 
-/** Yields events until the signal aborts; an error that the abort causes ends them without a throw. */
+/** Yields events until the signal aborts. Ignores the error that the abort causes. */
 export async function* eventsUntilAborted<T>(events: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   if (signal.aborted) return;
   try {

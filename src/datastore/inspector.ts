@@ -1,24 +1,24 @@
-/** What a datastore tells about itself, beside what netplug keeps in it. */
+/** The state of the datastore itself. */
 export interface DatastoreReport {
   /** Name and version. */
   readonly server: string;
   readonly sizeBytes?: number;
   readonly quotaBytes?: number;
-  /** Of the server, in words. */
+  /** Alarms of the server, as text. */
   readonly alarms: readonly string[];
-  /** How far the caller's clock is ahead of its clock, at least. */
+  /** The least amount by which the caller's clock is ahead of the server's. */
   readonly skewMs?: number;
-  /** Kinds of netplug that it does not know. */
+  /** Kinds of netplug that the server does not have. */
   readonly missingKinds: readonly string[];
-  /** Kinds that it knows otherwise than this release. */
+  /** Kinds whose definition differs from that of this release. */
   readonly differingKinds: readonly string[];
-  /** What other nodes are told wrongly of a node that is Ready and has an agent. */
+  /** Ready nodes with an agent whose published record is wrong or missing. */
   readonly unpublishedNodes: readonly { readonly node: string; readonly fault: string }[];
-  /** Empty when the caller has all rights of at least one role; otherwise those of the role it comes closest to. */
+  /** Empty when the caller has all rights of a role; otherwise the rights that it lacks for the closest role. */
   readonly missingRights: readonly { readonly role: string; readonly rights: readonly string[] }[];
 }
 
-/** Looks at a datastore, and changes nothing. Connects when it is first asked. */
+/** Inspects a datastore without changing it. Connects on first use. */
 export interface Inspector extends AsyncDisposable {
   /** @throws store/unavailable, store/refused, store/config-invalid */
   inspect(signal: AbortSignal): Promise<DatastoreReport>;

@@ -10,16 +10,16 @@ import {
 import { API_VERSION } from '../model/resource.ts';
 import type { ResourceStore } from './resource-store.ts';
 
-/** What a program adds to what is known of the cluster. */
+/** What a program records in the ClusterInformation. */
 export interface ClusterNote {
   readonly version: string;
-  /** Words for what the cluster is made of. */
+  /** Words for the `clusterType`. */
   readonly types: readonly string[];
-  /** The id that the cluster had, should its record be gone; a new one otherwise. */
+  /** The id to restore when the record is missing; a new one unless given. */
   readonly clusterId?: string;
 }
 
-/** How often it is tried while others write the same. */
+/** How often a conflict with concurrent writers is retried. */
 const TRIES = 8;
 
 type ClusterPorts = RetryPorts & {
@@ -27,9 +27,8 @@ type ClusterPorts = RetryPorts & {
 };
 
 /**
- * Notes that a program of this version runs in the cluster, and gives the cluster its id when it has none. The version
- * only ever rises, and does so with the first program of a new release: it does not say that all are of it.
- * @throws store/*, resource/changed when others keep writing
+ * Records that a program of this version runs in the cluster, and writes a cluster id when there is none. The version is
+ * that of the newest program, and never decreases. @throws store/*, resource/changed after repeated conflicts
  */
 export async function keepClusterInformation(
   ports: ClusterPorts,
@@ -40,7 +39,7 @@ export async function keepClusterInformation(
   await changeClusterInformation(ports, (before) => withNote(before, note, guid), signal);
 }
 
-/** Gives the cluster this id unless it has one; returns the id it has then. @throws store/*, resource/changed */
+/** Writes this cluster id unless there is one, and returns the id of the cluster. @throws store/*, resource/changed */
 export async function ensureClusterId(ports: ClusterPorts, guid: string, signal: AbortSignal): Promise<string> {
   const before = await changeClusterInformation(
     ports,
@@ -51,7 +50,7 @@ export async function ensureClusterId(ports: ClusterPorts, guid: string, signal:
   return clusterIdOf(before) ?? guid;
 }
 
-/** Writes what `plan` makes of it, if anything, and plans again when somebody else was quicker. Returns what it was. */
+/** Writes the result of `plan`, if any; plans again after a conflict. Returns the record before the change. */
 export async function changeClusterInformation(
   { store, ...ports }: ClusterPorts,
   plan: (before: ClusterInformation | undefined) => ClusterInformation | undefined,
@@ -73,7 +72,7 @@ export async function changeClusterInformation(
   }
 }
 
-/** What the cluster is with this note; undefined when it is that already. */
+/** Returns the record with this note; undefined when it needs no change. */
 export function withNote(
   before: ClusterInformation | undefined,
   { version, types }: ClusterNote,

@@ -3,7 +3,7 @@ import { tryReadCidr } from '../net/cidr.ts';
 import { formatAddress } from '../net/address.ts';
 import type { NodeFacts } from './node-status-store.ts';
 
-/** The node with these facts instead of those it had; the rest of it stays. */
+/** Replaces the facts of the node, and keeps its other fields. */
 export function withFacts(node: Node, facts: NodeFacts): Node {
   const {
     ipv4VXLANTunnelAddr: _v4,
@@ -30,7 +30,7 @@ export function withFacts(node: Node, facts: NodeFacts): Node {
   return { ...node, spec };
 }
 
-/** What of the node its agent has told. */
+/** Returns the facts that the agent of the node has published. */
 export function nodeFactsOf({ spec }: Node): NodeFacts {
   const { ipv4VXLANTunnelAddr, vxlanTunnelMACAddr, ipv6VXLANTunnelAddr, vxlanTunnelMACAddrV6 } = spec;
   const { ipv4Address, ipv6Address } = spec.bgp ?? {};
@@ -38,13 +38,13 @@ export function nodeFactsOf({ spec }: Node): NodeFacts {
   return given({ ...tunnels, ipv4IPIPTunnelAddr: spec.ipv4IPIPTunnelAddr, ipv4Address, ipv6Address });
 }
 
-/** The fields that have a value. */
+/** Returns the fields that have a value. */
 export function given<T extends object>(fields: T): Partial<T> {
-  // Only entries go, no name and no type of one changes.
+  // Removing entries leaves the remaining types unchanged.
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
 
-/** The address without the prefix of its subnet. */
+/** Returns the address without its prefix length. */
 function nodeAddress(text: string | undefined): { readonly address: string; readonly type: 'NodeIP' }[] {
   const address = text === undefined ? undefined : tryReadCidr(text)?.address;
   return address === undefined ? [] : [{ address: formatAddress(address), type: 'NodeIP' }];

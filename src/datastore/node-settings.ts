@@ -6,7 +6,7 @@ import type { NodeSettings } from './allocation-store.ts';
 import type { Query, Seen } from './follow.ts';
 import { compareResources } from './order.ts';
 
-/** The resources that decide which addresses a node may assign, as queries. */
+/** Returns queries for the resources that decide which addresses a node may assign. */
 export function settingQueries(node: NodeName): readonly Extract<Query, { readonly kind: 'resources' }>[] {
   return [
     { kind: 'resources', of: 'IPPool' },
@@ -17,7 +17,7 @@ export function settingQueries(node: NodeName): readonly Extract<Query, { readon
   ];
 }
 
-/** Puts the settings of a node together from what `settingQueries` found. */
+/** Returns the settings of a node from the records of `settingQueries`. */
 export function settingsFrom(found: readonly Seen<AnyResource>[]): NodeSettings {
   const of = <K extends ResourceKind>(kind: K): ResourceOf<K>[] =>
     found
@@ -33,7 +33,7 @@ export function settingsFrom(found: readonly Seen<AnyResource>[]): NodeSettings 
     node: of('Node')[0],
     isLocked: isLocked(cluster),
     clusterId: clusterIdOf(cluster),
-    // Of a resource that can be read, something else than its settings was left out.
+    // The problem of a readable resource concerns none of its settings.
     problems: found.flatMap(({ value, problem }) => (value === undefined ? (problem ?? []) : [])),
   };
 }

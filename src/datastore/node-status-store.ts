@@ -19,16 +19,15 @@ export type NodeFacts = Pick<
 /** What the agent of a node writes about its node. */
 export interface NodeStatusStore {
   /**
-   * Makes these facts those of the node: what is left out is removed, everything else of the node (labels, AS number,
-   * what people wrote) stays. Makes the node where netplug keeps the nodes itself; where the orchestrator does,
-   * publishes the node as it is there to the other nodes. Writes nothing when nothing differs.
-   * @throws resource/not-found when the orchestrator, which keeps its own nodes, has none of that name
+   * Replaces the facts of the node, and keeps its other fields, such as labels and AS number. Creates the node where
+   * netplug stores the nodes. Where the orchestrator stores them, also publishes its node to the other nodes. Writes
+   * nothing when nothing differs. @throws resource/not-found when the orchestrator has no node of that name
    */
   publishNode(node: NodeName, facts: NodeFacts, signal: AbortSignal): Promise<void>;
 
   /**
-   * Sets the condition NetworkUnavailable of the orchestrator's Node; does nothing without an orchestrator, or when the
-   * condition says so already.
+   * Sets the condition NetworkUnavailable of the orchestrator's Node. Does nothing without an orchestrator, or when the
+   * condition has this state already.
    * @throws resource/not-found when the orchestrator has no node of that name
    */
   reportNetwork(node: NodeName, report: NetworkReport, signal: AbortSignal): Promise<void>;

@@ -7,10 +7,10 @@ import { withFacts } from './node-facts.ts';
 import type { NodeFacts } from './node-status-store.ts';
 import type { ResourceStore } from './resource-store.ts';
 
-/** How often it is tried while others write the same node. */
+/** How often a conflict with concurrent writers of the node is retried. */
 const PUBLISH_TRIES = 8;
 
-/** `NodeStatusStore.publishNode` of a datastore that keeps the nodes itself: each write names the version it was made from. */
+/** Implements `NodeStatusStore.publishNode` where netplug stores the nodes. Each write names the version that it changes. */
 export async function publishNodeResource(
   store: ResourceStore,
   { node: name, facts }: { readonly node: NodeName; readonly facts: NodeFacts },
@@ -28,8 +28,8 @@ export async function publishNodeResource(
       if (!isOvertaken(cause)) throw cause;
     }
   }
-  throw new NetplugError('store/conflict', `Cannot publish node "${name}": others keep changing its resource`, {
-    hint: 'Find out who else writes it',
+  throw new NetplugError('store/conflict', `Cannot publish node "${name}": other programs keep changing its resource`, {
+    hint: 'Find the program that writes it',
     facts: { node: name },
   });
 }
@@ -38,7 +38,7 @@ function newNode(name: string): Node {
   return { apiVersion: API_VERSION, kind: 'Node', metadata: { name }, spec: {} };
 }
 
-/** Somebody else made, changed or removed the node since it was read. */
+/** Reports whether the node was created, changed or deleted since it was read. */
 function isOvertaken(cause: unknown): boolean {
   return isNetplugError(cause, 'resource/exists', 'resource/changed', 'resource/not-found');
 }

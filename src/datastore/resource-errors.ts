@@ -10,7 +10,7 @@ export function resourceExists(which: ResourceId): NetplugError {
 
 export function resourceNotFound(which: ResourceId): NetplugError {
   return new NetplugError('resource/not-found', `Cannot find ${showResourceId(which)}: there is none of that name`, {
-    hint: `Create it, or list what there is with netplugctl get ${which.kind}`,
+    hint: `Create it, or list the existing ones with netplugctl get ${which.kind}`,
     facts: resourceFacts(which),
   });
 }
@@ -31,22 +31,22 @@ export function fieldConflict(
   held: readonly { readonly field: string; readonly owner: string }[],
 ): NetplugError {
   const list = held.map(({ field, owner }) => `${field} ("${owner}")`).join(', ');
-  const message = `Cannot apply ${showResourceId(which)}: others have written fields of it: ${list}`;
+  const message = `Cannot apply ${showResourceId(which)}: other managers own some of its fields: ${list}`;
   return new NetplugError('resource/field-conflict', message, {
-    hint: 'Leave these fields out, write what the others wrote, or take the fields over by force',
+    hint: 'Leave these fields out, write their present values, or take them over with --force-conflicts',
     facts: { ...resourceFacts(which), fields: held.map(({ field }) => field), owners: held.map(({ owner }) => owner) },
   });
 }
 
-/** Of a change that names no version, and finds another each time. */
+/** Returns the error for a change without an expected version that keeps conflicting. */
 export function resourceContested(which: ResourceId): NetplugError {
-  return new NetplugError('store/conflict', `Cannot change ${showResourceId(which)}: others keep changing it`, {
-    hint: 'Find out who else writes it',
+  return new NetplugError('store/conflict', `Cannot change ${showResourceId(which)}: other programs keep changing it`, {
+    hint: 'Find the program that writes it',
     facts: resourceFacts(which),
   });
 }
 
-/** What is known by its kind and name, as facts of an error. */
+/** Returns the facts of an error about a resource. */
 export function resourceFacts(which: ResourceId): { kind: string; namespace?: string; name: string } {
   return { ...fullId(which) };
 }

@@ -2,15 +2,15 @@ import type { Mode } from '../base/mode.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 
-/** A resource with the fields that people wrote, and none of those that reading fills in. */
+/** A resource with only the fields that the user wrote. */
 export type WrittenResource = Pick<AnyResource, 'apiVersion' | 'kind' | 'metadata'> & { readonly spec?: unknown };
 
-/** Who wrote which field of a resource. */
+/** Server-side apply, with an owner for each field of a resource. */
 export interface FieldOwnership {
   /**
-   * Makes the resource say what was written, and makes these fields the manager's: what it applied before and leaves out
-   * now goes, and what others have written stays. Makes the resource when there is none. With `force` it takes fields
-   * from others. What the manager wrote by creating or updating is its own, but is not taken away when it is left out.
+   * Applies the fields and makes the manager their owner. Removes fields that the manager applied before and now leaves
+   * out, and keeps fields of other managers. Creates a missing resource. With `force`, takes over fields of other
+   * managers. Fields that the manager wrote with create or update are its own, but are not removed when left out.
    * @throws resource/field-conflict, resource/changed when metadata names another version, resource/invalid
    */
   apply(
@@ -26,12 +26,12 @@ export interface FieldOwnership {
 
 /** The resources that users write. */
 export interface ResourceStore {
-  /** Of a datastore that knows who wrote which field, as the API of the orchestrator does. */
+  /** Set for a datastore that records the owner of each field, such as the API of the orchestrator. */
   readonly fieldOwnership?: FieldOwnership;
 
   /**
-   * Resources of a kind, of all namespaces, ordered by namespace and name, `metadata.resourceVersion` filled in;
-   * unreadable ones become problems.
+   * Returns the resources of a kind in all namespaces, ordered by namespace and name, with `metadata.resourceVersion`.
+   * Unreadable ones become problems.
    */
   listResources<K extends ResourceKind>(
     kind: K,
@@ -41,19 +41,19 @@ export interface ResourceStore {
   findResource<K extends ResourceKind>(which: ResourceId<K>, signal: AbortSignal): Promise<ResourceOf<K> | undefined>;
 
   /**
-   * Fills in uid, creationTimestamp and, where it is left out, the namespace. It is the datastore that rehearses, here and below:
-   * the API of the orchestrator has rules that netplug does not know, such as those of webhooks and other releases.
+   * Fills in uid, creationTimestamp and a missing namespace. With a dry-run mode, here and below, the datastore itself
+   * validates: the API of the orchestrator has rules that netplug does not know, such as those of webhooks.
    * @throws resource/exists, resource/invalid
    */
   createResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource>;
 
   /**
-   * Replaces what is there, keeping uid and creationTimestamp; when `metadata.resourceVersion` is given, only that version.
+   * Replaces the resource, and keeps uid and creationTimestamp. Expects `metadata.resourceVersion` when it is given.
    * @throws resource/not-found, resource/changed
    */
   updateResource(resource: AnyResource, signal: AbortSignal, mode?: Mode): Promise<AnyResource>;
 
-  /** When `resourceVersion` is given, only that version. @throws resource/not-found, resource/changed */
+  /** Expects `resourceVersion` when it is given. @throws resource/not-found, resource/changed */
   deleteResource(
     which: ResourceId & { readonly resourceVersion?: string },
     signal: AbortSignal,

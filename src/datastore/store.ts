@@ -5,17 +5,17 @@ import type { FollowStore } from './follow.ts';
 
 /** Reports whether the datastore serves the caller. */
 export interface ConnectionProbe {
-  /** One cheap read that proves the datastore answers and accepts the caller. */
+  /** Reads one small record to check that the datastore responds and accepts the caller. */
   ping(signal: AbortSignal): Promise<void>;
 }
 
-/** What one call of the runtime uses of a datastore. */
+/** The part of a datastore that one call of the runtime uses. */
 export type CallStore = AllocationStore & Pick<ResourceStore, 'listResources'> & ConnectionProbe & AsyncDisposable;
 
 /**
- * Everything a datastore does; its users depend on the narrowest of these ports. Every method honours the signal, and
- * throws `store/unavailable` when the datastore does not answer (a commit may then have happened or not),
- * `store/refused` when it refuses the caller.
+ * All ports of a datastore; callers depend on the narrowest one. Every method honours the signal. Throws
+ * `store/unavailable` when the datastore does not respond (the outcome of a commit is then unknown), and `store/refused`
+ * when it rejects the credentials or rights of the caller.
  */
 export interface Store
   extends AllocationStore, ResourceStore, NodeStatusStore, FollowStore, ConnectionProbe, AsyncDisposable {}

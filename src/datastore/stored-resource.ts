@@ -6,8 +6,8 @@ import { API_VERSION } from '../model/resource.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 
 /**
- * The resource a record describes, or what is wrong with it. Fields nobody knows stay, so that reading and writing back
- * keeps what a newer release stored.
+ * Decodes a stored resource, or returns the problem as text. Keeps unknown fields, so that a write after a read preserves
+ * the fields of a newer release.
  */
 export function decodeRecordedResource<K extends ResourceKind>(
   which: ResourceId<K>,
@@ -68,7 +68,7 @@ function describeIssue(issue: v.BaseIssue<unknown>): string {
   return path === null ? issue.message : `${path}: ${issue.message}`;
 }
 
-/** What of a stored resource is never given by people; an unreadable one has none. */
+/** Returns the fields of a stored resource that the server sets; none for an unreadable one. */
 export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: string } {
   const shape = v.safeParse(v.looseObject({ metadata }), raw);
   const { uid, creationTimestamp } = shape.success ? shape.output.metadata : {};
@@ -78,7 +78,7 @@ export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: st
   };
 }
 
-/** The resource as it is stored: with its namespace and identity, without the version, which is the datastore's to say. */
+/** Returns the resource as it is stored: with its namespace and identity, without the version. */
 export function withoutVersion(
   resource: AnyResource,
   identity: { readonly uid?: string; readonly creationTimestamp?: string },
@@ -88,13 +88,13 @@ export function withoutVersion(
   return { ...resource, metadata: { ...metadata, ...(namespace === undefined ? {} : { namespace }), ...identity } };
 }
 
-/** The resource without its version, which also changes where nothing else does. */
+/** Returns the resource without its version, for comparisons. */
 export function unversioned<R extends AnyResource>(resource: R): R {
   const { resourceVersion: _, ...metadata } = resource.metadata;
   return { ...resource, metadata };
 }
 
-/** The endpoint as it is stored, without the version. */
+/** Returns the endpoint as it is stored, without its version. */
 export function storedEndpoint({ metadata, ...rest }: WorkloadEndpoint): WorkloadEndpoint {
   const { resourceVersion: _, ...kept } = metadata;
   return { ...rest, metadata: kept };

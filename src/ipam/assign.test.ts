@@ -155,7 +155,7 @@ describe('assigning', () => {
 });
 
 describe('pools', () => {
-  it('are chosen by node selectors when nobody asks for one [prec-selector] [pool-nodeselector]', async () => {
+  it('are chosen by node selectors when none is requested [prec-selector] [pool-nodeselector]', async () => {
     const ipam = await IpamBench.with(
       poolOf('blue', '10.1.0.0/24', { nodeSelector: "zone == 'blue'" }),
       poolOf('green', '10.2.0.0/24', { nodeSelector: "zone == 'green'" }),
@@ -355,7 +355,7 @@ describe('a pod that is replaced under its name', () => {
     expect(await ipam.release('new')).toBe(1);
   });
 
-  it('is told who holds the address on another node', async () => {
+  it('gets an error that names the holder of the address on another node', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24'));
     await ipam.assign('old', { ip: '10.0.0.9', pod: 'db-0', node: 'n1' });
     await expect(ipam.assign('new', { ip: '10.0.0.9', pod: 'db-0', node: 'n2' })).rejects.toMatchObject({

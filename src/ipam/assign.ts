@@ -120,7 +120,11 @@ async function commit(ports: IpamPorts, draft: PendingAssignment, { signal, clea
 }
 
 /** Releases what a write of unknown outcome may have assigned. If that fails too, DEL, GC or the next ADD finds it. */
-async function releaseUnknown(ports: IpamPorts, { request, allocations }: PendingAssignment, signal: AbortSignal): Promise<void> {
+async function releaseUnknown(
+  ports: IpamPorts,
+  { request, allocations }: PendingAssignment,
+  signal: AbortSignal,
+): Promise<void> {
   const { node, attachment } = request;
   const ids = new Set([...allocations.values()].map(({ id }) => id));
   const endpoint = request.endpoint?.([]);

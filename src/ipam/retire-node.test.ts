@@ -44,8 +44,8 @@ async function putEndpoint(ipam: IpamBench, container: string, node: string): Pr
   expect(await store.commit([{ kind: 'put-endpoint', endpoint }], ipam.signal)).toBe('committed');
 }
 
-describe('a node that is gone for good', () => {
-  it('gives back its addresses, endpoints and blocks, and nobody else does', async () => {
+describe('a node that was removed', () => {
+  it('loses its addresses, endpoints and blocks, and other nodes lose none', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24', SMALL));
     for (const container of ['a', 'b', 'c', 'd', 'e']) {
       await ipam.assign(container);
@@ -100,7 +100,7 @@ describe('a node that is gone for good', () => {
     expect(await blocksOf(ipam)).toEqual([]);
   });
 
-  it('drops the stock of its agent with what others asked of it', async () => {
+  it('loses the pre-allocated addresses of its agent and the requests for them', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/30', SMALL));
     await ipam.assign('a', { node: 'n2' });
     const { store } = ipam.ports();
@@ -122,7 +122,7 @@ describe('a node that is gone for good', () => {
     expect((await retire(ipam)).retired).toMatchObject({ addresses: 1, returnedBlocks: 1 });
   });
 
-  it('is only told of when it is a rehearsal', async () => {
+  it('is reported, and not changed, by a dry run', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24', SMALL));
     await ipam.assign('a');
     const before = ipam.database.state();
@@ -132,7 +132,7 @@ describe('a node that is gone for good', () => {
   });
 });
 
-describe('others that write while a node is retired', () => {
+describe('other nodes that write while a node is retired', () => {
   it('keep what they got, and nothing of the node is left', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/29', SMALL));
     for (const container of ['a', 'b', 'c', 'd', 'e']) await ipam.assign(container);
@@ -169,7 +169,7 @@ describe('others that write while a node is retired', () => {
     expect(await blocksOf(ipam)).toEqual([]);
   });
 
-  it('are told to stop when they are the node itself', async () => {
+  it('get an error that asks to stop the agent when the node itself keeps writing', async () => {
     const ipam = await IpamBench.with(poolOf('v4', '10.0.0.0/24', SMALL));
     let turns = 0;
     const pause = async (operation: Operation): Promise<void> => {

@@ -68,7 +68,7 @@ describe('applying fields in the API of the orchestrator', () => {
     expect((await blue()).spec).toMatchObject({ cidr: '10.0.0.0/16', disabled: true, natOutgoing: true });
     const wish = written({ cidr: '10.1.0.0/16', disabled: false }, { labels: { rack: 'r2' } });
     const { message, facts } = await expectCode('resource/field-conflict', apply(wish));
-    expect(message).toMatch(/^Cannot apply IPPool "blue": others have written fields of it: /);
+    expect(message).toMatch(/^Cannot apply IPPool "blue": other managers own some of its fields: /);
     for (const field of ['spec.cidr', 'spec.disabled', 'metadata.labels.rack']) {
       expect(message).toContain(`${field} ("the team")`);
     }

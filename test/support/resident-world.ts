@@ -53,7 +53,7 @@ export class World {
     return held.map(({ address, allocation }) => `${allocation.containerId} ${formatAddress(address)}`).sort();
   }
 
-  stock(): number {
+  preallocated(): number {
     return this.blocks().reduce((sum, { preallocated }) => sum + preallocated.size, 0);
   }
 

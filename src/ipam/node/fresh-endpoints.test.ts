@@ -48,7 +48,7 @@ function bench(): {
 }
 
 describe('an endpoint just written', () => {
-  it('is found until the memory shows another version, over an older one too', () => {
+  it('is found until the cache shows another version, also over an older one', () => {
     const { memory, fresh, write } = bench();
     write();
     expect(fresh.find(KEY)).toBe(NEW);
@@ -58,7 +58,7 @@ describe('an endpoint just written', () => {
     expect(fresh.keys()).toEqual([]);
   });
 
-  it('is not found when the memory heard of it before the writer did', () => {
+  it('is not found when the cache shows it before the write returns', () => {
     const { memory, fresh } = bench();
     const writes = fresh.prepare([{ kind: 'put-endpoint', endpoint: NEW }]);
     memory.endpoints.set(KEY, { value: NEW, version: '2' });

@@ -45,7 +45,7 @@ function found(): string[] {
 }
 
 describe('a journal', () => {
-  it('keeps what is not settled, and nothing else', async () => {
+  it('keeps entries that are not completed, and no others', async () => {
     const first = await journal.add(entryOf('one'));
     await journal.add(entryOf('two'));
     journal.complete(first);
@@ -54,7 +54,7 @@ describe('a journal', () => {
     expect(found()).toEqual([]);
   });
 
-  it('goes on in another segment when one is large, and removes the first once it is settled', async () => {
+  it('starts another segment when one is large, and removes the first once it is completed', async () => {
     const first = await fill();
     const second = await journal.add(entryOf('e'));
     expect(second.path).not.toBe(first.path);

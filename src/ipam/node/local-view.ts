@@ -101,7 +101,10 @@ export class LocalView {
    * Returns the node as the address manager sees it. Pre-allocated addresses of this run are free and come first; while a
    * pool has any, or the datastore is unavailable, nothing else of the own blocks is free.
    */
-  nodeView(endpoint: EndpointId | undefined, { isUnavailable }: { readonly isUnavailable: boolean }): NodeView | undefined {
+  nodeView(
+    endpoint: EndpointId | undefined,
+    { isUnavailable }: { readonly isUnavailable: boolean },
+  ): NodeView | undefined {
     const { settings, node } = this.#cache;
     if (settings === undefined) return undefined;
     const isWarmPoolOnly = this.#warmPoolOnly(isUnavailable);
@@ -217,7 +220,8 @@ export class LocalView {
   #show(key: string, of: IpBlock, isWarmPoolOnly: boolean): IpBlock {
     const before = this.#shown.get(key);
     const { version } = this.#preallocated;
-    if (before?.of === of && before.isWarmPoolOnly === isWarmPoolOnly && before.version === version) return before.block;
+    if (before?.of === of && before.isWarmPoolOnly === isWarmPoolOnly && before.version === version)
+      return before.block;
     const block = offer({ block: of, ready: this.#preallocated.in(of), isWarmPoolOnly });
     this.#shown.set(key, { of, isWarmPoolOnly, version, block });
     return block;

@@ -30,7 +30,13 @@ const ANSWER = v.object({
 
 /** Encodes the blocks as JSON, for a process that plans beside the agent. */
 export function encodeOfferedBlocks(blocks: readonly OfferedBlock[]): string {
-  return JSON.stringify({ blocks: blocks.map(({ block, ready, isWarmPoolOnly: isStockOnly }) => ({ block: encodeBlock(block), ready, isStockOnly })) });
+  return JSON.stringify({
+    blocks: blocks.map(({ block, ready, isWarmPoolOnly: isStockOnly }) => ({
+      block: encodeBlock(block),
+      ready,
+      isStockOnly,
+    })),
+  });
 }
 
 /** Decodes the output of `encodeOfferedBlocks`; undefined for anything else. */

@@ -44,7 +44,10 @@ export function runsWithJournal(folder: string): ReadonlySet<string> {
 }
 
 /** Returns the paths of orphaned journals that belong to other datastores. */
-export function journalsOfOtherDatastores({ folder, tryLock }: JournalPlace, datastore: DatastoreId): readonly string[] {
+export function journalsOfOtherDatastores(
+  { folder, tryLock }: JournalPlace,
+  datastore: DatastoreId,
+): readonly string[] {
   const key = datastoreKey(datastore);
   return listSegments(folder).flatMap(({ path, isDamaged, ...segment }) => {
     if (segment.datastoreKey === key || isDamaged) return [];

@@ -39,7 +39,7 @@ function start(pods: number, nowMs: number): void {
   for (let pod = 0; pod < pods; pod += 1) demand.record('v4', nowMs);
 }
 
-/** What the stock is after the agent has looked at it. */
+/** Returns the pre-allocated addresses after the agent has adjusted the warm pool. */
 function stockAt(nowMs: number, yielding: readonly string[] = []): number {
   const changed = planWarmPool({
     owns: own.owns,
@@ -57,8 +57,8 @@ function stockAt(nowMs: number, yielding: readonly string[] = []): number {
   return ownedOrdinals(block, own.owns).length;
 }
 
-describe('the stock of a pool', () => {
-  it('is none before a pod has come from it, and the floor after the first', () => {
+describe('the warm pool of an IP pool', () => {
+  it('is empty before the first pod start, and has the floor size after it', () => {
     expect(stockAt(0)).toBe(0);
     start(1, 0);
     expect(stockAt(0)).toBeGreaterThanOrEqual(FLOOR);
@@ -71,7 +71,7 @@ describe('the stock of a pool', () => {
     expect(stockAt(2000)).toBe(256);
   });
 
-  it('goes back to the floor when pods have stopped coming, and away when none is left', () => {
+  it('shrinks to the floor when pod starts stop, and to nothing when no pod is left', () => {
     start(100, 0);
     stockAt(0);
     expect(stockAt(4999)).toBe(FLOOR + 100);
@@ -82,7 +82,7 @@ describe('the stock of a pool', () => {
     expect(stockAt(60_000)).toBe(0);
   });
 
-  it('is not written anew for little, and does not grow where others need addresses', () => {
+  it('is not refilled for a few addresses, and does not grow where other nodes need addresses', () => {
     start(1, 0);
     stockAt(0);
     const before = block;

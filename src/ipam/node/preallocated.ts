@@ -27,7 +27,8 @@ export class PreallocatedAddresses {
   readonly owns = (preallocationId: string): boolean => this.#ready.has(preallocationId);
 
   /** Reports whether the id is of this run and must not be assigned. */
-  readonly isSpent = (preallocationId: string): boolean => isOfRun(preallocationId, this.run) && !this.#ready.has(preallocationId);
+  readonly isSpent = (preallocationId: string): boolean =>
+    isOfRun(preallocationId, this.run) && !this.#ready.has(preallocationId);
 
   /** Returns the ordinals of the block that may be assigned, in the order in which they were pre-allocated. */
   in(block: IpBlock): number[] {

@@ -12,7 +12,13 @@ import { addressAt, formatCidr } from '../../net/cidr.ts';
 import type { DatastoreId } from './datastore-id.ts';
 import type { EndpointChange, Entry } from './entry.ts';
 import type { JournalPlace } from './journal.ts';
-import { damagedSegments, type OrphanedJournal, readJournal, runsToRecover, takeOverJournal } from './orphaned-journals.ts';
+import {
+  damagedSegments,
+  type OrphanedJournal,
+  readJournal,
+  runsToRecover,
+  takeOverJournal,
+} from './orphaned-journals.ts';
 import { fittingBlocks, fittingEntries, planFlush, type FlushOptions } from './plan-flush.ts';
 import { type Host, isOfBoot } from './run-id.ts';
 import { isOfRun } from './preallocated.ts';

@@ -34,13 +34,13 @@ describe('an endpoint while the datastore refuses everything for a moment', () =
     });
     const agent = await residentOn(world, { inner });
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     isRefused = true;
     const time = async <T>(_: string, work: () => Promise<T>): Promise<T> => work();
     await agent.node.commit([{ kind: 'put-endpoint', endpoint }], { signal, time });
     await new Promise((resolve) => setTimeout(resolve, 500));
     isRefused = false;
-    await until(() => agent.node.state.waiting === 0, 'everything is published');
+    await until(() => agent.node.state.waiting === 0, 'everything is written');
     expect(world.database.state().endpoints.size).toBe(1);
   }, 30_000);
 });

@@ -36,7 +36,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** A node with one pod and addresses in stock, on a datastore that counts what it is asked. */
+/** A node with one pod and pre-allocated addresses, on a datastore that counts its requests. */
 class Bench {
   readonly counts = new Map<Operation, number>();
   readonly node: ResidentNode;
@@ -82,7 +82,7 @@ class Bench {
       await rm(folder, { recursive: true, force: true });
     });
     await bench.add('first');
-    await until(() => bench.node.state.blocks.some(({ stock }) => stock >= 4), 'there is stock');
+    await until(() => bench.node.state.blocks.some(({ stock }) => stock >= 4), 'addresses are pre-allocated');
     return bench;
   }
 
@@ -131,7 +131,7 @@ describe('a resident node whose datastore goes on refusing', () => {
     expect(asked.get('commit')).toBeGreaterThan(5);
     expect(asked.get('commit')).toBeLessThan(20);
     bench.fault = () => undefined;
-    await until(() => bench.node.state.waiting === 0, 'the address is published');
+    await until(() => bench.node.state.waiting === 0, 'the address is written');
   });
 
   it('tries a write that always finds a conflict less than 150 times a minute', async () => {

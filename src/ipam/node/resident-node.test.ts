@@ -19,29 +19,29 @@ let world: World;
 afterEach(async () => world.end());
 
 describe('a resident node', () => {
-  it('asks the datastore for nothing in a warm ADD and DEL, and publishes both', async () => {
+  it('serves ADD and DEL from the warm pool without the datastore, and writes both later', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     world.calls.length = 0;
     const [address] = await agent.add('a');
     expect(world.calls).toEqual([]);
-    await until(() => world.held().includes(address ?? ''), 'the address is published');
+    await until(() => world.held().includes(address ?? ''), 'the address is written');
     await agent.remove('a');
-    await until(() => !world.held().includes(address ?? ''), 'the release is published');
+    await until(() => !world.held().includes(address ?? ''), 'the release is written');
     expect(new Set(world.calls)).toEqual(new Set(['commit']));
     expect(world.calls.length).toBeLessThanOrEqual(2);
   });
 
-  it('gives the same address again to the same attachment, published or not', async () => {
+  it('returns the same address to the same attachment, before and after the write', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const [once, again] = [await agent.add('a'), await agent.add('a')];
     expect(again).toEqual(once);
-    await until(() => world.held().length === 2, 'both are published');
+    await until(() => world.held().length === 2, 'both are written');
     expect(await agent.add('a')).toEqual(once);
   });
 
@@ -55,12 +55,12 @@ describe('a resident node', () => {
     expect(world.calls.filter((call) => call === 'commit').length).toBeLessThan(10);
   });
 
-  it('goes on without the datastore until the stock is used up, then says so, and releases without end', async () => {
+  it('serves calls from the warm pool while the datastore is unavailable, fails ADD when it is empty, and always releases', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
-    const stock = world.stock();
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
+    const stock = world.preallocated();
     world.isAway = true;
     const served: string[] = [];
     for (let index = 0; index < stock; index += 1) served.push(...(await agent.add(`c${String(index)}`)));
@@ -72,32 +72,32 @@ describe('a resident node', () => {
     });
     await agent.remove('c0');
     world.isAway = false;
-    await until(() => world.held().length === stock, 'what happened meanwhile is published');
+    await until(() => world.held().length === stock, 'the pending writes are flushed');
     expect(new Set(world.held())).toEqual(new Set([...(await agent.add('first')), ...served.slice(1)]));
   });
 
-  it('gives its stock back when it ends, and leaves no journal', async () => {
+  it('reclaims its warm pool when it shuts down, and leaves no journal', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     await agent.add('a');
     await agent.node.drain(signal);
-    expect(world.stock()).toBe(0);
+    expect(world.preallocated()).toBe(0);
     expect(world.held()).toHaveLength(2);
     await agent.node.end();
     expect(await readdir(agent.folder)).toEqual([]);
   });
 
-  it('gives its stock back when the datastore is locked, and hands out and takes nothing until that ends', async () => {
+  it('reclaims its warm pool when the datastore is locked, and assigns and releases nothing until it is unlocked', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     const [address] = await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const other = openMemoryStore(world.database);
     const beforeLock = await agent.store.readNodeView(nodeName('n1'), undefined, signal);
     await other.updateResource(lockOf('locked'), signal);
-    await until(() => world.stock() === 0, 'the stock is given back');
+    await until(() => world.preallocated() === 0, 'the pre-allocated addresses are reclaimed');
     await expect(agent.add('a')).rejects.toMatchObject({ code: 'store/locked' });
     await expect(agent.remove('first')).rejects.toMatchObject({ code: 'store/locked' });
     expect(await agent.add('first')).toEqual([address]);
@@ -105,44 +105,44 @@ describe('a resident node', () => {
     if (before === undefined) throw new Error('no block');
     const after = freeSlots(before.value, new Set([...before.value.slots.values()].map(({ id }) => id)));
     expect(await agent.store.commit([updateTo(before, after)], signal)).toBe('conflict');
-    expect([world.held(), world.stock()]).toEqual([[address], 0]);
+    expect([world.held(), world.preallocated()]).toEqual([[address], 0]);
     await other.updateResource(lockOf('unlocked'), signal);
-    await until(() => world.stock() >= 4, 'there is stock again');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated again');
     await agent.remove('first');
-    await until(() => world.held().length === 0, 'the release is published');
+    await until(() => world.held().length === 0, 'the release is written');
   });
 
-  it('gives its stock back when it learns of the lock only after the datastore was away', async () => {
+  it('reclaims its warm pool when it observes the lock after the datastore was unavailable', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     world.isAway = true;
     const [address] = await agent.add('a');
     await openMemoryStore(world.database).updateResource(lockOf('locked'), signal);
     world.isAway = false;
-    await until(() => world.stock() === 0, 'the stock is given back');
+    await until(() => world.preallocated() === 0, 'the pre-allocated addresses are reclaimed');
     expect(world.held()).toContain(address);
   });
 
-  it('gives stock back when the pool is disabled', async () => {
+  it('reclaims pre-allocated addresses when the pool is disabled', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const store = openMemoryStore(world.database);
     const pool = await store.findResource({ kind: 'IPPool', name: 'v4' }, signal);
     if (pool === undefined) throw new Error('no pool');
     await store.updateResource({ ...pool, spec: { ...pool.spec, disabled: true } }, signal);
-    await until(() => world.stock() === 0, 'nothing is set aside');
+    await until(() => world.preallocated() === 0, 'no address is pre-allocated');
     await expect(agent.add('a')).rejects.toMatchObject({ code: 'ipam/exhausted' });
   });
 
-  it('gives up stock that another node needs', async () => {
+  it('reclaims a pre-allocated address that another node needs', async () => {
     world = await worldWith('10.0.0.0/29', 29);
     const [one, two] = [await residentOn(world, { name: 'n1' }), await residentOn(world, { name: 'n2' })];
     await one.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const borrowed: string[] = [];
     for (let index = 0; index < 7; index += 1) borrowed.push(...(await two.add(`b${String(index)}`)));
     expect(new Set(borrowed).size).toBe(7);
@@ -150,29 +150,29 @@ describe('a resident node', () => {
     expect(world.held()).toHaveLength(8);
   });
 
-  it('gives up the very address that is asked for on another node', async () => {
+  it('reclaims the specific address that a pod on another node requests', async () => {
     world = await worldWith('10.0.0.0/28', 28);
     const [one, two] = [await residentOn(world, { name: 'n1' }), await residentOn(world, { name: 'n2' })];
     await one.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const [block] = world.blocks();
     const [ordinal = 0] = block?.preallocated.keys() ?? [];
     const address = `10.0.0.${String(ordinal)}`;
     expect(await two.add('wants it', address)).toEqual([address]);
   });
 
-  it('says who holds up what is set aside by an agent that is gone', async () => {
+  it('names the node whose agent does not answer a request for a pre-allocated address', async () => {
     world = await worldWith('10.0.0.0/28', 28);
     const one = await residentOn(world, { name: 'n1' });
     await one.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     await one.node.end();
     const two = await residentOn(world, { name: 'n2' });
     const [ordinal = 0] = world.blocks()[0]?.preallocated.keys() ?? [];
     await expect(two.add('wants it', `10.0.0.${String(ordinal)}`)).rejects.toMatchObject({ code: 'ipam/set-aside' });
   });
 
-  it('releases for good what somebody else wrote a moment ago, although memory does not show it yet', async () => {
+  it('releases an address that another process has just written and that the cache does not show yet', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
@@ -188,11 +188,11 @@ describe('a resident node', () => {
     expect(world.held()).toEqual([before]);
   });
 
-  it('records an address again whose stock was taken from under it', async () => {
+  it('records an assigned address again when another writer has removed its pre-allocation', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.add('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     world.isAway = true;
     const [address = ''] = await agent.add('a');
     const store = openMemoryStore(world.database);
@@ -210,7 +210,7 @@ describe('a resident node', () => {
     expect(world.held()).toHaveLength(2);
   });
 
-  it('is drained only when it has given back what a write under way sets aside', async () => {
+  it('is drained only after it has reclaimed the addresses that a write in progress pre-allocates', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const gate = { isShut: true, commits: 0 };
     const inner = openMemoryStore(world.database, {
@@ -227,7 +227,7 @@ describe('a resident node', () => {
     const drained = agent.node.drain(signal);
     gate.isShut = false;
     await drained;
-    expect(world.stock()).toBe(0);
+    expect(world.preallocated()).toBe(0);
   });
 });
 

@@ -206,7 +206,11 @@ export class ResidentNode {
     this.#refuseReplaced();
     if (isReleaseBesideView(changes)) return this.inner.commit(changes, signal);
     const writeBehind = this.#writeBehind;
-    const sorted = sortChanges(changes, { node: this.#options.node, preallocated: this.#preallocated, view: this.#view });
+    const sorted = sortChanges(changes, {
+      node: this.#options.node,
+      preallocated: this.#preallocated,
+      view: this.#view,
+    });
     if (writeBehind === undefined || sorted === undefined) return this.inner.commit(changes, signal);
     if (sorted === 'conflict') return 'conflict';
     const { entry, otherChanges } = sorted;
@@ -217,7 +221,8 @@ export class ResidentNode {
       await this.#ports.clock.sleep(this.#assertion.graceMs(), signal);
       return 'conflict';
     }
-    for (const slot of entry.slots) if (slot.kind === 'take' && slot.from !== undefined) this.#preallocated.spend(slot.from);
+    for (const slot of entry.slots)
+      if (slot.kind === 'take' && slot.from !== undefined) this.#preallocated.spend(slot.from);
     this.#warmPool.noteStarts(entry);
     const parts = partsOf(entry);
     if (otherChanges.length === 0 && parts.length > 1 && isDecidedLocally(entry)) {

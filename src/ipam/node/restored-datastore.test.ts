@@ -21,7 +21,7 @@ async function addPods(agent: Resident, names: readonly string[]): Promise<strin
 }
 
 const published = async (told: readonly string[]): Promise<void> =>
-  until(() => told.every((line) => world.holders().includes(line)), 'everything is published');
+  until(() => told.every((line) => world.holders().includes(line)), 'everything is written');
 
 /** A log that remembers what it was told. */
 function remembering(): { readonly log: Log; readonly events: string[] } {
@@ -35,7 +35,7 @@ describe('a resident node whose datastore was restored from a backup', () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.addPod('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const backup = world.database.backUp();
     const before = await addPods(agent, PODS);
     await published(before);
@@ -91,7 +91,7 @@ describe('a resident node whose datastore was restored from a backup', () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world);
     await agent.addPod('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const backup = world.database.backUp();
     const [address = ''] = await agent.add('under ptp');
     await published([`under ptp ${address}`]);
@@ -101,7 +101,7 @@ describe('a resident node whose datastore was restored from a backup', () => {
     expect(after.map((line) => line.split(' ')[1])).not.toContain(address);
   });
 
-  it('reports an address that another node has given away, and takes nothing from anybody', async () => {
+  it('reports an address that another node has assigned meanwhile, and changes no allocation', async () => {
     world = await worldWith('10.0.0.0/29', 29);
     const { log, events } = remembering();
     const backup = world.database.backUp();
@@ -127,7 +127,7 @@ describe('a resident node whose datastore was restored from a backup', () => {
     const backup = world.database.backUp();
     const agent = await residentOn(world);
     await agent.addPod('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     world.isAway = true;
     const told = await addPods(agent, ['a', 'b', 'c']);
     await agent.kill();
@@ -143,7 +143,7 @@ describe('a resident node whose datastore was restored from a backup', () => {
     const backup = world.database.backUp();
     const agent = await residentOn(world);
     await agent.addPod('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     world.isAway = true;
     const [address = ''] = await agent.add('under ptp');
     await agent.kill();
@@ -161,7 +161,7 @@ describe('a resident node without its datastore', () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world, { warmPoolFloor: 256 });
     const told = await addPods(agent, ['first']);
-    await until(() => world.stock() === 63, 'the block is set aside');
+    await until(() => world.preallocated() === 63, 'the whole block is pre-allocated');
     world.isAway = true;
     const names = Array.from({ length: 63 }, (_, index) => `c${String(index)}`);
     told.push(...(await addPods(agent, names)));
@@ -175,7 +175,7 @@ describe('a resident node without its datastore', () => {
     world = await worldWith('10.0.0.0/28', 28);
     const one = await residentOn(world, { name: 'n1', warmPoolFloor: 256 });
     const told = await addPods(one, ['first']);
-    await until(() => world.stock() === 15, 'the block is set aside');
+    await until(() => world.preallocated() === 15, 'the whole block is pre-allocated');
     const cutOff = new World();
     Object.assign(cutOff, { database: world.database });
     const two = await residentOn(cutOff, { name: 'n2', warmPoolFloor: 256 });
@@ -194,11 +194,11 @@ describe('a resident node without its datastore', () => {
 });
 
 describe('the runs and journals of a node', () => {
-  it('of another agent that lives are left alone, and so is what it set aside', async () => {
+  it('of another running agent are left unchanged, with its pre-allocated addresses', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const one = await residentOn(world);
     await one.addPod('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     // The other datastore of the same node, in the same state folder.
     const elsewhere = await worldWith('10.1.0.0/24', 26);
     const two = await residentOn(elsewhere, { of: one, datastore: datastoreIdOf('kvv3', 'two') });
@@ -210,11 +210,11 @@ describe('the runs and journals of a node', () => {
     await elsewhere.end();
   });
 
-  it('of an agent on another machine keep their stock for ten minutes', async () => {
+  it('of an agent on another machine keep their pre-allocated addresses for ten minutes', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const one = await residentOn(world, { host: { machine: 'old', boot: 'one' } });
     await one.addPod('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const stock = [...(world.blocks()[0]?.preallocated.values() ?? [])];
     await one.kill();
     const { log, events } = remembering();
@@ -224,11 +224,11 @@ describe('the runs and journals of a node', () => {
     expect(events).toContain('pre-allocated addresses of another machine with the name of this node kept');
   });
 
-  it('keep a journal with a damaged line aside, replay the others, and leave the stock of the run taken', async () => {
+  it('keep a damaged journal, replay the other journals, and keep the pre-allocated addresses of the damaged run', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world, { warmPoolFloor: 8 });
     await agent.addPod('first');
-    await until(() => world.stock() >= 8, 'there is stock');
+    await until(() => world.preallocated() >= 8, 'addresses are pre-allocated');
     world.isAway = true;
     const told = await addPods(agent, ['a', 'b', 'c']);
     await agent.kill();
@@ -268,12 +268,12 @@ describe('the runs and journals of a node', () => {
     await agent.addPod('a');
   });
 
-  it('give the stock of a run back whose journal is gone, on the same machine', async () => {
+  it('reclaim the pre-allocated addresses of a run on this machine whose journal was removed', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const store = openMemoryStore(world.database);
     const one = await residentOn(world);
     await one.addPod('first');
-    await until(() => world.stock() >= 4, 'there is stock');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
     const stock = new Set(world.blocks()[0]?.preallocated.values());
     await one.kill();
     const two = await residentOn(world, { of: one });

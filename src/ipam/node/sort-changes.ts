@@ -73,7 +73,9 @@ function ownChange(change: Change, { node, preallocated, view }: Decision): OwnC
     case 'update-block': {
       const { before, operations } = change;
       const block = view.block(formatCidr(before.value.cidr));
-      return block === undefined || !operations.every(isHolderOperation) ? undefined : fitted(block, operations, preallocated);
+      return block === undefined || !operations.every(isHolderOperation)
+        ? undefined
+        : fitted(block, operations, preallocated);
     }
     case 'delete-block':
     case 'delete-pool':
@@ -94,7 +96,11 @@ function fitted(
 }
 
 /** Adds the id of a pre-allocated address, which the view shows as free, to the operation. */
-function withPreallocated(block: IpBlock, operation: HolderOperation, preallocated: PreallocatedAddresses): HolderOperation {
+function withPreallocated(
+  block: IpBlock,
+  operation: HolderOperation,
+  preallocated: PreallocatedAddresses,
+): HolderOperation {
   const preallocationId = block.preallocated.get(operation.ordinal);
   const isOwn = operation.kind === 'take' && preallocationId !== undefined && preallocated.owns(preallocationId);
   return isOwn ? { ...operation, from: preallocationId } : operation;

@@ -84,7 +84,7 @@ class Bench {
     await bench.plain.createResource(poolOf('v6', SECOND), never);
     await bench.plain.createResource(ipamConfigurationOf({ strictAffinity: false }), never);
     await bench.add('first', []);
-    await until(() => bench.node.state.waiting === 0, 'it is published');
+    await until(() => bench.node.state.waiting === 0, 'it is written');
     return bench;
   }
 
@@ -151,7 +151,7 @@ class Bench {
 }
 
 describe('an agent whose watch still shows a write that was taken back', () => {
-  it('tells a pod no address before the datastore holds it', async () => {
+  it('returns no address to a pod before the datastore records it', async () => {
     const bench = await Bench.start();
     const before = bench.shown;
     bench.betweenBlocks = async (): Promise<void> => {
