@@ -127,7 +127,7 @@ describe('netplug-agent', () => {
       const { stdout, stderr, status } = await node.run([NETPLUGCTL, ...argv.split(' ')]);
       expect([status, stderr]).toEqual([0, '']);
       const plan = JSON.parse(stdout);
-      expect(plan).toMatchObject({ servedBy: 'agent', stock: [] });
+      expect(plan).toMatchObject({ servedBy: 'agent', preallocated: [] });
       const { json } = await node.cni('ADD', { containerId: container, netns: path, conf: node.netconf() });
       expect(plan.result).toEqual(json);
     }

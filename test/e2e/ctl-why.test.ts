@@ -1,4 +1,4 @@
-// What `why` and `plan add` say, against what a real ADD then does to a real kernel, etcd and API server.
+// Compares `why` and `plan add` with the changes of a real ADD in a real kernel, etcd and API server.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -87,7 +87,7 @@ describe('plan add on a node', () => {
     expect(json).toEqual(said.result);
     for (const step of said.kernel)
       expect({ step, isDone: await isDone(step, pod.path) }).toEqual({ step, isDone: true });
-    const taken = said.store.flatMap((step) => (step.kind === 'take-address' ? [step.address] : []));
+    const taken = said.store.flatMap((step) => (step.kind === 'assign-address' ? [step.address] : []));
     expect([...(await node.heldAddresses())].sort()).toEqual([...taken].sort());
     const [endpoint] = await node.endpoints();
     const [planned] = said.store.flatMap((step) => (step.kind === 'put-endpoint' ? [step] : []));
@@ -127,15 +127,15 @@ describe.each(CTL_DATASTORES)('why on $type', ({ type, start }) => {
     expect(stdout).toContain('pod shop/web-0 has no address; it would get one now');
     expect(stdout).toMatch(/→ 3\. node selectors of the pools/);
     expect(stdout).toMatch(
-      /passed over +rack 10\.67\.0\.0\/24: its nodeSelector "has\(rack\)" does not select node "node-a"/,
+      /skipped +rack 10\.67\.0\.0\/24: its nodeSelector "has\(rack\)" does not select node "node-a"/,
     );
-    expect(stdout).toContain('one with the defaults is assumed; give --netconf FILE');
+    expect(stdout).toContain('defaults are assumed; use --netconf FILE');
   });
 
   it('reports why an address has no holder', async () => {
     const { stdout } = await ctl.run(['why', '10.65.0.7'], { env: env() });
     expect(stdout).toContain('no node has claimed its block 10.65.0.0/26 of pool "blue" yet');
-    expect((await ctl.run(['why', '10.99.0.7'])).stdout).toContain('nobody can get it: it lies in none of the pools');
+    expect((await ctl.run(['why', '10.99.0.7'])).stdout).toContain('cannot be assigned: it is outside all pools');
   });
 
   it.runIf(type === 'orch')(

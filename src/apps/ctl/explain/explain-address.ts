@@ -19,7 +19,7 @@ export interface AddressScene extends Stock {
   readonly config: IpamConfigurationSpec;
 }
 
-/** What is known of an address, and in sentences why it is so and who can get it. */
+/** The report on an address, with sentences that explain its state. */
 export interface ExplainedAddress extends AddressReport {
   readonly reasons: readonly string[];
 }
@@ -36,12 +36,12 @@ function whyHeld({ endpoints }: AddressScene, { address, holder }: AddressReport
   if (holder === undefined || isTunnelAddress(holder)) return [];
   const endpoint = endpoints.find(({ value }) => isEndpointOf(value, holder))?.value;
   if (endpoint === undefined)
-    return ['no endpoint is recorded for the holder; "netplugctl ipam check" tells whether the address leaked'];
+    return ['the holder has no endpoint; run "netplugctl ipam check" to find out whether the address leaked'];
   const name = `${endpoint.metadata.namespace ?? 'default'}/${endpoint.metadata.name}`;
   return endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === address)
     ? [`endpoint ${name} uses it behind interface ${endpoint.spec.interfaceName} of node ${endpoint.spec.node}`]
     : [
-        `endpoint ${name} of the holder has ${endpoint.spec.ipNetworks.join(' and ')} instead; "netplugctl ipam check" tells whether the address leaked`,
+        `endpoint ${name} of the holder has ${endpoint.spec.ipNetworks.join(' and ')} instead; run "netplugctl ipam check" to find out whether the address leaked`,
       ];
 }
 
@@ -53,21 +53,21 @@ function whyNobody(scene: AddressScene, address: Address, report: AddressReport)
       .filter(({ spec }) => parseCidr(spec.cidr).base.family === address.family)
       .map(({ metadata, spec }) => `"${metadata.name}" ${spec.cidr}`);
     return [
-      `nobody can get it: it lies in none of the pools (${known.length === 0 ? 'there is none of its family' : known.join(', ')})`,
+      `cannot be assigned: it is outside all pools (${known.length === 0 ? 'none has its IP family' : known.join(', ')})`,
     ];
   }
   const block = blocks.find(({ cidr }) => cidrContains(cidr, address));
   const reserved = reservedCidrs(reservations);
   return [
     placeOf(pool, block, address),
-    ...(pool.spec.disabled ? [`nobody can get it: pool "${pool.metadata.name}" is disabled`] : takersOf(scene, pool)),
+    ...(pool.spec.disabled ? [`cannot be assigned: pool "${pool.metadata.name}" is disabled`] : takersOf(scene, pool)),
     ...(report.reservation === undefined
       ? []
       : [
-          `reservation "${report.reservation}" keeps it from automatic assignment; who asks for just this address gets it`,
+          `reservation "${report.reservation}" excludes it from automatic assignment; a pod that requests exactly this address gets it`,
         ]),
     ...(block !== undefined && config.strictAffinity
-      ? [`strict affinity is on: only ${ownerText(block)} may hand it out`]
+      ? [`strict affinity is on: only ${ownerText(block)} may assign it`]
       : []),
     ...(block === undefined || report.state !== 'free' || isReserved(block, ordinalOf(block.cidr, address), reserved)
       ? []
@@ -82,30 +82,30 @@ function placeOf(pool: IpPool, block: IpBlock | undefined, address: Address): st
   }
   const id = block.preallocated.get(ordinalOf(block.cidr, address));
   if (id === undefined) return `its block ${formatCidr(block.cidr)} belongs to ${ownerText(block)}`;
-  const requested = block.requested.has(ordinalOf(block.cidr, address)) ? '; another node has asked for it' : '';
-  return `the agent of ${ownerText(block)} has set it aside for the next pod there${requested}`;
+  const requested = block.requested.has(ordinalOf(block.cidr, address)) ? '; another node has requested it' : '';
+  return `the agent of ${ownerText(block)} has pre-allocated it for the next pod there${requested}`;
 }
 
-/** Who gets addresses of the pool without asking. */
+/** Explains which pods get addresses of the pool without requesting it. */
 function takersOf({ nodes }: AddressScene, { metadata, spec }: IpPool): readonly string[] {
   const name = `pool "${metadata.name}"`;
   if (!spec.allowedUses.includes('Workload'))
-    return [`no pod can get it: ${name} is for ${spec.allowedUses.join(', ')} only`];
+    return [`cannot be assigned to pods: ${name} is for ${spec.allowedUses.join(', ')} only`];
   if (spec.nodeSelector === 'all()') return [];
   const selected = nodes.filter((node) => matchesSelector(spec.nodeSelector, node.metadata.labels ?? {}));
   const names = selected.slice(0, 5).map((node) => node.metadata.name);
   const more = selected.length > names.length ? ` and ${String(selected.length - names.length)} more` : '';
   const which = names.length === 0 ? 'no node' : `${names.join(', ')}${more}`;
   return [
-    `${name} selects ${which} by ${JSON.stringify(spec.nodeSelector)}; pods elsewhere get its addresses only when they ask for them`,
+    `${name} selects ${which} by ${JSON.stringify(spec.nodeSelector)}; pods on other nodes get its addresses only when they request them`,
   ];
 }
 
 function turnOf({ queue, cidr }: IpBlock, address: Address): string {
   const turn = queue.indexOf(ordinalOf(cidr, address)) + 1;
   return turn === 1
-    ? 'it is the next of its block to be handed out'
-    : `${String(turn - 1)} other free addresses of its block come first`;
+    ? 'it is the next address that its block assigns'
+    : `its block assigns ${String(turn - 1)} other free addresses first`;
 }
 
 function ownerText({ node }: IpBlock): string {

@@ -8,25 +8,25 @@ const WHAT = one('what', 'an address, or the word "pod"');
 const MAYBE_POD = maybe('pod', POD_TEXT);
 const POD = one('pod', POD_TEXT);
 const WHY_POD = {
-  netconf: value('file', 'network configuration of the node; else the first one of netplug in /etc/cni/net.d', {
+  netconf: value('file', 'network configuration of the node (default: the first one of netplug in /etc/cni/net.d)', {
     completes: 'file',
   }),
-  node: value('name', 'node to explain for, instead of the one the pod is on'),
+  node: value('name', 'node to explain for (default: the node of the pod)'),
   output: OUTPUT,
 };
 const WHY_DETAILS = `
-For a pod: the addresses it has and how they were chosen, or why it has none; each method of the
-precedence table with what it says; each pool with why it was taken or passed over, and what else
-was possible. Nothing is written: what an ADD would do now is rehearsed. Annotations are read from the
-orchestrator when policy.type of the network configuration is "orch". Exit status 1 when the pod has
-no address and would get none now.`;
+For an address, prints its holder, or why it has none. For a pod, prints its addresses and how they were
+chosen, or why it has none: each method of the precedence table with its value, and each pool with the
+reason why ADD would use it or not. Nothing is written: the command simulates an ADD. It reads annotations
+from the orchestrator when policy.type of the network configuration is "orch". The exit status is 1 when
+the pod has no address and an ADD would be refused.`;
 
-const NETCONF = value('file', 'network configuration, or list, of the node', { completes: 'file' });
+const NETCONF = value('file', 'network configuration or list of the node', { completes: 'file' });
 
 export const EXPLAIN_COMMANDS: readonly Command[] = [
   command({
     path: ['why'],
-    summary: 'Says who holds an address, or why nobody does; and why a pod has its addresses, or none.',
+    summary: 'Explains the state of an address, or the addresses of a pod.',
     arguments: [WHAT, MAYBE_POD],
     options: WHY_POD,
     details: WHY_DETAILS,
@@ -35,7 +35,7 @@ export const EXPLAIN_COMMANDS: readonly Command[] = [
   }),
   command({
     path: ['explain', 'pod'],
-    summary: 'Says why a pod has its addresses, or none.',
+    summary: 'Explains why a pod has its addresses, or none.',
     arguments: [POD],
     options: WHY_POD,
     details: WHY_DETAILS,
@@ -44,25 +44,25 @@ export const EXPLAIN_COMMANDS: readonly Command[] = [
   }),
   command({
     path: ['plan', 'add'],
-    summary: 'Shows what an ADD would do to datastore and kernel, and does nothing.',
+    summary: 'Shows what an ADD would change in datastore and kernel, without changing anything.',
     options: {
       netconf: mandatory(NETCONF),
-      node: value('name', 'node the pod is on; this machine unless given'),
-      pod: value('namespace/name', 'pod that is added'),
+      node: value('name', 'node of the pod (default: this machine)'),
+      pod: value('namespace/name', 'pod of the ADD'),
       args: value('pairs', 'CNI_ARGS of the call, such as "IP=10.0.0.7"'),
-      container: value('id', 'container that is added'),
-      netns: value('path', 'namespace of the container: the kernel of this machine is looked at too'),
+      container: value('id', 'container of the ADD'),
+      netns: value('path', 'network namespace of the container; the plan then considers the kernel of this machine'),
       ifname: valueOr('name', 'interface of the container', { byDefault: 'eth0' }),
       socket: SOCKET,
       output: OUTPUT,
     },
     details: `
-ADD itself is run, on a datastore and a kernel that remember what they are told instead of doing it.
-Where an agent serves the calls of this machine, it is asked which of its addresses it would hand out;
-otherwise, and for other nodes, the plan is that of the program that serves calls alone, and addresses
-that an agent has set aside are listed. The datastore is that of the environment or of
---config, else that of the network configuration. What only the kernel can refuse, such as a route
-that is there already, is not foreseen. An ADD that would be refused says so as ADD does.`,
+The command runs ADD on a datastore and a kernel that record changes instead of applying them. If an
+agent serves the calls of this machine, the plan uses the addresses that the agent offers. Otherwise,
+and for other nodes, it is the plan of netplug-standalone, and lists the addresses that an agent has
+pre-allocated. The datastore is that of the environment or of --config, or else that of the network
+configuration. The plan does not predict errors of the kernel, such as an existing route. An ADD that
+would be refused fails with the error of ADD.`,
     examples: [
       'netplugctl plan add --netconf /etc/cni/net.d/10-netplug.conflist --pod shop/web-0',
       'netplugctl plan add --netconf net.conf --node worker-3 --args "IP=10.0.0.7" -o json',

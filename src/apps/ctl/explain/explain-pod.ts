@@ -13,25 +13,25 @@ import { type HeldAddress, heldAddresses, type IpBlock } from '../../../model/ip
 import { FAMILIES, type Family, formatAddress } from '../../../net/address.ts';
 import { explainPools, type ExplainedPool, type PoolScene } from './explain-pools.ts';
 import { type Method, methodsFor } from './methods.ts';
-import { stockStep, type StoreStep, storeSteps } from './store-steps.ts';
+import { requestStep, type StoreStep, storeSteps } from './store-steps.ts';
 
 export interface ExplainPorts extends RetryPorts {
   readonly store: AllocationStore;
   readonly orch: OrchReader;
 }
 
-/** Why a pod has the addresses it has, or none. */
+/** Explanation of the addresses of a pod. */
 export interface ExplainedPod {
   readonly held: readonly HeldThen[];
   readonly families: readonly ExplainedFamily[];
-  /** What an ADD would do in the datastore now; undefined when the pod has addresses, or ADD would be refused. */
+  /** What an ADD would write to the datastore now; undefined when the pod has addresses, or ADD would be refused. */
   readonly wouldDo: readonly StoreStep[] | undefined;
   /** Why an ADD would be refused now. */
   readonly refusal: ExplainedRefusal | undefined;
   readonly notes: readonly string[];
 }
 
-/** An address the pod holds, and how it was chosen at the time. */
+/** An address that the pod holds, and how it was chosen. */
 export interface HeldThen {
   readonly address: string;
   readonly pool: string | undefined;
@@ -51,7 +51,7 @@ export interface ExplainedFamily {
 
 export type ExplainedRefusal = Pick<NetplugError, 'code' | 'message' | 'hint'>;
 
-/** The pod as the call describes it, in the light of everything that ADD looks at. Writes nothing. @throws store/* */
+/** Explains the addresses of the pod of a call with the facts that ADD reads. Writes nothing. @throws store/* */
 export async function explainPod(
   ports: ExplainPorts,
   told: CniCall,
@@ -72,7 +72,7 @@ export async function explainPod(
     const plugin = ipam.type === 'other' ? ipam.plugin : ipam.type;
     return {
       ...known,
-      notes: [...notes, `addresses come from plugin "${plugin}": pools and annotations play no part`],
+      notes: [...notes, `addresses come from plugin "${plugin}": pools and annotations have no effect`],
     };
   }
   const asked = await unlessRefused(async () => withPodFacts({ ...ports, log: silentLog }, told));
@@ -99,7 +99,7 @@ export async function explainPod(
   };
 }
 
-/** What the blocks say a pod holds. */
+/** Returns the addresses that a pod holds in the blocks. */
 export function heldByPod(
   blocks: readonly Stored<IpBlock>[],
   pod: { readonly namespace: string; readonly name: string } | undefined,
@@ -121,7 +121,7 @@ async function rehearse(ports: ExplainPorts, request: AssignRequest, signal: Abo
     const leases = plan.leases.map(({ address, pool }) => ({ address: formatAddress(address), pool }));
     return { leases, steps: storeSteps(plan.changes) };
   }
-  return { leases: [], steps: [stockStep(plan.block.value, plan.ordinal)] };
+  return { leases: [], steps: [requestStep(plan.block.value, plan.ordinal)] };
 }
 
 function explainFamily(
@@ -134,7 +134,7 @@ function explainFamily(
   return { family, isAssigned, methods: methodsFor(family, call, request), pools: poolsOrNone(scene, family, pool) };
 }
 
-/** A pool asked for that cannot be used is the refusal itself; nothing more is to say about pools then. */
+/** Returns none when a requested pool is unusable: the refusal already explains that. */
 function poolsOrNone(scene: PoolScene, family: Family, taken: string | undefined): readonly ExplainedPool[] {
   try {
     return explainPools(scene, family, taken);
@@ -144,7 +144,7 @@ function poolsOrNone(scene: PoolScene, family: Family, taken: string | undefined
   }
 }
 
-/** What ADD would be refused with, unless it is the datastore that fails. */
+/** Returns the error of ADD as a refusal, but rethrows errors of the datastore. */
 async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value: T } | { refusal: ExplainedRefusal }> {
   try {
     return { value: await work() };
@@ -156,5 +156,5 @@ async function unlessRefused<T>(work: () => Promise<T>): Promise<{ value: T } | 
 }
 
 function noNode(node: string): string {
-  return `there is no Node "${node}": pools select it like a node without labels`;
+  return `Node "${node}" does not exist: pools select it like a node without labels`;
 }

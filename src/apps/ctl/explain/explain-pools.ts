@@ -10,24 +10,24 @@ import { reservedCidrs } from '../../../model/ip-reservation.ts';
 import type { Family } from '../../../net/address.ts';
 import { cidrContains, formatCidr } from '../../../net/cidr.ts';
 
-/** One pool of the family, and why an address came from it or did not. */
+/** A pool, and why ADD uses it or not. */
 export interface ExplainedPool {
   readonly name: string;
   readonly cidr: string;
-  readonly outcome: 'taken' | 'possible' | 'passed over';
+  readonly outcome: 'taken' | 'possible' | 'skipped';
   readonly why: string;
 }
 
 export interface PoolScene {
   readonly view: NodeView;
-  /** Every block there is. */
+  /** All blocks. */
   readonly blocks: readonly Stored<IpBlock>[];
   readonly request: Pick<AssignRequest, 'node' | 'pools'>;
 }
 
 /**
- * Every pool of the family in the light of the choice that ADD makes: the one that `taken` names gives the address, and
- * others could, or why they could not. @throws ipam/pool-not-found, ipam/pool-unusable
+ * Explains for each pool of the family whether ADD can assign an address from it. `taken` names the pool that it
+ * uses. @throws ipam/pool-not-found, ipam/pool-unusable
  */
 export function explainPools(scene: PoolScene, family: Family, taken: string | undefined): readonly ExplainedPool[] {
   const { view, request } = scene;
@@ -44,16 +44,16 @@ export function explainPools(scene: PoolScene, family: Family, taken: string | u
     const known = { name: pool.name, cidr: formatCidr(pool.cidr) };
     const room = roomIn(scene, pool);
     if (pool.name === taken) return { ...known, outcome: 'taken', why: takenWhy(verdict, room) };
-    if (verdict !== 'eligible') return { ...known, outcome: 'passed over', why: verdictWhy(scene, pool, verdict) };
+    if (verdict !== 'eligible') return { ...known, outcome: 'skipped', why: verdictWhy(scene, pool, verdict) };
     return room === undefined
-      ? { ...known, outcome: 'passed over', why: fullWhy(scene, pool, family) }
+      ? { ...known, outcome: 'skipped', why: fullWhy(scene, pool, family) }
       : { ...known, outcome: 'possible', why: room };
   });
 }
 
 function takenWhy(verdict: PoolVerdict, room: string | undefined): string {
-  const now = room === undefined ? 'nothing more is free in it' : `it has more: ${room}`;
-  return verdict === 'eligible' ? now : `as asked for; today it would be passed over: ${verdict}`;
+  const now = room === undefined ? 'it has no more free addresses' : `it has more: ${room}`;
+  return verdict === 'eligible' ? now : `requested; now it would be skipped: ${verdict}`;
 }
 
 function verdictWhy({ view, request }: PoolScene, pool: Pool, verdict: Exclude<PoolVerdict, 'eligible'>): string {
@@ -82,7 +82,7 @@ function fullWhy({ view, blocks, request: { node } }: PoolScene, pool: Pool, fam
   return whyFull(pool, { known: { view, foreign: blocks }, atLimit: isAtLimit(view, family), node });
 }
 
-/** Where an address of the pool would come from now; undefined when there is none that the node may have. */
+/** Describes where the node can get an address of the pool; undefined when the pool has none for the node. */
 function roomIn({ view, blocks, request: { node } }: PoolScene, pool: Pool): string | undefined {
   const reserved = reservedCidrs(view.reservations);
   const inside = blocks.map(({ value }) => value).filter(({ cidr }) => cidrContains(pool.cidr, cidr));
@@ -94,7 +94,7 @@ function roomIn({ view, blocks, request: { node } }: PoolScene, pool: Pool): str
   const [unclaimed] = isAtLimit(view, pool.cidr.base.family) ? [] : freeCidrs(pool, { isClaimed, reserved, node });
   const parts = [
     ...(own > 0 ? [`${String(own)} free in blocks of the node`] : []),
-    ...(unclaimed === undefined ? [] : ['blocks that nobody has claimed']),
+    ...(unclaimed === undefined ? [] : ['unclaimed blocks']),
     ...(others > 0 ? [`${String(others)} free to borrow from other nodes`] : []),
   ];
   return parts.length === 0 ? undefined : parts.join(', ');

@@ -10,24 +10,24 @@ import { readSource } from '../inputs.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** A network configuration of netplug, and the file it stands in. */
+/** A network configuration of netplug, and its file. */
 export interface FoundNetconf {
   readonly file: string;
   readonly raw: Raw;
   readonly config: Netconf;
 }
 
-/** The configuration of that file. @throws cli/usage, cni/input-undecodable, netconf/invalid */
+/** Reads the configuration of netplug in a file. @throws cli/usage, cni/input-undecodable, netconf/invalid */
 export async function readNetconf(file: string): Promise<FoundNetconf> {
   const found = await findIn(file);
   if (found !== undefined) return found;
   throw new NetplugError('netconf/invalid', `Cannot use file "${file}": no plugin in it is of type "netplug"`, {
-    hint: 'Name a configuration, or a list of them, with an entry of "type": "netplug"',
+    hint: 'Pass a configuration or a list with an entry of "type": "netplug"',
   });
 }
 
 /**
- * The first configuration of netplug in the folder, as a runtime looks for it; undefined when there is none.
+ * Returns the first configuration of netplug in the order of file names; undefined when there is none.
  * @throws netconf/invalid
  */
 export async function findNetconf(folder: string): Promise<FoundNetconf | undefined> {
@@ -36,7 +36,7 @@ export async function findNetconf(folder: string): Promise<FoundNetconf | undefi
       const found = await findIn(join(folder, name));
       if (found !== undefined) return found;
     } catch (cause) {
-      // Files of others need be neither readable nor JSON.
+      // Files of other plugins may be unreadable or not JSON.
       if (!isNetplugError(cause, 'cli/usage', 'cni/input-undecodable')) throw cause;
     }
   }
@@ -51,7 +51,7 @@ async function findIn(file: string): Promise<FoundNetconf | undefined> {
   throw problemsError(`the network configuration in "${file}"`, problems, 'netconf/invalid');
 }
 
-/** Netplug's own part, as the runtime passes it: with name and version of the list. */
+/** Returns the entry of netplug as the runtime passes it, with name and version of the list. */
 function entryOf(raw: Raw): Raw | undefined {
   const { plugins, name, cniVersion } = raw;
   if (!Array.isArray(plugins)) return raw['type'] === 'netplug' ? raw : undefined;

@@ -14,7 +14,7 @@ import type { RecordedStep } from './recording-kernel.ts';
 
 type Place = 'host' | 'pod';
 
-/** One thing done to a kernel, in the namespace of the host or of the pod. */
+/** One change of the kernel, in the network namespace of the host or of the pod. */
 export type KernelStep =
   | { readonly kind: 'remove-link'; readonly where: 'host'; readonly link: string; readonly container: string }
   | ({ readonly kind: 'link'; readonly where: Place; readonly link: string; readonly mac: string } & LinkFacts)
@@ -23,7 +23,7 @@ export type KernelStep =
       readonly where: Place;
       readonly name: string;
       readonly value: string;
-      /** Whether kernels without it are left as they are. */
+      /** Whether the step is skipped on kernels without the setting. */
       readonly ifPresent: boolean;
     }
   | { readonly kind: 'address'; readonly where: Place; readonly link: string; readonly address: string }
@@ -48,10 +48,10 @@ interface LinkFacts {
   readonly queues: number;
 }
 
-/** The link-local address of the host side that pods have as their IPv6 gateway. */
+/** The link-local address of the host interface, which is the IPv6 gateway of pods. */
 const GATEWAY_6 = `${GATEWAYS[6]}/64`;
 
-/** What the kernel is told, one object a step. */
+/** Translates recorded calls into changes of the kernel. */
 export function kernelSteps(recorded: readonly RecordedStep[]): readonly KernelStep[] {
   return recorded.flatMap((step): readonly KernelStep[] =>
     step.kind === 'apply'
@@ -96,7 +96,7 @@ function stepsOf(network: PodNetwork & { readonly mtu: number }): readonly Kerne
   return [...hostSide, ...podSide, ...hostRoutes];
 }
 
-/** The pod never has to ask for its gateway. */
+/** Adds a permanent neighbour entry, so that the pod never resolves its gateway. */
 function gatewaySteps(link: string, family: Family): readonly KernelStep[] {
   const address = GATEWAYS[family];
   const destination = `${address}/${family === 4 ? '32' : '128'}`;

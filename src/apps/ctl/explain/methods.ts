@@ -9,12 +9,12 @@ import { ANNOTATIONS } from '../../../config/annotations.ts';
 export interface Method {
   readonly rank: 1 | 2 | 3;
   readonly name: string;
-  /** What it asks for; undefined when it says nothing. */
+  /** The value of the method; undefined when it is not set. */
   readonly says: string | undefined;
   readonly decides: boolean;
 }
 
-/** The methods for one family, highest first, with what each says and which one decides. */
+/** Returns the methods for one family by precedence, with the value of each and which one decides. */
 export function methodsFor(
   family: Family,
   { orchPod, config: { ipam } }: Pick<CniCall, 'orchPod' | 'config'>,
@@ -38,7 +38,7 @@ export function methodsFor(
     [1, `annotation ${addressKey} of the pod`, wish === undefined ? undefined : address, 'address'],
     [1, `annotation ${key} of the pod`, annotations[key], 'pod-annotation'],
     [1, `annotation ${key} of the namespace`, namespaceAnnotations[key], 'namespace-annotation'],
-    [2, 'address asked for by the runtime', wish === undefined ? address : undefined, 'request'],
+    [2, 'address requested by the runtime', wish === undefined ? address : undefined, 'request'],
     [2, `ipam.ipv${String(family)}_pools of the network configuration`, names?.join(', '), 'netconf'],
     [3, 'node selectors of the pools', undefined, 'node-selector'],
   ];

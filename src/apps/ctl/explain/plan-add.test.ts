@@ -72,13 +72,13 @@ async function planned(conf: object = {}, more = '', pods: readonly PodFacts[] =
   return JSON.parse(out) as AddPlan;
 }
 
-/** What the datastore holds, in the words of a plan. */
+/** Returns the content of the datastore in the form of a plan. */
 async function stored(): Promise<{ held: object[]; endpoints: object[] }> {
   const { blocks } = await store.listBlocks(never);
   const { endpoints } = await store.listEndpoints(undefined, never);
   const held = blocks.flatMap(({ value: block }) =>
     heldAddresses(block).map(({ address, allocation }) => ({
-      kind: 'take-address',
+      kind: 'assign-address',
       address: formatAddress(address),
       block: formatCidr(block.cidr),
       owner: block.node,
@@ -96,7 +96,7 @@ describe('plan add', () => {
     ['annotations', ORCH, [ANNOTATED]],
     ['an address that bypasses the address manager', ORCH, [BYPASSING]],
     ['a pool that is asked for', { ipam: { type: 'netplug-ipam', ipv4_pools: ['green'] } }],
-  ])('says what ADD then does: %s', async (_, conf, pods: readonly PodFacts[] = []) => {
+  ])('predicts the changes of ADD: %s', async (_, conf, pods: readonly PodFacts[] = []) => {
     await store.createResource(poolOf('green', '10.66.0.0/16'), never);
     await store.createResource(poolOf('six', 'fd00:65::/64'), never);
     const before = node.database.state();
@@ -108,7 +108,7 @@ describe('plan add', () => {
     expect(status).toBe(0);
     expect(said.result).toEqual(JSON.parse(stdout));
     const { held, endpoints } = await stored();
-    expect(said.store.filter(({ kind }) => kind === 'take-address')).toEqual(held);
+    expect(said.store.filter(({ kind }) => kind === 'assign-address')).toEqual(held);
     expect(said.store.flatMap((step) => (step.kind === 'put-endpoint' ? [step.spec] : []))).toEqual(endpoints);
     const claims = said.store.flatMap((step) => (step.kind === 'claim-block' ? [step.block] : []));
     expect(claims).toEqual((await store.listBlocks(never)).blocks.map(({ value }) => formatCidr(value.cidr)));
@@ -116,7 +116,7 @@ describe('plan add', () => {
     expect(node.kernel.listHostLinks()).toMatchObject([{ name: link?.link, mac: link?.mac, mtu: link?.mtu }]);
   });
 
-  it('plans the next address of a block there is, and nothing at all for a container that is connected', async () => {
+  it('plans the next address of an existing block, and no change for a connected container', async () => {
     await node.call('ADD', { env: { CNI_CONTAINERID: 'c0', CNI_ARGS: '' } });
     node.kernel.removeNetns(NETNS);
     node.kernel.addNetns(NETNS);
@@ -128,7 +128,7 @@ describe('plan add', () => {
     expect(again.out).toContain('nothing changes: the container is connected already');
   });
 
-  it('borrows, and asks for stock, where ADD would', async () => {
+  it('plans to borrow an address, and to request a pre-allocated one, where ADD would', async () => {
     const own = 'node-a' as NodeName;
     const other = 'node-b' as NodeName;
     node.database.putResource({ kind: 'IPPool', name: 'blue' }, poolOf('blue', '10.65.0.0/26'));
@@ -137,18 +137,18 @@ describe('plan add', () => {
     const block = preallocate(emptyBlock(parseCidr('10.65.0.0/26'), other), ids);
     await store.commit([{ kind: 'create-block', block, pool: pool! }], never);
     expect((await planned()).store).toMatchObject([
-      { kind: 'take-address', address: '10.65.0.63', owner: 'node-b' },
+      { kind: 'assign-address', address: '10.65.0.63', owner: 'node-b' },
       { kind: 'put-endpoint' },
     ]);
     const asked = await planned({}, '--args IP=10.65.0.5');
     expect(asked.store).toMatchObject([
-      { kind: 'ask-for-stock', address: '10.65.0.5', owner: 'node-b' },
-      { kind: 'take-address', address: '10.65.0.5' },
+      { kind: 'request-address', address: '10.65.0.5', owner: 'node-b' },
+      { kind: 'assign-address', address: '10.65.0.5' },
       { kind: 'put-endpoint' },
     ]);
   });
 
-  it('fails as ADD does', async () => {
+  it('fails with the error of ADD', async () => {
     await store.createResource(ipamConfigurationOf({ strictAffinity: true }), never);
     const conf = { ipam: { type: 'netplug-ipam', ipv4_pools: ['red'] } };
     const { status, err } = await plan(conf);
@@ -157,19 +157,19 @@ describe('plan add', () => {
     expect(err.split('\n')[0]).toBe(add.msg);
   });
 
-  it('lists what the agent has ready, and plans for other nodes without a kernel', async () => {
+  it('lists pre-allocated addresses of the agent, and plans for other nodes without a kernel', async () => {
     await store.createResource(nodeOf('node-b'), never);
     await node.call('ADD');
-    const [stock] = (await store.listBlocks(never)).blocks;
-    const after = preallocate(stock!.value, new Map([[9, 'run#1']]));
-    await store.commit([updateTo(stock!, after)], never);
-    const address = formatAddress(addressAt(stock!.value.cidr, 9));
-    expect((await plan({}, '--container c2')).out).toContain(`has set ${address} aside`);
+    const [block] = (await store.listBlocks(never)).blocks;
+    const after = preallocate(block!.value, new Map([[9, 'run#1']]));
+    await store.commit([updateTo(block!, after)], never);
+    const address = formatAddress(addressAt(block!.value.cidr, 9));
+    expect((await plan({}, '--container c2')).out).toContain(`has pre-allocated ${address}`);
     const elsewhere = await planned({}, '--node node-b');
     expect(elsewhere.store).toMatchObject([{ kind: 'claim-block', node: 'node-b' }, {}, {}]);
   });
 
-  it('writes the plan for people', async () => {
+  it('prints the plan as text', async () => {
     const { out } = await plan({
       ipam: { type: 'netplug-ipam', ipv4_pools: ['blue'] },
       readiness_gates: ['http://g/'],
@@ -177,7 +177,7 @@ describe('plan add', () => {
     await expect(out.replaceAll(folder, 'FOLDER')).toMatchFileSnapshot('../../../../test/golden/plan-add.txt');
   });
 
-  it('refuses what it cannot know', async () => {
+  it('refuses configurations whose addresses another plugin assigns', async () => {
     const { status, err } = await plan({ ipam: { type: 'host-local', ranges: [[{ subnet: '10.1.0.0/16' }]] } });
     expect(status).toBe(64);
     expect(err).toContain('addresses come from plugin "host-local"');

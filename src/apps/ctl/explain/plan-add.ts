@@ -27,9 +27,9 @@ import { type StoreStep, storeSteps } from './store-steps.ts';
 
 export interface PlanPorts extends RetryPorts {
   readonly store: CallStore;
-  /** The node's own blocks as its agent offers them; undefined when no agent would serve the call. */
+  /** The blocks that the agent of the node offers; undefined when no agent would serve the call. */
   readonly offered: readonly IpBlock[] | undefined;
-  /** Undefined when the pod's node is another machine: nothing is looked at there. */
+  /** Undefined when the node of the pod is another machine, whose kernel is not read. */
   readonly kernel: Kernel | undefined;
   readonly orch: OrchReader;
   readonly plugin: Pick<PluginPorts, 'readPluginList' | 'readOfferedMtu'>;
@@ -41,7 +41,7 @@ export interface AddRequest {
   readonly invocation: Invocation;
 }
 
-/** What an ADD would do, in the order of its parts. */
+/** The changes that an ADD would make, in order. */
 export interface AddPlan {
   readonly node: string;
   readonly pod: string | undefined;
@@ -49,22 +49,22 @@ export interface AddPlan {
   readonly ifName: string;
   readonly netns: string;
   readonly netconf: string;
-  /** The agent of the node, or the program that serves calls alone. */
+  /** Whether the agent of the node or netplug-standalone would serve the call. */
   readonly servedBy: 'agent' | 'standalone';
-  /** URLs that have to answer first. */
+  /** URLs of readiness gates that must answer first. */
   readonly gates: readonly string[];
   readonly store: readonly StoreStep[];
   readonly kernel: readonly KernelStep[];
-  /** Plugins that are run, with what they are told. */
+  /** Plugins that ADD executes, with their configuration. */
   readonly plugins: readonly PluginRun[];
-  /** What the agent of the node translates. */
+  /** Floating IPs that the agent of the node translates. */
   readonly floatingIps: readonly { readonly externalIP: string; readonly internalIP: string }[];
   /** Warnings recorded as events of the pod. */
   readonly events: readonly string[];
-  /** Addresses that an agent of the node has set aside, when the call would not be served by it. */
-  readonly stock: readonly { readonly block: string; readonly addresses: readonly string[] }[];
+  /** Addresses that the agent of the node has pre-allocated, when it would not serve the call. */
+  readonly preallocated: readonly { readonly block: string; readonly addresses: readonly string[] }[];
   readonly warnings: readonly string[];
-  /** What the runtime is answered. */
+  /** The result that the runtime receives. */
   readonly result: Readonly<Record<string, unknown>>;
 }
 
@@ -75,8 +75,8 @@ interface PluginRun {
 }
 
 /**
- * Runs ADD itself on a datastore and a kernel that remember what they are told instead of doing it.
- * @throws what ADD throws, and cli/usage when addresses come from another plugin
+ * Runs ADD on a datastore and a kernel that record changes instead of applying them.
+ * @throws the errors of ADD, and cli/usage when another plugin assigns addresses
  */
 export async function planAdd(ports: PlanPorts, request: AddRequest, signal: AbortSignal): Promise<AddPlan> {
   const { netconf, node, invocation } = request;
@@ -134,7 +134,7 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
     plugins,
     floatingIps: await floatingIn(attachments),
     events,
-    stock: ports.offered === undefined ? await stockOf(ports.store, node, signal) : [],
+    preallocated: ports.offered === undefined ? await preallocatedOf(ports.store, node, signal) : [],
     warnings,
     result: result === undefined ? {} : renderResult(result, config.cniVersion),
   };
@@ -156,12 +156,16 @@ function refuseOthers({ netconf: { config, file } }: AddRequest): void {
   const plugin = ipam.type === 'other' ? ipam.plugin : ipam.type;
   throw new NetplugError(
     'cli/usage',
-    `Cannot plan an ADD for "${file}": addresses come from plugin "${plugin}", which decides only when it is run`,
+    `Cannot plan an ADD for "${file}": addresses come from plugin "${plugin}", which decides only when it runs`,
     { hint: 'Plan with a configuration whose ipam.type is "netplug-ipam"' },
   );
 }
 
-async function stockOf(store: AllocationStore, node: NodeName, signal: AbortSignal): Promise<AddPlan['stock']> {
+async function preallocatedOf(
+  store: AllocationStore,
+  node: NodeName,
+  signal: AbortSignal,
+): Promise<AddPlan['preallocated']> {
   const { owned } = await store.readNodeView(node, undefined, signal);
   return owned
     .filter(({ value }) => value.preallocated.size > 0)

@@ -2,7 +2,7 @@ import type { Kernel, LinkOwner, PodNetwork, PodNetworkState } from '../../../da
 
 export interface RecordingKernel {
   readonly kernel: Kernel;
-  /** What would have been done, in order. */
+  /** Recorded changes, in order. */
   readonly steps: readonly RecordedStep[];
 }
 
@@ -14,7 +14,7 @@ export type RecordedStep =
     }
   | { readonly kind: 'apply'; readonly network: PodNetwork & { readonly mtu: number } };
 
-/** Links of this kind have it unless somebody says otherwise. */
+/** The default MTU of veth interfaces. */
 const KERNEL_MTU = 1500;
 
 const NOTHING: PodNetworkState = {
@@ -27,7 +27,7 @@ const NOTHING: PodNetworkState = {
   ipForwarding: { 4: false, 6: false },
 };
 
-/** Looks at a kernel, if there is one, and remembers what it is told to do instead of doing it. */
+/** Returns a kernel that reads from `inner`, if any, and records changes instead of applying them. */
 export function recordingKernel(inner: Kernel | undefined): RecordingKernel {
   const steps: RecordedStep[] = [];
   const kernel: Kernel = {

@@ -5,19 +5,19 @@ import { applyOperations } from '../../../model/slot-operation.ts';
 import type { NodeName } from '../../../model/names.ts';
 import { formatCidr } from '../../../net/cidr.ts';
 
-/** The version of what no datastore has told. */
+/** The version of blocks that the agent offers, which are not read from the datastore. */
 const OFFERED = 'offered';
 
 export interface RecordingStore {
   readonly store: CallStore;
-  /** What would have been written, in order. */
+  /** Recorded changes, in order. */
   readonly changes: readonly Change[];
 }
 
 /**
- * Reads from a datastore and remembers what it is told to commit instead of writing it. Who asks another node's agent
- * for an address of its stock finds it given back, as that agent would do. `offered` are the blocks of the node as its
- * own agent has them.
+ * Returns a store that reads from `inner` and records commits instead of writing them. A request for a pre-allocated
+ * address of another node is answered as the agent of that node would answer it: the address is free afterwards.
+ * `offered` are the blocks of the node as its agent offers them.
  */
 export function recordingStore(
   inner: CallStore,
@@ -46,7 +46,7 @@ export function recordingStore(
     commit: async (asked) => {
       changes.push(...asked);
       for (const change of asked) {
-        if (change.kind !== 'update-block' || !asksForStock(change)) continue;
+        if (change.kind !== 'update-block' || !onlyRequestsAddresses(change)) continue;
         const answers = change.operations.flatMap((each) =>
           each.kind === 'request' ? { ...each, kind: 'reclaim' as const } : [],
         );
@@ -60,7 +60,7 @@ export function recordingStore(
   return { store, changes };
 }
 
-/** Whether all that the change does is to ask the agent of the block's owner for something of its stock. */
-export function asksForStock({ operations }: Extract<Change, { kind: 'update-block' }>): boolean {
+/** Reports whether the change only requests pre-allocated addresses from the owner of the block. */
+export function onlyRequestsAddresses({ operations }: Extract<Change, { kind: 'update-block' }>): boolean {
   return operations.every(({ kind }) => kind === 'request');
 }

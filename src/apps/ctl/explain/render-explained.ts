@@ -4,12 +4,12 @@ import type { ExplainedFamily, ExplainedPod, HeldThen } from './explain-pod.ts';
 import type { Method } from './methods.ts';
 import { storeLine } from './render-plan.ts';
 
-/** What is told about a pod besides why. */
+/** The pod, its node and the network configuration of an explanation. */
 export interface PodPlace {
   readonly pod: string;
   readonly node: string;
   readonly nodeFrom: string;
-  /** File, or undefined when one is assumed. */
+  /** Path of the file; undefined when defaults are assumed. */
   readonly netconf: string | undefined;
 }
 
@@ -17,13 +17,13 @@ export function renderExplainedAddress({ reasons, ...report }: ExplainedAddress)
   return `${renderAddress(report)}${reasons.map((reason) => `  ${reason}\n`).join('')}`;
 }
 
-/** From the answer to the reasons: what the pod has, then how it is chosen. */
+/** Renders the addresses of the pod first, then how they are chosen. */
 export function renderExplainedPod(place: PodPlace, explained: ExplainedPod): string {
   const { held, wouldDo, refusal, families, notes } = explained;
   const sections: [string, readonly string[]][] = [
-    ['', [`node: ${place.node} (${place.nodeFrom})`, `network configuration: ${place.netconf ?? 'assumed'}`]],
+    ['', [`node: ${place.node} (${place.nodeFrom})`, `network configuration: ${place.netconf ?? 'defaults'}`]],
     ['addresses', held.flatMap(heldLines)],
-    ['an ADD now is refused', refusal === undefined ? [] : [refusal.message, `hint: ${refusal.hint ?? 'none'}`]],
+    ['an ADD now would be refused', refusal === undefined ? [] : [refusal.message, `hint: ${refusal.hint ?? 'none'}`]],
     ['an ADD now would', wouldDo === undefined ? [] : wouldDo.map(storeLine)],
     ...families.flatMap(familySections),
     ['notes', notes],
@@ -42,7 +42,7 @@ function headline(pod: string, { held, refusal }: ExplainedPod): string {
 function heldLines({ address, pool, since, chosenBy, considered, node, containerId }: HeldThen): readonly string[] {
   return [
     `${address} of ${pool === undefined ? 'no pool' : `pool "${pool}"`} since ${since}, container ${containerId} on node ${node}`,
-    `  chosen by ${chosenBy}${considered.length === 0 ? '' : `; looked at ${considered.join('; ')}`}`,
+    `  chosen by ${chosenBy}${considered.length === 0 ? '' : `; considered ${considered.join('; ')}`}`,
   ];
 }
 
@@ -50,15 +50,15 @@ function familySections({ family, isAssigned, methods, pools }: ExplainedFamily)
   const name = `IPv${String(family)}`;
   if (!isAssigned) return [[`${name} is not assigned`, []]];
   return [
-    [`who chooses the ${name} pools, highest first`, methods.map(methodLine)],
+    [`methods that choose ${name} pools, by precedence`, methods.map(methodLine)],
     [
       `${name} pools`,
-      pools.map(({ name: pool, cidr, outcome, why }) => `${outcome.padEnd(11)}  ${pool} ${cidr}: ${why}`),
+      pools.map(({ name: pool, cidr, outcome, why }) => `${outcome.padEnd(8)}  ${pool} ${cidr}: ${why}`),
     ],
   ];
 }
 
 function methodLine({ rank, name, says, decides }: Method): string {
-  const words = says ?? (rank === 3 ? undefined : 'says nothing');
+  const words = says ?? (rank === 3 ? undefined : 'not set');
   return `${decides ? '→' : ' '} ${String(rank)}. ${name}${words === undefined ? '' : `: ${words}`}`;
 }

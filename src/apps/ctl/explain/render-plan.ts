@@ -4,7 +4,7 @@ import type { AddPlan } from './plan-add.ts';
 import type { KernelStep } from './kernel-steps.ts';
 import type { StoreStep } from './store-steps.ts';
 
-/** The plan for people: a headline, then a section for each place that would change. */
+/** Renders the plan as text: a headline, then a section per place that would change. */
 export function renderAddPlan(plan: AddPlan): string {
   const who = plan.pod === undefined ? `container ${plan.containerId}` : `pod ${plan.pod}`;
   const sections: [string, readonly string[]][] = [
@@ -15,7 +15,7 @@ export function renderAddPlan(plan: AddPlan): string {
     ['agent', plan.floatingIps.map(floatingLine)],
     ['events', plan.events],
     ['notes', notesOf(plan)],
-    ['answer', JSON.stringify(plan.result, undefined, 2).split('\n')],
+    ['result', JSON.stringify(plan.result, undefined, 2).split('\n')],
   ];
   const texts = sections
     .filter(([, lines]) => lines.length > 0)
@@ -29,14 +29,14 @@ export function storeLine(step: StoreStep): string {
     case 'claim-block':
       return `claim block ${step.block} of pool "${step.pool}" for node ${step.node ?? ''}`;
     case 'take-over-block':
-      return `take over block ${step.block}, which nobody uses, from ${ownerText(step.from)} for node ${step.node}`;
-    case 'ask-for-stock':
-      return `ask the agent of ${ownerText(step.owner)} to give back ${step.address}, and wait until it has`;
-    case 'take-address': {
+      return `take over the unused block ${step.block} from ${ownerText(step.from)} for node ${step.node}`;
+    case 'request-address':
+      return `request ${step.address} from the agent of ${ownerText(step.owner)}, and wait until it is released`;
+    case 'assign-address': {
       const { holder } = step;
       const borrowed = step.owner === holder.node ? '' : `, borrowed from ${ownerText(step.owner)}`;
       const considered = holder.considered === undefined ? '' : ` (${holder.considered.join('; ')})`;
-      return `take ${step.address} of block ${step.block}${borrowed} for ${nameHolder(holder)}, chosen by ${holder.chosenBy}${considered}`;
+      return `assign ${step.address} of block ${step.block}${borrowed} for ${nameHolder(holder)}, chosen by ${holder.chosenBy}${considered}`;
     }
     case 'put-endpoint':
       return `write endpoint ${step.namespace}/${step.name}: ${step.spec.ipNetworks.join(', ')} behind ${step.spec.interfaceName}, profiles ${step.spec.profiles.join(', ')}`;
@@ -52,7 +52,7 @@ function kernelLine(step: KernelStep): string {
     case 'link':
       return `link ${step.link}, the other end of ${step.peer}: MAC ${step.mac}, MTU ${String(step.mtu)}, queues ${String(step.queues)}`;
     case 'sysctl':
-      return `${step.name} = ${step.value}${step.ifPresent ? ', where the kernel has it' : ''}`;
+      return `${step.name} = ${step.value}${step.ifPresent ? ', if the kernel has it' : ''}`;
     case 'address':
       return `address ${step.address} on ${step.link}`;
     case 'route':
@@ -68,13 +68,15 @@ function floatingLine({ externalIP, internalIP }: AddPlan['floatingIps'][number]
   return `translate floating IP ${externalIP} to ${internalIP}, and ${internalIP} to ${externalIP} towards the outside`;
 }
 
-function notesOf({ store, kernel, stock, warnings }: AddPlan): readonly string[] {
-  const ready = stock.flatMap(({ addresses }) => addresses);
+function notesOf({ store, kernel, preallocated, warnings }: AddPlan): readonly string[] {
+  const ready = preallocated.flatMap(({ addresses }) => addresses);
   return [
     ...(store.length === 0 && kernel.length === 0 ? ['nothing changes: the container is connected already'] : []),
     ...(ready.length === 0
       ? []
-      : [`the agent of the node has set ${ready.join(', ')} aside; an ADD that it serves takes one of these instead`]),
+      : [
+          `the agent of the node has pre-allocated ${ready.join(', ')}; an ADD that it serves assigns one of these instead`,
+        ]),
     ...warnings,
   ];
 }

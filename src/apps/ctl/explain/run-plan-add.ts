@@ -27,14 +27,14 @@ export interface PlanAddOptions {
   readonly netns: string | undefined;
   readonly ifName: string;
   readonly output: Output;
-  /** Where the agent listens, if not where it always does. */
+  /** Path of the agent's socket, unless it is the default. */
   readonly socket: string | undefined;
 }
 
-/** What stands for a container nobody has named. */
+/** Placeholder of a container ID that is not given. */
 export const ANY_CONTAINER = 'any';
 
-/** Shows what an ADD would do, and does nothing. */
+/** Prints the changes that an ADD would make. Changes nothing. */
 export async function runPlanAdd(context: Context, options: PlanAddOptions): Promise<Status> {
   const { ports, io, signal } = context;
   const netconf = await readNetconf(options.netconf);
@@ -53,7 +53,7 @@ export async function runPlanAdd(context: Context, options: PlanAddOptions): Pro
   });
 }
 
-/** As the agent of this machine has them; undefined where none serves calls for that datastore. */
+/** Returns the blocks that the agent of this machine offers; undefined when no agent serves that datastore. */
 async function offeredBlocks(
   context: Context,
   {
@@ -79,14 +79,14 @@ async function offeredBlocks(
   }
 }
 
-/** The node of `--node`, or the one this machine would be. */
+/** Returns the node of `--node`, or else the node name of this machine. */
 export function nodeOf(
   { ports }: Pick<Context, 'ports'>,
   { node }: { readonly node: string | undefined },
   config: Pick<Netconf, 'nodename'> | undefined,
 ): NodeName {
   const { hostname, readRegisteredName } = ports;
-  // A name given by hand is one by decree.
+  // A name on the command line is not validated.
   if (node !== undefined) return node as NodeName;
   return resolveNodeName({ configured: config?.nodename, hostname, registered: readRegisteredName() });
 }
@@ -103,7 +103,7 @@ export function parsePodName(text: string): { readonly namespace: string; readon
 
 function invocationOf({ pod, args, container, netns, ifName }: PlanAddOptions): Invocation {
   if (pod !== undefined && args !== undefined && /K8S_POD_NAME(SPACE)?=/.test(args)) {
-    throw new NetplugError('cli/usage', 'Cannot use --pod and a pod in --args together: both name the pod', {
+    throw new NetplugError('cli/usage', 'Cannot combine --pod with a pod in --args', {
       hint: 'Keep one of the two',
     });
   }

@@ -24,7 +24,7 @@ export interface WhyPodOptions {
   readonly output: Output;
 }
 
-/** `why IP`, `why pod NS/NAME`. @throws cli/usage */
+/** Runs `why IP` and `why pod NS/NAME`. @throws cli/usage */
 export async function runWhy(
   context: Context,
   { what, name }: { readonly what: string; readonly name: string | undefined },
@@ -33,9 +33,13 @@ export async function runWhy(
   if (what === 'pod' && name !== undefined) return runWhyPod(context, name, options);
   const address = name === undefined ? tryParseAddress(what) : undefined;
   if (address !== undefined) return whyAddress(context, address, options.output);
-  throw new NetplugError('cli/usage', `Cannot tell what "${[what, name].filter(Boolean).join(' ')}" is`, {
-    hint: 'Write an address, such as "why 10.0.0.7", or a pod, such as "why pod shop/web-0"',
-  });
+  throw new NetplugError(
+    'cli/usage',
+    `Cannot explain "${[what, name].filter(Boolean).join(' ')}": it is neither an address nor a pod`,
+    {
+      hint: 'Write an address, such as "why 10.0.0.7", or a pod, such as "why pod shop/web-0"',
+    },
+  );
 }
 
 async function whyAddress(context: Context, address: Address, output: Output): Promise<Status> {
@@ -51,7 +55,7 @@ async function whyAddress(context: Context, address: Address, output: Output): P
   });
 }
 
-/** Status 1 when the pod has no address and would get none now. @throws cli/usage */
+/** Returns status 1 when the pod has no address and an ADD would be refused. @throws cli/usage */
 export async function runWhyPod(context: Context, text: string, options: WhyPodOptions): Promise<Status> {
   const { ports, io, signal } = context;
   const pod = parsePodName(text);
@@ -66,8 +70,11 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
     const known = holder?.allocation.node ?? (await nodeInRecords({ store, orch: asks }, pod, signal));
     const { node, nodeFrom } =
       options.node !== undefined || known === undefined
-        ? { node: nodeOf(context, options, config), nodeFrom: options.node === undefined ? 'this machine' : 'as given' }
-        : { node: known as NodeName, nodeFrom: 'where the pod is' };
+        ? {
+            node: nodeOf(context, options, config),
+            nodeFrom: options.node === undefined ? 'this machine' : 'from --node',
+          }
+        : { node: known as NodeName, nodeFrom: 'the node of the pod' };
     const invocation = decodeInvocation({
       CNI_COMMAND: 'ADD',
       CNI_CONTAINERID: holder?.allocation.containerId ?? ANY_CONTAINER,
@@ -90,7 +97,7 @@ export async function runWhyPod(context: Context, text: string, options: WhyPodO
   });
 }
 
-/** The node in the pod's endpoint, else the one the orchestrator has chosen. */
+/** Returns the node in the pod's endpoint, or else the node to which Kubernetes has scheduled the pod. */
 async function nodeInRecords(
   { store, orch }: { store: Store; orch: OrchReader | undefined },
   pod: { readonly namespace: string; readonly name: string },
@@ -104,13 +111,13 @@ async function nodeInRecords(
   try {
     return (await orch.readPod(pod, signal)).nodeName;
   } catch (cause) {
-    // That there is no such pod is told with the reasons.
+    // The explanation reports a missing pod.
     if (!isNetplugError(cause, 'orch/not-found')) throw cause;
     return undefined;
   }
 }
 
-/** A configuration with every default, for the datastore at hand. */
+/** Returns a configuration with all defaults for the datastore of the command. */
 function assumed(datastore: Datastore): Pick<FoundNetconf, 'raw' | 'config'> {
   const { orchconfig, apiRoot } =
     datastore.type === 'orch' ? datastore.orch : { orchconfig: undefined, apiRoot: undefined };
@@ -131,7 +138,7 @@ function assumed(datastore: Datastore): Pick<FoundNetconf, 'raw' | 'config'> {
 function missingNotes(folder: string, netconf: FoundNetconf | undefined, isAsked: boolean): readonly string[] {
   return [
     ...(netconf === undefined
-      ? [`no network configuration of netplug is in ${folder}: one with the defaults is assumed; give --netconf FILE`]
+      ? [`${folder} has no network configuration of netplug: defaults are assumed; use --netconf FILE to pass one`]
       : []),
     ...(isAsked ? [] : ['annotations are not read: policy.type of the network configuration is not "orch"']),
   ];

@@ -6,7 +6,7 @@ import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { formatAddress } from '../../../net/address.ts';
 import { addressAt, formatCidr } from '../../../net/cidr.ts';
 
-/** One thing written to the datastore. */
+/** One change of the datastore. */
 export type StoreStep =
   | {
       readonly kind: 'claim-block';
@@ -21,13 +21,13 @@ export type StoreStep =
       readonly from: string | undefined;
     }
   | {
-      readonly kind: 'ask-for-stock';
+      readonly kind: 'request-address';
       readonly address: string;
       readonly block: string;
       readonly owner: string | undefined;
     }
   | {
-      readonly kind: 'take-address';
+      readonly kind: 'assign-address';
       readonly address: string;
       readonly block: string;
       readonly owner: string | undefined;
@@ -41,10 +41,10 @@ export type StoreStep =
       readonly spec: WorkloadEndpoint['spec'];
     };
 
-/** What is known of a holder beforehand: not the id of the allocation, nor the moment. */
+/** An allocation without its id and time, which are unknown before the ADD. */
 export type PlannedHolder = Omit<Allocation, 'id' | 'at'>;
 
-/** What the datastore is told, one object a step. Only what an ADD writes. */
+/** Translates recorded changes into steps. Covers only the changes that an ADD makes. */
 export function storeSteps(changes: readonly Change[]): readonly StoreStep[] {
   return changes.flatMap((change): readonly StoreStep[] => {
     switch (change.kind) {
@@ -81,11 +81,11 @@ function steps(before: IpBlock, operations: readonly SlotOperation[]): readonly 
         return node === undefined ? [] : [{ kind: 'take-over-block', block, node, from }];
       }
       case 'request':
-        return [stockStep(before, operation.ordinal)];
+        return [requestStep(before, operation.ordinal)];
       case 'take': {
         const { id: _, at: __, ...holder } = operation.allocation;
         const address = formatAddress(addressAt(before.cidr, operation.ordinal));
-        return [{ kind: 'take-address', address, block, owner, holder }];
+        return [{ kind: 'assign-address', address, block, owner, holder }];
       }
       case 'free':
       case 'preallocate':
@@ -98,8 +98,8 @@ function steps(before: IpBlock, operations: readonly SlotOperation[]): readonly 
   });
 }
 
-/** Asking the agent of the block's owner for one address of its stock. */
-export function stockStep({ cidr, node }: IpBlock, ordinal: number): StoreStep {
+/** Returns the step that requests a pre-allocated address from the owner of the block. */
+export function requestStep({ cidr, node }: IpBlock, ordinal: number): StoreStep {
   const address = formatAddress(addressAt(cidr, ordinal));
-  return { kind: 'ask-for-stock', address, block: formatCidr(cidr), owner: node };
+  return { kind: 'request-address', address, block: formatCidr(cidr), owner: node };
 }

@@ -56,8 +56,8 @@ async function explained(argv: string, pods: readonly PodFacts[] = []): Promise<
   return JSON.parse((await run(`${argv} -o json`, pods)).out) as ExplainedPod & { node: string };
 }
 
-describe('why IP', () => {
-  it('says who holds an address, through which endpoint, and that a holder without one may have leaked it', async () => {
+describe('netplugctl why IP', () => {
+  it('names the holder of an address and its endpoint, and suspects a leak without an endpoint', async () => {
     await node.call('ADD');
     const [block] = (await store.listBlocks(never)).blocks;
     const address = formatAddress(heldAddresses(block!.value)[0]!.address);
@@ -65,29 +65,29 @@ describe('why IP', () => {
     expect(held.out).toContain(`${address} is held\n  pod:         shop/web\n`);
     expect(held.out).toMatch(/endpoint shop\/node--a-orch-web-eth0 uses it behind interface npl/);
     const [endpoint] = (await store.listEndpoints(undefined, never)).endpoints;
-    // Another pod that says to be this container.
+    // Another pod that claims the same container.
     const { metadata, spec } = endpoint!.value;
     const name = metadata.name.replace('web', 'a');
     const forged = { ...endpoint!.value, metadata: { ...metadata, name }, spec: { ...spec, pod: 'a', ipNetworks: [] } };
     await store.commit([{ kind: 'put-endpoint', endpoint: forged }], never);
     expect((await run(`why ${address}`)).out).toContain('endpoint shop/node--a-orch-web-eth0 uses it');
     await store.commit([{ kind: 'delete-endpoint', before: endpoint! }], never);
-    expect((await run(`why ${address}`)).out).toContain('no endpoint is recorded for the holder');
+    expect((await run(`why ${address}`)).out).toContain('the holder has no endpoint');
   });
 
   it.each([
-    ['10.99.0.1', ['10.99.0.1 is outside of every pool', 'lies in none of the pools ("blue" 10.65.0.0/16']],
+    ['10.99.0.1', ['10.99.0.1 is outside of every pool', 'is outside all pools ("blue" 10.65.0.0/16']],
     ['10.65.0.1', ['is free', 'no node has claimed its block 10.65.0.0/26 of pool "blue" yet']],
-    ['10.66.0.1', ['nobody can get it: pool "off" is disabled']],
-    ['10.67.0.1', ['pool "rack" selects node-b by "rack == \\"b\\""; pods elsewhere']],
-    ['10.68.0.1', ['no pod can get it: pool "tunnels" is for Tunnel only']],
-    ['10.65.1.3', ['is in stock', 'the agent of node node-b has set it aside']],
-    ['10.65.1.1', ['is reserved', 'reservation "kept" keeps it from automatic assignment']],
+    ['10.66.0.1', ['cannot be assigned: pool "off" is disabled']],
+    ['10.67.0.1', ['pool "rack" selects node-b by "rack == \\"b\\""; pods on other nodes']],
+    ['10.68.0.1', ['cannot be assigned to pods: pool "tunnels" is for Tunnel only']],
+    ['10.65.1.3', ['is in stock', 'the agent of node node-b has pre-allocated it']],
+    ['10.65.1.1', ['is reserved', 'reservation "kept" excludes it from automatic assignment']],
     [
       '10.65.1.2',
-      ['is free', 'strict affinity is on: only node node-b may', '2 other free addresses of its block come first'],
+      ['is free', 'strict affinity is on: only node node-b may', 'its block assigns 2 other free addresses first'],
     ],
-  ])('says why nobody holds %s', async (address, said) => {
+  ])('explains the state of the unassigned address %s', async (address, said) => {
     await store.createResource(nodeOf('node-b', { rack: 'b' }), never);
     await store.createResource(poolOf('off', '10.66.0.0/16', { disabled: true }), never);
     await store.createResource(poolOf('rack', '10.67.0.0/16', { nodeSelector: 'rack == "b"' }), never);
@@ -103,7 +103,7 @@ describe('why IP', () => {
     expect(JSON.parse((await run(`why ${address} -o json`)).out)).toMatchObject({ address });
   });
 
-  it('asks the datastore it is told of, whatever is wrong with the configuration of the node', async () => {
+  it('reads the datastore of the command even if the network configuration of the node is invalid', async () => {
     await installNetconf({ mtu: 5 });
     const named = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
     expect(await run('why 10.65.0.1', [], named)).toMatchObject({ status: 0, err: '' });
@@ -115,19 +115,19 @@ describe('why IP', () => {
     }
   });
 
-  it('refuses what is neither', async () => {
-    expect(await run('why me')).toMatchObject({ status: 64, err: expect.stringContaining('what "me" is') });
+  it('refuses an argument that is neither an address nor a pod', async () => {
+    expect(await run('why me')).toMatchObject({ status: 64, err: expect.stringContaining('Cannot explain "me"') });
     expect(await run('why pod web')).toMatchObject({ status: 64, err: expect.stringContaining('NAMESPACE/NAME') });
   });
 });
 
-describe('why pod', () => {
+describe('netplugctl why pod', () => {
   it.each([
     ['pod-annotation', { annotations: { 'cni.netplug/ipv4pools': '["green"]' } }, { ipv4_pools: ['blue'] }],
     ['namespace-annotation', { namespaceAnnotations: { 'cni.netplug/ipv4pools': '["green"]' } }, {}],
     ['netconf', {}, { ipv4_pools: ['green'] }],
     ['node-selector', {}, {}],
-  ])('names the method that decides, and ADD then follows it: %s', async (rule, annotations, ipam) => {
+  ])('names the method that decides, which ADD then follows: %s', async (rule, annotations, ipam) => {
     await store.createResource(poolOf('green', '10.66.0.0/16'), never);
     const conf = { ...POLICY, ipam: { type: 'netplug-ipam', ...ipam } };
     await installNetconf(conf);
@@ -135,7 +135,7 @@ describe('why pod', () => {
     const before = node.database.state();
     const said = await explained('explain pod shop/web', pods);
     expect(node.database.state()).toBe(before);
-    const would = said.wouldDo?.find(({ kind }) => kind === 'take-address');
+    const would = said.wouldDo?.find(({ kind }) => kind === 'assign-address');
     expect((await node.call('ADD', { conf, pods })).status).toBe(0);
     const { held } = await explained('why pod shop/web', pods);
     expect(would).toMatchObject({ address: held[0]?.address, holder: { chosenBy: rule } });
@@ -144,7 +144,7 @@ describe('why pod', () => {
     expect(v4?.pools.find(({ outcome }) => outcome === 'taken')?.name).toBe(held[0]?.pool);
   });
 
-  it('says why each pool was taken or passed over', async () => {
+  it('explains for each pool whether ADD would use it', async () => {
     const full = poolOf('full', '10.64.0.0/30', { blockSize: 30 });
     await store.createResource(full, never);
     await store.createResource(poolOf('green', '10.66.0.0/16'), never);
@@ -159,7 +159,7 @@ describe('why pod', () => {
     await expect(out.replaceAll(folder, 'FOLDER')).toMatchFileSnapshot('../../../../test/golden/why-pod.txt');
   });
 
-  it('says why a pod gets no address: exhausted, not found, and what annotations break', async () => {
+  it('explains why a pod gets no address: exhausted pools, a missing pod, invalid annotations', async () => {
     node.database.putResource(
       { kind: 'IPPool', name: 'blue' },
       poolOf('blue', '10.65.0.0/26', { nodeSelector: 'has(rack)' }),
@@ -177,17 +177,17 @@ describe('why pod', () => {
     expect((await explained('why pod shop/web', [red])).refusal).toMatchObject({ code: 'ipam/pool-not-found' });
   });
 
-  it('looks from the node the pod is on, or the one given', async () => {
+  it('explains for the node of the pod, or for the node of --node', async () => {
     await installNetconf({ ...POLICY });
     const pods = [podFactsOf('shop', 'web', { nodeName: 'node-z' })];
     expect((await explained('why pod shop/web', pods)).node).toBe('node-z');
     expect((await explained('why pod shop/web --node node-q', pods)).node).toBe('node-q');
-    expect((await explained('why pod shop/web', pods)).notes.join()).toContain('there is no Node "node-z"');
+    expect((await explained('why pod shop/web', pods)).notes.join()).toContain('Node "node-z" does not exist');
   });
 
-  it('says what it had to assume', async () => {
+  it('notes its assumptions', async () => {
     const { out } = await run('why pod shop/web');
-    expect(out).toContain('one with the defaults is assumed; give --netconf FILE');
+    expect(out).toContain('defaults are assumed; use --netconf FILE');
     expect(out).toContain('annotations are not read');
   });
 });

@@ -5,7 +5,7 @@ import { hasConnection, openAdmitted, withStore } from '../connection.ts';
 import type { Context } from '../ports.ts';
 import type { FoundNetconf } from './find-netconf.ts';
 
-/** The datastore that file or environment name, as for every command; else the one of the network configuration. */
+/** Opens the datastore of the command's connection, or else that of the network configuration. */
 export async function withStoreOf<T>(
   context: Context,
   netconf: FoundNetconf | undefined,
@@ -17,7 +17,7 @@ export async function withStoreOf<T>(
   return await use(store, datastore);
 }
 
-/** The API of the orchestrator, through the same access as the datastore where that is the orchestrator's. */
+/** Opens the Kubernetes API with the access of the datastore if that is Kubernetes, or else with `own`. */
 export function openOrchOf({ ports }: Context, datastore: Datastore, own: OrchSettings): OrchReader & AsyncDisposable {
   return ports.plugin.openOrch(datastore.type === 'orch' ? datastore.orch : own);
 }
