@@ -58,13 +58,13 @@ describe('the agent of a node that is purged', () => {
   ] as const)('is ended by %s, and by no more', async (how, expected) => {
     endsBy = how;
     await execute('/opt/netplug/netplug-agent (deleted)');
-    expect((await purge()).out).toContain('agent "process 4711" ended\n');
+    expect((await purge()).out).toContain('agent "process 4711" stopped\n');
     expect(sent).toEqual(expected);
   });
 
   it('is only named in a rehearsal', async () => {
     await execute('/opt/netplug/netplug-agent');
-    expect((await purge('--dry-run')).out).toContain('agent "process 4711" would be ended\n');
+    expect((await purge('--dry-run')).out).toContain('agent "process 4711" would be stopped\n');
     expect([sent, isLocked]).toEqual([[], true]);
   });
 
