@@ -11,13 +11,13 @@ export const ALL_ANNOTATIONS: readonly string[] = [
   ANNOTATIONS.floatingIPs,
   ...Object.values(BANDWIDTH_ANNOTATIONS),
 ];
-/** What netplug itself notes on pods. */
+/** Annotations that netplug itself sets on pods. */
 const OWN_NOTES = ['cni.netplug/podIPs', 'cni.netplug/containerID'];
-/** What people take our prefix for; a key of the closest relative is that of another plugin, and may be meant. */
+/** Prefixes that users confuse with that of netplug. */
 const TAKEN_FOR_OURS = ['netplug', 'netplug.io', 'cni.netplug.io'];
 const RELATIVE = 'cni.projectcalico.org';
 
-/** Says what is wrong with the name of an annotation, if it is ours or meant to be. */
+/** Reports a wrong name of an annotation, if it resembles one of netplug. */
 export function checkAnnotationKey(
   key: string,
   beside: Readonly<Record<string, unknown>>,
@@ -53,7 +53,7 @@ function isMeant(prefix: string, ours: string): boolean {
   return prefix === RELATIVE || TAKEN_FOR_OURS.includes(prefix) || isSlip(prefix, ours);
 }
 
-/** Somebody else's prefix may be short and near; only a slip in ours counts. */
+/** Reports whether the prefix is a misspelling of one of netplug. */
 function isSlip(prefix: string, ours: string): boolean {
   return sameLetters(prefix, [ours]) !== undefined || nearMiss(prefix, [ours]) !== undefined;
 }

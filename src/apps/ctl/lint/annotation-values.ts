@@ -9,7 +9,7 @@ const POOL_KEYS: readonly string[] = Object.values(ANNOTATIONS.pools);
 
 type Advice = Pick<Problem, 'hint' | 'fix'>;
 
-/** What to write instead of the value of an annotation; a fix where there is only one way to read it. */
+/** Returns a hint for a wrong value of an annotation, with a fix if the value is unambiguous. */
 export function adviceOnValue(key: string, value: string, path: string): Advice {
   if ((Object.values(BANDWIDTH_ANNOTATIONS) as readonly string[]).includes(key)) return adviceOnRate(value);
   const texts = readTextArray(value);
@@ -17,7 +17,7 @@ export function adviceOnValue(key: string, value: string, path: string): Advice 
   return POOL_KEYS.includes(key) ? {} : adviceOnAddresses(texts);
 }
 
-/** A list without its brackets or quotes, or with quotes that JSON does not know. */
+/** Handles a list without brackets or quotes, or with quotes that JSON does not have. */
 function adviceOnList(value: string, path: string): Advice {
   const words = value
     .replaceAll(/^\s*\[|\]\s*$/g, '')
@@ -34,7 +34,7 @@ function adviceOnAddresses(texts: readonly string[]): Advice {
   return found === undefined ? {} : { hint: `write "${found.replace(/\/\d+$/, '')}", without prefix length` };
 }
 
-/** Units of time, of bytes, or written out. */
+/** Handles rates with units of time, of bytes, or written out. */
 function adviceOnRate(value: string): Advice {
   const [, number, unit] = /^\s*(\d+(?:\.\d+)?)\s*([kmgt])i?(?:b|bit|bits|bps|b\/s|bit\/s)?\s*$/i.exec(value) ?? [];
   if (number === undefined || unit === undefined) return { hint: 'write bits per second, such as "10M"' };

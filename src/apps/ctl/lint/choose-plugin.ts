@@ -6,15 +6,15 @@ import { isList, isNetplugEntry } from './lint-conflist.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** One plugin as its runtime would call it, and where its keys stand in the file. */
+/** A plugin entry as the runtime passes it, and how to find its keys in the file. */
 export interface ChosenPlugin {
   readonly raw: Raw;
   readonly as: ReadAs;
-  /** The path in the file of a path in `raw`. */
+  /** Translates a path in `raw` to the path in the file. */
   readonly pathInFile: (path: string) => string;
 }
 
-/** The plugin of ours, or the one with the name or number asked for. @throws cli/usage */
+/** Returns the first entry of netplug, or the entry with the requested type or index. @throws cli/usage */
 export function choosePlugin(raw: Raw, asked: string | undefined): ChosenPlugin {
   if (!isList(raw)) return { raw, as: readAs(raw), pathInFile: (path) => path };
   const plugins: unknown[] = Array.isArray(raw['plugins']) ? raw['plugins'] : [];
@@ -47,6 +47,6 @@ function notFound(plugins: readonly unknown[], asked: string | undefined): Netpl
   const what = asked === undefined ? 'a plugin of netplug in the list' : `the configuration of plugin "${asked}"`;
   const found = types.length === 0 ? 'there are no plugins' : `the plugins are ${types.join(', ')}`;
   return new NetplugError('cli/usage', `Cannot explain ${what}: ${found}`, {
-    hint: 'Name one whose type is netplug, or whose ipam.type is netplug-ipam, with --plugin',
+    hint: 'Choose an entry whose type is netplug, or whose ipam.type is netplug-ipam, with --plugin',
   });
 }

@@ -4,7 +4,7 @@ import { CHAINED, CHAINED_TYPES } from './lint-chain.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** The JSON Schema of a list of plugins with netplug in it; entries of other plugins may hold what they like. */
+/** Returns the JSON Schema of a list with netplug; it does not restrict entries of other plugins. */
 export function conflistJsonSchema(): Schema {
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
@@ -32,7 +32,7 @@ function entrySchema(): Schema {
   };
 }
 
-/** Runtimes copy name and version from the list into the entry. */
+/** Omits name and version, which runtimes copy from the list into the entry. */
 function ownEntry(): Schema {
   const { properties = {} } = netconfJsonSchema();
   const { name: _, cniVersion: __, ...own } = properties;
@@ -49,6 +49,6 @@ function chainedEntry(type: string): Schema {
 }
 
 function whenType(type: string, then: Schema): Schema {
-  // oxlint-disable-next-line unicorn/no-thenable -- the word of JSON Schema for it; nobody awaits a schema
+  // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema; a schema is never awaited
   return { if: { properties: { type: { const: type } } }, then };
 }

@@ -13,7 +13,7 @@ import { type ChosenPlugin, choosePlugin } from './choose-plugin.ts';
 
 export interface ExplainNetconfOptions {
   readonly file: string;
-  /** Type or number of the plugin in a list; the first of ours unless given. */
+  /** Type or index of the plugin in a list; undefined for the first of netplug. */
   readonly plugin: string | undefined;
   readonly output: Output;
 }
@@ -24,12 +24,12 @@ interface Row {
   readonly setting: string;
   readonly value?: unknown;
   readonly source: Origin['kind'] | 'environment';
-  /** Where exactly: a place in a file, a path, a variable. */
+  /** The position in a file, the path, or the variable. */
   readonly place: readonly string[];
   readonly note?: string;
 }
 
-/** Shows the configuration that calls work with, and where each value comes from. @throws netconf/invalid */
+/** Prints the effective configuration of calls, and the source of each value. @throws netconf/invalid */
 export async function explainNetconfFile(context: Context, options: ExplainNetconfOptions): Promise<Status> {
   const { io, ports, env } = context;
   const [source, ...others] = await readInputs(context, { paths: [options.file], folders: 'flat' }, LIST_ENDINGS);
@@ -84,19 +84,19 @@ function placesOf(from: Origin, placeOf: (path: string) => string, stateDir: str
   }
 }
 
-/** Files hold paths of keys, never keys; only a URL may have a password in it. */
+/** Redacts passwords in URLs. A configuration holds no other secrets, only paths of keys. */
 function withoutPassword(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutPassword);
   return typeof value === 'string' ? withoutPasswords(value) : value;
 }
 
-/** Those of this shell: the runtime may have others. */
+/** Returns the variables of this shell; the environment of the runtime may differ. */
 function fromEnvironment(env: Env): Row[] {
   return SHOWN_VARIABLES.map((name) => {
     const { byDefault } = ENVIRONMENT[name];
     const value = env[name];
     if (value === undefined || value === '') return { setting: name, value: byDefault, source: 'default', place: [] };
-    const note = 'as in this shell; the environment of the container runtime counts';
+    const note = 'value in this shell; calls use the environment of the container runtime';
     return { setting: name, value, source: 'environment', place: [name], note };
   });
 }
@@ -117,19 +117,19 @@ function tableOf(rows: readonly Row[]): string {
   const cells = rows.map(({ setting, value, source, place, note = '' }) => [
     setting,
     value === undefined ? '-' : shortened(typeof value === 'string' ? value : JSON.stringify(value)),
-    value === undefined && source === 'default' ? 'nobody sets it' : `${WORDS[source]}${place.join(', ')}`,
+    value === undefined && source === 'default' ? 'not set' : `${WORDS[source]}${place.join(', ')}`,
     note,
   ]);
   return renderTable(['SETTING', 'VALUE', 'FROM', 'NOTE'], cells);
 }
 
-/** One value is not to make every line of the table as long as itself. */
+/** Shortens long values, since the longest value sets the width of the table. */
 function shortened(text: string): string {
   return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text;
 }
 
 function notOneFile(folder: string): NetplugError {
   return new NetplugError('cli/usage', `Cannot explain "${folder}": several network configurations are in it`, {
-    hint: 'Name one file of the folder; runtimes take the first by name',
+    hint: 'Choose one file of the folder; runtimes use the first by name',
   });
 }

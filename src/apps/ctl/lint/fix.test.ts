@@ -4,15 +4,15 @@ import { repair } from './fix.ts';
 
 const never = new AbortController().signal;
 
-/** Pods with a slip each that has one reading. */
+/** Returns pods with one unambiguous misspelling each. */
 function podsWithSlips(count: number): string {
   const pod = (index: number): string =>
     `apiVersion: v1\nkind: Pod\nmetadata:\n  name: pod-${String(index)}\n  annotations: {cni.netplug/ipaddrs: '["10.0.0.1"]'}\n`;
   return Array.from({ length: count }, (_, index) => pod(index)).join('---\n');
 }
 
-describe('repair', () => {
-  it('corrects each of many slips, in the order of the lines, and at a cost that grows with the text', async () => {
+describe('lint --fix', () => {
+  it('corrects many misspellings in the order of lines, in time linear in the text', async () => {
     const costOf = async (pods: number): Promise<number> => {
       const before = process.threadCpuUsage();
       const { repairs, remarks, source } = await repair({ name: 'pods.yaml', text: podsWithSlips(pods) }, never);
@@ -30,7 +30,7 @@ describe('repair', () => {
     expect(many / few).toBeLessThan(20);
   });
 
-  it('makes the others where one of them would bring up something new', async () => {
+  it('skips a change that would cause a new problem, and makes the rest', async () => {
     const pods = podsWithSlips(5).split('---\n');
     const text = pods.with(2, pods[2]?.replace('["10.0.0.1"]', 'eth0') ?? '').join('---\n');
     const { repairs, source } = await repair({ name: 'pods.yaml', text }, never);
@@ -38,7 +38,7 @@ describe('repair', () => {
     expect(source.text).toBe(text.replaceAll(`ipaddrs: '["`, `ipAddrs: '["`));
   });
 
-  it('ends when its time is over', async () => {
+  it('stops when its timeout expires', async () => {
     const argv = ['lint', '--dry-run', '--timeout', '0.01', '-'];
     const said = await callCtl(argv, { stdin: podsWithSlips(400) });
     expect(said).toMatchObject({ status: 75, out: '', err: expect.stringContaining('Timed out after 0.01 s') });

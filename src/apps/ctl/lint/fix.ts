@@ -4,7 +4,7 @@ import { lintSource } from './lint-source.ts';
 import type { PlacedRemark } from './remark.ts';
 import { replaceIn, type Replacement } from './replacements.ts';
 
-/** A change that was found to be safe, and the remark that asked for it. */
+/** A safe change, and the remark that it resolves. */
 export interface NetconfFix {
   readonly remark: PlacedRemark;
   readonly before: string;
@@ -14,13 +14,13 @@ export interface NetconfFix {
 export interface Repaired {
   readonly source: DocumentSource;
   readonly repairs: readonly NetconfFix[];
-  /** What is still to be said about the text. */
+  /** Remarks that remain. */
   readonly remarks: readonly PlacedRemark[];
 }
 
 /**
- * Makes every change that is safe. A change is kept only when less is to be said about the text afterwards, and nothing
- * new. The event loop has turns between, for the signal to be heard.
+ * Makes every safe change. A change is safe when it leaves fewer remarks and causes no new one. Yields to the event
+ * loop in between, so that `signal` can abort it.
  */
 export async function repair(source: DocumentSource, signal: AbortSignal): Promise<Repaired> {
   let state: Repaired = { source, repairs: [], remarks: lintSource(source) };
@@ -31,7 +31,7 @@ export async function repair(source: DocumentSource, signal: AbortSignal): Promi
   }
 }
 
-/** A remark with a change, and the stretch of the text that the change is about. */
+/** A remark with a change, and the range of the text that the change covers. */
 interface Candidate {
   readonly remark: PlacedRemark;
   readonly replacements: readonly Replacement[];
@@ -39,7 +39,7 @@ interface Candidate {
   readonly end: number;
 }
 
-/** As many candidates as go together, from the first on: none is within the stretch of another. */
+/** Returns candidates whose ranges do not overlap, preferring earlier ones. */
 function apart(remarks: readonly PlacedRemark[]): readonly Candidate[] {
   const candidates = remarks.flatMap((remark): Candidate[] => {
     const { replacements = [] } = remark;
@@ -57,7 +57,7 @@ function apart(remarks: readonly PlacedRemark[]): readonly Candidate[] {
     });
 }
 
-/** All of them at once where that is safe; else one half after the other, the later first, down to those alone that are not. */
+/** Applies all candidates at once if that is safe. Otherwise bisects them, the later half first, to skip the unsafe ones. */
 async function repairSome(state: Repaired, candidates: readonly Candidate[], signal: AbortSignal): Promise<Repaired> {
   await nextTurn();
   signal.throwIfAborted();
@@ -92,7 +92,7 @@ function countTexts(remarks: readonly PlacedRemark[]): Map<string, number> {
   return counts;
 }
 
-/** The lines of each change, with what those before it have changed in them. */
+/** Returns the changed lines of each candidate, including earlier changes in the same lines. */
 function repairsOf({ text }: DocumentSource, candidates: readonly Candidate[]): readonly NetconfFix[] {
   const bare = withoutByteOrderMark(text);
   let firstInLine = 0;
@@ -120,7 +120,7 @@ function repairOne(state: Repaired, remark: PlacedRemark): Repaired {
   return { ...settled, repairs: [...repairs, { remark, ...lines }] };
 }
 
-/** Makes the change, and those that go with it: a key with its right name may let a slip below it be seen. */
+/** Applies a change and its follow-ups: a corrected key may reveal a misspelling below it. */
 function settle(
   source: DocumentSource,
   { replacements }: PlacedRemark,
@@ -143,7 +143,7 @@ function textOf({ severity, problem: { path, message } }: PlacedRemark): string 
   return [severity, path, message].join('\n');
 }
 
-/** The lines that differ, without what is the same above and below. */
+/** Returns the lines that differ, without common lines above and below. */
 function changedLines(before: string, after: string): Pick<NetconfFix, 'before' | 'after'> {
   const [old, fresh] = [before.split('\n'), after.split('\n')];
   let top = 0;

@@ -10,14 +10,14 @@ type Raw = Readonly<Record<string, unknown>>;
 type Texts = Readonly<Record<string, string>>;
 const CODE = 'annotation/invalid';
 
-/** Whose metadata it is; `path` is where it stands. */
+/** The kind of object that the metadata belongs to; `path` is its place in the document. */
 export type Whose =
   | { readonly on: 'pod' | 'namespace'; readonly path: string }
   | { readonly on: 'template'; readonly path: string; readonly replicas: number }
-  /** What makes pods; `place` is where the metadata of the pods is. */
+  /** A workload such as a Deployment; `place` is the path of the pod template's metadata. */
   | { readonly on: 'owner'; readonly path: string; readonly place: string };
 
-/** Reads our annotations as ADD would; what is somebody else's is passed over. */
+/** Checks annotations of netplug as ADD does, and ignores all others. */
 export function lintAnnotations(metadata: unknown, whose: Whose): readonly Remark[] {
   if (!isRecord(metadata)) return [];
   const findings = emptyFindings();
@@ -50,7 +50,10 @@ function lintPod(texts: Texts, replicas: number, findings: Findings): void {
   const wantsAddress = [ipAddrs, ipAddrsNoIpam].find((key) => Object.hasOwn(texts, key));
   for (const key of [pools[4], pools[6]]) {
     if (wantsAddress === undefined || !Object.hasOwn(texts, key)) continue;
-    warnings.push({ path: pathOf(key), message: `${key} loses to ${wantsAddress}, which names addresses (rule 6)` });
+    warnings.push({
+      path: pathOf(key),
+      message: `${key} has no effect beside ${wantsAddress}, which names addresses (rule 6)`,
+    });
   }
   if (wantsAddress !== undefined && replicas > 1) {
     const message = `${wantsAddress} gives all ${String(replicas)} replicas the same address, and only one can have it`;
@@ -64,7 +67,7 @@ function lintPod(texts: Texts, replicas: number, findings: Findings): void {
   }
 }
 
-/** What ADD would refuse, were every feature switched on. */
+/** Reports values that ADD refuses even with every feature switched on. */
 function report(texts: { annotations: Texts; namespaceAnnotations: Texts }, { problems }: Findings): void {
   const pod = { namespace: '', name: '', ...texts };
   const { faults } = inspectAnnotations(pod, { ipAddrsNoIpam: true, floatingIps: true });
@@ -74,7 +77,7 @@ function report(texts: { annotations: Texts; namespaceAnnotations: Texts }, { pr
   }
 }
 
-/** Those of our annotations whose value is a text, as the orchestrator demands of all. */
+/** Returns annotations of netplug with string values, and reports those with other values. */
 function readTexts(annotations: Raw, { problems }: Findings): Texts {
   const texts: [string, string][] = [];
   for (const key of [...ALL_ANNOTATIONS, ...Object.values(BANDWIDTH_ANNOTATIONS)]) {

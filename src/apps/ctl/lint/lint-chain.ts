@@ -4,7 +4,7 @@ import { isRecord } from '../../../model/read-schema.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** The chained plugins netplug supports, with what the specification says of them ("Chained plugin entries"). */
+/** The chained plugins that netplug supports, by section "Chained plugin entries" of the specification. */
 export const CHAINED: Readonly<Record<string, { readonly flags: readonly string[]; readonly capability: string }>> = {
   portmap: { flags: ['snat'], capability: 'portMappings' },
   bandwidth: { flags: [], capability: 'bandwidth' },
@@ -17,7 +17,7 @@ export function lintChained(entry: Raw, { problems, warnings }: Findings): void 
   const type = String(entry['type']);
   const rules = CHAINED[type];
   if (rules === undefined) {
-    const message = `Plugin "${type}" is not supported in a chain with netplug: it may work, but nobody has made sure`;
+    const message = `Plugin "${type}" is not supported in a chain with netplug: it may work, but is not tested`;
     warnings.push({ path: 'type', message });
     return;
   }
@@ -28,7 +28,7 @@ export function lintChained(entry: Raw, { problems, warnings }: Findings): void 
   }
   const capabilities = entry['capabilities'];
   if (capabilities === undefined) {
-    const message = `Plugin "${type}" is told nothing by the runtime: "capabilities": {"${rules.capability}": true} is missing`;
+    const message = `The runtime passes nothing to plugin "${type}": "capabilities": {"${rules.capability}": true} is missing`;
     warnings.push({ path: '', message });
   } else if (isRecord(capabilities)) {
     const inside = { known: [rules.capability], type, section: capabilities, path: 'capabilities' };
@@ -57,7 +57,7 @@ interface Section {
   readonly path: string;
 }
 
-/** A slip in a name of ours is an error; what resembles nothing is the plugin's own business. */
+/** Reports a misspelt known key as an error, and any other key as passed on unchecked. */
 function refuseSlip(key: string, { known, type, section, path: start }: Section, findings: Findings): void {
   const path = at(start, key);
   const meant = nearMiss(key, known);

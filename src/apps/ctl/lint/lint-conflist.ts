@@ -11,20 +11,20 @@ type Raw = Readonly<Record<string, unknown>>;
 
 const FLAGS = ['disableCheck', 'disableGC', 'loadOnlyInlinedPlugins'];
 const LIST_KEYS = ['name', 'cniVersion', 'cniVersions', 'plugins', ...FLAGS];
-/** Keys of ours that belong into an entry. */
+/** Keys of netplug that belong into an entry. */
 const ENTRY_KEYS = [...Object.keys(COMMON_FIELDS), ...Object.keys(MAIN_FIELDS), 'ipam'].filter(
   (key) => !LIST_KEYS.includes(key),
 );
-/** Lists came with this version of the CNI specification. */
+/** The first version of the CNI specification with lists. */
 const FIRST_WITH_CHAINS = '0.3.0';
 const CODE = 'netconf/invalid';
 
-/** Reads a network configuration, or a list of them, as the plugins would, and says everything about it. */
+/** Checks a network configuration or a list as the plugins decode it. */
 export function lintNetconf(raw: Raw): readonly Remark[] {
   return isList(raw) ? lintList(raw) : lintPlugin(raw, '');
 }
 
-/** A list whose key for the plugins has a slip is no list to anybody: nothing else can be said about it. */
+/** Returns the remark on a misspelt key "plugins", which hides all other mistakes of the list. */
 export function slipInPlugins(raw: Raw): readonly Remark[] | undefined {
   if (isList(raw)) return undefined;
   const path = Object.keys(raw).find((key) => nearMiss(key, ['plugins']) !== undefined && Array.isArray(raw[key]));
@@ -73,7 +73,7 @@ function lintEntry(list: Raw, entry: Raw, path: string): readonly Remark[] {
     return [{ severity: 'error', problem: { path: at(path, 'type'), message, code: CODE } }];
   }
   if (isNetplugEntry(entry)) {
-    // The runtime passes name and version of the list into every plugin.
+    // The runtime passes name and version of the list to each plugin.
     const { name, cniVersion } = list;
     const inherited = { ...(name === undefined ? {} : { name }), ...(cniVersion === undefined ? {} : { cniVersion }) };
     return [...slipInType(type, path), ...lintPlugin({ ...entry, ...inherited }, path)];
@@ -83,7 +83,7 @@ function lintEntry(list: Raw, entry: Raw, path: string): readonly Remark[] {
   return [...asRemarks(findings, path), ...slipInType(type, path)];
 }
 
-/** No runtime finds a plugin whose name has a slip, but there may be one of that name. */
+/** Warns about a type that looks misspelt; a plugin of that name may exist. */
 function slipInType(type: string, path: string): readonly Remark[] {
   const types = ['netplug', ...CHAINED_TYPES];
   const meant = types.includes(type) ? undefined : nearMiss(type, types);
@@ -125,7 +125,7 @@ function checkListKeys(list: Raw, { problems, warnings }: Findings): void {
   }
   for (const key of FLAGS) {
     const value = list[key];
-    // Runtimes also take the words, as their library does.
+    // Runtimes also accept the strings, as libcni does.
     if (value === undefined || typeof value === 'boolean' || value === 'true' || value === 'false') continue;
     problems.push({ path: key, message: `found ${showFound(value)}, allowed is true or false`, code: CODE });
   }
@@ -145,7 +145,7 @@ function checkOrder(list: Raw, plugins: readonly unknown[], { problems, warnings
   const main = plugins.findIndex((entry) => isRecord(entry) && entry['type'] === 'netplug');
   if (ours === -1) warnings.push({ path: 'plugins', message: 'No plugin of the list is netplug or uses netplug-ipam' });
   if (main > 0) {
-    const message = 'netplug makes the interface the others work on, and must come first';
+    const message = 'netplug must come first: it creates the interface that chained plugins change';
     problems.push({ path: at('plugins', main, 'type'), message, code: CODE });
   }
   const version = list['cniVersion'] ?? '0.1.0';
@@ -163,7 +163,7 @@ function usesOurIpam({ ipam }: Raw): boolean {
   return isRecord(ipam) && ipam['type'] === 'netplug-ipam';
 }
 
-/** What the runtime copies from the list into an entry is wrong in the list, not in the entry. */
+/** Moves remarks on keys that the runtime copies from the list to the list. */
 function asRemarks(findings: Findings, start: string): Remark[] {
   const inherited = [at(start, 'name'), at(start, 'cniVersion')];
   return remarksOf(findings, { start, code: CODE }).map(({ severity, problem }) => {
@@ -175,7 +175,7 @@ function asRemarks(findings: Findings, start: string): Remark[] {
   });
 }
 
-/** Two of our entries in one list inherit the same mistakes. */
+/** Removes duplicates, since several entries of netplug inherit the same mistakes of the list. */
 function withoutRepeats(remarks: readonly Remark[]): readonly Remark[] {
   return [
     ...new Map(

@@ -1,7 +1,7 @@
 import { isList } from './lint-conflist.ts';
 import type { Remark } from './remark.ts';
 
-/** Runtimes tell lists from single plugins by the end of the file's name. */
+/** Checks the file extension, by which runtimes distinguish lists from single plugins. */
 export function lintFileName(raw: Readonly<Record<string, unknown>>, file: string): readonly Remark[] {
   if (isList(raw) && file.endsWith('.conf')) {
     const message = 'makes this a list, and runtimes look for lists in files that end in .conflist';

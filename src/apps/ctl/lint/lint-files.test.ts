@@ -17,14 +17,14 @@ async function withCopies(use: (folder: string) => Promise<void>): Promise<void>
   }
 }
 
-describe('lint of files', () => {
-  it('says where, what, what is allowed and what may be meant', async () => {
+describe('netplugctl lint', () => {
+  it('prints the position, the mistake, the allowed values and a suggestion', async () => {
     const { status, out } = await callCtl(['lint', FILES], {});
     expect(status).toBe(1);
     await expect(out).toMatchFileSnapshot('../../../../test/golden/lint-table.txt');
   });
 
-  it('leaves out warnings when errors alone are asked for', async () => {
+  it('omits warnings with --severity error', async () => {
     const { out } = await callCtl(['lint', '--severity', 'error', FILES], {});
     expect(out).not.toContain('warning:');
     expect(out).toContain('22 errors, 0 warnings');
@@ -38,7 +38,7 @@ describe('lint of files', () => {
     expect(await callCtl(['lint', '--severity', 'error', '-'], harmless)).toMatchObject({ status: 0 });
   });
 
-  it('gives programs numbers for places, also in JSON with a key given twice', async () => {
+  it('prints positions as numbers with -o json, even for repeated keys', async () => {
     const { out } = await callCtl(['lint', '-o', 'json', `${FILES}/10-netplug.conflist`], {});
     const remarks: unknown = JSON.parse(out);
     expect(remarks).toContainEqual(
@@ -55,7 +55,7 @@ describe('lint of files', () => {
     );
   });
 
-  it('shows what it would change, and changes nothing', async () => {
+  it('shows its changes with --dry-run, and writes nothing', async () => {
     await withCopies(async (folder) => {
       const before = await readFile(join(folder, 'pods.yaml'), 'utf8');
       const { out } = await callCtl(['lint', '--dry-run', folder], {});
@@ -64,7 +64,7 @@ describe('lint of files', () => {
     });
   });
 
-  it('changes what has one reading, and leaves comments, order, permissions and links', async () => {
+  it('fixes unambiguous mistakes, and keeps comments, order, permissions and links', async () => {
     await withCopies(async (folder) => {
       const file = join(folder, 'pods.yaml');
       await chmod(file, 0o640);
@@ -91,7 +91,7 @@ describe('lint of files', () => {
     });
   });
 
-  it('keeps the byte order mark and the line ends of a file', async () => {
+  it('keeps the byte order mark and the line endings of a file', async () => {
     await withCopies(async (folder) => {
       const file = join(folder, 'dos.conf');
       const text =
@@ -102,7 +102,7 @@ describe('lint of files', () => {
     });
   });
 
-  it('passes over what a folder holds of others, and judges it where it is named', async () => {
+  it('ignores unrelated files in a folder, but validates them when they are named', async () => {
     await withCopies(async (folder) => {
       const clean = await callCtl(['lint', folder], {});
       expect(clean.err).toBe('');
@@ -113,13 +113,13 @@ describe('lint of files', () => {
       await mkdir(join(folder, 'folder.yaml'));
       const beside = await callCtl(['lint', folder], {});
       expect({ ...beside, err: '' }).toEqual(clean);
-      expect(beside.err).toMatch(/^4 files passed over: /);
+      expect(beside.err).toMatch(/^4 files ignored: /);
       const named = await callCtl(['lint', join(folder, 'values.yaml'), join(folder, 'package.json')], {});
       expect(named).toMatchObject({ status: 1, err: '' });
     });
   });
 
-  it('judges a folder although a file in it cannot be read, and says so of that file', async () => {
+  it('validates a folder with an unreadable file, and reports that file', async () => {
     await withCopies(async (folder) => {
       const { out: before } = await callCtl(['lint', folder], {});
       await symlink('/nowhere/at/all', join(folder, 'gone.yaml'));
@@ -134,12 +134,12 @@ describe('lint of files', () => {
     });
   });
 
-  it('cannot write to standard input', async () => {
+  it('refuses --fix for standard input', async () => {
     const { status, err } = await callCtl(['lint', '--fix', '-'], { stdin: '{}' });
-    expect({ status, err }).toMatchObject({ status: 64, err: expect.stringContaining('there is no file to write') });
+    expect({ status, err }).toMatchObject({ status: 64, err: expect.stringContaining('it is not a file') });
   });
 
-  it('writes SARIF as the standard has it, for remarks with and without a fix, and for none', async () => {
+  it('prints valid SARIF for remarks with and without a fix, and without remarks', async () => {
     const { out } = await callCtl(['lint', '-o', 'sarif', FILES], {});
     const log: unknown = JSON.parse(out);
     expect(checkSarif(log)).toEqual([]);
@@ -150,8 +150,8 @@ describe('lint of files', () => {
   });
 });
 
-describe('schema', () => {
-  it('is that of the repository, and of the kind that is named', async () => {
+describe('netplugctl schema', () => {
+  it('prints the schemas of docs/schema', async () => {
     for (const of of ['netconf', 'conflist']) {
       const { out } = await callCtl(['schema', of], {});
       expect(out).toBe(await readFile(`docs/schema/${of}.schema.json`, 'utf8'));
@@ -166,8 +166,8 @@ describe('schema', () => {
   });
 });
 
-describe('explain netconf', () => {
-  it('says where each value comes from', async () => {
+describe('netplugctl explain netconf', () => {
+  it('prints the source of each value', async () => {
     const text = await readFile('test/golden/explain.conflist', 'utf8');
     const world = {
       stdin: text,
@@ -185,7 +185,7 @@ describe('explain netconf', () => {
     expect(rows).toContainEqual(expect.objectContaining({ setting: 'kv_endpoints', source: 'deprecated' }));
   });
 
-  it('shows no password, and explains only what ADD would take', async () => {
+  it('redacts passwords, and refuses configurations that ADD refuses', async () => {
     const api =
       '{"name": "n", "type": "netplug", "orch": {"orch_api_root": "https://u:secret@a:1"}, "ipam": {"type": "netplug-ipam"}}';
     const shown = await callCtl(['explain', 'netconf', '-'], { stdin: api });
@@ -199,7 +199,7 @@ describe('explain netconf', () => {
     expect(none).toMatchObject({ status: 64, err: expect.stringContaining(': there are no plugins\n') });
   });
 
-  it('costs what the file is long, and shows of long values the beginning', async () => {
+  it('takes time linear in the file, and shortens long values', async () => {
     const netconf = (count: number): string => {
       const words = Array.from({ length: count }, (_, index) => `other-${String(index)}`);
       const ipam = { type: 'netplug-ipam', ipv4_pools: words };

@@ -10,7 +10,7 @@ import { type Remark, remarksOf } from './remark.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
 
-/** Where the objects of the orchestrator that make pods keep what the pods will look like. */
+/** Path of the pod template, by kind of workload. */
 const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   PodTemplate: ['template'],
   ReplicationController: ['spec', 'template'],
@@ -22,7 +22,7 @@ const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   CronJob: ['spec', 'jobTemplate', 'spec', 'template'],
 };
 
-/** What is to be said about the resources of a document, and about our annotations on objects of the orchestrator. */
+/** Checks the netplug resources of a document, and annotations of netplug on Kubernetes objects. */
 export function lintObjects({ value }: ReadDocument): readonly Remark[] {
   return itemsOf(value).flatMap(({ path, raw }) => lintObject(raw, path));
 }
@@ -57,7 +57,7 @@ function lintTemplate(raw: Raw, path: string, steps: readonly string[]): readonl
   ];
 }
 
-/** A slip in our own group is not somebody else's group. */
+/** Reports whether the object belongs to another API group; a misspelt group of netplug does not count. */
 function belongsToOthers(apiVersion: unknown): boolean {
   if (typeof apiVersion !== 'string') return false;
   const [ours = ''] = API_VERSION.split('/');

@@ -9,7 +9,7 @@ import { meaningOf } from './recognize.ts';
 import { type PlacedRemark, type Remark } from './remark.ts';
 import { replacementsFor } from './replacements.ts';
 
-/** What is to be said of objects of the orchestrator and ours, or of a network configuration, by line, then column. */
+/** Returns the remarks on objects or on a network configuration, sorted by line and column. */
 export function lintSource(source: DocumentSource): readonly PlacedRemark[] {
   return inOrder(meaningOf(source) === 'objects' ? lintYaml(source) : lintJson(source));
 }
@@ -41,7 +41,7 @@ function lintJson(source: DocumentSource): PlacedRemark[] {
 
 function repeated(source: DocumentSource, { repetitions }: ReadDocument): PlacedRemark[] {
   return repetitions.map(({ key, region }) => {
-    const message = `Key "${key}" is given again further down in the same object, and only the last one counts`;
+    const message = `Key "${key}" is repeated further down in the same object, and only the last one counts`;
     return unplaced({ severity: 'warning', problem: { path: '', message, code: 'netconf/invalid' } }, source, region);
   });
 }

@@ -13,13 +13,13 @@ const list = (entries: string, head = '"name": "n", "cniVersion": "1.0.0"'): str
   `{${head}, "plugins": [\n${entries}\n]}`;
 
 describe('lint of a list', () => {
-  it('takes portmap and bandwidth as the specification has them [lint-chain]', () => {
+  it('accepts portmap and bandwidth entries of the specification [lint-chain]', () => {
     const chained =
       '{"type": "portmap", "snat": true, "capabilities": {"portMappings": true}},\n{"type": "bandwidth", "capabilities": {"bandwidth": true}}';
     expect(lines(list(`${MAIN},\n${chained}`))).toEqual([]);
   });
 
-  it('finds wrong fields of chained plugins, and plugins that are not supported [lint-chain]', () => {
+  it('reports wrong fields of chained plugins, and unsupported plugins [lint-chain]', () => {
     const chained = [
       '{"type": "portmap", "snat": "true", "capabilities": {"portMapping": true}}',
       '{"type": "bandwidth", "capabilities": {"bandwidth": 1}}',
@@ -33,18 +33,18 @@ describe('lint of a list', () => {
     ]);
   });
 
-  it('refuses TLS files beside a plain endpoint, and places that at the endpoint', () => {
+  it('reports TLS files beside a plain endpoint at the endpoint', () => {
     const main = MAIN.replace('"ipam"', '"kv_key_file": "/k", "kv_cert_file": "/c", "ipam"');
     expect(lines(list(main))).toEqual(['x.conflist:2:21 error plugins[0].kv_endpoints']);
   });
 
-  it('needs CNI 0.3.0 for a chain, and netplug in front [lint-chain]', () => {
+  it('requires CNI 0.3.0 for a chain, and netplug as its first plugin [lint-chain]', () => {
     expect(lines(list(MAIN, '"name": "n", "cniVersion": "0.2.0"'))).toEqual(['x.conflist:1:15 error cniVersion']);
     const behind = list(`{"type": "portmap", "capabilities": {"portMappings": true}}, ${MAIN}`);
     expect(lines(behind)).toEqual([expect.stringMatching(/error plugins\[1\]\.type$/)]);
   });
 
-  it('places problems of the list itself', () => {
+  it('reports problems of the list itself at their position', () => {
     expect(lines(list(MAIN, '"nam": "n", "cniVersion": "1.0.0"'))).toEqual([
       'x.conflist:1:1 error name',
       'x.conflist:1:2 error nam',
@@ -56,7 +56,7 @@ describe('lint of a list', () => {
 });
 
 describe('lint of a netconf', () => {
-  it('says what ADD would say', () => {
+  it('prints the messages of ADD', () => {
     const text =
       '{"name": "n", "cniVersion": "1.0.0", "type": "netplug", "mtu": 5, "ipam": {"type": "netplug-ipam", "assign_ipv4": true}}';
     const { problems, warnings } = inspectNetconf(JSON.parse(text), 'network');
@@ -65,19 +65,19 @@ describe('lint of a netconf', () => {
     expect(said.map(({ problem }) => problem.message).sort()).toEqual(messages.sort());
   });
 
-  it('places broken JSON', () => {
+  it('reports the position of a JSON syntax error', () => {
     expect(lines('{"name": "x",\n "type" "netplug"}')).toEqual(['x.conflist:2:9 error ']);
     expect(lines('')).toEqual(['x.conflist:1:1 error ']);
   });
 
-  it('names what needs the orchestrator', () => {
+  it('names the option that needs the orchestrator', () => {
     const text = list(MAIN.replace('"ipam"', '"policy": {"type": "orch"}, "ipam"'));
     expect(lines(text)).toEqual([expect.stringMatching(/error plugins\[0\]\.policy\.type$/)]);
   });
 });
 
 describe('lint of resources', () => {
-  it('places problems in the document and the item', () => {
+  it('reports problems of list items at their position', () => {
     const text =
       'kind: IPPoolList\napiVersion: netplug.io/v3\nitems:\n- apiVersion: netplug.io/v3\n  kind: IPPool\n  metadata: {name: a}\n  spec: {cidr: 10.0.0.1/8}\n';
     expect(lines(text, 'x.yaml')).toEqual(['x.yaml:7:10 error items[0].spec.cidr']);
@@ -97,7 +97,7 @@ describe('lint of resources', () => {
     ['pool.json', POOL_JSON.replace('"kind"', '"knd"'), /^pool.json:1:1 error kind$/],
     ['pool.txt', POOL.replace('{name: a}', '{name: a'), /^pool.txt:\d+:\d+ error $/],
     ['pool.txt', POOL_JSON.replace('"a"}', '"a"'), /^pool.txt:\d+:\d+ error $/],
-  ])('takes a broken one in %s for a resource: %#', (name, text, first) => {
+  ])('recognizes a broken resource in %s: %#', (name, text, first) => {
     const remarks = lintSource({ name, text });
     expect(lines(text, name)[0]).toMatch(first);
     expect(remarks.map(({ problem }) => problem.code)).toEqual(remarks.map(() => 'resource/invalid'));
@@ -109,7 +109,7 @@ describe('lint of resources', () => {
     '{"cniVersion": "1.0.0", "type": "netplug"',
     'name: pods\ntype: netplug\n',
     '- {plugins: [{type: netplug}]}',
-  ])('leaves what was to be a network configuration to that: %s', (text) => {
+  ])('recognizes a broken network configuration: %s', (text) => {
     expect(lintSource({ name: 'standard input', text })[0]?.problem.code).toMatch(/^netconf|^cni/);
   });
 });

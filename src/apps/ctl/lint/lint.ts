@@ -18,13 +18,13 @@ export interface LintOptions {
   readonly files: readonly string[];
   readonly folders: 'recursive' | 'flat';
   readonly output: (typeof LINT_OUTPUTS)[number];
-  /** Less severe remarks are left out. */
+  /** Lowest severity to report. */
   readonly severity: RemarkSeverity;
-  /** What becomes of changes that are safe. */
+  /** Whether safe changes are ignored, shown or written. */
   readonly fixes: 'leave' | 'show' | 'write';
 }
 
-/** Says everything about files; never asks a datastore. Status 1 when something is left to be said of an error. */
+/** Validates files without a datastore. Returns status 1 when an error remains. */
 export async function lint(context: Context, options: LintOptions): Promise<Status> {
   const { files: paths, folders, output, severity, fixes } = options;
   if (fixes === 'write' && paths.includes('-')) throw unfixable();
@@ -50,7 +50,7 @@ export async function lint(context: Context, options: LintOptions): Promise<Stat
   const { io } = context;
   const passedOver = texts.length - sources.length;
   if (passedOver > 0) {
-    io.stderr(`${counted(passedOver, 'file')} passed over: neither network configurations nor resources nor objects\n`);
+    io.stderr(`${counted(passedOver, 'file')} ignored: neither network configurations nor resources nor objects\n`);
   }
   if (output === 'sarif') io.stdout(`${JSON.stringify(sarifLog(remarks), undefined, 2)}\n`);
   else if (output === 'json') io.stdout(`${JSON.stringify(remarkJson(remarks, results), undefined, 2)}\n`);
@@ -70,7 +70,7 @@ function unrepaired(source: Repaired['source']): Repaired {
 }
 
 function unfixable(): NetplugError {
-  return new NetplugError('cli/usage', 'Cannot fix standard input: there is no file to write', {
-    hint: 'Name the file, or see what would be changed with --dry-run',
+  return new NetplugError('cli/usage', 'Cannot fix standard input: it is not a file', {
+    hint: 'Pass a file, or print the changes with --dry-run',
   });
 }

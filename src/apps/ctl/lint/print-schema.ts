@@ -14,7 +14,7 @@ const MAKE: Readonly<Record<string, (kind: string | undefined) => unknown>> = {
 };
 export const SCHEMAS = Object.keys(MAKE);
 
-/** The schema of a network configuration, a list of plugins, any resource or those of one kind. @throws cli/usage */
+/** Prints the schema of a network configuration, a list, any resource, or one kind of resource. @throws cli/usage */
 export async function printSchema(io: Pick<Io, 'stdout'>, of: string, kind: string | undefined): Promise<Status> {
   const make = MAKE[of];
   if (make === undefined || (kind !== undefined && of !== 'resource')) throw unknownSchema(of, kind);
@@ -25,7 +25,7 @@ export async function printSchema(io: Pick<Io, 'stdout'>, of: string, kind: stri
 function unknownSchema(of: string, kind: string | undefined): NetplugError {
   const meant = nearMiss(of, SCHEMAS);
   const what = kind === undefined ? of : `${of} ${kind}`;
-  return new NetplugError('cli/usage', `Cannot print a schema of "${what}": there are ${SCHEMAS.join(', ')}`, {
-    hint: meant === undefined || meant === of ? 'Only "resource" is followed by a kind' : didYouMean(meant),
+  return new NetplugError('cli/usage', `Cannot print a schema of "${what}": allowed are ${SCHEMAS.join(', ')}`, {
+    hint: meant === undefined || meant === of ? 'Pass a kind only after "resource"' : didYouMean(meant),
   });
 }

@@ -2,11 +2,11 @@ import { isRecord } from '../../../model/read-schema.ts';
 import { readDocuments, type DocumentSource, withoutByteOrderMark } from '../documents.ts';
 import { isNetplugEntry } from './lint-conflist.ts';
 
-/** Objects of the orchestrator and ours have these keys; of a text that is broken, they may be all that can be told. */
+/** Keys of Kubernetes and netplug objects, to recognize a text with syntax errors. */
 const OBJECT_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:apiVersion|kind)["']?\s*:/m;
 const NETCONF_KEY = /(?:^|[{[,]|- )[ \t]*["']?(?:cniVersion|ipam|plugins)["']?\s*:/m;
 
-/** How a text is to be read: by its name, else by what its author began to write, however far that came. */
+/** Returns how to read a text: by its file name, or else by its keys, even with syntax errors. */
 export function meaningOf(source: DocumentSource): 'objects' | 'netconf' {
   if (isNamedAsYaml(source)) return 'objects';
   if (isNamedAsNetconf(source)) return 'netconf';
@@ -15,7 +15,7 @@ export function meaningOf(source: DocumentSource): 'objects' | 'netconf' {
   return /^\s*(?:[{[]|$)/.test(withoutByteOrderMark(source.text)) ? 'netconf' : 'objects';
 }
 
-/** Whether somebody who was not sent to the file would take it for a network configuration, or for objects. */
+/** Reports whether a file found in a folder is a network configuration or contains objects. */
 export function showsToBeOurs(source: DocumentSource): boolean {
   if (isNamedAsNetconf(source)) return true;
   const { ofObjects, ofNetconf } = signsIn(source);
@@ -45,7 +45,7 @@ function looksLikeObject(value: unknown): boolean {
   return isRecord(value) && ('apiVersion' in value || 'kind' in value);
 }
 
-/** Many a file of others has a name, a type and plugins. */
+/** Requires more than `name`, `type` and `plugins`, which many unrelated files have. */
 function looksLikeNetconf(value: unknown): boolean {
   if (Array.isArray(value)) return value.some(looksLikeNetconf);
   if (!isRecord(value)) return false;

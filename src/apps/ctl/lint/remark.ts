@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../../base/error-codes.ts';
 import type { Region } from '../document-tree.ts';
 import type { Replacement } from './replacements.ts';
 
-/** Something to say about a document. The message of a warning is a sentence that names what it is about. */
+/** An error or warning about a document. The message of a warning is a full sentence that names its subject. */
 export interface Remark {
   readonly severity: RemarkSeverity;
   readonly problem: Problem;
@@ -12,14 +12,14 @@ export interface Remark {
 export const REMARK_SEVERITIES = ['error', 'warning'] as const;
 export type RemarkSeverity = (typeof REMARK_SEVERITIES)[number];
 
-/** A remark with the stretch of the file it is about, and the change that makes it go away. */
+/** A remark with its range in the file, and the change that resolves it. */
 export interface PlacedRemark extends Remark {
   readonly file: string;
   readonly region: Region;
   readonly replacements: readonly Replacement[] | undefined;
 }
 
-/** What was found inside the part of a document that stands at `start`. */
+/** Converts findings in the part of a document at path `start` to remarks. */
 export function remarksOf({ problems, warnings }: Findings, { start, code }: Inside): Remark[] {
   return [
     ...problems.map((problem): Remark => ({ severity: 'error', problem: moveInside(problem, start) })),

@@ -5,7 +5,7 @@ import { counted } from '../../../base/counted.ts';
 import type { Repaired } from './fix.ts';
 import type { PlacedRemark } from './remark.ts';
 
-/** A line per remark, in the form that editors and terminals jump to, and how many there are. */
+/** Renders a line per remark, in the form that editors and terminals link to, and a summary. */
 export function remarkTable(remarks: readonly PlacedRemark[], files: number): string {
   const errors = remarks.filter(({ severity }) => severity === 'error').length;
   const warnings = remarks.length - errors;
@@ -13,13 +13,13 @@ export function remarkTable(remarks: readonly PlacedRemark[], files: number): st
   return remarks.map((remark) => `${remarkLine(remark)}\n`).join('') + summary;
 }
 
-/** The sentence of a warning names its path itself. */
+/** Omits the path of a warning, whose message already names it. */
 function remarkLine({ severity, problem, file, region }: PlacedRemark): string {
   const text = severity === 'warning' ? problemLine({ ...problem, path: '' }) : problemLine(problem);
   return `${placeAt(file, region)}: ${severity}: ${text}`;
 }
 
-/** For programs: remarks with numbers for their places. */
+/** Returns the remarks as JSON output, with numeric positions. */
 export function remarkJson(remarks: readonly PlacedRemark[], results: readonly Repaired[]): unknown {
   const fixed = results.flatMap(({ repairs }) => repairs.map(({ remark }) => remark));
   return [...fixed.map((remark) => shown(remark, true)), ...remarks.map((remark) => shown(remark, false))];
@@ -31,7 +31,7 @@ function shown({ severity, problem, file, region, replacements }: PlacedRemark, 
   return { severity, ...said, place, file, ...region, fixable: replacements !== undefined, fixed: isFixed };
 }
 
-/** What was changed, or would be; a change that is not made yet is shown with its lines. */
+/** Renders the changes. A change that is not written yet is shown with its lines. */
 export function repairLines({ source, repairs }: Repaired, fixes: 'leave' | 'show' | 'write'): string {
   return repairs
     .map(({ remark: { problem, region }, before, after }) => {

@@ -2,14 +2,14 @@ import { isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from 'yaml
 import type { Edit, Fix } from '../../../base/problem.ts';
 import { positionOf, type Spot } from '../document-tree.ts';
 
-/** Other characters for those from `start` to before `end`, counted without a byte order mark. */
+/** Replaces the characters from `start` up to `end` (exclusive), counted without a byte order mark. */
 export interface Replacement {
   readonly start: number;
   readonly end: number;
   readonly text: string;
 }
 
-/** A text that is to be edited, and the way from a path to what it leads to. */
+/** A text to edit, and how to find the node of a path in it. */
 export interface Edited {
   readonly text: string;
   readonly syntax: 'json' | 'yaml';
@@ -17,8 +17,8 @@ export interface Edited {
 }
 
 /**
- * The changes of characters that carry out a fix and leave everything else as it is: comments, order, spaces, quotes.
- * Undefined when one of them cannot be made without touching more.
+ * Returns the replacements that apply a fix and keep comments, order, spaces and quotes. Undefined when an edit would
+ * change more than that.
  */
 export function replacementsFor(fix: Fix, edited: Edited): readonly Replacement[] | undefined {
   const replacements = fix.map((edit) => replacementFor(edit, edited));
@@ -26,7 +26,7 @@ export function replacementsFor(fix: Fix, edited: Edited): readonly Replacement[
   return found.length === replacements.length ? found : undefined;
 }
 
-/** None of them overlaps with another. */
+/** Applies replacements, which must not overlap. */
 export function replaceIn(text: string, replacements: readonly Replacement[]): string {
   let [changed, at] = ['', 0];
   for (const { start, end, text: by } of [...replacements].sort((a, b) => a.start - b.start)) {
@@ -67,7 +67,7 @@ function setValue(
   return { start, end, text: needsNoEscapes ? `'${to}'` : JSON.stringify(to) };
 }
 
-/** Of a pair that stands alone in a line of YAML, the line; inside braces the pair and one comma. */
+/** Removes the line of a pair that is alone in it; inside braces, the pair and one comma. */
 function removePair({ of, is }: { of: YAMLMap; is: Pair }, text: string): Replacement | undefined {
   const [start, end] = [positionOf(is.key)?.[0], positionOf(is.value)?.[1]];
   if (start === undefined || end === undefined || !isInline(is.value) || of.items.length === 1) return undefined;
@@ -97,7 +97,7 @@ function removeFromBraces(
     : undefined;
 }
 
-/** Whether the value can be replaced without moving lines around: a word, or something in brackets; no anchor, no tag. */
+/** Reports whether the value is a plain scalar or in brackets, without anchor or tag, so that lines stay in place. */
 function isInline(value: unknown): value is Node {
   if (isScalar(value)) return value.anchor === undefined && value.tag === undefined && !isBlock(value.type);
   return (isMap(value) || isSeq(value)) && value.flow === true && value.anchor === undefined;

@@ -8,7 +8,7 @@ import { describeEdit } from './render-remarks.ts';
 
 const SCHEMA = 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json';
 
-/** The remarks as a log of the Static Analysis Results Interchange Format, version 2.1.0, which CI systems read. */
+/** Returns the remarks as a log of the Static Analysis Results Interchange Format (SARIF), version 2.1.0. */
 export function sarifLog(remarks: readonly PlacedRemark[]): unknown {
   const codes = [...new Set(remarks.map(({ problem }) => problem.code))].sort();
   return {
@@ -26,7 +26,7 @@ export function sarifLog(remarks: readonly PlacedRemark[]): unknown {
   };
 }
 
-/** The standard wants an absolute address for `helpUri`, and our page has none: the link stands in the help. */
+/** Puts the link into the help text: `helpUri` must be an absolute URL, which the page does not have. */
 function ruleOf(id: ErrorCode): unknown {
   const page = `docs/errors.md#${id.replace('/', '-')}`;
   const { about } = ERRORS[id];
@@ -70,7 +70,7 @@ function resultOf(
   };
 }
 
-/** Relative to where the tool was called, so that the log means the same on another machine. */
+/** Returns a URI relative to the working folder, so that the log is valid on other machines. */
 function uriOf(file: string): string {
   return isAbsolute(file) ? pathToFileURL(file).href : encodeURI(file).replaceAll(/[?#]/g, encodeURIComponent);
 }

@@ -49,14 +49,14 @@ function wordsOf({ problem: { message, hint = '' } }: PlacedRemark): string {
   return `${message} (${hint})`;
 }
 
-describe('the suggestions of lint', () => {
-  it('start from configurations without a mistake', () => {
+describe('suggestions of netplugctl lint', () => {
+  it('are absent for the correct configurations of the corpus', () => {
     for (const [name, text] of Object.entries(CORPUS.base)) {
       expect(lintSource({ name: name === 'list' ? 'a.conflist' : 'a.conf', text })).toEqual([]);
     }
   });
 
-  it('are right for nine of ten mistakes that people make', () => {
+  it('are right for nine of ten common mistakes', () => {
     const wrong = CORPUS.mistakes.flatMap((mistake) => {
       const remarks = lintSource(sourceOf(mistake));
       const said = remarks.filter((remark) => isAbout(remark, mistake.at)).map(wordsOf);
@@ -71,7 +71,7 @@ describe('the suggestions of lint', () => {
     expect(isGoodEnough ? [] : wrong).toEqual([]);
   });
 
-  it('are written into the file only where that leaves less to say and nothing new', async () => {
+  it('are applied only if they leave fewer remarks and cause no new one', async () => {
     const repaired = CORPUS.mistakes.map(async (mistake) => {
       const source = sourceOf(mistake);
       const before = lintSource(source).map(wordsOf);

@@ -3,7 +3,7 @@ import { writeFileAtomically } from '../../../base/atomic-file.ts';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
 import type { DocumentSource } from '../documents.ts';
 
-/** Puts the text in place of the file that was read, permissions and links as they were. @throws cli/usage */
+/** Replaces the file atomically, keeping permissions and links. Fails if the file has changed. @throws cli/usage */
 export async function writeRepaired(
   { name, text }: DocumentSource,
   { readAs }: { readonly readAs: string },
@@ -12,7 +12,7 @@ export async function writeRepaired(
     const path = await realpath(name);
     const { mode } = await stat(path);
     if ((await readFile(path, 'utf8')) !== readAs) {
-      throw new NetplugError('cli/usage', `Cannot fix "${name}": somebody changed it since it was read`, {
+      throw new NetplugError('cli/usage', `Cannot fix "${name}": the file changed since it was read`, {
         hint: 'Run the command again',
       });
     }
@@ -20,7 +20,7 @@ export async function writeRepaired(
   } catch (cause) {
     if (cause instanceof NetplugError) throw cause;
     throw new NetplugError('cli/usage', `Cannot fix "${name}": ${errnoOf(cause) ?? String(cause)}`, {
-      hint: 'Make the file and its folder writable, or see what would be changed with --dry-run',
+      hint: 'Make the file and its folder writable, or print the changes with --dry-run',
       cause,
     });
   }
