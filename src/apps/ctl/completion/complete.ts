@@ -6,16 +6,16 @@ import { infoOf, VISIBLE_KINDS, visibleKind } from '../resources/kind-names.ts';
 import { listKind } from '../resources/listing.ts';
 import { type Candidate, type Line, planCompletion, valueGiven, type Wish } from './plan-completion.ts';
 
-/** Nobody waits longer for a completion. */
-const PATIENCE_MS = 2000;
+/** Timeout for names from the datastore, since a user waits for them. */
+const TIMEOUT_MS = 2000;
 
-/** What a shell shall do besides, as numbers that are added: those kubectl reads, too. */
+/** Directives for the shell, as bits; the same values as kubectl's. */
 const NO_SPACE = 2;
 const NO_FILES = 4;
 
 /**
- * Prints the words that could stand next, each with what it means behind a tab, and last what the shell shall do besides. It
- * never fails: a shell that is told nothing offers nothing.
+ * Prints the candidates for the last word, each with a description after a tab, then the directive for the shell. Prints
+ * no candidates after a failure.
  */
 export async function complete(context: Context, line: Line): Promise<Status> {
   const wish = planCompletion(line);
@@ -72,8 +72,8 @@ async function namesOf(
   context: Context,
   { of, stem, namespace, given }: Extract<Wish, { kind: 'names' }>,
 ): Promise<readonly Candidate[]> {
-  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(PATIENCE_MS)]);
-  // Warnings would stand in the middle of the line that is being typed.
+  const signal = AbortSignal.any([context.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  // A warning would appear in the line that the user is typing.
   const io = { ...context.io, stderr: (): void => undefined };
   try {
     const kind = visibleKind(of);

@@ -4,14 +4,14 @@ import { complete } from './complete.ts';
 import { COMPLETION_SCRIPTS, type Shell, SHELLS } from './completion-scripts.ts';
 
 const SHELL = one<Shell>('shell', `which one: ${SHELLS.join(', ')}`, { read: readShell, completes: SHELLS });
-const WORDS = any('word', 'the words of the command line, the last one perhaps unfinished');
+const WORDS = any('word', 'words of the command line; the last may be incomplete');
 
 /** `all` are the commands that can be completed, these among them. */
 export function completionCommands(all: () => readonly Command[]): readonly Command[] {
   return [
     command({
       path: ['completion'],
-      summary: 'Prints what makes a shell complete commands of this tool.',
+      summary: 'Prints the completion script of a shell.',
       arguments: [SHELL],
       details: `
 For kubectl, which completes "kubectl netplug …" since 1.26, link the executable as
@@ -24,7 +24,7 @@ kubectl-netplug and kubectl_complete-netplug into a folder of PATH.`,
     }),
     command({
       path: ['complete'],
-      summary: 'Says for a shell which words could stand next.',
+      summary: 'Prints the candidates for the last word; for completion scripts.',
       arguments: [WORDS],
       examples: ['netplugctl complete -- get ippools ""'],
       run: async (context, { args: [words] }) => complete(context, { commands: all(), globals: GLOBAL_OPTIONS, words }),

@@ -81,7 +81,7 @@ describe('netplugctl why IP', () => {
     ['10.66.0.1', ['cannot be assigned: pool "off" is disabled']],
     ['10.67.0.1', ['pool "rack" selects node-b by "rack == \\"b\\""; pods on other nodes']],
     ['10.68.0.1', ['cannot be assigned to pods: pool "tunnels" is for Tunnel only']],
-    ['10.65.1.3', ['is in stock', 'the agent of node node-b has pre-allocated it']],
+    ['10.65.1.3', ['is pre-allocated', 'the agent of node node-b has pre-allocated it']],
     ['10.65.1.1', ['is reserved', 'reservation "kept" excludes it from automatic assignment']],
     [
       '10.65.1.2',

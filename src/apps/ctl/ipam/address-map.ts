@@ -14,13 +14,13 @@ export type State = (typeof STATES)[number];
 export interface MappedAddress {
   readonly address: string;
   readonly state: State;
-  /** Who holds it. */
+  /** The pod, container or tunnel device that holds it. */
   readonly holder: string | undefined;
 }
 
 export interface MappedBlock {
   readonly cidr: string;
-  /** Undefined when nobody owns it any more. */
+  /** The owner; undefined when the block has none. */
   readonly node: string | undefined;
   /** Which block of the pool it is, from 0; undefined when it is of another size than the pool's blocks. */
   readonly place: bigint | undefined;
@@ -47,7 +47,7 @@ export interface MapScene {
   readonly node: string | undefined;
 }
 
-/** Every address of every claimed block, pool by pool. */
+/** Returns every address of every claimed block, pool by pool. */
 export function mapPools(scene: MapScene): readonly MappedPool[] {
   return scene.pools.map((pool) => ({
     name: pool.name,

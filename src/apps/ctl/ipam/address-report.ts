@@ -2,12 +2,12 @@ import { type Allocation, holderOf } from '../../../model/ip-block.ts';
 import { isTunnelAddress } from '../../../model/tunnel-attachment.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { cidrContains, formatCidr, ordinalOf, parseCidr } from '../../../net/cidr.ts';
-import type { Stock } from './pool-usage.ts';
+import type { PoolRecords } from './pool-usage.ts';
 
 /** What is known about one address. */
 export interface AddressReport {
   readonly address: string;
-  readonly state: 'held' | 'in stock' | 'free' | 'reserved' | 'outside of every pool';
+  readonly state: 'held' | 'pre-allocated' | 'free' | 'reserved' | 'outside of every pool';
   readonly pool: string | undefined;
   readonly block: string | undefined;
   readonly blockOwner: string | undefined;
@@ -15,10 +15,10 @@ export interface AddressReport {
   readonly holder: Allocation | undefined;
 }
 
-export function reportAddress({ pools, reservations, blocks }: Stock, address: Address): AddressReport {
+export function reportAddress({ pools, reservations, blocks }: PoolRecords, address: Address): AddressReport {
   const pool = pools.find(({ spec }) => cidrContains(parseCidr(spec.cidr), address));
   const around = blocks.filter(({ cidr }) => cidrContains(cidr, address));
-  // Sound blocks never overlap; should they, the one that says who holds the address is the one to show.
+  // Blocks should not overlap. If they do, show the one that names a holder.
   const block = around.find((each) => holderOf(each, address) !== undefined) ?? around[0];
   const holder = block === undefined ? undefined : holderOf(block, address);
   const reservation = reservations.find(({ spec }) =>
@@ -29,7 +29,7 @@ export function reportAddress({ pools, reservations, blocks }: Stock, address: A
   const idle = pool === undefined ? 'outside of every pool' : reservation === undefined ? 'free' : 'reserved';
   return {
     address: formatAddress(address),
-    state: holder === undefined ? (isStock ? 'in stock' : idle) : 'held',
+    state: holder === undefined ? (isStock ? 'pre-allocated' : idle) : 'held',
     pool: pool?.metadata.name,
     block: block === undefined ? undefined : formatCidr(block.cidr),
     blockOwner: block?.node,
@@ -38,7 +38,7 @@ export function reportAddress({ pools, reservations, blocks }: Stock, address: A
   };
 }
 
-/** The report for people, one fact a line. */
+/** Renders the report as text, one fact per line. */
 export function renderAddress({ address, state, pool, block, blockOwner, reservation, holder }: AddressReport): string {
   const facts: [string, string | undefined][] = [
     ...(holder === undefined ? [] : holderFacts(holder)),

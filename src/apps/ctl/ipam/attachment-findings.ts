@@ -15,7 +15,7 @@ import type { IpamFinding, IpamState, LocalState } from './finding.ts';
 
 const OWN_IPAM = 'netplug-ipam';
 
-/** Who holds addresses without being there, and who is there without holding any. */
+/** Finds addresses without an attachment, and attachments without an address. */
 export function attachmentFindings(state: IpamState): IpamFinding[] {
   const held = state.blocks.flatMap((block) => heldAddresses(block, (allocation) => !isTunnelAddress(allocation)));
   const known = knowledgeOf(state);
@@ -56,7 +56,7 @@ function judge(
   const who = `address ${subject} of ${nameHolder(allocation)} on node ${allocation.node}`;
   const here = state.local?.nodes.has(allocation.node) === true ? state.local : undefined;
   const link = here === undefined ? undefined : linkOf(here, allocation, endpoint);
-  // What the owner of a pod can write or remove must not have an address freed that the pod uses.
+  // The owner of a pod may change its annotations, which must not cause the release of an address in use.
   const isProven = !isPodThere(state, allocation) || (link === undefined && isServedHere(here, allocation));
   const leak = (why: string, of?: WorkloadEndpoint): IpamFinding[] => {
     const message = `${who}: ${why}`;
@@ -77,7 +77,7 @@ function judge(
   if (!endpoint.spec.ipNetworks.some((text) => text.split('/')[0] === subject)) {
     return leak(`its endpoint has ${endpoint.spec.ipNetworks.join(' and ')} instead`);
   }
-  // Without an interface of ours there is nothing the kernel could tell.
+  // Without an interface of netplug, the kernel cannot prove anything.
   if (here === undefined || link !== undefined || endpoint.spec.interfaceName === '') return [];
   return leak(`interface "${endpoint.spec.interfaceName}" does not exist on this node`, endpoint);
 }
@@ -124,7 +124,7 @@ function endpointsWithoutAddress({ endpoints, local }: IpamState, held: readonly
     const isLinked = local?.links.some(
       ({ name, owner }) => name === spec.interfaceName || owner?.containerId === spec.containerID,
     );
-    // Only this node's kernel can prove that nobody uses it, and only when all of its addresses are gone.
+    // Only the kernel of this node can prove that the endpoint is unused, and only when it holds no address.
     const isDead = isHere && isLinked === false && lost.length === spec.ipNetworks.length;
     return [
       {

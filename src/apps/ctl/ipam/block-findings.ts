@@ -5,7 +5,7 @@ import { cidrContains, cidrsOverlap, compareCidrs, formatCidr, parseCidr } from 
 import { nameHolder } from './describe-holder.ts';
 import type { IpamFinding } from './finding.ts';
 
-/** What is wrong with the blocks themselves, whoever holds their addresses. */
+/** Finds inconsistencies of the blocks themselves. */
 export function blockFindings(blocks: readonly IpBlock[], pools: readonly IpPool[]): IpamFinding[] {
   return [...blocks.flatMap((block) => oneBlock(block, pools)), ...overlaps(blocks), ...heldInTwoBlocks(blocks)];
 }
@@ -29,7 +29,7 @@ function oneBlock(block: IpBlock, pools: readonly IpPool[]): IpamFinding[] {
   return findings;
 }
 
-/** In the order of CIDRs, whatever overlaps a block follows it without a gap. */
+/** Finds overlapping blocks. In the order of CIDRs, blocks that overlap are adjacent. */
 function overlaps(blocks: readonly IpBlock[]): IpamFinding[] {
   const sorted = [...blocks].sort((a, b) => compareCidrs(a.cidr, b.cidr));
   const findings: IpamFinding[] = [];

@@ -4,11 +4,11 @@ import { formatCidr } from '../../../net/cidr.ts';
 import { renderTable } from '../table.ts';
 import { nameHolder } from './describe-holder.ts';
 
-/** An address that lives on another node than the owner of its block. */
+/** An address held on another node than the owner of its block. */
 export interface BorrowedAddress {
   readonly address: string;
   readonly block: string;
-  /** Undefined when nobody owns the block any more. */
+  /** Undefined when the block has no owner. */
   readonly owner: string | undefined;
   readonly node: string;
   readonly holder: string;

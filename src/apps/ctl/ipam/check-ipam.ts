@@ -3,7 +3,7 @@ import { blockFindings } from './block-findings.ts';
 import type { IpamFinding, IpamState } from './finding.ts';
 import { tunnelFindings } from './tunnel-findings.ts';
 
-/** Everything in the records, and on this node in the kernel, that does not fit together. Pure. */
+/** Returns every inconsistency in the records and in the kernel of this node. Pure. */
 export function checkIpam(state: IpamState): IpamFinding[] {
   return [
     ...state.unreadable.map((message): IpamFinding => ({ kind: 'unreadable-record', subject: message, message })),
@@ -13,7 +13,7 @@ export function checkIpam(state: IpamState): IpamFinding[] {
   ];
 }
 
-/** Those findings of the first look that a second one still shows: the others were changes under way. */
+/** Returns the findings of the first read that the second one shows as well; the rest were changes in progress. */
 export function confirmed(first: readonly IpamFinding[], second: readonly IpamFinding[]): IpamFinding[] {
   const still = new Set(second.map(identityOf));
   return first.filter((finding) => still.has(identityOf(finding)));

@@ -23,7 +23,7 @@ const MEANS: Readonly<Record<State, string>> = {
   own: 'held on the node of the block',
   borrowed: 'borrowed by another node',
   tunnel: 'a tunnel device',
-  stock: 'set aside by the agent',
+  stock: 'pre-allocated',
   reserved: 'reserved',
   leaked: 'looks leaked',
 };
@@ -31,13 +31,13 @@ const FONT = 'ui-sans-serif, system-ui, Helvetica, Arial, sans-serif';
 /** Blocks in a line of a pool that is drawn with a cell per block. */
 const BLOCKS_PER_LINE = 64;
 
-/** A part of the picture, and how far down it reaches. */
+/** A part of the picture, and its height. */
 interface Part {
   readonly svg: string;
   readonly height: number;
 }
 
-/** The pools as a picture by itself; pointing at a cell tells what it is. */
+/** Draws the pools as a self-contained SVG with a tooltip for each cell. */
 export function drawSvg(pools: readonly MappedPool[]): string {
   let y = MARGIN;
   const parts: string[] = [];
@@ -54,7 +54,7 @@ ${parts.join('\n')}
 `;
 }
 
-/** The same as a page. */
+/** Draws the pools as an HTML page. */
 export function drawHtml(pools: readonly MappedPool[]): string {
   return `<!doctype html>
 <html lang="en">
@@ -114,7 +114,7 @@ function drawTile({ cidr, node, addresses }: MappedBlock, columns: number): stri
   return [...labels, ...cells].join('');
 }
 
-/** A cell for each block, the darker the fuller; lines without a claimed block are left out. */
+/** Draws a cell for each block, darker when fuller; omits lines without a claimed block. */
 function drawGrid(pool: MappedPool): Part {
   const { blocks } = pool;
   const perLine = BigInt(BLOCKS_PER_LINE);
@@ -133,7 +133,7 @@ function drawGrid(pool: MappedPool): Part {
       y: (rowOf.get(place / perLine) ?? 0) * (CELL + GAP),
       fill: isLeaked ? COLOURS.leaked : COLOURS.own,
       opacity: isLeaked ? 1 : 0.2 + (0.8 * levelOf(block)) / 7,
-      title: `${cidr} of ${node ?? 'no node'}: ${String(used)} of ${String(addresses.length)} in use${isLeaked ? ', something looks leaked' : ''}`,
+      title: `${cidr} of ${node ?? 'no node'}: ${String(used)} of ${String(addresses.length)} in use${isLeaked ? ', an address looks leaked' : ''}`,
     });
   });
   const height = lines.length * (CELL + GAP);

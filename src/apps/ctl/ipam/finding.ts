@@ -12,7 +12,7 @@ export interface IpamState {
   /** Where endpoints are notes that prove nothing: the pods there are, `namespace/name` with the uid. */
   readonly pods?: ReadonlyMap<string, string> | undefined;
   readonly pools: readonly IpPool[];
-  /** Undefined when one of them cannot be read: nobody knows then which tunnel addresses it has. */
+  /** Undefined when a Node cannot be read: its tunnel addresses are then unknown. */
   readonly nodes: readonly Node[] | undefined;
   /** Records that could not be read. */
   readonly unreadable: readonly string[];
@@ -46,7 +46,7 @@ export type FindingKind =
   | 'endpoint-without-address'
   | 'stray-link';
 
-/** How to put right what was found, where that is safe. */
+/** How to repair a finding, if that is safe. */
 export type Repair =
   | { readonly kind: 'release'; readonly allocation: Allocation; readonly endpoint: WorkloadEndpoint | undefined }
   | { readonly kind: 'delete-endpoint'; readonly before: Stored<WorkloadEndpoint> }

@@ -11,7 +11,7 @@ export interface CountedBlock {
   node: NodeName | undefined;
   /** Free addresses that may be handed out. */
   room: number;
-  /** All free ones; whoever looks for the roomiest block compares these. */
+  /** All free addresses, by which the planner compares blocks. */
   queued: number;
   isIdle: boolean;
 }

@@ -146,7 +146,7 @@ class CountedCluster {
       for (const cidr of free?.inOrderOf(node) ?? []) {
         const block = countNewBlock(cidr, { pool, node, reserved });
         if (block.room > 0) yield block;
-        // All of it is reserved: nobody ever claims it.
+        // A fully reserved block is never claimed.
         else free?.take(cidr);
       }
     }

@@ -13,7 +13,7 @@ export class ForeignBlocks {
   readonly #blocks: CountedBlock[] = [];
   /** In no order yet. */
   #fresh: CountedBlock[] = [];
-  /** Before it nobody has room. */
+  /** Blocks before this index are full. */
   #firstWithRoom = 0;
 
   constructor(pools: readonly Pool[], blocks: Iterable<CountedBlock>) {

@@ -9,7 +9,7 @@ interface Stretch {
   end: bigint;
 }
 
-/** The blocks of one pool that nobody has claimed; finds those the planner takes without passing those that are claimed. */
+/** The unclaimed blocks of a pool. Finds the next one in the planner's order without iterating over claimed blocks. */
 export class FreePlaces {
   readonly #pool: Pool;
   readonly #count: bigint;

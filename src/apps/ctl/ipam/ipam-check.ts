@@ -15,8 +15,8 @@ import { carryOutRepair } from './repair.ts';
 import { reportError } from '../../../base/report-error.ts';
 import { counted } from '../../../base/counted.ts';
 
-/** Between the two looks; what is changing under way looks different afterwards. */
-const SECOND_LOOK_MS = 500;
+/** Time between the two reads, so that changes in progress show different findings. */
+const SECOND_READ_MS = 500;
 
 export interface CheckOptions {
   readonly mode: 'list' | 'fix';
@@ -30,7 +30,7 @@ export interface CheckOptions {
   readonly output: Output;
 }
 
-/** Lists what does not fit together and, when asked to, frees what leaked. Status 1 when something is left. */
+/** Lists inconsistencies and, with --fix, releases leaked addresses. Returns 1 when findings are left. */
 export async function ipamCheck(context: Context, options: CheckOptions): Promise<Status> {
   const kernel = options.kernel === 'ask' ? context.ports.openKernel() : undefined;
   return withStore(context, options.mode === 'fix' ? 'write' : 'read', async (store) => {
@@ -44,7 +44,7 @@ export async function ipamCheck(context: Context, options: CheckOptions): Promis
   });
 }
 
-/** What does not fit together, and still does not after a moment. */
+/** Returns the findings that two reads, a moment apart, both show. */
 export async function lookTwice(
   context: Context,
   store: AllocationStore & ResourceStore,
@@ -53,7 +53,7 @@ export async function lookTwice(
   const state = await readState(context, store, from);
   const first = checkIpam(state);
   if (first.length === 0) return { state, findings: first };
-  await context.ports.clock.sleep(SECOND_LOOK_MS, context.signal);
+  await context.ports.clock.sleep(SECOND_READ_MS, context.signal);
   return { state, findings: confirmed(first, checkIpam(await readState(context, store, from))) };
 }
 
@@ -78,8 +78,8 @@ async function settle(
     let done: string | undefined;
     if (mode === 'fix' && finding.repair !== undefined) {
       try {
-        // Nothing left to do means that somebody else did it meanwhile.
-        done = (await carryOutRepair(ports, finding.repair, context.signal)) ?? 'gone meanwhile';
+        // Undefined: another program has repaired it in the meantime.
+        done = (await carryOutRepair(ports, finding.repair, context.signal)) ?? 'gone in the meantime';
       } catch (cause) {
         reportError(context.io, cause, finding.subject);
       }
@@ -104,7 +104,7 @@ async function readState(
   const isHere = options.node === undefined || isThisMachine(options.node, { links, endpoints });
   if (!isHere && !own.includes(options.node)) {
     const why = `no interface of this machine belongs to node "${options.node}"`;
-    io.stderr(`warning: ${why}: the kernel is not believed about its addresses\n`);
+    io.stderr(`warning: ${why}: the interfaces of this machine are not compared with its addresses\n`);
   }
   const names = new Set([...own, ...(options.node !== undefined && isHere ? [options.node] : [])]);
   const inJournals = attachmentsInJournals(join(ports.machine.stateDir, 'journal'));
@@ -125,8 +125,8 @@ async function readState(
 }
 
 /**
- * A name given on the command line may be that of another machine, whose pods would all look dead from here; one
- * interface that belongs there proves that it is this one.
+ * Reports whether a node name from the command line is that of this machine: at least one interface here must belong to
+ * it. The pods of another machine would all look dead from here.
  */
 function isThisMachine(
   node: string,

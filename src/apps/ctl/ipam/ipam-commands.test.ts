@@ -76,7 +76,7 @@ describe('ipam release', () => {
     expect((await held()).size).toBe(1);
     const forced = await run(`ipam release --ip ${address} --force`);
     expect(forced).toMatchObject({ status: 0, out: expect.stringContaining(`${address}: released (pod "shop/web"`) });
-    expect(forced.err).toContain('whoever gets it next shares it');
+    expect(forced.err).toContain('the next pod with this address shares it');
     expect(await held()).toEqual(new Map());
   });
 

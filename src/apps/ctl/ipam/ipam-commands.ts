@@ -25,14 +25,14 @@ const KERNEL = unless('compare the records only');
 export const IPAM_COMMANDS: readonly Command[] = [
   command({
     path: ['ipam', 'show'],
-    summary: 'Shows how full the pools are, or who holds an address.',
+    summary: 'Shows the usage of pools, or the holder of an address.',
     options: {
-      blocks: flagOption('a row for each block too'),
-      ip: value('address', 'say who holds this address', { excludes: ['blocks', 'borrowed', 'configuration'] }),
-      borrowed: flagOption('addresses that live on another node than the owner of their block', {
+      blocks: flagOption('add a row for each block'),
+      ip: value('address', 'show the holder of this address', { excludes: ['blocks', 'borrowed', 'configuration'] }),
+      borrowed: flagOption('show addresses held on another node than the owner of their block', {
         excludes: ['blocks', 'configuration'],
       }),
-      configuration: flagOption('how addresses are managed', { excludes: ['blocks'] }),
+      configuration: flagOption('show the IPAM configuration', { excludes: ['blocks'] }),
       output: OUTPUT,
     },
     examples: ['netplugctl ipam show --blocks', 'netplugctl ipam show --ip 10.0.0.7 -o json'],
@@ -48,9 +48,9 @@ export const IPAM_COMMANDS: readonly Command[] = [
       output: choice('format', 'form of the answer', { choices: ['table', 'json', 'svg', 'html'], short: 'o' }),
     },
     details: `
-A cell stands for an address, or in large pools for a block. Pictures hold everything they need; pointing at
-a cell tells what it is. Addresses look leaked when the records alone say so: "netplugctl ipam check" knows
-more. Colours only on a terminal, and never with NO_COLOR set.`,
+A cell stands for an address, or in large pools for a block. SVG and HTML are self-contained, with a tooltip
+for each cell. Leaked addresses are found from the records only; "netplugctl ipam check" also reads the
+kernel. Colours are used on a terminal only, and never when NO_COLOR is set.`,
     examples: ['netplugctl ipam map --pool blue', 'netplugctl ipam map -o html pools.html'],
     run: async (context, { args: [file], options: { output, ...only } }) =>
       ipamMap(context, { ...only, form: output, file }),
@@ -60,15 +60,15 @@ more. Colours only on a terminal, and never with NO_COLOR set.`,
     summary: 'Compares blocks, endpoints, pools and, on a node, its kernel.',
     options: {
       fix: flagOption('free leaked addresses and remove stray interfaces'),
-      unconfirmed: flagOption('take addresses without proof either way for leaked'),
+      unconfirmed: flagOption('treat addresses without proof either way as leaked'),
       node: value('name', 'another name under which this machine holds addresses'),
       kernel: KERNEL,
-      grace: valueOr('seconds', 'pass over addresses assigned more recently', { byDefault: 120, read: wholeSeconds }),
+      grace: valueOr('seconds', 'ignore addresses assigned more recently', { byDefault: 120, read: wholeSeconds }),
       output: OUTPUT,
     },
     details: `
-Exit status 0 when nothing wrong is left, 1 otherwise. Run it on the node itself, in the network
-namespace of the host, to have the kernel compared too.`,
+Exits with 0 when no findings are left, 1 otherwise. Run it on the node itself, in the network namespace
+of the host, to compare the kernel as well.`,
     examples: ['netplugctl ipam check', 'netplugctl ipam check --fix'],
     run: async (context, { options: { fix, unconfirmed, kernel, node, grace, output } }) =>
       ipamCheck(context, {
@@ -82,18 +82,20 @@ namespace of the host, to have the kernel compared too.`,
   }),
   command({
     path: ['ipam', 'release'],
-    summary: 'Frees addresses that nobody uses any more.',
+    summary: 'Releases addresses that are no longer used.',
     options: {
       ip: values('address', 'address to free; may be repeated'),
-      fromReport: value('file', 'what "ipam check -o json" has printed: its leaked addresses', { completes: 'file' }),
-      force: flagOption('free it although an endpoint or an interface uses it'),
+      fromReport: value('file', 'output of "ipam check -o json", whose leaked addresses are released', {
+        completes: 'file',
+      }),
+      force: flagOption('release it although an endpoint or an interface uses it'),
       kernel: KERNEL,
       output: OUTPUT,
     },
     details: `
-An address that an endpoint uses, or on the node itself an interface, is refused: whoever got it next
-would share it. Each goes by the id of its allocation, so that an owner who comes meanwhile keeps it.
-The endpoint of the holder goes too when it has no other address.`,
+Refuses an address that an endpoint or, on the node itself, an interface uses: the next pod with this
+address would share it. Addresses are released by allocation id, so that a new holder keeps its address.
+The endpoint of the holder is deleted when it has no other address.`,
     examples: [
       'netplugctl ipam release --ip 10.0.0.7',
       'netplugctl ipam check -o json > report.json; netplugctl ipam release --from-report report.json',
@@ -109,7 +111,7 @@ The endpoint of the holder goes too when it has no other address.`,
   }),
   command({
     path: ['ipam', 'configure'],
-    summary: 'Changes how addresses are managed, and shows how they are.',
+    summary: 'Changes and shows the IPAM configuration.',
     options: {
       strictAffinity: value('true|false', 'whether nodes use blocks of their own only', { read: trueOrFalse }),
       maxBlocks: value('number', 'how many blocks of a family one node may own; 0 sets no limit', { read: whole }),
@@ -133,10 +135,9 @@ The endpoint of the holder goes too when it has no other address.`,
       output: OUTPUT,
     },
     details: `
-The nodes join one after the other, each with all its pods. What follows is what the planner of ADD
-does with them: who claims which block, who takes over an empty one, who must borrow. A node with a
-tunnel holds one address more. Addresses that agents have set aside count as used. Exit status 1 when
-the cluster does not fit.`,
+Simulates the planner of ADD while the nodes join one after the other, each with all its pods: which
+blocks nodes claim or take over, and when they must borrow. A node with a tunnel holds one more address.
+Pre-allocated addresses count as used. Exits with 1 when the cluster does not fit.`,
     examples: [
       'netplugctl ipam forecast --nodes 10000 --pods-per-node 110 --cidr 10.0.0.0/12 --block-size 26',
       'netplugctl ipam forecast --nodes 200 --pods-per-node 60 --from-cluster',

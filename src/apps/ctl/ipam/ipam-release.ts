@@ -20,7 +20,7 @@ export interface ReleaseOptions {
   readonly ips: readonly string[];
   /** File with what `ipam check -o json` has printed. */
   readonly report: string | undefined;
-  /** What if something still uses the address. */
+  /** What to do when the address is still in use. */
   readonly ifUsed: 'refuse' | 'release';
   readonly kernel: 'ask' | 'leave-out';
   readonly output: Output;
@@ -35,8 +35,8 @@ interface Released {
 }
 
 /**
- * Frees addresses, each by the id of its allocation, so that an owner who comes meanwhile keeps it. What is in use stays.
- * The status is that of the first that stays. @throws cli/usage
+ * Releases addresses by allocation id, so that a new holder keeps its address. Refuses addresses in use; returns the
+ * status of the first refusal. @throws cli/usage
  */
 export async function ipamRelease(context: Context, options: ReleaseOptions): Promise<Status> {
   const { ports, io, signal } = context;
@@ -46,7 +46,7 @@ export async function ipamRelease(context: Context, options: ReleaseOptions): Pr
   ];
   if (options.ips.length === 0 && options.report === undefined) {
     throw new NetplugError('cli/usage', 'Cannot release: neither --ip nor --from-report is given', {
-      hint: 'Name an address with --ip, or what "netplugctl ipam check -o json" has printed with --from-report',
+      hint: 'Give an address with --ip, or the output of "netplugctl ipam check -o json" with --from-report',
     });
   }
   return withStore(context, 'write', async (store) => {
@@ -87,7 +87,7 @@ async function settle(
   const address = formatAddress(target.address);
   if (use?.by !== undefined) {
     if (options.ifUsed === 'refuse') return 'in use';
-    io.stderr(`warning: ${address} is still used by ${use.by}: whoever gets it next shares it\n`);
+    io.stderr(`warning: ${address} is still used by ${use.by}: the next pod with this address shares it\n`);
   }
   const repair = { kind: 'release', allocation: holder, endpoint: use?.endpoint } as const;
   const done = await carryOutRepair({ ...ports, store, kernel: undefined, log: silentLog }, repair, signal);

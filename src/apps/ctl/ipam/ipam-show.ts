@@ -7,7 +7,7 @@ import { type Cluster, readCluster } from './read-cluster.ts';
 import type { Address } from '../../../net/address.ts';
 import { withStore } from '../connection.ts';
 import type { Output } from '../common-options.ts';
-import { percentFree, type PoolUsage, poolUsage, type Stock } from './pool-usage.ts';
+import { percentFree, type PoolUsage, poolUsage, type PoolRecords } from './pool-usage.ts';
 import type { Context, Status } from '../ports.ts';
 import { counted } from '../../../base/counted.ts';
 import { renderTable } from '../table.ts';
@@ -24,34 +24,34 @@ export interface ShowOptions {
   readonly output: Output;
 }
 
-/** Shows how full the pools are, who holds one address, what is borrowed, or how addresses are managed. */
+/** Shows the usage of the pools, the holder of an address, borrowed addresses, or the IPAM configuration. */
 export async function ipamShow(context: Context, { what, output }: ShowOptions): Promise<Status> {
   const { io } = context;
   const address = what.of === 'address' ? addressIn(what.ip) : undefined;
   return withStore(context, 'read', async (store) => {
     const { blocks, ...cluster } = await readCluster(context, store);
-    const stock = { ...cluster, blocks: blocks.map(({ value }) => value) };
-    const { document, text } = shown({ ...stock, config: cluster.config }, what, address);
+    const records = { ...cluster, blocks: blocks.map(({ value }) => value) };
+    const { document, text } = shown({ ...records, config: cluster.config }, what, address);
     io.stdout(output === 'json' ? jsonText(document) : text());
     return 0;
   });
 }
 
 function shown(
-  stock: Stock & Pick<Cluster, 'config'>,
+  records: PoolRecords & Pick<Cluster, 'config'>,
   what: Shown,
   address: Address | undefined,
 ): { readonly document: object; readonly text: () => string } {
   if (address !== undefined) {
-    const report = reportAddress(stock, address);
+    const report = reportAddress(records, address);
     return { document: report, text: () => renderAddress(report) };
   }
   if (what.of === 'borrowed') {
-    const borrowed = borrowedAddresses(stock.blocks);
+    const borrowed = borrowedAddresses(records.blocks);
     return { document: { borrowed }, text: () => renderBorrowed(borrowed) };
   }
-  if (what.of === 'configuration') return { document: stock.config, text: () => renderConfiguration(stock.config) };
-  const usage = poolUsage(stock);
+  if (what.of === 'configuration') return { document: records.config, text: () => renderConfiguration(records.config) };
+  const usage = poolUsage(records);
   const withBlocks = what.of === 'pools' && what.withBlocks;
   return { document: { pools: usage.map(usageDocument) }, text: () => renderUsage(usage, withBlocks) };
 }

@@ -15,14 +15,14 @@ import {
 
 export interface BlockUsage {
   readonly cidr: string;
-  /** The owner; undefined when nobody owns it any more. */
+  /** The owner; undefined when the block has none. */
   readonly node: string | undefined;
   readonly addresses: bigint;
   readonly held: number;
-  /** Set aside by the owner's agent for its next pods. */
+  /** Pre-allocated by the owner's agent. */
   readonly stock: number;
   readonly free: number;
-  /** How many of the held ones live on another node than the owner. */
+  /** Number of addresses that are held on another node than the owner. */
   readonly borrowed: number;
 }
 
@@ -32,22 +32,23 @@ export interface PoolUsage {
   readonly cidr: string | undefined;
   readonly addresses: bigint;
   readonly held: bigint;
-  /** Set aside by agents for the next pods of their nodes. */
+  /** Pre-allocated by agents. */
   readonly stock: bigint;
-  /** Set aside by reservations and not held. */
+  /** Excluded by reservations and not held. */
   readonly reserved: bigint;
   readonly free: bigint;
   readonly blocks: readonly BlockUsage[];
 }
 
-export interface Stock {
+/** What the usage of pools is computed from. */
+export interface PoolRecords {
   readonly pools: readonly IpPool[];
   readonly reservations: readonly IpReservation[];
   readonly blocks: readonly IpBlock[];
 }
 
 /** How full every pool is, ordered as the pools are; blocks outside every pool come last, as a group of their own. */
-export function poolUsage({ pools, reservations, blocks }: Stock): readonly PoolUsage[] {
+export function poolUsage({ pools, reservations, blocks }: PoolRecords): readonly PoolUsage[] {
   const reserved = outermost(reservedCidrs(reservations));
   const used = pools.map(({ metadata, spec }): PoolUsage => {
     const cidr = parseCidr(spec.cidr);

@@ -8,7 +8,7 @@ const SIGNS: Readonly<Record<State, { readonly sign: string; readonly style: Sty
   own: { sign: '█', style: 'bold', means: 'held on the node of the block' },
   borrowed: { sign: '▒', style: 'cyan', means: 'borrowed by another node' },
   tunnel: { sign: 'T', style: 'bold', means: 'a tunnel device' },
-  stock: { sign: '○', style: 'dim', means: 'set aside by the agent' },
+  stock: { sign: '○', style: 'dim', means: 'pre-allocated' },
   reserved: { sign: '-', style: 'dim', means: 'reserved' },
   leaked: { sign: '!', style: 'red', means: 'looks leaked' },
 };
@@ -69,8 +69,7 @@ function blockLines(pool: MappedPool, paint: Paint): readonly string[] {
   const lines: string[] = [];
   let next = 0n;
   const skip = (to: bigint): void => {
-    if (to > next)
-      lines.push(paint('dim', `… ${counted((to - next) * BigInt(WIDTH), 'block')} that nobody has claimed`));
+    if (to > next) lines.push(paint('dim', `… ${counted((to - next) * BigInt(WIDTH), 'unclaimed block')}`));
   };
   const titleOf = (line: bigint): string => blockAt(pool, line * BigInt(WIDTH));
   const titleWidth = Math.max(0, ...[...byLine.keys()].map((line) => titleOf(line).length));
@@ -102,9 +101,9 @@ export function levelOf({ addresses }: MappedBlock): number {
 function legend(pools: readonly MappedPool[], paint: Paint): string {
   const perAddress = STATES.map((state) => `${paint(SIGNS[state].style, SIGNS[state].sign)} ${SIGNS[state].means}`);
   const perBlock = [
-    `${UNCLAIMED} nobody's`,
+    `${UNCLAIMED} unclaimed`,
     `${LEVELS.join('')} more and more of the block in use`,
-    '! something looks leaked',
+    '! with an address that looks leaked',
   ];
   return [
     ...(pools.some(isDetailed) ? [`an address each: ${perAddress.join(', ')}\n`] : []),

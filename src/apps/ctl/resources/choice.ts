@@ -6,16 +6,16 @@ import { writableKind } from './kind-names.ts';
 import { isWanted } from './listing.ts';
 import type { Wanted } from './target.ts';
 
-/** Which of the resources of a kind are meant. */
+/** Selects resources of a kind. */
 export interface Choice {
   readonly namespace: string | undefined;
   /** Over labels; `all()` when it does not matter. */
   readonly selector: string | undefined;
-  /** Whether all of the kind are meant when nothing else says which. */
+  /** Whether all resources of the kind are selected. */
   readonly reach: 'all' | 'named';
 }
 
-/** The resources a command shall change. @throws cli/usage when nothing says which, or names and a selector both do */
+/** Returns the resources to change. @throws cli/usage unless either names or a selector are given */
 export async function chosenOf(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
   store: ResourceStore,

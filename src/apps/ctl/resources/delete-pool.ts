@@ -13,7 +13,7 @@ import type { Writing } from './write-resource.ts';
 const BLOCKS_PER_COMMIT = 50;
 const TRIES = 5;
 const CLEANUP_MS = 5000;
-/** An agent that lives gives its stock back, and moves its tunnels, within a second or two of the change of the pool. */
+/** A running agent returns its pre-allocated addresses, and moves its tunnels, within two seconds of the change. */
 const AGENTS_MS = 15_000;
 const AGENTS_PERIOD_MS = 50;
 
@@ -23,9 +23,8 @@ interface Which {
 }
 
 /**
- * Deletes a pool of which no pod holds an address, together with its empty blocks. The pool is disabled first: that gives
- * it a new version, so that no node can claim another block of it meanwhile, and has the agents give back what they have
- * of it for their tunnels and for pods to come.
+ * Deletes a pool, together with its blocks, if no pod holds one of its addresses. Disables the pool first: its new version
+ * stops nodes from claiming blocks, and agents return their pre-allocated addresses and those of their tunnels.
  * @throws resource/not-found, resource/changed, resource/in-use, store/conflict
  */
 export async function deletePool(writing: Writing, which: Which): Promise<void> {
@@ -37,7 +36,7 @@ export async function deletePool(writing: Writing, which: Which): Promise<void> 
   try {
     await deleteDisabled(writing, name);
   } catch (cause) {
-    // Somebody got an address in between: the pool shall serve again as if nobody had tried.
+    // A pod was assigned an address in the meantime: enable the pool again.
     await enableAgain(writing, { ...before, metadata: disabled.metadata }, cause);
     throw cause;
   }
@@ -81,7 +80,7 @@ async function findPool({ store, signal }: Writing, name: string): Promise<IpPoo
   return pool;
 }
 
-/** The blocks of the pool once agents have given back their tunnel addresses and what they had set aside. */
+/** Returns the blocks of the pool once agents have returned their tunnel and pre-allocated addresses. */
 async function leftByAgents(writing: Writing, pool: IpPool): Promise<readonly Stored<IpBlock>[]> {
   const { clock, signal } = writing;
   for (const untilMs = clock.monotonic() + AGENTS_MS; ;) {
@@ -93,7 +92,7 @@ async function leftByAgents(writing: Writing, pool: IpPool): Promise<readonly St
   }
 }
 
-/** How many addresses the agent of each node has, for its tunnels or set aside. */
+/** Returns the number of tunnel and pre-allocated addresses by node. */
 function ofAgents(blocks: readonly IpBlock[]): ReadonlyMap<string, number> {
   const left = new Map<string, number>();
   const add = (node: string, count: number): unknown => left.set(node, (left.get(node) ?? 0) + count);
@@ -113,7 +112,7 @@ function agentsHold({ metadata: { name } }: IpPool, left: ReadonlyMap<string, nu
     'resource/in-use',
     `Cannot delete IPPool "${name}": the agents of ${which} keep ${counted(held, 'address', 'addresses')} of it for tunnels and pods to come`,
     {
-      hint: `Start netplug-agent on these nodes again and repeat the command; for a node that is gone for good: "netplugctl node remove ${first}"`,
+      hint: `Start netplug-agent on these nodes again and repeat the command; for a node that does not return: "netplugctl node remove ${first}"`,
       facts: { pool: name, nodes, held },
     },
   );
@@ -128,7 +127,7 @@ async function assertUnused({ store, signal }: Writing, pool: IpPool): Promise<r
   const { name } = pool.metadata;
   const cidr = parseCidr(pool.spec.cidr);
   const claims = (await store.listClaims([cidr], signal)).filter((claim) => cidrContains(cidr, claim.cidr));
-  // Throws for a block that cannot be read: nobody could say whether addresses of it are held.
+  // Throws for an unreadable block, because its addresses may be held.
   const blocks = await store.getBlocks(
     claims.map((claim) => claim.cidr),
     signal,
@@ -148,12 +147,12 @@ async function assertUnused({ store, signal }: Writing, pool: IpPool): Promise<r
   );
 }
 
-/** Has time of its own, because the command may have failed for lack of time. */
+/** Enables the pool, with a timeout of its own, because the command may have timed out. */
 async function enableAgain({ store }: Writing, pool: IpPool, reason: unknown): Promise<void> {
   try {
     await store.updateResource(pool, AbortSignal.timeout(CLEANUP_MS));
   } catch (cause) {
-    // Then the deletion happened after all, or somebody else has decided about the pool.
+    // The deletion succeeded nevertheless, or another program has changed the pool.
     if (isNetplugError(cause, 'resource/not-found', 'resource/changed')) return;
     const left = new NetplugError(
       'store/unavailable',

@@ -7,7 +7,7 @@ import type { Io } from '../ports.ts';
 import { isReadOnly } from './refuse-read-only.ts';
 import type { WrittenFile } from './resource-files.ts';
 
-/** Whose fields a file makes those it names, where the datastore keeps owners; and whether it takes them from others. */
+/** The manager that owns the applied fields, and whether it takes over fields of other managers. */
 export interface Owning {
   /** The tool itself unless given. */
   readonly manager: string | undefined;
@@ -32,7 +32,7 @@ export function fieldsOf(
   return async (mode, signal) => fieldOwnership.apply({ ...wish, mode }, signal);
 }
 
-/** Warns who names owners where none are kept. */
+/** Warns that the datastore does not record managers, when options name one. */
 export function warnIfOwnerless(
   { stderr }: Pick<Io, 'stderr'>,
   store: ResourceStore,
@@ -42,7 +42,7 @@ export function warnIfOwnerless(
   if (isAsked && store.fieldOwnership === undefined) stderr('warning: this datastore keeps no owners of fields\n');
 }
 
-/** The fields somebody wrote, and none that reading has filled in. */
+/** Returns the resource without the defaults that decoding has added. */
 function asWritten(resource: AnyResource, raw: unknown): WrittenResource {
   return { ...resource, spec: isRecord(raw) ? raw['spec'] : undefined };
 }

@@ -3,13 +3,13 @@ import type { AnyResource } from '../../../model/kinds.ts';
 import { type ResourceId, resourceIdOf, showResourceId } from '../../../model/resource-id.ts';
 import { sameResource } from './merge-resource.ts';
 
-/** One thing to be told, in the words of the orchestrator's own tools. */
+/** An event in the format of kubectl. */
 export interface ShownEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly resource: AnyResource;
 }
 
-/** Makes events of changes: only of what is wanted, and once, also when a watch begins anew. */
+/** Turns changes into events: only of selected resources, and without repetition when a watch restarts. */
 export class FollowedResources {
   readonly #shown = new Map<string, AnyResource>();
   readonly #isWanted: (resource: AnyResource) => boolean;

@@ -4,7 +4,7 @@ import { type Column, type KindInfo } from '../../../model/kind-info.ts';
 import { type AnyResource, findKind, KIND_NAMES, KINDS, type ResourceKind } from '../../../model/kinds.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 
-/** Kinds that can be looked at; endpoints are written by netplug alone. */
+/** Kinds that can be shown. Only netplug writes endpoints. */
 export type VisibleKind = ResourceKind | 'WorkloadEndpoint';
 export type VisibleResource = AnyResource | WorkloadEndpoint;
 
@@ -38,13 +38,13 @@ export function enforcementNote(kind: VisibleKind): string {
   return `note: ${enforced === false ? `${kind} is stored and checked; this release does not act on it yet` : `${kind}: ${enforced}`}\n`;
 }
 
-/** The kinds somebody means: one, several with commas between them, or `all`. @throws cli/usage */
+/** Decodes one kind, several separated by commas, or `all`. @throws cli/usage */
 export function visibleKinds(words: string): readonly VisibleKind[] {
   if (words.toLowerCase() === 'all') return VISIBLE_KINDS;
   return [...new Set(words.split(',').map(visibleKind))];
 }
 
-/** The kind somebody means: singular, plural or short, in any letter case. @throws cli/usage */
+/** Decodes a kind: singular, plural or short name, in any letter case. @throws cli/usage */
 export function visibleKind(word: string): VisibleKind {
   const kind = findKind(word);
   if (kind !== undefined) return kind;
@@ -60,7 +60,7 @@ export function visibleKind(word: string): VisibleKind {
   });
 }
 
-/** A kind people may write. @throws cli/usage */
+/** Refuses a kind that users must not write. @throws cli/usage */
 export function writableKind(kind: VisibleKind): ResourceKind {
   if (kind !== 'WorkloadEndpoint') return kind;
   throw new NetplugError('cli/usage', 'Cannot change a WorkloadEndpoint: netplug itself writes them', {

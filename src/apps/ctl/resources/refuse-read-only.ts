@@ -4,12 +4,12 @@ import { resourceFacts } from '../../../datastore/resource-errors.ts';
 import { KINDS } from '../../../model/kinds.ts';
 import { type ResourceId, showResourceId } from '../../../model/resource-id.ts';
 
-/** Whether netplug itself keeps it, and nobody else. */
+/** Reports whether only netplug writes resources of the kind. */
 export function isReadOnly({ kind }: ResourceId): boolean {
   return KINDS[kind].writtenBy !== 'user';
 }
 
-/** Refuses what people only read, in a rehearsal too. @throws resource/not-writable */
+/** Refuses read-only resources, also with --dry-run. @throws resource/not-writable */
 export function refuseReadOnly(which: ResourceId): void {
   refuseBuiltIn(which);
   if (!isReadOnly(which)) return;

@@ -11,16 +11,16 @@ import { targetOf, wantedByName } from './target.ts';
 
 const WRITING = { ...FILES, filename: mandatory(FILES.filename), ...NAMESPACE, ...DRY_RUN };
 const HOW_FILES_ARE_READ = `
-Files hold YAML (one or more documents) or JSON. All of them are read before the first resource is
-written: one that is wrong changes nothing.`;
+Files hold YAML (one or more documents) or JSON. All of them are validated before the first write: an
+invalid document changes nothing.`;
 
 const OWNING = {
-  fieldManager: value('name', 'who makes the fields of the files its own (default: netplugctl)'),
-  forceConflicts: flagOption('take fields that others have written'),
+  fieldManager: value('name', 'manager that owns the fields of the files (default: netplugctl)'),
+  forceConflicts: flagOption('take over fields of other managers'),
 };
 
-/** Only `apply` makes fields somebody's own. */
-const NOBODY = { manager: undefined, force: false };
+/** Only `apply` owns fields. */
+const NO_MANAGER = { manager: undefined, force: false };
 
 export const RESOURCE_COMMANDS: readonly Command[] = [
   command({
@@ -32,9 +32,8 @@ export const RESOURCE_COMMANDS: readonly Command[] = [
     },
     details: `${HOW_FILES_ARE_READ}
 
-With datastore_type orch the API keeps who wrote which field: fields of others stay, one that both want
-to write is refused and named with its owner, and what an earlier apply wrote and the file leaves out
-now goes.`,
+With datastore_type orch, apply is a server-side apply: it keeps fields of other managers, refuses to
+change them and names their manager, and removes fields that it applied before and the file omits.`,
     run: async (context, { options: { namespace, fieldManager, forceConflicts, ...options } }) =>
       write(context, {
         verb: 'apply',
@@ -49,7 +48,7 @@ now goes.`,
   command({
     path: ['create'],
     summary: 'Creates resources that must not exist yet.',
-    options: { ...WRITING, skipExists: flagOption('leave what exists already as it is') },
+    options: { ...WRITING, skipExists: flagOption('keep resources that exist already') },
     details: HOW_FILES_ARE_READ,
     run: async (context, { options: { skipExists, namespace, ...options } }) =>
       write(context, {
@@ -58,7 +57,7 @@ now goes.`,
         namespace,
         ifThere: skipExists ? 'skip' : 'fail',
         mode: modeOption(options),
-        ...NOBODY,
+        ...NO_MANAGER,
       }),
   }),
   command({
@@ -73,7 +72,7 @@ now goes.`,
         namespace,
         ifThere: 'fail',
         mode: modeOption(options),
-        ...NOBODY,
+        ...NO_MANAGER,
       }),
   }),
   command({
@@ -82,8 +81,8 @@ now goes.`,
     arguments: [KIND, NAMES],
     options: {
       patch: value('patch', 'the patch itself, as YAML or JSON', { short: 'p', excludes: ['patchFile'] }),
-      patchFile: value('file', 'where the patch stands; "-" for standard input', { completes: 'file' }),
-      type: choice('type', 'how the patch is meant', { choices: PATCH_TYPES }),
+      patchFile: value('file', 'file with the patch; "-" for standard input', { completes: 'file' }),
+      type: choice('type', 'type of the patch', { choices: PATCH_TYPES }),
       ...NAMESPACE,
       ...DRY_RUN,
     },
@@ -118,12 +117,12 @@ operations. What comes out is checked like a resource in a file.`,
       ...NAMESPACE,
       ...SELECTOR,
       all: flagOption('all resources of the kind'),
-      ignoreNotFound: flagOption('take what is not there for deleted'),
+      ignoreNotFound: flagOption('treat missing resources as deleted'),
       ...DRY_RUN,
     },
     details: `
-Deleting a Node leaves its blocks and addresses as they are, because its agent may come back:
-"netplugctl node remove NAME" gives them back for a node that is gone for good.`,
+Deleting a Node keeps its blocks and addresses, because its agent may return. Use "netplugctl node
+remove NAME" for a node that does not return.`,
     run: async (context, { args: [kind, names], options: { all, ignoreNotFound, ...options } }) =>
       deleteResources(context, {
         ...options,
@@ -139,9 +138,9 @@ Deleting a Node leaves its blocks and addresses as they are, because its agent m
     summary: 'Shows what apply would change.',
     options: { ...FILES, filename: mandatory(FILES.filename), ...NAMESPACE, ...OWNING },
     details: `
-Ends with 0 when nothing differs and with 1 when something does. The resources are compared as YAML
-with sorted keys and every default filled in, without what the datastore adds by itself. With
-datastore_type orch the API says what apply would make of them, to those who may apply.`,
+Exits with 0 when nothing differs and with 1 otherwise. Compares the resources as YAML with sorted keys
+and all defaults, without the metadata that the datastore adds. With datastore_type orch, the API server
+computes the result of apply; this needs the rights to apply.`,
     examples: ['netplugctl diff -f pools.yaml'],
     run: async (context, { options: { namespace, fieldManager, forceConflicts, ...files } }) =>
       diff(context, { files: fileChoice(files), namespace, manager: fieldManager, force: forceConflicts }),
@@ -156,7 +155,7 @@ function labelling(
     ...about,
     arguments: [KIND, some('word', 'names of resources, KEY=VALUE to set, KEY- to remove', { completes: 'name' })],
     options: {
-      overwrite: flagOption('replace values that are there already'),
+      overwrite: flagOption('replace existing values'),
       all: flagOption('all resources of the kind'),
       ...SELECTOR,
       ...NAMESPACE,

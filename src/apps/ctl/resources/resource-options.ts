@@ -7,10 +7,10 @@ export const KIND = one('kind', 'kind of resource, such as ippool', { completes:
 export const MAYBE_KIND = maybe('kind', 'kind of resource, such as ippool; several as ippools,nodes; or all', {
   completes: 'kind',
 });
-export const NAMES = any('name', 'names of resources; KIND/NAME instead of both is fine too', { completes: 'name' });
+export const NAMES = any('name', 'names of resources, or KIND/NAME instead of kind and names', { completes: 'name' });
 
 export const NAMESPACE = {
-  namespace: value('namespace', 'of resources that are in namespaces; "default" for names', { short: 'n' }),
+  namespace: value('namespace', 'namespace of the resources; "default" when names are given', { short: 'n' }),
 };
 export const SELECTOR = {
   selector: value('selector', `only resources with these labels, such as "rack == 'r1' && !has(old)"`, {
@@ -18,7 +18,7 @@ export const SELECTOR = {
     read: readSelector,
   }),
 };
-export const DRY_RUN = { dryRun: flagOption('make every check and say what would be done, and do nothing') };
+export const DRY_RUN = { dryRun: flagOption('run every check and print what would be done, and change nothing') };
 
 export function modeOption({ dryRun }: { readonly dryRun: boolean }): Mode {
   return dryRun ? 'rehearse' : 'carry-out';

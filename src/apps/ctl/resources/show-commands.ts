@@ -8,18 +8,21 @@ import { targetOf, wantedByName } from './target.ts';
 import { watch } from './watch-resources.ts';
 
 const LOOK = {
-  output: value('format', `form of the answer: ${GET_OUTPUTS.join(', ')}`, {
+  output: value('format', `output format: ${GET_OUTPUTS.join(', ')}`, {
     short: 'o',
     read: readGetOutput,
     completes: GET_OUTPUTS.map((each) => each.replace(/=.*/, '=')),
   }),
-  headers: unless('no titles above the columns'),
-  showLabels: flagOption('a column with all labels'),
+  headers: unless('omit the titles of the columns'),
+  showLabels: flagOption('add a column with all labels'),
 };
 
 const WHICH = {
   ...NAMESPACE,
-  allNamespaces: flagOption('of all namespaces, as without --namespace', { short: 'A', excludes: ['namespace'] }),
+  allNamespaces: flagOption('resources of all namespaces, which is the default', {
+    short: 'A',
+    excludes: ['namespace'],
+  }),
   ...SELECTOR,
 };
 
@@ -33,13 +36,13 @@ export const SHOW_COMMANDS: readonly Command[] = [
     options: {
       ...FILES,
       ...LOOK,
-      sortBy: value('path', 'order by what a path such as .spec.cidr leads to', { read: readSortPath }),
+      sortBy: value('path', 'sort by the value at a path such as .spec.cidr', { read: readSortPath }),
       ...WHICH,
-      watch: flagOption('go on with every change, as the command watch does', { short: 'w', excludes: ['sortBy'] }),
+      watch: flagOption('watch for changes, like the command watch', { short: 'w', excludes: ['sortBy'] }),
     },
     details: `
-Without names, all resources of the kind are shown, those of every namespace. What yaml and json show
-can be applied again. JSONPath is that of kubectl; custom columns take paths or titles of the table.`,
+Without names, shows all resources of the kind in all namespaces. The output of yaml and json can be
+applied again. JSONPath works as in kubectl; custom columns take paths or titles of the table.`,
     examples: [
       'netplugctl get ippools',
       'netplugctl get pool blue -o yaml',
@@ -56,13 +59,13 @@ can be applied again. JSONPath is that of kubectl; custom columns take paths or 
   }),
   command({
     path: ['watch'],
-    summary: 'Shows resources of one kind, and every change of them until it is stopped.',
+    summary: 'Shows resources of one kind and every change until interrupted.',
     arguments: [KIND, NAMES],
     options: { ...LOOK, ...WHICH },
     details: `
-Each line says whether the resource was ADDED, MODIFIED or DELETED; those that are there at the
-beginning are ADDED first. As json, each line is an object with type and object. When the datastore
-falls silent the watch says so and begins anew, and tells no change twice.`,
+Each line shows whether the resource was ADDED, MODIFIED or DELETED; existing resources are ADDED
+first. With -o json, each line is an object with type and object. When the watch is lost, the command
+prints a warning and restarts it without repeating changes.`,
     examples: ['netplugctl watch ippools', 'netplugctl watch nodes -o json'],
     run: async (context, { args: [kind, names], options }) =>
       watch(context, {
@@ -73,9 +76,9 @@ falls silent the watch says so and begins anew, and tells no change twice.`,
   }),
   command({
     path: ['explain'],
-    summary: 'Says what a kind of resource or a field of it is for.',
+    summary: 'Describes a kind of resource or a field.',
     arguments: [WHAT],
-    options: { recursive: flagOption('the fields of fields, too') },
+    options: { recursive: flagOption('include nested fields') },
     examples: ['netplugctl explain ippool', 'netplugctl explain bgpconfiguration.spec.communities'],
     run: async (context, { args: [what], options: { recursive } }) =>
       explain(context, { what, depth: recursive ? 'all levels' : 'one level' }),

@@ -11,12 +11,12 @@ import { isWanted } from './listing.ts';
 import { eventRenderer } from './output/render-events.ts';
 import type { Target } from './target.ts';
 
-/** How long to wait before a watch that has ended begins anew. */
+/** Time before a lost watch is restarted. */
 const AGAIN_MS = 1000;
 /** The longest a timer can run. */
 const FOREVER_MS = 2 ** 31 - 1;
 
-/** Shows resources of one kind, and every change of them, until somebody stops it. */
+/** Shows resources of one kind, and every change of them, until interrupted. */
 export async function watch(context: Context, options: GetOptions): Promise<Status> {
   const { io, stopped, ports } = context;
   const { kind, names } = watchable(options.target);
