@@ -11,7 +11,7 @@ const NAME = 'b' as NodeName;
 
 function learnNode(state: ClusterState, podCIDRs: readonly string[]): readonly string[] {
   const resource: Node = { apiVersion: API_VERSION, kind: 'Node', metadata: { name: NAME }, spec: { podCIDRs } };
-  const touched = state.learn({ kind: 'resource', which: { kind: 'Node', name: NAME }, resource }, 0);
+  const touched = state.apply({ kind: 'resource', which: { kind: 'Node', name: NAME }, resource }, 0);
   return touched === 'all' ? ['all'] : touched.blocks.toSorted();
 }
 
@@ -22,8 +22,8 @@ function blocksOf(state: ClusterState): readonly string[] {
     .toSorted();
 }
 
-describe('with USE_POD_CIDR', () => {
-  it('the pod CIDRs of a node are its blocks, and follow it [auth-podcidr]', () => {
+describe('the cluster state with USE_POD_CIDR', () => {
+  it('uses the pod CIDRs of each node as its blocks and updates them with the node [auth-podcidr]', () => {
     const state = new ClusterState('pod-cidrs');
     expect(learnNode(state, ['10.65.1.0/24', 'fd00:65:1::/64'])).toEqual(['10.65.1.0/24', 'fd00:65:1::/64']);
     expect(blocksOf(state)).toEqual(['10.65.1.0/24', 'fd00:65:1::/64']);
@@ -31,10 +31,10 @@ describe('with USE_POD_CIDR', () => {
     expect(blocksOf(state)).toEqual(['10.65.2.0/24']);
   });
 
-  it('blocks of the address manager count for nothing [auth-podcidr]', () => {
+  it('ignores blocks of the address manager [auth-podcidr]', () => {
     const state = new ClusterState('pod-cidrs');
     const cidr = parseCidr('10.65.3.0/26');
-    expect(state.learn({ kind: 'block', cidr, block: { cidr, node: NAME, borrowed: new Map() } }, 0)).toEqual({
+    expect(state.apply({ kind: 'block', cidr, block: { cidr, node: NAME, borrowed: new Map() } }, 0)).toEqual({
       blocks: [],
       nodes: [],
     });
@@ -42,7 +42,7 @@ describe('with USE_POD_CIDR', () => {
   });
 });
 
-describe('everything told anew', () => {
+describe('a second snapshot of the cluster', () => {
   const [kept, unread] = [parseCidr('10.65.3.0/26'), parseCidr('10.65.3.64/26')];
   const claimed = (cidr: Cidr): RoutedBlock => ({ cidr, node: NAME, borrowed: new Map() });
   const listing = (blocks: readonly RoutedBlock[], problems: readonly string[]): ClusterChange => ({
@@ -52,23 +52,23 @@ describe('everything told anew', () => {
     problems,
   });
 
-  it('leaves a block that cannot be read as it was', () => {
+  it('keeps a block whose record is malformed', () => {
     const state = new ClusterState('claims');
-    state.learn(listing([claimed(kept), claimed(unread)], []), 0);
-    state.learn(listing([claimed(kept)], ['block 10.65.3.64/26 names no ordinals']), 0);
+    state.apply(listing([claimed(kept), claimed(unread)], []), 0);
+    state.apply(listing([claimed(kept)], ['block 10.65.3.64/26 names no ordinals']), 0);
     expect(blocksOf(state)).toEqual(['10.65.3.0/26', '10.65.3.64/26']);
   });
 
-  it('takes away a block that is gone', () => {
+  it('removes a block that it lacks', () => {
     const state = new ClusterState('claims');
-    state.learn(listing([claimed(kept), claimed(unread)], []), 0);
-    state.learn(listing([claimed(kept)], []), 0);
+    state.apply(listing([claimed(kept), claimed(unread)], []), 0);
+    state.apply(listing([claimed(kept)], []), 0);
     expect(blocksOf(state)).toEqual(['10.65.3.0/26']);
   });
 });
 
-describe('without USE_POD_CIDR', () => {
-  it('pod CIDRs count for nothing', () => {
+describe('the cluster state without USE_POD_CIDR', () => {
+  it('ignores pod CIDRs', () => {
     const state = new ClusterState('claims');
     expect(learnNode(state, ['10.65.1.0/24'])).toEqual([]);
     expect(blocksOf(state)).toEqual([]);

@@ -11,13 +11,10 @@ import type { NodeEnds } from './node-ends.ts';
 import { PoolModes, type RoutedPool } from './pool-modes.ts';
 
 type Everything = Extract<ClusterChange, { readonly kind: 'all' }>;
-/** Of which there are as many as people write. */
+/** A resource of which there are few, because users write them. */
 type Setting = Exclude<RoutingResource, { readonly kind: 'Node' }>;
 
-/**
- * What the datastore said last of the whole cluster, as far as routes go. One change is learned after the other, and
- * nobody sees half of one.
- */
+/** Indexes what routes need of the cluster, as the watch reported it last. Applies each change atomically. */
 export class ClusterState {
   readonly #source: BlockSource;
   readonly #pools = new PoolModes();
@@ -25,16 +22,16 @@ export class ClusterState {
   readonly #peers = new Map<string, BgpPeer>();
   #members: Membership;
   #listed: readonly RoutedPool[] | undefined;
-  #isKnown = false;
+  #hasSnapshot = false;
 
   constructor(source: BlockSource) {
     this.#source = source;
     this.#members = new Membership(source);
   }
 
-  /** Whether everything there is has been told. */
-  get isKnown(): boolean {
-    return this.#isKnown;
+  /** Reports whether the first snapshot was applied. */
+  get hasSnapshot(): boolean {
+    return this.#hasSnapshot;
   }
 
   get pools(): readonly RoutedPool[] {
@@ -78,11 +75,11 @@ export class ClusterState {
     return this.pools.find((pool) => cidrContains(pool.cidr, cidr));
   }
 
-  /** `nowMs` is of the monotonic clock. */
-  learn(change: ClusterChange, nowMs: number): Touched {
+  /** Applies one change and returns what it affects. `nowMs` is of the monotonic clock. */
+  apply(change: ClusterChange, nowMs: number): Touched {
     switch (change.kind) {
       case 'all':
-        return this.#learnAll(change, nowMs);
+        return this.#applySnapshot(change, nowMs);
       case 'resource':
         if (change.resource !== undefined) return this.#put(change.resource, nowMs);
         return change.problem === undefined ? this.#delete(change.which) : NOTHING;
@@ -93,16 +90,16 @@ export class ClusterState {
     }
   }
 
-  /** Ends the modes that have lingered for long enough; says whether there were any. */
+  /** Expires replaced modes of pools. Reports whether any expired. */
   expire(nowMs: number): boolean {
     const isAny = this.#pools.expire(nowMs);
     if (isAny) this.#listed = undefined;
     return isAny;
   }
 
-  /** What is many is made beside what is there, and put in its place in one step. */
-  #learnAll({ resources, blocks, problems }: Everything, nowMs: number): Touched {
-    // What cannot be read stays as it was: nobody has said that it is gone.
+  /** Builds a new index of nodes and blocks, then replaces the old one in one step. */
+  #applySnapshot({ resources, blocks, problems }: Everything, nowMs: number): Touched {
+    // With malformed records in the snapshot nothing is deleted: a missing record may be one of those.
     const isComplete = problems.length === 0;
     const members = isComplete ? new Membership(this.#source) : this.#members.copy();
     const settings: Setting[] = [];
@@ -113,13 +110,13 @@ export class ClusterState {
     }
     for (const block of blocks) members.putClaim(block.cidr, block);
     this.#members = members;
-    if (isComplete) this.#forgetMissing(settings);
+    if (isComplete) this.#deleteMissing(settings);
     for (const setting of settings) this.#put(setting, nowMs);
-    this.#isKnown = true;
+    this.#hasSnapshot = true;
     return 'all';
   }
 
-  #forgetMissing(settings: readonly Setting[]): void {
+  #deleteMissing(settings: readonly Setting[]): void {
     const there = new Set(settings.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
     const gone = (kind: Setting['kind'], names: Iterable<string>): void => {
       for (const name of names) if (!there.has(`${kind}/${name}`)) this.#delete({ kind, name });
@@ -169,7 +166,7 @@ export class ClusterState {
   }
 }
 
-/** Records that the change leaves out because they could not be understood, a sentence each. */
+/** Returns the malformed records that the change leaves out, a sentence each. */
 export function problemsIn(change: ClusterChange): readonly string[] {
   if (change.kind === 'all') return change.problems;
   return change.problem === undefined ? [] : [change.problem];

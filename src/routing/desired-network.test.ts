@@ -13,7 +13,7 @@ import { ClusterState } from './cluster-state.ts';
 import { DesiredNetwork } from './desired-network.ts';
 import type { OwnAddress, OwnNetwork } from './plan-hops.ts';
 import { LINGER_MS } from './pool-modes.ts';
-import { planRepairs, tablesOf } from './plan-repairs.ts';
+import { diffTables, tablesOf } from './diff-tables.ts';
 import { peerKey, routeKey } from './same-network.ts';
 import type { TunnelKind } from './tunnels.ts';
 
@@ -98,8 +98,8 @@ function toldOf(resource: IpPool | Node): ClusterChange {
 function networkOf(changes: readonly ClusterChange[], ownNetwork = own()): DesiredNetwork {
   const state = new ClusterState('claims');
   const desired = new DesiredNetwork(SELF, state);
-  desired.settle(ownNetwork);
-  for (const change of changes) desired.follow(state.learn(change, 0));
+  desired.setOwnNetwork(ownNetwork);
+  for (const change of changes) desired.replan(state.apply(change, 0));
   return desired;
 }
 
@@ -120,8 +120,8 @@ const BLOCKS = [
   told(block('fd00:65::40/122', NAMES[1])),
 ];
 
-describe('the routes a node shall have', () => {
-  it('lead through the tunnel to every other node with vxlanMode Always, and nowhere for free addresses of its own', () => {
+describe('the desired routes of a node', () => {
+  it('use the tunnel to all other nodes with vxlanMode Always, and blackhole its own blocks', () => {
     const network = networkOf([toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]);
     expect(hops(network)).toEqual({
       '10.65.0.0/26': 'blackhole',
@@ -131,7 +131,7 @@ describe('the routes a node shall have', () => {
     expect([...network.peers.keys()]).toContain('vxlan.netplug 10.65.0.127');
   });
 
-  it('lead straight to nodes of the same subnet with CrossSubnet, in both families', () => {
+  it('are direct to nodes of the same subnet with CrossSubnet, in both families', () => {
     const pools = [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), toldOf(pool(6, { vxlanMode: 'CrossSubnet' }))];
     expect(hops(networkOf([...pools, ...NODES, ...BLOCKS]))).toEqual({
       '10.65.0.0/26': 'blackhole',
@@ -141,16 +141,16 @@ describe('the routes a node shall have', () => {
     });
   });
 
-  it('lead to the node itself with IP-in-IP [net-ipip]', () => {
+  it('have the address of the other node as gateway with IP-in-IP [net-ipip]', () => {
     const network = networkOf([toldOf(pool(4, { ipipMode: 'Always' })), ...NODES, ...BLOCKS]);
     expect(hops(network)).toMatchObject({ '10.65.0.64/26': '192.0.2.2 ipip.netplug' });
   });
 
-  it('are left to BGP otherwise', () => {
+  it('are none without a tunnel mode, because BGP provides them', () => {
     expect(hops(networkOf([toldOf(pool(4, {})), ...NODES, ...BLOCKS]))).toEqual({ '10.65.0.0/26': 'blackhole' });
   });
 
-  it('lead to the holder of a single address, also in a block of the node itself or of nobody', () => {
+  it('lead to the borrower of a single address, also from a block of the node itself or without an owner', () => {
     const lent = new Map([[NAMES[2] ?? SELF, [parseAddress('10.65.0.5')]]]);
     const orphan = new Map([[NAMES[1] ?? SELF, [parseAddress('10.65.0.200')]]]);
     const network = networkOf([
@@ -166,53 +166,53 @@ describe('the routes a node shall have', () => {
     });
   });
 
-  it('wait for the tunnel of the other node', () => {
+  it('do not use a tunnel before the other node has published its endpoint', () => {
     const bare = NAMES.map((name) => toldOf(node(name, { isTunnelled: false })));
     expect(hops(networkOf([toldOf(pool(4, { vxlanMode: 'Always' })), ...bare, ...BLOCKS]))).toEqual({
       '10.65.0.0/26': 'blackhole',
     });
   });
 
-  it('stay for a while as they were when a pool goes over to BGP', () => {
+  it('stay for a while when a pool changes to BGP', () => {
     const state = new ClusterState('claims');
     const desired = new DesiredNetwork(SELF, state);
-    desired.settle(own());
-    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.learn(change, 0);
-    desired.follow('all');
+    desired.setOwnNetwork(own());
+    for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES, ...BLOCKS]) state.apply(change, 0);
+    desired.replan('all');
     const before = hops(desired);
-    expect(desired.follow(state.learn(toldOf(pool(4, {})), 1000))).toEqual([]);
+    expect(desired.replan(state.apply(toldOf(pool(4, {})), 1000))).toEqual([]);
     expect(hops(desired)).toEqual(before);
     expect(state.expire(1000 + LINGER_MS - 1)).toBe(false);
     expect(state.expire(1000 + LINGER_MS)).toBe(true);
-    desired.follow('all');
+    desired.replan('all');
     expect(hops(desired)).toEqual({ '10.65.0.0/26': 'blackhole' });
   });
 
-  it('are counted by how packets leave', () => {
+  it('are counted by the way in which packets leave', () => {
     const cross = [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), toldOf(pool(6, { vxlanMode: 'CrossSubnet' }))];
     const network = networkOf([...cross, ...NODES, ...BLOCKS]);
     expect(network.routeKinds).toEqual({ blackhole: 1, direct: 2, tunnelled: 1 });
   });
 
-  it('cost the peers and blocks of one node when one node changes', () => {
+  it('are replanned for the blocks and peers of one node only when one node changes', () => {
     const state = new ClusterState('claims');
     const desired = new DesiredNetwork(SELF, state);
-    desired.settle(own());
+    desired.setOwnNetwork(own());
     for (const change of [toldOf(pool(4, { vxlanMode: 'Always' })), ...NODES.slice(0, 3), ...BLOCKS])
-      state.learn(change, 0);
-    desired.follow('all');
-    state.learn(told(block('10.65.0.192/26', NAMES[3])), 0);
-    const changes = desired.follow(state.learn(toldOf(node(NAMES[3] ?? SELF)), 0));
+      state.apply(change, 0);
+    desired.replan('all');
+    state.apply(told(block('10.65.0.192/26', NAMES[3])), 0);
+    const changes = desired.replan(state.apply(toldOf(node(NAMES[3] ?? SELF)), 0));
     expect(changes.map(({ kind }) => kind)).toEqual(['put-peer', 'put-peer', 'put-route']);
   });
 
-  it('are planned anew only when the own side is another', () => {
+  it('are all replanned only when addresses or tunnels of the node change', () => {
     const state = new ClusterState('claims');
     const desired = new DesiredNetwork(SELF, state);
-    desired.settle(own());
-    // Nobody follows these, so that planning anew would find them.
-    for (const change of [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), ...NODES, ...BLOCKS]) state.learn(change, 0);
-    expect(desired.settle(own())).toEqual([]);
+    desired.setOwnNetwork(own());
+    // These changes are not replanned, so that a full replan would find them.
+    for (const change of [toldOf(pool(4, { vxlanMode: 'CrossSubnet' })), ...NODES, ...BLOCKS]) state.apply(change, 0);
+    expect(desired.setOwnNetwork(own())).toEqual([]);
     const others = [
       own(['vxlan4']),
       moved({ address: parseAddress('192.0.2.9') }),
@@ -222,16 +222,16 @@ describe('the routes a node shall have', () => {
     ];
     for (const other of others) {
       const fresh = new DesiredNetwork(SELF, state);
-      fresh.settle(own());
-      fresh.settle(other);
+      fresh.setOwnNetwork(own());
+      fresh.setOwnNetwork(other);
       const anew = new DesiredNetwork(SELF, state);
-      anew.settle(other);
+      anew.setOwnNetwork(other);
       expect(hops(fresh)).toEqual(hops(anew));
     }
   });
 });
 
-describe('following change by change', () => {
+describe('incremental planning', () => {
   const anyNode = fc.constantFrom(...NAMES);
   const anyAddress = (cidr: string): fc.Arbitrary<ReturnType<typeof parseAddress>> =>
     fc.nat({ max: 63 }).map((ordinal) => addressAt(parseCidr(cidr), ordinal));
@@ -265,37 +265,37 @@ describe('following change by change', () => {
     fc.tuple(fc.constantFrom<4 | 6>(...FAMILIES), anyMode).map(([family, modes]) => toldOf(pool(family, modes))),
   );
 
-  it('comes to the same as planning everything anew, and its changes make the kernel the same', () => {
+  it('gives the same routes as a full plan, and its changes bring the kernel to them', () => {
     fc.assert(
       fc.property(fc.array(anyChange, { maxLength: 30 }), fc.integer({ min: 0, max: 40_000 }), (changes, stepMs) => {
         const state = new ClusterState('claims');
         const desired = new DesiredNetwork(SELF, state);
         const kernel = { routes: new Map(), peers: new Map() };
-        apply(kernel, desired.settle(own()));
+        apply(kernel, desired.setOwnNetwork(own()));
         for (const [index, change] of changes.entries()) {
           const nowMs = index * stepMs;
-          apply(kernel, desired.follow(state.learn(change, nowMs)));
-          if (state.expire(nowMs)) apply(kernel, desired.follow('all'));
+          apply(kernel, desired.replan(state.apply(change, nowMs)));
+          if (state.expire(nowMs)) apply(kernel, desired.replan('all'));
           const anew = new DesiredNetwork(SELF, state);
-          anew.settle(own());
+          anew.setOwnNetwork(own());
           expect(hops(desired)).toEqual(hops(anew));
           expect([...desired.peers.keys()].sort()).toEqual([...anew.peers.keys()].sort());
           expect(desired.routeKinds).toEqual(anew.routeKinds);
-          expect(planRepairs(desired, kernel)).toEqual([]);
+          expect(diffTables(desired, kernel)).toEqual([]);
         }
       }),
       { numRuns: 300 },
     );
   });
 
-  it('repairs any kernel', () => {
+  it('brings a kernel in any state to the desired one', () => {
     fc.assert(
       fc.property(fc.array(anyChange, { maxLength: 20 }), fc.array(anyChange, { maxLength: 20 }), (wanted, other) => {
         const [desired, found] = [networkOf(wanted), networkOf(other)];
         const kernel = tablesOf([...found.routes.values()], [...found.peers.values()]);
         const tables = { routes: new Map(kernel.routes), peers: new Map(kernel.peers) };
-        apply(tables, planRepairs(desired, tables));
-        expect(planRepairs(desired, tables)).toEqual([]);
+        apply(tables, diffTables(desired, tables));
+        expect(diffTables(desired, tables)).toEqual([]);
         expect(tables.routes.size).toBe(desired.routes.size);
       }),
       { numRuns: 200 },
@@ -303,7 +303,7 @@ describe('following change by change', () => {
   });
 });
 
-/** One address is held once. */
+/** Each address has one holder only. */
 function disjoint(borrowed: RoutedBlock['borrowed']): RoutedBlock['borrowed'] {
   const seen = new Set<string>();
   return new Map(

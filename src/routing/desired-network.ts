@@ -5,24 +5,25 @@ import { formatCidr } from '../net/cidr.ts';
 import type { ClusterState } from './cluster-state.ts';
 import type { Touched } from './membership.ts';
 import { type OwnNetwork, planBlockRoutes, planPeers } from './plan-hops.ts';
-import { planRepairs } from './plan-repairs.ts';
+import { diffTables } from './diff-tables.ts';
 import { peerKey, routeKey, sameHop, sameOwnNetwork, samePeer } from './same-network.ts';
 import { TUNNELS } from './tunnels.ts';
 
-/** How many routes leave the node how. */
+/** Numbers of routes by the way in which packets leave the node. */
 export type RouteKinds = Readonly<Record<'blackhole' | 'direct' | 'tunnelled', number>>;
 
 const TUNNEL_DEVICES: readonly string[] = Object.values(TUNNELS).map(({ device }) => device);
 
-/** Routes and peers, and what each is there for. */
+/** The planned routes and peers, with the blocks and nodes that each is for. */
 class Plan {
   /** By destination. */
   readonly #routes = new Map<string, HostRoute>();
   /** By `peerKey`. */
   readonly peers = new Map<string, TunnelPeer>();
+  /** By block. */
   readonly routesOf = new Map<string, readonly HostRoute[]>();
   readonly peersOf = new Map<NodeName, readonly TunnelPeer[]>();
-  /** Counted as routes come and go. */
+  /** Updated with each route. */
   readonly kinds = { blackhole: 0, direct: 0, tunnelled: 0 };
 
   get routes(): ReadonlyMap<string, HostRoute> {
@@ -48,8 +49,8 @@ function kindOf({ hop }: HostRoute): keyof RouteKinds {
 }
 
 /**
- * The routes and tunnel peers this node shall have, kept up change by change: what one change of the cluster does not
- * touch is not computed again. One change is followed after the other, and nobody sees half of one.
+ * Plans the routes and tunnel peers of this node incrementally: a change of the cluster replans only the blocks and nodes
+ * that it affects.
  */
 export class DesiredNetwork {
   readonly #self: NodeName;
@@ -76,16 +77,16 @@ export class DesiredNetwork {
     return this.#plan.kinds;
   }
 
-  /** Takes in what this node's own side is, which may be as before; returns what must change in the kernel. */
-  settle(own: OwnNetwork): readonly HostChange[] {
+  /** Sets the addresses and tunnels of this node. Returns the changes for the kernel. */
+  setOwnNetwork(own: OwnNetwork): readonly HostChange[] {
     if (sameOwnNetwork(this.#own, own)) return [];
     this.#own = own;
-    return this.#planAnew();
+    return this.#replanAll();
   }
 
-  /** Takes in what the cluster's state says now; returns what must change in the kernel, peers before the routes over them. */
-  follow(touched: Touched): readonly HostChange[] {
-    if (touched === 'all') return this.#planAnew();
+  /** Replans what a change of the cluster affects. Returns the changes for the kernel, each peer before the routes over it. */
+  replan(touched: Touched): readonly HostChange[] {
+    if (touched === 'all') return this.#replanAll();
     const { blocks, nodes } = this.#withBlocksOf(touched);
     const peers = nodes.flatMap((node) => this.#replanPeers(node));
     const routes = this.#replanRoutes(blocks);
@@ -93,21 +94,21 @@ export class DesiredNetwork {
     return [...peers.filter(isPut), ...routes, ...peers.filter((change) => !isPut(change))];
   }
 
-  /** Beside the plan there is, which it replaces in one step. */
-  #planAnew(): readonly HostChange[] {
-    const anew = new Plan();
+  /** Builds a new plan, then replaces the old one in one step. */
+  #replanAll(): readonly HostChange[] {
+    const plan = new Plan();
     for (const node of this.#state.nodeNames) {
       const peers = this.#planPeers(node);
-      if (peers.length > 0) anew.peersOf.set(node, peers);
-      for (const peer of peers) anew.peers.set(peerKey(peer), peer);
+      if (peers.length > 0) plan.peersOf.set(node, peers);
+      for (const peer of peers) plan.peers.set(peerKey(peer), peer);
     }
     for (const [key, block] of this.#state.blocks) {
       const routes = this.#planRoutes(block);
-      anew.routesOf.set(key, routes);
-      for (const route of routes) anew.putRoute(routeKey(route), route);
+      plan.routesOf.set(key, routes);
+      for (const route of routes) plan.putRoute(routeKey(route), route);
     }
-    const changes = planRepairs(anew, this.#plan);
-    this.#plan = anew;
+    const changes = diffTables(plan, this.#plan);
+    this.#plan = plan;
     return changes;
   }
 
@@ -116,7 +117,7 @@ export class DesiredNetwork {
     return { blocks: [...new Set([...blocks, ...theirs])], nodes };
   }
 
-  /** A destination may pass from one block to another in the same step, so what goes is told apart only at the end. */
+  /** A destination may move from one block to another in one change, so routes to delete are known only at the end. */
   #replanRoutes(keys: readonly string[]): readonly HostChange[] {
     const plan = this.#plan;
     const gone = new Map<string, HostRoute>();

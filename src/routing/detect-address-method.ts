@@ -2,19 +2,19 @@ import { NetplugError } from '../base/errors.ts';
 import { type Address, bitsOf, tryParseAddress } from '../net/address.ts';
 import { type Cidr, tryReadCidr } from '../net/cidr.ts';
 
-/** How the node's address of one family is found. Names of interfaces match where a pattern fits a part of them. */
+/** How to detect the node's address of one family. A pattern matches any part of an interface name. */
 export type Detection =
-  /** The node has no address of the family, or none that shall be used. */
+  /** Use no address of the family. */
   | { readonly kind: 'none' }
   | { readonly kind: 'first-found' }
-  /** The address from which the host would send to the target. */
+  /** The source address that the host uses to reach the target. */
   | { readonly kind: 'can-reach'; readonly target: Address }
   /** In the order of the patterns. */
   | { readonly kind: 'interface'; readonly patterns: readonly RegExp[] }
   | { readonly kind: 'skip-interface'; readonly patterns: readonly RegExp[] }
   /** In the order of the CIDRs. */
   | { readonly kind: 'cidr'; readonly cidrs: readonly Cidr[] }
-  /** What the orchestrator's Node says. */
+  /** The InternalIP of the orchestrator's Node. */
   | { readonly kind: 'orch-internal-ip' }
   | { readonly kind: 'literal'; readonly address: Address; readonly prefixBits: number | undefined };
 
@@ -32,7 +32,7 @@ const ALLOWED = [
   'none',
 ] as const;
 
-/** Reads how the address is to be found; nothing at all means `first-found`. @throws agent/detection-invalid */
+/** Parses a detection method; an empty text means `first-found`. @throws agent/detection-invalid */
 export function readDetection(text: string): Detection {
   const method = text.trim();
   if (method === '') return { kind: 'first-found' };
@@ -59,14 +59,14 @@ function readLiteral(method: string): Detection {
   }
   const { address, cidr } = reading;
   if (!reading.hostBits && cidr.prefixBits < bitsOf(address.family)) {
-    refuse(method, 'it is a network; an address of the node is wanted');
+    refuse(method, 'it is a network, not an address of the node');
   }
   return { kind: 'literal', address, prefixBits: cidr.prefixBits };
 }
 
 function itemsOf(method: string, list: string): readonly string[] {
   const items = list.split(',').map((item) => item.trim());
-  return items.includes('') ? refuse(method, 'an item of the list is empty') : items;
+  return items.includes('') ? refuse(method, 'the list contains an empty item') : items;
 }
 
 function readPattern(method: string, item: string): RegExp {
@@ -87,7 +87,7 @@ function isWord(method: string): method is keyof typeof WORDS {
 }
 
 function refuse(found: string, reason: string): never {
-  throw new NetplugError('agent/detection-invalid', `Cannot find an address of the node by "${found}": ${reason}`, {
+  throw new NetplugError('agent/detection-invalid', `Cannot detect the address of the node by "${found}": ${reason}`, {
     hint: `Write one of ${ALLOWED.join(', ')}`,
     facts: { found, allowed: ALLOWED },
   });

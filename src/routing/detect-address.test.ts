@@ -55,7 +55,7 @@ describe('the address of the node', () => {
     expect(shown(method, family)).toBe(`Cannot find an IPv${String(family)} address of the node: ${reason}`);
   });
 
-  it('is not found on a host that has none, and not looked for by "none"', () => {
+  it('is not found on a host without one, and not searched for with "none"', () => {
     const bare = { ...HOST, interfaces: HOST.interfaces.slice(0, 4) };
     expect(shown('first-found', 4, bare)).toMatch(/no interface that is up has one$/);
     expect(detectAddress(4, readDetection('none'), HOST)).toEqual({ kind: 'none' });
@@ -78,7 +78,7 @@ describe('the address of the node', () => {
     expect(shown('can-reach=192.0.2.99', 4, { ...HOST, reach })).toBe(expected);
   });
 
-  it('by "orch-internal-ip" is the first of the family that the Node says', () => {
+  it('is the first InternalIP of the family on the Node with "orch-internal-ip"', () => {
     const internalIps = ['2001:db8:1::1', '203.0.113.1', '198.51.100.1'].map(parseAddress);
     expect(shown('orch-internal-ip', 4, { ...HOST, internalIps })).toBe('203.0.113.1/28 eth1 9000');
     expect(shown('orch-internal-ip', 6, { ...HOST, internalIps })).toBe('2001:db8:1::1/56 eth1 9000');
@@ -91,17 +91,17 @@ describe('a method of detection', () => {
     ['firstfound=1', 'it is neither an address nor a known method'],
     ['can-reach=', '"" is no IP address'],
     ['can-reach=example.org', '"example.org" is no IP address'],
-    ['interface=', 'an item of the list is empty'],
-    ['interface=eth0,,eth1', 'an item of the list is empty'],
+    ['interface=', 'the list contains an empty item'],
+    ['interface=eth0,,eth1', 'the list contains an empty item'],
     ['interface=eth[', '"eth[" is no regular expression'],
     ['cidr=10.0.0.0', '"10.0.0.0" is no CIDR'],
-    ['10.0.0.0/8', 'it is a network; an address of the node is wanted'],
+    ['10.0.0.0/8', 'it is a network, not an address of the node'],
     ['constructor', 'it is neither an address nor a known method'],
   ])('%j is refused: %s', (method, reason) => {
     expect(() => readDetection(method)).toThrow(
       expect.objectContaining({
         code: 'agent/detection-invalid',
-        message: `Cannot find an address of the node by "${method}": ${reason}`,
+        message: `Cannot detect the address of the node by "${method}": ${reason}`,
         hint: expect.stringContaining('can-reach=<address>'),
         facts: expect.objectContaining({ found: method }),
       }),

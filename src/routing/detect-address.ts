@@ -4,13 +4,13 @@ import { type Address, type Family, formatAddress, sameAddress } from '../net/ad
 import { type Cidr, cidrContains, formatCidr, parseCidr } from '../net/cidr.ts';
 import type { Detection } from './detect-address-method.ts';
 
-/** What is known of the host when its address is looked for. */
+/** The facts of the host from which its address is detected. */
 export interface HostFacts {
-  /** In the kernel's order, which decides between equals. */
+  /** In the kernel's order: the first of several candidates wins. */
   readonly interfaces: readonly HostInterface[];
-  /** Every pool: what lies in one belongs to pods or tunnels. */
+  /** All pools, whose addresses belong to pods or tunnels. */
   readonly pools: readonly Cidr[];
-  /** For `can-reach`: how the host would send to the target; undefined when it has no route. */
+  /** For `can-reach`: the host's route to the target; undefined when it has none. */
   readonly reach: { readonly device: string; readonly source: Address | undefined } | undefined;
   /** For `orch-internal-ip`: the InternalIPs of the Node, in its order. */
   readonly internalIps: readonly Address[];
@@ -29,10 +29,10 @@ export interface Detected {
 export type DetectionOutcome =
   | Detected
   | { readonly kind: 'none' }
-  /** A sentence for people, which names the method. */
+  /** A sentence for the user. */
   | { readonly kind: 'problem'; readonly problem: string };
 
-/** Names begin so where container runtimes, other networks and netplug itself make their links. */
+/** Prefixes of the names of links that container runtimes, other networks and netplug create. */
 const NOT_OF_THE_NODE = [
   'docker',
   'cbr',
@@ -54,10 +54,10 @@ const NOT_OF_THE_NODE = [
   'nodelocaldns',
 ] as const;
 
-/** Loopback and link-local networks: no other node can reach these. */
+/** Loopback and link-local networks, which other nodes cannot reach. */
 const LOCAL: readonly Cidr[] = ['127.0.0.0/8', '169.254.0.0/16', '::1/128', 'fe80::/10'].map(parseCidr);
 
-/** Finds the node's address of the family among those of its interfaces. */
+/** Detects the node's address of the family among those of its interfaces. */
 export function detectAddress(family: Family, detection: Detection, facts: HostFacts): DetectionOutcome {
   const candidates = candidatesOf(family, facts);
   switch (detection.kind) {
@@ -112,14 +112,14 @@ function detectByRoute(family: Family, target: Address, facts: HostFacts): Detec
   return found ?? problem(family, `interface "${device}", by which the host reaches ${text}, has none to use`);
 }
 
-/** The address as it stands on an interface, even on one that is down: it was asked for by name. */
+/** Finds the address on any interface, also on one that is down, because the user named the address. */
 function ownerOf(family: Family, wanted: Address, { interfaces }: HostFacts): DetectionOutcome {
   if (wanted.family !== family) return problem(family, `${formatAddress(wanted)} is of the other family`);
   const found = interfaces.flatMap(addressesOf).find(({ address }) => sameAddress(address, wanted));
   return found ?? problem(family, `no interface has ${formatAddress(wanted)}`);
 }
 
-/** What the node could be reached by, whatever the interface is called. */
+/** Returns the addresses by which other nodes can reach this one, on interfaces of any name. */
 function candidatesOf(family: Family, { interfaces, pools }: HostFacts): readonly Detected[] {
   const refused = [...LOCAL, ...pools];
   return interfaces

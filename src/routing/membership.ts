@@ -4,10 +4,10 @@ import type { Node } from '../model/node.ts';
 import { type Cidr, formatCidr, tryReadCidr } from '../net/cidr.ts';
 import { endsOf, NO_ENDS, type NodeEnds, sameEnds } from './node-ends.ts';
 
-/** Where blocks come from: the address manager, or the nodes' pod CIDRs (specification, "Authentication", 5). */
+/** The source of blocks: the address manager, or the nodes' pod CIDRs (specification, "Authentication", 5). */
 export type BlockSource = 'claims' | 'pod-cidrs';
 
-/** What a change may have made different for routes. */
+/** The blocks and nodes whose routes a change may affect. */
 export type Touched =
   | 'all'
   | {
@@ -17,12 +17,12 @@ export type Touched =
 
 export const NOTHING: Touched = { blocks: [], nodes: [] };
 
-/** The nodes of the cluster, and the blocks that they own or have borrowed from. */
+/** Indexes the nodes of the cluster, and the blocks that they own or borrow addresses of. */
 export class Membership {
   readonly #source: BlockSource;
   readonly #nodes = new Map<NodeName, { readonly node: Node; readonly ends: NodeEnds }>();
   readonly #blocks = new Map<string, RoutedBlock>();
-  /** By their text. */
+  /** Keys of blocks, by node. */
   readonly #blocksOf = new Map<NodeName, Set<string>>();
 
   constructor(source: BlockSource) {
@@ -53,7 +53,7 @@ export class Membership {
     return [...(this.#blocksOf.get(name) ?? [])].flatMap((key) => this.#blocks.get(key) ?? []);
   }
 
-  /** One with the same in it. */
+  /** Returns an independent copy. */
   copy(): Membership {
     const copy = new Membership(this.#source);
     for (const [name, node] of this.#nodes) copy.#nodes.set(name, node);
@@ -61,7 +61,7 @@ export class Membership {
     return copy;
   }
 
-  /** Undefined takes the node away. */
+  /** Sets a node; undefined removes it. */
   putNode(name: NodeName, node: Node | undefined): Touched {
     const before = this.endsOf(name);
     const ends = node === undefined ? NO_ENDS : endsOf(node);
@@ -71,7 +71,7 @@ export class Membership {
     return { blocks, nodes: sameEnds(before, ends) ? [] : [name] };
   }
 
-  /** What the address manager has claimed; undefined takes the block away. */
+  /** Sets a block of the address manager; undefined removes it. Does nothing when blocks are pod CIDRs. */
   putClaim(cidr: Cidr, block: RoutedBlock | undefined): Touched {
     if (this.#source === 'pod-cidrs') return NOTHING;
     const key = formatCidr(cidr);
@@ -89,10 +89,10 @@ export class Membership {
   }
 
   #setBlock(key: string, block: RoutedBlock | undefined): void {
-    for (const node of concerned(this.#blocks.get(key))) this.#blocksOf.get(node)?.delete(key);
+    for (const node of nodesOf(this.#blocks.get(key))) this.#blocksOf.get(node)?.delete(key);
     if (block === undefined) this.#blocks.delete(key);
     else this.#blocks.set(key, block);
-    for (const node of concerned(block)) {
+    for (const node of nodesOf(block)) {
       const keys = this.#blocksOf.get(node);
       if (keys === undefined) this.#blocksOf.set(node, new Set([key]));
       else keys.add(key);
@@ -100,7 +100,7 @@ export class Membership {
   }
 }
 
-function concerned(block: RoutedBlock | undefined): readonly NodeName[] {
+function nodesOf(block: RoutedBlock | undefined): readonly NodeName[] {
   if (block === undefined) return [];
   return [...(block.node === undefined ? [] : [block.node]), ...block.borrowed.keys()];
 }

@@ -2,7 +2,7 @@ import { type Address, type Family, formatAddress } from '../net/address.ts';
 import type { NftJson, NftMap, NftObject } from '../dataplane/packet-filter.ts';
 import { ADDRESS_TYPES, goesOutside, headerAddress, setName, rule, translate } from './nft-statements.ts';
 
-/** An address under which a pod of this node can be reached besides its own. */
+/** A second address by which a pod of this node can be reached. */
 export interface FloatingAddress {
   readonly external: Address;
   /** The pod's own, of the same family. */
@@ -10,9 +10,9 @@ export interface FloatingAddress {
 }
 
 /**
- * Maps and rules of the floating addresses of one family. Who asks for a floating address gets the pod; what the pod
- * sends outside has its first floating address. A pod that asks for its own sees that address as the one who asks, or
- * the answer would never pass the host.
+ * Returns maps and rules for the floating addresses of one family. Packets to a floating address go to its pod. Packets
+ * from the pod to destinations outside all pools get its first floating address as source. So do packets that a pod
+ * sends to its own floating address, because otherwise the pod would answer itself without passing the host.
  */
 export function floatingObjects(family: Family, floating: readonly FloatingAddress[]): readonly NftObject[] {
   const toPods = firstOfEach('external', floating);
@@ -39,7 +39,7 @@ export function floatingObjects(family: Family, floating: readonly FloatingAddre
   ];
 }
 
-/** Of those with the same address on that side, the first one. */
+/** Returns the first pair for each address on that side. */
 function firstOfEach(side: 'external' | 'internal', floating: readonly FloatingAddress[]): readonly FloatingAddress[] {
   const first = new Map<string, FloatingAddress>();
   for (const pair of floating) {
@@ -49,7 +49,7 @@ function firstOfEach(side: 'external' | 'internal', floating: readonly FloatingA
   return [...first.values()];
 }
 
-/** The order of the elements says nothing, so it is one that depends on them alone. */
+/** Returns a map with sorted elements, so that equal maps render equally. */
 function mapOf(
   name: string,
   { elem, ...types }: Omit<NftMap, 'name'> & { readonly elem: readonly NftJson[] },

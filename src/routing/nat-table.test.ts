@@ -6,7 +6,7 @@ import { type NatInput, NAT_TABLE, renderNat } from './nat-table.ts';
 const NOTHING: NatInput = { natPools: [], allPools: [], floating: [], tunnels: [] };
 
 describe('the table of address translation', () => {
-  it('is as the golden file shows it', async () => {
+  it('matches the golden file', async () => {
     const table = renderNat({
       natPools: cidrs('10.65.0.0/16', 'fd00:65::/48'),
       allPools: cidrs('10.65.0.0/16', 'fd00:65::/48', '10.66.0.0/16'),
@@ -26,7 +26,7 @@ describe('the table of address translation', () => {
     expect(objects.map((object) => Object.keys(object))).toEqual([['chain'], ['chain'], ['chain'], ['rule']]);
   });
 
-  it('does not depend on the order of pools and tunnels, and leaves out pools that lie in others', () => {
+  it('does not depend on the order of pools and tunnels, and leaves out pools inside others', () => {
     const [wide, narrow, apart] = cidrs('10.64.0.0/10', '10.65.0.0/16', '10.128.0.0/16') as [never, never, never];
     const one = renderNat({ ...NOTHING, natPools: [narrow], allPools: [apart, narrow, wide], tunnels: ['b', 'a'] });
     const other = renderNat({ ...NOTHING, natPools: [narrow], allPools: [wide, apart], tunnels: ['a', 'b'] });
@@ -37,7 +37,7 @@ describe('the table of address translation', () => {
     ]);
   });
 
-  it('says nothing of a family without anything to translate', () => {
+  it('has no objects of a family with nothing to translate', () => {
     const table = renderNat({
       ...NOTHING,
       natPools: cidrs('10.65.0.0/16'),
@@ -46,7 +46,7 @@ describe('the table of address translation', () => {
     expect(JSON.stringify(table)).not.toContain('v6');
   });
 
-  it('leads several floating addresses to one pod, which sends with the first of them', () => {
+  it('translates several floating addresses to one pod, which sends from the first of them', () => {
     const table = renderNat({
       ...NOTHING,
       floating: [floating('198.51.100.9', '10.65.0.1'), floating('198.51.100.8', '10.65.0.1')],
@@ -59,7 +59,7 @@ describe('the table of address translation', () => {
     expect(elementsOf(table, 'pod-to-itself-v4')).toEqual([[{ concat: ['10.65.0.1', '10.65.0.1'] }, '198.51.100.9']]);
   });
 
-  it('gives a floating address that two pods claim to the first, and the other none to send with', () => {
+  it('assigns a floating address that two pods request to the first, and the other pod sends from none', () => {
     const table = renderNat({
       ...NOTHING,
       floating: [floating('198.51.100.9', '10.65.0.1'), floating('198.51.100.9', '10.65.0.2')],

@@ -21,13 +21,13 @@ import {
 
 export const NAT_TABLE = 'netplug-nat';
 
-/** What decides how this node translates addresses. */
+/** What the address translation of this node depends on. */
 export interface NatInput {
   /** Pools with `natOutgoing`. */
   readonly natPools: readonly Cidr[];
   /** Every pool, those with `natOutgoing` included. */
   readonly allPools: readonly Cidr[];
-  /** Of pods of this node. Of one external address the first pod counts; a pod sends with its first external address. */
+  /** Of pods of this node. The first pod gets an external address that several have; a pod sends with its first one. */
   readonly floating: readonly FloatingAddress[];
   /** Names of the tunnel devices. */
   readonly tunnels: readonly string[];
@@ -40,8 +40,8 @@ const CHAINS: readonly NftChain[] = [
 ];
 
 /**
- * The table of address translation of a node. With nothing to translate it stays where it is, for connections that began
- * with a translation: the kernel gives that up without a chain for it, or without a rule that has connections tracked.
+ * Renders the table of address translation of a node. With nothing to translate, an existing table keeps its chains and
+ * one rule that tracks connections: without them the kernel would stop translating established connections.
  */
 export function renderNat(input: NatInput): NftTable {
   const objects = [...FAMILIES.flatMap((family) => familyObjects(family, input)), ...tunnelRules(input.tunnels)];
@@ -53,7 +53,7 @@ export function renderNat(input: NatInput): NftTable {
   return { name: NAT_TABLE, objects: [...sets, ...chains, ...rules] };
 }
 
-/** The first rule that translates the source decides, so a floating address goes before the node's. */
+/** The first matching source translation wins, so rules for floating addresses precede masquerading. */
 function familyObjects(family: Family, input: NatInput): readonly NftObject[] {
   const floating = input.floating.filter((pair) => pair.external.family === family && pair.internal.family === family);
   const objects = [...floatingObjects(family, floating), ...outgoingObjects(family, input.natPools)];
@@ -66,7 +66,7 @@ function outgoingObjects(family: Family, natPools: readonly Cidr[]): readonly Nf
   return [poolSet('nat-pools', family, natPools), rule('postrouting', fromPool, ...goesOutside(family), MASQUERADE)];
 }
 
-/** The host's own packets whose answers would come back outside the tunnel, or not at all. */
+/** Masquerades the host's own packets into a tunnel, whose answers would otherwise bypass the tunnel or get lost. */
 function tunnelRules(tunnels: readonly string[]): readonly NftObject[] {
   if (tunnels.length === 0) return [];
   const isOwn = isOfType(addressType('saddr'), 'local');
@@ -80,7 +80,7 @@ function poolSet(name: string, family: Family, pools: readonly Cidr[]): NftObjec
   return { set: elem.length === 0 ? set : { ...set, elem } };
 }
 
-/** The CIDRs that lie in no other: nftables refuses intervals that overlap. */
+/** Returns the CIDRs that are in no other one, because nftables rejects overlapping intervals. */
 function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
   const kept: Cidr[] = [];
   for (const cidr of cidrs.toSorted(compareCidrs)) {

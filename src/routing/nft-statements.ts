@@ -12,7 +12,7 @@ const PROTOCOLS: Readonly<Record<Family, string>> = { 4: 'ip', 6: 'ip6' };
 /** How nftables names the addresses of each family. */
 export const ADDRESS_TYPES: Readonly<Record<Family, string>> = { 4: 'ipv4_addr', 6: 'ipv6_addr' };
 
-/** Picks the source port at random too, so that two connections are not given the same one at the same time. */
+/** Also randomizes the source port, so that concurrent connections do not collide. */
 export const MASQUERADE: NftStatement = { masquerade: { flags: ['fully-random'] } };
 
 export const ACCEPT: NftStatement = { accept: null };
@@ -23,12 +23,12 @@ export const COMES_FROM_POD: NftStatement = {
   match: { op: '==', left: { meta: { key: 'iifname' } }, right: `${HOST_LINK_PREFIX}*` },
 };
 
-/** The host has no route to the source address by the link that the packet comes from. */
+/** The host has no route to the source address through the link that the packet comes from. */
 export const HAS_FOREIGN_SOURCE: NftStatement = {
   match: { op: '==', left: { fib: { result: 'oif', flags: ['saddr', 'iif'] } }, right: false },
 };
 
-/** The packet belongs to a connection that is known already. */
+/** The packet belongs to an established connection. */
 export const ESTABLISHED: NftStatement = {
   match: { op: 'in', left: { ct: { key: 'state' } }, right: 'established' },
 };
@@ -64,7 +64,7 @@ export function leavesBy(devices: readonly string[]): NftStatement {
   return { match: { op: '==', left: { meta: { key: 'oifname' } }, right: { set: devices } } };
 }
 
-/** What the host's routes say of an address: of the whole host, or (`oif`) of the device the packet leaves by. */
+/** The type of an address by the host's routes, or by those of the outgoing device (`oif`). */
 export function addressType(side: Side, ...scope: readonly 'oif'[]): NftJson {
   return { fib: { result: 'type', flags: [side, ...scope] } };
 }
@@ -77,7 +77,7 @@ export function isOfNoType(left: NftJson, types: readonly AddressType[]): NftSta
   return { match: { op: '!=', left, right: { set: types } } };
 }
 
-/** Looks `key` up in the map and makes what is found the source or destination; a key that is not there changes nothing. */
+/** Sets source or destination to the value of `key` in the map. Does nothing when the map lacks the key. */
 export function translate(
   kind: 'snat' | 'dnat',
   family: Family,
@@ -86,7 +86,7 @@ export function translate(
   return { [kind]: { family: PROTOCOLS[family], addr: { map: { key, data: `@${map}` } } } };
 }
 
-/** Its destination lies in no pool (set `pools`), and is neither the node itself nor everybody on a network. */
+/** The destination is in no pool (set `pools`), and is neither an address of the node nor a broadcast or multicast address. */
 export function goesOutside(family: Family): readonly NftStatement[] {
   return [
     isNotIn(headerAddress(family, 'daddr'), setName('pools', family)),
@@ -98,7 +98,7 @@ export function rule(chain: string, ...expr: readonly NftStatement[]): NftObject
   return { rule: { chain, expr } };
 }
 
-/** A set or map holds addresses of one family only. */
+/** Returns the name of a set or map, which contains addresses of one family only. */
 export function setName(name: string, family: Family): string {
   return `${name}-v${String(family)}`;
 }

@@ -3,19 +3,19 @@ import { type Address, type Family, formatAddress, tryParseAddress } from '../ne
 import { linkLocalOf } from '../net/link-local.ts';
 import { type Mac, tryParseMac } from '../net/mac.ts';
 
-/** Where a node is reached, as its agent published it. */
+/** The endpoints by which other nodes reach a node, as its agent published them. */
 export interface NodeEnds {
   /** Its own addresses. */
   readonly addresses: ReadonlyMap<Family, Address>;
-  /** The ends of its VXLAN devices. */
+  /** Its VXLAN tunnel endpoints (VTEPs). */
   readonly vxlan: ReadonlyMap<Family, VxlanEnd>;
 }
 
 export interface VxlanEnd {
   readonly mac: Mac;
   /**
-   * What stands for the node inside the tunnel. IPv4: its tunnel address, or its own when it has none. IPv6: the
-   * link-local address of the MAC, because the kernel refuses a gateway to which another route leads, such as BIRD's.
+   * The next hop inside the tunnel. IPv4: the node's tunnel address, or its own without one. IPv6: the link-local address
+   * of the MAC, because the kernel rejects a gateway to which another route exists, such as one of BIRD.
    */
   readonly gateway: Address;
 }
@@ -39,7 +39,7 @@ export function endsOf({ spec }: Node): NodeEnds {
   return { addresses, vxlan };
 }
 
-/** Whether routes to the node would be the same. */
+/** Reports whether routes to both are the same. */
 export function sameEnds(a: NodeEnds, b: NodeEnds): boolean {
   return describe(a) === describe(b);
 }

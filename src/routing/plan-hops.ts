@@ -7,7 +7,7 @@ import type { NodeEnds } from './node-ends.ts';
 import { type PoolMode, type RoutedPool, modesOf } from './pool-modes.ts';
 import { type TunnelKind, tunnelKind, TUNNELS } from './tunnels.ts';
 
-/** One address of this node, and the link it is on. */
+/** One address of this node, with its link. */
 export interface OwnAddress {
   readonly address: Address;
   readonly prefixBits: number;
@@ -16,10 +16,10 @@ export interface OwnAddress {
   readonly mtu: number;
 }
 
-/** This node's own side. */
+/** The addresses and tunnels of this node, on which its routes depend. */
 export interface OwnNetwork {
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
-  /** Tunnel devices that are there. */
+  /** Tunnel devices that exist. */
   readonly tunnels: ReadonlySet<TunnelKind>;
 }
 
@@ -30,8 +30,8 @@ export interface HopFacts {
 }
 
 /**
- * The routes that one block asks of this node: to another node for a block it owns and for each address it has borrowed;
- * a blackhole for the node's own block, so that addresses no pod has do not travel in circles.
+ * Plans the routes of this node for one block: to the owner of the block, and to the borrower of each borrowed address.
+ * The node's own block gets a blackhole route, so that packets to free addresses do not loop.
  */
 export function planBlockRoutes(
   { cidr, node, borrowed }: RoutedBlock,
@@ -51,7 +51,7 @@ export function planBlockRoutes(
   return routes;
 }
 
-/** The peers by which the tunnels of this node reach another one. */
+/** Plans the tunnel peers by which this node reaches another one. */
 export function planPeers(ends: NodeEnds, { tunnels }: OwnNetwork): readonly TunnelPeer[] {
   return (['vxlan4', 'vxlan6'] as const).flatMap((kind) => {
     const { device, family } = TUNNELS[kind];
@@ -61,7 +61,7 @@ export function planPeers(ends: NodeEnds, { tunnels }: OwnNetwork): readonly Tun
   });
 }
 
-/** By the first mode in effect that can be used already; undefined leaves the way to BGP, or there is none yet. */
+/** Returns the hop of the first mode that works already; undefined when BGP provides the route, or none is possible yet. */
 function hopTo(
   node: NodeName,
   { pool, family }: { readonly pool: RoutedPool; readonly family: Family },

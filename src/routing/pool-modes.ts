@@ -7,33 +7,33 @@ export type PoolMode =
   | { readonly kind: 'bgp' }
   | { readonly kind: 'vxlan' | 'ipip'; readonly extent: 'Always' | 'CrossSubnet' };
 
-/** A pool with the mode it shall have, and those it had until a moment ago. */
+/** A pool with its mode, and the replaced modes that are still in effect. */
 export interface RoutedPool {
   readonly pool: IpPool;
   readonly cidr: Cidr;
   readonly mode: PoolMode;
-  /** Modes that this node still sends by where the new one is not open yet. */
+  /** Replaced modes by which this node still sends to nodes that the new mode does not reach yet. */
   readonly lingering: readonly PoolMode[];
-  /** Modes that other nodes may still send by: what receives them stays. */
+  /** All modes by which other nodes may still send, for which this node must be ready to receive. */
   readonly open: readonly PoolMode[];
 }
 
 /**
- * How long a mode stays in effect beside the one that replaces it. Nodes learn of the change one after the other, and
- * BGP needs time to spread routes: until then both ways must be open, or packets are lost.
+ * How long this node sends by a replaced mode. Nodes do not see the change at the same time, and BGP needs time to
+ * converge: until then both modes must work, or packets are lost.
  */
 export const LINGER_MS = 30_000;
-/** Nodes do not stop sending at the same moment: what receives stays for so long after this one has stopped. */
+/** How much longer this node receives by a replaced mode, because other nodes stop sending later. */
 export const OPEN_MS = 10_000;
 
 interface Past {
   readonly mode: PoolMode;
-  /** Until when this node sends by it. */
+  /** When this node stops sending by it. */
   readonly untilMs: number;
   readonly hasStopped: boolean;
 }
 
-/** The pools of the cluster, by name, with the modes that linger. Times are of the monotonic clock. */
+/** The pools of the cluster, by name, with their replaced modes. Times are of the monotonic clock. */
 export class PoolModes {
   readonly #pools = new Map<
     string,
@@ -58,7 +58,7 @@ export class PoolModes {
     return [...this.#pools.keys()];
   }
 
-  /** Ends what has lingered, or stayed open, for long enough; says whether there was any. */
+  /** Expires replaced modes. Reports whether any expired. */
   expire(nowMs: number): boolean {
     let isAny = false;
     for (const [name, { routed, past }] of this.#pools) {
@@ -88,17 +88,17 @@ export function modeOf({ spec }: IpPool): PoolMode {
   return { kind: 'bgp' };
 }
 
-/** Modes to send by, the one that shall be first. */
+/** Returns the modes to send by, the current one first. */
 export function modesOf({ mode, lingering }: RoutedPool): readonly PoolMode[] {
   return [mode, ...lingering];
 }
 
-/** The tunnels by which packets for the pool's addresses may come. */
+/** Returns the tunnels from which packets for the pool's addresses may arrive. */
 export function openTunnels({ open, cidr }: RoutedPool): readonly TunnelKind[] {
   return open.flatMap((mode) => (mode.kind === 'bgp' ? [] : tunnelKind(mode.kind, cidr.base.family)));
 }
 
-/** Addresses of the pool are reachable by BGP: specification, "Pod and namespace annotations", rule 7. */
+/** Reports whether BGP routes the pool's addresses (specification, "Pod and namespace annotations", rule 7). */
 export function isByBgp(pool: RoutedPool): boolean {
   return pool.open.some(({ kind }) => kind === 'bgp');
 }

@@ -12,7 +12,7 @@ export function routeKey({ destination }: HostRoute): string {
   return formatCidr(destination);
 }
 
-/** There is at most one peer behind a gateway. */
+/** Returns the key of a peer. A device has at most one peer for a gateway. */
 export function peerKey({ device, gateway }: Pick<TunnelPeer, 'device' | 'gateway'>): string {
   return `${device} ${formatAddress(gateway)}`;
 }

@@ -13,7 +13,7 @@ const IPV6_MIN_MTU = 1280;
 export interface MtuInput {
   /** MTU in bytes of each interface that has an address of the node. */
   readonly uplinkMtus: readonly number[];
-  /** Those that any pool uses. */
+  /** The encapsulations that any pool uses. */
   readonly encapsulations: ReadonlySet<Encapsulation>;
   /** Whether pods get IPv6 addresses. */
   readonly hasIpv6Pods: boolean;
@@ -23,7 +23,7 @@ export type PodMtu =
   | { readonly kind: 'offered'; readonly mtu: number }
   | { readonly kind: 'problem'; readonly problem: string };
 
-/** The MTU in bytes with which every packet of a pod passes every tunnel in use. */
+/** Returns the largest MTU, in bytes, with which packets of pods fit into every tunnel in use. */
 export function podMtu({ uplinkMtus, encapsulations, hasIpv6Pods }: MtuInput): PodMtu {
   if (uplinkMtus.length === 0) return problem('no interface has an address of the node');
   const uplinkMtu = Math.min(...uplinkMtus);

@@ -4,8 +4,8 @@ import { renderTunnelTable, TUNNEL_TABLE, type TunnelInput } from './tunnel-tabl
 
 const NODES = ['192.0.2.12', '192.0.2.11', '2001:db8::12', '192.0.2.12'].map(parseAddress);
 
-describe('the table of who may send through tunnels', () => {
-  it('is as the golden file shows it', async () => {
+describe('the tunnel filter table', () => {
+  it('matches the golden file', async () => {
     const table = renderTunnelTable({ tunnels: ['vxlan4', 'vxlan6', 'ipip4'], nodes: NODES });
     await expect(`${JSON.stringify(table, undefined, 2)}\n`).toMatchFileSnapshot('../../test/golden/tunnel-table.json');
   });
@@ -23,7 +23,7 @@ describe('the table of who may send through tunnels', () => {
     for (const word of absent) expect(text).not.toContain(word);
   });
 
-  it('does not depend on the order of nodes, and lets nobody in where there is no other node', () => {
+  it('does not depend on the order of nodes, and drops all tunnel packets when there is no other node', () => {
     const table = (nodes: TunnelInput['nodes']) => renderTunnelTable({ tunnels: ['vxlan4'], nodes });
     expect(table(NODES)).toEqual(table(NODES.toReversed()));
     expect(table([]).objects[0]).toEqual({ set: { name: 'nodes-v4', type: 'ipv4_addr' } });

@@ -16,7 +16,7 @@ import { type TunnelKind, TUNNELS, VXLAN_PORT, VXLAN_VNI } from './tunnels.ts';
 
 export const TUNNEL_TABLE = 'netplug-tunnels';
 
-/** Who may send through which tunnels. */
+/** The tunnels in use, and the nodes that may send through them. */
 export interface TunnelInput {
   /** The tunnels that pools ask for. */
   readonly tunnels: readonly TunnelKind[];
@@ -30,18 +30,18 @@ const FORWARD: NftChain = { name: 'forward', type: 'filter', hook: 'forward', pr
 const IS_VXLAN: NftStatement = {
   match: { op: '==', left: { payload: { protocol: 'udp', field: 'dport' } }, right: VXLAN_PORT },
 };
-/** Never true of a fragment that ends before the number, which is dropped like one with the number. */
+/** Does not match a fragment that is too short to contain the VNI, so the table drops it like one with the netplug VNI. */
 const IS_OTHER_VXLAN: NftStatement = {
   match: { op: '!=', left: { payload: { base: 'th', offset: 96, len: 24 } }, right: VXLAN_VNI },
 };
-/** In the header of IPv4. */
+/** The protocol number in the IPv4 header. */
 const IPIP_PROTOCOL = 4;
 const IS_IPIP: NftStatement = { match: { op: '==', left: { meta: { key: 'l4proto' } }, right: IPIP_PROTOCOL } };
 
 /**
- * The table that drops tunnel packets of everything but the other nodes, as their addresses say. What the node forwards
- * to another node counts too: translated on the way, it would have the address of this node. VXLAN networks of another
- * number are left alone. Without tunnels there is no table.
+ * Renders the table that drops tunnel packets whose source address is not that of another node. Also drops those that
+ * this node forwards to another node: translated on the way, they would come from this node's address. Accepts VXLAN
+ * packets of other VNIs. Without tunnels the table is empty, which removes it.
  */
 export function renderTunnelTable({ tunnels, nodes }: TunnelInput): NftTable {
   const filtered = FAMILIES.flatMap((family) => {
@@ -65,7 +65,7 @@ export function renderTunnelTable({ tunnels, nodes }: TunnelInput): NftTable {
   };
 }
 
-/** A pod is no node, whatever address it sends with. */
+/** Also drops packets that come from the link of a pod with the address of a node. */
 function dropRules(family: Family, isTunnel: NftStatement): readonly NftObject[] {
   const set = setName('nodes', family);
   const isStranger = isNotIn(headerAddress(family, 'saddr'), set);

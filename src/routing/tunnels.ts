@@ -17,16 +17,16 @@ export const TUNNELS: Readonly<Record<TunnelKind, TunnelInfo>> = {
 };
 export const TUNNEL_KINDS: readonly TunnelKind[] = ['vxlan4', 'vxlan6', 'ipip4'];
 
-/** A tunnel device may have the node's own address, which belongs to another link. */
+/** Reports whether the link is a tunnel device. Such a device may have a copy of the node's own address. */
 export function isTunnelDevice(name: string): boolean {
   return TUNNEL_KINDS.some((kind) => TUNNELS[kind].device === name);
 }
 
-/** UDP. */
+/** A UDP port. */
 export const VXLAN_PORT = 4789;
 export const VXLAN_VNI = 4096;
 
-/** There is no IP-in-IP for IPv6 pools. */
+/** Returns the tunnel for a mode. IPv6 pools cannot use IP-in-IP. */
 export function tunnelKind(mode: 'vxlan' | 'ipip', family: Family): TunnelKind {
   return mode === 'ipip' ? 'ipip4' : family === 4 ? 'vxlan4' : 'vxlan6';
 }

@@ -27,12 +27,12 @@ import { NEEDS, type NetworkPart, PARTS } from './network-parts.ts';
 import type { NetworkSettings } from './network-settings.ts';
 import { offeredMtu } from './offered-mtu.ts';
 import { podCidrAddress, podCidrProblems } from './pod-cidrs.ts';
-import { HeldAddresses } from './held-addresses.ts';
+import { RetainedAddresses } from './retained-addresses.ts';
 import { type AttachmentPorts, AttachmentReader } from './read-attachments.ts';
 import { Registration, type RegistrationPorts } from './registration.ts';
 import { ownFacts } from './own-facts.ts';
 import { shownNetwork } from './shown-network.ts';
-import { findOwnAddresses, refuseConflict } from './own-addresses.ts';
+import { findOwnAddresses, assertNoConflict } from './own-addresses.ts';
 import { TunnelFilter } from './tunnel-filter.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
@@ -64,15 +64,15 @@ export class NodeNetwork {
   readonly #bgp: BgpReconciler;
   readonly #tunnelFilter: TunnelFilter;
   readonly #attachments: AttachmentReader;
-  readonly #own = new HeldAddresses();
+  readonly #own = new RetainedAddresses();
   #tunnels: readonly OwnTunnel[] = [];
   #idleTunnels: ReadonlySet<TunnelKind> = new Set();
   /** Whether something may have come about that the addresses of tunnels depend on. */
-  #isManagerDue = true;
+  #isTunnelAddressDue = true;
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
   /** Parts that are left out, a sentence each. */
-  readonly #leftOut: Partial<Record<NetworkPart, readonly string[]>> = {};
-  #cutOff: string | undefined = 'the datastore is being read';
+  readonly #partProblems: Partial<Record<NetworkPart, readonly string[]>> = {};
+  #watchProblem: string | undefined = 'the datastore is being read';
   readonly #reconcilers: Readonly<Record<NetworkPart, Reconciler>>;
   readonly #registration: Reconciler;
   /** Rejects when the node must not go on: its address is another node's. */
@@ -112,7 +112,7 @@ export class NodeNetwork {
         async (signal) => void (await ports.filter.replace(podTable, signal)),
         timing,
       ),
-      tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.work(signal), timing),
+      tunnelFilter: reconciler('tunnel filter', async (signal) => this.#tunnelFilter.reconcile(signal), timing),
       addresses: reconciler('addresses', async () => this.#reconcileAddresses(), timing),
       tunnels: reconciler('tunnels', async (signal) => this.#reconcileTunnels(signal), { resyncMs: SLOW_RESYNC_MS }),
       facts: reconciler(
@@ -139,7 +139,7 @@ export class NodeNetwork {
       log: ports.log,
       reconcile: async (signal) => {
         const mtu = offeredMtu(this.#own.addresses, this.#state.pools);
-        await registration.tell({ failing: this.#failingParts(), mtu }, signal);
+        await registration.report({ failing: this.#failingParts(), mtu }, signal);
       },
       ...timing,
     });
@@ -152,9 +152,9 @@ export class NodeNetwork {
 
   /** The same, what waits for the datastore, and what is left out of a network that works. */
   problems(): readonly string[] {
-    const cutOff = this.#cutOff ?? [];
+    const cutOff = this.#watchProblem ?? [];
     const all = [...Object.values(this.#reconcilers), this.#registration].flatMap((each) => each.report('lastError'));
-    return [cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#leftOut)].flat();
+    return [cutOff, ...new Set([...this.failures(), ...all]), ...Object.values(this.#partProblems)].flat();
   }
 
   async show(signal: AbortSignal): Promise<ShownNetwork> {
@@ -181,7 +181,7 @@ export class NodeNetwork {
 
   /** Keeps the network until the signal ends it. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
-    using _watch = this.#ports.host.watch((event) => this.#notice(event));
+    using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));
     using _records = this.#ports.attachments.watch(() => this.#trigger('endpoints'));
     const reconcilers = [...Object.values(this.#reconcilers), this.#registration];
     // Depends on nothing that the datastore says.
@@ -203,40 +203,40 @@ export class NodeNetwork {
       backOff.start();
       try {
         for await (const change of followCluster(store, this.#settings.node, signal)) {
-          this.#learn(change);
-          this.#cutOff = undefined;
+          this.#applyChange(change);
+          this.#watchProblem = undefined;
         }
       } catch (cause) {
         if (signal.aborted) return;
         const reason = reasonOf(cause);
-        this.#cutOff = `the cluster watch is lost: ${reason}`;
+        this.#watchProblem = `the cluster watch is lost: ${reason}`;
         if (backOff.fail(cause) === 1) log.warning('cluster watch lost, keeping existing routes', { reason });
       }
       await backOff.wait(signal);
     }
   }
 
-  #learn(change: ClusterChange): void {
+  #applyChange(change: ClusterChange): void {
     for (const problem of problemsIn(change)) this.#ports.log.warning('record skipped', { problem });
     const before = change.kind === 'block' ? this.#state.blocks.get(formatCidr(change.cidr)) : undefined;
-    const touched = this.#state.learn(change, this.#ports.clock.monotonic());
-    if (this.#tunnelFilter.note(touched)) this.#trigger('tunnelFilter');
+    const touched = this.#state.apply(change, this.#ports.clock.monotonic());
+    if (this.#tunnelFilter.markChanged(touched)) this.#trigger('tunnelFilter');
     this.#trigger(...this.#partsFor(change, before));
-    this.#routes.follow(touched);
+    this.#routes.replan(touched);
   }
 
   /** What may have to be another, besides routes. */
   #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly NetworkPart[] {
     switch (change.kind) {
       case 'all':
-        this.#isManagerDue = true;
+        this.#isTunnelAddressDue = true;
         return PARTS;
       case 'block':
         return this.#isOwn(before) || this.#isOwn(change.block) ? ['bgp'] : [];
       case 'resource': {
         const { kind, name } = change.which;
         const isSelf = kind === 'Node' && name === this.#settings.node;
-        this.#isManagerDue ||= isSelf || kind === 'IPPool';
+        this.#isTunnelAddressDue ||= isSelf || kind === 'IPPool';
         if (kind === 'IPPool') return ['addresses', 'tunnels', 'nat', 'bgp'];
         return isSelf ? ['addresses', 'tunnels', 'facts', 'bgp'] : ['bgp'];
       }
@@ -251,10 +251,10 @@ export class NodeNetwork {
     return block !== undefined && (block.node === node || block.borrowed.has(node));
   }
 
-  #notice(event: HostEvent): void {
-    if (!this.#state.isKnown) return;
+  #handleHostEvent(event: HostEvent): void {
+    if (!this.#state.hasSnapshot) return;
     if (event.kind === 'links' || event.kind === 'unknown') this.#trigger('addresses', 'tunnels');
-    if (this.#routes.notice(event)) this.#trigger('routes');
+    if (this.#routes.handleHostEvent(event)) this.#trigger('routes');
   }
 
   /** Ends the modes of pools that only lingered. */
@@ -263,10 +263,10 @@ export class NodeNetwork {
     while (!signal.aborted) {
       await clock.sleep(EXPIRE_MS, signal).catch(() => undefined);
       if (!this.#state.expire(clock.monotonic())) continue;
-      this.#isManagerDue = true;
-      this.#tunnelFilter.note('all');
+      this.#isTunnelAddressDue = true;
+      this.#tunnelFilter.markChanged('all');
       this.#trigger('tunnelFilter', 'tunnels', 'nat', 'bgp');
-      this.#routes.follow('all');
+      this.#routes.replan('all');
     }
   }
 
@@ -277,20 +277,20 @@ export class NodeNetwork {
     const { addresses: found, problems } = await findOwnAddresses(host, this.#state, question);
     const addresses = this.#own.with(found, clock.monotonic());
     const isSame = isDeepStrictEqual(addresses, this.#own.addresses);
-    this.#leftOut.addresses = [...problems, ...this.#conflicts(addresses, isSame)];
+    this.#partProblems.addresses = [...problems, ...this.#conflicts(addresses, isSame)];
     const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
     if (set.length > 0) log.info('forwarding switched on', { node, set });
     this.#own.set(addresses);
     if (isSame) return;
-    this.#isManagerDue = true;
-    this.#settle();
+    this.#isTunnelAddressDue = true;
+    this.#updateOwnNetwork();
     this.#trigger('tunnels', 'facts', 'bgp');
   }
 
   /** An agent that begins ends with the conflict; one that runs keeps what it has. @throws agent/address-conflict */
   #conflicts(addresses: ReadonlyMap<Family, OwnAddress>, isSame: boolean): readonly string[] {
     try {
-      refuseConflict(this.#settings.node, addresses, this.#state);
+      assertNoConflict(this.#settings.node, addresses, this.#state);
       return [];
     } catch (cause) {
       if (!this.#reconcilers.addresses.hasSucceeded) this.#fatal.reject(cause);
@@ -302,7 +302,7 @@ export class NodeNetwork {
   async #reconcileRoutes(signal: AbortSignal): Promise<void> {
     // What the filter cannot do is a problem of its own, and tried again there.
     await this.#tunnelFilter.ensure(signal).catch(() => this.#trigger('tunnelFilter'));
-    await this.#routes.work(signal);
+    await this.#routes.reconcile(signal);
   }
 
   async #reconcileTunnels(signal: AbortSignal): Promise<void> {
@@ -313,44 +313,44 @@ export class NodeNetwork {
     const known = (kind: TunnelKind): Address | undefined => this.#tunnels.find((each) => each.kind === kind)?.address;
     const byPodCidr = (kind: TunnelKind): Address | undefined => podCidrAddress(this.#state, node, kind);
     const fixedAddress = blockSource === 'pod-cidrs' ? byPodCidr : known;
-    const isManaged = blockSource === 'claims' && this.#isManagerDue;
-    this.#isManagerDue = false;
+    const isManaged = blockSource === 'claims' && this.#isTunnelAddressDue;
+    this.#isTunnelAddressDue = false;
     const unmanaged = { ...question, fixedAddress };
     const kept = reconcileTunnels(this.#ports, isManaged ? question : unmanaged, signal);
     const { tunnels, idle, problems } = await kept.catch(async (cause: unknown) => {
-      this.#isManagerDue = true;
+      this.#isTunnelAddressDue = true;
       // A device that is gone comes back all the same.
       if (isManaged && this.#reconcilers.tunnels.hasSucceeded)
-        this.#expectRoutesOver((await reconcileTunnels(this.#ports, unmanaged, signal)).tunnels);
+        this.#compareRoutesIfNew((await reconcileTunnels(this.#ports, unmanaged, signal)).tunnels);
       throw cause;
     });
-    this.#isManagerDue ||= tunnels.some(({ address }) => address === undefined);
+    this.#isTunnelAddressDue ||= tunnels.some(({ address }) => address === undefined);
     const isSame = isDeepStrictEqual(tunnels, this.#tunnels);
     this.#tunnels = tunnels;
     this.#idleTunnels = idle;
-    this.#expectRoutesOver(tunnels);
-    this.#leftOut.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
+    this.#compareRoutesIfNew(tunnels);
+    this.#partProblems.tunnels = [...problems, ...(blockSource === 'claims' ? [] : podCidrProblems(this.#state, node))];
     if (isSame) return;
-    this.#settle();
+    this.#updateOwnNetwork();
     this.#trigger('facts', 'nat');
   }
 
-  #expectRoutesOver(tunnels: readonly OwnTunnel[]): void {
+  #compareRoutesIfNew(tunnels: readonly OwnTunnel[]): void {
     if (!tunnels.some(({ isNew }) => isNew)) return;
-    this.#routes.doubt();
+    this.#routes.requireComparison();
     this.#trigger('routes');
   }
 
-  #settle(): void {
+  #updateOwnNetwork(): void {
     const tunnels = new Set(this.#tunnels.map(({ kind }) => kind));
-    this.#routes.settle({ addresses: this.#own.addresses, tunnels });
+    this.#routes.setOwnNetwork({ addresses: this.#own.addresses, tunnels });
   }
 
   async #readEndpoints(signal: AbortSignal): Promise<void> {
     const { endpoints, problems } = await this.#attachments.read(signal);
     if (endpoints.text !== this.#endpoints.text) this.#trigger('nat', 'bgp');
     this.#endpoints = endpoints;
-    this.#leftOut.endpoints = problems;
+    this.#partProblems.endpoints = problems;
   }
 
   async #reconcileNat(signal: AbortSignal): Promise<void> {
@@ -373,21 +373,21 @@ export class NodeNetwork {
 
   async #reconcileBgp(signal: AbortSignal): Promise<void> {
     const question = { addresses: this.#own.addresses, localAddresses: this.#endpoints.announced };
-    const leftOut = await this.#bgp.work(question, signal);
+    const leftOut = await this.#bgp.reconcile(question, signal);
     if (leftOut === 'unread') this.#trigger('passwords');
-    else this.#leftOut.bgp = leftOut;
+    else this.#partProblems.bgp = leftOut;
   }
 
   #failingParts(): readonly string[] {
     const parts = Object.values(this.#reconcilers).flatMap((each) => each.report('failure'));
-    const isNowhere = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
-    return isNowhere ? ['addresses: no address of the node is known'] : parts;
+    const hasNoAddress = parts.length === 0 && this.#own.addresses.size === 0 && this.#state.pools.length > 0;
+    return hasNoAddress ? ['addresses: no address of the node is known'] : parts;
   }
 
   #trigger(...names: NetworkPart[]): void {
-    if (!this.#state.isKnown) return;
-    const mayBegin = (name: NetworkPart): boolean =>
+    if (!this.#state.hasSnapshot) return;
+    const isUnblocked = (name: NetworkPart): boolean =>
       NEEDS[name].every((needed) => this.#reconcilers[needed].hasSucceeded);
-    for (const name of names.filter(mayBegin)) this.#reconcilers[name].trigger();
+    for (const name of names.filter(isUnblocked)) this.#reconcilers[name].trigger();
   }
 }

@@ -56,7 +56,7 @@ function isOnLink({ address, device }: OwnAddress, interfaces: readonly HostInte
 }
 
 /** @throws agent/address-conflict when another node has one of the addresses */
-export function refuseConflict(node: NodeName, addresses: OwnAddresses['addresses'], state: ClusterState): void {
+export function assertNoConflict(node: NodeName, addresses: OwnAddresses['addresses'], state: ClusterState): void {
   for (const [family, { address }] of addresses) {
     const other = state.nodeNames.find((name) => {
       const theirs = state.endsOf(name).addresses.get(family);

@@ -54,7 +54,10 @@ export class BgpReconciler {
    * parts are left out, a sentence each. Passwords are those read last; where one was never asked for, nothing is done.
    * @throws bgp/*
    */
-  async work({ addresses, localAddresses }: BgpQuestion, signal: AbortSignal): Promise<readonly string[] | 'unread'> {
+  async reconcile(
+    { addresses, localAddresses }: BgpQuestion,
+    signal: AbortSignal,
+  ): Promise<readonly string[] | 'unread'> {
     const { bird, birdLog, log } = this.#ports;
     const { pools: all, bgpConfigurations: configurations } = this.#state;
     if (!(await this.#isAtWork(signal))) return [];

@@ -25,7 +25,7 @@ function block(ordinal: number): RoutedBlock {
   return { cidr, node: SELF, borrowed: new Map() };
 }
 
-it('loses nothing that comes about while everything is compared', async () => {
+it('reconciles changes that arrive while it compares everything with the kernel', async () => {
   const state = new ClusterState('claims');
   const host = new MemoryHostNetwork();
   let isDue = false;
@@ -34,21 +34,21 @@ it('loses nothing that comes about while everything is compared', async () => {
     new DesiredNetwork(SELF, state),
     () => (isDue = true),
   );
-  const learn = (change: ClusterChange): void => routes.follow(state.learn(change, 0));
+  const apply = (change: ClusterChange): void => routes.replan(state.apply(change, 0));
   const blocks = Array.from({ length: BLOCKS }, (_, ordinal) => block(ordinal));
-  learn({ kind: 'all', resources: [POOL, nodeOf('a')], blocks, problems: [] });
-  routes.settle(OWN);
-  await routes.work(never);
-  routes.doubt();
+  apply({ kind: 'all', resources: [POOL, nodeOf('a')], blocks, problems: [] });
+  routes.setOwnNetwork(OWN);
+  await routes.reconcile(never);
+  routes.requireComparison();
   const over = new AbortController();
-  const comparing = routes.work(never).finally(() => over.abort());
+  const comparing = routes.reconcile(never).finally(() => over.abort());
   let known = BLOCKS;
   for (; !over.signal.aborted; known += 1) {
     await new Promise(setImmediate);
     const late = block(known);
-    learn({ kind: 'block', cidr: late.cidr, block: late });
+    apply({ kind: 'block', cidr: late.cidr, block: late });
   }
   await comparing;
-  if (isDue) await routes.work(never);
+  if (isDue) await routes.reconcile(never);
   expect(await host.listRoutes()).toHaveLength(known);
 });

@@ -5,7 +5,7 @@ import { type HostChange, type HostEvent, type HostNetwork, type Refused } from 
 import type { DesiredNetwork } from '../../../routing/desired-network.ts';
 import type { Touched } from '../../../routing/membership.ts';
 import type { OwnNetwork } from '../../../routing/plan-hops.ts';
-import { isForeignHand, planRepairs, tablesOf } from '../../../routing/plan-repairs.ts';
+import { isDrift, diffTables, tablesOf } from '../../../routing/diff-tables.ts';
 import { TUNNELS } from '../../../routing/tunnels.ts';
 
 /** Everything is compared so often although nobody had a hand in it, as far as was heard. */
@@ -53,30 +53,30 @@ export class RouteReconciler {
   }
 
   /** Plans again what a change of the cluster's state touched. */
-  follow(touched: Touched): void {
-    this.#add(this.#desired.follow(touched));
+  replan(touched: Touched): void {
+    this.#add(this.#desired.replan(touched));
   }
 
   /** Plans again when the addresses or tunnels of this node have changed. */
-  settle(own: OwnNetwork): void {
-    this.#add(this.#desired.settle(own));
+  setOwnNetwork(own: OwnNetwork): void {
+    this.#add(this.#desired.setOwnNetwork(own));
   }
 
   /** Compares everything next time. */
-  doubt(): void {
+  requireComparison(): void {
     this.#isCompared = false;
   }
 
   /** Says whether the event calls for comparing everything. */
-  notice(event: HostEvent): boolean {
-    const isForeign = isForeignHand(event, this.#desired);
-    if (isForeign) this.doubt();
+  handleHostEvent(event: HostEvent): boolean {
+    const isForeign = isDrift(event, this.#desired);
+    if (isForeign) this.requireComparison();
     return isForeign;
   }
 
   /** @throws kernel/failed when the kernel refuses some of the changes; the others are made */
-  async work(signal: AbortSignal): Promise<void> {
-    if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.doubt();
+  async reconcile(signal: AbortSignal): Promise<void> {
+    if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.requireComparison();
     const changes = this.#isCompared ? this.#takePending() : await this.#compare();
     if (changes.length === 0) return;
     const refused = await this.#host.change(changes, signal);
@@ -84,7 +84,7 @@ export class RouteReconciler {
     this.#log.debug('routes changed', { changes: changes.length, refused: refused.length });
     const [first] = refused;
     if (first === undefined) return;
-    this.doubt();
+    this.requireComparison();
     throw refusal(first, refused.length);
   }
 
@@ -97,11 +97,11 @@ export class RouteReconciler {
       const devices = [TUNNELS.vxlan4.device, TUNNELS.vxlan6.device];
       const peers = await Promise.all(devices.map(async (device) => this.#host.listPeers(device)));
       const routes = await this.#host.listRoutes();
-      const changes = planRepairs(this.#desired, tablesOf(routes, peers.flat()));
+      const changes = diffTables(this.#desired, tablesOf(routes, peers.flat()));
       this.#pending = [];
       return changes;
     } catch (cause) {
-      this.doubt();
+      this.requireComparison();
       throw cause;
     }
   }

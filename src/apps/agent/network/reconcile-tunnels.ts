@@ -36,7 +36,7 @@ export interface TunnelQuestion {
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
 
-export interface KeptTunnels {
+export interface ReconciledTunnels {
   readonly tunnels: readonly OwnTunnel[];
   /** Tunnels that no pool asks for, and that hold nothing. */
   readonly idle: ReadonlySet<TunnelKind>;
@@ -49,7 +49,7 @@ export async function reconcileTunnels(
   ports: TunnelPorts,
   question: TunnelQuestion,
   signal: AbortSignal,
-): Promise<KeptTunnels> {
+): Promise<ReconciledTunnels> {
   const { state, addresses } = question;
   const idle = new Set<TunnelKind>();
   const tunnels: OwnTunnel[] = [];
@@ -64,7 +64,7 @@ export async function reconcileTunnels(
       continue;
     }
     try {
-      tunnels.push(await keepTunnel(ports, { ...question, kind, pools, own }, signal));
+      tunnels.push(await ensureTunnel(ports, { ...question, kind, pools, own }, signal));
     } catch (cause) {
       if (!isNetplugError(cause, 'kernel/module-missing')) throw cause;
       problems.push(cause.message);
@@ -79,7 +79,7 @@ interface TunnelTask extends TunnelQuestion {
   readonly pools: readonly RoutedPool[];
 }
 
-async function keepTunnel(
+async function ensureTunnel(
   ports: TunnelPorts,
   task: TunnelTask & { readonly own: OwnAddress },
   signal: AbortSignal,

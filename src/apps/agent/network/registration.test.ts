@@ -7,53 +7,53 @@ import { Registration } from './registration.ts';
 
 const never = new AbortController().signal;
 
-/** A registration that has told that the network works, and a datastore that can go away. */
+/** A registration of a working network, and a datastore that can become unavailable. */
 async function registered(): Promise<{
-  readonly tell: (...failing: string[]) => Promise<void>;
+  readonly report: (...failing: string[]) => Promise<void>;
   readonly pass: (ms: number) => Promise<void>;
-  readonly told: () => readonly string[];
-  readonly setAway: (isAway: boolean) => void;
+  readonly reports: () => readonly string[];
+  readonly setUnavailable: (isUnavailable: boolean) => void;
 }> {
   const [database, clock] = [new MemoryDatabase(), virtualClock()];
   let isDown = false;
   const store = openMemoryStore(database, { fault: () => (isDown ? { kind: 'unavailable-before' } : undefined) });
   const ports = { store, clock, register: async () => Promise.resolve() };
   const registration = new Registration(ports, nodeName('a'));
-  const tell = async (...failing: string[]): Promise<void> => registration.tell({ failing, mtu: 1450 }, never);
-  await tell();
+  const report = async (...failing: string[]): Promise<void> => registration.report({ failing, mtu: 1450 }, never);
+  await report();
   return {
-    tell,
+    report,
     pass: async (ms) => clock.sleep(ms, never),
-    told: () => database.networkReports.map(({ isUp, message }) => (isUp ? 'up' : message)),
-    setAway: (isAway) => (isDown = isAway),
+    reports: () => database.networkReports.map(({ isUp, message }) => (isUp ? 'up' : message)),
+    setUnavailable: (isUnavailable) => (isDown = isUnavailable),
   };
 }
 
-it('a network that fails is told of when it has for 30 s, and that it works at once', async () => {
-  const { tell, pass, told } = await registered();
-  await tell('routes: ENOBUFS');
+it('reports a failure after 30 s, and a recovery at once', async () => {
+  const { report, pass, reports } = await registered();
+  await report('routes: ENOBUFS');
   await pass(29_999);
-  await tell('routes: ENOBUFS');
-  expect(told()).toEqual(['up']);
+  await report('routes: ENOBUFS');
+  expect(reports()).toEqual(['up']);
   await pass(1);
-  await tell('routes: ENOBUFS', 'nat: EPERM');
-  await tell('routes: ENOBUFS', 'nat: EPERM');
-  expect(told()).toEqual(['up', 'routes: ENOBUFS; nat: EPERM']);
-  await tell('nat: EPERM');
-  await tell();
-  expect(told()).toEqual(['up', 'routes: ENOBUFS; nat: EPERM', 'nat: EPERM', 'up']);
+  await report('routes: ENOBUFS', 'nat: EPERM');
+  await report('routes: ENOBUFS', 'nat: EPERM');
+  expect(reports()).toEqual(['up', 'routes: ENOBUFS; nat: EPERM']);
+  await report('nat: EPERM');
+  await report();
+  expect(reports()).toEqual(['up', 'routes: ENOBUFS; nat: EPERM', 'nat: EPERM', 'up']);
 });
 
-it('what could not be told while the datastore was away has 30 s to be over once it is back', async () => {
-  const { tell, pass, told, setAway } = await registered();
-  await tell('routes: ENOBUFS');
+it('waits another 30 s before it reports a failure once an unavailable datastore is back', async () => {
+  const { report, pass, reports, setUnavailable } = await registered();
+  await report('routes: ENOBUFS');
   await pass(30_000);
-  setAway(true);
-  await expect(tell('routes: ENOBUFS')).rejects.toMatchObject({ code: 'store/unavailable' });
-  setAway(false);
-  await tell('routes: ENOBUFS');
-  expect(told()).toEqual(['up']);
+  setUnavailable(true);
+  await expect(report('routes: ENOBUFS')).rejects.toMatchObject({ code: 'store/unavailable' });
+  setUnavailable(false);
+  await report('routes: ENOBUFS');
+  expect(reports()).toEqual(['up']);
   await pass(30_000);
-  await tell('routes: ENOBUFS');
-  expect(told()).toEqual(['up', 'routes: ENOBUFS']);
+  await report('routes: ENOBUFS');
+  expect(reports()).toEqual(['up', 'routes: ENOBUFS']);
 });

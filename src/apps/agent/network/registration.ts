@@ -2,8 +2,8 @@ import type { Clock } from '../../../base/clock.ts';
 import type { NetworkReport, NodeStatusStore } from '../../../datastore/node-status-store.ts';
 import type { NodeName } from '../../../model/names.ts';
 
-/** The whole network may fail for so long before the orchestrator is told. */
-const PATIENCE_MS = 30_000;
+/** How long the network must fail before the condition of the Node changes. */
+const FAILURE_GRACE_MS = 30_000;
 
 export interface RegistrationPorts {
   readonly store: Pick<NodeStatusStore, 'reportNetwork'>;
@@ -12,13 +12,13 @@ export interface RegistrationPorts {
   readonly register: (offer: { readonly mtu: number | undefined }) => Promise<void>;
 }
 
-/** Tells plugin and orchestrator that the node's network works, and the orchestrator when it has not for a while. */
+/** Registers the node once its network works, and reports failures of 30 s or more as a condition of the Node. */
 export class Registration {
   readonly #ports: RegistrationPorts;
   readonly #node: NodeName;
-  /** What was told last. */
-  #told: string | undefined;
-  #isToldUp = false;
+  /** The input of the last report. */
+  #reported: string | undefined;
+  #isRegistered = false;
   #failingSinceMs: number | undefined;
 
   constructor(ports: RegistrationPorts, node: NodeName) {
@@ -26,31 +26,36 @@ export class Registration {
     this.#node = node;
   }
 
-  /** Does nothing when there is nothing new to tell. `mtu` in bytes. @throws store/*, the file system's error */
-  async tell(
+  /** Reports the state of the network. Does nothing unless it has changed. `mtu` in bytes. @throws store/*, the file system's error */
+  async report(
     { failing, mtu }: { readonly failing: readonly string[]; readonly mtu: number | undefined },
     signal: AbortSignal,
   ): Promise<void> {
     const { store, register, clock } = this.#ports;
-    const told = JSON.stringify([mtu, failing]);
+    const current = JSON.stringify([mtu, failing]);
     if (failing.length > 0) {
       this.#failingSinceMs ??= clock.monotonic();
-      // Before it has worked once, nothing is known that would be worth a word.
-      if (!this.#isToldUp || told === this.#told || clock.monotonic() - this.#failingSinceMs < PATIENCE_MS) return;
+      // A node that was never registered has not been reported ready.
+      if (
+        !this.#isRegistered ||
+        current === this.#reported ||
+        clock.monotonic() - this.#failingSinceMs < FAILURE_GRACE_MS
+      )
+        return;
       await store.reportNetwork(this.#node, networkFailure(failing.join('; ')), signal).catch((cause: unknown) => {
-        // What kept it from being told may be what failed: once that is over, the rest has as long to follow.
+        // The datastore may be the cause of the failure. Once it is back, the network has the whole time to recover.
         this.#failingSinceMs = undefined;
         throw cause;
       });
     } else {
       this.#failingSinceMs = undefined;
-      if (told === this.#told) return;
+      if (current === this.#reported) return;
       await register({ mtu });
-      const message = 'netplug-agent routes between this node and the others';
+      const message = 'netplug-agent routes between this node and the other nodes';
       await store.reportNetwork(this.#node, { isUp: true, reason: 'NetplugIsUp', message }, signal);
-      this.#isToldUp = true;
+      this.#isRegistered = true;
     }
-    this.#told = told;
+    this.#reported = current;
   }
 }
 

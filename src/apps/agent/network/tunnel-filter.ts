@@ -25,7 +25,7 @@ export class TunnelFilter {
   }
 
   /** Takes in that the cluster's state has changed; reports whether there is something to do. */
-  note(touched: Touched): boolean {
+  markChanged(touched: Touched): boolean {
     const isTouched = touched === 'all' || touched.nodes.length > 0;
     this.#isDue ||= isTouched;
     return isTouched;
@@ -37,7 +37,7 @@ export class TunnelFilter {
   }
 
   /** Applies what the cluster's state says, and repairs what is otherwise on the host. */
-  async work(signal: AbortSignal): Promise<void> {
+  async reconcile(signal: AbortSignal): Promise<void> {
     await this.#queue.run(async () => this.#apply(signal));
   }
 

@@ -3,7 +3,7 @@ import { never } from '../base/errors.ts';
 import { sameAddress } from '../net/address.ts';
 import { peerKey, routeKey, sameHop, samePeer } from './same-network.ts';
 
-/** Routes and peers, as they shall be or as the kernel has them. */
+/** Routes and tunnel peers: the desired or the actual ones. */
 export interface Tables {
   readonly routes: ReadonlyMap<string, HostRoute>;
   readonly peers: ReadonlyMap<string, TunnelPeer>;
@@ -17,24 +17,24 @@ function keyed<T>(all: readonly T[], keyOf: (one: T) => string): ReadonlyMap<str
   return new Map(all.map((one) => [keyOf(one), one]));
 }
 
-/** What makes the kernel's tables the desired ones. Routes are replaced in place, so that no packet finds none. */
-export function planRepairs(desired: Tables, found: Tables): readonly HostChange[] {
+/** Returns the changes from actual to desired tables. Routes are replaced in place, so that no packet is lost. */
+export function diffTables(desired: Tables, actual: Tables): readonly HostChange[] {
   const changes: HostChange[] = [];
   for (const [key, peer] of desired.peers) {
-    const there = found.peers.get(key);
+    const there = actual.peers.get(key);
     if (there === undefined || !samePeer(there, peer)) changes.push({ kind: 'put-peer', peer });
   }
   for (const [key, route] of desired.routes) {
-    const there = found.routes.get(key);
+    const there = actual.routes.get(key);
     if (there === undefined || !sameHop(there.hop, route.hop)) changes.push({ kind: 'put-route', route });
   }
-  for (const [key, route] of found.routes) if (!desired.routes.has(key)) changes.push({ kind: 'delete-route', route });
-  for (const [key, peer] of found.peers) if (!desired.peers.has(key)) changes.push({ kind: 'delete-peer', peer });
+  for (const [key, route] of actual.routes) if (!desired.routes.has(key)) changes.push({ kind: 'delete-route', route });
+  for (const [key, peer] of actual.peers) if (!desired.peers.has(key)) changes.push({ kind: 'delete-peer', peer });
   return changes;
 }
 
-/** Whether what happened on the host leaves it other than desired, as far as the event alone can tell. */
-export function isForeignHand(event: HostEvent, { routes, peers }: Tables): boolean {
+/** Reports whether an event on the host may mean that another program has changed desired routes or peers. */
+export function isDrift(event: HostEvent, { routes, peers }: Tables): boolean {
   switch (event.kind) {
     case 'route-put': {
       const wanted = routes.get(routeKey(event.route));

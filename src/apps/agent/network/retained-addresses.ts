@@ -5,7 +5,7 @@ import type { OwnAddress } from '../../../routing/plan-hops.ts';
 export const HOLD_MS = 30_000;
 
 /** The node's addresses, of which each stays for a while after it was found last. */
-export class HeldAddresses {
+export class RetainedAddresses {
   #addresses: ReadonlyMap<Family, OwnAddress> = new Map();
   readonly #missingSinceMs = new Map<Family, number>();
 
