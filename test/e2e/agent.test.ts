@@ -58,7 +58,7 @@ describe('netplug-agent', () => {
     expect(await node.exec('cat', '/var/lib/netplug/nodename')).toBe(`${node.name}\n`);
     expect(await add('c1')).toMatchObject({ status: 0 });
     const shown = await node.run([NETPLUGCTL, 'node', 'status', '--socket', agent.socket]);
-    expect([shown.status === 0, shown.stderr]).toEqual([false, expect.stringContaining('does not keep the network')]);
+    expect([shown.status === 0, shown.stderr]).toEqual([false, expect.stringContaining('does not run the network')]);
     expect(await node.exec('nft', 'list', 'tables')).toBe('');
     expect(await node.exec('ip', 'route', 'show', 'proto', '118')).toBe('');
     expect(await node.exec('ip', '-br', 'link')).not.toContain('vxlan.netplug');
@@ -159,7 +159,7 @@ describe('netplug-agent', () => {
     expect((await add('c1')).status).toBe(0);
     await using second = await serve();
     expect(await first.ended).toEqual([0, null]);
-    expect(first.log()).toContain('another agent takes over');
+    expect(first.log()).toContain('takeover requested by another agent');
     expect((await add('c2')).status).toBe(0);
     expect((await traceOn(node, second)).stdout).toContain('c2');
     await second.settled();
@@ -197,7 +197,7 @@ describe('netplug-agent refuses to start, and leaves the calls to the standalone
   it('but waits for an unavailable datastore, and logs it', async () => {
     await using agent = await launch({ KV_ENDPOINTS: 'http://127.0.0.1:9' });
     await until(
-      () => agent.log().includes('agent serves'),
+      () => agent.log().includes('agent started'),
       () => agent.log(),
       30_000,
     );

@@ -106,7 +106,7 @@ describe('a new agent', () => {
       await agent.ended;
       agent = next;
       await until(
-        () => next.log().includes('agent serves'),
+        () => next.log().includes('agent started'),
         () => `the new agent serves:\n${next.log()}`,
       );
     }
@@ -142,7 +142,7 @@ describe('a new agent', () => {
     const next = await launchAgent(node);
     const calls = callWithoutPause();
     await until(
-      () => next.log().includes('the other agent does not answer'),
+      () => next.log().includes('takeover request failed'),
       () => `it says that the other hangs:\n${next.log()}`,
       PATIENCE_MS,
     );
@@ -150,7 +150,7 @@ describe('a new agent', () => {
     await agent.ended;
     agent = next;
     await until(
-      () => next.log().includes('agent serves'),
+      () => next.log().includes('agent started'),
       () => `the new agent serves:\n${next.log()}`,
     );
     const before = (await calls.stop()).length;

@@ -1,12 +1,12 @@
 import { Gauge, type Registry } from '@prometheus-io/client';
 import type { ResidentState } from '../../ipam/node/resident-node.ts';
 
-/** How the addresses of a pool or a block are used. */
+/** The numbers of addresses of a pool or a block, by state. */
 export interface AddressCounts {
-  /** Beyond 2^53 only nearly. */
+  /** Approximate beyond 2^53. */
   readonly free: number;
   readonly held: number;
-  /** Marked for this node's agent, and handed out without waiting. */
+  /** Pre-allocated to this node's agent, which assigns them without waiting for the datastore. */
   readonly stock: number;
 }
 
@@ -18,7 +18,7 @@ export interface AddressUsage {
 
 const STATES = ['free', 'held', 'stock'] as const;
 
-/** What the node's own blocks say, pool by pool. */
+/** Counts the addresses of the node's own blocks, by pool and by block. */
 export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): AddressUsage {
   const blocks = states.flatMap((state) => state.blocks).map(({ cidr, ...counts }) => ({ block: cidr, ...counts }));
   const pools = new Map<string, { free: number; held: number; stock: number }>();
@@ -29,7 +29,7 @@ export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): Ad
   return { pools: [...pools].map(([pool, counts]) => ({ pool, ...counts })), blocks };
 }
 
-/** Gauges of addresses; gives the function that sets them anew. */
+/** Registers the gauges of addresses. Returns the function that sets them. */
 export function addressGauges(registers: Registry[]): (use: AddressUsage) => void {
   const pools = new Gauge({
     name: 'netplug_pool_addresses',

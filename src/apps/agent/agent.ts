@@ -18,13 +18,13 @@ import type { NetworkProcess } from './network-process.ts';
 import type { ResidentNodes } from './resident-nodes.ts';
 import type { CallAnswer } from './wire.ts';
 
-/** A predecessor ends its calls first, and those may take a minute. */
+/** How long the previous agent may take to hand over. Its calls in flight may take a minute. */
 const HANDOVER_MS = 90_000;
 const LOCK_PERIOD_MS = 10;
-/** For what is under way when the agent is asked to end. */
+/** How long calls in flight may take at shutdown. */
 const CALLS_MS = 20_000;
 const DRAIN_MS = 5000;
-/** How often a registered node is looked at again. */
+/** How often the registration of the node is checked. */
 const REGISTERED_MS = 60_000;
 const REGISTRATION_BACK_OFF = { firstMs: 1000, maxMs: 10_000, maxRefusedMs: 60_000 };
 const PROOF_MS = 10_000;
@@ -36,18 +36,18 @@ export interface AgentPorts extends RetryPorts {
   readonly log: Log;
   readonly nodes: ResidentNodes;
   readonly openStore: (datastore: Datastore) => Store;
-  /** Serves one call of a runtime. */
+  /** Serves one CNI call. */
   readonly serveCall: ServeCall;
-  /** Answers a question for the last calls with JSON. @throws cni/input-undecodable */
+  /** Returns the last calls as JSON. @throws cni/input-undecodable */
   readonly showCalls: (question: string) => string;
   readonly onCount: (inFlight: number) => void;
-  /** Told how long it took, in milliseconds, to become the node's one agent. */
+  /** Called with the milliseconds that it took to become the node's only agent. */
   readonly onLockWait: (ms: number) => void;
-  /** The node's side of the network between nodes; undefined with NETPLUG_NETWORKING=off. */
+  /** The network process of the node; undefined with NETPLUG_NETWORKING=off. */
   readonly network: Pick<NetworkProcess, 'run' | 'show'> | undefined;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
-  /** Makes this process the node's one agent; false while another is. */
+  /** Tries to make this process the node's only agent. Reports whether it is; false while another agent runs. */
   readonly tryBecomeOnly: () => boolean;
 }
 
@@ -60,8 +60,8 @@ export interface AgentSettings {
 }
 
 /**
- * Serves the node's calls until the signal ends it. When another agent serves them already, it proves first that it can
- * reach the datastore and then takes over, call by call: those that come wait here until the other one is through.
+ * Serves the node's calls until the signal aborts. Takes over from another agent that runs already, after it has proven
+ * that it can reach the datastore: new calls wait here until the other agent has finished its own.
  * @throws agent/socket-unusable, agent/not-alone, agent/journal-failed, store/* when it cannot take over what works
  */
 export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop: AbortSignal): Promise<void> {
@@ -83,7 +83,7 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
         return DONE;
       }
       if (request.kind !== 'take-over') return ports.serveCall(request, gone);
-      log.info('another agent takes over');
+      log.info('takeover requested by another agent');
       void server.replaced().then(() => ending.abort());
       return DONE;
     },
@@ -100,7 +100,7 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
     if (network === undefined) await registerName(settings.namePath, node);
     server.start();
     await using _health = await startHealth(ports);
-    log.info('agent serves', { node, socket: socketPath });
+    log.info('agent started', { node, socket: socketPath });
     const parts: SupervisedPart[] = [
       async (signal) => keepRegistered(ports, settings, signal),
       async (signal) => endWhenDisplaced(server, log, signal),
@@ -109,25 +109,25 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
     await supervise(parts, ending.signal);
   } finally {
     ending.abort();
-    log.info('agent ends');
+    log.info('shutdown started');
     await server.stop(CALLS_MS);
     await nodes.drain(AbortSignal.timeout(DRAIN_MS));
     await nodes[Symbol.asyncDispose]();
   }
 }
 
-/** An agent that hung while another took over was not told. */
+/** Returns when another agent has taken over the socket without a request, because this one hung. */
 async function endWhenDisplaced(server: CallServer, log: Log, signal: AbortSignal): Promise<void> {
   await server.displaced(signal);
-  log.warning('agent superseded: its socket was removed or replaced by another agent');
+  log.warning('agent superseded', { reason: 'its socket was removed or replaced by another agent' });
 }
 
-/** Calls matter more than being looked at: an agent without its endpoint goes on, and says so. */
+/** Starts the health endpoint. A failure is logged, because calls must be served without it. */
 async function startHealth({ startHealth: start, log }: AgentPorts): Promise<HealthServer | AsyncDisposable> {
   try {
     return (await start()) ?? NOTHING;
   } catch (cause) {
-    log.error('no health endpoint', failureFacts(cause));
+    log.error('health endpoint not started', failureFacts(cause));
     return NOTHING;
   }
 }
@@ -140,7 +140,7 @@ function showCalls(ports: AgentPorts, question: string): CallAnswer {
   }
 }
 
-/** Tells of the datastore whose id is asked for what the next call would be offered. */
+/** Returns the blocks and addresses that the agent would offer the next call on that datastore. */
 function showBlocks(nodes: ResidentNodes, datastore: string): CallAnswer {
   const resident = nodes.find(datastore);
   if (resident === undefined) return { status: 1, stdout: '', stderr: 'The agent serves no calls for that datastore' };
@@ -148,12 +148,11 @@ function showBlocks(nodes: ResidentNodes, datastore: string): CallAnswer {
 }
 
 async function showNetwork(network: AgentPorts['network']): Promise<CallAnswer> {
-  if (network === undefined)
-    return { status: 1, stdout: '', stderr: 'The agent does not keep the network of its node' };
+  if (network === undefined) return { status: 1, stdout: '', stderr: 'The agent does not run the network of its node' };
   try {
     return { status: 0, stdout: JSON.stringify(await network.show()), stderr: '' };
   } catch (cause) {
-    return { status: 1, stdout: '', stderr: `The network of the node cannot be shown: ${reasonOf(cause)}` };
+    return { status: 1, stdout: '', stderr: `Cannot show the network of the node: ${reasonOf(cause)}` };
   }
 }
 
@@ -168,7 +167,7 @@ async function takeOver(
   }
   await askAgent(socketPath, { kind: 'take-over', stdin: '' }, AbortSignal.timeout(PROOF_MS)).catch(
     (cause: unknown) => {
-      log.warning('the other agent does not answer', { reason: reasonOf(cause) });
+      log.warning('takeover request failed', { reason: reasonOf(cause) });
     },
   );
   await server.publish();
@@ -179,7 +178,7 @@ async function takeOver(
   }
 }
 
-/** Registers node and release as soon as the datastore lets it, and the node again should somebody delete it. */
+/** Registers node and release, retries while the datastore is unavailable, and recreates a node that was deleted. */
 async function keepRegistered(
   { nodes, ...ports }: AgentPorts,
   { node, datastore }: AgentSettings,
@@ -202,7 +201,7 @@ async function keepRegistered(
     } catch (cause) {
       if (signal.aborted) return;
       backOff.fail(cause);
-      log.debug('node and release are not registered yet', { reason: reasonOf(cause) });
+      log.debug('node registration failed', { reason: reasonOf(cause) });
       await backOff.wait(signal);
     }
   }
@@ -214,7 +213,7 @@ async function ended(signal: AbortSignal): Promise<void> {
 }
 
 function notAlone(node: NodeName): NetplugError {
-  return new NetplugError('agent/not-alone', `Cannot serve node "${node}": another agent does and does not end`, {
-    hint: 'Stop the other netplug-agent of this node, or kill it; what it leaves behind is recovered',
+  return new NetplugError('agent/not-alone', `Cannot serve node "${node}": another agent serves it and does not exit`, {
+    hint: 'Stop or kill the other netplug-agent of this node; this one replays its journal',
   });
 }

@@ -3,7 +3,7 @@ import { isNetplugError, NetplugError, reasonOf } from '../../base/errors.ts';
 import { type CallAnswer, encodeRequest, HELLO, readCallAnswer, type RequestKind } from './wire.ts';
 
 /**
- * Asks the agent that listens at the path, and waits for its answer as long as the signal lets it.
+ * Sends a request to the agent that listens at the path, and returns its answer.
  * @throws agent/unreachable, agent/protocol, and the signal's reason
  */
 export async function askAgent(
@@ -26,7 +26,7 @@ export async function askAgent(
       }
       greeting = Buffer.concat([greeting, bytes]);
       if (greeting.length < HELLO.length) continue;
-      if (!greeting.equals(HELLO)) throw unreachable(path, 'what listens there is no agent');
+      if (!greeting.equals(HELLO)) throw unreachable(path, 'the program that listens there is not an agent');
       greeting = undefined;
       socket.write(request);
     }
@@ -37,7 +37,7 @@ export async function askAgent(
   } finally {
     socket.destroy();
   }
-  throw unreachable(path, 'it went away without an answer');
+  throw unreachable(path, 'it closed the connection without an answer');
 }
 
 function unreachable(path: string, reason: string, cause?: unknown): NetplugError {

@@ -5,7 +5,7 @@ import { readShownCalls, type ShownCall } from '../../model/shown-call.ts';
 import { type CallHistory, callHistory } from './call-history.ts';
 
 describe('the history of calls', () => {
-  it('shows the newest last, with what is known of them', async () => {
+  it('shows the newest call last, with all facts', async () => {
     const history = callHistory();
     const node = await memoryNode({ input: 1, setup: 0, gate: 0, store: 2 });
     history.add((await node.call('ADD')).record);
@@ -26,7 +26,7 @@ describe('the history of calls', () => {
     expect(calls[1]?.phases.map(({ name }) => name)).toContain('store');
   });
 
-  it('shows only one pod, or the slowest, when asked to', () => {
+  it('shows only the calls of one pod, or the slowest, on request', () => {
     const history = callHistory();
     for (const [pod, totalMs] of [['shop/a', 9] as const, ['shop/b', 5] as const, ['shop/a', 1] as const])
       history.add(recordOf({ identity: { pod }, totalMs }));
@@ -34,13 +34,13 @@ describe('the history of calls', () => {
     expect(ask(history, { order: 'slowest', last: 2 }).map(({ totalMs }) => totalMs)).toEqual([5, 9]);
   });
 
-  it('says of an ADD that needed the journal alone that it came from the stock', () => {
+  it('marks an ADD that used a pre-allocated address', () => {
     const history = callHistory();
     history.add(recordOf({ phases: [{ name: 'journal', startMs: 0, durationMs: 1, isFailed: false }] }));
     expect(ask(history, {})).toMatchObject([{ way: 'stock' }]);
   });
 
-  it('does not grow without end, whatever callers send', () => {
+  it('limits its size, whatever callers send', () => {
     const history = callHistory();
     const phases = Array.from({ length: 1000 }, (_, index) => ({
       name: 'delegate',
@@ -60,7 +60,7 @@ describe('the history of calls', () => {
   });
 
   it.each(['', 'null', '{"last":0}', '{"order":"oldest"}'])('refuses the question %j', (question) => {
-    expect(() => callHistory().answer(question)).toThrow(/Cannot understand which calls/);
+    expect(() => callHistory().answer(question)).toThrow(/Cannot decode the request for calls/);
   });
 });
 

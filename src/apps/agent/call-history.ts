@@ -4,15 +4,15 @@ import { VERSION } from '../../base/version.ts';
 import { type CallRecord, wayOf } from '../../cni/call-record.ts';
 import { readCallsQuestion, type ShownCall } from '../../model/shown-call.ts';
 
-/** The last calls of a node; older ones are forgotten. */
+/** The last 256 calls of a node. */
 export interface CallHistory {
   readonly add: (record: CallRecord) => void;
-  /** Answers a question in JSON (`CallsQuestion`) with JSON. @throws agent/protocol */
+  /** Returns the calls that a `CallsQuestion` selects. Question and answer are JSON. @throws agent/protocol */
   readonly answer: (question: string) => string;
 }
 
 const KEPT_CALLS = 256;
-/** A call holds some ten; only a GC with many delegated attachments holds more, and loses the shortest. */
+/** A call has about ten. A GC with many delegated attachments may have more, and then loses the shortest. */
 const KEPT_PHASES = 64;
 const KEPT_TEXT = 256;
 const KEPT_MESSAGE = 1000;
@@ -27,7 +27,7 @@ export function callHistory(): CallHistory {
     answer: (text) => {
       const question = readCallsQuestion(text);
       if (question === undefined) {
-        throw new NetplugError('agent/protocol', 'Cannot understand which calls are asked for', {
+        throw new NetplugError('agent/protocol', 'Cannot decode the request for calls', {
           hint: 'Use a netplugctl of the same version as the agent',
         });
       }

@@ -59,7 +59,7 @@ async function heard(socket: Socket): Promise<string> {
 
 const ask = async (stdin = 'x') => askAgent(path, { kind: 'show-calls', stdin }, signal);
 
-/** A call that ends when it is told to, and tells when it is taken back. */
+/** A call that ends on request, and reports when it is rolled back. */
 function held(): { serve: ServeCall; begun: Promise<unknown>; release: () => void; undoEntry: Promise<unknown> } {
   const events = new EventTarget();
   const released = once(events, 'released');
@@ -77,8 +77,8 @@ function held(): { serve: ServeCall; begun: Promise<unknown>; release: () => voi
   };
 }
 
-describe('the socket', () => {
-  it('is for its owner alone, and goes when the server stops', async () => {
+describe('the socket of the agent', () => {
+  it('is accessible to its owner only, and is removed when the server stops', async () => {
     const server = await serving();
     expect((await lstat(path)).mode & 0o777).toBe(0o600);
     expect((await lstat(join(folder, 'run'))).mode & 0o022).toBe(0);
@@ -87,7 +87,7 @@ describe('the socket', () => {
     expect(await readdir(join(folder, 'run'))).toEqual([]);
   });
 
-  it('is taken over by another server, which the first one leaves alone', async () => {
+  it('is replaced by another server, whose socket the first server does not remove', async () => {
     const old = await serving();
     const young = await listening({ serve: async () => Promise.resolve({ status: 3, stdout: 'young', stderr: '' }) });
     const waiting = ask();
@@ -97,7 +97,7 @@ describe('the socket', () => {
     expect(await readdir(join(folder, 'run'))).toEqual(['cni.sock']);
   });
 
-  it('tells its server when nobody reaches it any more', async () => {
+  it('is detected as displaced when it is replaced or removed', async () => {
     const [old] = [await serving(), await serving()];
     await old.displaced(signal);
     const lost = await serving();
@@ -109,14 +109,14 @@ describe('the socket', () => {
     await expect(kept).rejects.toThrow('told to stop');
   });
 
-  it('replaces one that a killed agent left', async () => {
+  it('replaces the socket of a killed agent', async () => {
     await mkdir(join(folder, 'run'));
     await writeFile(path, '');
     await serving();
     expect((await ask()).status).toBe(0);
   });
 
-  it('is not made where others may write', async () => {
+  it('is not created in a folder that other users may write', async () => {
     await mkdir(join(folder, 'run'));
     await chmod(join(folder, 'run'), 0o777);
     await expect(listening()).rejects.toMatchObject({ code: 'agent/socket-unusable' });
@@ -129,8 +129,8 @@ describe('the socket', () => {
   });
 });
 
-describe('a call', () => {
-  it('is served, many at once', async () => {
+describe('a call to the agent', () => {
+  it('is served, concurrently with many others', async () => {
     const counts: number[] = [];
     await serving({ onCount: (inFlight) => counts.push(inFlight) });
     const answers = await Promise.all(Array.from({ length: 64 }, async (_, index) => ask(String(index))));
@@ -156,7 +156,7 @@ describe('a call', () => {
     expect((await ask()).status).toBe(0);
   });
 
-  it('is taken back when its caller goes away', async () => {
+  it('is rolled back when its caller closes the connection', async () => {
     const { serve, begun, undoEntry } = held();
     await serving({ serve });
     const socket = await caller();
@@ -167,7 +167,7 @@ describe('a call', () => {
     await expect(undoEntry).resolves.toBeDefined();
   });
 
-  it('is taken back when its caller says no more, who hears what came of it', async () => {
+  it('is rolled back when its caller closes its sending side, and answers with the outcome', async () => {
     const { serve, begun, undoEntry } = held();
     await serving({ serve });
     const socket = await caller();
@@ -178,11 +178,11 @@ describe('a call', () => {
     expect(await heard(socket)).toContain('["netplug"');
   });
 
-  it('is not begun before the server is started', async () => {
+  it('is not served before the server is started', async () => {
     const server = await listening();
     const early = await caller();
     early.write(request);
-    // Whoever talks before the hello is no shim.
+    // The shim sends nothing before the hello.
     expect(await heard(early)).toBe('');
     const patient = ask();
     server.start();
@@ -191,7 +191,7 @@ describe('a call', () => {
 });
 
 describe('a hostile caller', () => {
-  it('is closed when it is silent, or slow to take its answer, and holds nobody else up', async () => {
+  it('is disconnected when it sends nothing or reads slowly, and delays no other caller', async () => {
     const large = 'x'.repeat(8_000_000);
     await serving({
       serve: async () => Promise.resolve({ status: 0, stdout: large, stderr: '' }),
@@ -210,7 +210,7 @@ describe('a hostile caller', () => {
     await once(slow, 'close');
   });
 
-  it('is answered with an error for what is no request', async () => {
+  it('gets an error for an invalid request', async () => {
     await serving();
     for (const nonsense of [Buffer.alloc(12, 255), Buffer.concat([request, request])]) {
       const socket = await caller();
@@ -221,7 +221,7 @@ describe('a hostile caller', () => {
     expect((await ask()).status).toBe(0);
   });
 
-  it('is closed at once when there are too many', async () => {
+  it('is disconnected at once beyond the limit of connections', async () => {
     await serving({ maxConnections: 2 });
     const [first] = [await caller(), await caller()];
     expect(await heard(await caller())).toBe('');
@@ -237,8 +237,8 @@ describe('a hostile caller', () => {
   });
 });
 
-describe('stopping', () => {
-  it('waits for whom it said hello to, and closes who waits for that', async () => {
+describe('stopping the call server', () => {
+  it('waits for callers that got a hello, and disconnects the others', async () => {
     const { serve, begun, release } = held();
     const server = await serving({ serve });
     const slow = await caller();
@@ -260,7 +260,7 @@ describe('stopping', () => {
     await expect(ask()).rejects.toMatchObject({ code: 'agent/unreachable' });
   });
 
-  it('takes back what is not done in time, so that its caller serves itself', async () => {
+  it('rolls back calls that exceed the limit, so that their callers run the standalone program', async () => {
     const { serve, begun, undoEntry } = held();
     const server = await serving({ serve });
     const silent = await caller();
@@ -272,7 +272,7 @@ describe('stopping', () => {
     expect(await closed).toMatch(/^(NPA1)?$/);
   });
 
-  it('ends although a call never does', async () => {
+  it('completes although a call never ends', async () => {
     const server = await serving({ serve: async () => new Promise(() => undefined), answerMs: 50 });
     const socket = await caller();
     await once(socket, 'data');
@@ -282,8 +282,8 @@ describe('stopping', () => {
   });
 });
 
-describe('asking', () => {
-  it('says that nobody listens, or that it is no agent', async () => {
+describe('a request to the agent', () => {
+  it('fails with the reason when nothing listens, or a program that is not an agent', async () => {
     await expect(ask()).rejects.toMatchObject({
       code: 'agent/unreachable',
       message: expect.stringContaining('ENOENT'),
@@ -293,7 +293,7 @@ describe('asking', () => {
     scope.defer(() => void stranger.close());
     stranger.listen(path);
     await once(stranger, 'listening');
-    await expect(ask()).rejects.toMatchObject({ message: expect.stringContaining('is no agent') });
+    await expect(ask()).rejects.toMatchObject({ message: expect.stringContaining('is not an agent') });
     await expect(
       askAgent(path, { kind: 'take-over', stdin: '' }, AbortSignal.abort(new Error('over'))),
     ).rejects.toThrow('over');

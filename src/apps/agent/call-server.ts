@@ -15,11 +15,11 @@ export interface CallServerOptions {
   readonly serve: ServeCall;
   readonly clock: Clock;
   readonly log: Log;
-  /** Told how many requests are being served, whenever that changes. */
+  /** Called with the number of requests in flight, whenever it changes. */
   readonly onCount?: (inFlight: number) => void;
-  /** Connections at once, with those whose call is still being taken back; what comes beyond is closed. */
+  /** The limit of open connections, including those whose call is being rolled back. Further ones are closed. */
   readonly maxConnections?: number;
-  /** Time for a caller to send its request, and to take its answer. */
+  /** How long a caller may take to send its request, and to read its answer. */
   readonly requestMs?: number;
   readonly answerMs?: number;
 }
@@ -35,8 +35,8 @@ interface Place {
 }
 
 /**
- * Serves requests on a Unix socket. `listen`, `publish` and `start` follow one another: from `publish` on callers come
- * here and wait, from `start` on they are served. A caller that waits for longer than a second serves itself.
+ * Serves requests on a Unix socket. Call `listen`, then `publish`, then `start`: from `publish` on callers connect and
+ * wait, from `start` on they are served. A caller that waits for more than a second runs the standalone program.
  */
 export class CallServer {
   readonly #server: Server;
@@ -61,13 +61,13 @@ export class CallServer {
       if (this.#phase === 'stopped' || this.#conversations.size > maxConnections) conversation.close();
       else if (this.#phase === 'serving') conversation.sayHello();
     });
-    // A connection that cannot be accepted (no file descriptor left) is lost, and its caller serves itself.
+    // Without free file descriptors a connection is not accepted. Its caller runs the standalone program.
     this.#server.on('error', (cause) => {
       options.log.error('socket failed', { message: cause.message });
     });
   }
 
-  /** Listens beside the path, where nobody looks yet; makes the folder. @throws agent/socket-unusable */
+  /** Listens at a temporary path beside the final one. Creates the folder. @throws agent/socket-unusable */
   async listen(path: string): Promise<void> {
     const folder = dirname(path);
     const draft = `${path}.${randomBytes(6).toString('hex')}`;
@@ -80,27 +80,27 @@ export class CallServer {
       await chmod(draft, 0o600);
       const [around, own] = [await lstat(folder), await lstat(draft)];
       if (!around.isDirectory() || around.uid !== own.uid || (around.mode & 0o022) !== 0)
-        throw unusable(path, `others may write in "${folder}"`);
+        throw unusable(path, `other users may write in "${folder}"`);
       this.#draft = draft;
       this.#place = { path, dev: own.dev, ino: own.ino };
     });
     undo.keep();
   }
 
-  /** Puts the socket at its path in one step, also over the one of another agent. @throws agent/socket-unusable */
+  /** Moves the socket to its final path atomically, replacing that of another agent. @throws agent/socket-unusable */
   async publish(): Promise<void> {
     const { draft, place } = { draft: this.#draft, place: this.#place };
     invariant(draft !== undefined && place !== undefined, 'the server publishes before it listens');
     await onSocket(place.path, async () => rename(draft, place.path));
   }
 
-  /** Says hello to those who wait and to whoever comes. */
+  /** Begins to serve connections, with those that wait. */
   start(): void {
     this.#phase = 'serving';
     for (const conversation of this.#conversations) conversation.sayHello();
   }
 
-  /** Resolves when another agent has put its socket at the path, or has had the time for it. */
+  /** Resolves when another agent has replaced the socket, at the latest after two seconds. */
   async replaced(): Promise<void> {
     for (let waitedMs = 0; waitedMs < REPLACED_MS; waitedMs += REPLACED_PERIOD_MS) {
       if (!this.#isInPlace()) return;
@@ -108,23 +108,23 @@ export class CallServer {
     }
   }
 
-  /** Resolves when nobody new can reach this server any more: another is at its path, or none. Rejects with the signal's reason. */
+  /** Resolves when the socket at the path was removed or replaced. Rejects with the signal's reason. */
   async displaced(signal: AbortSignal): Promise<void> {
     while (this.#isInPlace()) await this.#listener.clock.sleep(DISPLACED_PERIOD_MS, signal);
   }
 
   /**
-   * Takes no more calls and waits for those it said hello to. What is not done after `limitMs` is taken back, and its callers serve
-   * themselves once that is done, or after the time for taking an answer at the latest. Repeating it is fine.
+   * Accepts no more calls and waits up to `limitMs` for those in flight. Then rolls back the rest, whose callers run the
+   * standalone program. Idempotent.
    */
   async stop(limitMs: number): Promise<void> {
     this.#phase = 'stopped';
     await this.#withdraw();
-    // Also removes the socket where nobody looks yet.
+    // Also removes a socket at the temporary path.
     this.#server.close();
     for (const conversation of this.#conversations) conversation.leave();
     if (await this.#areDone(limitMs)) return;
-    for (const conversation of this.#conversations) conversation.takeBack();
+    for (const conversation of this.#conversations) conversation.rollBack();
     await this.#areDone(this.#listener.answerMs);
     for (const conversation of this.#conversations) conversation.close();
   }
@@ -141,12 +141,12 @@ export class CallServer {
     );
   }
 
-  /** Leaves alone what another agent has put at the path. */
+  /** Removes the socket unless it is another agent's. */
   async #withdraw(): Promise<void> {
     if (this.#place !== undefined && this.#isInPlace()) await rm(this.#place.path, { force: true });
   }
 
-  /** Asked every second for as long as the agent lives: without the way through other threads it costs next to nothing. */
+  /** Reports whether the socket at the path is this server's. Synchronous, because that is cheaper in a poll. */
   #isInPlace(): boolean {
     if (this.#place === undefined) return false;
     const { path, dev, ino } = this.#place;

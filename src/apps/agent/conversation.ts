@@ -6,35 +6,35 @@ import { failureFacts, renderError } from '../../cni/error-output.ts';
 import { type CallAnswer, type CallRequest, encodeAnswer, HELLO, readRequest } from './wire.ts';
 
 /**
- * Serves one request. `gone` is aborted when the caller gives up or the server stops waiting; what is answered after
- * that may still reach a caller who gave up.
+ * Serves one request. `gone` aborts when the caller gives up or the server stops waiting. The answer may still reach a
+ * caller that gave up.
  */
 export type ServeCall = (request: CallRequest, gone: AbortSignal) => Promise<CallAnswer>;
 
-/** Without a reason, one with a stack would be made each time. */
-const DONE = new Error('not waited for any more');
+/** A shared abort reason, which avoids an error with a stack trace for each timer. */
+const DONE = new Error('timer cancelled');
 
 export interface Listener {
   readonly serve: ServeCall;
   readonly clock: Clock;
   readonly log: Log;
-  /** From hello until the whole request is there. */
+  /** The time limit from hello until the whole request has arrived. */
   readonly requestMs: number;
-  /** Until the caller has taken the answer. */
+  /** The time limit until the caller has read the answer. */
   readonly answerMs: number;
-  /** Told when serving begins (1) and when it ends (-1). */
+  /** Called when serving begins (1) and when it ends (-1). */
   readonly count: (change: 1 | -1) => void;
 }
 
-/** One connection, from accept to close: hello, the request, the answer. Nothing a caller does makes it throw. */
+/** Handles one connection from accept to close: hello, request, answer. Never throws, whatever the caller sends. */
 export class Conversation {
-  /** Settles when the connection is closed and what served it has ended. */
+  /** Resolves when the connection is closed and its request is no longer being served. */
   readonly ended: Promise<void>;
   readonly #socket: Socket;
   readonly #listener: Listener;
   readonly #request = readRequest();
   readonly #gone = new AbortController();
-  #isTakenBack = false;
+  #isRolledBack = false;
   #stage: 'waiting' | 'reading' | 'serving' | 'answering' = 'waiting';
   #served: Promise<void> = Promise.resolve();
   #timer = new AbortController();
@@ -45,7 +45,7 @@ export class Conversation {
     socket.on('data', (bytes) => {
       this.#take(bytes);
     });
-    // A caller that gives up ends what it sends; it may still hear what came of it.
+    // A caller that gives up closes its sending side. It may still read the answer.
     socket.on('end', () => {
       if (this.#stage === 'waiting' || this.#stage === 'reading') this.#socket.destroy();
       this.#giveUp();
@@ -62,22 +62,22 @@ export class Conversation {
     this.ended = closed.then(async () => this.#served);
   }
 
-  /** Takes the call over: only now the caller sends its request. */
+  /** Accepts the call: the caller sends its request after the hello. */
   sayHello(): void {
     this.#stage = 'reading';
     this.#closeAfter(this.#listener.requestMs);
     this.#socket.write(HELLO);
   }
 
-  /** Ends it unless hello was said. */
+  /** Closes the connection unless hello was sent. */
   leave(): void {
     if (this.#stage === 'waiting') this.#socket.destroy();
   }
 
-  /** Ends it as soon as what was begun is taken back; the caller gets no answer. */
-  takeBack(): void {
+  /** Aborts the request and closes the connection once it is rolled back. The caller gets no answer. */
+  rollBack(): void {
     if (this.#stage === 'reading') this.#socket.destroy();
-    this.#isTakenBack = true;
+    this.#isRolledBack = true;
     this.#giveUp();
   }
 
@@ -85,7 +85,7 @@ export class Conversation {
     this.#socket.destroy();
   }
 
-  /** Of the end and the close of a connection, and of an agent that ends, the first that comes counts. */
+  /** Aborts the request, once: the caller may close in two steps, and the agent may shut down as well. */
   #giveUp(): void {
     if (!this.#gone.signal.aborted) this.#gone.abort(callerGone());
   }
@@ -115,7 +115,7 @@ export class Conversation {
       answer = this.#failed(cause);
     }
     count(-1);
-    if (this.#isTakenBack || this.#socket.destroyed) this.#socket.destroy();
+    if (this.#isRolledBack || this.#socket.destroyed) this.#socket.destroy();
     else this.#answer(answer);
   }
 
@@ -137,13 +137,13 @@ export class Conversation {
     const close = (): void => {
       this.#socket.destroy();
     };
-    // The one who stops the timer needs nothing from it.
+    // The rejection means that the timer was cancelled.
     void this.#listener.clock.sleep(ms, this.#timer.signal).then(close, () => undefined);
   }
 }
 
 function callerGone(): NetplugError {
-  return new NetplugError('cni/deadline', 'Cannot finish the call: the caller went away', {
-    hint: 'Look at the log of the runtime for why it gave up',
+  return new NetplugError('cni/deadline', 'Interrupted: the caller closed the connection', {
+    hint: 'Find out from the log of the runtime why it gave up',
   });
 }

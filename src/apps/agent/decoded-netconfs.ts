@@ -2,10 +2,10 @@ import { decodeNetconf, type ReadAs } from '../../config/decode.ts';
 import type { Netconf } from '../../config/netconf.ts';
 
 const KEPT = 32;
-/** Longer ones carry what belongs to one call only, such as all valid attachments. */
+/** Longer texts contain fields of one call, such as all valid attachments, and are not cached. */
 const LONGEST = 16_384;
 
-/** Network configurations that came before, so that those of a hundred pods are decoded once. */
+/** Caches decoded network configurations, which are the same for many pods. */
 export class DecodedNetconfs {
   readonly #known = new Map<string, Netconf>();
 

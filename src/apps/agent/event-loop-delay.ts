@@ -1,23 +1,20 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Gauge, type Registry } from '@prometheus-io/client';
 
-/** How often the event loop is looked at: so rarely that an idle agent hardly wakes up for it. */
+/** The sampling interval, which is long so that an idle agent rarely wakes up. */
 const RESOLUTION_MS = 1000;
 const QUANTILES = ['0.5', '0.99', '1'] as const;
 
 export interface EventLoopDelay extends Disposable {
-  /** Sets the gauge to what was measured since the last time. */
+  /** Sets the gauge to the lag since the last report. */
   report(): void;
 }
 
-/**
- * Measures by the clock, until disposed of, how late the event loop comes round at one moment of each second. A shorter
- * delay between these moments stays unseen.
- */
+/** Samples the event-loop lag once per second until disposed of. Does not observe shorter delays between samples. */
 export function eventLoopDelay(registers: Registry[]): EventLoopDelay {
   const gauge = new Gauge({
     name: 'netplug_event_loop_delay_seconds',
-    help: 'How late the event loop ran a timer of once a second, since the last scrape.',
+    help: 'Event-loop lag, sampled once per second, since the last scrape.',
     labelNames: ['quantile'],
     registers,
   });
@@ -26,7 +23,7 @@ export function eventLoopDelay(registers: Registry[]): EventLoopDelay {
   return {
     report: () => {
       for (const quantile of QUANTILES) {
-        // What is measured includes the pause between two looks.
+        // The measured value includes the sampling interval.
         const lateMs = measured.percentile(Number(quantile) * 100) / 1e6 - RESOLUTION_MS;
         gauge.set({ quantile }, Math.max(0, lateMs) / 1000);
       }

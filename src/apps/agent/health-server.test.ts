@@ -15,20 +15,20 @@ const WELL: HealthPorts = {
 };
 
 describe('the health endpoint', () => {
-  it('says that the event loop turns, and that calls can be served', async () => {
+  it('reports a live event loop, and that calls can be served', async () => {
     await using server = await startHealthServer(LOOPBACK, WELL);
     expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);
     expect(await ask(server, '/readyz?verbose')).toEqual([200, 'ok\n']);
   });
 
-  it('gives the reasons why calls cannot be served', async () => {
-    const notReady = async (): Promise<readonly string[]> => ['the datastore does not answer', 'no stock'];
+  it('returns the reasons why calls cannot be served', async () => {
+    const notReady = async (): Promise<readonly string[]> => ['the datastore does not answer', 'the warm pool is empty'];
     await using server = await startHealthServer(LOOPBACK, { ...WELL, notReady });
-    expect(await ask(server, '/readyz')).toEqual([503, 'the datastore does not answer\nno stock\n']);
+    expect(await ask(server, '/readyz')).toEqual([503, 'the datastore does not answer\nthe warm pool is empty\n']);
     expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);
   });
 
-  it('gives the metrics', async () => {
+  it('returns the metrics', async () => {
     await using server = await startHealthServer(LOOPBACK, WELL);
     const response = await fetch(`http://127.0.0.1:${String(server.port)}/metrics`);
     expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4');
@@ -38,7 +38,7 @@ describe('the health endpoint', () => {
     expect(await ask(broken, '/metrics')).toEqual([500, 'broken\n']);
   });
 
-  it('answers nothing else', async () => {
+  it('rejects other paths and methods', async () => {
     await using server = await startHealthServer(LOOPBACK, WELL);
     expect((await ask(server, '/'))[0]).toBe(404);
     expect((await ask(server, '/healthz', 'POST'))[0]).toBe(405);
@@ -50,11 +50,11 @@ describe('the health endpoint', () => {
     socket.destroy();
   });
 
-  it('says what to do when the port is taken', async () => {
+  it('fails with a hint when the port is in use', async () => {
     await using server = await startHealthServer(LOOPBACK, WELL);
     await expect(startHealthServer({ ...LOOPBACK, port: server.port }, WELL)).rejects.toMatchObject({
       code: 'agent/health-failed',
-      message: `Cannot listen on 127.0.0.1 port ${String(server.port)}: somebody else listens there`,
+      message: `Cannot listen on 127.0.0.1 port ${String(server.port)}: another process uses this port`,
     });
   });
 });

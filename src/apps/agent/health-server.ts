@@ -31,7 +31,7 @@ const LIMITS = {
 };
 const MAX_CONNECTIONS = 64;
 
-/** Serves /healthz, /readyz and /metrics over HTTP. @throws agent/health-failed when the address cannot be had */
+/** Serves /healthz, /readyz and /metrics over HTTP. @throws agent/health-failed when it cannot listen on the address */
 export async function startHealthServer({ host, port }: HealthAddress, ports: HealthPorts): Promise<HealthServer> {
   const server = createServer(LIMITS, (request, response) => void serve(ports, request, response));
   server.maxConnections = MAX_CONNECTIONS;
@@ -39,14 +39,14 @@ export async function startHealthServer({ host, port }: HealthAddress, ports: He
     server.listen({ host, port });
     await once(server, 'listening');
   } catch (cause) {
-    const why = errnoOf(cause) === 'EADDRINUSE' ? 'somebody else listens there' : String(cause);
+    const why = errnoOf(cause) === 'EADDRINUSE' ? 'another process uses this port' : String(cause);
     throw new NetplugError('agent/health-failed', `Cannot listen on ${host} port ${String(port)}: ${why}`, {
       hint: 'Set NETPLUG_HEALTH_ADDRESS to another address and port, or to nothing to switch it off',
       cause,
     });
   }
   server.on('error', (cause) => {
-    ports.log.warning('health endpoint troubled', { reason: cause.message });
+    ports.log.warning('health endpoint failed', { reason: cause.message });
   });
   return { port: portOf(server), [Symbol.asyncDispose]: async () => stop(server) };
 }
@@ -54,7 +54,7 @@ export async function startHealthServer({ host, port }: HealthAddress, ports: He
 async function serve(ports: HealthPorts, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const page = await pageFor(ports, request).catch((cause: unknown): Page => {
     const reason = reasonOf(cause);
-    ports.log.warning('health endpoint troubled', { reason });
+    ports.log.warning('health endpoint failed', { reason });
     return { status: 500, text: `${reason}\n` };
   });
   const { status, text, type = 'text/plain; charset=utf-8' } = page;

@@ -21,7 +21,7 @@ const STANDING: AgentStanding = {
 };
 
 describe('the metrics', () => {
-  it('count calls by verb and outcome, and add up their phases', async () => {
+  it('count calls by verb and outcome, and sum their phases', async () => {
     using metrics = newMetrics();
     const node = await memoryNode({ input: 10, setup: 0, gate: 0, store: 100 });
     for (const verb of ['ADD', 'DEL', 'FLY']) metrics.observeCall((await node.call(verb)).record);
@@ -35,7 +35,7 @@ describe('the metrics', () => {
     expect(text).toContain('netplug_call_duration_seconds_bucket{le="0.05",command="ADD"} 0');
   });
 
-  it('show how things stand at the scrape, and no addresses that are gone', async () => {
+  it('show the state at the scrape, without blocks that were removed', async () => {
     let standing = STANDING;
     using metrics = createMetrics(async () => standing);
     const text = await metrics.render();
@@ -49,7 +49,7 @@ describe('the metrics', () => {
     expect(later).toMatch(/\nnetplug_pending_writes 0\n[^]*\nnetplug_datastore_up 0\n/);
   });
 
-  it('tell how late the event loop is', async () => {
+  it('include the event-loop lag', async () => {
     using metrics = newMetrics();
     let [looks, lateSeconds] = [0, 0];
     await until(
@@ -72,7 +72,7 @@ describe('the metrics', () => {
     expect(lateSeconds).toBeLessThan(10);
   });
 
-  it('are those of the page about the agent', async () => {
+  it('are documented in docs/netplug-agent.md', async () => {
     const page = readFileSync('docs/netplug-agent.md', 'utf8');
     const documented = [...page.matchAll(/^\| `(netplug_\w+)` +\| (\w+) +\| ([^|]*?) +\|/gm)].map((row) =>
       row.slice(1),

@@ -10,9 +10,9 @@ export interface Metrics extends Disposable {
   readonly observeCall: (record: CallRecord) => void;
   readonly setCallsInFlight: (count: number) => void;
   readonly observeJournalSync: (ms: number) => void;
-  /** How long somebody waited for the lock of that name; few names, because each is a series. */
+  /** Observes the wait for the named lock. Each name is a series, so there must be few. */
   readonly observeLockWait: (lock: string, ms: number) => void;
-  /** How long one change waited until it was published. */
+  /** Observes how long a pending write took to reach the datastore. */
   readonly observeWriteWait: (ms: number) => void;
   readonly countNetworkRestart: () => void;
   /** Everything in the text format of Prometheus. */
@@ -20,10 +20,10 @@ export interface Metrics extends Disposable {
   readonly contentType: string;
 }
 
-/** How things stand at the moment of a scrape. */
+/** The state of the agent at the moment of a scrape. */
 export interface AgentStanding {
   readonly addresses: AddressUsage;
-  /** Changes that wait to be published. */
+  /** The number of pending writes. */
   readonly waiting: number;
   readonly isDatastoreUp: boolean;
   /** Undefined with NETPLUG_NETWORKING=off, `down` while the network process does not answer. */
@@ -33,7 +33,7 @@ export interface AgentStanding {
 const CALL_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const WAIT_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30];
 
-/** `look` is asked at each scrape. */
+/** Registers all metrics. Calls `look` at each scrape. */
 export function createMetrics(look: () => Promise<AgentStanding>): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -69,14 +69,14 @@ export function createMetrics(look: () => Promise<AgentStanding>): Metrics {
   });
   const lockSeconds = new Histogram({
     name: 'netplug_lock_wait_seconds',
-    help: 'Time until a lock was had.',
+    help: 'Time until a lock was acquired.',
     labelNames: ['lock'],
     buckets: WAIT_BUCKETS,
     registers,
   });
   const datastoreUp = new Gauge({
     name: 'netplug_datastore_up',
-    help: '1 when the datastore answered last time, 0 when not.',
+    help: '1 when the last request to the datastore succeeded, else 0.',
     registers,
   });
   const networkRestarts = new Counter({

@@ -5,17 +5,17 @@ import type { NetworkStanding } from './network-gauges.ts';
 
 /** What the process that serves calls sends to the network process of its node. */
 export type ToNetwork =
-  /** Is answered with a message of the same kind and id. */
+  /** Requests an answer with the same kind and id. */
   | { readonly kind: 'status' | 'show'; readonly id: number }
-  /** Asks it to end; the kernel keeps what it has. */
+  /** Requests shutdown. The kernel keeps its state. */
   | { readonly kind: 'stop' };
 
-/** What the network process sends. Attachments reach it through their files, which the standalone program writes as well. */
+/** What the network process sends. It reads attachments from files, which the standalone program writes as well. */
 export type FromNetwork =
   | { readonly kind: 'status'; readonly id: number; readonly status: NetworkStatus }
   | { readonly kind: 'show'; readonly id: number; readonly network: ShownNetwork }
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
-  /** The last message before it ends: the node must not take part in the network. */
+  /** The last message before it exits: the node must not join the network. */
   | { readonly kind: 'refused'; readonly error: ErrorData };
 
 export interface NetworkStatus {

@@ -1,33 +1,30 @@
 import { Gauge, type Registry } from '@prometheus-io/client';
 
-/** The network between nodes at the moment of a scrape. */
+/** The state of the node's network at the moment of a scrape. */
 export interface NetworkStanding {
-  /** Routes there shall be, by how their packets leave. */
+  /** Desired routes, by the way in which packets leave. */
   readonly routes: Readonly<Record<'blackhole' | 'direct' | 'tunnelled', number>>;
   readonly peers: number;
-  /** Changes of routes and peers asked of the kernel since the start. */
+  /** Changes of routes and peers sent to the kernel since the start. */
   readonly changes: number;
-  /** How often all of them were compared with the kernel's. */
+  /** Full comparisons with the kernel since the start. */
   readonly comparisons: number;
   readonly problems: number;
 }
 
-/** Registers the gauges; what is returned sets them. While the network process does not answer, that is the problem. */
+/** Registers the gauges. Returns the function that sets them, which counts a network process that is down as one problem. */
 export function networkGauges(registers: Registry[]): (standing: NetworkStanding | 'down' | undefined) => void {
   const gauge = (name: string, help: string): Gauge => new Gauge({ name, help, registers });
   const routes = new Gauge({
     name: 'netplug_routes',
-    help: 'Routes the agent keeps, by how packets leave: blackhole, direct or tunnelled.',
+    help: 'Desired routes, by how packets leave: blackhole, direct or tunnelled.',
     labelNames: ['hop'],
     registers,
   });
-  const peers = gauge('netplug_tunnel_peers', 'Other ends of the VXLAN devices of the node.');
-  const changes = gauge('netplug_route_changes', 'Changes of routes and peers asked of the kernel since the start.');
-  const comparisons = gauge('netplug_route_comparisons', 'How often all routes were compared with the kernel.');
-  const problems = gauge(
-    'netplug_network_problems',
-    'Parts of the network of the node that do not work as they shall.',
-  );
+  const peers = gauge('netplug_tunnel_peers', 'Remote endpoints of the VXLAN devices of the node.');
+  const changes = gauge('netplug_route_changes', 'Changes of routes and peers sent to the kernel since the start.');
+  const comparisons = gauge('netplug_route_comparisons', 'Full comparisons of routes with the kernel since the start.');
+  const problems = gauge('netplug_network_problems', 'Node networking components that are failing.');
   return (standing) => {
     if (standing === undefined) return;
     problems.set(standing === 'down' ? 1 : standing.problems);

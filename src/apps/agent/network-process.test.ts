@@ -8,7 +8,7 @@ import { NetworkProcess } from './network-process.ts';
 
 const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register node "a"', { hint: 'Change it' });
 
-/** A process that ends as told: it refuses its node, or crashes. */
+/** A process that ends as requested: it refuses its node, or crashes. */
 type Death = 'refusal' | 'crash';
 
 function networkOf(

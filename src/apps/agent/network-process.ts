@@ -5,16 +5,16 @@ import type { ShownNetwork } from '../../model/shown-network.ts';
 import { errorOf, type FromNetwork, type NetworkStatus, type ToNetwork } from './network-channel.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
-/** For one answer; thousands of routes may be planned first. */
+/** The time limit for one answer. The process may plan thousands of routes first. */
 const ANSWER_MS = 5000;
 const STOP_MS = 3000;
 /** A process that lasts longer ends an outage; an outage that lasts longer is reported. */
 const OUTAGE_MS = 30_000;
 
-/** One process, from its start to its end. */
+/** A running network process. */
 export interface LaunchedNetwork {
   send(message: ToNetwork): void;
-  /** Resolves to how it ended. */
+  /** Resolves, when the process has exited, to a description of how. */
   readonly ended: Promise<string>;
   kill(): void;
 }
@@ -32,7 +32,7 @@ interface Question {
   readonly reject: (cause: unknown) => void;
 }
 
-/** Runs the network of the node in a process of its own, and starts that again whenever it ends. Calls go on meanwhile. */
+/** Runs the network of the node in a process of its own, and restarts it with back-off. The agent serves calls meanwhile. */
 export class NetworkProcess {
   readonly #ports: NetworkProcessPorts;
   readonly #questions = new Map<number, Question>();
@@ -47,7 +47,7 @@ export class NetworkProcess {
     this.#ports = ports;
   }
 
-  /** Undefined while the process is down or does not answer. */
+  /** Returns undefined while the process is down or does not answer. */
   async status(): Promise<NetworkStatus | undefined> {
     return this.#status().catch(() => undefined);
   }
@@ -69,8 +69,8 @@ export class NetworkProcess {
   }
 
   /**
-   * Runs until the signal aborts; then the process has ended. @throws agent/address-conflict when the first process
-   * refuses to begin
+   * Runs until the signal aborts and the process has exited. @throws agent/address-conflict when the first process refuses
+   * to join the network
    */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log, reportOutage } = this.#ports;
@@ -102,7 +102,7 @@ export class NetworkProcess {
   }
 
   async #runOnce(signal: AbortSignal): Promise<string> {
-    const launched = this.#ports.launch((message) => this.#hear(message));
+    const launched = this.#ports.launch((message) => this.#receive(message));
     this.#current = launched;
     const stop = (): void => {
       launched.send({ kind: 'stop' });
@@ -139,7 +139,7 @@ export class NetworkProcess {
     }
   }
 
-  /** Acts when the work has not ended in time. */
+  /** Calls `act` unless the work ends within the limit. */
   async #after(limitMs: number, work: Promise<unknown>, act: () => void): Promise<void> {
     const over = new AbortController();
     const end = (): void => over.abort();
@@ -147,7 +147,7 @@ export class NetworkProcess {
     await this.#ports.clock.sleep(limitMs, over.signal).then(act, () => undefined);
   }
 
-  #hear(message: FromNetwork): void {
+  #receive(message: FromNetwork): void {
     switch (message.kind) {
       case 'status':
       case 'show':

@@ -4,15 +4,12 @@ import { isNetplugError } from '../../base/errors.ts';
 import { API_VERSION } from '../../model/resource.ts';
 import type { NodeName } from '../../model/names.ts';
 
-/** Writes the name that the plugin compares its own with: `nodename` in the state folder. @throws the file system's error */
+/** Writes the node's name to the file that the plugin checks: `nodename` in the state folder. @throws the file system's error */
 export async function registerName(path: string, node: NodeName): Promise<void> {
   await writeFileAtomically(path, { text: `${node}\n`, mode: 0o644 });
 }
 
-/**
- * Makes the Node resource when there is none; one that is there keeps its labels. Where the orchestrator keeps its own
- * nodes there is nothing to make. @throws store/*
- */
+/** Creates the Node resource unless it exists. @throws store/* */
 export async function registerNode(store: ResourceStore, node: NodeName, signal: AbortSignal): Promise<void> {
   if ((await store.findResource({ kind: 'Node', name: node }, signal)) !== undefined) return;
   try {

@@ -24,7 +24,7 @@ export class ResidentNodes implements AsyncDisposable {
   readonly #nodes = new Map<DatastoreId, ResidentNode>();
   /** By the text of the configuration. */
   readonly #named = new Map<string, NamedDatastore>();
-  /** By the object itself, which is the same for configurations that were decoded once. */
+  /** By object identity, because decoded configurations are cached. */
   readonly #seen = new WeakMap<Datastore, NamedDatastore>();
 
   constructor(open: (datastore: Datastore) => Store, ports: ResidentPorts, settings: Settings) {
@@ -65,7 +65,7 @@ export class ResidentNodes implements AsyncDisposable {
     });
   }
 
-  /** All datastores together. */
+  /** Returns the state of all datastores together. */
   standing(): Omit<AgentStanding, 'network'> {
     const states = this.#states();
     return {
@@ -76,7 +76,7 @@ export class ResidentNodes implements AsyncDisposable {
     };
   }
 
-  /** Why calls cannot be served now; a datastore that is away while there is stock left is no reason. */
+  /** Why calls cannot be served now, a sentence each. An unavailable datastore is none while the warm pool has addresses. */
   problems(): readonly string[] {
     if (this.#named.size === 0) return ['no datastore is open yet'];
     const states = this.#states().flatMap(({ isReady, problem }) =>

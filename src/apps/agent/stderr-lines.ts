@@ -1,4 +1,4 @@
-/** What one call says on stderr, for the caller to print; what goes beyond the limit is left out. */
+/** Collects the stderr of one call, up to a limit, for the caller to print. */
 export class StderrLines {
   readonly #parts: string[] = [];
   #length = 0;

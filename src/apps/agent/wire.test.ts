@@ -43,7 +43,7 @@ function head(word: number, first: number, second: number): Buffer {
 }
 
 describe('the messages on the socket', () => {
-  it('are read as they were written, in whatever pieces they come', () => {
+  it('are decoded as they were encoded, from chunks of any size', () => {
     fc.assert(
       fc.property(request, sizes, (sent, pieces) => {
         expect(feed(readRequest(), encodeRequest(sent), pieces)).toEqual({ ...sent, env: { ...sent.env } });
@@ -56,7 +56,7 @@ describe('the messages on the socket', () => {
     );
   });
 
-  it('are refused by code when they are nonsense', () => {
+  it('are rejected with an error code when they are invalid', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (pieces) => {
         for (const reader of [readRequest(), readCallAnswer()]) {
@@ -79,7 +79,7 @@ describe('the messages on the socket', () => {
     ['a large output', readCallAnswer(), head(0, 16 * 1024 * 1024 + 1, 0)],
     ['an impossible status', readCallAnswer(), head(256, 0, 0)],
   ])('with %s are refused at once', (_, reader, bytes) => {
-    expect(() => reader.push(bytes)).toThrow(/^Cannot talk over the socket of the agent: /);
+    expect(() => reader.push(bytes)).toThrow(/^Cannot use the socket of the agent: /);
   });
 
   it('of the largest size pass', () => {

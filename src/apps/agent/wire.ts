@@ -1,6 +1,6 @@
 import { NetplugError } from '../../base/errors.ts';
 
-/** What is asked of the agent. */
+/** The kinds of requests to the agent. */
 export type RequestKind =
   | 'netplug'
   | 'netplug-ipam'
@@ -23,7 +23,7 @@ export interface CallAnswer {
   readonly stderr: string;
 }
 
-/** What passes over the socket; native/shim.c is the other end of it. */
+/** The greeting of the agent, after which the caller sends its request. The protocol is also in native/shim.c. */
 export const HELLO = Buffer.from('NPA1', 'latin1');
 const KINDS: readonly RequestKind[] = [
   'netplug',
@@ -50,9 +50,9 @@ export function encodeAnswer({ status, stdout, stderr }: CallAnswer): Buffer {
   return encode({ word: status, first: stdout, second: stderr }, ANSWER_LIMITS);
 }
 
-/** Takes the bytes of one message in pieces, and gives the message once it is whole. */
+/** Decodes one message from chunks. Returns it once it is complete. */
 export interface MessageReader<T> {
-  /** @throws agent/protocol for what can never become a message, and for bytes behind one */
+  /** @throws agent/protocol for an invalid message, and for bytes after the end of one */
   push(bytes: Uint8Array): T | undefined;
 }
 
@@ -71,7 +71,7 @@ export function readCallAnswer(): MessageReader<CallAnswer> {
   });
 }
 
-/** The form requests and answers share: a number, two lengths, and two texts of those lengths. */
+/** The common format of requests and answers: a number, two lengths, and two texts of those lengths. */
 interface Message<Text> {
   readonly word: number;
   readonly first: Text;
@@ -100,7 +100,7 @@ function readMessage<T>(limits: Limits, decode: (message: Message<Buffer>) => T)
   return {
     push: (bytes) => {
       const neededBytes = heldBytes + bytes.length;
-      // Room grows with what has come, not with what is announced.
+      // The buffer grows with the received bytes, because the announced length may be false.
       if (neededBytes > held.length) held = Buffer.concat([held], Math.max(neededBytes, 2 * held.length));
       held.set(bytes, heldBytes);
       heldBytes = neededBytes;
@@ -110,7 +110,7 @@ function readMessage<T>(limits: Limits, decode: (message: Message<Buffer>) => T)
         assertWithin(limits, held.readUInt32LE(4), held.readUInt32LE(8));
         wholeBytes = firstEnd + held.readUInt32LE(8);
       }
-      if (heldBytes > wholeBytes) throw broken(`${String(heldBytes - wholeBytes)} bytes come behind a whole message`);
+      if (heldBytes > wholeBytes) throw broken(`${String(heldBytes - wholeBytes)} bytes follow a complete message`);
       if (heldBytes < wholeBytes) return undefined;
       const [first, second] = [held.subarray(HEAD_BYTES, firstEnd), held.subarray(firstEnd, wholeBytes)];
       return decode({ word: held.readUInt32LE(0), first, second });
@@ -118,7 +118,7 @@ function readMessage<T>(limits: Limits, decode: (message: Message<Buffer>) => T)
   };
 }
 
-/** Of a variable that is there twice the first counts, as for every program. */
+/** Decodes the environment. The first of duplicate variables wins, as in getenv. */
 function decodeEnvironment(bytes: Buffer): Readonly<Record<string, string>> {
   const env = new Map<string, string>();
   for (const entry of bytes.toString('utf8').split('\0')) {
@@ -135,7 +135,7 @@ function assertWithin(limits: Limits, first: number, second: number): void {
 }
 
 function broken(what: string): NetplugError {
-  return new NetplugError('agent/protocol', `Cannot talk over the socket of the agent: ${what}`, {
-    hint: 'Use programs of one release of netplug; "netplugctl version" and "netplug-standalone" say theirs',
+  return new NetplugError('agent/protocol', `Cannot use the socket of the agent: ${what}`, {
+    hint: 'Use programs of the same release of netplug; compare "netplugctl version" with "netplug-standalone"',
   });
 }

@@ -2,18 +2,18 @@ import { type AttachmentRecord, type FloatingPair, NO_MANAGER } from '../../../m
 import { handleOf } from '../../../model/names.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 
-/** What the attachments of the node ask of translation and routing. */
+/** What the attachments of the node need of address translation and BGP. */
 export interface LocalEndpoints {
   readonly floating: readonly FloatingPair[];
-  /** Single addresses to be announced: floating ones, and those assigned without an address manager. */
+  /** Single addresses to announce: floating ones, and those assigned without an address manager. */
   readonly announced: readonly Address[];
-  /** The same for the same. */
+  /** Equal for equal contents. */
   readonly text: string;
 }
 
 export const NO_ENDPOINTS: LocalEndpoints = { floating: [], announced: [], text: '' };
 
-/** Of two attachments with the same floating address the older one comes first: a later pod does not take it away. */
+/** Collects the needs of all attachments, oldest first: of two with the same floating address the older one has it. */
 export function localEndpoints(records: readonly AttachmentRecord[]): LocalEndpoints {
   const ordered = records.toSorted((a, b) => (ageKey(a) < ageKey(b) ? -1 : 1));
   const floating = ordered.flatMap((record) => record.floating);

@@ -1,4 +1,4 @@
-/** What the agent does for the network of its node, each by a reconciler of its own. */
+/** The parts of the node's network. Each has its own reconciler. */
 export type NetworkPart =
   | 'podFilter'
   | 'tunnelFilter'
@@ -11,7 +11,7 @@ export type NetworkPart =
   | 'endpoints'
   | 'passwords';
 
-/** What must have worked once before: an agent that begins must not take down what it does not know yet. */
+/** The parts that must have succeeded once before each part runs, so that a starting agent removes nothing it has not read yet. */
 export const NEEDS: Readonly<Record<NetworkPart, readonly NetworkPart[]>> = {
   podFilter: [],
   tunnelFilter: [],

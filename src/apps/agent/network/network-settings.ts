@@ -4,7 +4,7 @@ import type { Family } from '../../../net/address.ts';
 import type { Detection } from '../../../routing/detect-address-method.ts';
 import type { BlockSource } from '../../../routing/membership.ts';
 
-/** What the environment of the agent says of the network of its node. */
+/** The settings of the node's network from the environment of the agent. */
 export interface NetworkSettings {
   readonly node: NodeName;
   readonly detection: Readonly<Record<Family, Detection>>;

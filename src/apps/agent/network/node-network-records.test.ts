@@ -13,7 +13,7 @@ const VXLAN = poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' });
 
 afterEach(stopNodes);
 
-it('a node translates floating IPs that another program has recorded as soon as their pod has a link, and no longer', async () => {
+it('translates floating IPs that another program has recorded while their pod has a link', async () => {
   const { store } = await worldWith(VXLAN);
   const folder = mkdtempSync(join(tmpdir(), 'netplug-records-'));
   const attached = new Set<string>();

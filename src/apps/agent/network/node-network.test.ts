@@ -51,7 +51,7 @@ function admittedBy(objects: readonly NftObject[]): readonly unknown[] {
 }
 
 describe('the network of a node', () => {
-  it('leads to the blocks of the others, is offered to pods, and is registered when it works', async () => {
+  it('routes to the blocks of other nodes, offers an MTU, and is registered once it works', async () => {
     const { store } = await worldWith(VXLAN);
     const [a, b] = [
       startNode('a', { store, host: hostAt('192.0.2.1/24') }),
@@ -67,7 +67,7 @@ describe('the network of a node', () => {
     expect((await a.host.listPeers('vxlan.netplug')).map(({ remote }) => formatAddress(remote))).toEqual(['192.0.2.2']);
   });
 
-  it('is taken over without a change by the next agent', async () => {
+  it('is not changed when the next agent takes it over', async () => {
     const { store } = await worldWith(VXLAN);
     const host = hostAt('192.0.2.1/24');
     const a = await neighbours(store, host);
@@ -101,7 +101,7 @@ describe('the network of a node', () => {
     expect([await routesOf(next), host.changesMade]).toEqual([routes, changes]);
   });
 
-  it('is refused with the address of another node, and both are named', async () => {
+  it('fails with both names when another node has the same address', async () => {
     const { store } = await worldWith(VXLAN);
     await works(startNode('a', { store, host: hostAt('192.0.2.1/24') }));
     const twin = startNode('twin', { store, host: hostAt('192.0.2.1/24') });
@@ -112,7 +112,7 @@ describe('the network of a node', () => {
     expect(twin.host.tunnels).toEqual([]);
   });
 
-  it('takes tunnel packets of another node before it routes to that node', async () => {
+  it('accepts tunnel packets of another node before it routes to that node', async () => {
     const { store } = await worldWith(VXLAN);
     const seen: string[] = [];
     const filter: Pick<PacketFilter, 'replace'> = {
@@ -134,7 +134,7 @@ describe('the network of a node', () => {
     expect(seen.indexOf('admitted')).toBe(0);
   });
 
-  it('takes tunnel packets of the nodes that it knows while the datastore is away, and of no others', async () => {
+  it('accepts tunnel packets of known nodes only while the datastore is unavailable', async () => {
     const { database, store } = await worldWith(VXLAN);
     const tables: MemoryTables = new Map();
     const admitted = (): readonly unknown[] => admittedBy(tables.get(TUNNEL_TABLE) ?? []);
@@ -162,7 +162,7 @@ describe('the network of a node', () => {
   });
 
   it.each(['strict', 'off'] as const)(
-    'limits what pods send before the datastore has answered, with sources %s',
+    'filters packets of pods before the datastore has answered, with source check %s',
     async (sourceCheck) => {
       const { database } = await worldWith(VXLAN);
       const tables: MemoryTables = new Map();
@@ -174,7 +174,7 @@ describe('the network of a node', () => {
     },
   );
 
-  it('is repaired when somebody else has a hand in it', async () => {
+  it('is repaired when another program changes it', async () => {
     const { store } = await worldWith(VXLAN);
     const a = await neighbours(store);
     const [routes, peers] = [await a.host.listRoutes(), await a.host.listPeers('vxlan.netplug')];
@@ -192,7 +192,7 @@ describe('the network of a node', () => {
     await until(async () => (await a.host.listRoutes()).length === routes.length, 'and the routes over it');
   });
 
-  it('says what the kernel refuses, does the rest, and tries again', async () => {
+  it('reports changes that the kernel refuses, applies the rest, and retries', async () => {
     const { store } = await worldWith(VXLAN);
     const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await works(a);
@@ -205,7 +205,7 @@ describe('the network of a node', () => {
     await works(a);
   });
 
-  it('does without IP-in-IP where the kernel has none, and says so', async () => {
+  it('works without IP-in-IP on a kernel that lacks it, and reports that', async () => {
     const { store } = await worldWith(VXLAN, poolOf('ipip', '10.70.0.0/16', { ipipMode: 'Always' }));
     const host = hostAt('192.0.2.1/24');
     host.removeModule('ipip');
@@ -219,7 +219,7 @@ describe('the network of a node', () => {
     expect(a.registered).toEqual([]);
   });
 
-  it('gives the address of its tunnel back when no pool asks for it any more', async () => {
+  it('releases the address of a tunnel that no pool needs any more', async () => {
     const { store } = await worldWith(VXLAN);
     const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await works(a);
@@ -233,7 +233,7 @@ describe('the network of a node', () => {
     await until(async () => (await published()) === undefined, 'nobody is told of it any more');
   });
 
-  it('follows the address of its node', async () => {
+  it('is updated when the address of its node changes', async () => {
     const { store } = await worldWith(VXLAN);
     await store.createResource(nodeOf('a', { zone: 'x' }), never);
     const [a, b] = [
@@ -253,7 +253,7 @@ describe('the network of a node', () => {
     await until(() => a.registered.at(-1) === 1350, 'pods are offered what is left');
   });
 
-  it('is not registered while too little of the uplink is left for IPv6, and says so', async () => {
+  it('is not registered while the MTU is too small for IPv6, and reports that', async () => {
     const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64'));
     const a = startNode('a', { store, host: hostAt('192.0.2.1/24', 1300) });
     await until(
@@ -263,7 +263,7 @@ describe('the network of a node', () => {
     expect(a.registered).toEqual([]);
   });
 
-  it('stays when a pool cannot be read', async () => {
+  it('is kept when the record of a pool is malformed', async () => {
     const { database, store } = await worldWith(VXLAN);
     const a = await neighbours(store);
     const before = [await routesOf(a), a.host.tunnels];
@@ -272,7 +272,7 @@ describe('the network of a node', () => {
     expect([await routesOf(a), a.host.tunnels]).toEqual(before);
   });
 
-  it('stays while its link is down for a moment, and when a pool comes about around its address', async () => {
+  it('is kept while its link is down for a moment, and when a new pool contains its address', async () => {
     const { store } = await worldWith(VXLAN);
     const [host, link] = [hostAt('192.0.2.1/24'), (await hostAt('192.0.2.1/24').listInterfaces())[1]!];
     const [a, b] = [startNode('a', { store, host }), startNode('b', { store, host: hostAt('192.0.2.2/24') })];
@@ -291,7 +291,7 @@ describe('the network of a node', () => {
     );
   });
 
-  it('needs no address of a family that it has not, and holds none', async () => {
+  it('works with one address family, and holds no addresses of the other', async () => {
     const { store } = await worldWith(VXLAN, poolOf('v6', 'fd00:65::/64', { vxlanMode: 'Always' }));
     const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await until(
@@ -304,8 +304,8 @@ describe('the network of a node', () => {
     expect(blocks.map(({ value }) => value.cidr.base.family)).toEqual([4]);
   });
 
-  it.each(['all is quiet', 'the address manager was to be asked'])(
-    'gets its tunnel back, and routes over it, while the datastore is away and %s',
+  it.each(['nothing has changed', 'tunnel addresses are due for a check'])(
+    'recreates its tunnel and the routes over it while the datastore is unavailable and %s',
     async (situation) => {
       const { database, store } = await worldWith(VXLAN);
       let isAway = false;
@@ -316,22 +316,22 @@ describe('the network of a node', () => {
       await works(a);
       const [tunnels, routes] = [host.tunnels, await routesOf(a)];
       isAway = true;
-      if (situation !== 'all is quiet') {
+      if (situation !== 'nothing has changed') {
         const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
         await store.updateResource({ ...nodeOf('a', { zone: 'x' }), spec: node!.spec }, never);
-        await until(() => a.network.problems().some((text) => text.startsWith('tunnels: ')), 'it is asked');
+        await until(() => a.network.problems().some((text) => text.startsWith('tunnels: ')), 'the address manager is asked');
       }
       host.dropTunnel('vxlan.netplug');
       await until(() => host.tunnels.length > 0, 'the tunnel is back');
       await until(
         async () => Object.keys(await routesOf(a)).length === Object.keys(routes).length,
-        'so are the routes',
+        'the routes are back',
       );
       expect([host.tunnels, await routesOf(a)]).toEqual([tunnels, routes]);
     },
   );
 
-  it('does not fail while the datastore is away, and does when nothing can be routed', async () => {
+  it('does not fail while the datastore is unavailable, but when nothing can be routed', async () => {
     const { database, store } = await worldWith(VXLAN);
     await store.createResource(nodeOf('a'), never);
     let aheadMs = 0;
@@ -371,7 +371,7 @@ describe('the network of a node', () => {
     expect(reports()).toEqual([true, ...failing, true]);
   });
 
-  it('goes on when another node comes with its address later', async () => {
+  it('continues when another node takes its address later', async () => {
     const { store } = await worldWith(VXLAN);
     const a = startNode('a', { store, host: hostAt('192.0.2.1/24') });
     await works(a);

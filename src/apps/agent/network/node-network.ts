@@ -52,8 +52,8 @@ export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, At
 }
 
 /**
- * The node's side of the network between nodes. It follows the cluster and the host, and keeps each part of the node as
- * it shall be; what it has made stays when it ends, so that pods go on without it.
+ * Runs the network of one node: watches the cluster and the host, and reconciles each part of the node with the desired
+ * state. The kernel keeps what was applied when it ends, so that pods stay connected.
  */
 export class NodeNetwork {
   readonly #ports: NetworkPorts;
@@ -67,15 +67,15 @@ export class NodeNetwork {
   readonly #own = new RetainedAddresses();
   #tunnels: readonly OwnTunnel[] = [];
   #idleTunnels: ReadonlySet<TunnelKind> = new Set();
-  /** Whether something may have come about that the addresses of tunnels depend on. */
+  /** Whether the tunnel addresses must be checked with the address manager, because something they depend on has changed. */
   #isTunnelAddressDue = true;
   #endpoints: LocalEndpoints = NO_ENDPOINTS;
-  /** Parts that are left out, a sentence each. */
+  /** Problems that do not fail the reconciler of their part, a sentence each. */
   readonly #partProblems: Partial<Record<NetworkPart, readonly string[]>> = {};
   #watchProblem: string | undefined = 'the datastore is being read';
   readonly #reconcilers: Readonly<Record<NetworkPart, Reconciler>>;
   readonly #registration: Reconciler;
-  /** Rejects when the node must not go on: its address is another node's. */
+  /** Rejects when the node must not join the network, because another node has its address. */
   readonly #fatal = Promise.withResolvers<never>();
 
   constructor(ports: NetworkPorts, settings: NetworkSettings) {
@@ -118,13 +118,13 @@ export class NodeNetwork {
       facts: reconciler(
         'node facts',
         async (signal) => ports.store.publishNode(settings.node, ownFacts(this.#own.addresses, this.#tunnels), signal),
-        // Another machine under the same name would answer at once, and so on.
+        // Two machines with the same node name would otherwise overwrite each other without a pause.
         { resyncMs: SLOW_RESYNC_MS, pauseMs: FACTS_PAUSE_MS },
       ),
       routes: reconciler('routes', async (signal) => this.#reconcileRoutes(signal), { resyncMs: SLOW_RESYNC_MS }),
       endpoints: reconciler('endpoints', async (signal) => this.#readEndpoints(signal), {
         resyncMs: ENDPOINTS_MS,
-        // Under another address manager each pod has a record, and many come at once.
+        // With another address manager each pod has a record, and many change at the same time.
         pauseMs: ENDPOINTS_PAUSE_MS,
       }),
       nat: reconciler('nat', async (signal) => this.#reconcileNat(signal), timing),
@@ -150,7 +150,7 @@ export class NodeNetwork {
     return [...this.#failingParts(), ...this.#registration.report('failure')];
   }
 
-  /** The same, what waits for the datastore, and what is left out of a network that works. */
+  /** All problems, a sentence each: failures, an unavailable datastore, and parts that work in part only. */
   problems(): readonly string[] {
     const cutOff = this.#watchProblem ?? [];
     const all = [...Object.values(this.#reconcilers), this.#registration].flatMap((each) => each.report('lastError'));
@@ -164,7 +164,7 @@ export class NodeNetwork {
       desired: this.#desired,
       addresses: this.#own.addresses,
       tunnels: this.#tunnels,
-      // What is the matter with BIRD stands among the problems.
+      // An error of BIRD is among the problems.
       sessions: await this.#ports.bird.status(signal).catch(() => undefined),
       problems: this.problems(),
     });
@@ -179,17 +179,17 @@ export class NodeNetwork {
     };
   }
 
-  /** Keeps the network until the signal ends it. @throws agent/address-conflict */
+  /** Runs until the signal aborts. @throws agent/address-conflict */
   async run(signal: AbortSignal): Promise<void> {
     using _watch = this.#ports.host.watch((event) => this.#handleHostEvent(event));
     using _records = this.#ports.attachments.watch(() => this.#trigger('endpoints'));
     const reconcilers = [...Object.values(this.#reconcilers), this.#registration];
-    // Depends on nothing that the datastore says.
+    // The pod filter does not depend on the datastore.
     this.#reconcilers.podFilter.trigger();
     const work = [
       this.#follow(signal),
       this.#expire(signal),
-      // A BIRD that ends is started again at once.
+      // Restarts a BIRD that exits at once.
       this.#bgp.watchBird(() => this.#trigger('bgp'), signal),
       ...reconcilers.map(async (each) => each.run(signal)),
     ];
@@ -225,7 +225,7 @@ export class NodeNetwork {
     this.#routes.replan(touched);
   }
 
-  /** What may have to be another, besides routes. */
+  /** Returns the parts, except routes, that depend on the change. */
   #partsFor(change: ClusterChange, before: RoutedBlock | undefined): readonly NetworkPart[] {
     switch (change.kind) {
       case 'all':
@@ -245,7 +245,7 @@ export class NodeNetwork {
     }
   }
 
-  /** Whether the node has addresses of the block, which BGP is then told of. */
+  /** Reports whether the node has addresses of the block, which BGP must then announce. */
   #isOwn(block: RoutedBlock | undefined): boolean {
     const { node } = this.#settings;
     return block !== undefined && (block.node === node || block.borrowed.has(node));
@@ -257,7 +257,7 @@ export class NodeNetwork {
     if (this.#routes.handleHostEvent(event)) this.#trigger('routes');
   }
 
-  /** Ends the modes of pools that only lingered. */
+  /** Expires replaced modes of pools. */
   async #expire(signal: AbortSignal): Promise<void> {
     const { clock } = this.#ports;
     while (!signal.aborted) {
@@ -279,7 +279,7 @@ export class NodeNetwork {
     const isSame = isDeepStrictEqual(addresses, this.#own.addresses);
     this.#partProblems.addresses = [...problems, ...this.#conflicts(addresses, isSame)];
     const set = host.ensureForwarding(new Set(this.#state.pools.map(({ cidr }) => cidr.base.family)));
-    if (set.length > 0) log.info('forwarding switched on', { node, set });
+    if (set.length > 0) log.info('forwarding enabled', { node, set });
     this.#own.set(addresses);
     if (isSame) return;
     this.#isTunnelAddressDue = true;
@@ -287,7 +287,7 @@ export class NodeNetwork {
     this.#trigger('tunnels', 'facts', 'bgp');
   }
 
-  /** An agent that begins ends with the conflict; one that runs keeps what it has. @throws agent/address-conflict */
+  /** Checks for another node with the same address: fatal at the start, a problem later. @throws agent/address-conflict */
   #conflicts(addresses: ReadonlyMap<Family, OwnAddress>, isSame: boolean): readonly string[] {
     try {
       assertNoConflict(this.#settings.node, addresses, this.#state);
@@ -300,13 +300,13 @@ export class NodeNetwork {
   }
 
   async #reconcileRoutes(signal: AbortSignal): Promise<void> {
-    // What the filter cannot do is a problem of its own, and tried again there.
+    // The reconciler of the filter reports and retries its failure.
     await this.#tunnelFilter.ensure(signal).catch(() => this.#trigger('tunnelFilter'));
     await this.#routes.reconcile(signal);
   }
 
   async #reconcileTunnels(signal: AbortSignal): Promise<void> {
-    // No device takes packets that the filter does not know of.
+    // A tunnel device must not exist before the filter covers it.
     await this.#tunnelFilter.ensure(signal);
     const { node, blockSource } = this.#settings;
     const question = { node, state: this.#state, addresses: this.#own.addresses, idle: this.#idleTunnels };
@@ -319,7 +319,7 @@ export class NodeNetwork {
     const kept = reconcileTunnels(this.#ports, isManaged ? question : unmanaged, signal);
     const { tunnels, idle, problems } = await kept.catch(async (cause: unknown) => {
       this.#isTunnelAddressDue = true;
-      // A device that is gone comes back all the same.
+      // Recreates a device that was removed, with its known address.
       if (isManaged && this.#reconcilers.tunnels.hasSucceeded)
         this.#compareRoutesIfNew((await reconcileTunnels(this.#ports, unmanaged, signal)).tunnels);
       throw cause;

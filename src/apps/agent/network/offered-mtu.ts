@@ -6,8 +6,8 @@ import { podMtu } from '../../../routing/tunnel-mtu.ts';
 import { TUNNELS } from '../../../routing/tunnels.ts';
 
 /**
- * The MTU for pods, in bytes; undefined where no address of the node tells the uplink.
- * @throws kernel/failed when too little is left of the uplink's
+ * Returns the MTU for pods, in bytes; undefined while the node has no address, and so no known uplink.
+ * @throws kernel/failed when encapsulation leaves less than IPv6 requires
  */
 export function offeredMtu(
   addresses: ReadonlyMap<Family, OwnAddress>,

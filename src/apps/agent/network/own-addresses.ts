@@ -10,7 +10,7 @@ import { isTunnelDevice } from '../../../routing/tunnels.ts';
 
 export interface AddressQuestion {
   readonly node: NodeName;
-  /** What it was the last time: one that a link still has stays, whatever has come about around it. */
+  /** The addresses detected last. One that is still on its link is kept when detection fails. */
   readonly known: ReadonlyMap<Family, OwnAddress>;
   readonly detection: Readonly<Record<Family, Detection>>;
 }
@@ -44,7 +44,7 @@ export async function findOwnAddresses(
     }
     const before = known.get(family);
     if (found.kind === 'problem' && before !== undefined && isOnLink(before, interfaces)) addresses.set(family, before);
-    // Nobody misses an address of a family that no pool has.
+    // Only families of pools need an address.
     if (found.kind === 'problem' && pools.some(({ base }) => base.family === family)) problems.push(found.problem);
   }
   return { addresses, problems };
@@ -68,7 +68,7 @@ export function assertNoConflict(node: NodeName, addresses: OwnAddresses['addres
       'agent/address-conflict',
       `Cannot register node "${node}" with address ${text}: node "${other}" has it already`,
       {
-        hint: `Give the nodes different addresses, choose another one with NETPLUG_IP${family === 6 ? '6' : ''}, or remove node "${other}" if it is gone for good`,
+        hint: `Give the nodes different addresses, choose another one with NETPLUG_IP${family === 6 ? '6' : ''}, or remove node "${other}" if it no longer exists`,
         facts: { node, address: text, other },
       },
     );

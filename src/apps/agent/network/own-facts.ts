@@ -4,7 +4,7 @@ import { type Address, type Family, formatAddress } from '../../../net/address.t
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import type { OwnTunnel } from './reconcile-tunnels.ts';
 
-/** What the node tells the others: where it is reached, and by which tunnels. */
+/** Returns what the node publishes for other nodes: its addresses and tunnel endpoints. */
 export function ownFacts(addresses: ReadonlyMap<Family, OwnAddress>, tunnels: readonly OwnTunnel[]): NodeFacts {
   const tunnel = new Map(tunnels.map((each) => [each.kind, each]));
   return given({

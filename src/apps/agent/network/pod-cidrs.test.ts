@@ -85,7 +85,7 @@ describe('with USE_POD_CIDR', () => {
     expect((await store.listBlocks(never)).blocks).toEqual([]);
   });
 
-  it('pod CIDRs that come, change and go after the agent began are followed [auth-podcidr]', async () => {
+  it('routes follow pod CIDRs that appear, change and disappear after the start [auth-podcidr]', async () => {
     const { store } = await worldWith(poolOf('pods', '10.65.0.0/16', { vxlanMode: 'Always' }));
     const [a, b] = [start(store, 'a', '192.0.2.1/24'), start(store, 'b', '192.0.2.2/24')];
     await until(
@@ -112,7 +112,7 @@ describe('with USE_POD_CIDR', () => {
     await untilRoutes(b, { [CIDR_B]: 'blackhole' });
   });
 
-  it('BGP announces pod CIDRs as they come, change and go, and those of a pool that is not exported never [auth-podcidr, ann-routes]', async () => {
+  it('BGP announces pod CIDRs that appear and change, but never those of a pool that is not exported [auth-podcidr, ann-routes]', async () => {
     const hidden = poolOf('hidden', '10.66.0.0/16', { disableBGPExport: true });
     const { store } = await worldWith(poolOf('pods', '10.65.0.0/16'), poolOf('pods6', 'fd00:65::/48'), hidden);
     const a = start(store, 'a', '192.0.2.1/24');

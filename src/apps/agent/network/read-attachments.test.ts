@@ -50,7 +50,7 @@ function bench(): {
 }
 
 describe('records of attachments', () => {
-  it('grant floating IPs and announcements to attachments that have a link', async () => {
+  it('count for translation and announcements while their attachments have a link', async () => {
     const { attachments, attached, read } = bench();
     const unmanaged = { addressManager: 'none', addresses: [parseAddress('10.9.0.1')], floating: [] };
     await attachments.put(recordOf('a'));
@@ -63,7 +63,7 @@ describe('records of attachments', () => {
     expect(await read()).toEqual({ floating: [], announced: [] });
   });
 
-  it('give a floating IP that two ask for to the older one', async () => {
+  it('assign a floating IP that two attachments request to the older one', async () => {
     const { attachments, attached, read } = bench();
     const internal = parseAddress('10.0.0.2');
     const later = { at: '2026-01-02T00:00:00.000Z', addresses: [internal] };
@@ -73,7 +73,7 @@ describe('records of attachments', () => {
     expect((await read()).floating[0]).toBe('192.0.2.1 10.0.0.1');
   });
 
-  it('are read again soon while the link of one may come, and not for ever', async () => {
+  it('are read again soon, for a limited time, while a link is missing', async () => {
     const { attachments, clock, read, due } = bench();
     await attachments.put(recordOf('a'));
     await read();
@@ -85,7 +85,7 @@ describe('records of attachments', () => {
     expect(due()).toBe(1);
   });
 
-  it('without a link are removed in time, unless another address manager must be asked for them', async () => {
+  it('are removed after a while without a link, except those of another address manager', async () => {
     const { attachments, clock, read } = bench();
     await attachments.put(recordOf('a'));
     await attachments.put(recordOf('b', { addressManager: 'host-local' }));

@@ -5,15 +5,15 @@ import { type AttachmentRecord, NO_MANAGER } from '../../../model/attachment-rec
 import { handleOf, interfaceKey } from '../../../model/names.ts';
 import { type LocalEndpoints, localEndpoints } from './local-endpoints.ts';
 
-/** How long after its record an ADD may take to make the link, and how often it is looked for until then. */
+/** How long an ADD may take from its record to its link, and how often to check for the link. */
 const LINKING_MS = 30_000;
-const LOOK_MS = 200;
-/** A record whose link is missing for so long is removed: its ADD has ended, or its link went with the boot. */
+const LINK_CHECK_MS = 200;
+/** How long the link of a record must be missing before the record is removed: the ADD was killed, or the node rebooted. */
 const FORGET_MS = 600_000;
 
 export interface AttachmentPorts {
   readonly attachments: Pick<AttachmentRecords, 'list' | 'remove'> & {
-    /** Calls when a record may be another, whichever program wrote it. */
+    /** Calls `onChange` when any program may have changed a record. */
     readonly watch: (onChange: () => void) => Disposable;
   };
   /** `<containerId>/<ifName>` of every pod link the kernel has. */
@@ -22,22 +22,22 @@ export interface AttachmentPorts {
   readonly log: Log;
 }
 
-/** What the node's own records grant to attachments that are there. */
+/** The records of attachments that have a link. */
 export interface Granted {
   readonly endpoints: LocalEndpoints;
-  /** Records that cannot be understood, and were left out. */
+  /** Malformed records that were skipped, a sentence each. */
   readonly problems: readonly string[];
 }
 
-/** Reads the records of attachments. One whose attachment has no link grants nothing. */
+/** Reads the records of attachments and ignores those without a link. */
 export class AttachmentReader {
   readonly #ports: AttachmentPorts;
   readonly #onDue: () => void;
-  /** Since when the link of a record is missing, by handle. */
+  /** When each missing link was first missed, by handle. */
   #unlinkedSince: ReadonlyMap<string, number> = new Map();
   #problems: readonly string[] = [];
 
-  /** `onDue` is called when it is worth reading again soon. */
+  /** Calls `onDue` when the records must be read again soon. */
   constructor(ports: AttachmentPorts, onDue: () => void) {
     this.#ports = ports;
     this.#onDue = onDue;
@@ -59,14 +59,14 @@ export class AttachmentReader {
     this.#unlinkedSince = new Map(unlinked.map((record) => [handleOf(record.attachment), sinceMs(record)]));
     for (const record of unlinked)
       if (isOwn(record) && nowMs - sinceMs(record) >= FORGET_MS) await attachments.remove(record.attachment);
-    // The kernel's word of new links is not waited for: the links of pods are left out of it.
+    // Polls, because the kernel events that the agent receives do not cover links of pods.
     const isLinking = unlinked.some((record) => nowMs - sinceMs(record) < LINKING_MS);
-    if (isLinking) void clock.sleep(LOOK_MS, signal).then(this.#onDue, () => undefined);
+    if (isLinking) void clock.sleep(LINK_CHECK_MS, signal).then(this.#onDue, () => undefined);
     return { endpoints: localEndpoints(records.filter(isLinked)), problems };
   }
 }
 
-/** Of other address managers DEL and GC must still find it. */
+/** Reports whether the agent may remove the record. DEL and GC need those of other address managers. */
 function isOwn({ addressManager }: AttachmentRecord): boolean {
   return addressManager === 'netplug-ipam' || addressManager === NO_MANAGER;
 }

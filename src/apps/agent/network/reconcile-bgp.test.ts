@@ -8,7 +8,7 @@ const never = new AbortController().signal;
 
 afterEach(stopNodes);
 
-it('a BIRD that dies is started again with passwords read before, while their Secret cannot be read', async () => {
+it('restarts a BIRD that was killed with the cached passwords while their Secret is unreadable', async () => {
   const { store } = await worldWith(poolOf('routed', '10.65.0.0/16'));
   const peer = (name: string, peerIP: string): ReturnType<typeof bgpPeerOf> =>
     bgpPeerOf(name, { peerIP, asNumber: 65_001, password: { secretKeyRef: { name, key: 'password' } } });

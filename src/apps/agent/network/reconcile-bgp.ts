@@ -17,8 +17,8 @@ import type { ClusterState } from '../../../routing/cluster-state.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 import { isByBgp } from '../../../routing/pool-modes.ts';
 
-/** Where there is no BIRD, it is looked for again after so long. */
-const LOOK_FOR_BIRD_MS = 1000;
+/** How often to check whether BIRD is needed or has exited. */
+const BIRD_CHECK_MS = 1000;
 
 export interface BgpPorts {
   readonly bird: Pick<Bird, 'apply' | 'status' | 'ended'>;
@@ -35,7 +35,7 @@ interface BgpQuestion {
   readonly localAddresses: readonly Address[];
 }
 
-/** Has BIRD announce what the node holds and learn what the others do. */
+/** Configures BIRD to announce the node's addresses and to learn routes to other nodes. */
 export class BgpReconciler {
   readonly #ports: BgpPorts;
   readonly #node: NodeName;
@@ -50,8 +50,9 @@ export class BgpReconciler {
   }
 
   /**
-   * Without a pool in BGP mode BIRD is not started, and one that runs keeps its sessions with nothing to say. Returns why
-   * parts are left out, a sentence each. Passwords are those read last; where one was never asked for, nothing is done.
+   * Applies sessions and announcements. Does not start BIRD without a pool in BGP mode; a running BIRD then keeps its
+   * sessions and announces nothing. Returns problems, a sentence each, or `unread` when it has applied nothing because
+   * `readPasswords` must read a new password first.
    * @throws bgp/*
    */
   async reconcile(
@@ -60,7 +61,7 @@ export class BgpReconciler {
   ): Promise<readonly string[] | 'unread'> {
     const { bird, birdLog, log } = this.#ports;
     const { pools: all, bgpConfigurations: configurations } = this.#state;
-    if (!(await this.#isAtWork(signal))) return [];
+    if (!(await this.#isInUse(signal))) return [];
     const pools = all.map((pool) => (isByBgp(pool) ? unencapsulated(pool.pool) : pool.pool));
     const planned = this.#planSessions();
     const ready = this.#passwords.addTo(planned.sessions);
@@ -81,12 +82,12 @@ export class BgpReconciler {
     return parts.flat().map(problemLine);
   }
 
-  /** Reads the passwords of all sessions, however long that takes; says whether there is something new for BIRD. */
+  /** Reads the passwords of all sessions. Reports whether any has changed. */
   async readPasswords(signal: AbortSignal): Promise<boolean> {
-    return (await this.#isAtWork(signal)) && this.#passwords.read(this.#planSessions().sessions, signal);
+    return (await this.#isInUse(signal)) && this.#passwords.read(this.#planSessions().sessions, signal);
   }
 
-  /** Tells whenever BIRD has ended. */
+  /** Calls `onEnded` whenever BIRD has exited although a pool needs it. */
   async watchBird(onEnded: () => void, signal: AbortSignal): Promise<void> {
     const { bird, clock } = this.#ports;
     while (!signal.aborted) {
@@ -94,12 +95,12 @@ export class BgpReconciler {
         await bird.ended(signal).catch(() => undefined);
         onEnded();
       }
-      await clock.sleep(LOOK_FOR_BIRD_MS, signal).catch(() => undefined);
+      await clock.sleep(BIRD_CHECK_MS, signal).catch(() => undefined);
     }
   }
 
-  /** A BIRD that runs has sessions although no pool needs them any more. */
-  async #isAtWork(signal: AbortSignal): Promise<boolean> {
+  /** Reports whether BIRD must be configured: a pool needs it, or it still runs. */
+  async #isInUse(signal: AbortSignal): Promise<boolean> {
     return this.#isNeeded() || (await this.#ports.bird.status(signal)) !== undefined;
   }
 
@@ -113,7 +114,7 @@ export class BgpReconciler {
   }
 }
 
-/** The node's blocks, and single addresses it has outside of them: borrowed, unmanaged or floating. */
+/** Returns the node's blocks, and its single addresses outside of them: borrowed, unmanaged or floating. */
 function heldBy(node: NodeName, state: ClusterState, localAddresses: readonly Address[]): readonly Cidr[] {
   const concerned = state.blocksOf(node);
   const own = concerned.filter((block) => block.node === node).map(({ cidr }) => cidr);
@@ -121,7 +122,7 @@ function heldBy(node: NodeName, state: ClusterState, localAddresses: readonly Ad
   return [...own, ...single.filter((cidr) => !own.some((block) => cidrContains(block, cidr)))];
 }
 
-/** A pool that leaves BGP is announced for as long as its mode lingers. */
+/** Returns the pool in BGP mode. BGP announces a pool that has left BGP until the replaced mode expires. */
 function unencapsulated(pool: IpPool): IpPool {
   return { ...pool, spec: { ...pool.spec, vxlanMode: 'Never', ipipMode: 'Never' } };
 }

@@ -8,7 +8,7 @@ import type { OwnNetwork } from '../../../routing/plan-hops.ts';
 import { isDrift, diffTables, tablesOf } from '../../../routing/diff-tables.ts';
 import { TUNNELS } from '../../../routing/tunnels.ts';
 
-/** Everything is compared so often although nobody had a hand in it, as far as was heard. */
+/** How often to compare all routes and peers without an event that indicates drift. */
 const COMPARE_MS = 600_000;
 
 interface RoutePorts {
@@ -17,15 +17,15 @@ interface RoutePorts {
   readonly clock: Clock;
 }
 
-/** How many changes were asked of the kernel, and how often everything was compared. */
+/** The numbers of changes sent to the kernel and of full comparisons with it. */
 export interface RouteCounts {
   readonly changes: number;
   readonly comparisons: number;
 }
 
 /**
- * Makes the kernel's routes and tunnel peers the desired ones: change by change, and by comparing everything at the
- * start, after a refusal and when somebody else had a hand in them.
+ * Reconciles the kernel's routes and tunnel peers with the desired ones. Sends single changes, and compares everything at
+ * the start, after the kernel refused a change, and after drift.
  */
 export class RouteReconciler {
   readonly #host: HostNetwork;
@@ -39,7 +39,7 @@ export class RouteReconciler {
   #comparisons = 0;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
 
-  /** `onDue` is told when there is work to do. */
+  /** Calls `onDue` when `reconcile` has work to do. */
   constructor({ host, log, clock }: RoutePorts, desired: DesiredNetwork, onDue: () => void) {
     this.#host = host;
     this.#log = log;
@@ -52,29 +52,29 @@ export class RouteReconciler {
     return { changes: this.#changes, comparisons: this.#comparisons };
   }
 
-  /** Plans again what a change of the cluster's state touched. */
+  /** Replans what a change of the cluster affects. */
   replan(touched: Touched): void {
     this.#add(this.#desired.replan(touched));
   }
 
-  /** Plans again when the addresses or tunnels of this node have changed. */
+  /** Replans for the addresses and tunnels of this node. */
   setOwnNetwork(own: OwnNetwork): void {
     this.#add(this.#desired.setOwnNetwork(own));
   }
 
-  /** Compares everything next time. */
+  /** Makes the next reconcile compare everything. */
   requireComparison(): void {
     this.#isCompared = false;
   }
 
-  /** Says whether the event calls for comparing everything. */
+  /** Reports whether the event indicates drift, which requires a comparison. */
   handleHostEvent(event: HostEvent): boolean {
     const isForeign = isDrift(event, this.#desired);
     if (isForeign) this.requireComparison();
     return isForeign;
   }
 
-  /** @throws kernel/failed when the kernel refuses some of the changes; the others are made */
+  /** Applies pending changes, or compares everything. @throws kernel/failed when the kernel refuses changes; it applies the rest */
   async reconcile(signal: AbortSignal): Promise<void> {
     if (this.#clock.monotonic() - this.#comparedAtMs >= COMPARE_MS) this.requireComparison();
     const changes = this.#isCompared ? this.#takePending() : await this.#compare();
@@ -88,7 +88,7 @@ export class RouteReconciler {
     throw refusal(first, refused.length);
   }
 
-  /** What changes meanwhile is pending and comes later. */
+  /** Changes that arrive during the comparison stay pending. */
   async #compare(): Promise<readonly HostChange[]> {
     this.#comparisons += 1;
     this.#comparedAtMs = this.#clock.monotonic();

@@ -16,13 +16,13 @@ export interface TunnelPorts extends IpamPorts {
   readonly host: Pick<HostNetwork, 'putTunnel' | 'removeTunnel'>;
 }
 
-/** A tunnel device of this node that is there. */
+/** An existing tunnel device of this node. */
 export interface OwnTunnel {
-  /** Whether it was made just now: what was on one of its name before is gone. */
+  /** Whether it replaced a device of the same name, whose routes and peers are lost. */
   readonly isNew: boolean;
   readonly kind: TunnelKind;
   readonly mac: Mac;
-  /** Undefined while no pool can give one. */
+  /** Undefined while no pool has a free one. */
   readonly address: Address | undefined;
 }
 
@@ -30,21 +30,21 @@ export interface TunnelQuestion {
   readonly node: NodeName;
   readonly state: ClusterState;
   readonly addresses: ReadonlyMap<Family, OwnAddress>;
-  /** As the last time left them. */
+  /** The idle tunnels after the last run. */
   readonly idle: ReadonlySet<TunnelKind>;
-  /** Gives a tunnel its address without asking the address manager. */
+  /** Returns the address of a tunnel without the address manager. */
   readonly fixedAddress?: (kind: TunnelKind) => Address | undefined;
 }
 
 export interface ReconciledTunnels {
   readonly tunnels: readonly OwnTunnel[];
-  /** Tunnels that no pool asks for, and that hold nothing. */
+  /** Tunnels that no pool needs and that hold no address. */
   readonly idle: ReadonlySet<TunnelKind>;
-  /** Why tunnels that pools ask for are left out, a sentence each. */
+  /** Why tunnels that pools need are missing, a sentence each. */
   readonly problems: readonly string[];
 }
 
-/** Makes the tunnel devices that the pools ask for, and removes the others. @throws kernel/failed, store/* */
+/** Creates the tunnel devices that pools need and removes all others. @throws kernel/failed, store/* */
 export async function reconcileTunnels(
   ports: TunnelPorts,
   question: TunnelQuestion,
@@ -75,7 +75,7 @@ export async function reconcileTunnels(
 
 interface TunnelTask extends TunnelQuestion {
   readonly kind: TunnelKind;
-  /** Those that ask for the tunnel. */
+  /** The pools that need the tunnel. */
   readonly pools: readonly RoutedPool[];
 }
 
@@ -88,33 +88,33 @@ async function ensureTunnel(
   const { device, family } = TUNNELS[kind];
   const address = await addressFor(ports, task, signal).catch((cause: unknown) => {
     if (!isNetplugError(cause, 'ipam/exhausted', 'ipam/strict-affinity')) throw cause;
-    ports.log.warning('no address for a tunnel', { device, reason: reasonOf(cause) });
+    ports.log.warning('tunnel address not assigned', { device, reason: reasonOf(cause) });
     return undefined;
   });
   const mac = macFromHash(createHash('sha256').update(`${device} ${node}`).digest());
   const tunnel: Tunnel = {
     name: device,
     mtu: own.mtu - ENCAPSULATION_BYTES[TUNNELS[kind].encapsulation],
-    addresses: [address ?? standIn(own)].filter((each) => each !== undefined),
+    addresses: [address ?? fallbackAddress(own)].filter((each) => each !== undefined),
     encapsulation:
       kind === 'ipip4'
         ? { kind: 'ipip', local: own.address }
         : { kind: 'vxlan', mac, vni: VXLAN_VNI, port: VXLAN_PORT, local: own.address, uplink: own.device },
   };
   const outcome = await ports.host.putTunnel(tunnel);
-  if (outcome !== 'unchanged') ports.log.info('tunnel device set', { device, outcome, mtu: tunnel.mtu, family });
+  if (outcome !== 'unchanged') ports.log.info('tunnel device configured', { device, outcome, mtu: tunnel.mtu, family });
   return { kind, mac, address, isNew: outcome === 'replaced' };
 }
 
 /**
- * What the device has while no pool gives it an address. On a device without IPv4 address the kernel's reverse path
- * filter drops every packet, even in loose mode; and a device that loses its last one loses its routes.
+ * Returns the address of a device for which no pool has one. On a device without IPv4 address the kernel's reverse path
+ * filter drops every packet, even in loose mode, and a device that loses its last address loses its routes.
  */
-function standIn({ address }: OwnAddress): Address | undefined {
+function fallbackAddress({ address }: OwnAddress): Address | undefined {
   return address.family === 4 ? address : undefined;
 }
 
-/** Out of one of the pools; without any, an address that is held goes back. */
+/** Returns the tunnel's address from one of the pools. Releases the address it holds when `pools` is empty. */
 async function addressFor(
   ports: TunnelPorts,
   { kind, node, pools, fixedAddress }: TunnelTask,

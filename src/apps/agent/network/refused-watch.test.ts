@@ -10,7 +10,7 @@ const never = new AbortController().signal;
 
 afterEach(stopNodes);
 
-it('lists the cluster less and less often while the agent may list and not watch', async () => {
+it('backs off between lists of the cluster while the agent is allowed to list but not to watch', async () => {
   const { store } = await worldWith(poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' }));
   let listings = 0;
   async function* list(...asked: Parameters<Store['follow']>): AsyncGenerator<FollowEvent> {

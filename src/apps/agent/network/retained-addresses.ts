@@ -1,10 +1,10 @@
 import type { Family } from '../../../net/address.ts';
 import type { OwnAddress } from '../../../routing/plan-hops.ts';
 
-/** An address of the node may be missing for so long before it is given up: a link may be down for a moment. */
+/** How long an address of the node may be missing before it is dropped, because a link may be down for a moment. */
 export const HOLD_MS = 30_000;
 
-/** The node's addresses, of which each stays for a while after it was found last. */
+/** Keeps each address of the node for a while after it was last detected. */
 export class RetainedAddresses {
   #addresses: ReadonlyMap<Family, OwnAddress> = new Map();
   readonly #missingSinceMs = new Map<Family, number>();
@@ -13,7 +13,7 @@ export class RetainedAddresses {
     return this.#addresses;
   }
 
-  /** What the addresses become with these found. `nowMs` is of the monotonic clock. */
+  /** Merges the detected addresses with those that are kept, without setting them. `nowMs` is of the monotonic clock. */
   with(found: ReadonlyMap<Family, OwnAddress>, nowMs: number): ReadonlyMap<Family, OwnAddress> {
     const addresses = new Map(found);
     for (const family of found.keys()) this.#missingSinceMs.delete(family);

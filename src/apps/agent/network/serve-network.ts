@@ -9,7 +9,7 @@ interface ServePorts {
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
 }
 
-/** Runs the network until it is asked to stop, and answers what it is asked meanwhile. @throws agent/address-conflict */
+/** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(
   network: NodeNetwork,
   { send, onMessage, becomeOnly }: ServePorts,

@@ -21,7 +21,7 @@ interface NetworkParts {
   readonly problems: readonly string[];
 }
 
-/** The network of the node for people. */
+/** Returns the network of the node for `netplugctl node network`. */
 export function shownNetwork(parts: NetworkParts): ShownNetwork {
   const { node, state, desired, addresses, tunnels, sessions, problems } = parts;
   return {

@@ -8,9 +8,7 @@ import { openTunnels } from '../../../routing/pool-modes.ts';
 import { renderTunnelTable } from '../../../routing/tunnel-table.ts';
 import { TUNNEL_KINDS } from '../../../routing/tunnels.ts';
 
-/**
- * Lets in tunnel packets of the nodes that the cluster's state knows, which stays as it was while the watch is lost.
- */
+/** Filters tunnel packets: accepts those of the nodes in the cluster state, which is kept while the watch is lost. */
 export class TunnelFilter {
   readonly #filter: Pick<PacketFilter, 'replace'>;
   readonly #self: NodeName;
@@ -24,19 +22,19 @@ export class TunnelFilter {
     this.#state = state;
   }
 
-  /** Takes in that the cluster's state has changed; reports whether there is something to do. */
+  /** Marks the filter as outdated if the change affects nodes. Reports whether it does. */
   markChanged(touched: Touched): boolean {
     const isTouched = touched === 'all' || touched.nodes.length > 0;
     this.#isDue ||= isTouched;
     return isTouched;
   }
 
-  /** Applies what the cluster's state says unless that is done: a node that joins is let in before it is answered. */
+  /** Applies an outdated filter. Call it before routes change: packets of a new node must be accepted before it gets a route. */
   async ensure(signal: AbortSignal): Promise<void> {
     await this.#queue.run(async () => (this.#isDue ? this.#apply(signal) : undefined));
   }
 
-  /** Applies what the cluster's state says, and repairs what is otherwise on the host. */
+  /** Applies the filter, which also undoes changes by other programs. */
   async reconcile(signal: AbortSignal): Promise<void> {
     await this.#queue.run(async () => this.#apply(signal));
   }
@@ -54,7 +52,7 @@ export class TunnelFilter {
     }
   }
 
-  /** Their own addresses, by which tunnel packets come. */
+  /** Returns the addresses from which other nodes send tunnel packets. */
   #otherNodes(): readonly Address[] {
     const others = this.#state.nodeNames.filter((node) => node !== this.#self);
     return others.flatMap((node) => [...this.#state.endsOf(node).addresses.values()]);
