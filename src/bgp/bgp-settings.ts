@@ -7,10 +7,10 @@ import type { PasswordReference } from './session.ts';
 
 export type BgpLogSeverity = NonNullable<BgpConfigurationSpec['logSeverityScreen']>;
 
-/** What holds for a node after every default. */
+/** The BGP settings of a node with every default filled in. */
 export interface BgpSettings {
   readonly isMeshEnabled: boolean;
-  /** Of nodes that have none of their own. */
+  /** The AS number of nodes without one of their own. */
   readonly asNumber: number;
   readonly listenPort: number;
   readonly logSeverity: BgpLogSeverity;
@@ -21,7 +21,7 @@ export interface BgpSettings {
 export const DEFAULT_PORT = 179;
 export const DEFAULT_RESTART_TIME_S = 120;
 
-/** The node's own configuration counts for log and port, that of the cluster for everything. */
+/** Returns the settings of a node. The node's own configuration takes precedence for log severity and port only. */
 export function bgpSettingsOf(nodeName: string, configurations: readonly BgpConfiguration[]): BgpSettings {
   const cluster = clusterConfiguration(configurations);
   const own = configurations.find(({ metadata }) => metadata.name === `node.${nodeName}`)?.spec;

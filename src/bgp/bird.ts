@@ -8,9 +8,9 @@ import { askBird, birdEnds, birdFailed, type BirdReply } from './control-socket.
 import { readSessions, type SessionStatus } from './read-status.ts';
 
 export interface BirdPlaces {
-  /** Of this BIRD alone: configuration, socket, process id and log. */
+  /** The folder of this BIRD: configuration, socket, process id and log. */
   readonly folder: string;
-  /** The program, and arguments before ours. */
+  /** The program and its first arguments. */
   readonly program: readonly [string, ...string[]];
 }
 
@@ -19,7 +19,7 @@ export type Applied = 'unchanged' | 'reloaded' | 'started';
 const CONFIG_MODE = 0o600;
 const ANSWER_MS = 10_000;
 const REFUSED = 8000;
-/** Beginning of names of protocols that hold a session. */
+/** Pattern of the names of BGP protocols. */
 const SESSIONS = '"peer_*"';
 
 /**

@@ -1,21 +1,21 @@
 import { createConnection, type Socket } from 'node:net';
 import { errnoOf, NetplugError } from '../base/errors.ts';
 
-/** One line of what BIRD answers: a number that says what kind of line it is, and the text behind it. */
+/** One line of a reply of BIRD: a code for the kind of line, and its text. */
 export interface ReplyLine {
   readonly code: number;
   readonly text: string;
 }
 
-/** What BIRD answers to one command: at least one line; the last one's code is 8000 and more for a refusal. */
+/** The reply of BIRD to one command: at least one line. The code of the last line is 8000 or more for a refusal. */
 export type BirdReply = readonly ReplyLine[];
 
 const REPLY_LIMIT_BYTES = 16 * 1024 * 1024;
 const NOT_LISTENING = ['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE'];
 
 /**
- * Asks the BIRD that listens at the path; undefined when none does.
- * @throws bgp/bird-failed for an answer without end, and the signal's reason
+ * Sends a command to the BIRD that listens at the path; undefined when none does.
+ * @throws bgp/bird-failed for an oversized reply, and the signal's reason
  */
 export async function askBird(path: string, command: string, signal: AbortSignal): Promise<BirdReply | undefined> {
   signal.throwIfAborted();

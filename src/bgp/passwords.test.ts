@@ -37,7 +37,7 @@ async function read(password: PasswordReference | undefined): Promise<SessionsWi
   return passwords.addTo(planned);
 }
 
-it('passwords come from files and secrets, without the line break at their end', async () => {
+it('passwords are read from files and Secrets, without a trailing line break', async () => {
   const file = join(folder, 'password');
   for (const text of ['two words', 'two words\n', 'two words\r\n']) {
     writeFileSync(file, text);
@@ -54,21 +54,21 @@ it.each([
   [{ secretKeyRef: { name: 'bgp', key: 'none' } }, 'key "none" of Secret "bgp" does not exist'],
   [{ secretKeyRef: { name: 'bgp', key: 'empty' } }, 'key "empty" of Secret "bgp" is empty'],
   [{ secretKeyRef: { name: 'forbidden', key: 'a' } }, 'key "a" of Secret "forbidden" cannot be read (no right'],
-])('a session whose password is missing (%j) is left out, and it is said why', async (password, reason) => {
+])('a session whose password is missing (%j) is left out with a problem', async (password, reason) => {
   expect(await read(password)).toMatchObject({
     sessions: [],
     problems: [{ message: expect.stringContaining(`no session with 192.0.2.1: ${reason}`) }],
   });
 });
 
-it('a password that was read holds until there certainly is none', async () => {
+it('a password stays in use while it cannot be read, and is dropped when it does not exist', async () => {
   const planned = sessionWith({ secretKeyRef: { name: 'bgp', key: 'router' } });
   let answer: string | undefined | Error = 'first';
   const passwords = new Passwords(async () =>
     answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer),
   );
   const seen: unknown[] = [];
-  const gone = new Error('the API is away');
+  const gone = new Error('the API is unreachable');
   for (const next of ['first', gone, gone, 'second', gone, undefined, gone, 'third', gone, '']) {
     answer = next;
     const isNew = await passwords.read(planned, signal);
@@ -76,7 +76,7 @@ it('a password that was read holds until there certainly is none', async () => {
     seen.push([isNew, sessions?.map(({ password }) => password), problems?.map(({ message }) => message)]);
   }
   const place = 'key "router" of Secret "bgp"';
-  const kept = `the session with 192.0.2.1 has the password read before: ${place} cannot be read (the API is away)`;
+  const kept = `the session with 192.0.2.1 has the password read before: ${place} cannot be read (the API is unreachable)`;
   expect(seen).toEqual([
     [true, ['first'], []],
     [true, ['first'], [kept]],
@@ -84,14 +84,14 @@ it('a password that was read holds until there certainly is none', async () => {
     [true, ['second'], []],
     [true, ['second'], [kept]],
     [true, [], [`no session with 192.0.2.1: ${place} does not exist`]],
-    [true, [], [`no session with 192.0.2.1: ${place} cannot be read (the API is away)`]],
+    [true, [], [`no session with 192.0.2.1: ${place} cannot be read (the API is unreachable)`]],
     [true, ['third'], []],
     [true, ['third'], [kept]],
     [true, [], [`no session with 192.0.2.1: ${place} is empty`]],
   ]);
 });
 
-it('passwords are read at the same time, and nothing is said of sessions before', async () => {
+it('passwords are read concurrently, and sessions are unknown until all have been read', async () => {
   const references = ['a', 'b', 'c'].map((key) => ({ secretKeyRef: { name: 'bgp', key } }));
   const planned = references.flatMap(sessionWith);
   const together = Promise.withResolvers<string>();

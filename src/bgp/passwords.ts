@@ -11,20 +11,20 @@ export type ReadSecret = (name: string, key: string, signal: AbortSignal) => Pro
 
 export interface SessionsWithPasswords {
   readonly sessions: readonly ReadySession[];
-  /** Why sessions are left out, as one that needs a password is never set up without, or go on with an old one. */
+  /** Why sessions are left out, or keep an old password. A session that needs a password is never set up without one. */
   readonly problems: readonly Problem[];
 }
 
 interface Finding {
-  /** As it was read last; undefined when there is none. */
+  /** The password read last; undefined when there is none. */
   readonly password: string | undefined;
-  /** Why it could not be read just now. */
+  /** Why the last attempt to read it failed. */
   readonly reason: string | undefined;
 }
 
 const AT_ONCE = 8;
 
-/** The passwords that sessions refer to. One that was read holds until it is certain that there is none any more. */
+/** The passwords of sessions. A password stays in use while it cannot be read, until it is known not to exist. */
 export class Passwords {
   readonly #readSecret: ReadSecret;
   #known: ReadonlyMap<string, Finding> = new Map();
@@ -33,7 +33,7 @@ export class Passwords {
     this.#readSecret = readSecret;
   }
 
-  /** Reads each password once; says whether anything is different now. One line break at its end is not part of it. */
+  /** Reads each password once, without a trailing line break. Reports whether anything changed. */
   async read(planned: readonly PlannedSession[], signal: AbortSignal): Promise<boolean> {
     const places = new Map<string, PasswordReference>();
     for (const { passwordReference } of planned)
@@ -47,7 +47,7 @@ export class Passwords {
     return !isDeepStrictEqual(known, before);
   }
 
-  /** Undefined as long as one of the passwords has never been asked for. */
+  /** Adds the passwords to the sessions; undefined until each password has been read once. */
   addTo(planned: readonly PlannedSession[]): SessionsWithPasswords | undefined {
     const sessions: ReadySession[] = [];
     const problems: Problem[] = [];
@@ -104,7 +104,7 @@ function problemOf(
     message: isUp
       ? `the session with ${peer} has the password read before: ${reason}`
       : `no session with ${peer}: ${reason}`,
-    hint: isUp ? 'Make it readable: the next agent would be without' : 'Put the password there',
+    hint: isUp ? 'Make it readable: the session is lost when the agent restarts' : 'Write the password to this place',
     code: 'bgp/peer-unusable',
   };
 }

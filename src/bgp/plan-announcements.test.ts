@@ -18,7 +18,7 @@ function plan(held: readonly string[], spec: BgpConfigurationSpec = {}): ReturnT
 }
 
 describe('announcements', () => {
-  it('are what the node holds of pools without encapsulation that may be exported, each once [ann-routes]', () => {
+  it('are blocks and addresses of the node in exported pools without encapsulation, each once [ann-routes]', () => {
     const inPools = ['fd00:65::40/122', '10.65.2.0/26', '10.65.1.7/32', '10.65.2.0/26'];
     const { announcements } = plan([...inPools, '10.66.1.0/26', '10.67.1.0/26', '10.68.1.0/26', '192.0.2.1/32']);
     expect(announcements.map(({ cidr }) => formatCidr(cidr))).toEqual([
@@ -28,7 +28,7 @@ describe('announcements', () => {
     ]);
   });
 
-  it('carry the communities of every range around them, by name or value, each once', () => {
+  it('have the communities of every range that contains them, by name or value, each once', () => {
     const { announcements, problems } = plan(['10.65.1.0/26', '10.65.2.0/26'], {
       communities: [{ name: 'site', value: '65000:1' }],
       prefixAdvertisements: [
@@ -51,8 +51,8 @@ describe('announcements', () => {
     expect(problems).toEqual([]);
   });
 
-  it.each(['nobody', '65536:1', '1:65536', '1:2:4294967296', '1:2:3:4', '1:', ''])(
-    'go without %j, and say so',
+  it.each(['unknown', '65536:1', '1:65536', '1:2:4294967296', '1:2:3:4', '1:', ''])(
+    'have no community %j, which is reported as a problem',
     (text) => {
       const { announcements, problems } = plan(['10.65.1.0/26'], {
         prefixAdvertisements: [{ cidr: '10.65.0.0/16', communities: [text, '1:2'] }],

@@ -5,7 +5,7 @@ import { type Cidr, cidrContains, compareCidrs, formatCidr, parseCidr } from '..
 import { clusterConfiguration } from './bgp-settings.ts';
 import type { Community } from './session.ts';
 
-/** A route that the node is the origin of. */
+/** A route that the node originates. */
 export interface Announcement {
   readonly cidr: Cidr;
   readonly communities: readonly Community[];
@@ -27,12 +27,12 @@ export interface AnnouncementsPlan {
 
 const LARGEST_PARTS = { 2: 65_535, 3: 4_294_967_295 } as const;
 
-/** Ranges whose routes BGP distributes: those of pools without encapsulation and without `disableBGPExport`. */
+/** Returns the ranges that BGP distributes: those of pools without encapsulation and without `disableBGPExport`. */
 export function bgpPoolCidrs(pools: readonly IpPool[]): Cidr[] {
   return pools.filter(isDistributed).map(({ spec }) => parseCidr(spec.cidr));
 }
 
-/** The prefixes that BGP announces, with their communities. */
+/** Returns the prefixes that the node announces, with their communities. */
 export function planAnnouncements({ held, pools, configurations }: AnnouncementsInput): AnnouncementsPlan {
   const distributed = bgpPoolCidrs(pools);
   const { rules, problems } = communityRules(clusterConfiguration(configurations));
@@ -67,7 +67,7 @@ function communityRules(configuration: BgpConfigurationSpec | undefined): {
       if (community !== undefined) return [community];
       problems.push({
         path: at('BGPConfiguration', 'default', 'spec', 'prefixAdvertisements', index, 'communities', position),
-        message: `"${text}" is no community`,
+        message: `"${text}" is not a community`,
         hint: 'Name one of spec.communities, or write aa:nn with parts up to 65535, or aa:nn:mm',
         code: 'bgp/peer-unusable',
       });

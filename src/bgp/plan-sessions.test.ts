@@ -11,14 +11,14 @@ function plan(input: Partial<SessionsInput>): ReturnType<typeof planSessions> {
   return planSessions({ nodeName: 'node-2', nodes: two, configurations: [], peers: [], ...input });
 }
 
-/** Over IPv4, by the last part of the peer's address. */
+/** Returns the IPv4 sessions by the last part of the peer's address. */
 function sessionsOf(input: Partial<SessionsInput>): Map<string, PlannedSession> {
   const ipv4 = plan(input).sessions.filter(({ family }) => family === 4);
   return new Map(ipv4.map((session) => [formatAddress(session.peerAddress).split('.')[3] ?? '', session]));
 }
 
 describe('the mesh', () => {
-  it('joins every two nodes in each family that both have, and the lower address dials', () => {
+  it('connects every pair of nodes in each common family, and the lower address dials', () => {
     const nodes = [...two, bgpNodeOf(4, { ipv6Address: undefined }), { ...bgpNodeOf(5), spec: {} }];
     const of = (nodeName: string): string[] =>
       plan({ nodeName, nodes }).sessions.map(
@@ -34,7 +34,7 @@ describe('the mesh', () => {
     expect(of('node-9')).toEqual([]);
   });
 
-  it('takes AS numbers, ports, password and restart time from where they are set', () => {
+  it('uses AS numbers and ports of each node, and password and restart time of the cluster', () => {
     const password = { file: '/etc/netplug/mesh' };
     const configurations = [
       bgpConfigurationOf({ asNumber: 65_000, listenPort: 1790, nodeMeshPassword: password, nodeMeshMaxRestartTime: 9 }),
@@ -54,14 +54,14 @@ describe('the mesh', () => {
     });
   });
 
-  it('is left out when it is off, and by route reflectors', () => {
+  it('has no sessions when it is disabled, and none with route reflectors', () => {
     expect(plan({ configurations: [bgpConfigurationOf({ nodeToNodeMeshEnabled: false })] }).sessions).toEqual([]);
     const nodes = [bgpNodeOf(2), bgpNodeOf(3, reflector)];
     expect(plan({ nodes }).sessions).toEqual([]);
     expect(plan({ nodes, nodeName: 'node-3' }).sessions).toEqual([]);
   });
 
-  it('tells peers in the own subnet from those behind a router', () => {
+  it('distinguishes peers in the subnet of the node from those behind a router', () => {
     const nodes = [...two, bgpNodeOf(4, { ipv4Address: '198.51.100.4/24' })];
     const sessions = [...sessionsOf({ nodes }).values()];
     expect(sessions.map(({ reach }) => reach)).toEqual(['direct', 'multihop']);
@@ -85,7 +85,7 @@ describe('peers by address', () => {
     expect(kinds).toEqual(owners.map((owner) => [owner, kind]));
   });
 
-  it('carry every setting of their resource', () => {
+  it('have every setting of their resource', () => {
     const password = { secretKeyRef: { name: 'bgp', key: 'router' } };
     const spec = { asNumber: 65_001, password, maxRestartTime: 7, numAllowedLocalASNumbers: 2, ttlSecurity: 3 };
     const peers = [
@@ -111,7 +111,7 @@ describe('peers by address', () => {
     expect(sessions.get('10')?.sourceAddress).toEqual({ family: 4, value: 0xac1f0002n });
   });
 
-  it('leave out the node itself and what cannot be reached, and say why', () => {
+  it('exclude the node itself and unreachable peers, with the reason', () => {
     const peers = [
       bgpPeerOf('self', { peerIP: '172.31.0.2', asNumber: 64_512 }),
       bgpPeerOf('link', { peerIP: 'fe80::1', asNumber: 64_512 }),
@@ -120,12 +120,12 @@ describe('peers by address', () => {
     const { sessions, problems } = plan({ nodes: [bgpNodeOf(2, { ipv6Address: undefined })], peers });
     expect(sessions).toEqual([]);
     expect(problems.map(({ path, message }) => `${path}: ${message}`)).toEqual([
-      'BGPPeer.link.spec.peerIP: no session with fe80::1: a link-local address says nothing about the link',
+      'BGPPeer.link.spec.peerIP: no session with fe80::1: a link-local address does not identify the link',
       'BGPPeer.other-family.spec.peerIP: no session with 2001:db8::1: node "node-2" has no IPv6 address',
     ]);
   });
 
-  it('collapse where they are the same endpoint: a node’s own first, then global ones, then the mesh', () => {
+  it('with the same endpoint become one session: of the node first, then global, then the mesh', () => {
     const peers = [
       bgpPeerOf('a-global', { peerIP: '172.31.0.3', asNumber: 65_001 }),
       bgpPeerOf('b-own', { node: 'node-2', peerIP: '172.31.0.3', asNumber: 65_002 }),
@@ -135,7 +135,7 @@ describe('peers by address', () => {
     expect(sessionsOf({}).get('3')).toMatchObject({ kind: 'mesh' });
   });
 
-  it('of a node that does not dial back are dialled, whichever address is lower', () => {
+  it('of a node that does not dial back are dialled, regardless of the addresses', () => {
     const configurations = [bgpConfigurationOf({ nodeToNodeMeshEnabled: false })];
     const oneWay = [bgpPeerOf('a', { node: 'node-3', peerIP: '172.31.0.2', asNumber: 64_512 })];
     const bothWays = [...oneWay, bgpPeerOf('b', { node: 'node-2', peerIP: '172.31.0.3', asNumber: 64_512 })];
@@ -152,7 +152,7 @@ describe('route reflectors', () => {
   const nodes = [...two, bgpNodeOf(4, reflector, chosen), bgpNodeOf(5, reflector, chosen)];
   const peers = [bgpPeerOf('reflectors', { peerSelector: 'has(reflector)' })];
 
-  it('are peers of all nodes, which know it of each other, and reflect for those that are not of their cluster', () => {
+  it('are peers of all nodes on both ends, and reflect routes for nodes outside their cluster id', () => {
     expect([...sessionsOf({ configurations, nodes, peers }).keys()]).toEqual(['4', '5']);
     const ofReflector = sessionsOf({ configurations, nodes, peers, nodeName: 'node-4' });
     const reflected = [...ofReflector].map(([key, { reflectorClusterId }]) => [key, reflectorClusterId !== undefined]);
@@ -166,7 +166,7 @@ describe('route reflectors', () => {
     );
   });
 
-  it('reflect nothing with a cluster id that is no IPv4 address, and say so', () => {
+  it('reflect nothing when the cluster id is not an IPv4 address, which is reported as a problem', () => {
     const { problems } = plan({ nodes: [bgpNodeOf(2, { routeReflectorClusterID: 'fd00::1' })] });
     expect(problems).toEqual([expect.objectContaining({ path: 'Node.node-2.spec.bgp.routeReflectorClusterID' })]);
   });

@@ -86,7 +86,7 @@ function isPassive(self: Speaker, { address, speaker, resource }: WantedPeer, wo
 }
 
 function whyUnusable(self: Speaker, { address, resource }: WantedPeer): string | undefined {
-  if (cidrContains(LINK_LOCAL, address)) return 'a link-local address says nothing about the link';
+  if (cidrContains(LINK_LOCAL, address)) return 'a link-local address does not identify the link';
   const isBound = resource?.spec.sourceAddress !== 'None';
   if (isBound && self.addresses[address.family] === undefined)
     return `node "${self.name}" has no IPv${String(address.family)} address`;

@@ -1,6 +1,6 @@
 /**
- * The text as a string of BIRD's configuration. The language has no escapes, so what holds a double quote or a control
- * character cannot be said, and is undefined.
+ * Quotes the text for BIRD's configuration. The language has no escapes, so a text with a double quote or a control
+ * character is undefined.
  */
 export function quoteText(text: string): string | undefined {
   return /["\p{Cc}]/u.test(text) ? undefined : `"${text}"`;

@@ -19,13 +19,13 @@ const ANSWER = `2002 Name       Proto      Table      State  Since         Info
 1006     Neighbor AS:      65001
 1006   Channel ipv4
 1006     State:          DOWN
-1002 somebodys  BGP        ---        start  2026-11-21T13:04:01.070+0000  Idle
+1002 unrelated  BGP        ---        start  2026-11-21T13:04:01.070+0000  Idle
 1006     Neighbor address: 172.31.0.10
 0000 `;
 
 const reply: BirdReply = ANSWER.split('\n').map((line) => ({ code: Number(line.slice(0, 4)), text: line.slice(5) }));
 
-it('sessions are read with kind, state, time, trouble and routes, and those of others passed over', () => {
+it('sessions are read with kind, state, time, last error and routes, and foreign sessions are skipped', () => {
   const sinceMs = Date.UTC(2026, 10, 21, 13, 4, 1, 70);
   expect(readSessions(reply)).toEqual([
     {

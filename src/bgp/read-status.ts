@@ -3,7 +3,7 @@ import type { BirdReply } from './control-socket.ts';
 import { describedSession } from './render-session.ts';
 import type { SessionKind } from './session.ts';
 
-/** A session as BIRD has it. */
+/** The state of a session in BIRD. */
 export interface SessionStatus {
   /** The name of its protocol, as planned. */
   readonly name: string;
@@ -15,7 +15,7 @@ export interface SessionStatus {
   readonly state: string;
   /** When it came into this state, in milliseconds since the epoch. */
   readonly sinceMs: number;
-  /** What went wrong last; empty when nothing did. */
+  /** The last error; empty when there was none. */
   readonly info: string;
   readonly routesImported: number;
   readonly routesExported: number;
@@ -25,7 +25,7 @@ const ROW = /^(?<name>\S+)\s+BGP\s+\S+\s+\S+\s+(?<since>\S+)\s*(?<state>\S*)\s*(
 const ROW_CODE = 1002;
 const DETAIL_CODE = 1006;
 
-/** The sessions in an answer to `show protocols all`, in the order of the configuration. */
+/** Returns the sessions in a reply to `show protocols all`, in the order of the configuration. */
 export function readSessions(reply: BirdReply): SessionStatus[] {
   const sessions: SessionStatus[] = [];
   for (const [index, { code, text }] of reply.entries()) {

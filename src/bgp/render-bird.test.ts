@@ -45,7 +45,7 @@ function render(password: string): BirdConfig {
 }
 
 describe('the configuration of BIRD', () => {
-  it('has all of it', async () => {
+  it('contains sessions, filters, announcements and log settings', async () => {
     const { text, problems } = render("it's a \\ secret");
     expect(problems).toEqual([]);
     await expect(text).toMatchFileSnapshot('../../test/golden/bird.conf');
@@ -57,20 +57,20 @@ describe('the configuration of BIRD', () => {
     ['NUL', 'a\0b'],
     ['nothing', ''],
     ['81 bytes', 'ä'.repeat(40) + 'a'],
-  ])('leaves out a session whose password is or holds %s, and says so', (_what, password) => {
+  ])('leaves out a session whose password is or contains %s, with a problem', (_what, password) => {
     const { text, problems } = render(password);
     expect(problems).toMatchObject([{ path: 'session.peer_192_0_2_1_1790.password', code: 'bgp/peer-unusable' }]);
     expect(text).not.toContain('192.0.2.1');
     expect(text.match(/protocol bgp/g)).toHaveLength(4);
   });
 
-  it('takes passwords as long as the kernel does', () => {
+  it('accepts passwords of up to 80 bytes, the limit of the kernel', () => {
     expect(render('ä'.repeat(40)).problems).toEqual([]);
   });
 });
 
 describe('the id of a router', () => {
-  it('is the IPv4 address, or else comes from the name', () => {
+  it('is the IPv4 address, or else derived from the name', () => {
     expect(routerIdOf('node-3', parseAddress('192.0.2.3'))).toEqual(parseAddress('192.0.2.3'));
     const derived = new Set(['node-1', 'node-2', 'node-11', ''].map((name) => routerIdOf(name, undefined).value));
     expect(derived.size).toBe(4);

@@ -15,10 +15,10 @@ export interface BirdInput {
   readonly routerId: Address;
   readonly sessions: readonly ReadySession[];
   readonly announcements: readonly Announcement[];
-  /** Routes inside these may come from other nodes, and be passed on. */
+  /** Routes inside these are accepted from other nodes and passed on. */
   readonly pools: readonly Cidr[];
   readonly log: { readonly severity: BgpLogSeverity; readonly file: string };
-  /** What the names of pods' links start with: their addresses say nothing about the way to a peer. */
+  /** Prefix of the names of pods' links, whose addresses do not help to reach a peer. */
   readonly podLinkPrefix: string;
 }
 
@@ -30,7 +30,7 @@ export interface BirdConfig {
 
 /** BIRD rotates its log at this size and keeps one old file. */
 const LOG_LIMIT_BYTES = 1_048_576;
-/** How long a BIRD that comes back leaves the routes of the one before alone while it waits for its peers. */
+/** How long a restarted BIRD keeps the routes of the previous one while it waits for its peers. */
 const RECOVERY_S = 60;
 
 const LOGGED: Readonly<Record<BgpLogSeverity, string>> = {
@@ -41,8 +41,8 @@ const LOGGED: Readonly<Record<BgpLogSeverity, string>> = {
 };
 
 /**
- * The configuration of one BIRD for both families; the same input gives the same text. Static routes stand for what the
- * node announces, and stay inside BIRD: the kernel's own ones are the agent's.
+ * Renders the configuration of one BIRD for both families; the same input gives the same text. Static routes are the
+ * announcements of the node and stay inside BIRD, because the agent writes the routes of the kernel.
  */
 export function renderBird({ routerId, sessions, announcements, pools, log, podLinkPrefix }: BirdInput): BirdConfig {
   const rendered = sessions.map(renderSession);
@@ -84,7 +84,7 @@ function renderCommunities(communities: readonly Community[]): string {
   return ` { ${added.join(' ')} }`;
 }
 
-/** Learns the host's routes, by which the next hops of peers behind a router are found. */
+/** Renders the kernel protocol, which learns the host's routes to resolve next hops behind a router. */
 function renderKernel(family: Family): string {
   return `protocol kernel kernel${String(family)} {
   persist;
@@ -101,7 +101,7 @@ function isOf(family: Family): (cidr: Cidr) => boolean {
   return ({ base }) => base.family === family;
 }
 
-/** For texts of our own, which never need what cannot be said. */
+/** Quotes a text of netplug, which never contains characters that cannot be quoted. */
 function quoted(text: string): string {
   const whole = quoteText(text);
   invariant(whole !== undefined, `${JSON.stringify(text)} cannot be written into the configuration of BIRD`);

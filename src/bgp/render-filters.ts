@@ -8,9 +8,9 @@ const NOWHERE: Readonly<Record<Family, string>> = {
 };
 
 /**
- * What may come from whom and go to whom, by family. No filter names the own routes: static ones are preferred to all
- * others, so that what peers say about them neither reaches the kernel nor other peers, and a block more changes no
- * filter, upon which every peer would have to send everything again.
+ * Renders the import and export filters of a family. No filter names the node's own routes: BIRD prefers static routes,
+ * so that routes of peers to the same prefixes reach neither the kernel nor other peers. A new block therefore changes no
+ * filter, which would make every peer send all routes again.
  */
 export function renderFilters(family: Family, pools: readonly Cidr[]): string[] {
   const f = String(family);

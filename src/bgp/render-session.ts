@@ -3,10 +3,10 @@ import { formatAddress } from '../net/address.ts';
 import { quoteText } from './quote-text.ts';
 import type { ReadySession, SessionKind } from './session.ts';
 
-/** The kernel takes no longer one (TCP_MD5SIG_MAXKEYLEN). */
+/** The limit of the kernel (TCP_MD5SIG_MAXKEYLEN). */
 const LONGEST_PASSWORD_BYTES = 80;
 
-/** The protocol of a session, or why there is none: a session that needs a password is never set up without. */
+/** Renders the protocol of a session, or returns a problem when its password is unusable. */
 export function renderSession(session: ReadySession): { readonly text: string } | { readonly problem: Problem } {
   const password = session.password === undefined ? '' : passwordText(session.password);
   if (password === undefined) return { problem: passwordProblem(session) };
@@ -34,12 +34,12 @@ export function renderSession(session: ReadySession): { readonly text: string } 
   return { text: [`protocol bgp ${session.name} {`, ...lines.map((line) => `  ${line}`), '}', ''].join('\n') };
 }
 
-/** What a session is, for `describedSession` to read. */
+/** Returns the description of a session, which `describedSession` decodes. */
 function describeSession({ kind, peerNode }: ReadySession): string {
   return peerNode === undefined ? kind : `${kind} ${peerNode}`;
 }
 
-/** What the description of a protocol says; undefined for one that is not ours. */
+/** Decodes the description of a protocol; undefined for a protocol that netplug did not configure. */
 export function describedSession(
   description: string,
 ): { readonly kind: SessionKind; readonly peerNode: string | undefined } | undefined {
@@ -58,7 +58,7 @@ function channelLines({ family, accepts, announces, nextHop, peerNode }: ReadySe
     `import filter ${accepts === 'pools' ? 'from_node' : 'from_outside'}${f};`,
     `export filter ${announces === 'own' ? 'own' : 'own_and_learned'}${f};`,
     `next hop ${nextHop};`,
-    // What a reflector passes on may lie behind a router even when the reflector itself is near.
+    // The next hop of a reflected route may lie behind a router although the reflector is in the own subnet.
     ...(peerNode === undefined ? [] : ['gateway recursive;']),
   ];
 }

@@ -12,7 +12,7 @@ interface Session {
   readonly name: string;
   readonly kind: SessionKind;
   readonly family: Family;
-  /** Name of the node that the peer is; undefined for a peer that is none of ours. */
+  /** Name of the node that the peer is; undefined for a peer that is not a node. */
   readonly peerNode: string | undefined;
   readonly peerAddress: Address;
   readonly peerPort: number;

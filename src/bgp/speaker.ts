@@ -17,7 +17,7 @@ export interface Speaker {
   readonly addresses: Readonly<Partial<Record<Family, CidrReading>>>;
 }
 
-/** The nodes that say how they are reached, by name. */
+/** Returns the nodes with BGP addresses, by name. */
 export function speakersOf(
   nodes: readonly Node[],
   configurations: readonly BgpConfiguration[],
@@ -29,7 +29,7 @@ export function speakersOf(
   return new Map(speakers.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** The speakers by each of their addresses, as text. */
+/** Returns the speakers by each of their addresses, as text. */
 export function speakersByAddress(speakers: Iterable<Speaker>): ReadonlyMap<string, Speaker> {
   const byAddress = new Map<string, Speaker>();
   for (const speaker of speakers) {

@@ -42,9 +42,9 @@ export function bgpWorldOf(resources: BgpResources, isMeshEnabled: boolean): Bgp
 }
 
 /**
- * The peers of the node, one per address and port. Where several resources ask for the same one, a peer of some nodes
- * goes before a peer of all, that before the mesh, and among equals the first name. Nodes chosen by `peerSelector` have
- * the session as well, so that both ends of it know of it.
+ * Returns the peers of the node, one per address and port. Of several resources for the same endpoint, a peer of selected
+ * nodes takes precedence over a peer of all nodes, that over the mesh, and then the first name. Nodes that `peerSelector`
+ * selects also have the session, so that both ends are configured.
  */
 export function wantedPeersOf(self: Speaker, world: BgpWorld): WantedPeer[] {
   const asked = world.peers.flatMap((peer) => peersOfResource(self, peer, world));
@@ -95,7 +95,7 @@ function isChosen(speaker: Speaker, { node, nodeSelector }: BgpPeerSpec): boolea
   return nodeSelector === undefined || matchesSelector(nodeSelector, speaker.labels);
 }
 
-/** One peer for each family that both nodes have. */
+/** Returns one peer for each address family that both nodes have. */
 function nodePeers(self: Speaker, other: Speaker, why: Pick<WantedPeer, 'kind' | 'resource'>): WantedPeer[] {
   if (other.name === self.name) return [];
   return FAMILIES.flatMap((family) => {
