@@ -1,4 +1,4 @@
-// Registers what the other files offer: one addon for all, so that one file is loaded, once.
+// Registers the functions of the other files: all of them are one addon, which is loaded once.
 #include "addon.h"
 
 NAPI_MODULE_INIT() {

@@ -1,4 +1,4 @@
-// The functions of the addon, each in the file that says why Node cannot do it.
+// The functions of the addon. Each file says why Node.js does not offer its functions.
 #ifndef NETPLUG_ADDON_H
 #define NETPLUG_ADDON_H
 #include <node_api.h>

@@ -1,5 +1,5 @@
-// Reads and switches the checksum offload of a network device, which the kernel offers by ioctl alone. The device is one
-// of the namespace the thread is in. Every function answers a failure with the negative errno.
+// Reads and sets the checksum offload of a network device in the namespace of the thread, which needs an ioctl. Every
+// function returns the negative errno of a failure.
 #include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -24,7 +24,7 @@ static int ask_device(const char *name, struct ethtool_value *value) {
   return result;
 }
 
-// The caller is our own typed wrapper, so a wrong type is only ever a bug; a name that is too long is no device.
+// The caller is a typed wrapper, so a wrong type is a bug. No device has a name that is too long.
 static int read_name(napi_env env, napi_value argument, char name[IFNAMSIZ]) {
   size_t length = 0;
   if (napi_get_value_string_utf8(env, argument, NULL, 0, &length) != napi_ok) {
@@ -36,7 +36,7 @@ static int read_name(napi_env env, napi_value argument, char name[IFNAMSIZ]) {
   return 0;
 }
 
-// 1 when the device leaves checksums of what it sends to the hardware, 0 when not.
+// Returns 1 when the device offloads transmit checksums, otherwise 0.
 napi_value js_tx_checksum(napi_env env, napi_callback_info info) {
   napi_value argument, number = NULL;
   size_t count = 1;

@@ -1,5 +1,5 @@
-// Feeds a fuzz target with mutants of valid inputs until the time is over. It needs gcc alone, so that every run of the
-// tests can use it; `make fuzz` follows coverage besides. Arguments: seconds, and the seed that repeats a run.
+// Feeds mutants of valid inputs to a fuzz target for a given time. It needs only gcc, so that every test run can use it;
+// `make fuzz` is guided by coverage. Arguments: seconds, and the seed that repeats a run.
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { MOST_BYTES = 4096, MOST_CHANGES = 8, HANG_SECONDS = 30, ROUNDS_PER_LOOK =
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 void __asan_set_death_callback(void (*callback)(void));
 
-/** A hello and an answer; before the second one, a time limit. */
+/** A greeting and an answer; the second one starts with a time limit. */
 static const struct {
   const char *bytes;
   size_t length;

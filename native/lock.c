@@ -1,12 +1,12 @@
-// The lock of a file for as long as the process lives or keeps it open, which Node does not offer: others can tell by it
-// whether the owner of a journal is still there. Part of the addon that addon.c registers.
+// Locks a file until the process ends or closes it, which Node.js does not offer. Other processes see by the lock whether
+// the owner of a journal is running. Part of the addon that addon.c registers.
 #include <errno.h>
 #include <node_api.h>
 #include <sys/file.h>
 
 #include "addon.h"
 
-// 0 when the lock is ours now, otherwise the negative errno: -EWOULDBLOCK when another process has it.
+// Returns 0 when this process holds the lock, otherwise the negative errno: -EWOULDBLOCK when another process holds it.
 napi_value js_try_lock(napi_env env, napi_callback_info info) {
   napi_value argument, result;
   size_t count = 1;

@@ -1,7 +1,7 @@
-// Hears what changes in the kernel's network without asking. Node can wait for no netlink socket, so a thread of its own
-// does, and hands what it read to the event loop; what has piled up by then goes together. The monitor does not keep the
-// process alive. It ends when the descriptor that openMonitor answers is closed.
-// Failures are told as negative errno: at once, or later to the callback; ENOBUFS says that the kernel dropped messages.
+// Receives notifications of the kernel about links, addresses, routes and neighbours. Node.js cannot wait for a netlink
+// socket, so a separate thread does and passes what it has read to the event loop in batches. The monitor does not keep
+// the process alive. It ends when the descriptor that openMonitor returns is closed.
+// Failures are negative errnos, returned or passed to the callback; ENOBUFS means that the kernel dropped messages.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,13 @@
 
 #include "addon.h"
 
-// A datagram of the kernel is far smaller than the room that is kept for it.
+// A datagram of the kernel is far smaller than the space reserved for it.
 enum { NOTE_BYTES = 64 * 1024, DATAGRAM_BYTES = 16 * 1024, WAITING_NOTES = 16, SOCKET_BYTES = 4 * 1024 * 1024 };
 
 struct monitor {
   int socket;
   int end;
-  napi_threadsafe_function tell;
+  napi_threadsafe_function deliver;
 };
 
 struct note {
@@ -32,8 +32,8 @@ struct note {
   uint8_t bytes[NOTE_BYTES];
 };
 
-// On the event loop.
-static void tell_note(napi_env env, napi_value callback, void *context, void *data) {
+// Runs on the event loop.
+static void deliver_note(napi_env env, napi_value callback, void *context, void *data) {
   (void)context;
   struct note *note = data;
   if (env != NULL) {
@@ -47,7 +47,7 @@ static void tell_note(napi_env env, napi_value callback, void *context, void *da
   free(note);
 }
 
-// Everything that is there, as far as there is room.
+// Reads all pending datagrams that fit.
 static void read_note(int socket, struct note *note) {
   while (note->length + DATAGRAM_BYTES <= NOTE_BYTES) {
     ssize_t got = recv(socket, note->bytes + note->length, DATAGRAM_BYTES, MSG_DONTWAIT | MSG_TRUNC);
@@ -76,14 +76,14 @@ static void *watch(void *data) {
       free(note);
       continue;
     }
-    // Waits when many are waiting: from then on the kernel keeps what comes, and says so when it cannot.
-    if (napi_call_threadsafe_function(monitor->tell, note, napi_tsfn_blocking) != napi_ok) {
+    // Blocks while the queue is full; the kernel then buffers messages, and reports ENOBUFS when its buffer is full.
+    if (napi_call_threadsafe_function(monitor->deliver, note, napi_tsfn_blocking) != napi_ok) {
       free(note);
       break;
     }
     if (is_over) break;
   }
-  napi_release_threadsafe_function(monitor->tell, napi_tsfn_release);
+  napi_release_threadsafe_function(monitor->deliver, napi_tsfn_release);
   close(monitor->socket);
   close(monitor->end);
   free(monitor);
@@ -95,7 +95,7 @@ static int open_socket(uint32_t groups) {
   if (fd < 0) return -errno;
   int bytes = SOCKET_BYTES;
   struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = groups};
-  // Refused without the right to exceed the system's limit, which then stays.
+  // Fails without the right to exceed the system's limit, which then applies.
   setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
   if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
   int error = errno;
@@ -106,7 +106,7 @@ static int open_socket(uint32_t groups) {
 static int start_thread(struct monitor *monitor) {
   pthread_t thread;
   sigset_t all, before;
-  // Signals are the event loop's.
+  // Only the main thread handles signals.
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = pthread_create(&thread, NULL, watch, monitor);
@@ -126,13 +126,13 @@ napi_value js_open_monitor(napi_env env, napi_callback_info info) {
   napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
   napi_create_string_utf8(env, "netplug monitor", NAPI_AUTO_LENGTH, &name);
   if (napi_get_value_uint32(env, arguments[0], &groups) != napi_ok ||
-      napi_create_threadsafe_function(env, arguments[1], NULL, name, WAITING_NOTES, 1, NULL, NULL, NULL, tell_note,
-                                      &monitor->tell) != napi_ok) {
+      napi_create_threadsafe_function(env, arguments[1], NULL, name, WAITING_NOTES, 1, NULL, NULL, NULL, deliver_note,
+                                      &monitor->deliver) != napi_ok) {
     free(monitor);
     napi_throw_type_error(env, NULL, "wrong arguments");
     return NULL;
   }
-  napi_unref_threadsafe_function(env, monitor->tell);
+  napi_unref_threadsafe_function(env, monitor->deliver);
   int error = 0;
   monitor->socket = open_socket(groups);
   if (monitor->socket < 0) error = monitor->socket;
@@ -147,7 +147,7 @@ napi_value js_open_monitor(napi_env env, napi_callback_info info) {
   }
   if (error != 0) {
     if (monitor->socket >= 0) close(monitor->socket);
-    napi_release_threadsafe_function(monitor->tell, napi_tsfn_abort);
+    napi_release_threadsafe_function(monitor->deliver, napi_tsfn_abort);
     free(monitor);
   }
   napi_create_int32(env, error != 0 ? error : ends[1], &result);

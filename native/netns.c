@@ -1,7 +1,6 @@
-// The four system calls the data plane needs and Node does not offer: setns, a routing netlink socket, a blocking
-// exchange on it, and the same exchange on a worker thread for the one request (RTM_DELLINK) that sleeps for tens of
-// milliseconds in the kernel. Messages are built and read in TypeScript; nothing here knows what they mean.
-// Every function answers a failure with the negative errno, so that the caller words the message.
+// The operations that the data plane needs and Node.js does not offer: setns, a routing netlink socket, a blocking
+// exchange on it, and the same exchange on a worker thread for requests that make the kernel wait. Messages are encoded
+// and decoded in TypeScript. Every function returns the negative errno of a failure; the caller writes the message.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/netlink.h>
@@ -102,7 +101,7 @@ static napi_value to_value(napi_env env, struct reply *reply) {
   return value;
 }
 
-// Reads (number) or (number, bytes); the caller is our own typed wrapper, so a wrong type is only ever a bug.
+// Reads (number) or (number, bytes). The caller is a typed wrapper, so a wrong type is a bug.
 static int read_arguments(napi_env env, napi_callback_info info, int *fd, uint8_t **bytes, size_t *length) {
   napi_value arguments[2];
   size_t wanted = bytes == NULL ? 1 : 2;
@@ -122,7 +121,7 @@ napi_value js_setns(napi_env env, napi_callback_info info) {
   return to_number(env, setns(fd, CLONE_NEWNET) == 0 ? 0 : -errno);
 }
 
-// The socket belongs for good to the network namespace the calling thread is in.
+// The socket stays in the network namespace of the calling thread.
 napi_value js_open_route_socket(napi_env env, napi_callback_info info) {
   (void)info;
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);

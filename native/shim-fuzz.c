@@ -1,5 +1,5 @@
-// Fuzzes the shim's reading of what an agent says, and of the time limit: `make fuzz`. The first two bytes of an input
-// choose the length of NETPLUG_CALL_TIMEOUT and where the agent's bytes are cut in two.
+// Fuzzes how the shim decodes the answer of an agent, and the time limit: `make fuzz`. The first two bytes of an input
+// determine the length of NETPLUG_CALL_TIMEOUT and where the agent's bytes are split.
 #define main shim_main
 #include "shim.c"
 #undef main
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length) {
   feed(ends[1], bytes, cut);
   feed(ends[1], bytes + cut, length - cut);
   shutdown(ends[1], SHUT_WR);
-  // What ask() does, but for standard input.
+  // The same as ask(), without standard input.
   struct answer answer = {0, 0, 0, NULL};
   head.environment_length = 0;
   if (says_hello(ends[0]) && pack_environment() &&

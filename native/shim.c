@@ -1,6 +1,6 @@
-// What runtimes start as netplug and netplug-ipam. It hands its environment and standard input to the agent of the node
-// and prints the answer; when no agent takes the call, it becomes netplug-standalone beside it, which serves the call
-// alone. docs/decisions/2026-11-21-resident-agent.md says what passes over the socket.
+// The program that runtimes start as netplug and netplug-ipam. It sends its environment and standard input to the agent of
+// the node and prints the answer. When no agent accepts the call, it executes netplug-standalone in the same folder, which
+// serves the call without an agent. docs/decisions/2026-11-21-resident-agent.md describes the protocol on the socket.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,19 +23,19 @@ enum { NOEXEC_SEAL = 8 }; // MFD_NOEXEC_SEAL, which older headers lack
 enum { MOST_ENVIRONMENT = 1024 * 1024, MOST_INPUT = 4 * 1024 * 1024, MOST_OUTPUT = 16 * 1024 * 1024 };
 static const char STANDALONE[] = "netplug-standalone";
 
-enum outcome { DONE, GONE, LATE }; // GONE: nobody, or nobody to talk to, is at the other end. LATE: the time is over.
+enum outcome { DONE, GONE, LATE }; // GONE: no peer, or not an agent, at the other end. LATE: timed out.
 
 struct answer {
   uint32_t status, stdout_length, stderr_length;
   char *text;
 };
 
-// One byte more than is allowed, so that the standalone program finds its own limit exceeded and says so.
+// One byte more than allowed, so that the standalone program detects that its own limit is exceeded.
 static char input[MOST_INPUT + 1];
 static char environment[MOST_ENVIRONMENT];
 static struct { uint32_t kind, environment_length, input_length; } head;
 static int asked = -1;
-static volatile sig_atomic_t is_given_up;
+static volatile sig_atomic_t is_interrupted;
 
 static int64_t now_ms(void) {
   struct timespec now;
@@ -43,7 +43,7 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// Seconds as the agent reads them; of anything else the agent will complain.
+// Returns the time limit, decoded as the agent does; the agent reports invalid values.
 static int64_t limit_ms(const char *text) {
   double seconds = text != NULL && text[strspn(text, "0123456789.")] == '\0' ? strtod(text, NULL) : 0;
   return (int64_t)((seconds > 0 && seconds <= MOST_SECONDS ? seconds : DEFAULT_SECONDS) * 1000) + GRACE_MS;
@@ -58,7 +58,7 @@ static enum outcome await(int fd, short events, int64_t deadline) {
   return LATE;
 }
 
-// Receives (POLLIN) or sends (POLLOUT) all of it.
+// Receives (POLLIN) or sends (POLLOUT) all bytes.
 static enum outcome move(int agent, short direction, void *bytes, size_t length, int64_t deadline) {
   for (size_t at = 0; at < length;) {
     enum outcome ready = await(agent, direction, deadline);
@@ -72,7 +72,7 @@ static enum outcome move(int agent, short direction, void *bytes, size_t length,
   return DONE;
 }
 
-// A connection to a process of root or of our own user, or -1.
+// Returns a connection to a process of root or of the same user, or -1.
 static int reach_agent(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   if (strlen(path) >= sizeof address.sun_path) return -1;
@@ -121,9 +121,9 @@ static enum outcome receive_answer(int agent, struct answer *answer, int64_t dea
   return answer->text == NULL ? GONE : move(agent, POLLIN, answer->text, length, deadline);
 }
 
-// The agent takes the call back when it sees the end of what we send, and its answer tells when that is done.
-static void give_up(int signal_number) {
-  is_given_up = signal_number;
+// The agent undoes the call when the shim closes its sending side, and answers when that is done.
+static void interrupt(int signal_number) {
+  is_interrupted = signal_number;
   shutdown(asked, SHUT_WR);
 }
 
@@ -132,7 +132,7 @@ static enum outcome ask(int agent, uint32_t kind, struct answer *answer, int64_t
   enum outcome outcome = read_input(deadline - GRACE_MS);
   if (outcome != DONE) return outcome;
   head.kind = kind, asked = agent;
-  signal(SIGTERM, give_up), signal(SIGINT, give_up);
+  signal(SIGTERM, interrupt), signal(SIGINT, interrupt);
   outcome = move(agent, POLLOUT, &head, sizeof head, deadline);
   if (outcome == DONE) outcome = move(agent, POLLOUT, environment, head.environment_length, deadline);
   if (outcome == DONE) outcome = move(agent, POLLOUT, input, head.input_length, deadline);
@@ -149,14 +149,14 @@ static int print(int fd, const char *text, size_t length) {
   return 1;
 }
 
-// The error document of CNI, a "try again later"; for texts that need no escapes.
+// Prints a CNI error with code 11, "try again later"; for texts that need no escapes.
 static int fail(const char *message, const char *details) {
   dprintf(STDOUT_FILENO, "{\"cniVersion\": \"1.0.0\", \"code\": 11, \"msg\": \"%s\", \"details\": \"%s\"}\n", message, details);
   return 1;
 }
 
-// Lets the standalone program read from the start what was read here already.
-static int hand_back_input(void) {
+// Restores standard input, so that the standalone program can read it from the start.
+static int restore_input(void) {
   if (head.input_length == 0) return 1;
   int file = memfd_create("stdin", MFD_CLOEXEC | NOEXEC_SEAL);
   if (file < 0 && errno == EINVAL) file = memfd_create("stdin", MFD_CLOEXEC);
@@ -167,7 +167,7 @@ static int become_standalone(char *program) { // returns only when that fails
   char path[PATH_MAX + sizeof STANDALONE] = "", message[PATH_MAX + 256];
   if (readlink("/proc/self/exe", path, PATH_MAX - 1) > 0 && path[0] == '/') {
     strcpy(strrchr(path, '/') + 1, STANDALONE);
-    if (hand_back_input()) execve(path, (char *[]){program, NULL}, environ);
+    if (restore_input()) execve(path, (char *[]){program, NULL}, environ);
   }
   for (char *at = path; *at != '\0'; at++)
     if ((unsigned char)*at < ' ' || *at == '"' || *at == '\\') *at = '?';
@@ -186,13 +186,13 @@ int main(int argc, char **argv) {
   int agent = command == NULL || command[0] == '\0' ? -1 : reach_agent(path);
   struct answer answer;
   enum outcome outcome = agent < 0 ? GONE : ask(agent, is_ipam ? 2 : 1, &answer, deadline);
-  if (outcome == GONE && !is_given_up) return become_standalone(is_ipam ? "netplug-ipam" : "netplug");
+  if (outcome == GONE && !is_interrupted) return become_standalone(is_ipam ? "netplug-ipam" : "netplug");
   if (outcome != DONE)
     return fail(outcome == GONE ? "Cannot finish the call: it was interrupted, and the agent went away"
                 : asked < 0     ? "Cannot finish the call: standard input did not end before the time was up"
                                 : "Cannot finish the call: the agent did not answer before the time was up",
                 "hint: Look for what is slow in the log; NETPLUG_CALL_TIMEOUT sets another limit; code: cni/deadline");
-  // Whoever reads no log any more gets the answer nevertheless.
+  // A runtime that closed standard error still gets the answer.
   signal(SIGPIPE, SIG_IGN);
   print(STDERR_FILENO, answer.text + answer.stdout_length, answer.stderr_length);
   return print(STDOUT_FILENO, answer.text, answer.stdout_length) ? (int)answer.status : 1;
