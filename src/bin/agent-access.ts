@@ -5,8 +5,8 @@ import { accessOf, type FindAccess } from './open-orch.ts';
 
 /**
  * Returns how the agent reaches the API of the orchestrator: with its own account when NETPLUG_ORCHCONFIG names one,
- * else as the settings say. Network configurations name the file of the plugin, whose account has fewer rights; records
- * and journals are known by what the configuration says, whichever account reads them.
+ * else as the settings say. Network configurations name the file of the plugin, whose account has fewer rights. Records
+ * and journals are identified by the configuration, regardless of the account.
  */
 export function agentAccessIn(env: NodeJS.ProcessEnv): FindAccess {
   const own = ownAccess(readVariable(env, 'NETPLUG_ORCHCONFIG'));

@@ -1,4 +1,4 @@
-/** Of the agent and its network process, in one stream: to stderr, with no file. */
+/** Log settings of the agent and its network process: stderr only. */
 export const AGENT_LOG = {
   level: 'INFO',
   filePath: undefined,

@@ -34,7 +34,7 @@ import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
 import { journalFolder } from './settle-leftovers.ts';
 
-/** Runs the agent of the node until it is told to end or another one takes over. */
+/** Runs the agent of the node until a signal stops it or another agent takes over. */
 export async function runAgent(): Promise<void> {
   try {
     await run(process.env);
@@ -53,7 +53,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');
   const warmPoolFloor = readVariable(env, 'NETPLUG_STOCK');
   const isNetworkingOn = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
-  // Settings that the network process cannot use end the agent's start.
+  // Validates the settings of the network process, so that the agent does not start with invalid ones.
   if (isNetworkingOn) networkSettingsIn(env, node);
 
   mkdirSync(stateDir(env), { recursive: true });

@@ -3,12 +3,12 @@ import { systemClock } from '../base/clock.ts';
 import { Bird } from '../bgp/bird.ts';
 import { readVariable } from '../config/environment.ts';
 
-/** Where the files of the host's BIRD lie: `bird` below NETPLUG_RUN_DIR. */
+/** Returns the folder of the host's BIRD: `bird` below NETPLUG_RUN_DIR. */
 export function birdFolder(env: NodeJS.ProcessEnv): string {
   return join(readVariable(env, 'NETPLUG_RUN_DIR'), 'bird');
 }
 
-/** The one BIRD of this host. */
+/** Returns the port to the BIRD of this host. */
 export function birdIn(env: NodeJS.ProcessEnv): Bird {
   return new Bird({ places: { folder: birdFolder(env), program: ['bird'] }, clock: systemClock });
 }

@@ -2,7 +2,7 @@ import { exec } from '../base/exec.ts';
 import type { ExecDelegate } from '../cni/delegate.ts';
 import type { PluginDependencies } from '../cni/run-plugin.ts';
 
-/** Runs delegated plugins with the call's CNI environment, and forwards their stderr. */
+/** Returns a function that runs delegated plugins with the CNI environment of the call and forwards their stderr. */
 export function execDelegateIn(
   env: NodeJS.ProcessEnv,
   writeStderr: (text: string) => void = (text) => process.stderr.write(text),

@@ -5,7 +5,7 @@ import { isTraced } from '../telemetry/is-traced.ts';
 
 const LIMIT_MS = 1000;
 
-/** Exports a call whose answer has been written, if it is to be traced; takes at most a second, and never throws. */
+/** Exports a call after its answer has been written, when tracing applies to it. Takes at most a second and never throws. */
 export async function exportTrace(
   { record, log }: Pick<CallOutcome, 'record' | 'log'>,
   env: NodeJS.ProcessEnv,
@@ -22,17 +22,17 @@ export async function exportTrace(
     return 'sent';
   };
   const limit = new AbortController();
-  const overrun = systemClock.sleep(LIMIT_MS, limit.signal).then(
-    () => 'overrun' as const,
+  const timeout = systemClock.sleep(LIMIT_MS, limit.signal).then(
+    () => 'timeout' as const,
     () => 'sent' as const,
   );
-  const outcome = await Promise.race([send(), overrun]).catch((cause: unknown) => {
+  const outcome = await Promise.race([send(), timeout]).catch((cause: unknown) => {
     onProblem(reasonOf(cause));
     return 'sent' as const;
   });
   limit.abort();
   if (outcome === 'sent') return;
-  onProblem(`the ${String(LIMIT_MS)} ms for it are over`);
-  // A receiver's name that is being looked up cannot be called off and would keep the runtime waiting.
+  onProblem(`timed out after ${String(LIMIT_MS)} ms`);
+  // A running DNS lookup of the receiver cannot be cancelled and would keep the runtime waiting.
   process.exit();
 }

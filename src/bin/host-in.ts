@@ -8,8 +8,8 @@ import { readText } from './read-text.ts';
 import { stateDir } from './registration.ts';
 
 /**
- * This machine and its last boot. The machine is its own id and an id of the state folder, where the journals lie: a
- * copy of either alone is another machine, and so is a system that was installed anew.
+ * Returns the identity of this machine and its last boot. The machine is identified by its machine id and an id in the
+ * state folder, which contains the journals. A copy of only one of them, or a reinstalled system, is another machine.
  */
 export function hostIn(env: NodeJS.ProcessEnv): Host {
   return {

@@ -1,4 +1,4 @@
-/** Aborted when somebody asks the process to end, so that it can take back what it began. */
+/** Returns a signal that aborts on SIGTERM, SIGINT or SIGHUP, so that the process can undo what it started. */
 export function interruptions(): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {

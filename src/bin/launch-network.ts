@@ -5,10 +5,10 @@ import type { LaunchedNetwork } from '../apps/agent/network-process.ts';
 
 const PROGRAM = 'netplug-network';
 
-/** Starts this program once more, as the network process of the node. */
+/** Starts this executable again as the network process of the node. */
 export function launchNetwork(onMessage: (message: FromNetwork) => void): LaunchedNetwork {
   const script = isSea() ? [] : [...process.execArgv, ...process.argv.slice(1, 2)];
-  // An upgrade may have put another file under the name of this one.
+  // /proc/self/exe, because an upgrade may have replaced the file at the path.
   const child = spawn('/proc/self/exe', script, {
     argv0: PROGRAM,
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
@@ -20,7 +20,7 @@ export function launchNetwork(onMessage: (message: FromNetwork) => void): Launch
     child.once('exit', (status, signal) => resolve(signal ?? `status ${String(status)}`));
   });
   return {
-    // One that has ended is sent nothing any more.
+    // Errors are ignored, because the process may have exited.
     send: (message) => void child.send(message, () => undefined),
     ended,
     kill: () => child.kill('SIGKILL'),

@@ -4,8 +4,8 @@ import type { LivingAddress } from '../ipam/plan-assertion.ts';
 import { interfaceKey } from '../model/names.ts';
 
 /**
- * Which addresses of netplug's address manager the kernel routes to pods. Addresses of another manager, or of none, may
- * lie in a pool as well: of those the node itself keeps records.
+ * Returns a function that lists the addresses of netplug's address manager that the kernel routes to pods. Addresses of
+ * another manager, or of none, may also lie in a pool; they are excluded by the node's records of attachments.
  */
 export function livingIn(
   kernel: Kernel,

@@ -4,12 +4,12 @@ import type { Machine } from '../apps/ctl/ports.ts';
 import { readVariable } from '../config/environment.ts';
 import { stateDir } from './registration.ts';
 
-/** The file that the agent of this node has locked. */
+/** Returns the path of the file that the agent of this node locks. */
 export function agentLockPath(env: NodeJS.ProcessEnv): string {
   return join(stateDir(env), 'agent.lock');
 }
 
-/** The files and folders of the machine this process runs on. */
+/** Returns the files and folders of netplug on this machine. */
 export function machineOf(env: NodeJS.ProcessEnv): Machine {
   return {
     executable: isSea() ? process.execPath : undefined,

@@ -3,12 +3,12 @@ import { basename } from 'node:path';
 const TOOLS = ['netplugctl', 'kubectl-netplug', 'kubectl_complete-netplug'];
 const PROGRAMS = ['netplug', 'netplug-ipam', 'netplug-standalone', 'netplug-agent', 'netplug-network', ...TOOLS];
 
-// One executable under several names: each is a hard link or a copy of the same file, told apart by how it was called.
-// The shim calls netplug-standalone by its own name.
+// One executable has several names, as hard links or copies of the same file; the name decides which program runs.
+// The shim starts netplug-standalone under the name of the shim.
 const names = [process.argv0, process.argv[1] ?? '', process.execPath].map((path) => basename(path));
 const program = names.find((name) => PROGRAMS.includes(name));
 
-// Whatever ends the event loop early must not look like success.
+// An event loop that ends early must not look like success.
 process.exitCode = 1;
 
 if (program !== undefined && TOOLS.includes(program)) {

@@ -28,14 +28,14 @@ import { openStoreIn } from './open-store.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 import { readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 
-/** How the tool is called when its executable has another name: kubectl runs those it finds as its own commands. */
+/** Names of the executable under which kubectl runs the tool as its plugin. */
 const OTHER_NAMES: Readonly<Record<string, { program: string; before: readonly string[] }>> = {
   'kubectl-netplug': { program: 'kubectl netplug', before: [] },
-  // What kubectl asks for the words that could stand next.
+  // kubectl runs this program for shell completion.
   'kubectl_complete-netplug': { program: 'kubectl netplug', before: ['complete', '--'] },
 };
 
-/** Runs one command of the management tool with the real world around it. */
+/** Runs one command of netplugctl with the real dependencies. */
 export async function runCtl(name: string): Promise<void> {
   const { env } = process;
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
@@ -101,7 +101,7 @@ function sendSignal(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   }
 }
 
-/** Root's plans belong to the machine, those of another user to the user. */
+/** Returns the records of plans: in the state folder for root, in the home folder for another user. */
 function planRecordsIn(env: NodeJS.ProcessEnv): PlanRecords {
   if (process.getuid?.() === 0) return filePlanRecords(join(stateDir(env), 'plans'));
   const { HOME: home = '', XDG_STATE_HOME: state = '' } = env;
@@ -114,7 +114,7 @@ function screenOf(env: NodeJS.ProcessEnv): Screen {
   return { columns: isTTY ? columns : 100, mayColour: isTTY && !readVariable(env, 'NO_COLOR') };
 }
 
-/** Somebody who read enough (`| head`) has closed the pipe: no reason to fail. */
+/** Ignores a pipe that the reader has closed, such as `| head`. */
 function ignoreClosedPipe(cause: Error): void {
   if (errnoOf(cause) !== 'EPIPE') throw cause;
 }

@@ -7,7 +7,7 @@ interface OwnSettings extends NetworkSettings {
   readonly vxlanChecksums: ReturnType<typeof readVariable<'NETPLUG_VXLAN_CHECKSUMS'>>;
 }
 
-/** @throws cni/env-invalid, agent/detection-invalid */
+/** Reads the settings of the network process. @throws cni/env-invalid, agent/detection-invalid */
 export function networkSettingsIn(env: NodeJS.ProcessEnv, node: NodeName): OwnSettings {
   return {
     node,

@@ -31,10 +31,10 @@ import { attachmentFolder, stateDir } from './registration.ts';
 
 const LOCK_PERIOD_MS = 10;
 
-/** Runs the network of the node for the agent that has started this process, until it says so or is gone. */
+/** Runs the network of the node for the agent that started this process, until the agent stops it or exits. */
 export async function runNetwork(): Promise<void> {
   const log = openLog(AGENT_LOG);
-  // The agent alone decides when the network ends; service managers and terminals signal all processes.
+  // Only the agent stops this process; service managers and terminals send signals to all processes.
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, () => undefined);
   process.once('disconnect', () => process.exit());
   try {
@@ -61,7 +61,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       log,
       store,
       host: linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state }),
-      // A batch that a killed agent leaves goes with the folder, at the next boot or with a purge.
+      // A temporary file of a killed agent is removed with the folder, at the next boot or by a purge.
       filter: new NftPacketFilter({ folder: ownFolder(env) }),
       bird: birdIn(env),
       birdLog: join(birdFolder(env), 'bird.log'),
@@ -89,7 +89,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   });
 }
 
-/** The folder for files that need not survive a reboot; made where it is missing. */
+/** Returns the folder for files that need not survive a reboot; creates it when it is missing. */
 function ownFolder(env: NodeJS.ProcessEnv): string {
   const folder = readVariable(env, 'NETPLUG_RUN_DIR');
   mkdirSync(folder, { recursive: true, mode: 0o700 });

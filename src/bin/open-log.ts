@@ -24,7 +24,7 @@ function writeStderr(line: string): void {
   try {
     writeSync(2, line);
   } catch (cause) {
-    // A caller that stopped listening (EPIPE, EAGAIN, EBADF) must not fail the call.
+    // A caller that does not read stderr (EPIPE, EAGAIN, EBADF) must not fail the call.
     if (errnoOf(cause) === undefined) throw cause;
   }
 }

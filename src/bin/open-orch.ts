@@ -8,7 +8,7 @@ import { OrchApi } from '../kube/orch-api.ts';
 import { recordWarning } from '../kube/record-event.ts';
 import { readPodCidrs, readPodFacts } from '../kube/read-facts.ts';
 
-/** Finds the way to the API, and the account, for the settings of a network configuration or a command. */
+/** Returns the access to the API for the settings of a network configuration or a command. */
 export type FindAccess = (settings: OrchSettings) => OrchAccess;
 
 /** Returns the access to the API: orchconfig, URL, kubeconfig, or the account of the pod. @throws netconf/needs-orchestrator */
@@ -19,14 +19,14 @@ export function accessOf({ orchconfig, apiRoot, kubeconfig }: OrchSettings, env:
   if ((env['KUBERNETES_SERVICE_HOST'] ?? '') !== '') return { from: 'in-cluster' };
   throw new NetplugError(
     'netconf/needs-orchestrator',
-    'Cannot use the API of the orchestrator: nothing gives access to it',
+    'Cannot use the API of the orchestrator: no access to it is configured',
     {
       hint: 'Set orch.orchconfig (ORCHCONFIG, KUBECONFIG or --kubeconfig for netplugctl) to a file that gives access, or orch.orch_api_root to the URL',
     },
   );
 }
 
-/** Reads pods and nodes; connects when it is first asked. */
+/** Returns a function that opens a reader of pods and nodes, which connects on the first request. */
 export function openOrchIn(env: NodeJS.ProcessEnv): (settings: OrchSettings) => OrchReader & AsyncDisposable {
   return (settings) => {
     let opened: OrchApi | undefined;
@@ -35,7 +35,7 @@ export function openOrchIn(env: NodeJS.ProcessEnv): (settings: OrchSettings) => 
   };
 }
 
-/** Asks the API that `api` gives, each time anew. */
+/** Returns a reader that calls `api` for each request. */
 export function orchReader(api: () => OrchApi): OrchReader {
   return {
     readPod: async (pod, signal) => readPodFacts(api(), pod, signal),

@@ -12,17 +12,17 @@ import { accessOf, type FindAccess } from './open-orch.ts';
 type OpenStore = (datastore: Datastore) => Store;
 
 export interface OpenStoreOptions {
-  /** Under which name the orchestrator notes that a field was written; `netplug` unless given. */
+  /** The field manager of writes to the orchestrator; `netplug` unless given. */
   readonly manager?: string;
-  /** Told of notes on pods that the orchestrator refuses. */
+  /** Receives warnings about pod annotations that the orchestrator refuses. */
   readonly log?: Log;
-  /** As the settings say unless given. */
+  /** Returns the access in the settings unless given. */
   readonly findAccess?: FindAccess;
   /** Shared with other clients of the orchestrator's API in this process. */
   readonly transport?: Transport;
 }
 
-/** Opens the store of a configuration, which connects when it is first used. @throws netconf/needs-orchestrator */
+/** Returns a function that opens the store of a configuration, which connects on first use. @throws netconf/needs-orchestrator */
 export function openStoreIn(env: NodeJS.ProcessEnv, options: OpenStoreOptions = {}): OpenStore {
   const { findAccess = (settings) => accessOf(settings, env), ...more } = options;
   return (datastore) =>
@@ -32,15 +32,15 @@ export function openStoreIn(env: NodeJS.ProcessEnv, options: OpenStoreOptions = 
 }
 
 /**
- * The same for the plugin, which has to take pods down even where nothing gives access to the API: ADD refuses such a
- * configuration before it writes, so that there is nothing to find.
+ * Like `openStoreIn`, for the plugin, which must serve DEL even without access to the API. Then it opens an empty store:
+ * ADD refuses such a configuration before it writes, so that there is nothing to release.
  */
 export function openPluginStoreIn(env: NodeJS.ProcessEnv): PluginDependencies['openStore'] {
   return (datastore, { log }) =>
     isCutOff(datastore) ? openMemoryStore(new MemoryDatabase()) : openStoreIn(env, { log })(datastore);
 }
 
-/** Whether nothing in the configuration gives access to the datastore. */
+/** Reports whether the configuration contains no access to the datastore. */
 export function isCutOff(datastore: Datastore): boolean {
   return datastore.type === 'orch' && datastore.orch.orchconfig === undefined && datastore.orch.apiRoot === undefined;
 }

@@ -21,7 +21,7 @@ import { readStdin } from './read-stdin.ts';
 import { interruptions } from './interruptions.ts';
 import { VERSION } from '../base/version.ts';
 
-/** Serves one call of the runtime with the real world around it. */
+/** Serves one call of the runtime with the real dependencies. */
 export async function runCni(program: Program): Promise<void> {
   const { env } = process;
   if ((env['CNI_COMMAND'] ?? '') === '') {

@@ -4,7 +4,7 @@ import { errnoOf } from '../base/errors.ts';
 import { readVariable } from '../config/environment.ts';
 import { isJsonObject } from '../cni/result.ts';
 
-/** The plugin types of the network list with that name in the runtime's configuration folder; undefined without one. */
+/** Returns a function that reads the plugin types of a network list in the runtime's configuration folder; undefined without one. */
 export function readPluginListIn(env: NodeJS.ProcessEnv): (network: string) => readonly string[] | undefined {
   return (network) => {
     const folder = readVariable(env, 'NETPLUG_CNI_CONF_DIR');
@@ -28,7 +28,7 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-/** A file that is no JSON, or gone meanwhile, is not the list that is looked for. */
+/** Returns undefined for a file that is not JSON or was removed in the meantime. */
 function tryRead(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8'));

@@ -8,7 +8,7 @@ import { agentAccessIn } from './agent-access.ts';
 
 const secret = v.looseObject({ data: v.optional(v.record(v.string(), v.string()), {}) });
 
-/** Reads Secrets of the namespace NETPLUG_NAMESPACE; without an orchestrator there are none. */
+/** Returns a function that reads Secrets of the namespace NETPLUG_NAMESPACE; without an orchestrator there are none. */
 export function readSecretIn(env: NodeJS.ProcessEnv, datastore: Datastore, transport: Transport): ReadSecret {
   if (datastore.type !== 'orch') return async () => Promise.resolve(undefined);
   const namespace = readVariable(env, 'NETPLUG_NAMESPACE');

@@ -7,10 +7,10 @@ const LIMIT_BYTES = 4 * 1024 * 1024;
 export async function readStdin(signal: AbortSignal): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  const giveUp = (): void => {
+  const stop = (): void => {
     process.stdin.destroy();
   };
-  signal.addEventListener('abort', giveUp, { once: true });
+  signal.addEventListener('abort', stop, { once: true });
   try {
     for await (const chunk of process.stdin) {
       const piece = Buffer.from(chunk as Buffer); // without an encoding set, stdin yields buffers
@@ -26,7 +26,7 @@ export async function readStdin(signal: AbortSignal): Promise<string> {
       cause,
     });
   } finally {
-    signal.removeEventListener('abort', giveUp);
+    signal.removeEventListener('abort', stop);
     process.stdin.destroy();
   }
   signal.throwIfAborted();

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { isMissing } from '../base/missing-file.ts';
 
-/** The trimmed text of a small file; undefined when there is none, or nothing in it. */
+/** Returns the trimmed text of a small file; undefined when the file is missing or empty. */
 export function readText(path: string): string | undefined {
   try {
     const text = readFileSync(path, 'utf8').trim();

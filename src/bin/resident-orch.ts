@@ -10,11 +10,11 @@ import { agentAccessIn } from './agent-access.ts';
 import { orchReader } from './open-orch.ts';
 
 export interface ResidentOrch extends AsyncDisposable {
-  /** The reader for these settings, which stays open when a call is done with it. */
+  /** Returns the reader for these settings. Disposing it keeps the connection open. */
   readonly open: (settings: OrchSettings) => OrchReader & AsyncDisposable;
 }
 
-/** Connections to APIs of orchestrators that outlive a call, each with the pods of the node in memory. */
+/** Opens connections to APIs of orchestrators that outlive a call, each with a cache of the node's pods. */
 export function residentOrch(
   node: string,
   { env, log, transport }: { readonly env: NodeJS.ProcessEnv; readonly log: Log; readonly transport: Transport },

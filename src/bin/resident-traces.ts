@@ -5,7 +5,7 @@ import type { CallRecord } from '../cni/call-record.ts';
 import { isTraced } from '../telemetry/is-traced.ts';
 import type { TraceExport } from '../telemetry/trace-export.ts';
 
-/** Exports those calls that are to be traced, behind everybody's back; what is lost becomes a warning. */
+/** Exports traced calls asynchronously; logs a warning when traces are lost. */
 export function residentTraces(env: NodeJS.ProcessEnv, log: Log): { add(record: CallRecord): void } & AsyncDisposable {
   const onProblem = (reason: string): void => {
     log.warning('traces lost', { reason });
@@ -18,7 +18,7 @@ export function residentTraces(env: NodeJS.ProcessEnv, log: Log): { add(record: 
   const report = (cause: unknown): void => {
     onProblem(reasonOf(cause));
   };
-  // Loading it takes longer than any call may wait.
+  // Loads the exporter early, because loading takes too long during a call.
   if (readVariable(env, 'NETPLUG_TRACE')) void open().catch(report);
   return {
     add: (record) => {

@@ -26,21 +26,21 @@ import { isCutOff, openPluginStoreIn } from './open-store.ts';
 import { attachmentFolder, readOfferedMtu, stateDir } from './registration.ts';
 import { readPluginListIn } from './read-plugin-list.ts';
 
-export interface ResidentWorld {
+export interface ServeCallPorts {
   readonly node: NodeName;
   readonly nodes: ResidentNodes;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
   readonly onServed: (record: CallRecord) => void;
-  /** Told how long a call waited, in milliseconds, for an earlier one of the same container. */
+  /** Receives how long a call waited, in milliseconds, for an earlier call of the same container. */
   readonly onLockWait: (ms: number) => void;
-  /** The log of the agent itself; calls have their own. */
+  /** The log of the agent itself; each call has its own log. */
   readonly log: Log;
   /** The environment of the agent itself. */
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** Serves calls as the standalone program does, with what stays between them: stores, connections, the kernel. */
-export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, env: own }: ResidentWorld): ServeCall {
+/** Returns a function that serves calls as the standalone program does, with shared stores, connections and kernels. */
+export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, env: own }: ServeCallPorts): ServeCall {
   const options = {
     sourceCheck: readVariable(own, 'NETPLUG_POD_SOURCE_CHECK'),
     record: forwardingRecorder(stateDir(own)),
@@ -86,7 +86,7 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
     onServed(record);
     return { status, stdout, stderr: stderr.text };
   };
-  // A runtime that gave up on a call may send the next one of the same container while the first is being undone.
+  // After a timeout a runtime may send the next call of a container while the agent still undoes the first one.
   const calls = new SerialQueue();
   return async (request, gone) => {
     const { CNI_CONTAINERID: container = '' } = request.env;

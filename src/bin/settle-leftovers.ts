@@ -7,12 +7,12 @@ import { hostIn } from './host-in.ts';
 import { livingIn } from './living-in.ts';
 import { stateDir } from './registration.ts';
 
-/** Where journals of agents lie. */
+/** Returns the folder of the journals of agents. */
 export function journalFolder(env: NodeJS.ProcessEnv): string {
   return join(stateDir(env), 'journal');
 }
 
-/** What the standalone program does before it serves a call. */
+/** Returns the recovery that the standalone program runs before it serves a call. */
 export function settleLeftoversIn(env: NodeJS.ProcessEnv): PluginDependencies['recover'] {
   return async (ports, { call: { node, attachment, signal }, command, datastore: { type } }) => {
     const place = { folder: journalFolder(env), tryLock: tryLockFile };

@@ -3,9 +3,9 @@ import { startupSnapshot } from 'node:v8';
 import { runCni } from './plugin.ts';
 
 /**
- * The entry of netplug-standalone, which starts from a snapshot of the heap with the plugin in it, so that no code has to
- * be loaded. Everything before `main` runs once, when the snapshot is built: state of the process and random bytes must
- * not be read there. The shim passes its own name.
+ * The entry point of netplug-standalone, which starts from a heap snapshot that contains the plugin, so that no code must
+ * be loaded. Code outside `main` runs once, when the snapshot is built, and must not read process state or random bytes.
+ * The shim passes its own name in argv0.
  */
 startupSnapshot.setDeserializeMainFunction(function main() {
   // An event loop that ends early must not look like success.

@@ -9,7 +9,7 @@ const sparseV6 = fc
   .map((groups) => ({ family: 6 as const, value: groups.reduce((value, group) => (value << 16n) | group, 0n) }));
 
 describe('addresses', () => {
-  it('survive text and bytes and back', () => {
+  it('decode from text and from bytes to the same address', () => {
     fc.assert(
       fc.property(fc.oneof(v4, v6, sparseV6), (address) => {
         expect(tryParseAddress(formatAddress(address))).toEqual(address);

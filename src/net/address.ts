@@ -15,14 +15,14 @@ export function bitsOf(family: Family): 32 | 128 {
   return family === 4 ? 32 : 128;
 }
 
-/** Reads strict dotted-quad IPv4, or RFC 4291 IPv6 without zone; anything else is undefined. */
+/** Parses strict dotted-quad IPv4, or RFC 4291 IPv6 without zone; undefined for anything else. */
 export function tryParseAddress(text: string): Address | undefined {
   const value = text.includes(':') ? parseV6(text) : parseV4(text);
   if (value === undefined) return undefined;
   return { family: text.includes(':') ? 6 : 4, value };
 }
 
-/** @throws ipam/request-invalid for what `tryParseAddress` does not read. */
+/** Parses an address. @throws ipam/request-invalid for a text that `tryParseAddress` refuses */
 export function parseAddress(text: string): Address {
   const address = tryParseAddress(text);
   if (address !== undefined) return address;
@@ -31,7 +31,7 @@ export function parseAddress(text: string): Address {
   });
 }
 
-/** Canonical text: dotted quad, or RFC 5952. */
+/** Returns the canonical text: dotted quad, or RFC 5952. */
 export function formatAddress({ family, value }: Address): string {
   return family === 4 ? formatV4(value) : formatV6(value);
 }
@@ -40,7 +40,7 @@ export function sameAddress(a: Address, b: Address): boolean {
   return a.family === b.family && a.value === b.value;
 }
 
-/** Network byte order, 4 or 16 bytes. */
+/** Returns 4 or 16 bytes in network byte order. */
 export function addressBytes({ family, value }: Address): Uint8Array {
   const length = bitsOf(family) / 8;
   const bytes = new Uint8Array(length);
@@ -52,7 +52,7 @@ export function addressBytes({ family, value }: Address): Uint8Array {
   return bytes;
 }
 
-/** The address held by 4 or 16 bytes in network byte order. */
+/** Returns the address in 4 or 16 bytes in network byte order. */
 export function addressFromBytes(bytes: Uint8Array): Address {
   let value = 0n;
   for (const byte of bytes) value = (value << 8n) | BigInt(byte);
@@ -85,7 +85,7 @@ function parseV6(text: string): bigint | undefined {
   return groups.reduce((value, group) => (value << 16n) | group, 0n);
 }
 
-/** The 16-bit groups of one side of `::`; a dotted quad may stand at the very end of the address. */
+/** Returns the 16-bit groups of one side of `::`; the address may end with a dotted quad. */
 function groupsOf(side: string, isEnd: boolean): bigint[] | undefined {
   if (side === '') return [];
   const groups: bigint[] = [];

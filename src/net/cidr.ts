@@ -7,14 +7,14 @@ export interface Cidr {
   readonly prefixBits: number;
 }
 
-/** What a CIDR text says; `hostBits` is true when bits right of the prefix are set. */
+/** A parsed CIDR; `hostBits` is true when bits right of the prefix are set. */
 export interface CidrReading {
   readonly cidr: Cidr;
   readonly address: Address;
   readonly hostBits: boolean;
 }
 
-/** Reads `address/bits`; undefined for anything else. */
+/** Parses `address/bits`; undefined for anything else. */
 export function tryReadCidr(text: string): CidrReading | undefined {
   const match = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text);
   const address = match?.[1] === undefined ? undefined : tryParseAddress(match[1]);
@@ -24,7 +24,7 @@ export function tryReadCidr(text: string): CidrReading | undefined {
   return { cidr, address, hostBits: cidr.base.value !== address.value };
 }
 
-/** @throws ipam/request-invalid when the text is no CIDR or has host bits set. */
+/** Parses a CIDR. @throws ipam/request-invalid when the text is not a CIDR or has host bits set */
 export function parseCidr(text: string): Cidr {
   const reading = tryReadCidr(text);
   if (reading === undefined || reading.hostBits) {
@@ -38,13 +38,13 @@ export function formatCidr({ base, prefixBits }: Cidr): string {
   return `${formatAddress(base)}/${String(prefixBits)}`;
 }
 
-/** The CIDR of that size in which the address lies. */
+/** Returns the CIDR of that size that contains the address. */
 export function cidrAround(address: Address, prefixBits: number): Cidr {
   const shift = BigInt(bitsOf(address.family) - prefixBits);
   return { base: { family: address.family, value: (address.value >> shift) << shift }, prefixBits };
 }
 
-/** How many addresses it holds. */
+/** Returns the number of addresses of the CIDR. */
 export function cidrSize({ base, prefixBits }: Cidr): bigint {
   return 1n << BigInt(bitsOf(base.family) - prefixBits);
 }
@@ -63,17 +63,17 @@ export function sameCidr(a: Cidr, b: Cidr): boolean {
   return a.prefixBits === b.prefixBits && a.base.family === b.base.family && a.base.value === b.base.value;
 }
 
-/** The address alone: /32 or /128. */
+/** Returns the CIDR of the single address: /32 or /128. */
 export function hostCidr(address: Address): Cidr {
   return { base: address, prefixBits: bitsOf(address.family) };
 }
 
-/** The `ordinal`-th address, from 0. */
+/** Returns the `ordinal`-th address, from 0. */
 export function addressAt({ base }: Cidr, ordinal: number): Address {
   return { family: base.family, value: base.value + BigInt(ordinal) };
 }
 
-/** Where in the CIDR the address lies, from 0. */
+/** Returns the position of the address in the CIDR, from 0. */
 export function ordinalOf({ base }: Cidr, address: Address): number {
   return Number(address.value - base.value);
 }

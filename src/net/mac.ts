@@ -1,17 +1,17 @@
 /** A 48-bit hardware address in lower-case colon form. */
 export type Mac = string;
 
-/** The host side of every pod link: one fixed address, so that a pod's neighbour entry never goes stale. */
+/** The MAC of the host side of every pod link. It is fixed, so that a pod's neighbour entry never becomes stale. */
 export const HOST_MAC: Mac = 'ee:ee:ee:ee:ee:ee';
 
-/** Lower-cases `aa:bb:cc:dd:ee:ff`; undefined for any other form and for multicast addresses. */
+/** Parses `aa:bb:cc:dd:ee:ff` in any letter case; undefined for any other form and for multicast addresses. */
 export function tryParseMac(text: string): Mac | undefined {
   if (!/^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$/.test(text)) return undefined;
   const mac = text.toLowerCase();
   return (Number.parseInt(mac.slice(0, 2), 16) & 1) === 1 ? undefined : mac;
 }
 
-/** A locally administered unicast address from five bytes of a hash. */
+/** Returns a locally administered unicast address from five bytes of a hash. */
 export function macFromHash(hash: Uint8Array): Mac {
   return ['0a', ...[...hash.subarray(0, 5)].map((byte) => byte.toString(16).padStart(2, '0'))].join(':');
 }

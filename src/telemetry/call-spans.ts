@@ -13,7 +13,7 @@ import {
 import type { TraceParent } from '../base/trace-parent.ts';
 import { type CallRecord, wayOf } from '../cni/call-record.ts';
 
-/** Makes a span of a call that has ended, and one below it of each phase. */
+/** Adds a span for a finished call, and a child span for each phase. */
 export function addSpans(tracer: Tracer, record: CallRecord): void {
   const { command, startedAt, totalMs, phases, failure, parent } = record;
   const at = (ms: number): HrTime => hrTimeOf(startedAt + ms);
@@ -30,7 +30,7 @@ export function addSpans(tracer: Tracer, record: CallRecord): void {
   call.end(at(totalMs));
 }
 
-/** Names are those of OpenTelemetry's conventions where it has some. */
+/** Returns the attributes of a call, with names of OpenTelemetry's conventions where they exist. */
 function attributesOf(record: CallRecord): Attributes {
   const { program, identity, failure } = record;
   const [namespace, pod] = identity.pod?.split('/') ?? [];

@@ -15,7 +15,7 @@ afterEach(() => {
 });
 
 describe('the export of traces', () => {
-  it('sends a call as a span below the caller’s, and its phases below that', async () => {
+  it('sends a call as a child of the span of the caller, and its phases as children of the call', async () => {
     await using receiver = await startOtlpReceiver();
     const record = await recordOf('ADD');
     expect(await exportTo(receiver, record)).toEqual([]);
@@ -51,7 +51,7 @@ describe('the export of traces', () => {
     expect(textsOf(call.attributes)).toMatchObject({ 'netplug.outcome': 'failed', 'error.type': 'check/mismatch' });
   });
 
-  it('begins a trace of its own without a caller that traces', async () => {
+  it('starts a new trace when the caller does not trace', async () => {
     await using receiver = await startOtlpReceiver();
     await exportTo(receiver, await recordOf('STATUS', { env: { TRACEPARENT: '', TRACESTATE: '' } }));
     const call = receiver.spans.find(({ name }) => name === 'CNI STATUS')!;
@@ -59,24 +59,24 @@ describe('the export of traces', () => {
     expect(new Set(receiver.spans.map(({ traceId: id }) => id))).toEqual(new Set([call.traceId]));
   });
 
-  it.each(['hangs', 'is gone'] as const)('tells that a trace is lost when the receiver %s', async (manner) => {
+  it.each(['hangs', 'is unreachable'] as const)('reports a lost trace when the receiver %s', async (manner) => {
     await using receiver = await startOtlpReceiver('hangs');
-    if (manner === 'is gone') await receiver[Symbol.asyncDispose]();
+    if (manner === 'is unreachable') await receiver[Symbol.asyncDispose]();
     const startMs = performance.now();
     expect(await exportTo(receiver, await recordOf('ADD'), 300)).not.toEqual([]);
     expect(performance.now() - startMs).toBeLessThan(3000);
   });
 });
 
-describe('the queue', () => {
-  it('drops what it has no room for', async () => {
+describe('the queue of traces', () => {
+  it('drops calls when it is full', async () => {
     await using receiver = await startOtlpReceiver();
     process.env[ENDPOINT] = receiver.url;
     const record = await recordOf('ADD');
     const traces = openTraceExport({ timeoutMs: 5000, onProblem: () => undefined });
     for (let count = 0; count < 1000; count += 1) traces.add(record);
     await traces.close();
-    // What it holds, and one request under way.
+    // The capacity of the queue, and one request in flight.
     expect(receiver.spans).toHaveLength(2048 + 512);
   });
 });
@@ -84,9 +84,9 @@ describe('the queue', () => {
 describe('a call is traced', () => {
   const sampled = { traceId, spanId, isSampled: true, state: undefined };
   it.each([
-    ['not at all by default', {}, undefined, false],
+    ['not by default', {}, undefined, false],
     ['when its caller traces it', {}, sampled, true],
-    ['not when its caller decided against it', {}, { ...sampled, isSampled: false }, false],
+    ['not when its caller does not sample it', {}, { ...sampled, isSampled: false }, false],
     ['when tracing is switched on', { NETPLUG_TRACE: '1' }, undefined, true],
     ['not when tracing is switched off', { NETPLUG_TRACE: '0' }, undefined, false],
   ])('%s', (_, env, parent, expected) => {
@@ -102,7 +102,7 @@ async function recordOf(
   return (await node.call(verb, { conf, env: { ...PARENT, ...env } })).record;
 }
 
-/** Gives the problems of the export. */
+/** Returns the problems of the export. */
 async function exportTo({ url }: OtlpReceiver, record: CallRecord, timeoutMs = 5000): Promise<string[]> {
   process.env[ENDPOINT] = url;
   const problems: string[] = [];

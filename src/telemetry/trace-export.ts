@@ -7,20 +7,20 @@ import { addSpans } from './call-spans.ts';
 
 /** Sends calls as traces to the receiver that OTEL_EXPORTER_OTLP_ENDPOINT and the like name. */
 export interface TraceExport {
-  /** Puts the call into a queue that drops what it has no room for; what was put in goes out soon. */
+  /** Adds the call to a queue that is sent periodically; drops the call when the queue is full. */
   add(record: CallRecord): void;
-  /** Sends what is queued; resolves when it is through, or lost. */
+  /** Sends queued calls; resolves when they are sent or lost. */
   close(): Promise<void>;
 }
 
 export interface TraceExportOptions {
-  /** For one request, with its repetitions. Unset, it is OTEL_EXPORTER_OTLP_TIMEOUT or 10 s. */
+  /** The timeout of one request including retries; OTEL_EXPORTER_OTLP_TIMEOUT or 10 s unless given. */
   readonly timeoutMs?: number;
-  /** Told when traces are lost. */
+  /** Called when traces are lost. */
   readonly onProblem: (reason: string) => void;
 }
 
-/** Some 200 calls. */
+/** About 200 calls. */
 const MAX_QUEUED_SPANS = 2048;
 const SEND_EVERY_MS = 1000;
 
@@ -44,7 +44,7 @@ export function openTraceExport({ timeoutMs, onProblem }: TraceExportOptions): T
       addSpans(tracer, record);
     },
     close: async () => {
-      // It rejects with what onProblem was told.
+      // onProblem has received the reason of the rejection.
       await provider.shutdown().catch(() => undefined);
     },
   };
