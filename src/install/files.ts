@@ -16,7 +16,7 @@ import { onFile } from './on-file.ts';
 import { EXECUTABLE_NAMES } from './places.ts';
 import type { RecordedFile } from './record.ts';
 
-/** A file that shall be on the node. */
+/** A file to install on the node. */
 export interface PlannedFile extends RecordedFile {
   readonly content:
     | { readonly from: 'text'; readonly text: string }
@@ -28,15 +28,15 @@ export type Put = 'installed' | 'replaced' | 'unchanged';
 
 const EXECUTABLE_MODE = 0o755;
 const PRIVATE_MODE = 0o600;
-/** File systems and policies that give a file no second name; the copy then costs room only. */
+/** Errors of file systems and policies that refuse hard links; the file is then copied. */
 const NO_LINK = ['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'];
 
-/** A file for root alone. */
+/** Plans a file that only root can read. */
 export function planText(kind: RecordedFile['kind'], path: string, text: string): PlannedFile {
   return { kind, path, sha256: sha256Of(text), content: { from: 'text', text }, mode: PRIVATE_MODE };
 }
 
-/** The executables from a folder. @throws cli/usage */
+/** Plans the executables from a folder. @throws cli/usage */
 export async function planExecutables(
   binDir: string,
   folder: string,
@@ -58,7 +58,7 @@ export async function planExecutables(
   return planned;
 }
 
-/** Puts the file in place unless it is there already. `twins` were put before: an equal one is given a second name. */
+/** Installs the file unless it is up to date. Links it to a file of `twins` (installed before) with equal content. */
 export async function putFile(planned: PlannedFile, twins: readonly PlannedFile[], signal: AbortSignal): Promise<Put> {
   const { path, sha256, mode, content } = planned;
   return onFile('write', path, async () => {
@@ -75,7 +75,7 @@ export async function putFile(planned: PlannedFile, twins: readonly PlannedFile[
   });
 }
 
-/** Removes the file if it is still one of those recorded, or only says what would become of it. */
+/** Removes the file if its checksum is recorded; a rehearsal only returns the outcome. */
 export async function removeFile(
   path: string,
   {
@@ -95,7 +95,7 @@ export async function removeFile(
   });
 }
 
-/** Removes halves of copies that were begun before the given time. */
+/** Removes temporary files of copies that began before the given time. */
 export async function sweep(folder: string, beforeMs: number): Promise<void> {
   await onFile('remove', folder, async () => removeAbandoned(folder, beforeMs).catch(ignoreMissing));
 }
@@ -104,8 +104,8 @@ async function readSourceState(source: string, signal: AbortSignal): Promise<Fil
   const real = await realpath(source).catch(() => source);
   const state = await onFile('read', source, async () => readFileState(real, signal));
   if (state !== undefined) return state;
-  throw new NetplugError('cli/usage', `Cannot install "${source}": there is no such file`, {
-    hint: 'Name the folder of the executables with --from',
+  throw new NetplugError('cli/usage', `Cannot install "${source}": the file does not exist`, {
+    hint: 'Pass the folder of the executables with --from',
   });
 }
 

@@ -3,10 +3,10 @@ import { dirname } from 'node:path';
 import { errnoOf } from '../base/errors.ts';
 import { onFile } from './on-file.ts';
 
-/** Folders of others, files in them, and mounts stay. */
+/** Errors of folders that stay: those that are not empty, and mounts. */
 const KEPT = ['ENOTEMPTY', 'EEXIST', 'EBUSY', 'ENOTDIR'];
 
-/** Names the folders that have to be made so that those of the paths exist, an outer one before those in it. */
+/** Returns the missing folders of the paths, parents first. */
 export async function missingFolders(paths: readonly string[]): Promise<readonly string[]> {
   const missing = new Set<string>();
   for (const path of paths) {
@@ -17,7 +17,7 @@ export async function missingFolders(paths: readonly string[]): Promise<readonly
   return [...missing];
 }
 
-/** Removes those that are empty, inner ones first; returns those that stay. */
+/** Removes the empty folders, children first. Returns those that stay. */
 export async function removeEmptyFolders(folders: readonly string[]): Promise<readonly string[]> {
   const stay: string[] = [];
   for (const folder of folders.toReversed()) {

@@ -8,23 +8,23 @@ import { missingFolders } from './folders.ts';
 import { onFile } from './on-file.ts';
 import { type InstallRecord, type RecordedFile, readRecord, writeRecord } from './record.ts';
 
-/** A copy takes less time: an older temporary file belongs to an installation that was killed. */
+/** A temporary file older than this belongs to a killed installation, since a copy takes less time. */
 const ABANDONED_AFTER_MS = 600_000;
 
-/** A step of an installation. Contents of files are not part of it: one of them is a credential. */
+/** A step of an installation. It omits the content of files, which includes a credential. */
 export type InstallAction =
   | { readonly act: 'prepare' }
   | { readonly act: 'put'; readonly file: RecordedFile }
   | { readonly act: 'finish' };
 
-/** What is to be on a node. */
+/** The desired state of a node. */
 export interface PlannedInstallation {
-  /** In the order in which they are put in place. */
+  /** In the order of installation. */
   readonly files: readonly PlannedFile[];
   readonly binDir: string;
   readonly confDir: string;
   readonly stateDir: string;
-  /** What earlier installations have put there. */
+  /** The record of earlier installations. */
   readonly before: InstallRecord;
 }
 
@@ -39,10 +39,10 @@ export function planInstallation({ files, binDir, confDir }: PlannedInstallation
     stages: [
       {
         title: 'Prepare the folders',
-        steps: [{ kind: 'write', text: `make "${binDir}" and "${confDir}" where they are missing`, act: 'prepare' }],
+        steps: [{ kind: 'write', text: `create "${binDir}" and "${confDir}" if they are missing`, act: 'prepare' }],
       },
       {
-        title: 'Put the files in place',
+        title: 'Install the files',
         steps: files.map(({ kind, path, sha256 }) => ({
           kind: 'write',
           text: `install ${kind} "${path}"`,
@@ -51,7 +51,7 @@ export function planInstallation({ files, binDir, confDir }: PlannedInstallation
         })),
       },
       {
-        title: 'Remove what the installation supersedes',
+        title: 'Remove superseded files',
         steps: [{ kind: 'write', text: `remove earlier conflists from "${confDir}"`, act: 'finish' }],
       },
     ],
@@ -59,7 +59,7 @@ export function planInstallation({ files, binDir, confDir }: PlannedInstallation
   };
 }
 
-/** Carries out the steps; each file changes at once or not at all. */
+/** Returns the actor of the steps. It replaces each file atomically. */
 export function installActor(
   installation: PlannedInstallation,
   { report, now }: { readonly report: InstallReport; readonly now: () => number },
@@ -89,7 +89,7 @@ export function installActor(
     },
     apply: async (step, signal) => {
       if (step.act === 'prepare') {
-        // The record names each file as it was and as it will be, so that an interrupted installation is known as well.
+        // The record lists old and new checksums, so that uninstall also works after an interrupted installation.
         folders = await foldersToRecord();
         await writeRecord(stateDir, { files: [...before.files, ...installed], folders });
         for (const folder of [binDir, confDir]) {
@@ -117,7 +117,7 @@ function isSuperseded({ kind, path, sha256 }: RecordedFile, { files, confDir }: 
   return kind === 'conflist' && dirname(path) === confDir;
 }
 
-/** A runtime would go on using a conflist of an earlier name. Returns what stays. */
+/** Removes earlier conflists, which the runtime would otherwise still use. Returns the files that stay. */
 async function removeSuperseded(
   earlier: readonly RecordedFile[],
   installation: PlannedInstallation,
@@ -132,7 +132,7 @@ async function removeSuperseded(
     if (done === 'removed') report.step({ kind, subject, done });
     if (done === 'changed') left.push(file);
     if (isDoomed && done === 'changed') {
-      report.warn(`the earlier conflist "${subject}" was changed since it was installed, and is left`);
+      report.warn(`the earlier conflist "${subject}" has changed since its installation, and is kept`);
     }
   }
   return left;

@@ -17,19 +17,19 @@ const RecordSchema = v.object({
   folders: v.optional(v.array(v.string()), []),
 });
 
-/** A file as it was put there. While an installation is under way, a path may be listed twice: as it was and will be. */
+/** An installed file. During an installation, a path may be listed twice: with its old and its new checksum. */
 export type RecordedFile = Readonly<v.InferOutput<typeof RecordedFileSchema>>;
 
-/** What was put on this node. */
+/** Record of the files and folders that netplugctl has installed on this node. */
 export interface InstallRecord {
   readonly files: readonly RecordedFile[];
-  /** Folders that were made for the files, an outer one before those in it. */
+  /** Folders that were created for the files, parents first. */
   readonly folders: readonly string[];
 }
 
 const MODE = 0o600;
 
-/** What was put where on this node; undefined when nothing is known. */
+/** Returns the record of the installation; undefined without a readable one. */
 export async function readRecord(
   stateDir: string,
   report: { readonly warn: (text: string) => void },
@@ -39,7 +39,7 @@ export async function readRecord(
   if (text === undefined) return undefined;
   const read = v.safeParse(v.pipe(v.string(), v.parseJson(), RecordSchema), text);
   if (read.success) return read.output;
-  report.warn(`the record of the installation in "${path}" cannot be understood, and is taken for missing`);
+  report.warn(`the record of the installation in "${path}" cannot be decoded, and is ignored`);
   return undefined;
 }
 

@@ -22,8 +22,8 @@ const BASE: ConflistOptions = {
   policy: 'none',
 };
 
-describe('a rendered conflist', () => {
-  it('has everything by default, and nothing to remark', () => {
+describe('the conflist of netplugctl install', () => {
+  it('contains all plugins by default, and passes lint', () => {
     const conflist = renderConflist(BASE);
     expect(conflist).toEqual({
       cniVersion: '1.0.0',
@@ -48,7 +48,7 @@ describe('a rendered conflist', () => {
     expect(lintNetconf({ ...conflist })).toEqual([]);
   });
 
-  it('leaves out what is switched off', () => {
+  it('omits options that are switched off', () => {
     const conflist = renderConflist({ ...BASE, logFilePath: undefined, chained: [], mtu: 1400, assignIpv6: true });
     expect(conflist).toMatchObject({
       plugins: [{ type: 'netplug', mtu: 1400, ipam: { assign_ipv6: 'true' } }],
@@ -56,7 +56,7 @@ describe('a rendered conflist', () => {
     expect(JSON.stringify(conflist)).not.toMatch(/log_file_path|portmap|bandwidth|policy|"orch"/);
   });
 
-  it('names discovery, and the ways to the API of the orchestrator', () => {
+  it('contains etcd discovery, and the access to the Kubernetes API', () => {
     const connection = {
       endpoints: { from: 'srv', domain: 'example.org' },
       keyFile: undefined,
@@ -83,8 +83,8 @@ describe('a rendered conflist', () => {
 
 const NO_ORCH = { orchconfig: undefined, apiRoot: undefined, nodeName: undefined };
 
-describe('a rendered kubeconfig', () => {
-  it('names files of the host, and carries what the host has no file for', () => {
+describe('the kubeconfig of netplugctl install', () => {
+  it('names files of the host, and embeds credentials without a file', () => {
     const server = 'https://10.0.0.1:6443';
     expect(renderKubeconfig({ server, caPem: 'PEM', user: { by: 'token', token: 't' } })).toEqual({
       apiVersion: 'v1',

@@ -4,17 +4,17 @@ export interface ConflistOptions {
   readonly name: string;
   readonly datastore: Datastore;
   readonly orchAccess: ConflistAccess;
-  /** Undefined leaves it to the kernel. */
+  /** Undefined for the default of the kernel. */
   readonly mtu: number | undefined;
   readonly assignIpv6: boolean;
   /** Undefined turns file logging off. */
   readonly logFilePath: string | undefined;
   readonly chained: readonly ChainedPlugin[];
-  /** Whether labels and annotations of pods are read from the orchestrator. */
+  /** Whether the plugin reads labels and annotations of pods from Kubernetes. */
   readonly policy: 'orch' | 'none';
 }
 
-/** How the plugin reaches the API of the orchestrator, with paths as the host sees them. */
+/** How the plugin reaches the Kubernetes API; paths are those of the host. */
 export type ConflistAccess =
   | { readonly by: 'none' }
   | { readonly by: 'file'; readonly path: string }
@@ -28,12 +28,12 @@ const CHAINED = {
 } as const;
 
 /**
- * Runtimes in use know `cniVersion` alone and fail on one they do not know; those of specification 1.1.0 choose the
- * best they know from `cniVersions`.
+ * Older runtimes read only `cniVersion` and fail on an unknown one; runtimes of specification 1.1.0 choose from
+ * `cniVersions`.
  */
 const VERSIONS = { cniVersion: '1.0.0', cniVersions: ['0.3.1', '0.4.0', '1.0.0', '1.1.0'] } as const;
 
-/** The list of network configurations a runtime reads, for the options given. Pure. */
+/** Returns the conflist for the options. Pure. */
 export function renderConflist(options: ConflistOptions): object {
   const { mtu, logFilePath, policy } = options;
   return {

@@ -1,6 +1,6 @@
 import { never } from '../base/errors.ts';
 
-/** Who the plugin is to the API of the orchestrator; paths are those of the host. */
+/** Credentials of the plugin for the Kubernetes API; paths are those of the host. */
 export type OrchUser =
   | { readonly by: 'token-file'; readonly path: string }
   | { readonly by: 'token'; readonly token: string }
@@ -13,7 +13,7 @@ export interface KubeconfigOptions {
   readonly user: OrchUser;
 }
 
-/** Access to the API of the orchestrator as one file. JSON, which is YAML too. Pure. */
+/** Returns a kubeconfig as JSON, which is also YAML. Pure. */
 export function renderKubeconfig({ server, caPem, user }: KubeconfigOptions): object {
   return {
     apiVersion: 'v1',

@@ -65,7 +65,7 @@ describe('netplugctl diags on a node', () => {
     expect(await diags('/opt/small/report.tar.gz')).toMatchObject({
       status: 74,
       stdout: '',
-      stderr: expect.stringContaining('Cannot write "/opt/small/report.tar.gz": there is no space left\n'),
+      stderr: expect.stringContaining('Cannot write "/opt/small/report.tar.gz": no space left on device\n'),
     });
     expect(await node.exec('ls', '-A', '/opt/small')).toBe('');
   });

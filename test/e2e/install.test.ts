@@ -160,7 +160,7 @@ describe('netplugctl install', () => {
     expect(await install('--bin-dir', '/opt/small', '--mtu', '1400')).toEqual({
       status: 74,
       stdout: '',
-      stderr: expect.stringMatching(/^Cannot write "\/opt\/small\/netplug-standalone": there is no space left\n/),
+      stderr: expect.stringMatching(/^Cannot write "\/opt\/small\/netplug-standalone": no space left on device\n/),
     });
     expect(await sh('ls -A /opt/small')).toBe('');
     expect(await sh(`cat ${CONFLIST}`)).toBe(conflist);

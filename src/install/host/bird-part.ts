@@ -5,7 +5,7 @@ import type { Part } from './part.ts';
 const END_MS = 5000;
 const END_PERIOD_MS = 20;
 
-/** The BIRD that the agent has started, in order by its control socket; one that does not answer is killed. */
+/** Stops the BIRD that the agent has started by its control socket, or kills it if it does not answer. */
 export function birdPart(ports: HostPorts): Part {
   const { bird } = ports;
   return {
@@ -22,7 +22,7 @@ export function birdPart(ports: HostPorts): Part {
         if (!isNetplugError(cause, 'bgp/bird-failed')) throw cause;
       }
       const isGone = await killed(ports, signal);
-      return isGone ? [] : subjects.map((subject) => ({ subject, reason: 'it neither answers nor ends' }));
+      return isGone ? [] : subjects.map((subject) => ({ subject, reason: 'it neither answers nor exits' }));
     },
   };
 }
@@ -36,7 +36,7 @@ async function answers({ bird }: HostPorts, signal: AbortSignal): Promise<boolea
   }
 }
 
-/** It was told by its arguments to be ours a moment ago. */
+/** Kills BIRD by its process id, found by its arguments. Returns whether it exits in time. */
 async function killed({ bird, sendSignal, clock }: HostPorts, signal: AbortSignal): Promise<boolean> {
   const pid = await bird.findProcess();
   if (pid !== undefined) sendSignal(pid, 'SIGKILL');

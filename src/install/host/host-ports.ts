@@ -4,7 +4,7 @@ import type { HostNetwork } from '../../dataplane/host-network.ts';
 import type { Kernel } from '../../dataplane/kernel.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 
-/** What cleaning up a host takes from outside. */
+/** Dependencies of cleaning up a host. */
 export interface HostPorts {
   readonly clock: Clock;
   readonly openKernel: () => Kernel;
@@ -14,24 +14,24 @@ export interface HostPorts {
   readonly bird: Pick<Bird, 'status' | 'stop' | 'findProcess'>;
   /** Locks an open file for this process until it is closed; false while another process has the lock. */
   readonly tryLockFile: (fd: number) => boolean;
-  /** Does not fail for a process that has ended. */
+  /** Does not fail for a process that has exited. */
   readonly sendSignal: (pid: number, signal: 'SIGTERM' | 'SIGKILL') => void;
   /** Asks the agent that listens at the socket; the answer is JSON. */
   readonly askAgent: (socket: string, question: AgentQuestion, signal: AbortSignal) => Promise<string>;
   readonly machine: {
     /** File that the agent of this node has locked. */
     readonly agentLock: string;
-    /** Where the node's agent listens. */
+    /** Socket of the agent of the node. */
     readonly socketPath: string;
   };
   readonly host: {
-    /** Where the kernel describes processes and locks. */
+    /** Mount point of the proc file system. */
     readonly procDir: string;
   };
 }
 
 export interface AgentQuestion {
   readonly kind: 'show-calls' | 'show-network' | 'show-blocks' | 'shut-down';
-  /** JSON, the key of a datastore, or nothing where the kind says it all. */
+  /** JSON, the id of a datastore, or empty, depending on the kind. */
   readonly text: string;
 }

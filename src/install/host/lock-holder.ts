@@ -2,10 +2,10 @@ import { readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { errnoOf } from '../../base/errors.ts';
 
-/** A process that has a file locked. */
+/** A process that holds the lock of a file. */
 export interface LockHolder {
   readonly pid: number;
-  /** Path of what it executes, as the kernel names it. */
+  /** Path of its executable, as in /proc. */
   readonly executable: string;
 }
 
@@ -43,7 +43,7 @@ async function hasOpen(folder: string, { dev, ino }: Inode): Promise<boolean> {
   return false;
 }
 
-/** A process may end at any time. */
+/** Ignores errors of a process that has exited meanwhile. */
 function ignoreGone(cause: unknown): undefined {
   if (!['ENOENT', 'ESRCH', 'ENXIO'].includes(errnoOf(cause) ?? '')) throw cause;
 }

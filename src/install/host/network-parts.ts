@@ -9,13 +9,13 @@ import type { HostPorts } from './host-ports.ts';
 import { birdPart } from './bird-part.ts';
 import type { Left, Part } from './part.ts';
 
-/** What the agent puts on a host for traffic between nodes. BIRD goes first: it would put its routes again. */
+/** Returns what the agent configures on a host for traffic between nodes. BIRD goes first, since it would restore its routes. */
 export function networkParts(ports: HostPorts): readonly Part[] {
   const host = ports.openHostNetwork();
   return [birdPart(ports), learnedRoutes(host), ownRoutes(host), tunnels(host), tables(ports.openPacketFilter())];
 }
 
-/** Routes that a BIRD which was killed has left. */
+/** Routes that a killed BIRD has left behind. */
 function learnedRoutes(host: HostNetwork): Part {
   const deletion = (text: string): HostChange => ({
     kind: 'delete-learned-route',
@@ -61,7 +61,7 @@ function tunnels(host: HostNetwork): Part {
   };
 }
 
-/** Without the program `nft` the agent cannot have made one. */
+/** Finds no tables without the program `nft`, which the agent needs to create them. */
 function tables(filter: PacketFilter): Part {
   return {
     kind: 'table',
@@ -80,7 +80,7 @@ function tables(filter: PacketFilter): Part {
   };
 }
 
-/** Removes one after the other, and goes on after a failure. */
+/** Removes the subjects in sequence, and continues after a failure. */
 export async function eachOf(
   subjects: readonly string[],
   remove: (subject: string) => Promise<void>,

@@ -1,32 +1,32 @@
 import { reportError } from '../../base/report-error.ts';
 
-/** What kind of thing netplug has put on a host. */
+/** Kinds of objects that netplug creates on a host. */
 export type PartKind = 'interface' | 'bird' | 'route' | 'tunnel' | 'table' | 'setting';
 
-/** Something that stays, and why. */
+/** An object that could not be removed, and the reason. */
 export interface Left {
   readonly subject: string;
   readonly reason: string;
 }
 
-/** All things of one kind that netplug has put on this host, and how they go. */
+/** All objects of one kind that netplug has created on this host, and how to remove them. */
 export interface Part {
   readonly kind: PartKind;
-  /** Names what is there, and changes nothing. */
+  /** Returns the names of existing objects. Changes nothing. */
   find(signal: AbortSignal): Promise<readonly string[]>;
-  /** Removes what was found; what is gone already counts as removed. May be repeated. */
+  /** Removes the objects; missing ones count as removed. Idempotent. Returns those that stay. */
   remove(subjects: readonly string[], signal: AbortSignal): Promise<readonly Left[]>;
 }
 
 export interface PartsReport {
-  /** Told of each thing that went, or that would go. */
+  /** Called for each object that was removed, or that a rehearsal would remove. */
   readonly onGone: (kind: PartKind, subject: string) => void;
   readonly onLeft: (kind: PartKind, left: Left) => void;
 }
 
 /**
- * Removes one part after the other, or only names what is there. A part that fails is reported and does not keep the
- * others from going. Returns whether nothing stays.
+ * Removes the parts in sequence; a rehearsal only reports their objects. A failed part is reported, and the remaining
+ * parts are still removed. Returns whether everything was removed.
  */
 export async function removeParts(
   { io, signal }: { readonly io: { readonly stderr: (text: string) => void }; readonly signal: AbortSignal },

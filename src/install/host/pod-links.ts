@@ -4,11 +4,11 @@ import type { HostPorts } from './host-ports.ts';
 import { counted } from '../../base/counted.ts';
 import type { Left, Part } from './part.ts';
 
-/** So many go at once: the kernel takes a group of links away in the time of one, and each waiting one holds a socket. */
+/** Concurrent deletions: the kernel deletes a group in the time of one, and each pending deletion holds a socket. */
 const LINKS_AT_ONCE = 64;
 const NAMED = 3;
 
-/** Interfaces of pods, with their routes. One whose alias is not of netplug stays. */
+/** Interfaces of pods, with their routes. An interface without an alias of netplug stays. */
 export function podLinksPart({ openKernel }: Pick<HostPorts, 'openKernel'>): Part {
   const kernel = openKernel();
   return {
@@ -28,7 +28,7 @@ export function podLinksPart({ openKernel }: Pick<HostPorts, 'openKernel'>): Par
   };
 }
 
-/** Returns why a purge is refused: a link lives as long as the namespace of its pod does. */
+/** Returns the error that refuses a purge while interfaces of pods exist. */
 export function findPods({ openKernel }: Pick<HostPorts, 'openKernel'>): NetplugError | undefined {
   const pods = openKernel()
     .listHostLinks()
@@ -43,7 +43,7 @@ export function findPods({ openKernel }: Pick<HostPorts, 'openKernel'>): Netplug
   );
 }
 
-/** Without an owner, only a link that nobody came to own is taken; one that is gone meanwhile counts as removed. */
+/** Removes an interface if its owner is unchanged; one without an owner only while it has none. */
 async function removeLink(kernel: Kernel, { name, owner }: HostLink): Promise<Left | undefined> {
   try {
     if (await kernel.remove(name, owner ?? { containerId: '', ifName: '' })) return undefined;

@@ -94,7 +94,7 @@ describe('netplugctl diags', () => {
     const output = at('no-such-folder/report.tar.gz');
     expect(await run(`--output ${output}`)).toMatchObject({
       status: 74,
-      err: expect.stringContaining(`Cannot write "${output}": it is missing`),
+      err: expect.stringContaining(`Cannot write "${output}": it does not exist`),
     });
   });
 

@@ -147,7 +147,9 @@ describe('install', () => {
     expect(await names('conf')).toEqual(['10-netplug.conflist']);
     await put('conf/10-netplug.conflist', '{}');
     const { err } = await install(['--conf-name', '20-b.conflist']);
-    expect(err).toContain('the earlier conflist "/conf/10-netplug.conflist" was changed');
+    expect(err).toContain(
+      'the earlier conflist "/conf/10-netplug.conflist" has changed since its installation, and is kept',
+    );
     expect(err).toContain('"/conf/10-netplug.conflist" sorts before "20-b.conflist"');
     expect(await names('conf')).toEqual(['10-netplug.conflist', '20-b.conflist']);
   });
@@ -167,7 +169,7 @@ describe('install', () => {
 
   it('ignores an unreadable record', async () => {
     await put('state/netplug/install.json', '{"format": 2}');
-    expect(await install()).toMatchObject({ status: 0, err: expect.stringContaining('cannot be understood') });
+    expect(await install()).toMatchObject({ status: 0, err: expect.stringContaining('cannot be decoded') });
   });
 });
 

@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 import { errnoOf, NetplugError } from '../../../base/errors.ts';
 import { ignoreMissing } from '../../../base/missing-file.ts';
 import type { Mode } from '../../../base/mode.ts';
-import { endAgent } from '../../../install/host/end-agent.ts';
+import { stopAgent } from '../../../install/host/stop-agent.ts';
 import { networkParts } from '../../../install/host/network-parts.ts';
 import { type Part, removeParts } from '../../../install/host/part.ts';
 import { podLinksPart } from '../../../install/host/pod-links.ts';
@@ -32,9 +32,9 @@ export async function purge(
   { mode, registration, removeFiles }: PurgeOptions,
   report: Report,
 ): Promise<boolean> {
-  await using _noOther = await endAgent(context, {
+  await using _noOther = await stopAgent(context, {
     mode,
-    onEnded: (subject) => {
+    onStopped: (subject) => {
       report.step({ kind: 'agent', subject, done: mode === 'rehearse' ? 'would be stopped' : 'stopped' });
     },
   });

@@ -11,7 +11,7 @@ const PID = 4711;
 
 let folder: string;
 let sent: string[];
-/** How the agent can be made to let go of its lock. */
+/** What makes the agent release its lock. */
 let endsBy: 'asking' | 'SIGTERM' | 'SIGKILL' | 'nothing';
 let isLocked: boolean;
 
@@ -50,25 +50,25 @@ async function purge(...flags: string[]): Promise<Ran> {
   });
 }
 
-describe('the agent of a node that is purged', () => {
+describe('netplugctl uninstall --purge: the agent of the node', () => {
   it.each([
     ['asking', ['shut-down']],
     ['SIGTERM', ['shut-down', 'SIGTERM 4711']],
     ['SIGKILL', ['shut-down', 'SIGTERM 4711', 'SIGKILL 4711']],
-  ] as const)('is ended by %s, and by no more', async (how, expected) => {
+  ] as const)('is stopped by %s without further escalation', async (how, expected) => {
     endsBy = how;
     await execute('/opt/netplug/netplug-agent (deleted)');
     expect((await purge()).out).toContain('agent "process 4711" stopped\n');
     expect(sent).toEqual(expected);
   });
 
-  it('is only named in a rehearsal', async () => {
+  it('is only named by --dry-run', async () => {
     await execute('/opt/netplug/netplug-agent');
     expect((await purge('--dry-run')).out).toContain('agent "process 4711" would be stopped\n');
     expect([sent, isLocked]).toEqual([[], true]);
   });
 
-  it.each(['/usr/bin/node', '/usr/sbin/nginx'])('is no process that executes %s', async (program) => {
+  it.each(['/usr/bin/node', '/usr/sbin/nginx'])('is not a lock holder that executes %s', async (program) => {
     endsBy = 'SIGTERM';
     await execute(program);
     const { status, err } = await purge();
@@ -76,7 +76,7 @@ describe('the agent of a node that is purged', () => {
     expect(sent).toEqual(['shut-down']);
   });
 
-  it('is no process that has another file of the same number open', async () => {
+  it('is not a process that has another file with the same inode number open', async () => {
     endsBy = 'SIGTERM';
     await execute('/opt/netplug/netplug-agent');
     await rm(join(folder, `proc/${String(PID)}/fd/7`));
@@ -84,10 +84,10 @@ describe('the agent of a node that is purged', () => {
     expect(sent).toEqual(['shut-down']);
   });
 
-  it('keeps the rest from being touched when it does not end', async () => {
+  it('blocks the purge when it does not exit', async () => {
     endsBy = 'nothing';
     await execute('/opt/netplug/netplug-agent');
-    expect(await purge()).toMatchObject({ status: 69, out: '', err: expect.stringContaining('it does not end') });
+    expect(await purge()).toMatchObject({ status: 69, out: '', err: expect.stringContaining('it does not exit') });
     expect(await stat(join(folder, 'state'))).toBeDefined();
   });
 });

@@ -12,7 +12,7 @@ interface HostContext {
 }
 
 const ASK_MS = 5000;
-/** An agent that shuts down ends its calls first, and then writes what it has decided. */
+/** A shutting-down agent first completes its calls, then flushes pending writes. */
 const DRAIN_MS = 45_000;
 const TERMINATE_MS = 10_000;
 const KILL_MS = 5000;
@@ -20,17 +20,17 @@ const PERIOD_MS = 20;
 const NOTHING: AsyncDisposable = { [Symbol.asyncDispose]: async () => Promise.resolve() };
 
 /**
- * Ends the agent of this node, and keeps another one from working until disposed. The agent is asked on its socket; one
- * that does not answer is ended by the id of the process that holds its lock, which must be an executable of netplug.
- * @throws resource/in-use when it cannot be ended
+ * Stops the agent of this node, and holds its lock until disposed, so that no other agent starts. Requests a shutdown
+ * on its socket. Without an answer, signals the process that holds its lock, which must be an executable of netplug.
+ * @throws resource/in-use when the agent cannot be stopped
  */
-export async function endAgent(
+export async function stopAgent(
   context: HostContext,
-  { mode, onEnded }: { readonly mode: Mode; readonly onEnded: (what: string) => void },
+  { mode, onStopped }: { readonly mode: Mode; readonly onStopped: (what: string) => void },
 ): Promise<AsyncDisposable> {
   const { ports } = context;
   const { agentLock, socketPath } = ports.machine;
-  // Without the file no agent has been on this node.
+  // Without the file no agent has run on this node.
   const file = await open(agentLock, 'r+').catch(ignoreMissing);
   if (file === undefined) return NOTHING;
   await using scope = new AsyncDisposableStack();
@@ -38,33 +38,33 @@ export async function endAgent(
   if (!ports.tryLockFile(file.fd)) {
     const holder = await holderOf(context, file);
     if (mode === 'carry-out') await end(context, file, holder);
-    onEnded(holder === undefined ? socketPath : `process ${String(holder.pid)}`);
+    onStopped(holder === undefined ? socketPath : `process ${String(holder.pid)}`);
   }
-  // One that was killed leaves it behind.
+  // A killed agent leaves its socket behind.
   if (mode === 'carry-out') await rm(socketPath, { force: true });
   return scope.move();
 }
 
 async function end(context: HostContext, file: FileHandle, holder: LockHolder | undefined): Promise<void> {
-  const isAsked = await askToEnd(context);
+  const isAsked = await requestShutdown(context);
   if (isAsked && (await isLockedWithin(context, file, DRAIN_MS))) return;
   for (const [name, ms] of isAsked ? ([KILL] as const) : ([TERMINATE, KILL] as const)) {
     const found = await holderOf(context, file);
     if (found === undefined) break;
-    if (!isNetplug(found)) throw notEnded(`process ${String(found.pid)} ("${found.executable}") holds its lock`);
+    if (!isNetplug(found)) throw notStopped(`process ${String(found.pid)} ("${found.executable}") holds its lock`);
     context.ports.sendSignal(found.pid, name);
     if (await isLockedWithin(context, file, ms)) return;
   }
-  // It may have ended between two looks.
+  // The agent may have exited since the last check.
   if (await isLockedWithin(context, file, 0)) return;
-  throw notEnded(holder === undefined ? 'its process is not visible from here' : 'it does not end');
+  throw notStopped(holder === undefined ? 'its process is not visible from here' : 'it does not exit');
 }
 
 const TERMINATE = ['SIGTERM', TERMINATE_MS] as const;
 const KILL = ['SIGKILL', KILL_MS] as const;
 
-/** Says whether it has understood. */
-async function askToEnd({ ports, signal }: HostContext): Promise<boolean> {
+/** Requests a shutdown. Returns whether the agent has accepted. */
+async function requestShutdown({ ports, signal }: HostContext): Promise<boolean> {
   using limit = timeLimit(ASK_MS);
   const either = AbortSignal.any([signal, limit.signal]);
   return await ports.askAgent(ports.machine.socketPath, { kind: 'shut-down', text: '' }, either).then(
@@ -89,8 +89,8 @@ async function holderOf({ ports }: HostContext, file: FileHandle): Promise<LockH
   return findLockHolder(await file.stat(), ports.host.procDir);
 }
 
-function notEnded(why: string): NetplugError {
-  return new NetplugError('resource/in-use', `Cannot end the netplug-agent of this node: ${why}`, {
+function notStopped(why: string): NetplugError {
+  return new NetplugError('resource/in-use', `Cannot stop the netplug-agent of this node: ${why}`, {
     hint: 'Stop its service or its pod first, then repeat the command',
   });
 }
