@@ -11,7 +11,7 @@ const binding = v.looseObject({ policyName: v.string(), validationActions: v.opt
 /** An admission policy that the API server carries out. */
 export interface EnforcedPolicy {
   readonly name: string;
-  /** What it looks at and what it allows, as JSON. */
+  /** Its match conditions and validations, as JSON. */
   readonly rules: string;
 }
 

@@ -86,7 +86,7 @@ export function judgeAnswer({ status, headers, text }: RawAnswer): ApiVerdict {
     kind: 'transient',
     message: `HTTP status ${String(status)}${message === '' ? '' : ` (${message})`}`,
     waitMs: Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined,
-    // Turned away at the door: not even looked at.
+    // Rejected before the request was processed.
     isUnsent: status === BUSY,
     status,
   };

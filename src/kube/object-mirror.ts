@@ -25,28 +25,28 @@ export interface MirrorPorts extends RetryPorts {
   readonly log: Log;
 }
 
-/** Objects of one kind in memory, as the API tells them, and the knowledge whether that is all there is. */
+/** Caches objects of one kind from a watch, and tracks whether the cache is current. */
 export class ObjectMirror<T> {
   readonly #ports: MirrorPorts;
   readonly #mirrored: Mirrored<T>;
   readonly #kept = new Map<string, T>();
-  /** From when on nothing is missing, on the monotonic clock. */
+  /** When the cache became current, on the monotonic clock. */
   #certainFrom = Number.POSITIVE_INFINITY;
-  #heardAt = Number.NEGATIVE_INFINITY;
+  #receivedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(ports: MirrorPorts, mirrored: Mirrored<T>) {
     this.#ports = ports;
     this.#mirrored = mirrored;
   }
 
-  /** What is kept of an object; undefined also when something about it may have been missed. */
+  /** Returns the cached object; undefined also while the cache may be outdated. */
   find(namespace: string, name: string): T | undefined {
     const now = this.#ports.clock.monotonic();
-    const isCertain = now >= this.#certainFrom && now - this.#heardAt < API_LIMITS.silenceMs;
+    const isCertain = now >= this.#certainFrom && now - this.#receivedAtMs < API_LIMITS.silenceMs;
     return isCertain ? this.#kept.get(keyOf(namespace, name)) : undefined;
   }
 
-  /** Watches until the signal ends it, whatever becomes of the API meanwhile. */
+  /** Watches until the signal aborts, and restarts the watch after failures. */
   async run(signal: AbortSignal): Promise<void> {
     const { api, log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
@@ -59,7 +59,7 @@ export class ObjectMirror<T> {
       } catch (cause) {
         if (signal.aborted) return;
         backOff.fail(cause);
-        log.warning('watch is lost and begun anew', { kind: collection.plural, reason: reasonOf(cause) });
+        log.warning('watch restarted', { kind: collection.plural, reason: reasonOf(cause) });
       }
       this.#forget();
       await backOff.wait(signal);
@@ -82,7 +82,7 @@ export class ObjectMirror<T> {
   #note(state: StreamState): void {
     const now = this.#ports.clock.monotonic();
     if (state === 'broken') this.#certainFrom = Number.POSITIVE_INFINITY;
-    else this.#heardAt = now;
+    else this.#receivedAtMs = now;
     if (state === 'opened') this.#certainFrom = now + CATCH_UP_MS;
   }
 

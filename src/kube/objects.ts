@@ -35,7 +35,7 @@ const status = v.looseObject({
   ),
 });
 
-/** An object as the API tells it: only what every object has is known. */
+/** An object of the API, with only the fields that every object has. */
 export type ApiObject = v.InferOutput<typeof apiObject>;
 export type ObjectMeta = ApiObject['metadata'];
 /** One page of a listing; `next` asks for the page after it. */
@@ -50,7 +50,7 @@ export interface ApiStatus {
   readonly reason: string;
   readonly heldFields: readonly HeldField[];
 }
-/** A field that somebody else has written. */
+/** A field that another manager owns. */
 export interface HeldField {
   /** Such as `spec.cidr`. */
   readonly field: string;

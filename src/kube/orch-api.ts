@@ -6,7 +6,7 @@ import type { ApiAnswer } from './answers.ts';
 import { type ApiObject, type Page, readObject, readPage } from './objects.ts';
 import { type Collection, collectionPath, objectPath } from './paths.ts';
 import { type ApiRequest, API_LIMITS, type OrchApiLimits, Requester } from './requester.ts';
-import { SessionKeeper } from './session-keeper.ts';
+import { SessionCache } from './session-cache.ts';
 import { Http1Transport, type Transport } from './transport.ts';
 import { followChanges, type StreamState, type WatchEvent } from './watch.ts';
 
@@ -36,7 +36,7 @@ export interface ListOptions {
 export interface WatchOptions extends ListOptions {
   /** The version of an earlier event, to resume after it instead of listing. */
   readonly from?: string;
-  /** Told how the watch stands, for those who must know whether they know everything. */
+  /** Called with each state of the watch, for callers that must know whether it is current. */
   readonly onStream?: (state: StreamState) => void;
 }
 
@@ -44,7 +44,7 @@ export interface WatchOptions extends ListOptions {
 export type Patch =
   | { readonly kind: 'merge' | 'strategic'; readonly body: unknown }
   | { readonly kind: 'json'; readonly body: readonly unknown[] }
-  /** The fields of the body become the manager's, those it had and leaves out go; `force` takes them from others. */
+  /** Makes the manager the owner of the fields of the body, and removes its other fields; `force` takes over fields of others. */
   | { readonly kind: 'apply'; readonly body: unknown; readonly manager: string; readonly force: boolean };
 
 const PATCH_TYPES: Readonly<Record<Patch['kind'], string>> = {
@@ -86,7 +86,7 @@ export class OrchApi implements AsyncDisposable {
     const transport = options.transport ?? new Http1Transport(kept.connections);
     this.#ownTransport = options.transport === undefined ? transport : undefined;
     this.#requester = new Requester({
-      keeper: new SessionKeeper(access, { env, now: () => clock.now() }),
+      sessions: new SessionCache(access, { env, now: () => clock.now() }),
       transport,
       clock,
       random,
@@ -99,10 +99,10 @@ export class OrchApi implements AsyncDisposable {
     return this.#object({ ...call('get', collection), path: objectPath(collection, name) }, signal);
   }
 
-  /** Answers once, whatever it says: no patience. */
+  /** Makes one request, with at most one immediate retry, and returns the response. */
   async probe(collection: Collection, name: string, signal: AbortSignal): Promise<ApiAnswer<ApiObject>> {
     const path = objectPath(collection, name);
-    return this.#object({ ...call('get', collection), path, isPatient: false }, signal);
+    return this.#object({ ...call('get', collection), path, isRetried: false }, signal);
   }
 
   /** Everything there is at one moment, fetched a page at a time so that no answer grows without bound. */
@@ -300,5 +300,5 @@ function namesOnly(as: string): string {
 }
 
 function call(verb: string, { plural }: Collection): ApiRequest {
-  return { what: `${verb} ${plural}`, method: 'GET', path: '', body: undefined, isPatient: true };
+  return { what: `${verb} ${plural}`, method: 'GET', path: '', body: undefined, isRetried: true };
 }

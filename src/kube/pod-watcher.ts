@@ -36,14 +36,14 @@ export class PodWatcher {
     });
   }
 
-  /** Watches until the signal ends it. Without it, or while the API is away, every pod is asked for. */
+  /** Watches until the signal aborts. While it does not run, or the API is unavailable, `readPod` reads every pod. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([this.#pods.run(signal), this.#namespaces.run(signal)]);
   }
 
   /**
-   * From memory when that is certainly the pod that is meant: it has the uid, is not being deleted, and nothing about
-   * it can have been missed. Otherwise from the API. @throws orch/not-found, store/unavailable, store/refused
+   * Returns the cached pod when it has the uid, is not being deleted, and the watch is current. Otherwise reads it from
+   * the API. @throws orch/not-found, store/unavailable, store/refused
    */
   async readPod(pod: PodName, signal: AbortSignal): Promise<PodFacts> {
     const kept = pod.uid === undefined ? undefined : this.#pods.find(pod.namespace, pod.name);

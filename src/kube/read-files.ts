@@ -23,7 +23,7 @@ export async function fingerprint(files: readonly string[]): Promise<string> {
         const { ino, size, mtimeMs } = await stat(file);
         return `${String(ino)}:${String(size)}:${String(mtimeMs)}`;
       } catch (cause) {
-        // A file that is away now counts as changed when it comes back.
+        // A missing file counts as changed when it exists again.
         return errnoOf(cause) ?? 'unreadable';
       }
     }),

@@ -10,6 +10,6 @@ describe('the limits of requests to the API of the orchestrator', () => {
 
   it('end a try well before a call of the runtime does', () => {
     expect(API_LIMITS.answerMs).toBeLessThanOrEqual(10_000);
-    expect(API_LIMITS.patienceMs).toBeLessThanOrEqual(30_000);
+    expect(API_LIMITS.retryMs).toBeLessThanOrEqual(30_000);
   });
 });

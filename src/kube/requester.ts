@@ -6,7 +6,7 @@ import { backOffMs, withJitter } from '../base/back-off.ts';
 import type { Random } from '../base/random.ts';
 import { type ApiAnswer, apiError, judgeAnswer, type ApiVerdict } from './answers.ts';
 import { credentialHeaders, describeCredential, type Session } from './session.ts';
-import type { SessionKeeper } from './session-keeper.ts';
+import type { SessionCache } from './session-cache.ts';
 import { SharedBackOff } from './shared-back-off.ts';
 import { resumeDelayMs, type StreamEnd, watchTimeoutS } from './watch-pace.ts';
 import { type AnswerBody, isTlsRefusal, isUnsent, type RawRequest, readAnswer, type Transport } from './transport.ts';
@@ -14,30 +14,30 @@ import { type AnswerBody, isTlsRefusal, isUnsent, type RawRequest, readAnswer, t
 export interface OrchApiLimits {
   /** For one answer. */
   readonly answerMs: number;
-  /** How long a call goes on trying while the API is down, restarting or busy; the signal may end it before. */
-  readonly patienceMs: number;
+  /** How long a call is retried while the API is down, restarting or busy, unless the signal aborts before. */
+  readonly retryMs: number;
   /**
-   * How many connections requests share. Each costs a handshake, which a process made for one ADD feels: with more than
-   * a few it waits longer for them than for answers. A program that serves many at once wants more.
+   * How many connections requests share. A process that serves one ADD would spend more time on the handshakes of many
+   * connections than on responses. A program that serves many calls needs more.
    */
   readonly connections: number;
-  /** For a watch without a word from the API, which says every minute that it has nothing to say. */
+  /** The timeout of a watch without data from the API, which sends a bookmark every minute. */
   readonly silenceMs: number;
 }
 export const API_LIMITS: OrchApiLimits = {
   answerMs: 10_000,
-  patienceMs: 20_000,
+  retryMs: 20_000,
   connections: 3,
   silenceMs: 90_000,
 };
 
-/** Enough for one more try at once: a connection that was kept open may have died unnoticed. */
-const IMPATIENT_MS = 150;
+/** Time for one immediate retry, in case an idle connection was closed. */
+const ONE_RETRY_MS = 150;
 const BACK_OFF = { firstMs: 100, maxMs: 1600 };
 
 /**
- * An API server that has just started refuses everything until it has read its roles. What every account may ask tells
- * that it has; where that was taken from the accounts, a refusal is believed after this time.
+ * An API server that has just started refuses every request until it has read its roles. A request that every account may
+ * make shows that it has. Where accounts lack that right, a refusal counts as final after this time.
  */
 const ROLES_MS = 5000;
 const ASKED_OF_ALL = {
@@ -45,7 +45,7 @@ const ASKED_OF_ALL = {
   method: 'GET',
   path: '/version',
   body: undefined,
-  isPatient: false,
+  isRetried: false,
 } as const;
 
 const FOREIGN_HINT = 'Apply manifests/crds.yaml, and check that this is the URL of the API server';
@@ -54,8 +54,8 @@ export interface ApiRequest extends Omit<RawRequest, 'headers'> {
   /** Verb and kind, such as `get pods`. */
   readonly what: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Whether to go on trying while the API does not serve. */
-  readonly isPatient: boolean;
+  /** Whether to retry while the API is unavailable. */
+  readonly isRetried: boolean;
   /** The flow of a watch: watches leave an API alone that does not serve one of them. */
   readonly watchFlow?: string;
   /** The answer goes on for as long as the caller listens. It is given up after `silenceMs` without a byte. */
@@ -65,7 +65,7 @@ export interface ApiRequest extends Omit<RawRequest, 'headers'> {
 /** Sends requests until they have an answer: with a fresh credential after a 401, again while the API does not serve. */
 export class Requester {
   readonly #parts: {
-    readonly keeper: SessionKeeper;
+    readonly sessions: SessionCache;
     readonly transport: Transport;
     readonly clock: Clock;
     readonly random: Random;
@@ -75,7 +75,7 @@ export class Requester {
   readonly #watches: SharedBackOff;
 
   constructor(parts: {
-    keeper: SessionKeeper;
+    sessions: SessionCache;
     transport: Transport;
     clock: Clock;
     random: Random;
@@ -93,9 +93,9 @@ export class Requester {
     return answer.outcome === 'ok' ? { outcome: 'ok', value: answer.value as AnswerBody } : answer;
   }
 
-  /** The error for an answer that nobody can use. */
+  /** Returns the error for an unusable response. */
   async unusable(reason: string, signal: AbortSignal): Promise<Error> {
-    const session = await this.#parts.keeper.current(signal);
+    const session = await this.#parts.sessions.current(signal);
     return apiError('store/unavailable', { reason, session, now: this.#parts.clock.now() });
   }
 
@@ -110,12 +110,12 @@ export class Requester {
   }
 
   async ask(request: ApiRequest, signal: AbortSignal): Promise<ApiAnswer<unknown>> {
-    const endsAt = this.#parts.clock.monotonic() + (request.isPatient ? this.#parts.limits.patienceMs : IMPATIENT_MS);
+    const endsAt = this.#parts.clock.monotonic() + (request.isRetried ? this.#parts.limits.retryMs : ONE_RETRY_MS);
     if (signal.aborted) throw timedOut(signal, 'waiting to talk to the API of the orchestrator');
-    let session = await this.#parts.keeper.current(signal);
+    let session = await this.#parts.sessions.current(signal);
     let mayBeOurs = false;
     let isRenewed = false;
-    let knowsRoles = !request.isPatient;
+    let knowsRoles = !request.isRetried;
     const rolesAt = this.#parts.clock.monotonic() + ROLES_MS;
     const flow = request.watchFlow;
     for (let attempt = 0; ; attempt += 1) {
@@ -143,7 +143,7 @@ export class Requester {
             throw apiError('store/refused', { ...about, reason: `it does not accept ${who}` });
           }
           isRenewed = true;
-          session = await this.#parts.keeper.renew(session, signal);
+          session = await this.#parts.sessions.renew(session, signal);
           break;
         case 'transient': {
           mayBeOurs ||= !verdict.isUnsent;
@@ -162,7 +162,7 @@ export class Requester {
             });
           }
           await this.#wait(waitMs, signal, verdict.message);
-          session = await this.#parts.keeper.current(signal);
+          session = await this.#parts.sessions.current(signal);
           break;
         }
       }

@@ -14,14 +14,14 @@ export interface TlsMaterial {
   readonly rejectUnauthorized?: false;
 }
 
-/** Who we say we are; `from` tells people where it was read. */
+/** The credential of requests; `from` names its source for messages. */
 export type Credential =
   | { readonly kind: 'none' }
   | { readonly kind: 'token'; readonly token: string; readonly from: string }
   | { readonly kind: 'password'; readonly username: string; readonly password: string; readonly from: string }
   | { readonly kind: 'certificate'; readonly cert: string; readonly from: string };
 
-/** The server and our credential, as the files told at one moment. */
+/** The server and the credential, as read from the files together. */
 export interface Session {
   readonly server: URL;
   readonly tls: TlsMaterial;

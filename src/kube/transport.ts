@@ -139,7 +139,7 @@ export function isUnsent(cause: unknown): boolean {
   );
 }
 
-/** Whether the handshake failed because somebody's certificate is not accepted: waiting changes nothing. */
+/** Reports whether the handshake failed because a certificate was rejected, so that a retry is useless. */
 export function isTlsRefusal(cause: unknown): boolean {
   return /^(CERT_|UNABLE_TO_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_|PATH_LENGTH|EPROTO)/.test(
     errnoOf(cause) ?? '',

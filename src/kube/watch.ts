@@ -12,8 +12,8 @@ export type WatchEvent =
   /** Nothing changed up to this version. */
   | { readonly kind: 'bookmark'; readonly version: string };
 
-/** How a watch stands: its stream was opened, the API was heard on it (also without a change), or it broke off. */
-export type StreamState = 'opened' | 'heard' | 'broken';
+/** The state of a watch: its stream was opened, received data (with or without a change), or broke. */
+export type StreamState = 'opened' | 'received' | 'broken';
 
 const event = v.looseObject({ type: v.string(), object: v.unknown() });
 
@@ -43,10 +43,10 @@ export async function* followChanges(
     try {
       for await (const line of linesOf(answer.value)) {
         const { type, object } = readEvent(line);
-        // Such as 410, and whatever a newer API may say: begin anew.
+        // 410, or an error of a newer API: relist.
         if (object === undefined) return;
         version = object.metadata.resourceVersion ?? version;
-        onStream('heard');
+        onStream('received');
         if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object, version };
         if (type === 'DELETED') yield { kind: 'gone', object, version };
         if (type === 'BOOKMARK') yield { kind: 'bookmark', version };

@@ -144,7 +144,7 @@ describe('a watch of the API of the orchestrator', () => {
 
   it('fails in bounded time when the API takes the request for it and never answers', async () => {
     await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
-    await using watching = await through(proxy, { answerMs: 500, patienceMs: 1000 });
+    await using watching = await through(proxy, { answerMs: 500, retryMs: 1000 });
     const watch = watching.watch(POOLS, {}, never);
     expect(await next(watch)).toBe('all');
     proxy.fallSilent();

@@ -12,7 +12,7 @@ import { freePort, startEtcd } from '../support/etcd.ts';
 
 const never = new AbortController().signal;
 const node = 'n1' as NodeName;
-const limits = { connectMs: 300, impatientMs: 300, answerMs: 600 };
+const limits = { connectMs: 300, firstTryMs: 300, answerMs: 600 };
 
 function open(urls: readonly string[], options: KvStoreOptions = {}): Store {
   const files = { keyFile: undefined, certFile: undefined, caCertFile: undefined };
@@ -116,7 +116,7 @@ describe('a list of endpoints', () => {
 
   it('ends with the signal of the caller, who is told whom the store was talking to', async () => {
     await using mute = await silent();
-    await using store = open([mute.url], { limits: { connectMs: 20_000, impatientMs: 20_000, answerMs: 20_000 } });
+    await using store = open([mute.url], { limits: { connectMs: 20_000, firstTryMs: 20_000, answerMs: 20_000 } });
     const caught: unknown = await store.ping(AbortSignal.timeout(100)).catch((error: unknown) => error);
     expect(caught).toMatchObject({ code: 'store/unavailable', message: expect.stringContaining(mute.url) as string });
     const own = new Error('not ours');

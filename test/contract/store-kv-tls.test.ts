@@ -136,7 +136,7 @@ describe('a kv datastore behind TLS', () => {
       });
     }
     // While nothing changes, the watch of a user with just these rights stays.
-    const limits = { connectMs: 1000, impatientMs: 1000, answerMs: 2000, silenceMs: 1000 };
+    const limits = { connectMs: 1000, firstTryMs: 1000, answerMs: 2000, silenceMs: 1000 };
     const endpoints = { from: 'list', urls: [guarded.url] } as const;
     await using quiet = openKvStore({ endpoints, ...client, caCertFile }, { limits });
     const follower = new Follower(quiet, nodeName('n1'));

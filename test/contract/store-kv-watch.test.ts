@@ -22,7 +22,7 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const never = new AbortController().signal;
 const node = nodeName('n1');
-const limits = { connectMs: 1000, impatientMs: 1000, answerMs: 2000, silenceMs: 1000 };
+const limits = { connectMs: 1000, firstTryMs: 1000, answerMs: 2000, silenceMs: 1000 };
 
 function open(port: number, options: KvStoreOptions = {}): Store {
   const files = { keyFile: undefined, certFile: undefined, caCertFile: undefined };
@@ -93,7 +93,7 @@ describe('a watch of the kv datastore', () => {
     expect(early).toBe('still there');
     const before = performance.now();
     proxy.fallSilent();
-    await expect(follower.ended).rejects.toMatchObject(lost(/nothing heard for 1000 ms/));
+    await expect(follower.ended).rejects.toMatchObject(lost(/no data received for 1000 ms/));
     expect(performance.now() - before).toBeLessThan(2 * limits.silenceMs);
   });
 
@@ -226,7 +226,7 @@ describe('a watch of the kv datastore', () => {
     await using store = open(proxy.port);
     const follower = await new ResourceFollower(store, 'IPPool').started();
     proxy.fallSilent();
-    await expect(follower.ended).rejects.toMatchObject(lost(/nothing heard for 1000 ms/));
+    await expect(follower.ended).rejects.toMatchObject(lost(/no data received for 1000 ms/));
   });
 
   it('does not keep a program from ending', async () => {

@@ -18,7 +18,7 @@ export function encodeBorrowed({ owner, ordinals }: BorrowedRecord): string {
   return JSON.stringify({ owner, ordinals });
 }
 
-/** Undefined for what nobody of us wrote. */
+/** Undefined for a record that netplug did not write. */
 export function decodeBorrowed(text: string): BorrowedRecord | undefined {
   const read = v.safeParse(v.pipe(v.string(), v.parseJson(), record), text);
   if (!read.success) return undefined;

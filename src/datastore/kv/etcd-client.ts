@@ -27,7 +27,7 @@ export interface ClientLimits {
   /** For TCP and TLS with one endpoint. */
   readonly connectMs: number;
   /** For a read, while there are other endpoints to ask. */
-  readonly impatientMs: number;
+  readonly firstTryMs: number;
   /** For a read from the last endpoint, and for every write. */
   readonly answerMs: number;
   /** For a watch without a word from the server, which is asked for one three times as often. */
@@ -35,7 +35,7 @@ export interface ClientLimits {
 }
 export const ETCD_LIMITS: ClientLimits = {
   connectMs: 3000,
-  impatientMs: 3000,
+  firstTryMs: 3000,
   answerMs: 10_000,
   silenceMs: 9000,
 };
@@ -55,7 +55,7 @@ interface Channel {
   readonly watch: Client<typeof Watch>;
 }
 
-/** An answer that may tell the revision of the state it comes from. */
+/** A response that may have the revision of the state that it was read from. */
 interface Dated {
   readonly header?: { readonly revision: bigint } | undefined;
 }
@@ -79,7 +79,7 @@ export class EtcdClient implements AsyncDisposable {
   #current = 0;
   /** Whether endpoints were encrypted once: a later discovery must not lead to plain ones. */
   #wasEncrypted = false;
-  /** The newest revision that any answer has told. */
+  /** The newest revision of all responses. */
   #revision = 0n;
   #rollbacks = 0;
 
@@ -122,7 +122,7 @@ export class EtcdClient implements AsyncDisposable {
     ).ID;
   }
 
-  /** Starts the time of a lease anew; false when there is no such lease. */
+  /** Renews a lease. Returns false when it does not exist. */
   async keepLeaseAlive(id: bigint, signal: AbortSignal): Promise<boolean> {
     const send: Send<LeaseKeepAliveResponse> = async ({ lease }, limit) => {
       for await (const response of lease.leaseKeepAlive(only({ ID: id }), { signal: limit })) return response;
@@ -194,7 +194,7 @@ export class EtcdClient implements AsyncDisposable {
     await Promise.resolve();
   }
 
-  /** The answer to a read, which is at least as new as everything that was told before the read began. */
+  /** Returns the response to a read, which is at least as new as every response before the read began. */
   async #dated<T extends Dated>(read: () => Promise<T>): Promise<T> {
     const before = this.#revision;
     const answer = await read();
@@ -210,7 +210,7 @@ export class EtcdClient implements AsyncDisposable {
     if (header !== undefined && header.revision > this.#revision) this.#revision = header.revision;
   }
 
-  /** Certificates and DNS records change while a program lives on: where nothing stands, all is looked up anew. */
+  /** Returns the error of the failures. Without an open connection, certificates and DNS records are read again next time. */
   #giveUp(failures: readonly Failure[]): NetplugError {
     if (!this.#channels.some(({ connection }) => connection.isOpen)) {
       for (const { connection } of this.#channels) connection.close();
@@ -232,8 +232,8 @@ export class EtcdClient implements AsyncDisposable {
         failures.push(refusal);
         continue;
       }
-      const { impatientMs, answerMs } = this.#options.limits;
-      const limitMs = index === tries.length - 1 ? answerMs : impatientMs;
+      const { firstTryMs, answerMs } = this.#options.limits;
+      const limitMs = index === tries.length - 1 ? answerMs : firstTryMs;
       const result = await this.#ask(channel, method, { send, limitMs, signal });
       if ('answer' in result) return result.answer;
       if (signal.aborted) throw timedOut(signal, talkingTo(channels));
@@ -320,7 +320,7 @@ function talkingTo(channels: readonly Channel[]): string {
   return `talking to ${channels.map(({ origin }) => origin).join(', ')}`;
 }
 
-/** One error for all endpoints. A refusal needs somebody to act; what is merely down may come back by itself. */
+/** Returns one error for all endpoints. A refusal, which needs the user to act, wins over an unavailable endpoint. */
 function summaryOf(failures: readonly Failure[]): NetplugError {
   const decisive = failures.find(({ verdict }) => verdict.code !== 'store/unavailable') ?? failures.at(-1);
   const where = `at ${[...new Set(failures.map(({ origin }) => origin))].join(', ')}`;
@@ -331,7 +331,7 @@ async function* only<T>(item: T): AsyncGenerator<T> {
   yield item;
 }
 
-/** Waits for work that goes on for others when this caller leaves. */
+/** Waits for shared work; undefined when the signal aborts. The work then continues for other callers. */
 async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   let leave = (): void => undefined;
   const left = new Promise<undefined>((resolve) => {

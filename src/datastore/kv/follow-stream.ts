@@ -18,7 +18,7 @@ export interface WatchEnd {
   readonly watch: Client<typeof Watch>;
 }
 
-/** A member that lost its leader hears of no change any more: it shall end the stream then. */
+/** Makes a member that has lost its leader, and so receives no changes, close the stream. */
 const HEADERS = { hasleader: 'true' };
 
 /**
@@ -62,7 +62,7 @@ export async function* followStream(
     if (signal.aborted) throw timedOut(signal, `watching ${origin}`);
     const isSilent = over.signal.aborted;
     if (isSilent) connection.suspect();
-    const cause = isSilent ? new Error(`nothing heard for ${String(silenceMs)} ms`, { cause: error }) : error;
+    const cause = isSilent ? new Error(`no data received for ${String(silenceMs)} ms`, { cause: error }) : error;
     throw etcdError(judge(cause), `at ${origin}`, cause);
   } finally {
     over.abort();

@@ -70,7 +70,7 @@ function parsePositions(from: string): bigint[] | undefined {
   return /^\d+(,\d+)*$/.test(from) ? from.split(',').map(BigInt) : undefined;
 }
 
-/** Puts the sources into the state they had; undefined when they must be read anew. */
+/** Restores the state of the sources; undefined when they must be listed again. */
 async function resume(
   { client, signal }: Reach,
   {

@@ -31,8 +31,8 @@ export class Http2Connection {
   #session: ClientHttp2Session | undefined;
   #opening: Promise<ClientHttp2Session> | undefined;
   #attempt: ClientHttp2Session | undefined;
-  #heardAt = 0;
-  /** Streams that somebody waits for: a process may end while a connection idles, but not while an answer is awaited. */
+  #receivedAtMs = 0;
+  /** Streams that keep the process alive, because a caller waits for their response. */
   readonly #awaited = new Set<ClientHttp2Stream>();
   readonly #streams = new Set<ClientHttp2Stream>();
 
@@ -49,7 +49,8 @@ export class Http2Connection {
   /** Resolves when the server is there. Callers at the same time share one attempt. */
   async connect(): Promise<ClientHttp2Session> {
     if (this.#session !== undefined && this.isOpen) {
-      if (performance.now() - this.#heardAt < QUIET_MS || (await this.#isAlive(this.#session))) return this.#session;
+      if (performance.now() - this.#receivedAtMs < QUIET_MS || (await this.#isAlive(this.#session)))
+        return this.#session;
       this.#session.destroy();
       this.#session = undefined;
     }
@@ -89,12 +90,12 @@ export class Http2Connection {
   }
 
   notifyResponseByteRead(): void {
-    this.#heardAt = performance.now();
+    this.#receivedAtMs = performance.now();
   }
 
   /** Somebody waited in vain: have the connection tried before its next use. */
   suspect(): void {
-    this.#heardAt = Number.NEGATIVE_INFINITY;
+    this.#receivedAtMs = Number.NEGATIVE_INFINITY;
   }
 
   close(): void {
@@ -173,7 +174,7 @@ async function introduced(
       onSocketEnd(session, fail);
     });
     session.once('remoteSettings', () => resolve());
-    // This listener stays for good: an error event that nobody listens to would end the process.
+    // Never removed: an error event without a listener would crash the process.
     session.on('error', fail);
     session.once('close', () => fail(new Error('the server closed the connection')));
     limit.addEventListener('abort', () => reject(new Error(`no connection within ${String(limitMs)} ms`)), {
@@ -182,7 +183,7 @@ async function introduced(
   });
 }
 
-/** A session whose socket breaks while it writes is destroyed without a word: only the socket itself tells. */
+/** Listens on the socket too: a session whose socket breaks during a write is destroyed without an error event. */
 function onSocketEnd(session: ClientHttp2Session, ended: (error: Error) => void): void {
   session.socket.once('error', ended);
   session.socket.once('close', () => ended(new Error('the server closed the connection')));

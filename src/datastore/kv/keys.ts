@@ -177,7 +177,7 @@ function hex(family: Family, value: bigint): string {
 
 function ownerSegment(owner: NodeName | undefined): string {
   if (owner === undefined) return '-';
-  // A node that is called `-` must not own the blocks that nobody owns.
+  // A node named `-` must not own the blocks without an owner.
   return owner === '-' ? '%2D' : segment(owner);
 }
 

@@ -9,7 +9,7 @@ import { findEndpoints } from './find-endpoints.ts';
 import { readTlsFiles, type EtcdTls } from './tls-files.ts';
 import { etcdError, judge } from './translate-error.ts';
 
-/** What etcd tells beside its records stands on pages of its own, on the port of clients. */
+/** Inspects etcd through the status pages on its client port. */
 export function openKvInspector(connection: KvConnection): Inspector {
   return {
     inspect: async (signal) => inspect(connection, signal),

@@ -13,10 +13,10 @@ import { listRange } from './paging.ts';
 import { insist, jsonOf, resourceReader, sortOut, versionOf } from './records.ts';
 import { absent, bytesOf, get, present, put, rangesIn, remove, txn, unchanged } from './requests.ts';
 
-/** How often an update without a version is tried while others change the same resource. */
+/** How often an update without a version is tried while other writers change the resource. */
 const UPDATE_TRIES = 8;
 
-/** The resources people write: plain objects, each under its own key. */
+/** The resources that users write: plain objects, each under its own key. */
 export class KvResources {
   readonly #with: {
     readonly client: EtcdClient;

@@ -85,7 +85,7 @@ export function rangesIn(response: TxnResponse): KeyValue[][] {
   return response.responses.map(({ response: part }) => (part.case === 'responseRange' ? part.value.kvs : []));
 }
 
-/** A version nobody handed out matches nothing: no revision is negative. */
+/** Converts a version to a revision. A version that is not from etcd becomes -1, which matches no record. */
 export function revisionOf(version: string): bigint {
   return /^[1-9]\d{0,18}$/.test(version) ? BigInt(version) : -1n;
 }

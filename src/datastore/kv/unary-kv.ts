@@ -144,7 +144,7 @@ const CODES: ReadonlyMap<number, Code> = new Map([
   [504, Code.Unavailable],
 ]);
 
-/** Texts of gRPC are percent-encoded; one that is not is shown as it is. */
+/** Decodes the percent-encoding of a gRPC message; returns an invalid one unchanged. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

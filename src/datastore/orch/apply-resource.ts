@@ -45,7 +45,7 @@ export async function applyResource(api: OrchApi, wish: Wish, signal: AbortSigna
   throw resourceContested(which);
 }
 
-/** The fields that people write, and no others: what else a file carries is the API's own. */
+/** Returns only the fields that users write; the API sets the other fields of a file. */
 async function applyAt(
   api: OrchApi,
   {

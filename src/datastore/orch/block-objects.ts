@@ -76,7 +76,7 @@ export function readBlock(object: ApiObject): Stored<IpBlock> | Unreadable {
   return { value: decoded.block, version: formatVersion(versionOf(object)) };
 }
 
-/** What name and labels say, for those who need not read the block; undefined for a name that stands for no CIDR. */
+/** Returns CIDR and owner from name and labels, without reading the block; undefined for a name that is no CIDR. */
 export function readClaim({ metadata }: ApiObject): Claim | undefined {
   const cidr = cidrOfBlockName(metadata.name);
   if (cidr === undefined) return undefined;
@@ -91,7 +91,7 @@ const borrowedOrdinals = v.pipe(
   v.record(v.string(), v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)))),
 );
 
-/** What name, labels and annotations say for routes; without a good word about borrowers, only who owns the block. */
+/** Returns the fields for routes from name, labels and annotations; without a valid annotation of borrowers, only the owner. */
 export function readRouting(object: ApiObject): Seen<RoutedBlock> {
   const claim = readClaim(object);
   const { name, annotations } = object.metadata;

@@ -29,7 +29,7 @@ export function resourceSchema(kind: ResourceKind): StructuralSchema {
   };
 }
 
-/** Blocks are read by a decoder that never trusts them: the schema is for people, and against slips. */
+/** Schema of a block, for users and against mistakes. Readers validate blocks with a decoder of their own. */
 export function blockSchema(): StructuralSchema {
   const text = { type: 'string' };
   const allocation = {

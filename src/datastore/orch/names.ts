@@ -4,11 +4,11 @@ import type { NodeName } from '../../model/names.ts';
 import { addressBytes, addressFromBytes } from '../../net/address.ts';
 import { type Cidr, cidrAround, sameCidr } from '../../net/cidr.ts';
 
-/** The owner of a block, for people who list blocks by node. */
+/** The owner of a block, for users who list blocks by node. */
 export const NODE_LABEL = 'netplug/node';
 /** The owner in full, where a label cannot hold it. */
 export const NODE_ANNOTATION = 'netplug/node-name';
-/** Which addresses of the block others than its owner hold: their ordinals by node, as JSON. */
+/** The ordinals that nodes other than the owner hold, by node, as JSON. */
 export const BORROWED_ANNOTATION = 'netplug/borrowed';
 const HOLDER_LABEL = 'netplug/holder.';
 
@@ -31,7 +31,7 @@ export function cidrOfBlockName(name: string): Cidr | undefined {
   return blockObjectName(cidr) === name ? cidr : undefined;
 }
 
-/** What the label of the owner says; a name that no label can hold is hashed, and the block itself tells the truth. */
+/** Returns the value of the owner label. A name that is no valid label is hashed; the block has the full name. */
 export function nodeLabelValue(node: NodeName): string {
   return isLabelValue(node) ? node : `sha256-${hashOf(node)}`;
 }

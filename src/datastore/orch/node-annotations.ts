@@ -18,7 +18,7 @@ const FACTS = {
   vxlanTunnelMACAddrV6: 'netplug/VXLANTunnelMACAddrV6',
   ipv4IPIPTunnelAddr: 'netplug/IPv4IPIPTunnelAddr',
 } as const satisfies Readonly<Record<keyof NodeFacts, string>>;
-/** Written by people. */
+/** Written by users. */
 const AS_NUMBER = 'netplug/ASNumber';
 const CLUSTER_ID = 'netplug/RouteReflectorClusterID';
 

@@ -29,7 +29,7 @@ export function nodeFromObject(object: ApiObject, { annotations = {}, ...metadat
   return { apiVersion: API_VERSION, kind: 'Node', metadata, spec };
 }
 
-/** What of a node is left out because nobody can understand it. */
+/** Returns the problems of a node's unreadable parts, which are skipped. */
 export function nodeProblems({ metadata }: ApiObject): readonly string[] {
   return readNodeAnnotations(metadata.annotations ?? {}).problems.map(
     (problem) => `Cannot understand Node "${metadata.name}": ${problem}`,

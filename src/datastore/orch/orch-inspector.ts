@@ -50,7 +50,7 @@ export function openOrchInspector(
   };
 }
 
-/** One look at one API. */
+/** One inspection of one API. */
 class Inspection {
   readonly #transport: Transport;
   readonly #session: Session;
@@ -81,7 +81,7 @@ class Inspection {
   async #missingKinds(): Promise<readonly string[]> {
     const answer = await this.#ask('/apis/netplug.io/v3');
     const found = v.safeParse(Resources, tryParseJson(answer.text));
-    // A group that nobody has defined is not there at all.
+    // A group without definitions does not exist.
     const known = found.success ? found.output.resources.map(({ kind }) => kind) : [];
     return crdManifests()
       .map((manifest) => partsOf(manifest).kind)
@@ -98,13 +98,13 @@ class Inspection {
     });
   }
 
-  /** Nothing for a caller who may not list. */
+  /** Empty for a caller without the right to list. */
   async #list(collection: Collection): Promise<readonly ApiObject[]> {
     const answer = await this.#ask(collectionPath(collection));
     return (answer.status === 200 ? readPage(tryParseJson(answer.text))?.items : undefined) ?? [];
   }
 
-  /** Whoever may not read definitions is not told. */
+  /** Empty for a caller without the right to read definitions. */
   async #differingKinds(): Promise<readonly string[]> {
     const checked = await Promise.all(
       crdManifests().map(async (manifest): Promise<string[]> => {

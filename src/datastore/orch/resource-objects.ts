@@ -32,7 +32,7 @@ export function resourceReader<K extends ResourceKind>(kind: K): (object: ApiObj
   };
 }
 
-/** Nodes are of others: nonsense in one annotation does not hide the rest. */
+/** Decodes the readable parts: an invalid annotation, which any program may write, does not hide the rest of the node. */
 export function seenBy<K extends ResourceKind>(object: ApiObject, kind: K): Seen<ResourceOf<K>> {
   const read = resourceReader(kind)(object);
   if (read instanceof Unreadable) return { problem: read.problem };

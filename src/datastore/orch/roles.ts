@@ -8,7 +8,7 @@ export interface Right {
   readonly verb: string;
 }
 
-/** Who may use the datastore, with the roles that takes: people, or the programs on a node. */
+/** The callers of the datastore, users and programs of a node, each with the roles that it needs. */
 export const CALLERS: readonly (readonly RoleName[])[] = [
   ['netplug-admin'],
   ['netplug-viewer'],
@@ -16,7 +16,7 @@ export const CALLERS: readonly (readonly RoleName[])[] = [
   ['netplug-agent', 'netplug-agent-datastore'],
 ];
 
-/** Each once. */
+/** Returns the rights of the roles without duplicates. */
 export function rightsOf(roles: readonly RoleName[]): readonly Right[] {
   const rules = roles.flatMap((role) => {
     const { rules }: Role = ROLES[role];

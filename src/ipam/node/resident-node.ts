@@ -206,11 +206,7 @@ export class ResidentNode {
     this.#refuseReplaced();
     if (isReleaseBesideView(changes)) return this.inner.commit(changes, signal);
     const writeBehind = this.#writeBehind;
-    const sorted = sortChanges(changes, {
-      node: this.#options.node,
-      preallocated: this.#preallocated,
-      view: this.#view,
-    });
+    const sorted = sortChanges(changes, { ...this.#options, preallocated: this.#preallocated, view: this.#view });
     if (writeBehind === undefined || sorted === undefined) return this.inner.commit(changes, signal);
     if (sorted === 'conflict') return 'conflict';
     const { entry, otherChanges } = sorted;

@@ -18,7 +18,7 @@ interface Loaded {
 }
 
 /** The session as the files say now: read when first needed, when a file changes, and before a credential ends. */
-export class SessionKeeper {
+export class SessionCache {
   readonly #access: OrchAccess;
   readonly #around: AccessSurroundings;
   #loaded: Loaded | undefined;
@@ -48,13 +48,13 @@ export class SessionKeeper {
     }
   }
 
-  /** Reads again because the API refused this session, unless somebody has done so meanwhile. */
+  /** Reads the files again after the API refused this session, unless a concurrent call has already done so. */
   async renew(refused: Session, signal: AbortSignal): Promise<Session> {
     const loaded = this.#loaded;
     return loaded !== undefined && loaded.session !== refused ? loaded.session : this.#load(signal);
   }
 
-  /** One reading for all who wait; who leaves early does not end it for the others. */
+  /** Shares one read among all waiting callers. A caller that aborts does not cancel it for the others. */
   async #load(signal: AbortSignal): Promise<Session> {
     if (signal.aborted) throw timedOut(signal, 'waiting to read the access to the API of the orchestrator');
     this.#loading ??= this.#read().finally(() => {
