@@ -70,7 +70,7 @@ build/.packages: Makefile
 	if [ -n "$$missing" ]; then apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing; fi
 	@touch $@
 
-# Installs exactly what the lock says, anew only when that is something else than what is there.
+# Installs exactly the packages of the lock file, only when they differ from the installed ones.
 modules:
 	@test -e $(LOCKED) || { npm ci --no-audit --no-fund --loglevel=error && touch $(LOCKED); }
 

@@ -29,7 +29,7 @@ import {
 import { findGo } from './components/find-go.ts';
 import { unpackProgram } from './components/unpack-program.ts';
 
-/** Tells this script that it holds the lock. */
+/** Set when this script holds the lock. */
 const LOCKED = '--locked';
 const SELECTIONS: Readonly<Record<string, readonly string[]>> = {
   test: ['test'],

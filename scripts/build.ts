@@ -53,7 +53,7 @@ for (const application of APPLICATIONS) await assemble(application);
 const shim = buildShim();
 if (SHIMS.some((name) => !isSameFile(shim, `dist/bin/${name}`))) putUnder(SHIMS, shim);
 
-// Whoever hands the programs on hands these on as well.
+// Distribute these files with the programs.
 for (const name of ['LICENSE', 'THIRD_PARTY_NOTICES']) copyFileSync(name, `dist/${name}`);
 
 /** Does nothing when nothing has changed since the last time. */

@@ -1,4 +1,4 @@
-// Every error code must be thrown somewhere: a code nobody throws is a promise nobody keeps.
+// Checks that each error code is thrown somewhere.
 import { globSync, readFileSync } from 'node:fs';
 import { ERRORS } from '../src/base/error-codes.ts';
 

@@ -54,7 +54,7 @@ for (const [file, render] of Object.entries(PAGES)) {
   }
 }
 
-/** Notes that belong to no command are told, so that none is lost when a command is renamed. */
+/** Reports notes that belong to no command, so that none is lost when a command is renamed. */
 function manual(): string {
   const folder = 'docs/netplugctl';
   const lost = readdirSync(folder).filter((file) => !NOTE_NAMES.includes(file.replace(/\.md$/, '')));

@@ -39,7 +39,8 @@ for (const [path, entry] of packages.filter(([name]) => name !== '')) {
 /** An entry without a checksum: npm checks the machine first and never loads it. */
 function entryFor(name: string, version: string): [string, Entry] {
   const { os, cpu, libc } = MACHINE.exec(name.replaceAll('_', '-'))?.groups ?? {};
-  if (os === undefined || cpu === undefined) throw new Error(`for which machine ${name} is cannot be told`);
+  if (os === undefined || cpu === undefined)
+    throw new Error(`cannot tell the platform of ${name}: os or cpu is missing`);
   const which = libc === undefined ? {} : { libc: [libc === 'gnu' ? 'glibc' : libc] };
   const entry = { version, cpu: [cpu.replace('armv7', 'arm')], dev: true, ...which, optional: true, os: [os] };
   return [`node_modules/${name}`, entry];

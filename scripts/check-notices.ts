@@ -75,7 +75,7 @@ function nodeNotice(): Notice {
   return { title: `Node.js ${version}`, texts: [readText(file)] };
 }
 
-/** The shim is linked statically; whoever replaces the library links it again from native/shim.c. */
+/** The shim is linked statically; to replace the library, link it again from native/shim.c. */
 function glibcNotice(): Notice {
   return {
     title: 'GNU C Library (LGPL-2.1-or-later), in "netplug" and "netplug-ipam"',

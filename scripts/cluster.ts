@@ -1,4 +1,4 @@
-// A cluster to play with: `up` starts it and returns when it is ready, `down` removes it. docs/cluster.md tells the rest.
+// A local test cluster: `up` starts it and returns when it is ready, `down` removes it. See docs/cluster.md.
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -261,14 +261,14 @@ function reachableNodes(): readonly ReachableNode[] {
   return [];
 }
 
-/** The process that holds the cluster, if it lives. */
+/** Returns the pid of the process that owns the cluster, if it runs. */
 function holder(): number | undefined {
   const recorded = existsSync(HOLDER) ? readFileSync(HOLDER, 'utf8') : '';
   const pid = Number(recorded.split(' ', 1)[0]);
   return recorded !== '' && identityOf(pid) === recorded ? pid : undefined;
 }
 
-/** Tells the process from a later one of the same number; none for one that is not there or dead. */
+/** Returns an id that distinguishes a process from a later one with the same pid; undefined if it does not run. */
 function identityOf(pid: number): string | undefined {
   try {
     // Behind the name, which may hold anything: state, then 18 others, then the time of its start.

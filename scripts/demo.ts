@@ -1,4 +1,4 @@
-// The main job, for people to look at: pods get their network through the real executables and talk, on one node first,
+// Demonstrates the main task: pods get their network through the real executables and talk, on one node first,
 // between two then. Everything happens in namespaces of its own, with its own etcd; the machine is left as it was, also
 // after Ctrl-C.
 import { startFabric } from '../test/support/fabric.ts';

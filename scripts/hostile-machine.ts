@@ -34,7 +34,7 @@ for (const [path, text] of Object.entries(FILES)) {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, text, { mode: path.startsWith('/opt/') ? 0o755 : 0o666 });
 }
-/** When the agent was spoken to, and the beginnings of what was said: they tell the test. */
+/** Times and first bytes of connections to the agent, which identify the test. */
 const said: { readonly at: string; text: string }[] = [];
 const agent = createServer((socket) => {
   const call = { at: new Date().toISOString(), text: '' };

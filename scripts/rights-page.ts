@@ -2,39 +2,39 @@ import { markdownTable } from '../src/apps/ctl/markdown-table.ts';
 import { type Role, ROLE_LIST, type RoleName } from '../src/datastore/orch/role-table.ts';
 
 const STILL_ALLOWED = [
-  ['pods', 'change the notes of netplug on its own pods, and nothing else of them'],
+  ['pods', 'change the annotations of netplug on its own pods, and nothing else of them'],
   ['nodes', 'change the annotations `netplug/…` and the condition `NetworkUnavailable` of its own Node'],
   [
     'ipblocks',
-    'create, change and delete its own blocks; take and release addresses for itself in those of others; take over a block of which nobody holds or has set aside an address',
+    'create, change and delete its own blocks; assign and release addresses for itself in blocks of other nodes; take over a block without held or pre-allocated addresses',
   ],
   ['netplugnodes', 'write the object of its own node'],
-  ['clusterinformations', 'note its release, and not lock the datastore'],
+  ['clusterinformations', 'record its release, but not lock the datastore'],
   ['events', 'create events about any pod'],
 ];
 
-const NODES = `## Ending at the own node
+const NODES = `## Restricting writes to the own node
 
-Roles cannot say "of its own node": with them alone, the token of one node may change the notes on every pod, the status of every Node, every NetplugNode and every block. [manifests/node-restriction.yaml](../manifests/node-restriction.yaml), an option, ends that on Kubernetes 1.34 and later by admission policies. Each token must be bound to a node, as those are that Kubernetes mounts into pods; other tokens of the two accounts write nothing then. A node may still
+Roles cannot express "of its own node": with roles alone, the token of one node may change the notes on every pod, the status of every Node, every NetplugNode and every block. [manifests/node-restriction.yaml](../manifests/node-restriction.yaml), an option, prevents that on Kubernetes 1.34 and later with admission policies. Each token must be bound to a node, like the tokens that Kubernetes mounts into pods; the policies refuse every write with other tokens of the two accounts. A node may still
 
 ${markdownTable(['Object', 'Do'], STILL_ALLOWED)}
 
-What the policies cannot do, because they see one object at a time and no other:
+The policies evaluate one object at a time, so they have these limits:
 
-- They cannot limit what is read: every node reads all pods, namespaces, nodes and blocks.
-- They do not know the pools. A node may claim any range as a block of its own, also inside the block of another.
-- They do not know which pods there are. A node may take every free address.
-- They do not compare a NetplugNode with its Node. A node may publish labels, addresses and an AS number of its own choice for itself, and other nodes go by them. \`netplugctl doctor\` reports it.
-- They do not compute hashes. A node that changes the block of another may remove labels \`netplug/holder.…\` from it, and may damage the order of its free addresses (\`free\`). \`netplugctl doctor\` reports a block that cannot be read any more.
-- Whether a node lives does not matter to them: the empty block of a living node may be taken over, as netplug itself does when a pool has no more.`;
+- They do not restrict reads: every node reads all pods, namespaces, nodes and blocks.
+- They do not know the pools. A node may claim any range as its own block, also inside the block of another node.
+- They do not know the pods. A node may assign every free address.
+- They do not compare a NetplugNode with its Node. A node may publish labels, addresses and an AS number of its own choice for itself, and other nodes use them. \`netplugctl doctor\` reports it.
+- They do not compute hashes. A node that changes the block of another node may remove labels \`netplug/holder.…\` from it, and may damage the order of its free addresses (\`free\`). \`netplugctl doctor\` reports a block that can no longer be read.
+- They do not check whether a node is running: a node may take over the empty block of a running node, as netplug does when a pool has no free block.`;
 
-/** The page about what the programs may do in the API. */
+/** Returns the page about the rights of the programs in the API. */
 export function rightsPage(): string {
   return `# Rights in the API of Kubernetes
 
-What each program of netplug may do, and what for. [manifests/rbac.yaml](../manifests/rbac.yaml) is made from the same table.
+This page lists the rights of each netplug program and what it uses them for. [manifests/rbac.yaml](../manifests/rbac.yaml) is generated from the same table.
 
-The plugin and the agent have an account each, \`netplug-cni\` and \`netplug-agent\` in the namespace \`netplug-system\`. [manifests/admission.yaml](../manifests/admission.yaml) says which annotations the users of the cluster may set ([netplug](netplug.md#who-may-use-which-annotation)). A test runs both programs with exactly these rights and reads in the audit log of the API server that each of them was used ([rights.test.ts](../test/e2e/rights.test.ts)).
+The plugin and the agent have an account each, \`netplug-cni\` and \`netplug-agent\` in the namespace \`netplug-system\`. [manifests/admission.yaml](../manifests/admission.yaml) restricts the annotations that users of the cluster may set ([netplug](netplug.md#who-may-use-which-annotation)). A test runs both programs with exactly these rights and checks in the audit log of the API server that each of them was used ([rights.test.ts](../test/e2e/rights.test.ts)).
 
 ${ROLE_LIST.map(section).join('\n\n')}
 

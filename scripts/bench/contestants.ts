@@ -1,4 +1,4 @@
-// Who is compared: the same netplug through its agent and without, and what Debian has for the same job.
+// The compared programs: the same netplug through its agent and without, and what Debian has for the same job.
 import { join } from 'node:path';
 import { type Agent, startAgent } from '../../test/support/agent.ts';
 import type { Json, TestNode } from '../../test/support/node.ts';
@@ -33,7 +33,7 @@ export interface Attachment {
 
 export const POOL = '10.64.0.0/15';
 const RESERVATIONS = { subnet: '10.66.0.0/16', network: 'ptp-net' };
-const NOBODY = '/nonexistent/cni.sock';
+const NO_AGENT = '/nonexistent/cni.sock';
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Where netplug keeps its records, when not in the etcd of the node. */
@@ -59,7 +59,7 @@ export async function openContestants(
   if (datastore === undefined && names.some((name) => name !== 'ptp')) await node.seedPool('pods', POOL);
   const { conf = {}, env = {} } = datastore ?? {};
   const contestants: Contestant[] = [];
-  // The standalone program beside it shall not find its name and journals.
+  // The standalone program must not find the agent's name and journals.
   const apart = { NETPLUG_STATE_DIR: join(node.dir, 'agent/state'), ...env };
   for (const name of names) {
     if (name === 'agent') contestants.push(agentOf(node, scope.use(await startAgent(node, { env: apart })), conf));
@@ -109,7 +109,7 @@ function standaloneOf(node: TestNode, conf: object): Contestant {
     name: 'standalone',
     plugin: join(node.cniPath, 'netplug'),
     conf: node.netconf({ ...conf, nodename: owner }),
-    env: { NETPLUG_SOCKET: NOBODY, NETPLUG_STATE_DIR: join(node.dir, 'standalone') },
+    env: { NETPLUG_SOCKET: NO_AGENT, NETPLUG_STATE_DIR: join(node.dir, 'standalone') },
     agent: undefined,
     agentCpuMs: async () => 0,
     fill: async (count) => fillBlocks(node, { owner, count }),

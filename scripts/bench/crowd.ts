@@ -1,4 +1,4 @@
-// Nodes that are nothing but records, each with blocks of its own: whoever routes between nodes has routes to them.
+// Nodes that exist only as records, with blocks of their own: every agent has routes to them.
 import type { Change, Stored } from '../../src/datastore/allocation-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { emptyBlock } from '../../src/model/ip-block.ts';
@@ -42,7 +42,7 @@ export async function openCrowd(store: Store): Promise<Crowd> {
   if (pool === undefined) throw new Error('no pool');
   const commit = async (changes: readonly Change[]): Promise<void> => {
     const outcome = await store.commit(changes, AbortSignal.timeout(DEADLINE_MS));
-    if (outcome !== 'committed') throw new Error('somebody else has claimed a block meanwhile');
+    if (outcome !== 'committed') throw new Error('another writer has claimed a block meanwhile');
   };
   let [size, singles] = [0, 0];
   return {

@@ -15,7 +15,7 @@ const BLOCKS_PER_COMMIT = 16;
 
 export interface Filling {
   readonly owner: string;
-  /** How many addresses shall be taken in all. */
+  /** How many addresses to hold in total. */
   readonly count: number;
 }
 
@@ -35,7 +35,7 @@ export async function fillBlocks(node: TestNode, { owner, count }: Filling): Pro
     const changes = fullBlocks(free, { owner: nodeName(owner), count: count - taken, pool });
     for (let from = 0; from < changes.length; from += BLOCKS_PER_COMMIT) {
       const outcome = await store.commit(changes.slice(from, from + BLOCKS_PER_COMMIT), signal);
-      if (outcome !== 'committed') throw new Error('somebody else has claimed a block meanwhile');
+      if (outcome !== 'committed') throw new Error('another writer has claimed a block meanwhile');
     }
   });
 }

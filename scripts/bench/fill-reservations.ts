@@ -3,7 +3,7 @@ import type { TestNode } from '../../test/support/node.ts';
 
 export interface Reservations {
   readonly network: string;
-  /** How many addresses shall be taken in all. */
+  /** How many addresses to reserve in total. */
   readonly count: number;
 }
 

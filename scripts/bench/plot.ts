@@ -4,7 +4,7 @@ import type { Axis, Curve, Plot } from './report.ts';
 
 const SIZE = { width: 760, height: 440 } as const;
 const INK = '#333';
-/** Told apart by line and mark as well, for readers who do not see the colours. */
+/** Distinguishes series by line and mark as well, for readers who do not see the colours. */
 const STYLES = [
   { color: '#0b62a8', line: 'solid', mark: 'circle' },
   { color: '#b4480c', line: 'dashed', mark: 'rect' },

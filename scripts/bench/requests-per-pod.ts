@@ -27,7 +27,7 @@ const ROUNDS = 5;
 const PAUSES = 5;
 /** Far above what a call takes, and below what anybody waits for a datastore. */
 const HELD_UP_MS = 500;
-/** The datastore answers again, so that who waits for it gets on. */
+/** Lets the datastore answer again, so that waiting calls continue. */
 const MOST_SILENT_MS = 2000;
 /** What an agent has put off is done when it has been quiet for so long. */
 const QUIET_MS = 1500;

@@ -11,7 +11,7 @@ export interface RouteWork {
   readonly comparisons: number;
 }
 
-/** What is in the kernel, or shall be. */
+/** The actual or desired state of the kernel. */
 export interface KernelTables {
   readonly routes: number;
   readonly peers: number;
@@ -49,7 +49,7 @@ export async function kernelTablesOf(node: TestNode): Promise<KernelTables> {
   return { routes, peers: Math.min(neighbours, forwarding) };
 }
 
-/** What shall be in the kernel of a node with that crowd around it. */
+/** Returns the desired state of a node in a cluster with the simulated nodes. */
 export function expectedTables({ size, blocks }: Pick<Crowd, 'size' | 'blocks'>): KernelTables {
   return { routes: blocks + OWN_ROUTES, peers: size };
 }

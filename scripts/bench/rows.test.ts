@@ -10,7 +10,7 @@ describe('rows', () => {
     expect(chooseRows('add,del, status')).toEqual(['attach', 'status']);
   });
 
-  it('that nobody knows are refused', () => {
+  it('with unknown names are refused', () => {
     expect(() => chooseRows('speed')).toThrow('no row is named "speed" (there are attach, ');
   });
 });

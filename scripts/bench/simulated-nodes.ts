@@ -50,7 +50,7 @@ spec:
   immediateNextStage: true
 `;
 
-/** What a kubelet tells of its node, some 5 kB. */
+/** The status of a node as a kubelet writes it, some 5 kB. */
 const STATUS = {
   phase: 'Running',
   conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady', message: 'kubelet is posting ready status' }],

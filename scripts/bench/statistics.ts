@@ -1,4 +1,4 @@
-// What is told about many samples of one thing.
+// Statistics of samples.
 
 /** One program from its start to its end. */
 export interface Sample {

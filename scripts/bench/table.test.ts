@@ -24,7 +24,7 @@ it('puts numbers to the right below each other', () => {
   expect([first?.length, second?.length]).toEqual([head?.length, head?.length]);
 });
 
-it('tells the reason of a goal that is missed, and of no other', () => {
+it('a table of the benchmark gives the reason of each missed goal, and of no other', () => {
   const goal = { text: 'speed', limit: { atLeast: 3 }, unit: '/s' };
   const goals = [
     { ...goal, figure: 'slow', missed: 'the disk is slow; a faster one was tried' },

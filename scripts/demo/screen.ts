@@ -9,7 +9,7 @@ export function say(what: string, text: string): void {
   process.stdout.write(`  ${what.padEnd(16)} ${text}\n`);
 }
 
-/** A command as somebody would type it, and what it printed. */
+/** Shows a command as a user types it, and its output. */
 export function typed(command: string, output: string): void {
   process.stdout.write(styleText('dim', `  $ ${command}\n`));
   if (output.trim() !== '') print(output);

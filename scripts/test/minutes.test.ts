@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { describeMinutes } from './minutes.ts';
 
-it('tells the time of parts and projects by the clock, not the sum of their files, and the longest files first', () => {
+it('the summary of a test run gives the time of parts and projects by the clock, not the sum of their files, and the longest files first', () => {
   const file = (project: string, name: string, start: number, end: number) => ({
     project,
     file: name,

@@ -68,14 +68,14 @@ describe('a node with more to give back than one transaction of etcd takes', () 
     expect(await borrowed()).toBe(BLOCKS);
   };
 
-  it('gives everything back when the plugin releases it alone', async () => {
+  it('releases everything when the plugin runs without an agent', async () => {
     await borrowFromAll();
     const ports = { store, clock: systemClock, random: systemRandom, log: silentLog };
     expect(await release(ports, { node: BORROWER, which: () => true }, signal)).toHaveLength(BLOCKS);
     expect(await borrowed()).toBe(0);
   });
 
-  it('gives everything back when its agent releases it, and goes on', async () => {
+  it('releases everything through its agent, and continues to assign', async () => {
     await borrowFromAll();
     const agent = await residentOn(world, { inner: open(), name: BORROWER });
     await until(() => agent.node.state.isReady, 'the agent is ready');
@@ -86,7 +86,7 @@ describe('a node with more to give back than one transaction of etcd takes', () 
     await agent.node.drain(signal);
   });
 
-  it('gives the addresses of an agent back that left a stock in every block', async () => {
+  it('reclaims the pre-allocated addresses of an agent that left some in every block', async () => {
     const claims = await store.listClaims([parseCidr('10.0.0.0/16')], signal);
     const blocks = await store.getBlocks(
       claims.map(({ cidr }) => cidr),

@@ -157,7 +157,7 @@ async function ownedBlock(): Promise<{ readonly cidr: string; readonly block: Js
 }
 
 describe('with the policies that restrict nodes, a node', () => {
-  it('assigns, borrows, takes over an empty block, releases, and gives up a block without an owner', async () => {
+  it('assigns, borrows, takes over an empty block, releases, and leaves a block without an owner', async () => {
     const { cidr: mine } = await ownedBlock();
     const theirs = blockAround(await add(b, 'b0'));
     expect(theirs).not.toBe(mine);
@@ -180,7 +180,7 @@ describe('with the policies that restrict nodes, a node', () => {
     expect((await server.call('GET', BLOCKS)).items.map(({ spec }: Json) => spec.cidr)).toEqual([theirs]);
   });
 
-  it('sets addresses aside in its own block, and asks for those of another', async () => {
+  it('pre-allocates addresses in its own block, and requests those of another node', async () => {
     const { cidr } = await ownedBlock();
     const read = async (node: NodeName) => (await portsOf(node).store.getBlocks([parseCidr(cidr)], never))[0]!;
     const before = await read(a);
@@ -256,7 +256,7 @@ describe('with the policies that restrict nodes, a node', () => {
     );
   });
 
-  it('neither deletes the block of another, nor makes one for another or with addresses of another', async () => {
+  it('neither deletes the block of another node, nor creates one for it or with its addresses', async () => {
     const { cidr, block, held } = await ownedBlock();
     const free = cidr === FIRST ? SECOND : FIRST;
     for (const caller of [`plugin ${b}`, `agent ${b}`]) {
@@ -268,7 +268,7 @@ describe('with the policies that restrict nodes, a node', () => {
     expect(await as(`plugin ${a}`, 'DELETE', pathOf(cidr))).toMatchObject({ status: 200 });
   });
 
-  it('writes notes on its own pods and on no others', async () => {
+  it('writes annotations on its own pods only', async () => {
     await server.putPod({ namespace: 'shop', name: 'p', node: a, labels: { app: 'p' } });
     for (const program of ['plugin', 'agent']) {
       const write = async (node: string, body: object): ReturnType<typeof as> =>

@@ -38,7 +38,7 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       expect([state.hostLink, state.podLink]).toEqual([undefined, undefined]);
     });
 
-    it('shows after apply exactly what was asked for', async () => {
+    it('shows after apply exactly the requested network', async () => {
       await using host = await makeFixture();
       const network = networkOf(await host.newPod(), { mtu: 1400, queues: 2, allowIpForwarding: true });
       expect(await host.kernel.apply(network, never)).toEqual({ mtu: 1400 });
@@ -62,7 +62,7 @@ export function kernelContract(name: string, makeFixture: () => Promise<KernelFi
       expect(host.kernel.listHostLinks()).toEqual([hostLink]);
     });
 
-    it('gives the MTU the kernel chose when none is asked for', async () => {
+    it("returns the kernel's MTU when none is requested", async () => {
       await using host = await makeFixture();
       const network = networkOf(await host.newPod());
       const { mtu } = await host.kernel.apply(network, never);

@@ -17,7 +17,7 @@ const signal = new AbortController().signal;
 /** What every PacketFilter does, whatever is underneath. */
 export function packetFilterContract(name: string, makeFixture: () => Promise<PacketFilterFixture>): void {
   describe(`packet filter contract (${name})`, () => {
-    it('makes a table, and leaves it alone as long as it is wanted', async () => {
+    it('creates a table, and does not change it while the desired state stays', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
       expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('changed');
@@ -28,7 +28,7 @@ export function packetFilterContract(name: string, makeFixture: () => Promise<Pa
       expect(await filter.replace(tableWith('192.0.2.2'), signal)).toBe('unchanged');
     });
 
-    it('brings back a table that somebody removed', async () => {
+    it('restores a table that another program removed', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
       await filter.replace(tableWith('192.0.2.1'), signal);
@@ -38,7 +38,7 @@ export function packetFilterContract(name: string, makeFixture: () => Promise<Pa
       expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('unchanged');
     });
 
-    it('takes back what somebody did to a table', async () => {
+    it('undoes changes of another program to a table', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
       await filter.replace(tableWith('192.0.2.1'), signal);
@@ -48,7 +48,7 @@ export function packetFilterContract(name: string, makeFixture: () => Promise<Pa
       expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('unchanged');
     });
 
-    it('removes a table that shall not be, also one of an earlier filter, and is content when there is none', async () => {
+    it('removes a table that is not desired, also one of an earlier filter, and succeeds when there is none', async () => {
       await using host = await makeFixture();
       const none = { name: 'wanted', objects: [] };
       expect(await host.newFilter().replace(none, signal)).toBe('unchanged');
@@ -60,7 +60,7 @@ export function packetFilterContract(name: string, makeFixture: () => Promise<Pa
       expect(await filter.replace(tableWith('192.0.2.1'), signal)).toBe('changed');
     });
 
-    it('makes no table for what is only to be there if something is, and changes one that is', async () => {
+    it('does not create a table that is optional, and changes an existing one', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
       const table = { ...tableWith('192.0.2.1'), onlyIfExists: true };
