@@ -22,7 +22,10 @@ describe('the health endpoint', () => {
   });
 
   it('returns the reasons why calls cannot be served', async () => {
-    const notReady = async (): Promise<readonly string[]> => ['the datastore does not answer', 'the warm pool is empty'];
+    const notReady = async (): Promise<readonly string[]> => [
+      'the datastore does not answer',
+      'the warm pool is empty',
+    ];
     await using server = await startHealthServer(LOOPBACK, { ...WELL, notReady });
     expect(await ask(server, '/readyz')).toEqual([503, 'the datastore does not answer\nthe warm pool is empty\n']);
     expect(await ask(server, '/healthz')).toEqual([200, 'ok\n']);

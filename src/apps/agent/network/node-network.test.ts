@@ -319,7 +319,10 @@ describe('the network of a node', () => {
       if (situation !== 'nothing has changed') {
         const node = await store.findResource({ kind: 'Node', name: 'a' }, never);
         await store.updateResource({ ...nodeOf('a', { zone: 'x' }), spec: node!.spec }, never);
-        await until(() => a.network.problems().some((text) => text.startsWith('tunnels: ')), 'the address manager is asked');
+        await until(
+          () => a.network.problems().some((text) => text.startsWith('tunnels: ')),
+          'the address manager is asked',
+        );
       }
       host.dropTunnel('vxlan.netplug');
       await until(() => host.tunnels.length > 0, 'the tunnel is back');
