@@ -120,7 +120,7 @@ describe('pods with policy.type "orch"', () => {
     await start(podOf('drifting', { annotations: { [key('floatingIPs')]: '["192.0.2.9"]' } }));
     const { items } = await cluster.get('events', '--field-selector', 'involvedObject.name=drifting,type=Warning');
     expect(items.map(({ message }: Json) => message)).toContainEqual(
-      expect.stringContaining('192.0.2.9 lies in no IP pool'),
+      expect.stringContaining('192.0.2.9 is outside every IP pool'),
     );
   });
 
