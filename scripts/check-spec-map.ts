@@ -4,8 +4,8 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 const ROW = /^\|\s*([a-z][a-z0-9-]*)\s*\|\s*(.*?)\s*\|\s*(.*?)\s*\|\s*(.*?)\s*\|$/;
 const TITLE_ID = /\[([a-z0-9-]+)\]/g;
 
-const rules = readFileSync('docs/spec-map.md', 'utf8')
-  .split('\n')
+const lines = readFileSync('docs/spec-map.md', 'utf8').split('\n');
+const rules = lines
   .map((line) => ROW.exec(line))
   .filter((row) => row !== null && row[1] !== 'id')
   .map((row) => ({ id: row?.[1] ?? '', file: (row?.[3] ?? '').replaceAll('`', ''), waits: row?.[4] ?? '' }));
@@ -21,6 +21,9 @@ const titles = globSync([
 );
 const proven = new Set(titles.flatMap((title) => [...title.matchAll(TITLE_ID)].map((match) => match[1] ?? '')));
 const faults = [
+  ...lines
+    .filter((line) => line.startsWith('|') && line.split('|').length !== 6)
+    .map((line) => `not a row of four cells: ${line}`),
   ...rules
     .filter(({ id, waits }) => waits === '' && !proven.has(id))
     .map(({ id }) => `${id}: no test title carries [${id}]`),

@@ -36,7 +36,7 @@ export class RecordCache {
     const key = keyOf(after);
     const before = this.#records.get(key);
     const isDeleted = after.value === undefined && after.problem === undefined;
-    if (before === undefined ? isDeleted : !isDeleted && isSame(before, after)) return [];
+    if (before === undefined ? isDeleted : isSame(before, after)) return [];
     if (isDeleted) this.#records.delete(key);
     else this.#records.set(key, after);
     return [{ before, after }];
@@ -44,7 +44,7 @@ export class RecordCache {
 }
 
 function isSame(a: FollowedRecord, b: FollowedRecord): boolean {
-  // The version of a route may be that of its block, which changes with every pod.
+  // The version of a route may be that of its block, which changes with every pod. All others carry it to a commit.
   const isSameVersion = a.kind === 'route' || a.version === b.version;
   return isSameVersion && a.problem === b.problem && isDeepStrictEqual(a.value, b.value);
 }

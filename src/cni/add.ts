@@ -47,6 +47,7 @@ export async function add(ports: CniPorts, source: AddressSource, request: CniCa
   const result = resultOf(network, { mtu, dns: assigned.dns });
   if (isNew) await shapeBandwidth(ports, call, result);
   undo.keep();
+  // Never fails the ADD.
   if (isNew) await warnAboutFloatingIps(ports, call);
 
   log.info(isNew ? 'pod connected' : 'pod already connected', {

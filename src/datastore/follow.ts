@@ -14,8 +14,9 @@ export type Query =
   | { readonly kind: 'cluster-nodes'; readonly self: NodeName }
   /** Whole blocks that the node owns or holds an address of. */
   | { readonly kind: 'node-blocks'; readonly node: NodeName }
-  /** Owner and borrowed addresses of each block. Unchanged when the owner of a block assigns or releases addresses. */
+  /** Owner and borrowed addresses of each block. An assignment by the owner changes at most the version of the record. */
   | { readonly kind: 'block-routes' }
+  /** The workload endpoints of the node. */
   | { readonly kind: 'endpoints'; readonly node: NodeName };
 
 /** The fields of a block that routes need. */

@@ -85,8 +85,10 @@ class PlannedBlock extends BlockDraft {
  * 2. the specific address that was requested;
  * 3. the next free address of a block that the node owns;
  * 4. an address of a new block;
- * 5. an address of an empty block of another node, which changes its owner;
- * 6. without strict affinity, a free address borrowed from the block with the most free addresses;
+ * 5. of the blocks of other nodes that were read (those borrowed from, then 256 at a time): an empty one, which changes
+ *    its owner;
+ * 6. without strict affinity, of the same blocks: a free address borrowed from the one with the most free addresses, in
+ *    the order of the pools;
  * 7. without strict affinity, an address that another node has pre-allocated, requested from its agent.
  * @throws store/locked, ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
  */

@@ -274,7 +274,7 @@ async function negotiate(server: URL, tls: TlsMaterial, closed: AbortSignal): Pr
   }
 }
 
-/** Rejects with the reason of the signal when it is aborted first; the work goes on for others. */
+/** Rejects with the signal's reason when it aborts first. The work continues for its other callers. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason as Error);

@@ -56,9 +56,9 @@ export interface ApiRequest extends Omit<RawRequest, 'headers'> {
   readonly headers?: Readonly<Record<string, string>>;
   /** Whether to retry while the API is unavailable. */
   readonly isRetried: boolean;
-  /** The flow of a watch: watches leave an API alone that does not serve one of them. */
+  /** The back-off group of a watch: when the API fails one watch, the others of the group wait too. */
   readonly watchFlow?: string;
-  /** The answer goes on for as long as the caller listens. It is given up after `silenceMs` without a byte. */
+  /** The body is a stream for as long as the caller reads it. It is aborted after `silenceMs` without a byte. */
   readonly isStream?: true;
 }
 

@@ -5,7 +5,8 @@ import type { Log } from '../base/log.ts';
 /** Triggers within this time cause a single run. */
 const COALESCE_MS = 20;
 const BACK_OFF = { firstMs: 250, maxMs: 10_000, maxRefusedMs: 30_000 };
-const FOREVER_MS = 2 ** 31 - 1;
+/** The longest timer of Node. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface ReconcilerOptions extends RetryPorts {
   readonly name: string;
@@ -62,7 +63,7 @@ export class Reconciler {
     return this.#hasSucceeded;
   }
 
-  /** Requests a run. The first run also needs a trigger. After a failure the run waits for the back-off. */
+  /** Requests a run. The first run also needs a trigger. A trigger does not shorten the back-off after a failure. */
   trigger(): void {
     this.#isTriggered = true;
     this.#wake?.();
@@ -103,13 +104,15 @@ export class Reconciler {
 
   /** Resolves after a trigger or the resync period. */
   async #waitForTrigger(signal: AbortSignal): Promise<void> {
-    const { clock, resyncMs = FOREVER_MS } = this.#options;
-    if (!this.#isTriggered) {
+    const { clock } = this.#options;
+    const resyncMs = this.#hasSucceeded ? this.#options.resyncMs : undefined;
+    while (!this.#isTriggered && !signal.aborted) {
       const woken = new AbortController();
       this.#wake = () => woken.abort();
-      const waitMs = this.#hasSucceeded ? resyncMs : FOREVER_MS;
-      await clock.sleep(waitMs, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
+      const either = AbortSignal.any([signal, woken.signal]);
+      await clock.sleep(resyncMs ?? LONGEST_TIMER_MS, either).catch(() => undefined);
       this.#wake = undefined;
+      if (resyncMs !== undefined) break;
     }
     await clock.sleep(COALESCE_MS, signal).catch(() => undefined);
   }

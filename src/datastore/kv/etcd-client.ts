@@ -89,8 +89,8 @@ export class EtcdClient implements AsyncDisposable {
   }
 
   /**
-   * How often etcd has answered from a state older than it had told before. Its reads are linearizable, so that happens
-   * only when its data were replaced by older ones.
+   * How often etcd has answered at an older revision than before. Reads are linearizable, so that this happens only after
+   * a restore of older data.
    */
   get rollbacks(): number {
     return this.#rollbacks;

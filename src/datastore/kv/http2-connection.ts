@@ -8,20 +8,20 @@ import {
 } from 'node:http2';
 import { systemClock } from '../../base/clock.ts';
 
-/** After this long without a word from the server, a connection is tried before anything is entrusted to it. */
+/** After this long without data from the server, a connection is tested before the next request. */
 const QUIET_MS = 10_000;
 
 /**
- * The server ended an encrypted connection before its first word of HTTP/2. With TLS 1.3 the client's certificate is
- * judged after the client thinks the handshake is over, and the alert that says why may get lost.
+ * The server closed a TLS connection before its HTTP/2 preface. With TLS 1.3 it verifies the client certificate after the
+ * client has finished the handshake, and the alert with the reason may get lost.
  */
 export class EndedAfterHandshake extends Error {
   override readonly name = 'EndedAfterHandshake';
 }
 
 /**
- * One HTTP/2 connection to one endpoint, made when first needed and made again when lost. It counts as open only when
- * the server has introduced itself, so that nothing is sent to one that accepts and never answers. (The manager that
+ * One HTTP/2 connection to one endpoint, opened when first needed and again when lost. It counts as open only when
+ * the server has sent its settings, so that no request goes to one that accepts connections and never answers. (The manager that
  * comes with the transport does neither, and drops its error listener too early: late errors end the process.)
  */
 export class Http2Connection {

@@ -1,7 +1,7 @@
 /**
- * Where everything lies in the kv datastore, below a prefix (`/netplug/v3`). This file is the layout:
+ * The layout of the kv datastore below a prefix (`/netplug/v3`):
  *
- *   resources/<plural>/<name>                     a resource people write, as JSON
+ *   resources/<plural>/<name>                     a resource that users write, as JSON
  *   resources/<plural>/<namespace>/<name>         the same of a kind whose resources are in namespaces
  *   leaders/<name>                                the process that leads what the name says, bound to an etcd lease
  *   endpoints/<node>/<namespace>/<name>           a workload endpoint, as JSON
@@ -11,8 +11,8 @@
  *                                                 `{"owner":"<owner>","ordinals":[0,7]}`
  *
  * `<owner>` is `-` for a block without one; a claim is then empty, and a borrowed key names no owner. Claims and borrowed
- * keys are written in the transaction that writes the block, so they never say anything else than the block; as they are
- * neighbours, one watch of both is told what one transaction did at once. `<cidr>` is the base address in hexadecimal,
+ * keys are written in the transaction that writes the block, so they always agree with it. They are adjacent, so that one
+ * watch of both receives the changes of one transaction together. `<cidr>` is the base address in hexadecimal,
  * `-`, and the prefix length: the order of keys is the order of CIDRs.
  */
 import { invariant, isNetplugError } from '../../base/errors.ts';
@@ -25,7 +25,7 @@ import { type Cidr, cidrAround, cidrSize } from '../../net/cidr.ts';
 
 export const DEFAULT_PREFIX = '/netplug/v3';
 
-/** What lies from `from` up to, not including, `to`. */
+/** The keys from `from` up to, but not including, `to`. */
 export interface KeyRange {
   readonly from: string;
   readonly to: string;

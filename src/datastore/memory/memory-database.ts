@@ -9,7 +9,7 @@ import { storedEndpoint } from '../stored-resource.ts';
 import type { Change, Outcome, Stored } from '../allocation-store.ts';
 import type { NetworkReport } from '../node-status-store.ts';
 
-/** A record somebody damaged: it exists, but nobody can read it. */
+/** A damaged record: it exists and cannot be decoded. */
 export const UNREADABLE = Symbol('unreadable');
 
 export interface MemoryRecord<T> {
@@ -55,7 +55,7 @@ export class MemoryDatabase {
   #states: MemoryState[] = [NOTHING_STORED];
   #revision = 0;
   #rollbacks = 0;
-  /** What was told about the networks of nodes, first to last. */
+  /** Reports about the networks of nodes, oldest first. */
   readonly networkReports: (NetworkReport & { readonly node: string })[] = [];
   readonly #listeners = new Set<{ readonly onState: (state: MemoryState) => void; readonly onLost: () => void }>();
 
@@ -68,7 +68,7 @@ export class MemoryDatabase {
     return { state: this.state(), revision: this.#revision };
   }
 
-  /** Puts everything back to what it was, versions included; whoever follows the states loses the thread. */
+  /** Restores a backup, versions included. Watches are lost. */
   restore({ state, revision }: MemoryBackup): void {
     this.#states = [state];
     this.#revision = revision;
@@ -76,7 +76,7 @@ export class MemoryDatabase {
     for (const { onLost } of this.#listeners) onLost();
   }
 
-  /** The newest state, or the one `back` changes ago, as far as remembered. */
+  /** Returns the newest state, or the one `back` changes ago as far as kept. */
   state(back = 0): MemoryState {
     const state = this.#states[Math.max(0, this.#states.length - 1 - back)];
     return state ?? NOTHING_STORED;

@@ -22,32 +22,32 @@ import { follow } from './follow.ts';
 import { blockId, MemoryDatabase, type MemoryState, resourceKey, UNREADABLE } from './memory-database.ts';
 import { claimsIn, endpointsIn, insistOnRecord, problemWith, resourceIn, resourcesIn, viewOf } from './read-state.ts';
 
-/** The method that is being called. */
+/** The called method. */
 export type Operation = Exclude<keyof Store, symbol>;
 
-/** What may go wrong with one operation. */
+/** A fault of one operation. */
 export type StoreFault =
-  /** A commit finds that somebody was quicker; nothing is changed. Other operations take no notice. */
+  /** A commit conflicts with another writer and changes nothing. Other operations ignore it. */
   | { readonly kind: 'conflict' }
-  /** The datastore does not answer, and did nothing. */
+  /** The operation has no effect, and its answer is lost. */
   | { readonly kind: 'unavailable-before' }
-  /** The datastore refuses what it is asked, for lack of rights. */
+  /** The datastore refuses the caller. */
   | { readonly kind: 'refused' }
-  /** The datastore does not answer, but did what was asked. */
+  /** The operation takes effect, and its answer is lost. */
   | { readonly kind: 'unavailable-after' }
-  /** A reader is shown what was true some changes ago. */
+  /** A read returns an older state. */
   | { readonly kind: 'stale'; readonly changesAgo: number };
 
 export interface MemoryStoreOptions {
   readonly clock?: Clock;
   readonly random?: Random;
-  /** Awaited before each operation takes effect: where a scheduler lets others go first. */
+  /** Awaited before each operation takes effect, so that a scheduler can interleave operations. */
   readonly pause?: (operation: Operation) => Promise<void>;
-  /** Asked for each operation; undefined lets it through. */
+  /** Returns the fault of an operation; undefined for none. */
   readonly fault?: (operation: Operation, changes?: readonly Change[]) => StoreFault | undefined;
 }
 
-/** A datastore in memory. Stores opened on one database see each other, as nodes of one cluster do. */
+/** A datastore in memory. Stores on one database share its records, like the nodes of a cluster. */
 export function openMemoryStore(
   database: MemoryDatabase = new MemoryDatabase(),
   options: MemoryStoreOptions = {},
@@ -218,7 +218,7 @@ class MemoryStore implements Store {
     await this.#options.pause?.(operation);
     if (signal.aborted) throw timedOut(signal, 'waiting for the datastore in memory');
     const fault = this.#options.fault?.(operation, changes);
-    if (fault?.kind === 'unavailable-before') throw unavailable('it was told not to answer');
+    if (fault?.kind === 'unavailable-before') throw unavailable('a fault was requested');
     if (fault?.kind === 'refused') throw refused();
     const result = effect(fault);
     if (fault?.kind === 'unavailable-after') throw unavailable('it is not known whether the change was made');

@@ -40,7 +40,7 @@ export function viewOf(
     endpoint: found === undefined || found.value === UNREADABLE ? undefined : withVersion(found.value, found.version),
     problems: [
       ...settings.problems,
-      // Whose it is cannot be read either: everybody is told.
+      // Its owner cannot be decoded either, so every node sees it.
       ...[...state.blocks].flatMap(([id, { value }]) => (value === UNREADABLE ? [problemWith(`block ${id}`)] : [])),
       ...(found?.value === UNREADABLE ? [problemWith('endpoint')] : []),
     ],

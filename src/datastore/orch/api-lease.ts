@@ -29,7 +29,7 @@ const spec = v.looseObject({
 type LeaseSpec = v.InferOutput<typeof spec>;
 
 /**
- * A Lease object. Its times are for people: another candidate acquires it when its version has not changed for the
+ * A Lease object. Its times are for display: another candidate acquires it when its version has not changed for the
  * lease's duration on that candidate's own monotonic clock.
  */
 export class ApiLease implements LeaderLease {

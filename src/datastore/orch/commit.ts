@@ -26,12 +26,12 @@ interface Parts {
 }
 
 /**
- * Carries out changes without a transaction, in an order in which a crash at any point leaves nothing wrong:
- * an endpoint goes before its addresses may be given to others, and comes after the blocks say that they are its own.
- * The blocks decide. They are written in the order of their CIDRs, so that two writers of the same blocks meet at the
- * first; when a later one conflicts, the earlier ones are reverted, except for what was returned to a caller.
- * What a crash leaves in between carries its handle, and the next ADD of the same attachment, DEL or GC finds it. Endpoints are notes on pods, which decide nothing: one
- * that cannot be written is logged and left out.
+ * Applies changes without a transaction, in an order that is safe against a crash at any point: an endpoint is removed
+ * before its addresses are released, and written after the blocks hold them. The blocks decide. They are written in the
+ * order of their CIDRs, so that two writers of the same blocks conflict at the first one. When a later block conflicts,
+ * the earlier ones are reverted, except for allocations that were returned to a caller. What a crash leaves carries its
+ * handle: the next ADD of the attachment, DEL or GC finds it. Endpoints are annotations on pods that decide nothing: one
+ * that cannot be written is logged and skipped.
  */
 export async function commitChanges(
   parts: { readonly api: OrchApi; readonly newId: () => string; readonly log: Log },

@@ -81,15 +81,15 @@ export function blockSchema(): StructuralSchema {
           },
         },
         ...KEEPS_UNKNOWN,
-        // Written whole: otherwise the API notes in the metadata who wrote which field of which slot, and tells it to
-        // every watcher of metadata.
+        // Written whole: otherwise the API server tracks the manager of every field of every slot in managedFields, and
+        // sends that to every watch of metadata.
         'x-kubernetes-map-type': 'atomic',
       },
     },
   };
 }
 
-/** Puts what the API does not take in a schema into what it takes, all the way down. */
+/** Replaces what the API server refuses in a schema with what it accepts, recursively. */
 function structural(part: JsonSchema): StructuralSchema {
   const { properties, items, anyOf, required = [], additionalProperties, propertyNames: _, ...rest } = part;
   const entries = Object.entries(properties ?? {});

@@ -14,14 +14,14 @@ import { collectionOf } from './resource-objects.ts';
 const PROBE_EVERY_MS = 9000;
 const PROBE_MS = 4000;
 
-/** The API has forgotten the version that a stream was to resume from. */
+/** The API server no longer has the version to resume from. */
 class Forgotten extends Error {
   override readonly name = 'Forgotten';
 }
 
 /**
- * One list and one watch per kind. Each watch goes on by itself after an interruption that is shorter than the time
- * between two probes, and reports what differs after the API has forgotten where it was.
+ * One list and one watch per source. Each watch resumes by itself after an interruption shorter than the time between two
+ * probes. When the API server no longer has its version, it lists again and reports the differences.
  */
 export async function* follow(
   api: OrchApi,

@@ -5,16 +5,16 @@ import type { Collection } from '../../kube/paths.ts';
 import type { WatchEvent } from '../../kube/watch.ts';
 import type { FollowedRecord } from '../follow.ts';
 
-/** One watch, and the records that its objects hold. */
+/** One watch and the records in its objects. */
 export interface Source {
   readonly collection: Collection;
   readonly options: ListOptions;
   readonly recordsIn: (object: ApiObject) => readonly FollowedRecord[];
-  /** Whether an object tells all of its records, also those that it has lost. */
+  /** Whether an object shows all of its records, including removed ones, so that the watch can resume. */
   readonly canResume: boolean;
 }
 
-/** The records of one watch by their objects, so that what is missing from its next listing is known to be deleted. */
+/** The records of one watch by object. What is missing from the next list was deleted. */
 export class FollowedObjects {
   readonly source: Source;
   readonly #records = new Map<string, readonly FollowedRecord[]>();

@@ -3,11 +3,11 @@ import { isNetplugError, reasonOf } from '../../base/errors.ts';
 import { forEachLimit } from '../../base/for-each-limit.ts';
 import type { Log } from '../../base/log.ts';
 
-/** How long one note may take: the notes of other pods wait behind it. */
+/** The time limit of one annotation; those of other pods wait behind it. */
 const NOTE_MS = 4000;
 const AT_ONCE = 8;
 
-/** The notes on pods that one commit writes and removes. The failure of one never keeps the others from being written. */
+/** Writes and removes the annotations on pods of one commit. The failure of one does not stop the rest. */
 export class NoteWrites {
   readonly #log: Log;
   readonly #signal: AbortSignal;

@@ -68,7 +68,7 @@ export async function createResource(
   return insist(read(there));
 }
 
-/** Reads first, so that what others keep in the metadata (finalizers, owners) survives, and identity with it. */
+/** Reads first, so that finalizers, owners and identity in the metadata survive. */
 export async function updateResource(
   api: OrchApi,
   { resource, mode }: Write,

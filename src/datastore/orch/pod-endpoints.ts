@@ -12,16 +12,16 @@ import type { ApiObject } from '../../kube/objects.ts';
 import type { Stored } from '../allocation-store.ts';
 import { Unreadable } from './unreadable.ts';
 
-/** Addresses of the pod as CIDRs, for policy: there before the kubelet reports them, empty once they are given up. */
+/** Addresses of the pod as CIDRs, for policy. Set before the kubelet reports them, empty after their release. */
 export const POD_IPS = 'cni.netplug/podIPs';
 /** The sandbox that the addresses belong to. */
 export const CONTAINER_ID = 'cni.netplug/containerID';
-/** What else there is to know of the endpoint, one annotation per interface: a note for people, which decides nothing. */
+/** The rest of the endpoint, one annotation per interface. It is for display and decides nothing. */
 const ENDPOINT = 'cni.netplug/endpoint.';
-/** The interface whose addresses the orchestrator means when it speaks of those of the pod. */
+/** The interface whose addresses are the pod's addresses for Kubernetes. */
 const MAIN_INTERFACE = 'eth0';
 
-/** More interfaces than any pod has, and far more text than describes one: what goes beyond is not of netplug. */
+/** More interfaces than any pod has, and more text than one needs. Netplug did not write what exceeds these limits. */
 const MOST_NOTES = 8;
 const LONGEST_NOTE = 32_768;
 
@@ -34,8 +34,8 @@ const address = v.pipe(
 const port = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535));
 
 /**
- * Every field is checked, and unknown ones are dropped: whoever may change a pod may write what he likes here. `id`
- * never repeats, so that two writes of the same differ.
+ * Every field is validated and unknown ones are dropped, because users who may change a pod can write anything here. `id`
+ * never repeats, so that two writes of the same content differ.
  */
 const packed = v.object({
   id: word,
@@ -87,15 +87,15 @@ export function packEndpoint({ spec }: WorkloadEndpoint, id: string): string {
   return JSON.stringify({ id, ...rest });
 }
 
-/** The endpoints of a pod, one per interface that netplug made; its labels, node and uid come from the pod itself. */
+/** Returns the endpoints of a pod, one per interface of netplug. Labels, node and uid come from the pod itself. */
 export function readEndpoints(pod: ApiObject): (Stored<WorkloadEndpoint> | Unreadable)[] {
   return endpointTexts(pod).map(([key, text]) => readEndpoint(pod, key, text));
 }
 
-/** The annotations of a pod that hold endpoints, as many as a pod can have. */
+/** Returns the annotations of a pod that hold endpoints, up to the limit. */
 export function endpointTexts({ metadata }: ApiObject): [key: string, text: string][] {
   const notes = Object.entries(metadata.annotations ?? {}).filter(([key]) => key.startsWith(ENDPOINT));
-  // That of the main interface is among them, however many others its pod has made up.
+  // The main interface is always among them, also when users added many more.
   const order = ([key]: [string, string]): number => (key === annotationKey(MAIN_INTERFACE) ? 0 : 1);
   return notes.toSorted((a, b) => order(a) - order(b)).slice(0, MOST_NOTES);
 }

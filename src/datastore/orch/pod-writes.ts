@@ -9,7 +9,7 @@ import { Unreadable } from './unreadable.ts';
 /** How often a note that changes under the hands of its remover is read again. */
 const CLEAR_TRIES = 3;
 
-/** The status takes annotations as well, and the right to it is not the right to the whole pod. */
+/** A patch of the status can change annotations, and needs no right to the whole pod. */
 interface PodRef {
   readonly collection: Collection;
   readonly name: string;
@@ -17,8 +17,8 @@ interface PodRef {
 }
 
 /**
- * Notes the endpoint on its pod, in one request. Nothing is written for a pod that is gone or has been made anew, nor
- * for an endpoint without a pod: then the blocks and the kernel know all there is to know.
+ * Writes the endpoint to its pod in one request. Writes nothing for a deleted or recreated pod, nor for an endpoint
+ * without a pod: blocks and kernel suffice then.
  * @throws resource/invalid when the API does not take the annotations
  */
 export async function writeEndpoint(
@@ -33,7 +33,7 @@ export async function writeEndpoint(
     [annotationKey(ifName)]: packEndpoint(endpoint, id),
     ...(isMainInterface(ifName) ? { [POD_IPS]: ipNetworks.join(','), [CONTAINER_ID]: containerID } : {}),
   };
-  // With the uid in it the patch is refused for a pod of the same name that was made since.
+  // The uid makes the API server refuse the patch for a newer pod of the same name.
   const body = { metadata: { ...(uid === undefined ? {} : { uid }), annotations } };
   const answer = await api.patch(pod, { kind: 'merge', body }, signal);
   if (answer.outcome === 'ok' || answer.outcome === 'not-found') return;
@@ -42,9 +42,9 @@ export async function writeEndpoint(
 }
 
 /**
- * Removes the note as long as it describes the same attachment, whatever else was changed in it: anyone who may change
- * the pod may change its annotations. A pod that is gone, or the note of a newer attachment, needs nothing.
- * @throws resource/invalid when the API does not take the change, or the note keeps changing
+ * Removes the annotation while it describes the same attachment, also when a user changed the rest of it. Does nothing
+ * for a deleted pod or the annotation of a newer attachment.
+ * @throws resource/invalid when the API does not take the change, or the annotation keeps changing
  */
 export async function clearEndpoint(
   api: OrchApi,
@@ -65,7 +65,7 @@ export async function clearEndpoint(
   throw notTaken('remove the note of the address from', value, 'it keeps being changed');
 }
 
-/** Each step tests what it changes, so that neither a newer attachment nor another pod loses its own. */
+/** Each operation tests the value that it changes, so that a newer attachment or another pod keeps its own. */
 function clearingSteps({ spec }: WorkloadEndpoint, text: string): readonly unknown[] {
   const { podUID, endpoint: ifName } = spec;
   const at = (key: string): string => `/metadata/annotations/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
@@ -73,12 +73,12 @@ function clearingSteps({ spec }: WorkloadEndpoint, text: string): readonly unkno
     ...(podUID === undefined ? [] : [{ op: 'test', path: '/metadata/uid', value: podUID }]),
     { op: 'test', path: at(annotationKey(ifName)), value: text },
     { op: 'remove', path: at(annotationKey(ifName)) },
-    // Blank rather than gone: a pod that is ending must not seem to have the address its status still tells.
+    // Empty instead of absent: policy must not use the address in the status of a terminating pod.
     ...(isMainInterface(ifName) ? [{ op: 'add', path: at(POD_IPS), value: '' }] : []),
   ];
 }
 
-/** The note as it is now; undefined when there is none, or when it is that of another pod or attachment. */
+/** Returns the current annotation; undefined when there is none, or it belongs to another pod or attachment. */
 async function readNote(api: OrchApi, endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<string | undefined> {
   const { spec } = endpoint;
   const pod = podOf(endpoint);

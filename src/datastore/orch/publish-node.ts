@@ -34,13 +34,13 @@ export async function publishNode(
   throw resourceContested({ kind: 'Node', name: node });
 }
 
-/** Leaves the object as it is when another writer was faster. */
+/** Does nothing when another writer was faster. */
 async function writeNetplugNode(
   api: OrchApi,
   { wanted, current }: { readonly wanted: NetplugNode; readonly current: ApiObject | undefined },
   signal: AbortSignal,
 ): Promise<void> {
-  // Finalizers and the like of others stay.
+  // Finalizers and other metadata stay.
   const object = { ...wanted, metadata: { ...current?.metadata, ...wanted.metadata } };
   const request = { collection: NETPLUG_NODES, object };
   const answer = await (current === undefined ? api.create(request, signal) : api.replace(request, signal));

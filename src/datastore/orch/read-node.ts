@@ -84,7 +84,7 @@ export async function listPodEndpoints(
   return { endpoints, problems, pods: new Map(identities) };
 }
 
-/** Only endpoints of pods are kept here; of the others blocks and kernel know all there is to know. */
+/** Only endpoints of pods are stored here; blocks and kernel suffice for all others. */
 async function findPod(
   api: OrchApi,
   endpoint: EndpointId | undefined,

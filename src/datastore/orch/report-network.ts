@@ -17,7 +17,7 @@ const condition = v.looseObject({
 type Condition = v.InferOutput<typeof condition>;
 const nodeStatus = v.looseObject({ conditions: v.nullish(v.array(condition)) });
 
-/** Sets the condition, and leaves those of others alone; nothing is sent when it says so already. */
+/** Sets the condition NetworkUnavailable and no other. Sends nothing when it is already set. */
 export async function reportNetwork(
   { api, clock }: { readonly api: OrchApi; readonly clock: Clock },
   { node, report }: { readonly node: NodeName; readonly report: NetworkReport },

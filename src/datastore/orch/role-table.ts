@@ -21,9 +21,9 @@ export interface RoleRule {
 export interface Role {
   /** What the role is for: one or more sentences. */
   readonly about: string;
-  /** The service account that has it; people get it by a binding of their cluster. */
+  /** The service account bound to the role; a cluster binds its users itself. */
   readonly account?: 'netplug-cni' | 'netplug-agent';
-  /** The namespace it ends at; the whole cluster unless given. */
+  /** The namespace that the role is limited to; the whole cluster unless given. */
   readonly namespace?: string;
   readonly rules: readonly RoleRule[];
 }
@@ -44,7 +44,7 @@ const STORED_KINDS = [
 const READ = ['get', 'list', 'watch'];
 const WRITE = ['create', 'update', 'patch', 'delete'];
 
-/** What `netplugctl` reads, whoever uses it. */
+/** Rights that `netplugctl` needs to read, in every role for users. */
 const SHOWN: readonly RoleRule[] = [
   { group: '', resources: ['pods'], verbs: ['get', 'list'], why: 'The endpoints of pods and their annotations' },
   { group: '', resources: ['namespaces'], verbs: ['get'], why: 'Annotations, for "why pod" and "plan add"' },
