@@ -35,7 +35,13 @@ const OPTIONS = {
 
 const BUNDLES = [
   { entryPoints: ['src/bin/main.ts'], outfile: 'build/netplug.cjs' },
-  { entryPoints: ['src/bin/standalone.ts'], outfile: 'build/standalone.cjs', plugins: [loadLater] },
+  {
+    entryPoints: ['src/bin/standalone.ts'],
+    outfile: 'build/standalone.cjs',
+    // A snapshot cannot import modules later: bundled ones are loaded by a function call.
+    supported: { 'dynamic-import': false },
+    plugins: [loadLater],
+  },
 ] satisfies BuildOptions[];
 
 /** Bundles to `build/*.cjs`, or only finds out what would be in them. Returns the files of which code is in them. */

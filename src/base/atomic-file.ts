@@ -97,14 +97,21 @@ export function sha256Of(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** Removes temporary files that killed processes left in the folder before the given time. */
-export async function removeAbandoned(folder: string, beforeMs: number): Promise<void> {
+/** Returns the paths of temporary files that killed processes left in the folder before the given time. */
+export async function listAbandoned(folder: string, beforeMs: number): Promise<readonly string[]> {
+  const abandoned: string[] = [];
   for (const name of await readdir(folder)) {
     if (!name.startsWith('.') || !name.endsWith(SUFFIX)) continue;
     const path = join(folder, name);
     const stat = await lstat(path).catch(ignoreMissing);
-    if (stat !== undefined && stat.isFile() && stat.mtimeMs < beforeMs) await rm(path, { force: true });
+    if (stat !== undefined && stat.isFile() && stat.mtimeMs < beforeMs) abandoned.push(path);
   }
+  return abandoned;
+}
+
+/** Removes temporary files that killed processes left in the folder before the given time. */
+export async function removeAbandoned(folder: string, beforeMs: number): Promise<void> {
+  for (const path of await listAbandoned(folder, beforeMs)) await rm(path, { force: true });
 }
 
 async function replaceFile<T>(

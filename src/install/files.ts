@@ -4,6 +4,7 @@ import {
   copyFileAtomically,
   type FileState,
   linkFileAtomically,
+  listAbandoned,
   readFileState,
   removeAbandoned,
   sha256Of,
@@ -93,6 +94,12 @@ export async function removeFile(
     if (mode === 'rehearse') return 'removed';
     return (await rm(path).then(() => 'removed' as const, ignoreMissing)) ?? 'missing';
   });
+}
+
+/** Reports whether the folder exists without temporary files of copies that began before the given time. */
+export async function isSwept(folder: string, beforeMs: number): Promise<boolean> {
+  const abandoned = await onFile('read', folder, async () => listAbandoned(folder, beforeMs).catch(ignoreMissing));
+  return abandoned?.length === 0;
 }
 
 /** Removes temporary files of copies that began before the given time. */

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { readFileState } from '../base/atomic-file.ts';
 import type { Actor } from '../plans/carry-out.ts';
 import type { Plan } from '../plans/plan.ts';
-import { type PlannedFile, putFile, removeFile, sweep } from './files.ts';
+import { isSwept, type PlannedFile, putFile, removeFile, sweep } from './files.ts';
 import { missingFolders } from './folders.ts';
 import { onFile } from './on-file.ts';
 import { type InstallRecord, type RecordedFile, readRecord, writeRecord } from './record.ts';
@@ -78,6 +78,10 @@ export function installActor(
         const state = await onFile('read', path, async () => readFileState(path, signal));
         const { mode } = files.find((file) => file.path === path) ?? {};
         return state?.sha256 === sha256 && state.mode === mode ? 'after' : 'before';
+      }
+      if (step.act === 'prepare') {
+        const areSwept = [binDir, confDir].map(async (folder) => isSwept(folder, now() - ABANDONED_AFTER_MS));
+        if ((await Promise.all(areSwept)).includes(false)) return 'before';
       }
       const recorded = (await readRecord(stateDir, report))?.files ?? [];
       const expected =

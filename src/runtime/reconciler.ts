@@ -5,7 +5,7 @@ import type { Log } from '../base/log.ts';
 /** Triggers within this time cause a single run. */
 const COALESCE_MS = 20;
 const BACK_OFF = { firstMs: 250, maxMs: 10_000, maxRefusedMs: 30_000 };
-/** The longest timer of Node. */
+/** The longest timer of Node, 24 days: a run more in so long a time does no harm. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface ReconcilerOptions extends RetryPorts {
@@ -104,15 +104,13 @@ export class Reconciler {
 
   /** Resolves after a trigger or the resync period. */
   async #waitForTrigger(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    const resyncMs = this.#hasSucceeded ? this.#options.resyncMs : undefined;
-    while (!this.#isTriggered && !signal.aborted) {
+    const { clock, resyncMs = LONGEST_TIMER_MS } = this.#options;
+    if (!this.#isTriggered) {
       const woken = new AbortController();
       this.#wake = () => woken.abort();
-      const either = AbortSignal.any([signal, woken.signal]);
-      await clock.sleep(resyncMs ?? LONGEST_TIMER_MS, either).catch(() => undefined);
+      const waitMs = this.#hasSucceeded ? resyncMs : LONGEST_TIMER_MS;
+      await clock.sleep(waitMs, AbortSignal.any([signal, woken.signal])).catch(() => undefined);
       this.#wake = undefined;
-      if (resyncMs !== undefined) break;
     }
     await clock.sleep(COALESCE_MS, signal).catch(() => undefined);
   }

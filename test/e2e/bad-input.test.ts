@@ -35,7 +35,7 @@ function errorOf({ status, stdout }: Pick<CniAnswer, 'status' | 'stdout'>): Json
   expect(error).toMatchObject({
     cniVersion: expect.any(String),
     code: expect.any(Number),
-    msg: expect.stringMatching(/^Cannot /),
+    msg: expect.stringMatching(/^(Cannot|Timed out) /),
     details: expect.stringMatching(/code: [a-z]+\/[a-z-]+$/),
   });
   return error;

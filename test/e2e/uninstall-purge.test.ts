@@ -163,7 +163,7 @@ describe('netplugctl uninstall --purge', () => {
     const first = await node.run([...bounded, 'uninstall', '--purge', '--force'], { env: ENV });
     expect(first.status).toBe(1);
     expect(first.stderr).toContain('warning: tunnel "vxlan.netplug" was not removed: ');
-    expect(first.stderr).toContain('the folders of netplug are left');
+    expect(first.stderr).toContain('the folders of netplug are kept');
     await agent.ended;
     expect(await held()).not.toBe('');
     expect(await purge('--force')).toMatchObject({ status: 0, stderr: '' });
@@ -177,7 +177,7 @@ describe('netplugctl uninstall --purge', () => {
     await node.etcd!.resume();
     expect(purged.status).toBe(0);
     expect(purged.stderr).toMatch(
-      /^warning: addresses of node "leaving" stay in the datastore \(.*\); run "netplugctl node remove leaving" where it can be reached\n$/,
+      /^warning: addresses of node "leaving" stay in the datastore \(.*\); run "netplugctl node remove leaving" on a machine that reaches the datastore\n$/,
     );
     await isAsBefore();
     expect(await held()).not.toBe('');

@@ -94,7 +94,7 @@ describe('the network of a node', () => {
     const fault = (operation: Operation): StoreFault | undefined =>
       isAway && isConcerned(operation) ? { kind: 'unavailable-before' } : undefined;
     const next = startNode('a', { store: openMemoryStore(database, { fault }), host });
-    await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
+    await until(() => next.network.problems().some((text) => text.includes('a fault was requested')), 'it says why');
     expect([await routesOf(next), host.tunnels, host.changesMade]).toEqual([routes, tunnels, changes]);
     isAway = false;
     await works(next);
@@ -150,7 +150,7 @@ describe('the network of a node', () => {
     isAway = true;
     await a.stop();
     const next = start();
-    await until(() => next.network.problems().some((text) => text.includes('not to answer')), 'it says why');
+    await until(() => next.network.problems().some((text) => text.includes('a fault was requested')), 'it says why');
     expect(admitted()).toEqual(['192.0.2.2']);
     isAway = false;
     await works(next);

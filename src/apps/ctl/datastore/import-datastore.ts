@@ -44,36 +44,54 @@ export async function importDatastore(context: Context, file: Exported, mode: Mo
       io.stdout(`dry run: ${missing} to be written, ${equal} exist already\n${renderPlan(plan)}`);
       return 0;
     }
-    using progress = progressBar({ io, what: 'importing', total: compared.missing.length });
-    const target = { store, datastore, file };
-    let left: number | undefined;
-    const actor: Actor<ImportAction> = {
-      inspect: async (step) => Promise.resolve(isDone(step, compared, mark) ? 'after' : 'before'),
-      apply: async (step) => {
-        if (step.act === 'lock') await begin(context, { ...target, plan: compared });
-        else if (step.act === 'verify') {
-          left = await verify(context, target);
-          await end(context, store);
-        } else {
-          const items = compared.missing.filter(({ kind }) => kind === step.items);
-          await writeItems({ store, signal, onDone: progress.step }, items);
-        }
-      },
-    };
-    const execution = executionOf(context, {
-      name: recordName('datastore-import', { datastore, checksum: file.checksum }),
-      actor,
-    });
-    await resumeIfSound(context, execution);
-    if (left === undefined) await carryOut(execution, plan);
-    if (left !== undefined && left > 0)
-      io.stderr(`note: ${String(left)} of the endpoints have no pod in the orchestrator and are skipped\n`);
+    const left = await write(context, { store, datastore, file, plan, compared, mark });
+    if (left > 0) io.stderr(`note: ${String(left)} of the endpoints have no pod in the orchestrator and are skipped\n`);
     io.stdout(`imported and read back: ${describeCounts(file.counts)}\n`);
     io.stdout(
       'the datastore stays locked. "netplugctl datastore unlock" unlocks it; after that, the import cannot be undone\n',
     );
     return 0;
   });
+}
+
+/** Carries the plan out. Returns the number of endpoints that have no pod. @throws cli/import-differs */
+async function write(
+  context: Context,
+  {
+    plan,
+    compared,
+    mark,
+    ...target
+  }: Import & {
+    readonly plan: Plan<ImportAction>;
+    readonly compared: ImportPlan;
+    readonly mark: ImportMark | undefined;
+  },
+): Promise<number> {
+  const { io, signal } = context;
+  const { store, datastore, file } = target;
+  using progress = progressBar({ io, what: 'importing', total: compared.missing.length });
+  let left: number | undefined;
+  const actor: Actor<ImportAction> = {
+    inspect: async (step) => Promise.resolve(isDone(step, compared, mark) ? 'after' : 'before'),
+    apply: async (step) => {
+      if (step.act === 'lock') await begin(context, { ...target, plan: compared });
+      else if (step.act === 'verify') {
+        left = await verify(context, target);
+        await end(context, store);
+      } else {
+        const items = compared.missing.filter(({ kind }) => kind === step.items);
+        await writeItems({ store, signal, onDone: progress.step }, items);
+      }
+    },
+  };
+  const execution = executionOf(context, {
+    name: recordName('datastore-import', { datastore, checksum: file.checksum }),
+    actor,
+  });
+  await resumeIfSound(context, execution);
+  if (left === undefined) await carryOut(execution, plan);
+  return left ?? 0;
 }
 
 function stepsOf({ missing, notes }: ImportPlan, mark: ImportMark | undefined): Plan<ImportAction> {
