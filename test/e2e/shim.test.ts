@@ -203,7 +203,10 @@ describe('a call that the agent accepts', () => {
     );
     const calls = Array.from({ length: 64 }, (_, index) => String(index));
     const results = await Promise.all(calls.map(async (stdin) => call({ stdin })));
-    expect(results.map(({ stdout }) => stdout)).toEqual(calls);
+    const answers = results.map(({ stdout }) => stdout);
+    // On a busy machine the shim may have waited a second in vain, and serve the call alone.
+    expect(answers.map((answer) => answer.replace(/^alone m /, ''))).toEqual(calls);
+    expect(answers.filter((answer) => calls.includes(answer)).length).toBeGreaterThan(32);
   });
 
   it('prints its result although no program reads the log', async () => {
