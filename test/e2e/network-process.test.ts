@@ -138,7 +138,7 @@ async function findNetworkPid(node: TestNode, { pid }: Agent): Promise<string | 
   return stdout.trim() === '' ? undefined : stdout.trim();
 }
 
-/** Asked with more patience than `Agent.ask`. */
+/** Asks with a longer timeout than `Agent.ask`. */
 async function notReady(node: TestNode): Promise<string> {
   return (await node.run(['curl', '--silent', '--max-time', '10', 'http://127.0.0.1:9199/readyz'])).stdout;
 }

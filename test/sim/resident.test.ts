@@ -289,7 +289,7 @@ async function simulate(script: Script, commits: Cluster['commits']): Promise<re
       expect(heldIn(cluster)).toEqual([]);
       expect(
         blocksOf(cluster).flatMap(({ preallocated }) => [...preallocated]),
-        'stock of nobody',
+        'orphaned pre-allocated addresses',
       ).toEqual([]);
       expect([...cluster.database.state().endpoints.values()]).toEqual([]);
       return cluster.course;

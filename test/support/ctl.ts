@@ -69,7 +69,7 @@ export async function callCtl(argv: readonly string[], { env = {}, stdin = '', .
     machine: machineIn('/nowhere'),
     plugin: NO_PLUGIN,
     interrupted: new AbortController().signal,
-    askAgent: async () => Promise.reject(new Error('nobody listens')),
+    askAgent: async () => Promise.reject(new Error('no agent listens')),
     planRecords: memoryPlanRecords(),
     openStore: missing,
     openInspector: () => ({

@@ -105,7 +105,7 @@ async function run(command: readonly string[]): Promise<Running> {
   throw new Error(`etcd did not start: ${outcome}\n${log}`);
 }
 
-/** A TCP port of the loopback that nobody listens on now. */
+/** A loopback TCP port without a listener. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

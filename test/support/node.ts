@@ -101,7 +101,7 @@ export interface TestNode extends AsyncDisposable {
   seedPool(name: string, cidr: string, more?: object): Promise<void>;
   /** Who serves its calls; undefined in standalone mode, and where it is started by the test. */
   readonly agent: Agent | undefined;
-  /** NETPLUG_SOCKET of calls; in standalone mode nobody listens there. */
+  /** NETPLUG_SOCKET of calls; in standalone mode without a listener. */
   readonly socket: string;
   /** Waits until everything decided on the node is in the datastore; what reads records does so by itself. */
   settled(): Promise<void>;

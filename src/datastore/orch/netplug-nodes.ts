@@ -9,7 +9,7 @@ import { nodeFromObject } from './node-objects.ts';
 import { Unreadable } from './unreadable.ts';
 
 /**
- * What other nodes need of a node: one small object per node, written by the node's agent. Nobody else's heartbeats change
+ * What other nodes need of a node: one small object per node, written by the node's agent. Heartbeats of kubelets do not change
  * it, so an agent that watches these objects receives no heartbeat.
  */
 export const NETPLUG_NODE = 'NetplugNode';

@@ -87,7 +87,7 @@ export async function judgeLiving({ cluster, oracle, podsOf, pools }: Situation)
 export async function judgeEmpty({ cluster, oracle, podsOf }: Situation): Promise<void> {
   for (const one of await held(cluster)) oracle.blame(`still held: ${textOf(one)}`, textOf(one).split(' ', 2));
   for (const { preallocated } of await cluster.datastore.blocks())
-    if (preallocated.size > 0) oracle.blame(`stock of nobody: ${[...preallocated.values()].join()}`);
+    if (preallocated.size > 0) oracle.blame(`orphaned pre-allocated addresses: ${[...preallocated.values()].join()}`);
   const containers = [...podsOf.values()].flat().map(containerOf);
   for (const endpoint of await cluster.datastore.endpoints()) {
     const about = containers.filter((container) => endpoint.includes(`"${container}"`));

@@ -58,7 +58,7 @@ describe('netplugctl diags', () => {
     const paths = files.map(({ path }: { path: string }) => path);
     expect(node).toBe('node-a');
     expect(paths).toEqual(expect.arrayContaining(['doctor.json', 'resources/ippools.json', 'state/journal.json']));
-    expect(failed).toContainEqual({ path: 'agent/network.json', reason: 'nobody listens' });
+    expect(failed).toContainEqual({ path: 'agent/network.json', reason: 'no agent listens' });
     expect(ran.err).toContain(`${String(failed.length)} items could not be gathered`);
     const listed = tar('--list')
       .split('\n')

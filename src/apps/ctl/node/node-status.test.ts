@@ -80,7 +80,7 @@ describe('netplugctl node status', () => {
   it('fails with a hint when no agent answers, or its answer cannot be decoded', async () => {
     expect(await callCtl(['node', 'status'], {})).toMatchObject({
       status: 69,
-      err: expect.stringContaining('Cannot reach the agent at "/nowhere/run/cni.sock": nobody listens'),
+      err: expect.stringContaining('Cannot reach the agent at "/nowhere/run/cni.sock": no agent listens'),
     });
     const askAgent = async (): Promise<string> => Promise.resolve('{}');
     expect(await callCtl(['node', 'status'], { askAgent })).toMatchObject({ status: 76 });

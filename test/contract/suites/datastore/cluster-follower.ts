@@ -12,7 +12,7 @@ const endless = new AbortController().signal;
 const NODE = nodeName('node-a');
 const PATIENCE_MS = 10_000;
 
-/** Watches the cluster as the agent of a node does, `node-a` unless given, and keeps what it is told. */
+/** Watches the cluster as the agent of a node does, `node-a` unless given, and records the events. */
 export class ClusterFollower {
   readonly changes: ClusterChange[] = [];
   /** Rejects with what the watch throws. */

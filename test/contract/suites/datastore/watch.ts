@@ -230,7 +230,7 @@ export function watchContract(
     expect(follower.of('all')).toHaveLength(1);
   });
 
-  it('ends when nobody listens any more', async () => {
+  it('ends when its reader stops', async () => {
     const created = await createdBlock('10.0.0.0/26');
     const seen: string[] = [];
     for await (const { kind } of followNode(parts().other, a, never)) {
