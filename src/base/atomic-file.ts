@@ -109,6 +109,13 @@ export async function listAbandoned(folder: string, beforeMs: number): Promise<r
   return abandoned;
 }
 
+/** Removes temporary files that killed writers of the file left. No other process may be writing it. */
+export async function removeDrafts(path: string): Promise<void> {
+  const abandoned = await listAbandoned(dirname(path), Infinity);
+  const drafts = abandoned.filter((draft) => basename(draft).startsWith(`.${basename(path)}.`));
+  for (const draft of drafts) await rm(draft, { force: true });
+}
+
 /** Removes temporary files that killed processes left in the folder before the given time. */
 export async function removeAbandoned(folder: string, beforeMs: number): Promise<void> {
   for (const path of await listAbandoned(folder, beforeMs)) await rm(path, { force: true });

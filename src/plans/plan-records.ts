@@ -1,7 +1,7 @@
 import { mkdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as v from 'valibot';
-import { sha256Of, writeFileAtomically } from '../base/atomic-file.ts';
+import { sha256Of, removeDrafts, writeFileAtomically } from '../base/atomic-file.ts';
 import { NetplugError } from '../base/errors.ts';
 import { ignoreMissing } from '../base/missing-file.ts';
 import { tryParseJson } from '../base/try-parse-json.ts';
@@ -78,6 +78,7 @@ export function filePlanRecords(folder: string): PlanRecords {
     },
     remove: async (name) => {
       await rm(path(name), { force: true });
+      await removeDrafts(path(name)).catch(ignoreMissing);
       // Fails while the folder holds other records.
       await rmdir(folder).catch(() => undefined);
     },
