@@ -1,0 +1,56 @@
+import type { Address } from '../net/address.ts';
+import type { Cidr } from '../net/cidr.ts';
+import type {
+  PeerSelector,
+  PolicyDirection,
+  PolicyEndpoint,
+  PolicyTier,
+  ResolvedPolicy,
+  ResolvedProfile,
+} from './resolved-policy.ts';
+
+/** What policies of a cluster say about its endpoints at one moment. The evaluator and the compiler see nothing else. */
+export interface PolicyView {
+  /** In order. */
+  readonly tiers: readonly PolicyTier[];
+  /** By key. */
+  readonly endpoints: ReadonlyMap<string, PolicyEndpoint>;
+  /** Returns the policies of the tier that apply to the endpoint in the direction, in order, staged ones included. */
+  policiesOf(endpoint: PolicyEndpoint, tier: PolicyTier, direction: PolicyDirection): readonly ResolvedPolicy[];
+  /** Returns undefined for a profile that does not exist: it has no rules. */
+  profile(name: string): ResolvedProfile | undefined;
+  /** Returns disjoint CIDRs, in order: those of the endpoints and network sets that the selector selects. */
+  membersOf(selector: PeerSelector): readonly Cidr[];
+  /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
+  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[];
+  serviceEndpoints(namespace: string, name: string): readonly ServiceEndpoint[];
+}
+
+export interface NamedPortAddress {
+  readonly address: Address;
+  readonly port: number;
+}
+
+/** An address behind a service, after translation. */
+export interface ServiceEndpoint {
+  readonly address: Address;
+  /** IANA number. */
+  readonly protocol: number;
+  readonly port: number;
+}
+
+/** What a change of records altered in a view. */
+export interface TouchedPolicy {
+  /** Keys of endpoints that came, went, changed, or to which other policies or profiles apply now. */
+  readonly endpoints: ReadonlySet<string>;
+  /** Ids of policies that came, went or changed. */
+  readonly policies: ReadonlySet<string>;
+  /** Names of profiles that came, went or changed. */
+  readonly profiles: ReadonlySet<string>;
+  /** Texts of selectors whose members or named ports changed. */
+  readonly selectors: ReadonlySet<string>;
+  /** Named ports without a selector, as `PROTOCOL NAME`, whose addresses changed. */
+  readonly namedPorts: ReadonlySet<string>;
+  /** Services whose endpoints changed, as `NAMESPACE/NAME`. */
+  readonly services: ReadonlySet<string>;
+}
