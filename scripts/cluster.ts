@@ -7,6 +7,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmdirSync,
@@ -42,7 +43,8 @@ const FILES = join(STATE, 'files');
 /** Ends of the link between the machine and the control plane. */
 const LINK = { name: 'netplug-cluster', machine: '169.254.77.1', control: '169.254.77.2' };
 const UP_MS = 300_000;
-const DOWN_MS = 30_000;
+/** Ending containers, kubelets and etcd takes seconds on a quiet machine, and much longer on a slow disk. */
+const DOWN_MS = 90_000;
 
 /** What it takes to reach each node from the machine. */
 const NODES = join(STATE, 'nodes.json');
@@ -177,9 +179,15 @@ async function end(): Promise<void> {
     process.stdout.write('cluster: ending it\n');
     process.kill(pid, 'SIGTERM');
   }
-  // The link goes with the namespace of its other end, a moment after the last process there.
-  const isGone = (): boolean => holder() === undefined && !existsSync(FILES) && (pid === undefined || !isLinked());
-  await until(isGone, 'the cluster is gone', DOWN_MS);
+  const remaining = (): readonly string[] => [
+    ...(holder() === undefined ? [] : [`process ${String(pid)}`]),
+    ...(existsSync(FILES) ? [`folder ${readlinkSync(FILES)}`] : []),
+  ];
+  await until(() => remaining().length === 0, 'the cluster is gone', DOWN_MS).catch((cause: unknown) => {
+    throw new Error(`Timed out while ending the cluster; remaining: ${remaining().join(', ')}`, { cause });
+  });
+  // The link goes with the namespace of its other end, which any process that is still in there keeps.
+  if (pid !== undefined) spawnSync('ip', ['link', 'delete', 'dev', LINK.name]);
   for (const file of [KUBECONFIG, OPTIONS, HOLDER, NODES, LOGS, FILES]) rmSync(file, { force: true });
 }
 
@@ -289,10 +297,6 @@ function linkTo({ control }: Cluster): void {
   ip('link', 'set', 'dev', LINK.name, 'up');
   ip('-netns', control.host.name, 'address', 'add', `${LINK.control}/30`, 'dev', 'machine');
   ip('-netns', control.host.name, 'link', 'set', 'dev', 'machine', 'up');
-}
-
-function isLinked(): boolean {
-  return spawnSync('ip', ['link', 'show', 'dev', LINK.name]).status === 0;
 }
 
 function ip(...args: string[]): void {
