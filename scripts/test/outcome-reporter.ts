@@ -9,9 +9,17 @@ export const OUTCOME = 'build/test-outcome.json';
 export interface Outcome {
   readonly passed: number;
   readonly skipped: number;
-  /** One line for each test that failed, each file that could not be run, and each error outside of tests. */
-  readonly failures: readonly string[];
+  /** One for each test that failed, each file that could not be run, and each error outside of tests. */
+  readonly failures: readonly Failure[];
   readonly spans: readonly FileSpan[];
+}
+
+export interface Failure {
+  /** One line. */
+  readonly text: string;
+  /** Where it happened; undefined outside of tests. */
+  readonly project?: string;
+  readonly file?: string;
 }
 
 /** One run of a file. */
@@ -26,7 +34,7 @@ export interface FileSpan {
 export default class OutcomeReporter implements Reporter {
   readonly #started = new Map<string, number>();
   readonly #spans: FileSpan[] = [];
-  readonly #failures: string[] = [];
+  readonly #failures: Failure[] = [];
   #passed = 0;
   #skipped = 0;
 
@@ -42,12 +50,11 @@ export default class OutcomeReporter implements Reporter {
     const { id, project, relativeModuleId: file } = module;
     const endMs = Date.now();
     this.#spans.push({ project: project.name, file, startMs: this.#started.get(id) ?? endMs, endMs });
-    for (const { message } of module.errors()) this.#failures.push(`${file}: ${firstLine(message)}`);
+    for (const { message } of module.errors()) this.#fail(module, message);
   }
 
   onTestSuiteResult(suite: TestSuite): void {
-    const { relativeModuleId: file } = suite.module;
-    for (const { message } of suite.errors()) this.#failures.push(`${file} > ${suite.fullName}: ${firstLine(message)}`);
+    for (const { message } of suite.errors()) this.#fail(suite.module, message, suite.fullName);
   }
 
   onTestCaseResult(test: TestCase): void {
@@ -55,14 +62,19 @@ export default class OutcomeReporter implements Reporter {
     if (result.state === 'passed') this.#passed += 1;
     if (result.state === 'skipped') this.#skipped += 1;
     if (result.state !== 'failed') return;
-    const { relativeModuleId: file } = test.module;
-    this.#failures.push(`${file} > ${test.fullName}: ${firstLine(result.errors[0]?.message ?? '')}`);
+    this.#fail(test.module, result.errors[0]?.message ?? '', test.fullName);
   }
 
   onTestRunEnd(_modules: readonly TestModule[], errors: readonly { readonly message: string }[]): void {
-    const failures = [...this.#failures, ...errors.map(({ message }) => `outside of tests: ${firstLine(message)}`)];
+    const outside = errors.map(({ message }) => ({ text: `outside of tests: ${firstLine(message)}` }));
+    const failures = [...this.#failures, ...outside];
     const outcome: Outcome = { passed: this.#passed, skipped: this.#skipped, failures, spans: this.#spans };
     writeFileSync(OUTCOME, JSON.stringify(outcome));
+  }
+
+  #fail({ project, relativeModuleId: file }: TestModule, message: string, test?: string): void {
+    const place = test === undefined ? file : `${file} > ${test}`;
+    this.#failures.push({ text: `${place}: ${firstLine(message)}`, project: project.name, file });
   }
 }
 
