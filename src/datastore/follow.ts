@@ -2,6 +2,7 @@ import type { IpBlock } from '../model/ip-block.ts';
 import type { AnyResource, ResourceKind } from '../model/kinds.ts';
 import type { NodeName } from '../model/names.ts';
 import type { ResourceId } from '../model/resource-id.ts';
+import type { ServiceEndpoints } from '../model/service-endpoints.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
@@ -17,7 +18,19 @@ export type Query =
   /** Owner and borrowed addresses of each block. An assignment by the owner changes at most the version of the record. */
   | { readonly kind: 'block-routes' }
   /** The workload endpoints of the node. */
-  | { readonly kind: 'endpoints'; readonly node: NodeName };
+  | { readonly kind: 'endpoints'; readonly node: NodeName }
+  /**
+   * The workload endpoints of all nodes, for policy. Where the orchestrator has pods, they are made from its pods: their labels,
+   * ports and service accounts are current, and a finished pod has no addresses.
+   */
+  | { readonly kind: 'cluster-endpoints' }
+  /** The resources that stand for objects of the orchestrator: its network policies, namespaces and service accounts. */
+  | { readonly kind: 'derived-resources'; readonly of: DerivedKind }
+  /** The endpoints of the orchestrator's services. */
+  | { readonly kind: 'service-endpoints' };
+
+/** The kinds that the API datastore also derives from objects of the orchestrator. Other datastores store them only. */
+export type DerivedKind = 'NetworkPolicy' | 'Profile';
 
 /** The fields of a block that routes need. */
 export interface RoutedBlock {
@@ -50,7 +63,9 @@ export type FollowedRecord =
   | (RecordOf<IpBlock> & { readonly kind: 'block' })
   /** The key is the CIDR. */
   | (RecordOf<RoutedBlock> & { readonly kind: 'route' })
-  | (RecordOf<WorkloadEndpoint> & { readonly kind: 'endpoint' });
+  | (RecordOf<WorkloadEndpoint> & { readonly kind: 'endpoint' })
+  /** Several records may belong to one service. */
+  | (RecordOf<ServiceEndpoints> & { readonly kind: 'service' });
 
 export type FollowEvent =
   /** All records of all queries. The first event, unless `from` can be resumed; again when history was compacted. */

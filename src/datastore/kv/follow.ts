@@ -164,6 +164,12 @@ function sourceOf({ reach, watch, query, index }: SourceParts): Source {
     }
     case 'endpoints':
       return { ranges: [endpointRange(reach, query.node, index)], resumes: 'without state' };
+    case 'cluster-endpoints':
+      return { ranges: [endpointRange(reach, undefined, index)], resumes: 'without state' };
+    // A cluster whose orchestrator is not the datastore has them mirrored as records.
+    case 'derived-resources':
+    case 'service-endpoints':
+      return { ranges: [], resumes: 'without state' };
     default:
       return never(query);
   }
@@ -178,7 +184,7 @@ function resourceRange(
   return rangeOfRecords(where, read);
 }
 
-function endpointRange({ keys }: Reach, node: NodeName, query: number): FollowedRange {
+function endpointRange({ keys }: Reach, node: NodeName | undefined, query: number): FollowedRange {
   const reader = endpointReader(keys);
   return rangeOfRecords(keys.endpoints(node), (kv, isThere) => {
     const base = { kind: 'endpoint', query, key: decodeText(kv.key), version: versionOf(kv) } as const;

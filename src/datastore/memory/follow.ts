@@ -99,8 +99,12 @@ function* recordsOf(state: MemoryState, query: Query, index: number): Generator<
         }
       }
       return;
+    case 'derived-resources':
+    case 'service-endpoints':
+      return;
     case 'endpoints':
-      for (const [key, { value, version }] of endpointsOn(state, query.node)) {
+    case 'cluster-endpoints':
+      for (const [key, { value, version }] of endpointsOn(state, query.kind === 'endpoints' ? query.node : undefined)) {
         const base = { kind: 'endpoint', query: index, key, version } as const;
         yield value === UNREADABLE ? { ...base, problem: problemWith(`endpoint ${key}`) } : { ...base, value };
       }

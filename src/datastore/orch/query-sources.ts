@@ -26,6 +26,10 @@ export function sourcesOf(query: Query, index: number): readonly Source[] {
       return [routeSource(index)];
     case 'endpoints':
       return [podSource(query.node, index)];
+    case 'cluster-endpoints':
+    case 'derived-resources':
+    case 'service-endpoints':
+      return [];
     default:
       return never(query);
   }
