@@ -21,6 +21,10 @@ export interface PolicyView {
   profile(name: string): ResolvedProfile | undefined;
   /** Returns disjoint CIDRs, in order: those of the endpoints and network sets that the selector selects. */
   membersOf(selector: PeerSelector): readonly Cidr[];
+  /** Reports whether a member of the selector contains the address. */
+  isMember(selector: PeerSelector, address: Address): boolean;
+  /** Returns the endpoints with the address: at most one pod, and any number of host endpoints. */
+  endpointsAt(address: Address): readonly PolicyEndpoint[];
   /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[];
   serviceEndpoints(namespace: string, name: string): readonly ServiceEndpoint[];
@@ -47,10 +51,18 @@ export interface TouchedPolicy {
   readonly policies: ReadonlySet<string>;
   /** Names of profiles that came, went or changed. */
   readonly profiles: ReadonlySet<string>;
-  /** Texts of selectors whose members or named ports changed. */
-  readonly selectors: ReadonlySet<string>;
+  /** By text of the selector, those that are in use by rules. */
+  readonly selectors: ReadonlyMap<string, MemberChange>;
   /** Named ports without a selector, as `PROTOCOL NAME`, whose addresses changed. */
   readonly namedPorts: ReadonlySet<string>;
   /** Services whose endpoints changed, as `NAMESPACE/NAME`. */
   readonly services: ReadonlySet<string>;
+}
+
+/** How the members of a selector changed. Applying it to the earlier `membersOf` gives the new one. */
+export interface MemberChange {
+  readonly added: readonly Cidr[];
+  readonly removed: readonly Cidr[];
+  /** Members with named ports came, went or changed their ports. */
+  readonly areNamedPortsTouched: boolean;
 }
