@@ -1,0 +1,153 @@
+import type { Family } from '../net/address.ts';
+import type { Cidr } from '../net/cidr.ts';
+
+/** Which end of a packet. */
+export type PacketSide = 'source' | 'destination';
+
+/** Inclusive. */
+export interface PortSpan {
+  readonly first: number;
+  readonly last: number;
+}
+
+export type ConnectionState = 'new' | 'established' | 'related' | 'invalid' | 'untracked';
+
+/** A condition of a rule. With `isNegated` it holds when the rest does not. */
+export type FilterMatch =
+  | { readonly kind: 'state'; readonly states: readonly ConnectionState[] }
+  | { readonly kind: 'family'; readonly family: Family }
+  /** IANA numbers; one of them is the packet's. */
+  | { readonly kind: 'protocol'; readonly protocols: readonly number[]; readonly isNegated?: boolean }
+  /** One of the CIDRs, which are disjoint and of the family, contains the address. */
+  | {
+      readonly kind: 'nets';
+      readonly side: PacketSide;
+      readonly family: Family;
+      readonly nets: readonly Cidr[];
+      readonly isNegated?: boolean;
+    }
+  /** The set of addresses contains the address. */
+  | {
+      readonly kind: 'member';
+      readonly side: PacketSide;
+      readonly family: Family;
+      readonly set: string;
+      readonly isNegated?: boolean;
+    }
+  /** The set of services contains address, protocol and port of the side. */
+  | {
+      readonly kind: 'service';
+      readonly side: PacketSide;
+      readonly family: Family;
+      readonly set: string;
+      readonly isNegated?: boolean;
+    }
+  /** Must follow a match of protocols that have ports. The spans are disjoint. */
+  | {
+      readonly kind: 'ports';
+      readonly side: PacketSide;
+      readonly spans: readonly PortSpan[];
+      readonly isNegated?: boolean;
+    }
+  /** Must follow a match of one of the ICMP protocols. */
+  | { readonly kind: 'icmp'; readonly types: readonly number[]; readonly isNegated?: boolean }
+  | { readonly kind: 'icmp code'; readonly type: number; readonly code: number; readonly isNegated?: boolean }
+  /** A name, or a prefix of names followed by `*`. */
+  | {
+      readonly kind: 'interface';
+      readonly direction: 'in' | 'out';
+      readonly name: string;
+      readonly isNegated?: boolean;
+    }
+  /** The destination is an address of the host. */
+  | { readonly kind: 'to host' };
+
+/** What a rule does with the packets that match. All but the first five end the rule. */
+export type FilterAction =
+  | { readonly kind: 'count' }
+  /** Goes on for at most so many packets per second. */
+  | { readonly kind: 'limit'; readonly perSecond: number; readonly burst: number }
+  /** Writes the packet to the kernel log. */
+  | { readonly kind: 'log'; readonly prefix: string }
+  /** Sends the first bytes of the packet to the NFLOG group. */
+  | { readonly kind: 'report'; readonly group: number; readonly prefix: string }
+  | { readonly kind: 'untrack' }
+  /** Ends the evaluation in this base chain. */
+  | { readonly kind: 'accept' }
+  | { readonly kind: 'drop' }
+  | { readonly kind: 'return' }
+  | { readonly kind: 'jump'; readonly chain: string }
+  /** Evaluates the chain instead of the rest of this one. */
+  | { readonly kind: 'goto'; readonly chain: string }
+  /** Goes to the chain that the map has for the name of the interface. Continues when it has none. */
+  | { readonly kind: 'dispatch'; readonly direction: 'in' | 'out'; readonly map: string };
+
+export interface TableRule {
+  /** Identity of the rule in counters and listings; at most 64 bytes of `[a-z0-9-]`. */
+  readonly id: string;
+  /** Evaluated in order until one does not match or ends the rule. */
+  readonly parts: readonly (FilterMatch | FilterAction)[];
+}
+
+/** Where the kernel calls a base chain. */
+export interface FilterHook {
+  readonly type: 'filter';
+  readonly hook: 'prerouting' | 'input' | 'forward' | 'output' | 'postrouting';
+  readonly priority: number;
+}
+
+/** Accepts what no rule decides. */
+export interface FilterChain {
+  readonly hook?: FilterHook;
+  readonly rules: readonly TableRule[];
+}
+
+/** Elements of a named set or map, as canonical texts. */
+export type FilterSet =
+  /** `10.65.0.1` */
+  | { readonly kind: 'addresses'; readonly family: Family; readonly elements: ReadonlySet<string> }
+  /** `10.65.0.0/16`, disjoint. */
+  | { readonly kind: 'nets'; readonly family: Family; readonly elements: ReadonlySet<string> }
+  /** `10.65.0.1 6 80`: address, protocol, port. */
+  | { readonly kind: 'services'; readonly family: Family; readonly elements: ReadonlySet<string> }
+  /** Chains by name of an interface. */
+  | { readonly kind: 'interfaces'; readonly elements: ReadonlyMap<string, string> };
+
+/** The desired state of a table of family `inet`. What is the same object as before is unchanged. */
+export interface FilterTable {
+  readonly name: string;
+  readonly chains: ReadonlyMap<string, FilterChain>;
+  readonly sets: ReadonlyMap<string, FilterSet>;
+}
+
+/** What one call changed. All are 0 when the actual state was the desired one. */
+export interface FilterChange {
+  readonly chains: number;
+  readonly sets: number;
+  readonly elements: number;
+}
+
+export interface FilterCount {
+  readonly packets: bigint;
+  readonly bytes: bigint;
+}
+
+/** A table of the packet filter of the host that changes by differences. Calls must not overlap. */
+export interface PolicyFilter {
+  /**
+   * Brings the table to the desired state, all or nothing, by the difference from its actual state. Chains and elements
+   * that stay are not touched, so their counters remain. The first call, each call after a failure, and calls with
+   * `reread` read the actual state from the kernel; others trust what this filter wrote.
+   * @throws kernel/failed
+   */
+  apply(
+    table: FilterTable,
+    options: { readonly signal: AbortSignal; readonly reread?: boolean },
+  ): Promise<FilterChange>;
+
+  /** Returns the counters of the table by the id of their rules, which are summed. @throws kernel/failed */
+  counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>>;
+
+  /** Removes the table. Succeeds when there is none. @throws kernel/failed */
+  remove(table: string, signal: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,40 @@
+import type { FilterTable } from '../../dataplane/policy-filter.ts';
+import type { PolicyDirection } from '../resolved-policy.ts';
+
+export const POLICY_TABLE = 'netplug-policy';
+
+/** NFLOG group that receives denied packets. The prefix is the id of the rule in the table. */
+export const DENIED_GROUP = 4786;
+
+/** What a rule of the table comes from. */
+export type RuleOrigin =
+  /** A rule of a policy, `index` as in its resource. */
+  | {
+      readonly kind: 'policy' | 'profile';
+      /** Id of the policy or name of the profile. */
+      readonly name: string;
+      readonly direction: PolicyDirection;
+      readonly index: number;
+    }
+  /** The default action of a tier whose policies apply but do not decide. */
+  | { readonly kind: 'tier'; readonly name: string; readonly direction: PolicyDirection }
+  /** No policy and no profile allows the packet. */
+  | { readonly kind: 'profiles'; readonly direction: PolicyDirection }
+  /** The packet comes from or goes to a pod interface that no known endpoint has. */
+  | { readonly kind: 'unknown interface'; readonly direction: PolicyDirection };
+
+/** Policies of a node as a table of the packet filter. */
+export interface PolicyRuleset {
+  readonly table: FilterTable;
+  /** By the id of the rule in the table: rules that count or report packets. */
+  readonly origins: ReadonlyMap<string, RuleOrigin>;
+}
+
+/** Settings that the ruleset depends on. */
+export interface RulesetSettings {
+  readonly node: string;
+  /** Of `Log` rules in the kernel log. */
+  readonly logPrefix: string;
+  /** For packets of a pod to its own node that its egress policies allow. */
+  readonly endpointToHostAction: 'Accept' | 'Drop';
+}
