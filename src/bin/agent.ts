@@ -1,4 +1,4 @@
-import { constants, mkdirSync, openSync } from 'node:fs';
+import { constants, existsSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
@@ -6,8 +6,10 @@ import { startHealthServer } from '../apps/agent/health-server.ts';
 import { createMetrics } from '../apps/agent/metrics.ts';
 import { networkFailure } from '../apps/agent/network/registration.ts';
 import { NetworkProcess } from '../apps/agent/network-process.ts';
+import { PodIsolator } from '../apps/agent/pod-isolator.ts';
 import { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
+import { noIsolation } from '../cni/pod-isolation.ts';
 import { systemClock } from '../base/clock.ts';
 import { systemRandom } from '../base/random.ts';
 import { reportError } from '../base/report-error.ts';
@@ -28,7 +30,7 @@ import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
-import { attachmentFolder, stateDir } from './registration.ts';
+import { attachmentFolder, policyMarker, stateDir } from './registration.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
@@ -62,10 +64,16 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   using transport = new Http2Transport();
   const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport });
   const history = callHistory();
+  const isolator = new PodIsolator({
+    clock: systemClock,
+    setting: readVariable(env, 'NETPLUG_POLICY'),
+    wasOn: existsSync(policyMarker(env)),
+  });
   const network = isNetworkingOn
     ? new NetworkProcess({
         ...base,
         launch: launchNetwork,
+        isolator,
         onRestart: () => metrics.countNetworkRestart(),
         reportOutage: async (message, signal) =>
           nodes.get(datastore).inner.reportNetwork(node, networkFailure(message), signal),
@@ -97,6 +105,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     log,
     env,
     openOrch: orch.open,
+    isolation: isNetworkingOn ? isolator : noIsolation('NETPLUG_NETWORKING of the agent is off'),
     onLockWait: (ms) => metrics.observeLockWait('container', ms),
     onServed: (record) => {
       history.add(record);

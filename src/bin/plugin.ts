@@ -18,6 +18,7 @@ import { readPluginListIn } from './read-plugin-list.ts';
 import { attachmentFolder, readOfferedMtu, readRegisteredName, stateDir } from './registration.ts';
 import { settleLeftoversIn } from './settle-leftovers.ts';
 import { readStdin } from './read-stdin.ts';
+import { unattendedIsolation } from './unattended-isolation.ts';
 import { interruptions } from './interruptions.ts';
 import { VERSION } from '../base/version.ts';
 
@@ -44,6 +45,7 @@ export async function runCni(program: Program): Promise<void> {
     openOrch: openOrchIn(env),
     readPluginList: readPluginListIn(env),
     attachments: new AttachmentFiles(attachmentFolder(env)),
+    isolation: unattendedIsolation(env),
     openKernel: (options) =>
       linuxKernel({
         ...options,

@@ -12,6 +12,11 @@ export function attachmentFolder(env: NodeJS.ProcessEnv): string {
   return join(stateDir(env), 'attachments');
 }
 
+/** Returns the path of the file that exists once policies are enforced on the node. */
+export function policyMarker(env: NodeJS.ProcessEnv): string {
+  return join(stateDir(env), 'policy');
+}
+
 /** Returns the node name under which the agent registered this machine, from `nodename` in the state folder. */
 export function readRegisteredName(env: NodeJS.ProcessEnv): string | undefined {
   return readText(join(stateDir(env), 'nodename'));

@@ -11,6 +11,7 @@ import type { Log } from '../base/log.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import type { CallRecord } from '../cni/call-record.ts';
 import type { OrchReader } from '../cni/orch-reader.ts';
+import type { PodIsolation } from '../cni/pod-isolation.ts';
 import { probeHttp } from '../cni/probe-http.ts';
 import { runPlugin, type PluginDependencies } from '../cni/run-plugin.ts';
 import type { Kernel } from '../dataplane/kernel.ts';
@@ -30,6 +31,7 @@ export interface ServeCallPorts {
   readonly node: NodeName;
   readonly nodes: ResidentNodes;
   readonly openOrch: (settings: OrchSettings) => OrchReader & AsyncDisposable;
+  readonly isolation: PodIsolation;
   readonly onServed: (record: CallRecord) => void;
   /** Receives how long a call waited, in milliseconds, for an earlier call of the same container. */
   readonly onLockWait: (ms: number) => void;
@@ -40,7 +42,16 @@ export interface ServeCallPorts {
 }
 
 /** Returns a function that serves calls as the standalone program does, with shared stores, connections and kernels. */
-export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, env: own }: ServeCallPorts): ServeCall {
+export function serveCallIn({
+  node,
+  nodes,
+  log,
+  openOrch,
+  isolation,
+  onServed,
+  onLockWait,
+  env: own,
+}: ServeCallPorts): ServeCall {
   const options = {
     sourceCheck: readVariable(own, 'NETPLUG_POD_SOURCE_CHECK'),
     record: forwardingRecorder(stateDir(own)),
@@ -77,6 +88,7 @@ export function serveCallIn({ node, nodes, log, openOrch, onServed, onLockWait, 
       openOrch,
       readPluginList: readPluginListIn(env),
       attachments,
+      isolation,
       openKernel,
       openLog: (settings) => openLog(settings, stderr.write),
       // The agent has replayed orphaned journals before it served its first call.

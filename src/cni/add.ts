@@ -6,6 +6,7 @@ import { waitForGates } from './gates.ts';
 import { explainAddressConflict } from './address-conflict.ts';
 import { firstDifference, isOwnLink, planEndpoint, planPodNetwork, resultOf } from './pod-network.ts';
 import { withPodFacts } from './with-pod-facts.ts';
+import { isolatePod, logIsolation, releasePod } from './pod-isolation.ts';
 import { recordAttachment } from './record-attachment.ts';
 import { shapeBandwidth } from './shape-bandwidth.ts';
 import { warnAboutFloatingIps } from './warn-floating.ts';
@@ -32,6 +33,9 @@ export async function add(ports: CniPorts, source: AddressSource, request: CniCa
   const assigned = await source.assign(call, (addresses) => planEndpoint(call, addresses));
   undo.defer(async () => assigned.rollBack(call.cleanupSignal));
 
+  // Beside the work on the link, because the kernel matches interfaces by name.
+  const isolating = isolatePod(ports, call, assigned.addresses);
+
   const restoreRecord = await recordAttachment(ports, call, assigned.addresses);
   undo.defer(restoreRecord);
 
@@ -41,11 +45,13 @@ export async function add(ports: CniPorts, source: AddressSource, request: CniCa
   });
   if (isNew) {
     undo.defer(async () => {
+      await releasePod(ports, call, call.cleanupSignal);
       await kernel.remove(network.hostLinkName, network.owner);
     });
   }
   const result = resultOf(network, { mtu, dns: assigned.dns });
   if (isNew) await shapeBandwidth(ports, call, result);
+  logIsolation(ports, call, await isolating);
   undo.keep();
   // Never fails the ADD.
   if (isNew) await warnAboutFloatingIps(ports, call);

@@ -16,6 +16,7 @@ import type { CallIdentity } from './call-record.ts';
 import type { ExecDelegate } from './delegate.ts';
 import type { ProbeGate } from './gates.ts';
 import type { OrchReader } from './orch-reader.ts';
+import type { PodIsolation } from './pod-isolation.ts';
 
 /** One CNI call from the runtime, decoded. */
 export interface CniCall {
@@ -56,6 +57,7 @@ export interface CniPorts extends RetryPorts {
   readonly execDelegateFor: (attachment: Pick<Attachment, 'containerId' | 'ifName'>) => ExecDelegate;
   readonly probeGate: ProbeGate;
   readonly orch: OrchReader;
+  readonly isolation: PodIsolation;
   /** Returns the plugin types in the installed configuration list of the network; undefined when there is none. */
   readonly readPluginList: (network: string) => readonly string[] | undefined;
   /** Returns the pod MTU, in bytes, that the agent has published; undefined leaves it to the kernel. */

@@ -22,6 +22,7 @@ import { failureFacts, failureOf, renderError } from './error-output.ts';
 import type { ProbeGate } from './gates.ts';
 import { allowsOwnNetns, type CniVerb, decodeInvocation, type Invocation } from './invocation.ts';
 import type { OrchReader } from './orch-reader.ts';
+import type { PodIsolation } from './pod-isolation.ts';
 import { type NodeNameSources, possibleNodeNames, resolveNodeName } from './node-name.ts';
 import { type CniResult, renderResult } from './result.ts';
 import { serveIpam, serveNetwork } from './serve.ts';
@@ -52,6 +53,7 @@ export interface PluginDependencies {
   /** The node's own records of its attachments. */
   readonly attachments: AttachmentRecords;
   readonly openKernel: (options: { allowOwnNetns: boolean }) => Kernel;
+  readonly isolation: PodIsolation;
   /** Opens a log that writes to stderr, and to the configured file if any. */
   readonly openLog: (settings: LogSettings) => Log;
   /**
@@ -193,6 +195,7 @@ async function serve(input: DecodedInput): Promise<CniResult | undefined> {
     execDelegate: execDelegateFor(undefined),
     kernel: stopwatch.timePort('kernel', dependencies.openKernel({ allowOwnNetns: allowsOwnNetns(dependencies.env) })),
     attachments: dependencies.attachments,
+    isolation: dependencies.isolation,
     store: stopwatch.timePort('store', store),
     orch: stopwatch.timePort('orchestrator', orch),
     log: progress.log,

@@ -100,6 +100,10 @@ export const ENVIRONMENT = {
     netplug: '`off`: links are made without [`rp_filter`](networking.md#what-is-dropped).',
     'netplug-agent': '`off`: pods may send with [foreign addresses](networking.md#what-is-dropped).',
   }),
+  NETPLUG_POLICY: words(['auto', 'on', 'off'], {
+    'netplug-agent':
+      'Whether the agent enforces [policies](netplug-agent.md#policies). `auto`: from the first pod on whose network has `policy.type` `orch`, also after a restart and a reboot; `off`: never, also for networks that ask for it.',
+  }),
   NETPLUG_NAMESPACE: text('netplug-system', {
     'netplug-agent': 'Namespace of the Secrets with BGP passwords, on the orchestrator.',
   }),

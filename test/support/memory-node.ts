@@ -4,6 +4,7 @@ import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { Program } from '../../src/cni/call-record.ts';
 import { decodeNetconf } from '../../src/config/decode.ts';
+import { noIsolation } from '../../src/cni/pod-isolation.ts';
 import { runPlugin, type CallOutcome, type PluginDependencies } from '../../src/cni/run-plugin.ts';
 import { MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
@@ -86,6 +87,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         openOrch: () => memoryOrch(pods),
         readPluginList: () => undefined,
         attachments,
+        isolation: noIsolation('the node has no agent'),
         openKernel: () => setUp(kernel),
         openLog: () => silentLog,
         decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),

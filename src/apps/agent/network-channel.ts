@@ -1,12 +1,18 @@
 import type { ErrorCode } from '../../base/error-codes.ts';
 import { type Facts, NetplugError } from '../../base/errors.ts';
+import type { Isolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
+import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NetworkStanding } from './network-gauges.ts';
 
 /** What the process that serves calls sends to the network process of its node. */
 export type ToNetwork =
   /** Requests an answer with the same kind and id. */
   | { readonly kind: 'status' | 'show'; readonly id: number }
+  /** Requests that the policies of an endpoint of this node, as its ADD knows it, are enforced. */
+  | { readonly kind: 'isolate'; readonly id: number; readonly endpoint: WorkloadEndpoint }
+  /** Requests that nothing matches the endpoint any more. */
+  | { readonly kind: 'release'; readonly id: number; readonly endpoint: SandboxEndpoint }
   /** Requests shutdown. The kernel keeps its state. */
   | { readonly kind: 'stop' };
 
@@ -14,6 +20,8 @@ export type ToNetwork =
 export type FromNetwork =
   | { readonly kind: 'status'; readonly id: number; readonly status: NetworkStatus }
   | { readonly kind: 'show'; readonly id: number; readonly network: ShownNetwork }
+  | { readonly kind: 'isolate'; readonly id: number; readonly isolation: Isolation }
+  | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
   /** The last message before it exits: the node must not join the network. */
   | { readonly kind: 'refused'; readonly error: ErrorData };

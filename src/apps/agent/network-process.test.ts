@@ -5,6 +5,7 @@ import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { errorData, type FromNetwork } from './network-channel.ts';
 import { NetworkProcess } from './network-process.ts';
+import { PodIsolator } from './pod-isolator.ts';
 
 const CONFLICT = new NetplugError('agent/address-conflict', 'Cannot register node "a"', { hint: 'Change it' });
 
@@ -27,6 +28,7 @@ function networkOf(
     random: systemRandom,
     log: silentLog,
     onRestart: () => (restarts += 1),
+    isolator: new PodIsolator({ clock, setting: 'off', wasOn: false }),
     reportOutage: async (reason) => {
       outages.push(reason);
       await Promise.resolve();

@@ -2,6 +2,7 @@ import { BackOff, type RetryPorts } from '../../base/back-off.ts';
 import { isNetplugError, never, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
+import type { PodIsolator } from './pod-isolator.ts';
 import { errorOf, type FromNetwork, type NetworkStatus, type ToNetwork } from './network-channel.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
@@ -23,6 +24,8 @@ interface NetworkProcessPorts extends RetryPorts {
   readonly log: Log;
   readonly launch: (onMessage: (message: FromNetwork) => void) => LaunchedNetwork;
   readonly onRestart: () => void;
+  /** Asks each process to enforce the policies of pods. */
+  readonly isolator: Pick<PodIsolator, 'connect' | 'disconnect' | 'receive'>;
   /** Reports that the process has kept ending for 30 s. A process that works again reports that itself. */
   readonly reportOutage: (reason: string, signal: AbortSignal) => Promise<void>;
 }
@@ -104,6 +107,7 @@ export class NetworkProcess {
   async #runOnce(signal: AbortSignal): Promise<string> {
     const launched = this.#ports.launch((message) => this.#receive(message));
     this.#current = launched;
+    this.#ports.isolator.connect((message) => launched.send(message));
     const stop = (): void => {
       launched.send({ kind: 'stop' });
       void this.#after(STOP_MS, launched.ended, () => launched.kill());
@@ -112,6 +116,7 @@ export class NetworkProcess {
     const ended = await launched.ended;
     signal.removeEventListener('abort', stop);
     this.#current = undefined;
+    this.#ports.isolator.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process ended: ${ended}`));
     return ended;
   }
@@ -152,6 +157,10 @@ export class NetworkProcess {
       case 'status':
       case 'show':
         this.#questions.get(message.id)?.resolve(message);
+        return;
+      case 'isolate':
+      case 'release':
+        this.#ports.isolator.receive(message);
         return;
       case 'failed':
         this.#questions.get(message.id)?.reject(new Error(message.reason));

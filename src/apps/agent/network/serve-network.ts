@@ -1,4 +1,4 @@
-import { isNetplugError, reasonOf } from '../../../base/errors.ts';
+import { isNetplugError, never, reasonOf } from '../../../base/errors.ts';
 import { errorData, type FromNetwork, type ToNetwork } from '../network-channel.ts';
 import type { NodeNetwork } from './node-network.ts';
 
@@ -32,12 +32,23 @@ export async function serveNetworkProcess(
 
 async function answer(
   network: NodeNetwork,
-  { kind, id }: Exclude<ToNetwork, { readonly kind: 'stop' }>,
+  message: Exclude<ToNetwork, { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
+  const { id } = message;
   try {
-    if (kind === 'show') return { kind, id, network: await network.show(signal) };
-    return { kind, id, status: { standing: network.standing(), failures: network.failures() } };
+    switch (message.kind) {
+      case 'show':
+        return { kind: 'show', id, network: await network.show(signal) };
+      case 'status':
+        return { kind: 'status', id, status: { standing: network.standing(), failures: network.failures() } };
+      case 'isolate':
+        return { kind: 'isolate', id, isolation: { state: 'not enforced', reason: 'this release enforces none' } };
+      case 'release':
+        return { kind: 'release', id };
+      default:
+        return never(message);
+    }
   } catch (cause) {
     return { kind: 'failed', id, reason: reasonOf(cause) };
   }

@@ -109,6 +109,11 @@ export async function planAdd(ports: PlanPorts, request: AddRequest, signal: Abo
       gates.push(url);
       return Promise.resolve(200);
     },
+    isolation: {
+      isOn: false,
+      isolate: async () => Promise.resolve({ state: 'in force' }),
+      release: async () => Promise.resolve(),
+    },
     orch: {
       readPod: async (pod, limit) => ports.orch.readPod(pod, limit),
       readPodCidrs: async (name, limit) => ports.orch.readPodCidrs(name, limit),

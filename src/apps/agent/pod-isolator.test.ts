@@ -1,0 +1,83 @@
+import { expect, it } from 'vitest';
+import { type Clock, virtualClock } from '../../base/clock.ts';
+import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { ToNetwork } from './network-channel.ts';
+import { PodIsolator } from './pod-isolator.ts';
+
+const open = new AbortController().signal;
+
+function endpointOf(containerID: string): WorkloadEndpoint {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: { name: 'a-orch-web-eth0', namespace: 'shop' },
+    spec: {
+      orchestrator: 'orch',
+      node: 'a',
+      network: 'n',
+      containerID,
+      endpoint: 'eth0',
+      interfaceName: 'npl0',
+      mac: '',
+      ipNetworks: ['10.0.0.1/32'],
+      profiles: [],
+      ipam: 'netplug-ipam',
+    },
+  };
+}
+
+function isolatorOf(setting: 'on' | 'off' | 'auto', clock: Clock = virtualClock()): PodIsolator {
+  return new PodIsolator({ clock, setting, wasOn: false });
+}
+
+it('switches policy on with the first pod that asks for it, unless the setting is "off"', async () => {
+  const [auto, off] = [isolatorOf('auto'), isolatorOf('off')];
+  expect([auto.isOn, off.isOn]).toEqual([false, false]);
+  await Promise.all([auto.isolate(endpointOf('c'), open), off.isolate(endpointOf('c'), open)]);
+  expect([auto.isOn, off.isOn]).toEqual([true, false]);
+});
+
+it('reports a pod as closed when the network process does not answer within the limit', async () => {
+  const clock = virtualClock();
+  const isolator = isolatorOf('on', clock);
+  expect(await isolator.isolate(endpointOf('c'), open)).toEqual({
+    state: 'closed',
+    reason: 'the network process is down',
+  });
+  expect(clock.monotonic()).toBeGreaterThanOrEqual(5000);
+  isolator.connect(() => undefined);
+  expect(await isolator.isolate(endpointOf('c'), open)).toMatchObject({ reason: 'the network process is late' });
+});
+
+it('asks a new network process for all pods, and answers a call that waits since before', async () => {
+  const isolator = isolatorOf('on');
+  const pending = isolator.isolate(endpointOf('c'), open);
+  isolator.disconnect();
+  isolator.connect((message: ToNetwork) => {
+    if (message.kind === 'isolate')
+      isolator.receive({ kind: 'isolate', id: message.id, isolation: { state: 'in force' } });
+  });
+  expect(await pending).toEqual({ state: 'in force' });
+});
+
+it('does not pass a released pod to a new process, but keeps the newer sandbox of the same pod', async () => {
+  const isolator = isolatorOf('on');
+  isolator.connect((message) => {
+    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id });
+    if (message.kind === 'isolate')
+      isolator.receive({ kind: 'isolate', id: message.id, isolation: { state: 'in force' } });
+  });
+  await isolator.isolate(endpointOf('old'), open);
+  await isolator.isolate(endpointOf('new'), open);
+  await isolator.release(endpointOf('old'), open);
+  const passed: unknown[] = [];
+  const record = (message: ToNetwork): void => void passed.push(message);
+  isolator.connect(record);
+  expect(passed).toMatchObject([{ endpoint: { spec: { containerID: 'new' } } }]);
+  isolator.connect((message) => {
+    if (message.kind === 'release') isolator.receive({ kind: 'release', id: message.id });
+  });
+  await isolator.release(endpointOf('new'), open);
+  isolator.connect(record);
+  expect(passed).toHaveLength(1);
+});

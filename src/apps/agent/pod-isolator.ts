@@ -1,0 +1,109 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Isolation, PodIsolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
+import { endpointKey, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import type { FromNetwork, ToNetwork } from './network-channel.ts';
+
+/** How long an ADD waits until its policies are in force. Then it returns, and the pod stays closed until they are. */
+const IN_FORCE_MS = 5000;
+/** How long a DEL waits until nothing matches the addresses any more. */
+const RELEASE_MS = 1000;
+
+interface IsolatorPorts {
+  readonly clock: Clock;
+  /** `auto` switches policy on with the first pod whose configuration asks for it. */
+  readonly setting: 'on' | 'off' | 'auto';
+  /** Whether an earlier agent of this node has enforced policies. */
+  readonly wasOn: boolean;
+}
+
+type Send = (message: ToNetwork) => void;
+type Answer = Extract<FromNetwork, { readonly kind: 'isolate' | 'release' }>;
+
+/**
+ * Asks the network process to enforce the policies of pods. It keeps the endpoints of the pods that it was asked for, and
+ * passes them to each new network process, so that a crash of that process delays policies and fails no ADD.
+ */
+export class PodIsolator implements PodIsolation {
+  readonly #ports: IsolatorPorts;
+  readonly #endpoints = new Map<string, WorkloadEndpoint>();
+  readonly #questions = new Map<number, (answer: Answer) => void>();
+  /** The last question about each endpoint, whose answer a new process gives. */
+  readonly #isolating = new Map<string, number>();
+  #isOn: boolean;
+  #lastId = 0;
+  #send: Send | undefined;
+
+  constructor(ports: IsolatorPorts) {
+    this.#ports = ports;
+    this.#isOn = ports.setting === 'on' || (ports.setting === 'auto' && ports.wasOn);
+  }
+
+  get isOn(): boolean {
+    return this.#isOn;
+  }
+
+  async isolate(endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<Isolation> {
+    if (this.#ports.setting === 'off') return { state: 'not enforced', reason: 'NETPLUG_POLICY of the agent is off' };
+    this.#isOn = true;
+    const key = keyOf(endpoint);
+    this.#endpoints.set(key, endpoint);
+    const id = this.#nextId();
+    this.#isolating.set(key, id);
+    const answer = await this.#ask({ kind: 'isolate', id, endpoint }, { limitMs: IN_FORCE_MS, signal });
+    if (this.#isolating.get(key) === id) this.#isolating.delete(key);
+    if (answer?.kind === 'isolate') return answer.isolation;
+    const reason = this.#send === undefined ? 'the network process is down' : 'the network process is late';
+    return { state: 'closed', reason };
+  }
+
+  async release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<void> {
+    const key = keyOf(endpoint);
+    const known = this.#endpoints.get(key);
+    const isNewer = known !== undefined && known.spec.containerID !== endpoint.spec.containerID;
+    if (!isNewer) this.#endpoints.delete(key);
+    // A process that is down reads the endpoints anew when it starts.
+    if (this.#send === undefined) return;
+    await this.#ask({ kind: 'release', id: this.#nextId(), endpoint }, { limitMs: RELEASE_MS, signal });
+  }
+
+  /** A network process has started: passes it all endpoints. */
+  connect(send: Send): void {
+    this.#send = send;
+    for (const [key, endpoint] of this.#endpoints)
+      send({ kind: 'isolate', id: this.#isolating.get(key) ?? this.#nextId(), endpoint });
+  }
+
+  disconnect(): void {
+    this.#send = undefined;
+  }
+
+  receive(answer: Answer): void {
+    this.#questions.get(answer.id)?.(answer);
+  }
+
+  /** Returns undefined when there is no answer in time. A question stays open while the process restarts. */
+  async #ask(
+    message: ToNetwork & { readonly id: number },
+    { limitMs, signal }: { readonly limitMs: number; readonly signal: AbortSignal },
+  ): Promise<Answer | undefined> {
+    const { promise, resolve } = Promise.withResolvers<Answer | undefined>();
+    this.#questions.set(message.id, resolve);
+    const over = new AbortController();
+    const give = (): void => resolve(undefined);
+    void this.#ports.clock.sleep(limitMs, AbortSignal.any([signal, over.signal])).then(give, give);
+    this.#send?.(message);
+    const answer = await promise;
+    over.abort();
+    this.#questions.delete(message.id);
+    return answer;
+  }
+
+  #nextId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+}
+
+function keyOf({ metadata, spec }: SandboxEndpoint): string {
+  return endpointKey({ node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name });
+}

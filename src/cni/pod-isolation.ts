@@ -1,0 +1,77 @@
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { Address } from '../net/address.ts';
+import { type CniCall, callFacts, type CniPorts } from './call.ts';
+import { planEndpoint } from './pod-network.ts';
+
+/** How the policies of a pod stand when its ADD returns. */
+export type Isolation =
+  | { readonly state: 'in force' }
+  /** The kernel drops all packets of the pod until its policies are in force. */
+  | { readonly state: 'closed'; readonly reason: string }
+  /** No policy applies to the pod. */
+  | { readonly state: 'not enforced'; readonly reason: string };
+
+/** Identifies the endpoint of one sandbox. A newer sandbox of the same pod has the same name. */
+export interface SandboxEndpoint {
+  readonly metadata: Pick<WorkloadEndpoint['metadata'], 'name' | 'namespace'>;
+  readonly spec: Pick<WorkloadEndpoint['spec'], 'node' | 'containerID'>;
+}
+
+/** Has the policies of pods enforced by the agent of the node. */
+export interface PodIsolation {
+  /** Whether the node enforces policies now. Then it does so for every pod, and drops what it does not know. */
+  readonly isOn: boolean;
+  /**
+   * Has the policies of the endpoint enforced and waits for a limited time until they are in force. Switches enforcement on
+   * unless the agent is configured otherwise. Never rejects.
+   */
+  isolate(endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<Isolation>;
+  /** Removes the endpoint, so that a later holder of its addresses inherits nothing. Waits for a limited time. Never rejects. */
+  release(endpoint: SandboxEndpoint, signal: AbortSignal): Promise<void>;
+}
+
+/** Isolates the pod. The promise never rejects; it resolves when the policies are in force, or after a limited time. */
+export async function isolatePod(
+  { isolation, stopwatch }: Pick<CniPorts, 'isolation' | 'stopwatch'>,
+  call: CniCall,
+  addresses: readonly Address[],
+): Promise<Isolation> {
+  if (!isolation.isOn && !wantsPolicy(call))
+    return { state: 'not enforced', reason: 'the configuration has no policy' };
+  const endpoint = planEndpoint(call, addresses);
+  return stopwatch.time('policy', async () => isolation.isolate(endpoint, call.signal));
+}
+
+/** Removes the endpoint of the pod from policy. Never rejects. */
+export async function releasePod(
+  { isolation, stopwatch }: Pick<CniPorts, 'isolation' | 'stopwatch'>,
+  call: CniCall,
+  signal: AbortSignal,
+): Promise<void> {
+  const { endpointId, attachment } = call;
+  if (!isolation.isOn || endpointId === undefined) return;
+  const { name, namespace, node } = endpointId;
+  const endpoint = { metadata: { name, namespace }, spec: { node, containerID: attachment.containerId } };
+  await stopwatch.time('policy', async () => isolation.release(endpoint, signal));
+}
+
+/** Logs that the policies of a pod are not in force. The pod is connected all the same: a late pod is closed by default. */
+export function logIsolation({ log }: Pick<CniPorts, 'log'>, call: CniCall, isolation: Isolation): void {
+  if (isolation.state === 'in force') return;
+  const facts = { ...callFacts(call), reason: isolation.reason };
+  if (isolation.state === 'closed') log.warning('policies late, pod closed', facts);
+  else if (wantsPolicy(call)) log.warning('policies not enforced', facts);
+}
+
+function wantsPolicy({ config }: CniCall): boolean {
+  return config.policyType === 'orch';
+}
+
+/** Returns a port for programs that enforce no policies, with the reason. */
+export function noIsolation(reason: string): PodIsolation {
+  return {
+    isOn: false,
+    isolate: async () => Promise.resolve({ state: 'not enforced', reason }),
+    release: async () => Promise.resolve(),
+  };
+}
