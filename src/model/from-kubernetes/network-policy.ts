@@ -1,0 +1,145 @@
+import * as v from 'valibot';
+import { type Cidr, cidrContains, formatCidr, tryReadCidr } from '../../net/cidr.ts';
+import type { Direction } from '../check-rules.ts';
+import type { NetworkPolicy, PolicyType } from '../policy.ts';
+import { KUBERNETES_POLICY_ORDER, kubernetesPolicyName, ORCHESTRATOR_LABEL, WRITTEN_RULE } from '../policy-names.ts';
+import type { Entity, Rule } from '../policy-rule.ts';
+import { API_VERSION } from '../resource.ts';
+import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
+import { LabelSelector, selectorTerms } from './label-selector.ts';
+import { groupPorts, PolicyPort } from './policy-ports.ts';
+
+const ONLY_PODS = `${ORCHESTRATOR_LABEL} == 'orch'`;
+
+/** A network of a peer, as Kubernetes accepts it: with host bits. */
+const Net = v.pipe(
+  v.string('a network of it is no CIDR'),
+  v.rawTransform(({ dataset, addIssue, NEVER }): Cidr => {
+    const reading = tryReadCidr(dataset.value);
+    if (reading !== undefined) return reading.cidr;
+    addIssue({ message: `"${dataset.value}" is no CIDR` });
+    return NEVER;
+  }),
+);
+const IpBlock = v.pipe(
+  v.object({ cidr: Net, except: v.nullish(v.array(Net), []) }),
+  v.check(({ cidr, except }) => except.every((net) => cidrContains(cidr, net)), 'except is outside of cidr'),
+);
+const Peer = v.pipe(
+  v.object({
+    podSelector: v.nullish(LabelSelector),
+    namespaceSelector: v.nullish(LabelSelector),
+    ipBlock: v.nullish(IpBlock),
+  }),
+  // Also a peer of a kind that a newer Kubernetes has: it must not allow everything.
+  v.check(
+    ({ podSelector, namespaceSelector, ipBlock }) =>
+      isGiven(ipBlock) !== (isGiven(podSelector) || isGiven(namespaceSelector)),
+    'a peer needs selectors or an ipBlock, and not both',
+  ),
+);
+const Ports = v.nullish(v.array(PolicyPort), []);
+const Peers = v.nullish(v.array(Peer), []);
+const RULES = {
+  ingress: v.pipe(
+    v.object({ from: Peers, ports: Ports }),
+    v.transform(({ from, ports }) => ({ peers: from, ports })),
+  ),
+  egress: v.pipe(
+    v.object({ to: Peers, ports: Ports }),
+    v.transform(({ to, ports }) => ({ peers: to, ports })),
+  ),
+};
+type WrittenRule = v.InferOutput<typeof RULES.ingress>;
+
+const Spec = v.object({
+  podSelector: v.nullish(LabelSelector),
+  policyTypes: v.nullish(v.array(v.picklist(['Ingress', 'Egress'])), []),
+  ingress: v.nullish(v.array(v.unknown()), []),
+  egress: v.nullish(v.array(v.unknown()), []),
+});
+
+/**
+ * Returns the policy that means the same as a Kubernetes NetworkPolicy. A rule that cannot be used is left out and reported,
+ * so that it allows nothing. Without a value, the policy must isolate its namespace.
+ */
+export function fromKubernetesPolicy(object: KubernetesObject): Converted<NetworkPolicy> {
+  const { name, namespace = 'default' } = object.metadata;
+  const shown = `Kubernetes NetworkPolicy ${namespace}/${name}`;
+  const read = v.safeParse(Spec, object['spec'] ?? {});
+  if (!read.success) return { value: undefined, problems: [`${shown} cannot be used: ${describe(read.issues[0])}`] };
+  const { podSelector, policyTypes, ingress, egress } = read.output;
+  const problems: string[] = [];
+  const convert = (direction: Direction, written: readonly unknown[]): Rule[] =>
+    written.flatMap((raw, index) => {
+      const rule = v.safeParse(RULES[direction], raw);
+      if (rule.success) return rulesOf(rule.output, direction, index);
+      const why = describe(rule.issues[0]);
+      problems.push(`${shown}: ${direction}[${String(index)}] allows nothing, because it cannot be used: ${why}`);
+      return [];
+    });
+  const value: NetworkPolicy = {
+    apiVersion: API_VERSION,
+    kind: 'NetworkPolicy',
+    metadata: { name: kubernetesPolicyName(name), namespace, ...ageOf(object) },
+    spec: {
+      order: KUBERNETES_POLICY_ORDER,
+      selector: podTerms(podSelector),
+      types: typesOf(policyTypes, egress),
+      ingress: convert('ingress', ingress),
+      egress: convert('egress', egress),
+    },
+  };
+  return { value, problems };
+}
+
+function typesOf(written: readonly PolicyType[], egress: readonly unknown[]): readonly PolicyType[] {
+  if (written.length > 0) return [...new Set(written)];
+  return egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress'];
+}
+
+/** Returns a rule for each peer and protocol, which are alternatives. No peers are any peer, no ports any protocol. */
+function rulesOf({ peers, ports }: WrittenRule, direction: Direction, index: number): Rule[] {
+  const entities = peers.length > 0 ? peers.map(entityOf) : [undefined];
+  const groups = ports.length > 0 ? groupPorts(ports) : [undefined];
+  return groups.flatMap((group) =>
+    entities.map((peer): Rule => {
+      const destination: Entity = {
+        ...(direction === 'egress' ? peer : {}),
+        ...(group?.ports === undefined ? {} : { ports: group.ports }),
+      };
+      return {
+        action: 'Allow',
+        ...(group === undefined ? {} : { protocol: group.protocol }),
+        ...(direction === 'ingress' && peer !== undefined ? { source: peer } : {}),
+        ...(Object.keys(destination).length === 0 ? {} : { destination }),
+        metadata: { annotations: { [WRITTEN_RULE]: String(index) } },
+      };
+    }),
+  );
+}
+
+function entityOf({ podSelector, namespaceSelector, ipBlock }: v.InferOutput<typeof Peer>): Entity {
+  if (isGiven(ipBlock)) {
+    const except = ipBlock.except.map(formatCidr);
+    return { nets: [formatCidr(ipBlock.cidr)], ...(except.length === 0 ? {} : { notNets: except }) };
+  }
+  const selector = podTerms(podSelector);
+  if (!isGiven(namespaceSelector)) return { selector };
+  const terms = selectorTerms(namespaceSelector);
+  return { selector, namespaceSelector: terms.length === 0 ? 'all()' : terms.join(' && ') };
+}
+
+/** Kubernetes selects pods alone, and no network sets. */
+function podTerms(selector: v.InferOutput<typeof LabelSelector> | null | undefined): string {
+  return [ONLY_PODS, ...(isGiven(selector) ? selectorTerms(selector) : [])].join(' && ');
+}
+
+function isGiven<T>(value: T | null | undefined): value is T {
+  return value !== undefined && value !== null;
+}
+
+function describe(issue: v.BaseIssue<unknown>): string {
+  const path = v.getDotPath(issue);
+  return path === null ? issue.message : `${path}: ${issue.message}`;
+}

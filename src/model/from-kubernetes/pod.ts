@@ -1,0 +1,133 @@
+import * as v from 'valibot';
+import { type Address, tryParseAddress } from '../../net/address.ts';
+import { formatCidr, hostCidr, tryReadCidr } from '../../net/cidr.ts';
+import type { PodPort } from '../pod.ts';
+import {
+  isReservedLabel,
+  NAMESPACE_LABEL,
+  namespaceProfile,
+  ORCHESTRATOR_LABEL,
+  SERVICE_ACCOUNT_LABEL,
+  serviceAccountProfile,
+} from '../policy-names.ts';
+import { API_VERSION } from '../resource.ts';
+import { endpointName, type WorkloadEndpoint } from '../workload-endpoint.ts';
+import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
+
+/** Addresses of the pod as CIDRs. Set before the kubelet reports them, empty after their release. */
+const POD_IPS = 'cni.netplug/podIPs';
+const CONTAINER_ID = 'cni.netplug/containerID';
+const MAIN_INTERFACE = 'eth0';
+
+const ContainerPort = v.object({
+  name: v.exactOptional(v.string()),
+  protocol: v.optional(v.string(), 'TCP'),
+  containerPort: v.number(),
+  hostPort: v.exactOptional(v.number()),
+  hostIP: v.exactOptional(v.string()),
+});
+const Container = v.object({
+  restartPolicy: v.nullish(v.string()),
+  ports: v.nullish(v.array(ContainerPort), []),
+});
+const Containers = v.nullish(v.array(Container), []);
+const Spec = v.object({
+  hostNetwork: v.nullish(v.boolean(), false),
+  nodeName: v.nullish(v.string(), ''),
+  serviceAccountName: v.nullish(v.string(), ''),
+  containers: Containers,
+  initContainers: Containers,
+});
+const Status = v.object({
+  phase: v.nullish(v.string(), ''),
+  podIP: v.nullish(v.string(), ''),
+  podIPs: v.nullish(v.array(v.object({ ip: v.nullish(v.string(), '') })), []),
+});
+type PodSpec = v.InferOutput<typeof Spec>;
+
+/**
+ * Returns what policy must know of a pod: no value for a pod in the network of its host, without a node, or finished. A
+ * pod that terminates keeps its addresses until they are released. Name of the link and network are not those of the node.
+ */
+export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
+  const { name, namespace = 'default', uid } = pod.metadata;
+  const read = v.safeParse(v.object({ spec: Spec, status: v.optional(Status, {}) }), pod);
+  if (!read.success) {
+    const why = read.issues[0].message;
+    return { value: undefined, problems: [`Pod ${namespace}/${name} cannot be used: ${why}`] };
+  }
+  const { spec, status } = read.output;
+  const node = spec.nodeName;
+  const isFinished = status.phase === 'Succeeded' || status.phase === 'Failed';
+  if (spec.hostNetwork || node === '' || isFinished) return { value: undefined, problems: [] };
+  const account = spec.serviceAccountName;
+  const problems: string[] = [];
+  const addresses = addressesOf(pod, status).flatMap((text) => {
+    const address = addressOf(text);
+    if (address === undefined) problems.push(`Pod ${namespace}/${name}: "${text}" is no address`);
+    return address === undefined ? [] : [address];
+  });
+  const ports = portsOf(spec);
+  const value: WorkloadEndpoint = {
+    apiVersion: API_VERSION,
+    kind: 'WorkloadEndpoint',
+    metadata: {
+      name: endpointName({ node, orchestrator: 'orch', workload: name, endpoint: MAIN_INTERFACE }),
+      namespace,
+      labels: labelsOf(pod, namespace, account),
+      ...ageOf(pod),
+    },
+    spec: {
+      orchestrator: 'orch',
+      node,
+      network: '',
+      containerID: pod.metadata.annotations?.[CONTAINER_ID] ?? '',
+      pod: name,
+      ...(uid === undefined ? {} : { podUID: uid }),
+      endpoint: MAIN_INTERFACE,
+      interfaceName: '',
+      mac: '',
+      ipNetworks: addresses.map((address) => formatCidr(hostCidr(address))),
+      profiles: [namespaceProfile(namespace), ...(account === '' ? [] : [serviceAccountProfile(namespace, account)])],
+      ...(account === '' ? {} : { serviceAccountName: account }),
+      ...(ports.length === 0 ? {} : { ports }),
+      ipam: '',
+    },
+  };
+  return { value, problems };
+}
+
+/** The annotation comes first: it is there before the status, and empty when the addresses of a terminating pod are free. */
+function addressesOf({ metadata }: KubernetesObject, { podIP, podIPs }: v.InferOutput<typeof Status>): string[] {
+  const noted = metadata.annotations?.[POD_IPS];
+  if (noted !== undefined && noted !== '') return noted.split(',');
+  const isReleased = noted === '' && metadata.deletionTimestamp !== undefined && metadata.deletionTimestamp !== null;
+  if (isReleased) return [];
+  const reported = podIPs.map(({ ip }) => ip).filter((ip) => ip !== '');
+  if (reported.length > 0) return reported;
+  return podIP === '' ? [] : [podIP];
+}
+
+function addressOf(text: string): Address | undefined {
+  return tryParseAddress(text) ?? tryReadCidr(text)?.address;
+}
+
+function labelsOf(pod: KubernetesObject, namespace: string, account: string): Readonly<Record<string, string>> {
+  const own = Object.entries(pod.metadata.labels ?? {}).filter(([key]) => !isReservedLabel(key));
+  return {
+    ...Object.fromEntries(own),
+    [NAMESPACE_LABEL]: namespace,
+    [ORCHESTRATOR_LABEL]: 'orch',
+    ...(account === '' ? {} : { [SERVICE_ACCOUNT_LABEL]: account }),
+  };
+}
+
+/** Returns the ports of containers and sidecars that rules can name, and host ports. */
+function portsOf({ initContainers, containers }: PodSpec): PodPort[] {
+  const sidecars = initContainers.filter(({ restartPolicy }) => restartPolicy === 'Always');
+  return [...sidecars, ...containers].flatMap(({ ports }) =>
+    ports.flatMap(({ containerPort: port, ...rest }) =>
+      rest.name === undefined && rest.hostPort === undefined ? [] : [{ ...rest, port }],
+    ),
+  );
+}

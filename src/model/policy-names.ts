@@ -1,0 +1,46 @@
+/** Labels that netplug itself sets on endpoints and network sets. Those of users with these names are ignored. */
+export const NAMESPACE_LABEL = 'netplug/namespace';
+export const ORCHESTRATOR_LABEL = 'netplug/orchestrator';
+export const SERVICE_ACCOUNT_LABEL = 'netplug/serviceaccount';
+
+/** Before the labels of the namespace, and of the service account, of an endpoint. */
+export const NAMESPACE_PREFIX = 'pcns.';
+export const SERVICE_ACCOUNT_PREFIX = 'pcsa.';
+/** After those prefixes, the name of the namespace or service account. */
+export const NAME_LABEL = 'netplug/name';
+
+/** Order of policies that stand for Kubernetes network policies. */
+export const KUBERNETES_POLICY_ORDER = 1000;
+/** Annotation of a rule of such a policy: the rule of the Kubernetes object it comes from, from 0. */
+export const WRITTEN_RULE = 'netplug/rule';
+
+const KUBERNETES_POLICY = 'knp.default.';
+
+/** Returns the name of the policy that stands for a Kubernetes network policy. */
+export function kubernetesPolicyName(name: string): string {
+  return `${KUBERNETES_POLICY}${name}`;
+}
+
+/** Returns the name of the Kubernetes network policy that the policy stands for; undefined for other policies. */
+export function writtenPolicyName(name: string): string | undefined {
+  return name.startsWith(KUBERNETES_POLICY) ? name.slice(KUBERNETES_POLICY.length) : undefined;
+}
+
+export function namespaceProfile(namespace: string): string {
+  return `kns.${namespace}`;
+}
+
+export function serviceAccountProfile(namespace: string, account: string): string {
+  return `ksa.${namespace}.${account}`;
+}
+
+/** Reports whether only netplug gives endpoints a label of this name. */
+export function isReservedLabel(label: string): boolean {
+  return (
+    label === NAMESPACE_LABEL ||
+    label === ORCHESTRATOR_LABEL ||
+    label === SERVICE_ACCOUNT_LABEL ||
+    label.startsWith(NAMESPACE_PREFIX) ||
+    label.startsWith(SERVICE_ACCOUNT_PREFIX)
+  );
+}
