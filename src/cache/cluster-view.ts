@@ -41,7 +41,8 @@ export function clusterQueries(self: NodeName): readonly Query[] {
     { kind: 'resources', of: 'IPPool' },
     { kind: 'resources', of: 'BGPConfiguration' },
     { kind: 'resources', of: 'BGPPeer' },
-    { kind: 'cluster-nodes', self },
+    { kind: 'resources', of: 'Node', name: self },
+    { kind: 'other-nodes', self },
     { kind: 'block-routes' },
   ];
 }

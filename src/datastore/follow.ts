@@ -11,8 +11,8 @@ import type { Cidr } from '../net/cidr.ts';
 export type Query =
   /** The resources of one kind, or the one of that name. */
   | { readonly kind: 'resources'; readonly of: ResourceKind; readonly name?: string }
-  /** Nodes, for the agent of `self`. Records of other nodes have only the fields that routes need. */
-  | { readonly kind: 'cluster-nodes'; readonly self: NodeName }
+  /** The nodes other than `self`, with only the fields that routes need. */
+  | { readonly kind: 'other-nodes'; readonly self: NodeName }
   /** Whole blocks that the node owns or holds an address of. */
   | { readonly kind: 'node-blocks'; readonly node: NodeName }
   /** Owner and borrowed addresses of each block. An assignment by the owner changes at most the version of the record. */

@@ -135,11 +135,10 @@ function sourceOf({ reach, watch, query, index }: SourceParts): Source {
       const where = name === undefined ? keys.resources(kind) : keys.resource({ kind, name });
       return { ranges: [resourceRange(reach, { where, kind, index })], resumes: 'without state' };
     }
-    case 'cluster-nodes':
-      return {
-        ranges: [resourceRange(reach, { where: keys.resources('Node'), kind: 'Node', index })],
-        resumes: 'without state',
-      };
+    case 'other-nodes': {
+      const nodes = resourceRange(reach, { where: keys.resources('Node'), kind: 'Node', index });
+      return { ranges: [without(nodes, query.self)], resumes: 'without state' };
+    }
     case 'block-routes': {
       const followed = new FollowedRouting(keys, index);
       return {
@@ -182,6 +181,15 @@ function resourceRange(
   const read = (kv: KeyValue, isThere: boolean): FollowedRecord =>
     resourceRecord({ keys, kind, query: index }, kv, isThere);
   return rangeOfRecords(where, read);
+}
+
+function without({ begin, take, keys }: FollowedRange, name: string): FollowedRange {
+  const isOther = (record: FollowedRecord): boolean => record.kind !== 'resource' || record.which.name !== name;
+  return {
+    keys,
+    begin: async (kvs, revision) => (await begin(kvs, revision)).filter(isOther),
+    take: async (events) => (await take(events)).filter(isOther),
+  };
 }
 
 function endpointRange({ keys }: Reach, node: NodeName | undefined, query: number): FollowedRange {

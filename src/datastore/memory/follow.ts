@@ -76,14 +76,15 @@ function recordsIn(state: MemoryState, queries: readonly Query[]): ReadonlyMap<s
 function* recordsOf(state: MemoryState, query: Query, index: number): Generator<FollowedRecord> {
   switch (query.kind) {
     case 'resources':
-    case 'cluster-nodes': {
-      const kind = query.kind === 'resources' ? query.of : 'Node';
-      const name = query.kind === 'resources' ? query.name : undefined;
-      for (const { which, seen } of sightings(state, kind)) {
-        if (name === undefined || which.name === name) yield resourceRecord(which, seen, index);
+      for (const { which, seen } of sightings(state, query.of)) {
+        if (query.name === undefined || which.name === query.name) yield resourceRecord(which, seen, index);
       }
       return;
-    }
+    case 'other-nodes':
+      for (const { which, seen } of sightings(state, 'Node')) {
+        if (which.name !== query.self) yield resourceRecord(which, seen, index);
+      }
+      return;
     case 'node-blocks':
     case 'block-routes':
       for (const [key, { value, version }] of state.blocks) {

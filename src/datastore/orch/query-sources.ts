@@ -18,8 +18,8 @@ export function sourcesOf(query: Query, index: number): readonly Source[] {
   switch (query.kind) {
     case 'resources':
       return [resourceSource(query.of, index, query.name)];
-    case 'cluster-nodes':
-      return [resourceSource('Node', index, query.self), otherNodesSource(query.self, index)];
+    case 'other-nodes':
+      return [otherNodesSource(query.self, index)];
     case 'node-blocks':
       return [nodeBlockSource(query.node, index)];
     case 'block-routes':

@@ -10,7 +10,8 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
   const [a, b] = bench.nodes;
   const everything: readonly Query[] = [
     { kind: 'resources', of: 'IPPool' },
-    { kind: 'cluster-nodes', self: a },
+    { kind: 'resources', of: 'Node', name: a },
+    { kind: 'other-nodes', self: a },
     { kind: 'node-blocks', node: a },
     { kind: 'block-routes' },
     { kind: 'endpoints', node: a },
@@ -37,7 +38,7 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
     const created = await bench.createdBlock('10.0.0.0/26');
     await bench.commit(bench.update(created, takeSlot(created.value, 0, holder('x', b))));
     await bench.commit({ kind: 'put-endpoint', endpoint: await bench.endpoint('e') });
-    await bench.makeNode(a);
+    for (const node of [a, b]) await bench.makeNode(node);
     const [snapshot, ...more] = await followUntil({ queries: everything }, () => true);
     expect(more).toEqual([]);
     expect(snapshot?.kind).toBe('snapshot');
