@@ -74,6 +74,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
         ...base,
         launch: launchNetwork,
         isolator,
+        followed: { follow: (queries, options) => nodes.get(datastore).inner.follow(queries, options) },
         onRestart: () => metrics.countNetworkRestart(),
         reportOutage: async (message, signal) =>
           nodes.get(datastore).inner.reportNetwork(node, networkFailure(message), signal),

@@ -1,6 +1,6 @@
 import { constants, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import type { FromNetwork, ToNetwork } from '../apps/agent/network-channel.ts';
+import { type FromNetwork, isSharedQuery, type ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
@@ -13,6 +13,8 @@ import { readOwnVariables } from '../config/choose-connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
 import { failureFacts } from '../cni/error-output.ts';
+import { FollowClient } from '../datastore/follow-client.ts';
+import { JoinedFollow } from '../datastore/joined-follow.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
@@ -54,12 +56,16 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   const state = stateDir(env);
   using transport = new Http2Transport();
   await using store = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport })(datastore);
+  const send = (message: FromNetwork): void => void process.send?.(message);
+  const agent = new FollowClient(send);
   const network = new NodeNetwork(
     {
       clock: systemClock,
       random: systemRandom,
       log,
       store,
+      // On etcd a stream costs the same with more ranges. The API has a watch for each kind.
+      followed: datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store,
       host: linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state }),
       // A temporary file of a killed agent is removed with the folder, at the next boot or by a purge.
       filter: new NftPacketFilter({ folder: ownFolder(env) }),
@@ -81,7 +87,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   );
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
-    send: (message: FromNetwork) => process.send?.(message),
+    send,
+    onFollowed: (answer) => agent.receive(answer),
     onMessage: (listener) => process.on('message', (message) => listener(message as ToNetwork)), // only the agent sends
     becomeOnly: async (signal) => {
       while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);

@@ -111,6 +111,7 @@ export function startNode(
   const network = new NodeNetwork(
     {
       store,
+      followed: store,
       host,
       filter,
       clock,

@@ -1,6 +1,7 @@
-import type { ErrorCode } from '../../base/error-codes.ts';
-import { type Facts, NetplugError } from '../../base/errors.ts';
+import type { ErrorData } from '../../base/error-data.ts';
 import type { Isolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
+import type { Query } from '../../datastore/follow.ts';
+import type { FollowAnswer, FollowRequest } from '../../datastore/follow-messages.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NetworkStanding } from './network-gauges.ts';
@@ -14,7 +15,8 @@ export type ToNetwork =
   /** Requests that nothing matches the endpoint any more. */
   | { readonly kind: 'release'; readonly id: number; readonly endpoint: SandboxEndpoint }
   /** Requests shutdown. The kernel keeps its state. */
-  | { readonly kind: 'stop' };
+  | { readonly kind: 'stop' }
+  | FollowAnswer;
 
 /** What the network process sends. It reads attachments from files, which the standalone program writes as well. */
 export type FromNetwork =
@@ -24,7 +26,9 @@ export type FromNetwork =
   | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
   /** The last message before it exits: the node must not join the network. */
-  | { readonly kind: 'refused'; readonly error: ErrorData };
+  | { readonly kind: 'refused'; readonly error: ErrorData }
+  /** Records that the agent follows already. */
+  | FollowRequest;
 
 export interface NetworkStatus {
   readonly standing: NetworkStanding;
@@ -32,18 +36,7 @@ export interface NetworkStatus {
   readonly failures: readonly string[];
 }
 
-/** A NetplugError as plain data. */
-interface ErrorData {
-  readonly code: ErrorCode;
-  readonly message: string;
-  readonly hint: string | undefined;
-  readonly facts: Facts;
-}
-
-export function errorData({ code, message, hint, facts }: NetplugError): ErrorData {
-  return { code, message, hint, facts };
-}
-
-export function errorOf({ code, message, hint, facts }: ErrorData): NetplugError {
-  return new NetplugError(code, message, { ...(hint === undefined ? {} : { hint }), facts });
+/** Reports whether the process that serves calls follows these records too, and sends them to the network process. */
+export function isSharedQuery(query: Query): boolean {
+  return query.kind === 'resources' && (query.of === 'IPPool' || query.of === 'Node');
 }

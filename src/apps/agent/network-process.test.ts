@@ -3,7 +3,10 @@ import { systemClock, virtualClock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
-import { errorData, type FromNetwork } from './network-channel.ts';
+import { errorData } from '../../base/error-data.ts';
+import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
+import type { FromNetwork } from './network-channel.ts';
 import { NetworkProcess } from './network-process.ts';
 import { PodIsolator } from './pod-isolator.ts';
 
@@ -27,6 +30,7 @@ function networkOf(
     clock,
     random: systemRandom,
     log: silentLog,
+    followed: openMemoryStore(new MemoryDatabase()),
     onRestart: () => (restarts += 1),
     isolator: new PodIsolator({ clock, setting: 'off', wasOn: false }),
     reportOutage: async (reason) => {

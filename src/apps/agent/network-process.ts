@@ -1,9 +1,12 @@
 import { BackOff, type RetryPorts } from '../../base/back-off.ts';
 import { isNetplugError, never, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
+import type { FollowStore } from '../../datastore/follow.ts';
+import { FollowServer } from '../../datastore/follow-server.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
+import { errorOf } from '../../base/error-data.ts';
 import type { PodIsolator } from './pod-isolator.ts';
-import { errorOf, type FromNetwork, type NetworkStatus, type ToNetwork } from './network-channel.ts';
+import type { FromNetwork, NetworkStatus, ToNetwork } from './network-channel.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 10_000, maxRefusedMs: 30_000 };
 /** The time limit for one answer. The process may plan thousands of routes first. */
@@ -23,6 +26,8 @@ export interface LaunchedNetwork {
 interface NetworkProcessPorts extends RetryPorts {
   readonly log: Log;
   readonly launch: (onMessage: (message: FromNetwork) => void) => LaunchedNetwork;
+  /** Serves the records that the agent follows already. */
+  readonly followed: FollowStore;
   readonly onRestart: () => void;
   /** Asks each process to enforce the policies of pods. */
   readonly isolator: Pick<PodIsolator, 'connect' | 'disconnect' | 'receive'>;
@@ -105,7 +110,8 @@ export class NetworkProcess {
   }
 
   async #runOnce(signal: AbortSignal): Promise<string> {
-    const launched = this.#ports.launch((message) => this.#receive(message));
+    const follows = new FollowServer(this.#ports.followed, (answer) => this.#current?.send(answer));
+    const launched = this.#ports.launch((message) => this.#receive(message, follows));
     this.#current = launched;
     this.#ports.isolator.connect((message) => launched.send(message));
     const stop = (): void => {
@@ -115,6 +121,7 @@ export class NetworkProcess {
     signal.addEventListener('abort', stop, { once: true });
     const ended = await launched.ended;
     signal.removeEventListener('abort', stop);
+    follows.close();
     this.#current = undefined;
     this.#ports.isolator.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process ended: ${ended}`));
@@ -152,7 +159,7 @@ export class NetworkProcess {
     await this.#ports.clock.sleep(limitMs, over.signal).then(act, () => undefined);
   }
 
-  #receive(message: FromNetwork): void {
+  #receive(message: FromNetwork, follows: FollowServer): void {
     switch (message.kind) {
       case 'status':
       case 'show':
@@ -167,6 +174,11 @@ export class NetworkProcess {
         return;
       case 'refused':
         this.#refusal = errorOf(message.error);
+        return;
+      case 'follow-begin':
+      case 'follow-next':
+      case 'follow-end':
+        follows.receive(message);
         return;
       default:
         never(message);

@@ -46,7 +46,9 @@ const EXPIRE_MS = 1000;
 const FACTS_PAUSE_MS = 1000;
 
 export interface NetworkPorts extends IpamPorts, BgpPorts, RegistrationPorts, AttachmentPorts {
-  readonly store: AllocationStore & NodeStatusStore & FollowStore;
+  readonly store: AllocationStore & NodeStatusStore;
+  /** Where the cluster is followed. */
+  readonly followed: FollowStore;
   readonly host: HostNetwork;
   readonly filter: Pick<PacketFilter, 'replace'>;
 }
@@ -197,12 +199,12 @@ export class NodeNetwork {
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
-    const { store, log } = this.#ports;
+    const { followed, log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
     while (!signal.aborted) {
       backOff.start();
       try {
-        for await (const change of followCluster(store, this.#settings.node, signal)) {
+        for await (const change of followCluster(followed, this.#settings.node, signal)) {
           this.#applyChange(change);
           this.#watchProblem = undefined;
         }

@@ -1,10 +1,14 @@
 import { isNetplugError, never, reasonOf } from '../../../base/errors.ts';
-import { errorData, type FromNetwork, type ToNetwork } from '../network-channel.ts';
+import { errorData } from '../../../base/error-data.ts';
+import type { FromNetwork, ToNetwork } from '../network-channel.ts';
+import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import type { NodeNetwork } from './node-network.ts';
 
 interface ServePorts {
   readonly send: (message: FromNetwork) => void;
   readonly onMessage: (listener: (message: ToNetwork) => void) => void;
+  /** Receives what the agent answers to requests of the follower. */
+  readonly onFollowed: (answer: FollowAnswer) => void;
   /** Resolves when no other process runs the network of the node. */
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
 }
@@ -12,11 +16,12 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(
   network: NodeNetwork,
-  { send, onMessage, becomeOnly }: ServePorts,
+  { send, onMessage, onFollowed, becomeOnly }: ServePorts,
 ): Promise<void> {
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
+    else if ('part' in message || 'error' in message) onFollowed(message);
     else void answer(network, message, stop.signal).then(send);
   });
   try {
@@ -32,7 +37,7 @@ export async function serveNetworkProcess(
 
 async function answer(
   network: NodeNetwork,
-  message: Exclude<ToNetwork, { readonly kind: 'stop' }>,
+  message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
   const { id } = message;

@@ -1,0 +1,92 @@
+import { Channel } from '../base/channel.ts';
+import {
+  type FollowedRecord,
+  type FollowEvent,
+  eventsUntilAborted,
+  type FollowOptions,
+  type FollowStore,
+  type Query,
+} from './follow.ts';
+
+/** A store, and the indexes of the queries that it answers. */
+interface Part {
+  readonly store: FollowStore;
+  readonly indexes: readonly number[];
+}
+
+/** Follows the queries of which `isShared` is true in one store and the others in another, as one stream. */
+export class JoinedFollow implements FollowStore {
+  readonly #shared: FollowStore;
+  readonly #own: FollowStore;
+  readonly #isShared: (query: Query) => boolean;
+
+  constructor(
+    stores: { readonly shared: FollowStore; readonly own: FollowStore },
+    isShared: (query: Query) => boolean,
+  ) {
+    this.#shared = stores.shared;
+    this.#own = stores.own;
+    this.#isShared = isShared;
+  }
+
+  /** Always begins with a snapshot. */
+  async *follow(queries: readonly Query[], { signal }: FollowOptions): AsyncGenerator<FollowEvent> {
+    const indexes = [...queries.keys()];
+    const isShared = (index: number): boolean => queries.slice(index, index + 1).some(this.#isShared);
+    const parts = [
+      { store: this.#shared, indexes: indexes.filter(isShared) },
+      { store: this.#own, indexes: indexes.filter((index) => !isShared(index)) },
+    ].filter((part) => part.indexes.length > 0);
+    // A snapshot replaces all records, so that one of a part alone cannot be passed on: both begin again.
+    while (!signal.aborted) yield* eventsUntilAborted(followOnce(parts, queries, signal), signal);
+  }
+}
+
+/** Returns when a part yields another snapshot. */
+async function* followOnce(
+  parts: readonly Part[],
+  queries: readonly Query[],
+  signal: AbortSignal,
+): AsyncGenerator<FollowEvent> {
+  const over = new AbortController();
+  const either = AbortSignal.any([signal, over.signal]);
+  const events = new Channel<{ readonly part: number; readonly event: FollowEvent }>();
+  either.addEventListener('abort', () => events.close(), { once: true });
+  const pumps = parts.map(async ({ store, indexes }, part) => {
+    try {
+      const own = indexes.flatMap((index) => queries[index] ?? []);
+      for await (const event of store.follow(own, { signal: either }))
+        events.push({ part, event: renumbered(event, indexes) });
+    } catch (cause) {
+      events.fail(cause);
+    }
+  });
+  const versions = parts.map(() => '');
+  const missing = new Set(parts.keys());
+  const records: FollowedRecord[] = [];
+  /** What follows the snapshot of a part before all have come. */
+  const early: FollowEvent[] = [];
+  try {
+    for await (const { part, event } of events) {
+      const isSnapshot = event.kind === 'snapshot';
+      if (isSnapshot && !missing.delete(part)) return;
+      versions[part] = event.version;
+      const version = JSON.stringify(versions);
+      if (isSnapshot) for (const record of event.records) records.push(record);
+      if (missing.size > 0) {
+        if (!isSnapshot) early.push(event);
+      } else if (isSnapshot) {
+        yield { kind: 'snapshot', records: records.splice(0), version };
+        for (const late of early.splice(0)) yield { ...late, version };
+      } else yield { ...event, version };
+    }
+  } finally {
+    over.abort();
+    await Promise.all(pumps);
+  }
+}
+
+function renumbered(event: FollowEvent, indexes: readonly number[]): FollowEvent {
+  if (event.kind === 'bookmark') return event;
+  return { ...event, records: event.records.map((record) => ({ ...record, query: indexes[record.query] ?? -1 })) };
+}
