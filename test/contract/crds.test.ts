@@ -242,20 +242,30 @@ describe('the custom resources of netplug', () => {
 
   it('are, with notes on the status of pods and nodes and warnings, all that the agent may write', async () => {
     expect(await rightsOf('netplug-agent')).toEqual([
+      'agentconfigurations.netplug.io [list watch]',
       'bgpconfigurations.netplug.io [list watch]',
       'bgppeers.netplug.io [list watch]',
       'clusterinformations.netplug.io [create get list update watch]',
+      'endpointslices.discovery.k8s.io [list watch]',
       'events [create]',
+      'globalnetworkpolicies.netplug.io [list watch]',
+      'globalnetworksets.netplug.io [list watch]',
+      'hostendpoints.netplug.io [list watch]',
       'ipamconfigurations.netplug.io [get list watch]',
       'ipblocks.netplug.io [create delete get list update watch]',
       'ippools.netplug.io [get list watch]',
       'ipreservations.netplug.io [list watch]',
       'namespaces [get list watch]',
       'netplugnodes.netplug.io [create get list update watch]',
+      'networkpolicies.netplug.io [list watch]',
+      'networkpolicies.networking.k8s.io [list watch]',
+      'networksets.netplug.io [list watch]',
       'nodes [get list watch]',
       'nodes/status [patch]',
       'pods [get list watch]',
       'pods/status [patch]',
+      'profiles.netplug.io [list watch]',
+      'serviceaccounts [list watch]',
     ]);
   });
 

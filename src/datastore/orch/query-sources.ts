@@ -6,6 +6,7 @@ import type { NodeName } from '../../model/names.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { FollowedRecord, Query, ResourceRecord } from '../follow.ts';
 import { BLOCKS, readBlock, readRouting } from './block-objects.ts';
+import { clusterPodSource, derivedSources, endpointSliceSource } from './derived-sources.ts';
 import type { Source } from './followed-objects.ts';
 import { cidrOfBlockName, holderLabel } from './names.ts';
 import { NETPLUG_NODES, readNetplugNode } from './netplug-nodes.ts';
@@ -27,9 +28,11 @@ export function sourcesOf(query: Query, index: number): readonly Source[] {
     case 'endpoints':
       return [podSource(query.node, index)];
     case 'cluster-endpoints':
+      return [clusterPodSource(index)];
     case 'derived-resources':
+      return derivedSources(query.of, index);
     case 'service-endpoints':
-      return [];
+      return [endpointSliceSource(index)];
     default:
       return never(query);
   }

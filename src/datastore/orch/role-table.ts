@@ -30,7 +30,7 @@ export interface Role {
 
 const GROUP = 'netplug.io';
 const ALLOCATION_KINDS = ['ippools', 'ipreservations', 'ipamconfigurations', 'bgpconfigurations', 'bgppeers'];
-const STORED_KINDS = [
+const POLICY_KINDS = [
   'hostendpoints',
   'networkpolicies',
   'globalnetworkpolicies',
@@ -38,9 +38,8 @@ const STORED_KINDS = [
   'networksets',
   'globalnetworksets',
   'agentconfigurations',
-  'controllersconfigurations',
-  'installations',
 ];
+const STORED_KINDS = [...POLICY_KINDS, 'controllersconfigurations', 'installations'];
 const READ = ['get', 'list', 'watch'];
 const WRITE = ['create', 'update', 'patch', 'delete'];
 
@@ -166,6 +165,30 @@ export const ROLES = {
         resources: ALLOCATION_KINDS,
         verbs: ['list', 'watch'],
         why: 'What addresses are assigned from, and what routes and sessions depend on',
+      },
+      {
+        group: GROUP,
+        resources: POLICY_KINDS,
+        verbs: ['list', 'watch'],
+        why: 'Policies and what they select, and the settings of the agent',
+      },
+      {
+        group: 'networking.k8s.io',
+        resources: ['networkpolicies'],
+        verbs: ['list', 'watch'],
+        why: 'Policies of Kubernetes, while the node enforces policies',
+      },
+      {
+        group: '',
+        resources: ['serviceaccounts'],
+        verbs: ['list', 'watch'],
+        why: 'Labels of service accounts, which policies select',
+      },
+      {
+        group: 'discovery.k8s.io',
+        resources: ['endpointslices'],
+        verbs: ['list', 'watch'],
+        why: 'Addresses and ports of services that policies name',
       },
       {
         group: GROUP,

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { takeSlot } from '../../../support/block-edits.ts';
 import { RecordCache } from '../../../../src/cache/record-cache.ts';
+import { policyQueries } from '../../../../src/cache/policy-records.ts';
 import type { FollowedRecord, FollowEvent, Query } from '../../../../src/datastore/follow.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
 import { type Bench, holder, never, pool } from './bench.ts';
@@ -68,9 +69,39 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
     expect(yielded).not.toContain('10.0.0.0/26');
   });
 
+  it('yields the endpoints of all nodes, with their changes', async () => {
+    const queries: readonly Query[] = [{ kind: 'cluster-endpoints' }];
+    const first = await bench.endpoint('e', { node: a });
+    await bench.commit({ kind: 'put-endpoint', endpoint: first });
+    const cache = new RecordCache();
+    const seen: string[][] = [];
+    const following = followUntil({ queries, cache }, (records) => {
+      seen.push(records.flatMap(({ value }) => (value === undefined || !('spec' in value) ? [] : nodeOfRecord(value))));
+      return seen.at(-1)?.length === 2;
+    });
+    await expect.poll(() => seen.length).toBeGreaterThan(0);
+    await bench.commit({ kind: 'put-endpoint', endpoint: await bench.endpoint('f', { node: b }) });
+    await following;
+    expect(seen[0]).toEqual([a]);
+    expect(seen.at(-1)?.sort()).toEqual([a, b].sort());
+    const addresses = [...cache.records()].map(({ value }) =>
+      value !== undefined && 'kind' in value && value.kind === 'WorkloadEndpoint' ? value.spec.ipNetworks : [],
+    );
+    expect(addresses).toContainEqual(['10.0.0.1/32']);
+  });
+
+  it('yields a snapshot of all that policy needs', async () => {
+    const [snapshot] = await followUntil({ queries: policyQueries() }, () => true);
+    expect(snapshot?.kind).toBe('snapshot');
+  });
+
   it('yields a snapshot where the version cannot be resumed', async () => {
     await bench.storedPool();
     const [event] = await followUntil({ queries: everything, from: 'of another datastore' }, () => true);
     expect(event?.kind).toBe('snapshot');
   });
+}
+
+function nodeOfRecord({ spec }: { readonly spec: object }): readonly string[] {
+  return 'node' in spec && typeof spec.node === 'string' ? [spec.node] : [];
 }

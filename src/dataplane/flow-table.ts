@@ -1,0 +1,31 @@
+import type { Address } from '../net/address.ts';
+
+/** One direction of a tracked flow. Ports are 0 for protocols without ports; of ICMP, the type and code of the request. */
+export interface FlowTuple {
+  readonly source: Address;
+  readonly destination: Address;
+  /** IANA number. */
+  readonly protocol: number;
+  readonly sourcePort: number;
+  readonly destinationPort: number;
+  readonly icmp?: { readonly type: number; readonly code: number };
+}
+
+/** A flow that the kernel tracks. After translation of addresses, `reply` is not the inverse of `original`. */
+export interface TrackedFlow {
+  readonly original: FlowTuple;
+  readonly reply: FlowTuple;
+  /** Identifies the entry to the kernel. */
+  readonly handle: Uint8Array;
+}
+
+/** The flows that the kernel tracks for a host. */
+export interface FlowTable {
+  /** Lists the flows of which one of the addresses is an end, in either direction. @throws kernel/failed */
+  list(addresses: readonly Address[]): Promise<readonly TrackedFlow[]>;
+  /**
+   * Ends the flows: their next packets are judged like the first ones of a new flow. Ignores flows that have ended meanwhile.
+   * Returns how many it ended. @throws kernel/failed
+   */
+  end(flows: readonly TrackedFlow[]): Promise<number>;
+}

@@ -1,0 +1,101 @@
+/** Messages about tracked flows: the subsystem of netfilter netlink for connection tracking. Pure. */
+import { type Address, addressBytes, addressFromBytes, type Family } from '../../net/address.ts';
+import type { FlowTuple, TrackedFlow } from '../flow-table.ts';
+import { type Attributes, decodeAttributes, type Message, NLM_F_ACK, NLM_F_DUMP } from './netlink.ts';
+
+const CTNETLINK = 1 << 8;
+const CT_GET = CTNETLINK | 1;
+const CT_DELETE = CTNETLINK | 2;
+const FAMILY_NUMBERS: Readonly<Record<Family, number>> = { 4: 2, 6: 10 };
+const HEADER_BYTES = 4;
+
+const CTA_TUPLE_ORIG = 1;
+const CTA_TUPLE_REPLY = 2;
+const CTA_ID = 12;
+const CTA_ZONE = 18;
+const CTA_TUPLE_IP = 1;
+const CTA_TUPLE_PROTO = 2;
+/** IPv4, then IPv6. */
+const CTA_IP_SOURCE = [1, 3] as const;
+const CTA_IP_DESTINATION = [2, 4] as const;
+const CTA_PROTO_NUM = 1;
+const CTA_PROTO_SRC_PORT = 2;
+const CTA_PROTO_DST_PORT = 3;
+/** ICMP, then ICMPv6. */
+const CTA_PROTO_TYPE = [5, 8] as const;
+const CTA_PROTO_CODE = [6, 9] as const;
+
+export function listFlows(family: Family): Message {
+  return { type: CT_GET, flags: NLM_F_DUMP, body: Buffer.from([FAMILY_NUMBERS[family], 0, 0, 0]) };
+}
+
+export function endFlow({ handle }: Pick<TrackedFlow, 'handle'>): Message {
+  return { type: CT_DELETE, flags: NLM_F_ACK, body: Buffer.from(handle) };
+}
+
+/** Returns a function that decodes an entry of the list; undefined unless one of the addresses is an end of the flow. */
+export function flowReader(addresses: readonly Address[]): (body: Buffer) => TrackedFlow | undefined {
+  const wanted = new Set(addresses.map((address) => keyOf(addressBytes(address))));
+  const isWanted = (parts: Attributes | undefined): boolean =>
+    [...CTA_IP_SOURCE, ...CTA_IP_DESTINATION].some((type) => {
+      const bytes = parts?.get(type);
+      return bytes !== undefined && wanted.has(keyOf(bytes));
+    });
+  return (body) => {
+    const all = decodeAttributes(body.subarray(HEADER_BYTES));
+    const tuples = [CTA_TUPLE_ORIG, CTA_TUPLE_REPLY].map((type) => nestedIn(all, type));
+    // Most entries of a busy host are of other addresses.
+    if (!tuples.some((tuple) => isWanted(tuple && nestedIn(tuple, CTA_TUPLE_IP)))) return undefined;
+    const [original, reply] = tuples.map((tuple) => tuple && tupleIn(tuple));
+    if (original === undefined || reply === undefined) return undefined;
+    return { original, reply, handle: handleOf(body) };
+  };
+}
+
+/** Returns the body of the message that deletes exactly this entry. */
+function handleOf(body: Buffer): Uint8Array {
+  const kept: Buffer[] = [Buffer.from(body.subarray(0, HEADER_BYTES))];
+  for (let at = HEADER_BYTES; at + 4 <= body.length;) {
+    const length = body.readUInt16LE(at);
+    if (length < 4) break;
+    const padded = (length + 3) & ~3;
+    const type = body.readUInt16LE(at + 2) & 0x3fff;
+    if ([CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID].includes(type)) kept.push(Buffer.from(body.subarray(at, at + padded)));
+    at += padded;
+  }
+  return Buffer.concat(kept);
+}
+
+function tupleIn(tuple: Attributes): FlowTuple | undefined {
+  const ends = nestedIn(tuple, CTA_TUPLE_IP);
+  const proto = nestedIn(tuple, CTA_TUPLE_PROTO);
+  const source = ends && firstOf(ends, CTA_IP_SOURCE);
+  const destination = ends && firstOf(ends, CTA_IP_DESTINATION);
+  if (source === undefined || destination === undefined || proto === undefined) return undefined;
+  const type = firstOf(proto, CTA_PROTO_TYPE)?.[0];
+  return {
+    source: addressFromBytes(source),
+    destination: addressFromBytes(destination),
+    protocol: proto.get(CTA_PROTO_NUM)?.[0] ?? 0,
+    sourcePort: portIn(proto.get(CTA_PROTO_SRC_PORT)),
+    destinationPort: portIn(proto.get(CTA_PROTO_DST_PORT)),
+    ...(type === undefined ? {} : { icmp: { type, code: firstOf(proto, CTA_PROTO_CODE)?.[0] ?? 0 } }),
+  };
+}
+
+function nestedIn(attributes: Attributes, type: number): Attributes | undefined {
+  const payload = attributes.get(type);
+  return payload === undefined ? undefined : decodeAttributes(payload);
+}
+
+function firstOf(attributes: Attributes, types: readonly number[]): Buffer | undefined {
+  return types.flatMap((type) => attributes.get(type) ?? [])[0];
+}
+
+function portIn(payload: Buffer | undefined): number {
+  return payload === undefined || payload.length < 2 ? 0 : payload.readUInt16BE(0);
+}
+
+function keyOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}

@@ -1,0 +1,73 @@
+import type { ApiObject } from '../../kube/objects.ts';
+import { ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from '../../kube/paths.ts';
+import type { Collection } from '../../kube/paths.ts';
+import { fromEndpointSlice } from '../../model/from-kubernetes/endpoint-slice.ts';
+import type { Converted } from '../../model/from-kubernetes/kubernetes-object.ts';
+import { fromKubernetesPolicy } from '../../model/from-kubernetes/network-policy.ts';
+import { fromPod } from '../../model/from-kubernetes/pod.ts';
+import { fromNamespace, fromServiceAccount } from '../../model/from-kubernetes/profiles.ts';
+import { kubernetesPolicyName } from '../../model/policy-names.ts';
+import type { Profile } from '../../model/profile.ts';
+import type { DerivedKind, FollowedRecord, Seen } from '../follow.ts';
+import type { Source } from './followed-objects.ts';
+
+/** Returns the watches of objects of the orchestrator that stand for resources of the kind. */
+export function derivedSources(kind: DerivedKind, query: number): readonly Source[] {
+  if (kind === 'Profile') {
+    return [
+      profileSource(NAMESPACES, fromNamespace, query),
+      profileSource(SERVICE_ACCOUNTS, fromServiceAccount, query),
+    ];
+  }
+  return [
+    sourceOf(KUBERNETES_POLICIES, (object) => {
+      const { name, namespace = 'default' } = object.metadata;
+      const which = { kind, namespace, name: kubernetesPolicyName(name) };
+      const base = { kind: 'resource', query, key: keyOf(object), version: '', which } as const;
+      return [{ ...base, ...seen(fromKubernetesPolicy(object)) }];
+    }),
+  ];
+}
+
+/** Returns the watch of the pods of all nodes. Their changes that do not concern policy leave the record as it is. */
+export function clusterPodSource(query: number): Source {
+  return sourceOf(PODS, (pod) => {
+    const converted = fromPod(pod);
+    if (converted.value === undefined && converted.problems.length === 0) return [];
+    return [{ kind: 'endpoint', query, key: keyOf(pod), version: '', ...seen(converted) }];
+  });
+}
+
+export function endpointSliceSource(query: number): Source {
+  return sourceOf(ENDPOINT_SLICES, (slice) => {
+    const converted = fromEndpointSlice(slice);
+    if (converted.value === undefined && converted.problems.length === 0) return [];
+    return [{ kind: 'service', query, key: keyOf(slice), version: '', ...seen(converted) }];
+  });
+}
+
+/** Of namespaces and service accounts only the metadata is asked for. */
+function profileSource(collection: Collection, convert: (object: ApiObject) => Profile, query: number): Source {
+  const recordsIn: Source['recordsIn'] = (object) => {
+    const value = convert(object);
+    const { name } = value.metadata;
+    return [{ kind: 'resource', query, key: name, version: '', which: { kind: 'Profile', name }, value }];
+  };
+  return { collection, options: { only: 'names' }, recordsIn, canResume: true };
+}
+
+/** An object that becomes no record any more is not told apart from one that never was: such a watch cannot resume. */
+function sourceOf(collection: Collection, recordsIn: (object: ApiObject) => readonly FollowedRecord[]): Source {
+  return { collection, options: {}, recordsIn, canResume: false };
+}
+
+function seen<T>({ value, problems }: Converted<T>): Seen<T> {
+  return {
+    ...(value === undefined ? {} : { value }),
+    ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),
+  };
+}
+
+function keyOf({ metadata }: ApiObject): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`;
+}

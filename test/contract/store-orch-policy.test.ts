@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { followPolicyRecords, type PolicyRecord } from '../../src/cache/policy-records.ts';
+import { RecordCache } from '../../src/cache/record-cache.ts';
+import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
+import type { Store } from '../../src/datastore/store.ts';
+import { Http2Transport } from '../../src/kube/http2-transport.ts';
+import { formatAddress } from '../../src/net/address.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+
+const MERGE = 'application/merge-patch+json';
+const transport = new Http2Transport();
+let server: OrchApiServer;
+let agent: Store;
+
+beforeAll(async () => {
+  server = await startOrchApiServer();
+  agent = openOrchStore({ from: 'file', path: await server.callerConfig('agent') }, { transport });
+});
+afterAll(async () => {
+  for (const part of [agent, server]) await part?.[Symbol.asyncDispose]();
+  transport.close();
+});
+
+/** The records as texts, as they change. */
+class Seen {
+  readonly now = new Map<string, PolicyRecord>();
+  readonly #stop = new AbortController();
+  readonly #ended: Promise<void>;
+  changes = 0;
+
+  constructor(store: Store) {
+    this.#ended = this.#run(store);
+  }
+
+  async #run(store: Store): Promise<void> {
+    for await (const { records } of followPolicyRecords(store, new RecordCache(), this.#stop.signal)) {
+      this.changes += 1;
+      for (const record of records) {
+        const key = record.kind === 'resource' ? `${record.which.kind} ${record.which.name}` : record.kind;
+        if (record.value === undefined) this.now.delete(key);
+        else this.now.set(key, record);
+      }
+    }
+  }
+
+  async end(): Promise<void> {
+    this.#stop.abort();
+    await this.#ended;
+  }
+}
+
+it('derives policies, profiles, endpoints and services from the objects of the orchestrator, with the rights of the agent', async () => {
+  await server.putNode('n1');
+  await server.apply([
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'shop', labels: { team: 'a' } } },
+    {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'deny', namespace: 'shop' },
+      spec: { podSelector: { matchLabels: { app: 'web' } } },
+    },
+    {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { name: 'web-1', namespace: 'shop', labels: { 'kubernetes.io/service-name': 'web' } },
+      addressType: 'IPv4',
+      endpoints: [{ addresses: ['10.0.0.7'] }],
+      ports: [{ protocol: 'TCP', port: 8080 }],
+    },
+  ]);
+  await server.apply([{ apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'till', namespace: 'shop' } }]);
+  await server.putPod({ namespace: 'shop', name: 'web', node: 'n1', labels: { app: 'web' } });
+  const seen = new Seen(agent);
+  await expect.poll(() => seen.now.has('service') && seen.now.has('endpoint')).toBe(true);
+  expect(seen.now.get('NetworkPolicy knp.default.deny')?.value).toMatchObject({
+    metadata: { namespace: 'shop' },
+    spec: { order: 1000, types: ['Ingress'] },
+  });
+  expect(seen.now.get('Profile kns.shop')?.value).toMatchObject({
+    spec: { labelsToApply: { 'pcns.team': 'a', 'pcns.netplug/name': 'shop' } },
+  });
+  expect(seen.now.has('Profile ksa.shop.till')).toBe(true);
+  expect(seen.now.has('Profile netplug-default-allow')).toBe(true);
+  const service = seen.now.get('service');
+  expect(
+    service?.kind === 'service' ? service.value?.endpoints.map(({ address }) => formatAddress(address)) : [],
+  ).toEqual(['10.0.0.7']);
+  expect(seen.now.get('endpoint')?.value).toMatchObject({ metadata: { labels: { app: 'web' } } });
+
+  // A change that policy does not see is none; a label is one.
+  const before = seen.changes;
+  const pod = '/api/v1/namespaces/shop/pods/web';
+  await server.call('PATCH', pod, { type: MERGE, body: { metadata: { annotations: { note: 'x' } } } });
+  await server.call('PATCH', pod, { type: MERGE, body: { metadata: { labels: { app: 'db' } } } });
+  await expect.poll(() => seen.now.get('endpoint')?.value).toMatchObject({ metadata: { labels: { app: 'db' } } });
+  expect(seen.changes).toBe(before + 1);
+
+  await server.call('PATCH', `${pod}/status`, { type: MERGE, body: { status: { phase: 'Succeeded' } } });
+  await expect.poll(() => seen.now.has('endpoint')).toBe(false);
+  await seen.end();
+});
