@@ -1,3 +1,4 @@
+import type { ServicePort } from '../model/service-endpoints.ts';
 import type { Address } from '../net/address.ts';
 import type { Cidr } from '../net/cidr.ts';
 import type {
@@ -27,19 +28,11 @@ export interface PolicyView {
   endpointsAt(address: Address): readonly PolicyEndpoint[];
   /** Returns address and number of each port with that name, of the endpoints that the selector selects when given. */
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[];
-  serviceEndpoints(namespace: string, name: string): readonly ServiceEndpoint[];
+  serviceEndpoints(namespace: string, name: string): readonly ServicePort[];
 }
 
 export interface NamedPortAddress {
   readonly address: Address;
-  readonly port: number;
-}
-
-/** An address behind a service, after translation. */
-export interface ServiceEndpoint {
-  readonly address: Address;
-  /** IANA number. */
-  readonly protocol: number;
   readonly port: number;
 }
 

@@ -1,0 +1,58 @@
+import { type Address, formatAddress } from '../net/address.ts';
+
+interface Claimant {
+  readonly key: string;
+  /** RFC 3339, or empty, which is older than any time. */
+  readonly createdAt: string;
+  readonly addresses: readonly string[];
+}
+
+/**
+ * Decides which pod has an address that several pods claim: the youngest, and of pods of one age the one whose key comes
+ * last. A pod whose address was given to another must not lend that one its identity, nor take the identity of the other.
+ */
+export class AddressClaims {
+  readonly #claimants = new Map<string, Claimant>();
+  readonly #byAddress = new Map<string, Set<Claimant>>();
+
+  /** Replaces the claims of the key, and returns the keys of other claimants whose addresses this may give or take. */
+  replace(key: string, claim: { readonly createdAt: string; readonly addresses: readonly Address[] }): string[] {
+    const before = this.#claimants.get(key);
+    const after: Claimant = { key, createdAt: claim.createdAt, addresses: claim.addresses.map(formatAddress) };
+    const rivals = new Set<string>();
+    for (const address of [...(before?.addresses ?? []), ...after.addresses]) {
+      for (const rival of this.#byAddress.get(address) ?? []) if (rival.key !== key) rivals.add(rival.key);
+    }
+    for (const address of before?.addresses ?? []) this.#drop(address, before);
+    if (after.addresses.length === 0) this.#claimants.delete(key);
+    else this.#claimants.set(key, after);
+    for (const address of after.addresses) {
+      const claimants = this.#byAddress.get(address) ?? new Set<Claimant>();
+      this.#byAddress.set(address, claimants.add(after));
+    }
+    return [...rivals];
+  }
+
+  hasAddress(key: string, address: Address): boolean {
+    let winner: Claimant | undefined;
+    for (const claimant of this.#byAddress.get(formatAddress(address)) ?? []) {
+      if (winner === undefined || isYounger(claimant, winner)) winner = claimant;
+    }
+    return winner?.key === key;
+  }
+
+  #drop(address: string, claimant: Claimant | undefined): void {
+    const claimants = this.#byAddress.get(address);
+    if (claimants === undefined || claimant === undefined) return;
+    claimants.delete(claimant);
+    if (claimants.size === 0) this.#byAddress.delete(address);
+  }
+}
+
+function isYounger(a: Claimant, b: Claimant): boolean {
+  const [ageA, ageB] = [Date.parse(a.createdAt), Date.parse(b.createdAt)].map((time) =>
+    Number.isNaN(time) ? 0 : time,
+  );
+  if (ageA !== ageB) return (ageA ?? 0) > (ageB ?? 0);
+  return a.key > b.key;
+}

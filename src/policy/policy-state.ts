@@ -1,0 +1,387 @@
+import { never } from '../base/errors.ts';
+import type { AnyResource } from '../model/kinds.ts';
+import { DEFAULT_ALLOW } from '../model/profile.ts';
+import { fullId, type ResourceId } from '../model/resource-id.ts';
+import type { Labels } from '../model/selector.ts';
+import { evaluateSelector } from '../model/selector.ts';
+import type { ServiceEndpoints, ServicePort } from '../model/service-endpoints.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Address, formatAddress } from '../net/address.ts';
+import { type Cidr, cidrContains, formatCidr } from '../net/cidr.ts';
+import { AddressClaims } from './address-claims.ts';
+import { AppliedPolicies } from './applied-policies.ts';
+import { MemberSet } from './member-set.ts';
+import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
+import type {
+  PeerSelector,
+  PolicyDirection,
+  PolicyEndpoint,
+  PolicyRule,
+  PolicyTier,
+  ResolvedPolicy,
+  ResolvedProfile,
+} from './resolved-policy.ts';
+import {
+  hostKey,
+  type Selectable,
+  selectableHost,
+  selectableSet,
+  selectableWorkload,
+  setKey,
+} from './resolve-endpoint.ts';
+import {
+  isolatingPolicy,
+  type OrderedPolicy,
+  policyId,
+  resolveGlobalPolicy,
+  resolveNetworkPolicy,
+  resolveProfile,
+} from './resolve-policy.ts';
+import { ServiceIndex } from './service-index.ts';
+import { type SelectedItem, TrackedSelectors } from './tracked-selectors.ts';
+
+/** The new state of one record. One without a value was deleted, or cannot be read if it has a problem. */
+export type PolicyChange =
+  | {
+      readonly kind: 'resource';
+      readonly which: ResourceId;
+      readonly value?: AnyResource | undefined;
+      readonly problem?: string | undefined;
+    }
+  /** The key identifies the record among all endpoints. */
+  | { readonly kind: 'endpoint'; readonly key: string; readonly value?: WorkloadEndpoint | undefined }
+  /** Several records may belong to one service. */
+  | { readonly kind: 'service'; readonly key: string; readonly value?: ServiceEndpoints | undefined };
+
+interface Item extends SelectedItem {
+  readonly signature: string;
+  readonly endpoint: PolicyEndpoint | undefined;
+}
+
+interface KnownProfile {
+  readonly resolved: ResolvedProfile;
+  readonly labels: Labels;
+  /** As text, to see what changed. */
+  readonly rules: string;
+  readonly spec: string;
+}
+
+interface Touches {
+  readonly endpoints: Set<string>;
+  readonly policies: Set<string>;
+  readonly profiles: Set<string>;
+  readonly namedPorts: Set<string>;
+  readonly services: Set<string>;
+  /** Keys of what must be settled again. */
+  readonly unsettled: Set<string>;
+}
+
+/** Policies of a cluster, resolved and kept by changes of records. The cost of a change depends on what it touches. */
+export class PolicyState implements PolicyView {
+  readonly endpoints = new Map<string, PolicyEndpoint>();
+  /** What cannot be used of the records, by policy, profile or other record. */
+  readonly problems = new Map<string, readonly string[]>();
+  readonly #selectables = new Map<string, Selectable>();
+  readonly #items = new Map<string, Item>();
+  readonly #keysOfRecords = new Map<string, string>();
+  readonly #keysOfProfiles = new Map<string, Set<string>>();
+  readonly #specs = new Map<string, string>();
+  readonly #profiles = new Map<string, KnownProfile>();
+  readonly #applied = new AppliedPolicies();
+  readonly #tracked = new TrackedSelectors();
+  readonly #claims = new AddressClaims();
+  readonly #byAddress = new Map<string, Set<Item>>();
+  readonly #byPort = new Map<string, Set<Item>>();
+  readonly #services = new ServiceIndex();
+
+  constructor() {
+    this.apply([
+      { kind: 'resource', which: { kind: 'Profile', name: DEFAULT_ALLOW.metadata.name }, value: DEFAULT_ALLOW },
+    ]);
+  }
+
+  get tiers(): readonly PolicyTier[] {
+    return this.#applied.tiers;
+  }
+
+  /** Applies changes that belong together and returns what they touched. Applying a change again touches nothing. */
+  apply(changes: readonly PolicyChange[]): TouchedPolicy {
+    const touches: Touches = {
+      endpoints: new Set(),
+      policies: new Set(),
+      profiles: new Set(),
+      namedPorts: new Set(),
+      services: new Set(),
+      unsettled: new Set(),
+    };
+    for (const change of changes) this.#applyOne(change, touches);
+    for (const key of touches.unsettled) this.#settle(key, touches);
+    const { unsettled: _, ...touched } = touches;
+    return { ...touched, selectors: this.#tracked.takeChanges() };
+  }
+
+  policiesOf(endpoint: PolicyEndpoint, tier: PolicyTier, direction: PolicyDirection): readonly ResolvedPolicy[] {
+    return tier.name === this.tiers[0]?.name ? this.#applied.policiesOf(endpoint, direction) : [];
+  }
+
+  profile(name: string): ResolvedProfile | undefined {
+    return this.#profiles.get(name)?.resolved;
+  }
+
+  membersOf(selector: PeerSelector): readonly Cidr[] {
+    const tracked = this.#tracked.find(selector);
+    if (tracked !== undefined) return tracked.members.list();
+    const members = new MemberSet();
+    for (const { cidrs } of this.#selected(selector)) for (const cidr of cidrs) members.add(cidr);
+    return members.list();
+  }
+
+  isMember(selector: PeerSelector, address: Address): boolean {
+    const tracked = this.#tracked.find(selector);
+    if (tracked !== undefined) return tracked.members.contains(address);
+    return this.#selected(selector).some(({ cidrs }) => cidrs.some((cidr) => cidrContains(cidr, address)));
+  }
+
+  endpointsAt(address: Address): readonly PolicyEndpoint[] {
+    return [...(this.#byAddress.get(formatAddress(address)) ?? [])].flatMap(({ endpoint }) => endpoint ?? []);
+  }
+
+  namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[] {
+    const found = new Map<string, NamedPortAddress>();
+    for (const { endpoint, labels } of this.#byPort.get(portKey({ name, protocol })) ?? []) {
+      if (endpoint === undefined || (selector !== undefined && !evaluateSelector(selector.selector, labels))) continue;
+      for (const port of endpoint.ports) {
+        if (port.name !== name || port.protocol !== protocol) continue;
+        for (const address of endpoint.addresses) {
+          found.set(`${formatAddress(address)} ${String(port.port)}`, { address, port: port.port });
+        }
+      }
+    }
+    return [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, port]) => port);
+  }
+
+  serviceEndpoints(namespace: string, name: string): readonly ServicePort[] {
+    return this.#services.endpointsOf(namespace, name);
+  }
+
+  #applyOne(change: PolicyChange, touches: Touches): void {
+    switch (change.kind) {
+      case 'endpoint':
+        return this.#applyWorkload(change, touches);
+      case 'service':
+        for (const service of this.#services.replace(change.key, change.value)) touches.services.add(service);
+        return undefined;
+      case 'resource':
+        return this.#applyResource(change, touches);
+      default:
+        return never(change);
+    }
+  }
+
+  #applyWorkload({ key: record, value }: Extract<PolicyChange, { kind: 'endpoint' }>, touches: Touches): void {
+    const next = value === undefined ? undefined : selectableWorkload(value);
+    const before = this.#keysOfRecords.get(record);
+    if (before !== undefined && before !== next?.key) this.#place(before, undefined, touches);
+    if (next === undefined) {
+      this.#keysOfRecords.delete(record);
+      return;
+    }
+    this.#keysOfRecords.set(record, next.key);
+    this.#place(next.key, next, touches);
+  }
+
+  #applyResource({ which, value, problem }: Extract<PolicyChange, { kind: 'resource' }>, touches: Touches): void {
+    const { name, namespace } = fullId(which);
+    const { kind } = which;
+    if (kind === 'NetworkPolicy' || kind === 'GlobalNetworkPolicy') {
+      this.#applyPolicy(policyId(kind, name, namespace), { which, value, problem }, touches);
+    } else if (kind === 'Profile') {
+      this.#applyProfile(name, { value: value?.kind === kind ? value : undefined, problem }, touches);
+    } else if (kind === 'HostEndpoint') {
+      this.#report(hostKey(name), problem);
+      this.#place(hostKey(name), value?.kind === kind ? selectableHost(value) : undefined, touches);
+    } else if (kind === 'NetworkSet' || kind === 'GlobalNetworkSet') {
+      this.#report(setKey(name, namespace), problem);
+      const isSet = value?.kind === 'NetworkSet' || value?.kind === 'GlobalNetworkSet';
+      this.#place(setKey(name, namespace), isSet ? selectableSet(value) : undefined, touches);
+    }
+  }
+
+  #applyPolicy(
+    id: string,
+    { which, value, problem }: Pick<Extract<PolicyChange, { kind: 'resource' }>, 'which' | 'value' | 'problem'>,
+    touches: Touches,
+  ): void {
+    const spec = JSON.stringify([value?.spec, value === undefined ? problem : '']);
+    if (spec === this.#specs.get(id)) return;
+    const { name, namespace = 'default' } = which;
+    const next = resolveAny(value) ?? {
+      problems: problem === undefined ? [] : [`${id} applies to nothing, because it cannot be read: ${problem}`],
+    };
+    const isolates = value === undefined && problem !== undefined && which.kind === 'NetworkPolicy';
+    const resolved = isolates ? isolatingPolicy(name, namespace, problem) : next;
+    const policy = 'policy' in resolved ? resolved : undefined;
+    const before = this.#applied.find(id);
+    // The new rules first: a selector that stays in use keeps its members.
+    this.#useSelectors(rulesOfPolicy(policy), 'use');
+    this.#useSelectors(rulesOfPolicy(before), 'release');
+    for (const key of this.#applied.replace(id, policy, this.endpoints.values())) touches.endpoints.add(key);
+    touches.policies.add(id);
+    if (value === undefined && problem === undefined) this.#specs.delete(id);
+    else this.#specs.set(id, spec);
+    this.#report(id, ...resolved.problems);
+  }
+
+  #applyProfile(
+    name: string,
+    { value, problem }: { value: Extract<AnyResource, { kind: 'Profile' }> | undefined; problem: string | undefined },
+    touches: Touches,
+  ): void {
+    const before = this.#profiles.get(name);
+    const spec = JSON.stringify(value?.spec);
+    if (before?.spec === spec && problem === undefined) return;
+    const { problems, ...resolved } = value === undefined ? { problems: [], rules: undefined } : resolveProfile(value);
+    this.#report(`Profile ${name}`, ...(problem === undefined ? [] : [problem]), ...problems);
+    const next =
+      resolved.rules === undefined
+        ? undefined
+        : {
+            resolved,
+            labels: value?.spec.labelsToApply ?? {},
+            rules: JSON.stringify([value?.spec.ingress, value?.spec.egress]),
+            spec,
+          };
+    this.#useSelectors(rulesOfProfile(next), 'use');
+    this.#useSelectors(rulesOfProfile(before), 'release');
+    if (next === undefined) this.#profiles.delete(name);
+    else this.#profiles.set(name, next);
+    if (before?.rules !== next?.rules) touches.profiles.add(name);
+    if (JSON.stringify(before?.labels) === JSON.stringify(next?.labels)) return;
+    for (const key of this.#keysOfProfiles.get(name) ?? []) touches.unsettled.add(key);
+  }
+
+  #useSelectors(rules: readonly PolicyRule[], change: 'use' | 'release'): void {
+    for (const { source, destination } of rules) {
+      for (const { selector, notSelector } of [source, destination]) {
+        for (const peer of [selector, notSelector]) {
+          if (peer === undefined) continue;
+          if (change === 'use') this.#tracked.use(peer, this.#items.values());
+          else this.#tracked.release(peer);
+        }
+      }
+    }
+  }
+
+  /** Puts what users wrote in its place; settling follows. */
+  #place(key: string, next: Selectable | undefined, { unsettled }: Touches): void {
+    const before = this.#selectables.get(key);
+    for (const profile of before?.profiles ?? []) {
+      const keys = this.#keysOfProfiles.get(profile);
+      keys?.delete(key);
+      if (keys?.size === 0) this.#keysOfProfiles.delete(profile);
+    }
+    for (const profile of next?.profiles ?? []) {
+      this.#keysOfProfiles.set(profile, (this.#keysOfProfiles.get(profile) ?? new Set<string>()).add(key));
+    }
+    if (next === undefined) this.#selectables.delete(key);
+    else this.#selectables.set(key, next);
+    const addresses = next?.endpoint?.kind === 'workload' ? next.endpoint.addresses : [];
+    for (const rival of this.#claims.replace(key, { createdAt: next?.createdAt ?? '', addresses }))
+      unsettled.add(rival);
+    unsettled.add(key);
+  }
+
+  /** Brings labels, addresses, memberships and policies of one endpoint or network set up to date. */
+  #settle(key: string, touches: Touches): void {
+    const before = this.#items.get(key);
+    const selectable = this.#selectables.get(key);
+    const after = selectable === undefined ? undefined : this.#itemOf(selectable);
+    if (before?.signature === after?.signature) return;
+    if (before !== undefined) this.#unlist(before, touches);
+    if (after !== undefined) this.#list(after, touches);
+    this.#tracked.move(before, after);
+    if (after === undefined) this.#items.delete(key);
+    else this.#items.set(key, after);
+    if (before?.endpoint === undefined && after?.endpoint === undefined) return;
+    touches.endpoints.add(key);
+    this.#applied.settle(key, after?.labels);
+    if (after?.endpoint === undefined) this.endpoints.delete(key);
+    else this.endpoints.set(key, after.endpoint);
+  }
+
+  #itemOf({ key, ownLabels, setLabels, profiles, cidrs, endpoint }: Selectable): Item {
+    const applied = profiles.toReversed().map((name) => this.#profiles.get(name)?.labels ?? {});
+    const labels: Labels = Object.assign({}, ...applied, ownLabels, setLabels) as Labels;
+    const isPod = endpoint?.kind === 'workload';
+    const addresses = (endpoint?.addresses ?? []).filter((address) => !isPod || this.#claims.hasAddress(key, address));
+    const settled = endpoint === undefined ? undefined : { ...endpoint, labels, addresses };
+    const owned = isPod
+      ? cidrs.filter(({ base }) =>
+          addresses.some(({ value, family }) => value === base.value && family === base.family),
+        )
+      : cidrs;
+    const { addresses: _, ...rest } = settled ?? { addresses: [], labels };
+    return {
+      labels,
+      cidrs: owned,
+      endpoint: settled,
+      hasNamedPorts: (endpoint?.ports ?? []).length > 0,
+      selectors: new Set(),
+      signature: JSON.stringify([rest, owned.map(formatCidr)]),
+    };
+  }
+
+  #list(item: Item, touches: Touches): void {
+    const { addresses = [], ports = [] } = item.endpoint ?? {};
+    for (const address of addresses.map(formatAddress)) {
+      this.#byAddress.set(address, (this.#byAddress.get(address) ?? new Set<Item>()).add(item));
+    }
+    for (const port of ports.map(portKey)) {
+      this.#byPort.set(port, (this.#byPort.get(port) ?? new Set<Item>()).add(item));
+      touches.namedPorts.add(port);
+    }
+  }
+
+  #unlist(item: Item, touches: Touches): void {
+    const { addresses = [], ports = [] } = item.endpoint ?? {};
+    for (const address of addresses.map(formatAddress)) drop(this.#byAddress, address, item);
+    for (const port of ports.map(portKey)) {
+      drop(this.#byPort, port, item);
+      touches.namedPorts.add(port);
+    }
+  }
+
+  #selected({ selector }: PeerSelector): Item[] {
+    return [...this.#items.values()].filter(({ labels }) => evaluateSelector(selector, labels));
+  }
+
+  #report(key: string, ...problems: readonly (string | undefined)[]): void {
+    const texts = problems.filter((text) => text !== undefined);
+    if (texts.length === 0) this.problems.delete(key);
+    else this.problems.set(key, texts);
+  }
+}
+
+function resolveAny(value: AnyResource | undefined): OrderedPolicy | { readonly problems: string[] } | undefined {
+  if (value?.kind === 'NetworkPolicy') return resolveNetworkPolicy(value);
+  if (value?.kind === 'GlobalNetworkPolicy') return resolveGlobalPolicy(value);
+  return undefined;
+}
+
+function rulesOfPolicy(ordered: OrderedPolicy | undefined): readonly PolicyRule[] {
+  return [...(ordered?.policy.rules.ingress ?? []), ...(ordered?.policy.rules.egress ?? [])];
+}
+
+function rulesOfProfile(profile: KnownProfile | undefined): readonly PolicyRule[] {
+  return [...(profile?.resolved.rules.ingress ?? []), ...(profile?.resolved.rules.egress ?? [])];
+}
+
+function portKey({ name, protocol }: { readonly name: string; readonly protocol: number }): string {
+  return `${String(protocol)} ${name}`;
+}
+
+function drop(index: Map<string, Set<Item>>, key: string, item: Item): void {
+  const items = index.get(key);
+  items?.delete(item);
+  if (items?.size === 0) index.delete(key);
+}

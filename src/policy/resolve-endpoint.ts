@@ -1,0 +1,137 @@
+import type { HostEndpoint } from '../model/host-endpoint.ts';
+import type { GlobalNetworkSet, NetworkSet } from '../model/network-set.ts';
+import {
+  isReservedLabel,
+  NAMESPACE_LABEL,
+  namespaceProfile,
+  ORCHESTRATOR_LABEL,
+  SERVICE_ACCOUNT_LABEL,
+} from '../model/policy-names.ts';
+import { protocolNumber } from '../model/protocol.ts';
+import type { Labels } from '../model/selector.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { type Address, tryParseAddress } from '../net/address.ts';
+import { type Cidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
+import type { EndpointPort, PolicyEndpoint } from './resolved-policy.ts';
+
+const PROTOCOLS = ['TCP', 'UDP', 'SCTP'] as const;
+
+/** What labels select: an endpoint or a network set, before labels of profiles and contested addresses are settled. */
+export interface Selectable {
+  /** Of the endpoint; `set NAMESPACE/NAME` or `set NAME` of a network set. */
+  readonly key: string;
+  /** Those that users wrote, without reserved ones. */
+  readonly ownLabels: Labels;
+  /** Those that netplug sets, which win over all others. */
+  readonly setLabels: Labels;
+  /** Apply labels, in order of precedence. */
+  readonly profiles: readonly string[];
+  readonly cidrs: readonly Cidr[];
+  /** RFC 3339: of two pods with one address, the younger has it. */
+  readonly createdAt: string;
+  /** Undefined for a network set. */
+  readonly endpoint: PolicyEndpoint | undefined;
+}
+
+export function workloadKey({ metadata }: Pick<WorkloadEndpoint, 'metadata'>): string {
+  return `pod ${metadata.namespace ?? 'default'}/${metadata.name}`;
+}
+
+export function hostKey(name: string): string {
+  return `host ${name}`;
+}
+
+export function selectableWorkload(resource: WorkloadEndpoint): Selectable {
+  const { metadata, spec } = resource;
+  const { namespace = 'default' } = metadata;
+  const addresses = spec.ipNetworks.flatMap((text) => tryReadCidr(text)?.address ?? []);
+  const key = workloadKey(resource);
+  const account = spec.serviceAccountName;
+  return {
+    key,
+    ownLabels: withoutReserved(metadata.labels),
+    setLabels: {
+      [NAMESPACE_LABEL]: namespace,
+      [ORCHESTRATOR_LABEL]: spec.orchestrator,
+      ...(account === undefined ? {} : { [SERVICE_ACCOUNT_LABEL]: account }),
+    },
+    profiles: spec.profiles,
+    cidrs: addresses.map(hostCidr),
+    createdAt: metadata.creationTimestamp ?? '',
+    endpoint: {
+      key,
+      kind: 'workload',
+      shown: `${namespace}/${spec.pod ?? spec.containerID}`,
+      node: spec.node,
+      namespace,
+      labels: {},
+      addresses,
+      ports: (spec.ports ?? []).flatMap((port) => portOf(port)),
+      profiles: spec.profiles,
+      interfaceName: spec.interfaceName === '' ? undefined : spec.interfaceName,
+    },
+  };
+}
+
+export function selectableHost({ metadata, spec }: HostEndpoint): Selectable {
+  const addresses = (spec.expectedIPs ?? []).flatMap((text): Address[] => {
+    const address = tryParseAddress(text);
+    return address === undefined ? [] : [address];
+  });
+  const key = hostKey(metadata.name);
+  return {
+    key,
+    ownLabels: withoutReserved(metadata.labels),
+    setLabels: {},
+    profiles: spec.profiles ?? [],
+    cidrs: addresses.map(hostCidr),
+    createdAt: metadata.creationTimestamp ?? '',
+    endpoint: {
+      key,
+      kind: 'host',
+      shown: metadata.name,
+      node: spec.node,
+      namespace: undefined,
+      labels: {},
+      addresses,
+      ports: (spec.ports ?? []).flatMap((port) => portOf(port)),
+      profiles: spec.profiles ?? [],
+      interfaceName: spec.interfaceName,
+    },
+  };
+}
+
+/** A set of a namespace has the labels of the namespace, so that namespace selectors find it. */
+export function selectableSet({ kind, metadata, spec }: NetworkSet | GlobalNetworkSet): Selectable {
+  const namespace = kind === 'NetworkSet' ? (metadata.namespace ?? 'default') : undefined;
+  return {
+    key: setKey(metadata.name, namespace),
+    ownLabels: withoutReserved(metadata.labels),
+    setLabels: namespace === undefined ? {} : { [NAMESPACE_LABEL]: namespace },
+    profiles: namespace === undefined ? [] : [namespaceProfile(namespace)],
+    cidrs: spec.nets.flatMap((text) => tryReadCidr(text)?.cidr ?? []),
+    createdAt: metadata.creationTimestamp ?? '',
+    endpoint: undefined,
+  };
+}
+
+export function setKey(name: string, namespace: string | undefined): string {
+  return namespace === undefined ? `set ${name}` : `set ${namespace}/${name}`;
+}
+
+function withoutReserved(labels: Labels | undefined): Labels {
+  return Object.fromEntries(Object.entries(labels ?? {}).filter(([label]) => !isReservedLabel(label)));
+}
+
+function portOf({
+  name,
+  protocol,
+  port,
+}: {
+  readonly name?: string;
+  readonly protocol: string;
+  readonly port: number;
+}): EndpointPort[] {
+  const known = PROTOCOLS.find((each) => each === protocol);
+  return name === undefined || known === undefined ? [] : [{ name, protocol: protocolNumber(known), port }];
+}

@@ -1,0 +1,166 @@
+import { writtenPolicyName } from '../model/policy-names.ts';
+import type { Direction } from '../model/check-rules.ts';
+import type { GlobalNetworkPolicy, GlobalNetworkPolicySpec, NetworkPolicy, PolicyType } from '../model/policy.ts';
+import type { Profile } from '../model/profile.ts';
+import type { Selector } from '../model/selector-parser.ts';
+import type { PolicyRule, PolicyStage, ResolvedPolicy, ResolvedProfile } from './resolved-policy.ts';
+import { resolveRules } from './resolve-rules.ts';
+import {
+  allOf,
+  inNamespace,
+  ofNamespaces,
+  ofServiceAccounts,
+  readSelector,
+  UnreadableSelector,
+} from './resolve-selector.ts';
+
+/** A policy with its place in its tier. */
+export interface OrderedPolicy {
+  /** Infinite for a policy without an order, which comes last. */
+  readonly order: number;
+  readonly policy: ResolvedPolicy;
+  readonly problems: readonly string[];
+}
+
+const DIRECTIONS = { ingress: 'Ingress', egress: 'Egress' } as const;
+
+export function compareOrder(a: OrderedPolicy, b: OrderedPolicy): number {
+  if (a.order !== b.order) return a.order < b.order ? -1 : 1;
+  return a.policy.id < b.policy.id ? -1 : Number(a.policy.id > b.policy.id);
+}
+
+/** Returns the id of a policy, which tells Kubernetes policies from those of netplug. */
+export function policyId(kind: 'NetworkPolicy' | 'GlobalNetworkPolicy', name: string, namespace = 'default'): string {
+  if (kind === 'GlobalNetworkPolicy') return `GlobalNetworkPolicy ${name}`;
+  const written = writtenPolicyName(name);
+  return written === undefined
+    ? `NetworkPolicy ${namespace}/${name}`
+    : `Kubernetes NetworkPolicy ${namespace}/${written}`;
+}
+
+/** When the selector cannot be read, the policy isolates the pods of its namespace, and only its `Deny` rules stay. */
+export function resolveNetworkPolicy({ metadata, spec }: NetworkPolicy): OrderedPolicy {
+  const { name, namespace = 'default' } = metadata;
+  const id = policyId('NetworkPolicy', name, namespace);
+  const scope = inNamespace(namespace);
+  const selected = readApplication(spec, scope);
+  const { rules, problems } = rulesOf(spec, namespace);
+  const isReadable = 'selector' in selected;
+  return {
+    order: spec.order ?? Infinity,
+    policy: {
+      id,
+      stage: 'normal',
+      applyOnForward: true,
+      isStaged: false,
+      appliesTo: isReadable ? selected.selector : scope,
+      rules: isReadable ? rules : onlyDenials(rules),
+    },
+    problems: [
+      ...(isReadable ? [] : [`${id} isolates all pods of the namespace: ${selected.problem}`]),
+      ...problems.map((problem) => `${id}: ${problem}`),
+    ],
+  };
+}
+
+/** When a selector cannot be read, the policy applies to nothing: one record must not cut off a whole cluster. */
+export function resolveGlobalPolicy({ metadata, spec }: GlobalNetworkPolicy): OrderedPolicy | { problems: string[] } {
+  const id = policyId('GlobalNetworkPolicy', metadata.name);
+  const selected = readApplication(spec, undefined);
+  if ('problem' in selected) return { problems: [`${id} applies to nothing: ${selected.problem}`] };
+  const { rules, problems } = rulesOf(spec, undefined);
+  return {
+    order: spec.order ?? Infinity,
+    policy: {
+      id,
+      stage: stageOf(spec),
+      applyOnForward: spec.applyOnForward === true,
+      isStaged: false,
+      appliesTo: selected.selector,
+      rules,
+    },
+    problems: problems.map((problem) => `${id}: ${problem}`),
+  };
+}
+
+/** Stands for a policy of a namespace whose record cannot be read: it isolates the pods of the namespace. */
+export function isolatingPolicy(name: string, namespace: string, problem: string): OrderedPolicy {
+  const id = policyId('NetworkPolicy', name, namespace);
+  return {
+    order: Infinity,
+    policy: {
+      id,
+      stage: 'normal',
+      applyOnForward: true,
+      isStaged: false,
+      appliesTo: inNamespace(namespace),
+      rules: { ingress: [], egress: [] },
+    },
+    problems: [`${id} isolates all pods of the namespace: ${problem}`],
+  };
+}
+
+export function resolveProfile({
+  metadata,
+  spec,
+}: Profile): ResolvedProfile & { readonly problems: readonly string[] } {
+  const ingress = resolveRules(spec.ingress, undefined);
+  const egress = resolveRules(spec.egress, undefined);
+  return {
+    name: metadata.name,
+    rules: { ingress: ingress.rules, egress: egress.rules },
+    problems: [
+      ...ingress.problems.map((problem) => `Profile ${metadata.name}: ingress${problem}`),
+      ...egress.problems.map((problem) => `Profile ${metadata.name}: egress${problem}`),
+    ],
+  };
+}
+
+type Application = Pick<GlobalNetworkPolicySpec, 'selector' | 'namespaceSelector' | 'serviceAccountSelector'>;
+
+function readApplication(
+  { selector, namespaceSelector, serviceAccountSelector }: Application,
+  scope: Selector | undefined,
+): { readonly selector: Selector } | { readonly problem: string } {
+  try {
+    return {
+      selector: allOf([
+        ...(scope === undefined ? [] : [scope]),
+        ...(namespaceSelector === undefined ? [] : [ofNamespaces(readSelector(namespaceSelector))]),
+        ...(serviceAccountSelector === undefined ? [] : [ofServiceAccounts(readSelector(serviceAccountSelector))]),
+        readSelector(selector),
+      ]),
+    };
+  } catch (cause) {
+    if (cause instanceof UnreadableSelector) return { problem: cause.message };
+    throw cause;
+  }
+}
+
+type Directions = ResolvedPolicy['rules'];
+
+function rulesOf(
+  spec: Pick<GlobalNetworkPolicySpec, Direction> & { readonly types: readonly PolicyType[] },
+  namespace: string | undefined,
+): { readonly rules: Directions; readonly problems: readonly string[] } {
+  const problems: string[] = [];
+  const rules: Partial<Record<Direction, readonly PolicyRule[]>> = {};
+  for (const direction of ['ingress', 'egress'] as const) {
+    if (!spec.types.includes(DIRECTIONS[direction])) continue;
+    const resolved = resolveRules(spec[direction], namespace);
+    problems.push(...resolved.problems.map((problem) => `${direction}${problem}`));
+    rules[direction] = resolved.rules;
+  }
+  return { rules, problems };
+}
+
+function onlyDenials(rules: Directions): Directions {
+  return Object.fromEntries(
+    Object.entries(rules).map(([direction, list]) => [direction, list.filter(({ action }) => action === 'Deny')]),
+  );
+}
+
+function stageOf({ doNotTrack, preDNAT }: GlobalNetworkPolicySpec): PolicyStage {
+  if (doNotTrack === true) return 'untracked';
+  return preDNAT === true ? 'preDNAT' : 'normal';
+}

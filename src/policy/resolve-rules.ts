@@ -1,0 +1,135 @@
+import { WRITTEN_RULE } from '../model/policy-names.ts';
+import type { Entity, Rule } from '../model/policy-rule.ts';
+import { protocolNumber } from '../model/protocol.ts';
+import { tryParseAddress } from '../net/address.ts';
+import { type Cidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
+import type { IcmpMatch, PeerMatch, PeerSelector, PolicyRule, PortMatch } from './resolved-policy.ts';
+import {
+  allOf,
+  inNamespace,
+  ofNamespaces,
+  ofServiceAccounts,
+  peerSelectorOf,
+  readSelector,
+  withServiceAccounts,
+} from './resolve-selector.ts';
+
+const NEEDS_SIDECAR = 'http needs the application-layer sidecar, which this release does not have';
+
+export interface ResolvedRules {
+  readonly rules: readonly PolicyRule[];
+  /** A sentence for each rule with a part that cannot be read, and where it is. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Resolves the rules of one direction of a policy of the namespace, or of a global one. A rule with a part that cannot be
+ * read allows and passes nothing; as a `Deny`, it denies whatever its other parts match.
+ */
+export function resolveRules(written: readonly Rule[] | undefined, namespace: string | undefined): ResolvedRules {
+  const problems: string[] = [];
+  const rules = (written ?? []).flatMap((rule, position): PolicyRule[] => {
+    const faults: string[] = [];
+    const resolved = resolveRule(rule, { namespace, position, faults });
+    for (const fault of faults) problems.push(`[${String(position)}].${fault}`);
+    return faults.length === 0 || rule.action === 'Deny' ? [resolved] : [];
+  });
+  return { rules, problems };
+}
+
+interface RuleContext {
+  readonly namespace: string | undefined;
+  readonly position: number;
+  readonly faults: string[];
+}
+
+function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
+  const { protocol, notProtocol, icmp, notICMP, ipVersion } = rule;
+  if (rule.http !== undefined) context.faults.push(`http: ${NEEDS_SIDECAR}`);
+  return {
+    action: rule.action,
+    ...(ipVersion === undefined ? {} : { family: ipVersion }),
+    ...(protocol === undefined ? {} : { protocol: protocolNumber(protocol) }),
+    ...(notProtocol === undefined ? {} : { notProtocol: protocolNumber(notProtocol) }),
+    ...(icmp === undefined ? {} : { icmp: icmpOf(icmp) }),
+    ...(notICMP === undefined ? {} : { notIcmp: icmpOf(notICMP) }),
+    source: resolvePeer(rule.source ?? {}, 'source', context),
+    destination: resolvePeer(rule.destination ?? {}, 'destination', context),
+    index: writtenIndex(rule) ?? context.position,
+  };
+}
+
+function resolvePeer(entity: Entity, side: string, { namespace, faults }: RuleContext): PeerMatch {
+  const attempt = <T>(field: string, read: () => T): T | undefined => {
+    try {
+      return read();
+    } catch (cause) {
+      if (!(cause instanceof Error)) throw cause;
+      faults.push(`${side}.${field}: ${cause.message}`);
+      return undefined;
+    }
+  };
+  const { nets, notNets, notSelector, ports, notPorts, services } = entity;
+  const match = {
+    nets: nets === undefined ? undefined : attempt('nets', () => nets.map(readNet)),
+    notNets: notNets === undefined ? undefined : attempt('notNets', () => notNets.map(readNet)),
+    selector: attempt('selector', () => selectorOf(entity, namespace)),
+    notSelector:
+      notSelector === undefined ? undefined : attempt('notSelector', () => peerSelectorOf(readSelector(notSelector))),
+    ports: ports === undefined ? undefined : portsOf(ports),
+    notPorts: notPorts === undefined ? undefined : portsOf(notPorts),
+    service:
+      services === undefined
+        ? undefined
+        : { name: services.name, namespace: services.namespace ?? namespace ?? 'default' },
+  };
+  // Fields without a value are left out, as the type says.
+  return Object.fromEntries(Object.entries(match).filter(([, value]) => value !== undefined)) as PeerMatch;
+}
+
+/** In a namespace, labels without a namespace selector mean the policy's own; other matches say nothing about namespaces. */
+function selectorOf(entity: Entity, namespace: string | undefined): PeerSelector | undefined {
+  const { selector, notSelector, namespaceSelector, serviceAccounts } = entity;
+  const isByLabels = selector !== undefined || notSelector !== undefined || serviceAccounts !== undefined;
+  const isLimited = namespaceSelector !== undefined || (isByLabels && namespace !== undefined);
+  if (!isLimited && selector === undefined && serviceAccounts === undefined) return undefined;
+  const spaces = namespaceSelector === undefined ? [] : [ofNamespaces(readSelector(namespaceSelector))];
+  const { names, selector: accounts } = serviceAccounts ?? {};
+  return peerSelectorOf(
+    allOf([
+      ...(namespaceSelector === undefined && namespace !== undefined ? [inNamespace(namespace)] : spaces),
+      ...(names === undefined ? [] : [withServiceAccounts(names)]),
+      ...(accounts === undefined ? [] : [ofServiceAccounts(readSelector(accounts))]),
+      ...(selector === undefined ? [] : [readSelector(selector)]),
+    ]),
+  );
+}
+
+function portsOf(ports: readonly (number | string)[]): PortMatch {
+  const ranges: PortMatch['ranges'][number][] = [];
+  const names: string[] = [];
+  for (const port of ports) {
+    const [, first, last] = /^(\d+):(\d+)$/.exec(String(port)) ?? [];
+    if (first !== undefined && last !== undefined) ranges.push({ first: Number(first), last: Number(last) });
+    else if (typeof port === 'number') ranges.push({ first: port, last: port });
+    else names.push(port);
+  }
+  return { ranges, names };
+}
+
+function readNet(text: string): Cidr {
+  const address = tryParseAddress(text);
+  const net = address === undefined ? tryReadCidr(text)?.cidr : hostCidr(address);
+  if (net === undefined) throw new Error(`"${text}" is no CIDR`);
+  return net;
+}
+
+function icmpOf({ type, code }: { readonly type: number; readonly code?: number | undefined }): IcmpMatch {
+  return { type, ...(code === undefined ? {} : { code }) };
+}
+
+/** Several rules may stand for one rule of a Kubernetes policy. */
+function writtenIndex({ metadata }: Rule): number | undefined {
+  const text = metadata?.annotations?.[WRITTEN_RULE];
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined;
+}

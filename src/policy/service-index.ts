@@ -1,0 +1,30 @@
+import type { ServiceEndpoints, ServicePort } from '../model/service-endpoints.ts';
+
+/** The endpoints of services, which several records may list. */
+export class ServiceIndex {
+  readonly #slices = new Map<string, Map<string, ServiceEndpoints>>();
+  readonly #serviceOf = new Map<string, string>();
+
+  /** Replaces or removes a record, and returns the services that it touches, as `NAMESPACE/NAME`. */
+  replace(key: string, value: ServiceEndpoints | undefined): string[] {
+    const before = this.#serviceOf.get(key);
+    const after = value === undefined ? undefined : `${value.namespace}/${value.name}`;
+    if (before !== undefined) {
+      const slices = this.#slices.get(before);
+      slices?.delete(key);
+      if (slices?.size === 0) this.#slices.delete(before);
+      this.#serviceOf.delete(key);
+    }
+    if (value !== undefined && after !== undefined) {
+      this.#slices.set(after, (this.#slices.get(after) ?? new Map<string, ServiceEndpoints>()).set(key, value));
+      this.#serviceOf.set(key, after);
+    }
+    return [before, after].flatMap((service) => service ?? []);
+  }
+
+  /** Returns the same list for the same records, whatever the order in which they came. */
+  endpointsOf(namespace: string, name: string): readonly ServicePort[] {
+    const slices = [...(this.#slices.get(`${namespace}/${name}`) ?? [])];
+    return slices.toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, { endpoints }]) => endpoints);
+  }
+}

@@ -1,0 +1,108 @@
+import { evaluateSelector, type Labels } from '../model/selector.ts';
+import type { Cidr } from '../net/cidr.ts';
+import { MemberSet } from './member-set.ts';
+import type { MemberChange } from './policy-view.ts';
+import type { PeerSelector } from './resolved-policy.ts';
+import { SelectorIndex } from './selector-index.ts';
+
+/** What selectors select. */
+export interface SelectedItem {
+  readonly labels: Labels;
+  readonly cidrs: readonly Cidr[];
+  readonly hasNamedPorts: boolean;
+  readonly selectors: Set<TrackedSelector>;
+}
+
+export interface TrackedSelector {
+  readonly peer: PeerSelector;
+  readonly members: MemberSet;
+  readonly items: Set<SelectedItem>;
+  uses: number;
+  areNamedPortsTouched: boolean;
+}
+
+/** The selectors that rules use, with their members. */
+export class TrackedSelectors {
+  readonly #byText = new Map<string, TrackedSelector>();
+  readonly #index = new SelectorIndex<TrackedSelector>();
+  readonly #touched = new Set<TrackedSelector>();
+
+  find({ text }: PeerSelector): TrackedSelector | undefined {
+    return this.#byText.get(text);
+  }
+
+  /** Counts one more use of the selector. The first use finds its members among the items. */
+  use(peer: PeerSelector, items: Iterable<SelectedItem>): void {
+    const known = this.#byText.get(peer.text);
+    if (known !== undefined) {
+      known.uses += 1;
+      return;
+    }
+    const tracked = {
+      peer,
+      members: new MemberSet(),
+      items: new Set<SelectedItem>(),
+      uses: 1,
+      areNamedPortsTouched: false,
+    };
+    this.#byText.set(peer.text, tracked);
+    this.#index.add(peer.selector, tracked);
+    this.#touched.add(tracked);
+    for (const item of items) if (evaluateSelector(peer.selector, item.labels)) this.#enter(tracked, item);
+  }
+
+  /** Takes back one use. */
+  release({ text }: PeerSelector): void {
+    const tracked = this.#byText.get(text);
+    if (tracked === undefined) return;
+    tracked.uses -= 1;
+    if (tracked.uses > 0) return;
+    for (const item of tracked.items) item.selectors.delete(tracked);
+    this.#byText.delete(text);
+    this.#index.remove(tracked.peer.selector, tracked);
+    this.#touched.delete(tracked);
+  }
+
+  /** Moves an item from its earlier to its present state; undefined for one that came or went. */
+  move(before: SelectedItem | undefined, after: SelectedItem | undefined): void {
+    if (after !== undefined) {
+      for (const tracked of this.#index.candidates(after.labels)) {
+        if (evaluateSelector(tracked.peer.selector, after.labels)) this.#enter(tracked, after);
+      }
+    }
+    for (const tracked of before?.selectors ?? []) if (before !== undefined) this.#leave(tracked, before);
+  }
+
+  /** Returns how members changed since the last call, by text of the selector. */
+  takeChanges(): Map<string, MemberChange> {
+    const changes = new Map<string, MemberChange>();
+    for (const tracked of this.#touched) {
+      const { added, removed } = tracked.members.takeChange();
+      const { areNamedPortsTouched } = tracked;
+      tracked.areNamedPortsTouched = false;
+      if (added.length === 0 && removed.length === 0 && !areNamedPortsTouched) continue;
+      changes.set(tracked.peer.text, { added, removed, areNamedPortsTouched });
+    }
+    this.#touched.clear();
+    return changes;
+  }
+
+  #enter(tracked: TrackedSelector, item: SelectedItem): void {
+    for (const cidr of item.cidrs) tracked.members.add(cidr);
+    tracked.items.add(item);
+    item.selectors.add(tracked);
+    this.#touch(tracked, item);
+  }
+
+  #leave(tracked: TrackedSelector, item: SelectedItem): void {
+    for (const cidr of item.cidrs) tracked.members.remove(cidr);
+    tracked.items.delete(item);
+    item.selectors.delete(tracked);
+    this.#touch(tracked, item);
+  }
+
+  #touch(tracked: TrackedSelector, item: SelectedItem): void {
+    tracked.areNamedPortsTouched ||= item.hasNamedPorts;
+    this.#touched.add(tracked);
+  }
+}
