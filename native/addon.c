@@ -5,6 +5,7 @@ NAPI_MODULE_INIT() {
   const napi_property_descriptor functions[] = {
     {"setns", NULL, js_setns, NULL, NULL, NULL, napi_enumerable, NULL},
     {"openRouteSocket", NULL, js_open_route_socket, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"openFilterSocket", NULL, js_open_filter_socket, NULL, NULL, NULL, napi_enumerable, NULL},
     {"close", NULL, js_close, NULL, NULL, NULL, napi_enumerable, NULL},
     {"tryLock", NULL, js_try_lock, NULL, NULL, NULL, napi_enumerable, NULL},
     {"exchange", NULL, js_exchange, NULL, NULL, NULL, napi_enumerable, NULL},

@@ -5,6 +5,7 @@
 
 napi_value js_setns(napi_env env, napi_callback_info info);
 napi_value js_open_route_socket(napi_env env, napi_callback_info info);
+napi_value js_open_filter_socket(napi_env env, napi_callback_info info);
 napi_value js_close(napi_env env, napi_callback_info info);
 napi_value js_exchange(napi_env env, napi_callback_info info);
 napi_value js_exchange_on_worker(napi_env env, napi_callback_info info);

@@ -1,8 +1,9 @@
-// The operations that the data plane needs and Node.js does not offer: setns, a routing netlink socket, a blocking
-// exchange on it, and the same exchange on a worker thread for requests that make the kernel wait. Messages are encoded
+// The operations that the data plane needs and Node.js does not offer: setns, netlink sockets for routing and for the
+// packet filter, a blocking exchange on them, and the same exchange on a worker thread for requests that make the kernel wait. Messages are encoded
 // and decoded in TypeScript. Every function returns the negative errno of a failure; the caller writes the message.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <node_api.h>
 #include <sched.h>
@@ -14,7 +15,7 @@
 
 #include "addon.h"
 
-enum { RECEIVE_BYTES = 64 * 1024, TIMEOUT_SECONDS = 10 };
+enum { RECEIVE_BYTES = 64 * 1024, TIMEOUT_SECONDS = 10, BATCH_BYTES = 64 * 1024 * 1024 };
 
 struct reply {
   uint8_t *bytes;
@@ -31,28 +32,41 @@ struct job {
   struct reply reply;
 };
 
-// The sequence number of the last message of a batch: its acknowledgement is the last thing the kernel sends.
-static uint32_t last_sequence(const uint8_t *request, size_t length) {
+// The sequence number of the last message that the kernel acknowledges or lists for: that is the last thing it sends. The
+// message that ends a batch of the packet filter is not acknowledged.
+static uint32_t last_acknowledged(const uint8_t *request, size_t length) {
   uint32_t sequence = 0;
   size_t at = 0;
   while (at + NLMSG_HDRLEN <= length) {
     struct nlmsghdr header;
     memcpy(&header, request + at, sizeof header);
     if (header.nlmsg_len < NLMSG_HDRLEN) break;
-    sequence = header.nlmsg_seq;
+    if ((header.nlmsg_flags & NLM_F_ACK) != 0 || (header.nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP)
+      sequence = header.nlmsg_seq;
     at += NLMSG_ALIGN(header.nlmsg_len);
   }
   return sequence;
 }
 
-static int holds_end(const uint8_t *bytes, size_t length, uint32_t sequence) {
+// The sequence number of the message that begins a batch of the packet filter; 0 for any other request. The kernel
+// reports the failure of a batch as a whole about this message, and then may not acknowledge the last one.
+static uint32_t batch_sequence(int socket, const uint8_t *request, size_t length) {
+  int protocol = 0;
+  socklen_t size = sizeof protocol;
+  struct nlmsghdr header;
+  if (length < sizeof header || getsockopt(socket, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0) return 0;
+  memcpy(&header, request, sizeof header);
+  return protocol == NETLINK_NETFILTER && header.nlmsg_type == NFNL_MSG_BATCH_BEGIN ? header.nlmsg_seq : 0;
+}
+
+static int holds_end(const uint8_t *bytes, size_t length, uint32_t sequence, uint32_t batch) {
   size_t at = 0;
   while (at + NLMSG_HDRLEN <= length) {
     struct nlmsghdr header;
     memcpy(&header, bytes + at, sizeof header);
     if (header.nlmsg_len < NLMSG_HDRLEN) return 0;
     int is_end = header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE;
-    if (is_end && header.nlmsg_seq == sequence) return 1;
+    if (is_end && (header.nlmsg_seq == sequence || (batch != 0 && header.nlmsg_seq == batch))) return 1;
     at += NLMSG_ALIGN(header.nlmsg_len);
   }
   return 0;
@@ -61,7 +75,8 @@ static int holds_end(const uint8_t *bytes, size_t length, uint32_t sequence) {
 // Sends once, then receives until the last message is acknowledged or its dump is done.
 static struct reply exchange(int socket, const uint8_t *request, size_t length) {
   struct reply reply = {NULL, 0, 0};
-  uint32_t sequence = last_sequence(request, length);
+  uint32_t sequence = last_acknowledged(request, length);
+  uint32_t batch = batch_sequence(socket, request, length);
   ssize_t sent;
   do sent = send(socket, request, length, 0);
   while (sent < 0 && errno == EINTR);
@@ -82,7 +97,7 @@ static struct reply exchange(int socket, const uint8_t *request, size_t length) 
       return reply;
     }
     reply.length += (size_t)got;
-    if (holds_end(part, (size_t)got, sequence)) return reply;
+    if (holds_end(part, (size_t)got, sequence, batch)) return reply;
   }
 }
 
@@ -121,17 +136,31 @@ napi_value js_setns(napi_env env, napi_callback_info info) {
   return to_number(env, setns(fd, CLONE_NEWNET) == 0 ? 0 : -errno);
 }
 
-// The socket stays in the network namespace of the calling thread.
-napi_value js_open_route_socket(napi_env env, napi_callback_info info) {
-  (void)info;
-  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd < 0) return to_number(env, -errno);
+static int open_socket(int protocol) {
+  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+  if (fd < 0) return -errno;
   int on = 1;
   struct timeval timeout = {TIMEOUT_SECONDS, 0};
   setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
   setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
   setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  return fd;
+}
+
+// The socket stays in the network namespace of the calling thread.
+napi_value js_open_route_socket(napi_env env, napi_callback_info info) {
+  (void)info;
+  return to_number(env, open_socket(NETLINK_ROUTE));
+}
+
+// Like js_open_route_socket, with room for large batches: the kernel takes a batch only as one packet.
+napi_value js_open_filter_socket(napi_env env, napi_callback_info info) {
+  (void)info;
+  int fd = open_socket(NETLINK_NETFILTER);
+  int bytes = BATCH_BYTES;
+  if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
+  if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
   return to_number(env, fd);
 }
 

@@ -10,6 +10,8 @@ export interface Addon {
   setns(fd: number): number;
   /** Opens a routing socket in the namespace of the calling thread. */
   openRouteSocket(): number;
+  /** Opens a netfilter socket in the namespace of the calling thread. */
+  openFilterSocket(): number;
   close(fd: number): number;
   /** Locks the open file for this process (flock, exclusive) without waiting. */
   tryLock(fd: number): number;

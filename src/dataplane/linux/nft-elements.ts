@@ -1,0 +1,193 @@
+/** Elements of nftables sets as bytes, and back to their canonical texts. Pure. */
+import { never } from '../../base/errors.ts';
+import {
+  type Address,
+  type Family,
+  addressBytes,
+  addressFromBytes,
+  bitsOf,
+  formatAddress,
+  parseAddress,
+} from '../../net/address.ts';
+import { type Cidr, formatCidr, parseCidr } from '../../net/cidr.ts';
+import type { FilterSet } from '../policy-filter.ts';
+import { type Attributes, attribute, attributeText, decodeAttributes, nested, textAttribute } from './netlink.ts';
+import { be32Attribute, be32Of } from './nft-messages.ts';
+
+const NFTA_LIST_ELEM = 1;
+const NFTA_SET_ELEM = { KEY: 1, DATA: 2, FLAGS: 3 } as const;
+const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
+const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
+const NFT_GOTO = -4;
+const NFT_SET_ELEM_INTERVAL_END = 1;
+const INTERFACE_BYTES = 16;
+/** The length of an attribute, which contains the elements of one message, has 16 bits. */
+const LIST_BYTES = 60_000;
+
+/** Inclusive. */
+export interface KeyRange {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+export function rangeOf({ base, prefixBits }: Cidr): KeyRange {
+  const size = 1n << BigInt(bitsOf(base.family) - prefixBits);
+  return { first: base.value, last: base.value + size - 1n };
+}
+
+export function prefixMask(family: Family, prefixBits: number): Buffer {
+  const bits = bitsOf(family);
+  const value = ((1n << BigInt(prefixBits)) - 1n) << BigInt(bits - prefixBits);
+  return Buffer.from(addressBytes({ family, value }));
+}
+
+/** Encodes elements without ranges. */
+export function pointElements(keys: readonly Buffer[]): Buffer {
+  return Buffer.concat(keys.map((key) => element(key)));
+}
+
+/** Encodes disjoint ranges. */
+export function intervalElements(ranges: readonly KeyRange[], keyBytes: number): Buffer {
+  return Buffer.concat(ranges.flatMap((range) => rangeElements(range, keyBytes)));
+}
+
+/** A range is two elements: its first key, and the key after its last one unless that is the greatest key. */
+function rangeElements({ first, last }: KeyRange, keyBytes: number): readonly Buffer[] {
+  const end = last + 1n;
+  const start = element(keyBuffer(first, keyBytes));
+  if (end >> BigInt(keyBytes * 8) !== 0n) return [start];
+  return [start, element(keyBuffer(end, keyBytes), [be32Attribute(NFTA_SET_ELEM.FLAGS, NFT_SET_ELEM_INTERVAL_END)])];
+}
+
+function keyBuffer(value: bigint, bytes: number): Buffer {
+  return Buffer.from(value.toString(16).padStart(bytes * 2, '0'), 'hex');
+}
+
+function element(key: Buffer, more: readonly Buffer[] = []): Buffer {
+  return nested(NFTA_LIST_ELEM, [nested(NFTA_SET_ELEM.KEY, [attribute(NFTA_DATA.VALUE, key)]), ...more]);
+}
+
+/** Encodes elements of a set in pieces that fit into one message each. Deleting needs the keys only. */
+export function elementLists(set: FilterSet, elements: Iterable<string>): readonly Buffer[] {
+  const lists: Buffer[] = [];
+  let pending: Buffer[] = [];
+  let bytes = 0;
+  for (const text of elements) {
+    const encoded = encodeElement(set, text);
+    if (bytes + encoded.length > LIST_BYTES) {
+      lists.push(Buffer.concat(pending));
+      [pending, bytes] = [[], 0];
+    }
+    pending.push(encoded);
+    bytes += encoded.length;
+  }
+  return pending.length === 0 ? lists : [...lists, Buffer.concat(pending)];
+}
+
+function encodeElement(set: FilterSet, text: string): Buffer {
+  switch (set.kind) {
+    case 'addresses':
+      return element(Buffer.from(addressBytes(parseAddress(text))));
+    case 'nets':
+      return Buffer.concat(rangeElements(rangeFrom(text), bitsOf(set.family) / 8));
+    case 'services':
+      return element(serviceKey(text));
+    case 'interfaces': {
+      const chain = set.elements.get(text);
+      return element(interfaceKey(text), chain === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, [gotoVerdict(chain)])]);
+    }
+    default:
+      return never(set);
+  }
+}
+
+function rangeFrom(text: string): KeyRange {
+  const [first, last] = text.split('-').map((end) => (end.includes('/') ? undefined : parseAddress(end).value));
+  return first === undefined || last === undefined ? rangeOf(parseCidr(text)) : { first, last };
+}
+
+/** Each part takes a multiple of 4 bytes. */
+function serviceKey(text: string): Buffer {
+  const [address = '', protocol = '', port = ''] = text.split(' ');
+  const bytes = addressBytes(parseAddress(address));
+  const key = Buffer.alloc(bytes.length + 8);
+  key.set(bytes, 0);
+  key.writeUInt8(Number(protocol), bytes.length);
+  key.writeUInt16BE(Number(port), bytes.length + 4);
+  return key;
+}
+
+export function interfaceKey(name: string): Buffer {
+  const key = Buffer.alloc(INTERFACE_BYTES);
+  key.write(name, 'utf8');
+  return key;
+}
+
+function gotoVerdict(chain: string): Buffer {
+  return nested(NFTA_DATA.VERDICT, [
+    be32Attribute(NFTA_VERDICT.CODE, NFT_GOTO),
+    textAttribute(NFTA_VERDICT.CHAIN, chain),
+  ]);
+}
+
+/** Decodes the listing of a set of that kind into texts; those of a map have a chain. */
+export function decodeElements(set: FilterSet, listed: readonly Attributes[]): ReadonlyMap<string, string> {
+  const keys = listed.map((attributes) => ({ key: keyIn(attributes), attributes }));
+  if (set.kind === 'nets') return new Map(rangesIn(keys, set.family).map((text) => [text, '']));
+  return new Map(keys.map(({ key, attributes }) => [keyText(set, key), chainIn(attributes)]));
+}
+
+function keyIn(attributes: Attributes): Buffer {
+  const key = attributes.get(NFTA_SET_ELEM.KEY);
+  return (key === undefined ? undefined : decodeAttributes(key).get(NFTA_DATA.VALUE)) ?? Buffer.alloc(0);
+}
+
+function keyText(set: FilterSet, key: Buffer): string {
+  if (set.kind === 'interfaces') return attributeText(key);
+  if (set.kind !== 'services') return formatAddress(addressFromBytes(key));
+  const bytes = bitsOf(set.family) / 8;
+  const address = formatAddress(addressFromBytes(key.subarray(0, bytes)));
+  return `${address} ${String(key.readUInt8(bytes))} ${String(key.readUInt16BE(bytes + 4))}`;
+}
+
+/** Returns the chain that the element goes to; another verdict as text that no desired element has. */
+function chainIn(attributes: Attributes): string {
+  const value = attributes.get(NFTA_SET_ELEM.DATA);
+  const verdict = value === undefined ? undefined : decodeAttributes(value).get(NFTA_DATA.VERDICT);
+  if (verdict === undefined) return '';
+  const parts = decodeAttributes(verdict);
+  const code = be32Of(parts.get(NFTA_VERDICT.CODE)) | 0;
+  const chain = parts.get(NFTA_VERDICT.CHAIN);
+  return code === NFT_GOTO && chain !== undefined ? attributeText(chain) : `verdict ${String(code)}`;
+}
+
+function rangesIn(
+  keys: readonly { readonly key: Buffer; readonly attributes: Attributes }[],
+  family: Family,
+): string[] {
+  const ends = keys
+    .map(({ key, attributes }) => ({
+      value: BigInt(`0x${key.toString('hex')}`),
+      isEnd: (be32Of(attributes.get(NFTA_SET_ELEM.FLAGS)) & NFT_SET_ELEM_INTERVAL_END) !== 0,
+    }))
+    // The end of one range may be the start of the next.
+    .toSorted((a, b) => (a.value === b.value ? Number(b.isEnd) - Number(a.isEnd) : a.value < b.value ? -1 : 1));
+  const greatest = (1n << BigInt(bitsOf(family))) - 1n;
+  const ranges: string[] = [];
+  for (const [index, { value, isEnd }] of ends.entries()) {
+    if (isEnd) continue;
+    const next = ends[index + 1];
+    ranges.push(rangeText(family, { first: value, last: next === undefined ? greatest : next.value - 1n }));
+  }
+  return ranges;
+}
+
+/** Returns the range as CIDR, or as two addresses when it is none. */
+function rangeText(family: Family, { first, last }: KeyRange): string {
+  const size = last - first + 1n;
+  const hostBits = size.toString(2).length - 1;
+  const base: Address = { family, value: first };
+  const isCidr = 1n << BigInt(hostBits) === size && first % size === 0n;
+  if (isCidr) return formatCidr({ base, prefixBits: bitsOf(family) - hostBits });
+  return `${formatAddress(base)}-${formatAddress({ family, value: last })}`;
+}

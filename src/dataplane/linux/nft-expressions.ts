@@ -1,0 +1,336 @@
+/** Rules of a policy table as expressions of nf_tables. Pure. */
+import { never } from '../../base/errors.ts';
+import { type Family, addressBytes, bitsOf } from '../../net/address.ts';
+import type { Cidr } from '../../net/cidr.ts';
+import type { ConnectionState, FilterAction, FilterMatch, PacketSide, PortSpan, TableRule } from '../policy-filter.ts';
+import { type Message, attribute, nested, textAttribute } from './netlink.ts';
+import { interfaceKey, intervalElements, pointElements, prefixMask, rangeOf } from './nft-elements.ts';
+import { ANONYMOUS_SET, addAnonymousSet, be32Attribute } from './nft-messages.ts';
+
+const NFTA_LIST_ELEM = 1;
+const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
+const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
+const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
+const META = { NFPROTO: 15, L4PROTO: 16, IIFNAME: 6, OIFNAME: 7 } as const;
+const BASE = { NETWORK: 1, TRANSPORT: 2 } as const;
+const [EQUAL, NOT_EQUAL] = [0, 1];
+const NFT_LOOKUP_F_INV = 1;
+const [VERDICT_REGISTER, REGISTER] = [0, 1];
+/** First of the 4-byte registers, which share memory with the 16-byte ones. */
+const REGISTER_32 = 8;
+const NFPROTO: Readonly<Record<Family, number>> = { 4: 2, 6: 10 };
+/** Offsets of the addresses in the network header. */
+const ADDRESS_OFFSETS: Readonly<Record<Family, Readonly<Record<PacketSide, number>>>> = {
+  4: { source: 12, destination: 16 },
+  6: { source: 8, destination: 24 },
+};
+const PORT_OFFSETS: Readonly<Record<PacketSide, number>> = { source: 0, destination: 2 };
+const STATE_BITS: Readonly<Record<ConnectionState, number>> = {
+  invalid: 1,
+  established: 2,
+  related: 4,
+  new: 8,
+  untracked: 64,
+};
+const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
+const FIB = { RESULT_ADDRTYPE: 3, F_DADDR: 2, RTN_LOCAL: 2 } as const;
+const LOG_LEVEL_INFO = 6;
+/** Enough for the headers of IPv6, TCP and a tunnel. */
+const REPORTED_BYTES = 128;
+
+export interface EncodedRule {
+  /** Messages for the sets of the rule, which precede it. */
+  readonly sets: readonly Message[];
+  readonly expressions: readonly Buffer[];
+}
+
+/** Encodes rules of one transaction, which numbers their anonymous sets. */
+export class RuleEncoder {
+  readonly #table: string;
+  #lastSetId = 0;
+
+  constructor(table: string) {
+    this.#table = table;
+  }
+
+  encode(rule: TableRule): EncodedRule {
+    const sets: Message[] = [];
+    const expressions: Buffer[] = [];
+    const lookUpAnonymous: LookUp = (keys, isNegated) => {
+      this.#lastSetId += 1;
+      sets.push(...addAnonymousSet(this.#table, { id: this.#lastSetId, ...keys }));
+      return lookup(ANONYMOUS_SET, { id: this.#lastSetId, isNegated });
+    };
+    const context: Context = { families: new Set(), lookUpAnonymous };
+    for (const part of rule.parts) expressions.push(...encodePart(part, context));
+    return { sets, expressions };
+  }
+}
+
+type Keys = { readonly keyBytes: number; readonly isInterval: boolean; readonly elements: Buffer };
+type LookUp = (keys: Keys, isNegated: boolean) => Buffer;
+
+interface Context {
+  /** Families that the rule has tested. */
+  readonly families: Set<Family>;
+  readonly lookUpAnonymous: LookUp;
+}
+
+function encodePart(part: FilterMatch | FilterAction, context: Context): readonly Buffer[] {
+  switch (part.kind) {
+    case 'state': {
+      const mask = part.states.reduce((bits, state) => bits | STATE_BITS[state], 0);
+      return [expression('ct', [be32Attribute(1, REGISTER), be32Attribute(2, 0)]), ...hasBits(mask)];
+    }
+    case 'family':
+      return testFamily(part.family, context);
+    case 'protocol':
+      return [meta(META.L4PROTO), isAmong(part.protocols, part.isNegated === true, context)];
+    case 'nets':
+      return [...testFamily(part.family, context), ...matchNets(part, context)];
+    case 'member':
+      return [
+        ...testFamily(part.family, context),
+        loadAddress(part.family, part.side, REGISTER),
+        lookup(part.set, { isNegated: part.isNegated === true }),
+      ];
+    case 'service':
+      return [...testFamily(part.family, context), ...matchService(part)];
+    case 'ports':
+      return matchPorts(part, context);
+    case 'icmp':
+      return [payload(BASE.TRANSPORT, 0, 1), isAmong(part.types, part.isNegated === true, context)];
+    case 'icmp code':
+      return [payload(BASE.TRANSPORT, 0, 2), compare(Buffer.from([part.type, part.code]), part.isNegated === true)];
+    case 'interface':
+      return matchInterface(part);
+    case 'to host':
+      return [
+        expression('fib', [
+          be32Attribute(1, REGISTER),
+          be32Attribute(2, FIB.RESULT_ADDRTYPE),
+          be32Attribute(3, FIB.F_DADDR),
+        ]),
+        compare(nativeWord(FIB.RTN_LOCAL), false),
+      ];
+    case 'dispatch':
+      return [meta(part.direction === 'in' ? META.IIFNAME : META.OIFNAME), dispatch(part.map)];
+    case 'count':
+    case 'limit':
+    case 'log':
+    case 'report':
+    case 'untrack':
+    case 'accept':
+    case 'drop':
+    case 'return':
+    case 'jump':
+    case 'goto':
+      return [encodeAction(part)];
+    default:
+      return never(part);
+  }
+}
+
+function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' }>): Buffer {
+  switch (action.kind) {
+    case 'count':
+      return expression('counter', []);
+    case 'limit':
+      return expression('limit', [
+        be64Attribute(1, action.perSecond),
+        be64Attribute(2, 1),
+        be32Attribute(3, action.burst),
+      ]);
+    case 'log':
+      return expression('log', [textAttribute(2, action.prefix), be32Attribute(5, LOG_LEVEL_INFO)]);
+    case 'report':
+      return expression('log', [
+        be16Attribute(1, action.group),
+        textAttribute(2, action.prefix),
+        be32Attribute(3, REPORTED_BYTES),
+      ]);
+    case 'untrack':
+      return expression('notrack', []);
+    case 'accept':
+    case 'drop':
+    case 'return':
+      return verdict(VERDICTS[action.kind], undefined);
+    case 'jump':
+    case 'goto':
+      return verdict(VERDICTS[action.kind], action.chain);
+    default:
+      return never(action);
+  }
+}
+
+/** Compares the family once per rule, because offsets in headers depend on it. */
+function testFamily(family: Family, { families }: Context): readonly Buffer[] {
+  if (families.has(family)) return [];
+  families.add(family);
+  return [meta(META.NFPROTO), compare(Buffer.from([NFPROTO[family]]), false)];
+}
+
+function matchNets(match: FilterMatch & { kind: 'nets' }, { lookUpAnonymous }: Context): readonly Buffer[] {
+  const { family, side, nets } = match;
+  const isNegated = match.isNegated === true;
+  const load = loadAddress(family, side, REGISTER);
+  const [only] = nets;
+  if (only !== undefined && nets.length === 1) return [load, ...inPrefix(only, isNegated)];
+  const elements = intervalElements(nets.map(rangeOf), bitsOf(family) / 8);
+  return [load, lookUpAnonymous({ keyBytes: bitsOf(family) / 8, isInterval: true, elements }, isNegated)];
+}
+
+function inPrefix({ base, prefixBits }: Cidr, isNegated: boolean): readonly Buffer[] {
+  const value = Buffer.from(addressBytes(base));
+  return prefixBits === bitsOf(base.family)
+    ? [compare(value, isNegated)]
+    : [masked(prefixMask(base.family, prefixBits)), compare(value, isNegated)];
+}
+
+/** Loads address, protocol and port side by side, each from a multiple of 4 bytes. */
+function matchService({ family, side, set, isNegated = false }: FilterMatch & { kind: 'service' }): readonly Buffer[] {
+  const afterAddress = REGISTER_32 + bitsOf(family) / 32;
+  return [
+    loadAddress(family, side, REGISTER_32),
+    expression('meta', [be32Attribute(1, afterAddress), be32Attribute(2, META.L4PROTO)]),
+    payload(BASE.TRANSPORT, PORT_OFFSETS[side], 2, afterAddress + 1),
+    lookup(set, { isNegated, register: REGISTER_32 }),
+  ];
+}
+
+function matchPorts(match: FilterMatch & { kind: 'ports' }, { lookUpAnonymous }: Context): readonly Buffer[] {
+  const isNegated = match.isNegated === true;
+  const load = payload(BASE.TRANSPORT, PORT_OFFSETS[match.side], 2);
+  const [only] = match.spans;
+  if (only !== undefined && match.spans.length === 1) return [load, inSpan(only, isNegated)];
+  const ranges = match.spans.map(({ first, last }) => ({ first: BigInt(first), last: BigInt(last) }));
+  return [load, lookUpAnonymous({ keyBytes: 2, isInterval: true, elements: intervalElements(ranges, 2) }, isNegated)];
+}
+
+function inSpan({ first, last }: PortSpan, isNegated: boolean): Buffer {
+  if (first === last) return compare(be16(first), isNegated);
+  return expression('range', [
+    be32Attribute(1, REGISTER),
+    be32Attribute(2, isNegated ? NOT_EQUAL : EQUAL),
+    data(3, be16(first)),
+    data(4, be16(last)),
+  ]);
+}
+
+function matchInterface({
+  direction,
+  name,
+  isNegated = false,
+}: FilterMatch & { kind: 'interface' }): readonly Buffer[] {
+  const isPrefix = name.endsWith('*');
+  // The register holds 16 bytes, padded with zeros; a prefix compares fewer.
+  const value = isPrefix ? Buffer.from(name.slice(0, -1)) : interfaceKey(name);
+  return [meta(direction === 'in' ? META.IIFNAME : META.OIFNAME), compare(value, isNegated)];
+}
+
+/** Compares one byte. */
+function isAmong(values: readonly number[], isNegated: boolean, { lookUpAnonymous }: Context): Buffer {
+  const [only] = values;
+  if (only !== undefined && values.length === 1) return compare(Buffer.from([only]), isNegated);
+  const elements = pointElements(values.map((value) => Buffer.from([value])));
+  return lookUpAnonymous({ keyBytes: 1, isInterval: false, elements }, isNegated);
+}
+
+function hasBits(mask: number): readonly Buffer[] {
+  return [masked(nativeWord(mask)), compare(nativeWord(0), true)];
+}
+
+/** Ands register and mask. */
+function masked(mask: Buffer): Buffer {
+  return expression('bitwise', [
+    be32Attribute(1, REGISTER),
+    be32Attribute(2, REGISTER),
+    be32Attribute(3, mask.length),
+    data(4, mask),
+    data(5, Buffer.alloc(mask.length)),
+  ]);
+}
+
+function compare(value: Buffer, isNegated: boolean): Buffer {
+  return expression('cmp', [
+    be32Attribute(1, REGISTER),
+    be32Attribute(2, isNegated ? NOT_EQUAL : EQUAL),
+    data(3, value),
+  ]);
+}
+
+function lookup(
+  set: string,
+  {
+    id,
+    isNegated,
+    register = REGISTER,
+  }: { readonly id?: number; readonly isNegated: boolean; readonly register?: number },
+): Buffer {
+  return expression('lookup', [
+    textAttribute(1, set),
+    be32Attribute(2, register),
+    ...(id === undefined ? [] : [be32Attribute(4, id)]),
+    ...(isNegated ? [be32Attribute(5, NFT_LOOKUP_F_INV)] : []),
+  ]);
+}
+
+function dispatch(map: string): Buffer {
+  return expression('lookup', [textAttribute(1, map), be32Attribute(2, REGISTER), be32Attribute(3, VERDICT_REGISTER)]);
+}
+
+function meta(key: number): Buffer {
+  return expression('meta', [be32Attribute(1, REGISTER), be32Attribute(2, key)]);
+}
+
+function loadAddress(family: Family, side: PacketSide, register: number): Buffer {
+  return payload(BASE.NETWORK, ADDRESS_OFFSETS[family][side], bitsOf(family) / 8, register);
+}
+
+// oxlint-disable-next-line max-params -- position and target of one read
+function payload(base: number, offset: number, bytes: number, register = REGISTER): Buffer {
+  return expression('payload', [
+    be32Attribute(1, register),
+    be32Attribute(2, base),
+    be32Attribute(3, offset),
+    be32Attribute(4, bytes),
+  ]);
+}
+
+function verdict(code: number, chain: string | undefined): Buffer {
+  return expression('immediate', [be32Attribute(1, VERDICT_REGISTER), nested(2, [verdictData(code, chain)])]);
+}
+
+function verdictData(code: number, chain: string | undefined): Buffer {
+  const name = chain === undefined ? [] : [textAttribute(NFTA_VERDICT.CHAIN, chain)];
+  return nested(NFTA_DATA.VERDICT, [be32Attribute(NFTA_VERDICT.CODE, code), ...name]);
+}
+
+function expression(name: string, attributes: readonly Buffer[]): Buffer {
+  return nested(NFTA_LIST_ELEM, [textAttribute(NFTA_EXPR.NAME, name), nested(NFTA_EXPR.DATA, attributes)]);
+}
+
+function data(type: number, value: Buffer): Buffer {
+  return nested(type, [attribute(NFTA_DATA.VALUE, value)]);
+}
+
+/** The kernel keeps marks, states and types of addresses in its own byte order. */
+function nativeWord(value: number): Buffer {
+  return Buffer.from(new Uint32Array([value]).buffer);
+}
+
+function be16(value: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16BE(value, 0);
+  return bytes;
+}
+
+function be16Attribute(type: number, value: number): Buffer {
+  return attribute(type, be16(value));
+}
+
+function be64Attribute(type: number, value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt(value), 0);
+  return attribute(type, bytes);
+}

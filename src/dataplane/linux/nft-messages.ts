@@ -1,0 +1,330 @@
+/** Messages of nf_tables about tables, chains, rules and sets, for family `inet`. Pure. */
+import type { FilterHook, FilterSet } from '../policy-filter.ts';
+import {
+  type Attributes,
+  type Message,
+  NLM_F_CREATE,
+  NLM_F_DUMP,
+  attribute,
+  attributeText,
+  decodeAttributes,
+  nested,
+  textAttribute,
+} from './netlink.ts';
+
+const NFNL_MSG_BATCH_BEGIN = 16;
+const NFNL_MSG_BATCH_END = 17;
+const NFNL_SUBSYS_NFTABLES = 10;
+const NFPROTO_INET = 1;
+const NFGENMSG_BYTES = 4;
+
+const NFT_MSG = {
+  NEWTABLE: 0,
+  DELTABLE: 2,
+  NEWCHAIN: 3,
+  GETCHAIN: 4,
+  DELCHAIN: 5,
+  NEWRULE: 6,
+  GETRULE: 7,
+  DELRULE: 8,
+  NEWSET: 9,
+  GETSET: 10,
+  DELSET: 11,
+  NEWSETELEM: 12,
+  GETSETELEM: 13,
+  DELSETELEM: 14,
+} as const;
+
+const NFTA_TABLE_NAME = 1;
+const NFTA_CHAIN = { TABLE: 1, NAME: 3, HOOK: 4, POLICY: 5, TYPE: 7 } as const;
+const NFTA_HOOK = { HOOKNUM: 1, PRIORITY: 2 } as const;
+const NFTA_RULE = { TABLE: 1, CHAIN: 2, EXPRESSIONS: 4, USERDATA: 7 } as const;
+const NFTA_SET = { TABLE: 1, NAME: 2, FLAGS: 3, KEY_TYPE: 4, KEY_LEN: 5, DATA_TYPE: 6, DATA_LEN: 7, ID: 10 } as const;
+const NFTA_SET_ELEM_LIST = { TABLE: 1, SET: 2, ELEMENTS: 3, SET_ID: 4 } as const;
+const NLM_F_APPEND = 0x800;
+
+const NFT_SET_ANONYMOUS = 0x1;
+const NFT_SET_CONSTANT = 0x2;
+const NFT_SET_INTERVAL = 0x4;
+const NFT_SET_MAP = 0x8;
+const NFT_DATA_VERDICT = 0xffffff00;
+const VERDICT_BYTES = 16;
+const NF_ACCEPT = 1;
+
+/** Types of nft for listings; the kernel does not interpret them. Those of a concatenation take 6 bits each. */
+const TYPE = { ipv4: 7, ipv6: 8, protocol: 12, port: 13, interface: 41 } as const;
+const NFTNL_UDATA_RULE_COMMENT = 0;
+
+/** The kernel numbers hooks in the order in which packets pass them. */
+const HOOKS: readonly FilterHook['hook'][] = ['prerouting', 'input', 'forward', 'output', 'postrouting'];
+
+/** Begins or ends a transaction. */
+export function batchMark(mark: 'begin' | 'end'): Message {
+  const body = Buffer.from([0, 0, 0, NFNL_SUBSYS_NFTABLES]);
+  return { type: mark === 'begin' ? NFNL_MSG_BATCH_BEGIN : NFNL_MSG_BATCH_END, flags: 0, body };
+}
+
+export function addTable(name: string): Message {
+  return message('NEWTABLE', NLM_F_CREATE, [textAttribute(NFTA_TABLE_NAME, name)]);
+}
+
+export function deleteTable(name: string): Message {
+  return message('DELTABLE', 0, [textAttribute(NFTA_TABLE_NAME, name)]);
+}
+
+/** Adds a chain; a base chain accepts what no rule decides. */
+export function addChain(table: string, name: string, hook: FilterHook | undefined): Message {
+  const base = hook === undefined ? [] : baseAttributes(hook);
+  return message('NEWCHAIN', NLM_F_CREATE, [...chainAttributes(table, name), ...base]);
+}
+
+function baseAttributes({ type, hook, priority }: FilterHook): readonly Buffer[] {
+  const parts = [be32Attribute(NFTA_HOOK.HOOKNUM, HOOKS.indexOf(hook)), be32Attribute(NFTA_HOOK.PRIORITY, priority)];
+  return [
+    nested(NFTA_CHAIN.HOOK, parts),
+    be32Attribute(NFTA_CHAIN.POLICY, NF_ACCEPT),
+    textAttribute(NFTA_CHAIN.TYPE, type),
+  ];
+}
+
+export function deleteChain(table: string, name: string): Message {
+  return message('DELCHAIN', 0, chainAttributes(table, name));
+}
+
+function chainAttributes(table: string, name: string): readonly Buffer[] {
+  return [textAttribute(NFTA_CHAIN.TABLE, table), textAttribute(NFTA_CHAIN.NAME, name)];
+}
+
+/** Deletes every rule of the chain. */
+export function flushChain(table: string, name: string): Message {
+  return message('DELRULE', 0, [textAttribute(NFTA_RULE.TABLE, table), textAttribute(NFTA_RULE.CHAIN, name)]);
+}
+
+/** Appends a rule with its comment. */
+export function addRule(
+  place: { readonly table: string; readonly chain: string },
+  comment: string,
+  expressions: readonly Buffer[],
+): Message {
+  const text = Buffer.from(`${comment}\0`);
+  return message('NEWRULE', NLM_F_CREATE | NLM_F_APPEND, [
+    textAttribute(NFTA_RULE.TABLE, place.table),
+    textAttribute(NFTA_RULE.CHAIN, place.chain),
+    nested(NFTA_RULE.EXPRESSIONS, expressions),
+    attribute(NFTA_RULE.USERDATA, Buffer.concat([Buffer.from([NFTNL_UDATA_RULE_COMMENT, text.length]), text])),
+  ]);
+}
+
+export function addSet(table: string, name: string, set: FilterSet): Message {
+  const { type, bytes } = keyOf(set);
+  const isMap = set.kind === 'interfaces';
+  const flags = (set.kind === 'nets' ? NFT_SET_INTERVAL : 0) | (isMap ? NFT_SET_MAP : 0);
+  return message('NEWSET', NLM_F_CREATE, [
+    ...setAttributes(table, name),
+    be32Attribute(NFTA_SET.FLAGS, flags),
+    be32Attribute(NFTA_SET.KEY_TYPE, type),
+    be32Attribute(NFTA_SET.KEY_LEN, bytes),
+    ...(isMap
+      ? [be32Attribute(NFTA_SET.DATA_TYPE, NFT_DATA_VERDICT), be32Attribute(NFTA_SET.DATA_LEN, VERDICT_BYTES)]
+      : []),
+    be32Attribute(NFTA_SET.ID, 0),
+  ]);
+}
+
+/** What identifies an anonymous set until the transaction that makes it ends. */
+export const ANONYMOUS_SET = '__set%d';
+
+export interface AnonymousSet {
+  readonly id: number;
+  readonly keyBytes: number;
+  readonly isInterval: boolean;
+  /** Encoded elements. */
+  readonly elements: Buffer;
+}
+
+/** Makes a set that lives as long as the rule that looks it up, which must follow in the same transaction. */
+export function addAnonymousSet(
+  table: string,
+  { id, keyBytes, isInterval, elements }: AnonymousSet,
+): readonly Message[] {
+  const flags = NFT_SET_ANONYMOUS | NFT_SET_CONSTANT | (isInterval ? NFT_SET_INTERVAL : 0);
+  const types: Readonly<Record<number, number>> = { 2: TYPE.port, 4: TYPE.ipv4, 16: TYPE.ipv6 };
+  const set = message('NEWSET', NLM_F_CREATE, [
+    ...setAttributes(table, ANONYMOUS_SET),
+    be32Attribute(NFTA_SET.FLAGS, flags),
+    be32Attribute(NFTA_SET.KEY_TYPE, types[keyBytes] ?? TYPE.protocol),
+    be32Attribute(NFTA_SET.KEY_LEN, keyBytes),
+    be32Attribute(NFTA_SET.ID, id),
+  ]);
+  return [set, addElements(table, ANONYMOUS_SET, { id, elements })];
+}
+
+export function deleteSet(table: string, name: string): Message {
+  return message('DELSET', 0, setAttributes(table, name));
+}
+
+function setAttributes(table: string, name: string): readonly Buffer[] {
+  return [textAttribute(NFTA_SET.TABLE, table), textAttribute(NFTA_SET.NAME, name)];
+}
+
+interface ElementBytes {
+  /** Of an anonymous set. */
+  readonly id?: number;
+  /** Encoded; at most 64 KiB. */
+  readonly elements: Buffer;
+}
+
+export function addElements(table: string, set: string, elements: ElementBytes): Message {
+  return message('NEWSETELEM', NLM_F_CREATE, elementAttributes(table, set, elements));
+}
+
+export function deleteElements(table: string, set: string, elements: ElementBytes): Message {
+  return message('DELSETELEM', 0, elementAttributes(table, set, elements));
+}
+
+function elementAttributes(table: string, set: string, { id, elements }: ElementBytes): readonly Buffer[] {
+  return [
+    textAttribute(NFTA_SET_ELEM_LIST.TABLE, table),
+    textAttribute(NFTA_SET_ELEM_LIST.SET, set),
+    ...(id === undefined ? [] : [be32Attribute(NFTA_SET_ELEM_LIST.SET_ID, id)]),
+    nested(NFTA_SET_ELEM_LIST.ELEMENTS, [elements]),
+  ];
+}
+
+/** Lists the chains of every `inet` table. */
+export function dumpChains(): Message {
+  return message('GETCHAIN', NLM_F_DUMP, []);
+}
+
+export function dumpRules(table: string): Message {
+  return message('GETRULE', NLM_F_DUMP, [textAttribute(NFTA_RULE.TABLE, table)]);
+}
+
+export function dumpSets(table: string): Message {
+  return message('GETSET', NLM_F_DUMP, [textAttribute(NFTA_SET.TABLE, table)]);
+}
+
+export function dumpElements(table: string, set: string): Message {
+  return message('GETSETELEM', NLM_F_DUMP, [
+    textAttribute(NFTA_SET_ELEM_LIST.TABLE, table),
+    textAttribute(NFTA_SET_ELEM_LIST.SET, set),
+  ]);
+}
+
+export interface ListedChain {
+  readonly table: string;
+  readonly name: string;
+  readonly hook: FilterHook | undefined;
+}
+
+export function decodeChain(body: Buffer): ListedChain {
+  const attributes = attributesOf(body);
+  const hook = attributes.get(NFTA_CHAIN.HOOK);
+  return {
+    table: textOf(attributes, NFTA_CHAIN.TABLE),
+    name: textOf(attributes, NFTA_CHAIN.NAME),
+    hook: hook === undefined ? undefined : decodeHook(decodeAttributes(hook)),
+  };
+}
+
+function decodeHook(attributes: Attributes): FilterHook | undefined {
+  const hook = HOOKS[be32Of(attributes.get(NFTA_HOOK.HOOKNUM))];
+  const priority = be32Of(attributes.get(NFTA_HOOK.PRIORITY)) | 0;
+  return hook === undefined ? undefined : { type: 'filter', hook, priority };
+}
+
+export interface ListedRule {
+  readonly chain: string;
+  /** Empty when the rule has none. */
+  readonly comment: string;
+  /** As the kernel lists them. */
+  readonly expressions: Buffer;
+}
+
+export function decodeRule(body: Buffer): ListedRule {
+  const attributes = attributesOf(body);
+  return {
+    chain: textOf(attributes, NFTA_RULE.CHAIN),
+    comment: commentIn(attributes.get(NFTA_RULE.USERDATA)),
+    expressions: attributes.get(NFTA_RULE.EXPRESSIONS) ?? Buffer.alloc(0),
+  };
+}
+
+function commentIn(userdata: Buffer | undefined): string {
+  if (userdata === undefined || userdata.length < 2 || userdata[0] !== NFTNL_UDATA_RULE_COMMENT) return '';
+  return attributeText(userdata.subarray(2, 2 + userdata.readUInt8(1)));
+}
+
+export interface ListedSet {
+  readonly name: string;
+  /** Type and flags. */
+  readonly shape: string;
+}
+
+/** Decodes a named set; undefined for an anonymous one. */
+export function decodeSet(body: Buffer): ListedSet | undefined {
+  const attributes = attributesOf(body);
+  const flags = be32Of(attributes.get(NFTA_SET.FLAGS));
+  if ((flags & NFT_SET_ANONYMOUS) !== 0) return undefined;
+  const type = be32Of(attributes.get(NFTA_SET.KEY_TYPE));
+  return { name: textOf(attributes, NFTA_SET.NAME), shape: shapeText(type, flags) };
+}
+
+/** Returns what must be equal for a set of the kernel to be used as the desired one. */
+export function shapeOf(set: FilterSet): string {
+  const flags = (set.kind === 'nets' ? NFT_SET_INTERVAL : 0) | (set.kind === 'interfaces' ? NFT_SET_MAP : 0);
+  return shapeText(keyOf(set).type, flags);
+}
+
+function shapeText(type: number, flags: number): string {
+  return `type ${String(type)} flags ${String(flags)}`;
+}
+
+/** Returns what a set compares. */
+export function keyOf(set: FilterSet): { readonly type: number; readonly bytes: number } {
+  if (set.kind === 'interfaces') return { type: TYPE.interface, bytes: 16 };
+  const [type, bytes] = set.family === 4 ? [TYPE.ipv4, 4] : [TYPE.ipv6, 16];
+  if (set.kind !== 'services') return { type, bytes };
+  // Each part of a concatenation takes a multiple of 4 bytes.
+  return { type: (((type << 6) | TYPE.protocol) << 6) | TYPE.port, bytes: bytes + 8 };
+}
+
+/** Returns the attributes of each element in a listing. */
+export function listedElements(body: Buffer): Iterable<Attributes> {
+  return listedAttributes(attributesOf(body).get(NFTA_SET_ELEM_LIST.ELEMENTS) ?? Buffer.alloc(0));
+}
+
+/** Returns the attributes of each member of a list. */
+export function* listedAttributes(list: Buffer): Generator<Attributes> {
+  for (let at = 0; at + 4 <= list.length;) {
+    const length = list.readUInt16LE(at);
+    if (length < 4 || at + length > list.length) break;
+    yield decodeAttributes(list.subarray(at + 4, at + length));
+    at += (length + 3) & ~3;
+  }
+}
+
+function message(name: keyof typeof NFT_MSG, flags: number, attributes: readonly Uint8Array[]): Message {
+  const header = Buffer.from([NFPROTO_INET, 0, 0, 0]);
+  return { type: (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG[name], flags, body: Buffer.concat([header, ...attributes]) };
+}
+
+function attributesOf(body: Buffer): Attributes {
+  return decodeAttributes(body.subarray(NFGENMSG_BYTES));
+}
+
+function textOf(attributes: Attributes, type: number): string {
+  const payload = attributes.get(type);
+  return payload === undefined ? '' : attributeText(payload);
+}
+
+/** nf_tables writes numbers in network byte order. */
+export function be32Attribute(type: number, value: number): Buffer {
+  const payload = Buffer.alloc(4);
+  payload.writeUInt32BE(value >>> 0, 0);
+  return attribute(type, payload);
+}
+
+export function be32Of(payload: Buffer | undefined): number {
+  return payload === undefined || payload.length < 4 ? 0 : payload.readUInt32BE(0);
+}

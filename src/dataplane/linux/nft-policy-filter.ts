@@ -1,0 +1,144 @@
+import type { FilterChange, FilterCount, FilterTable, PolicyFilter } from '../policy-filter.ts';
+import { loadAddon } from './addon.ts';
+import { decodeAttributes, attributeText } from './netlink.ts';
+import { decodeElements } from './nft-elements.ts';
+import {
+  decodeChain,
+  decodeRule,
+  decodeSet,
+  deleteTable,
+  dumpChains,
+  dumpElements,
+  dumpRules,
+  dumpSets,
+  listedAttributes,
+  listedElements,
+  shapeOf,
+} from './nft-messages.ts';
+import { NftSocket } from './nft-socket.ts';
+import {
+  type ActualChain,
+  type ActualSet,
+  type ActualTable,
+  actualAfter,
+  idIn,
+  planPolicyBatch,
+} from './plan-policy-batch.ts';
+
+const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
+const NFTA_COUNTER = { BYTES: 1, PACKETS: 2 } as const;
+
+/** A table of nftables in the network namespace of the thread that opened it, by netlink messages of its own. */
+export class NftPolicyFilter implements PolicyFilter, Disposable {
+  readonly #socket: NftSocket;
+  /** By table; missing when it must be read. */
+  readonly #known = new Map<string, ActualTable>();
+
+  private constructor(socket: NftSocket) {
+    this.#socket = socket;
+  }
+
+  /** Opens a filter for the namespace of the calling thread; `addonPath` is for a bundle without netns.node. */
+  static open(addonPath?: string): NftPolicyFilter {
+    return new NftPolicyFilter(NftSocket.open(loadAddon(addonPath)));
+  }
+
+  async apply(
+    table: FilterTable,
+    { signal, reread = false }: { readonly signal: AbortSignal; readonly reread?: boolean },
+  ): Promise<FilterChange> {
+    signal.throwIfAborted();
+    const known = reread ? undefined : this.#known.get(table.name);
+    if (known === undefined) return this.#applyTo(table, await this.#read(table));
+    try {
+      return await this.#applyTo(table, known);
+    } catch {
+      // Another program may have changed the table: its actual state decides whether the desired one can be reached.
+      signal.throwIfAborted();
+      return this.#applyTo(table, await this.#read(table));
+    }
+  }
+
+  async counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>> {
+    signal.throwIfAborted();
+    const counts = new Map<string, FilterCount>();
+    for (const body of await this.#socket.list('read the counters of policies', dumpRules(table))) {
+      const { comment, expressions } = decodeRule(body);
+      const count = countIn(expressions);
+      if (count === undefined) continue;
+      const id = idIn(comment);
+      const { packets, bytes } = counts.get(id) ?? { packets: 0n, bytes: 0n };
+      counts.set(id, { packets: packets + count.packets, bytes: bytes + count.bytes });
+    }
+    return counts;
+  }
+
+  async remove(table: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    this.#known.delete(table);
+    if ((await this.#readChains(table)).size === 0) return;
+    await this.#socket.commit(`remove the nftables table "${table}"`, [deleteTable(table)]);
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+  }
+
+  async #applyTo(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
+    const { messages, change } = planPolicyBatch(table, actual);
+    const [first, ...rest] = messages;
+    this.#known.delete(table.name);
+    if (first !== undefined) await this.#socket.commit(`change the nftables table "${table.name}"`, [first, ...rest]);
+    this.#known.set(table.name, actualAfter(table, actual));
+    return change;
+  }
+
+  /** Returns undefined when there is no table. Reads elements of desired sets only: others are deleted as a whole. */
+  async #read(desired: FilterTable): Promise<ActualTable | undefined> {
+    const chains = await this.#readChains(desired.name);
+    const listed = await this.#socket.list('list the sets of policies', dumpSets(desired.name));
+    const sets = new Map<string, ActualSet>();
+    for (const body of listed) {
+      const set = decodeSet(body);
+      if (set !== undefined) sets.set(set.name, await this.#readSet(desired, set.name, set.shape));
+    }
+    return chains.size === 0 && sets.size === 0 ? undefined : { chains, sets };
+  }
+
+  async #readSet(desired: FilterTable, name: string, shape: string): Promise<ActualSet> {
+    const set = desired.sets.get(name);
+    if (set === undefined || shapeOf(set) !== shape) return { shape, elements: new Set() };
+    const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(desired.name, name));
+    return {
+      shape,
+      elements: decodeElements(
+        set,
+        bodies.flatMap((body) => [...listedElements(body)]),
+      ),
+    };
+  }
+
+  async #readChains(table: string): Promise<ReadonlyMap<string, ActualChain>> {
+    const chains = new Map<string, ActualChain & { readonly comments: string[] }>();
+    for (const body of await this.#socket.list('list the chains of policies', dumpChains())) {
+      const chain = decodeChain(body);
+      if (chain.table === table) chains.set(chain.name, { hook: chain.hook, comments: [] });
+    }
+    for (const body of await this.#socket.list('list the rules of policies', dumpRules(table))) {
+      const { chain, comment } = decodeRule(body);
+      chains.get(chain)?.comments.push(comment);
+    }
+    return chains;
+  }
+}
+
+/** Returns the counter among the expressions of a rule. */
+function countIn(expressions: Buffer): FilterCount | undefined {
+  for (const attributes of listedAttributes(expressions)) {
+    const [name, data] = [attributes.get(NFTA_EXPR.NAME), attributes.get(NFTA_EXPR.DATA)];
+    if (name === undefined || data === undefined || attributeText(name) !== 'counter') continue;
+    const [bytes, packets] = [NFTA_COUNTER.BYTES, NFTA_COUNTER.PACKETS].map((type) => decodeAttributes(data).get(type));
+    return { packets: packets?.readBigUInt64BE() ?? 0n, bytes: bytes?.readBigUInt64BE() ?? 0n };
+  }
+  return undefined;
+}

@@ -1,0 +1,62 @@
+import type { Addon } from './addon.ts';
+import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
+import { kernelFailure, refusal } from './route-socket.ts';
+import { batchMark } from './nft-messages.ts';
+
+const LIST_ATTEMPTS = 5;
+const ENOENT = 2;
+
+/** A netfilter socket. It stays in the namespace in which it was opened. */
+export class NftSocket implements Disposable {
+  readonly #addon: Addon;
+  readonly #fd: number;
+  #sequence = 0;
+
+  private constructor(addon: Addon, fd: number) {
+    this.#addon = addon;
+    this.#fd = fd;
+  }
+
+  static open(addon: Addon): NftSocket {
+    const fd = addon.openFilterSocket();
+    if (fd < 0) throw kernelFailure('open a netfilter socket', -fd);
+    return new NftSocket(addon, fd);
+  }
+
+  /**
+   * Applies all messages in one transaction, or none.
+   * @throws kernel/failed about the first message that the kernel refused; `what` completes "Cannot …"
+   */
+  async commit(what: string, messages: readonly [Message, ...Message[]]): Promise<void> {
+    const last = messages.length - 1;
+    const acknowledged = messages.map((message, index) =>
+      index === last ? { ...message, flags: message.flags | NLM_F_ACK } : message,
+    );
+    const replies = await this.#exchange([batchMark('begin'), ...acknowledged, batchMark('end')]);
+    const refused = replies.find(({ errno }) => errno !== 0);
+    if (refused !== undefined) throw refusal(what, refused);
+  }
+
+  /** Lists what the message asks for, again when it changed meanwhile. Returns nothing when its table does not exist. */
+  async list(what: string, message: Message): Promise<readonly Buffer[]> {
+    for (let attempt = 1; ; attempt += 1) {
+      const [reply] = await this.#exchange([message]);
+      if (reply === undefined || reply.errno === ENOENT) return [];
+      if (reply.errno !== 0) throw refusal(what, reply);
+      if (!reply.isInterrupted || attempt === LIST_ATTEMPTS) return reply.bodies;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#addon.close(this.#fd);
+  }
+
+  async #exchange(messages: readonly Message[]): Promise<readonly Reply[]> {
+    const first = this.#sequence + 1;
+    this.#sequence += messages.length;
+    const bytes = Buffer.concat(messages.map((message, index) => encodeMessage(message, first + index)));
+    const answer = await this.#addon.exchangeOnWorker(this.#fd, bytes);
+    if (typeof answer === 'number') throw kernelFailure('exchange netfilter messages with the kernel', -answer);
+    return decodeReplies(answer, first, messages.length);
+  }
+}

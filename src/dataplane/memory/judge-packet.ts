@@ -1,0 +1,222 @@
+import { invariant, never } from '../../base/errors.ts';
+import { type Address, type Family, formatAddress } from '../../net/address.ts';
+import { cidrContains, parseCidr } from '../../net/cidr.ts';
+import type {
+  ConnectionState,
+  FilterAction,
+  FilterChain,
+  FilterHook,
+  FilterMatch,
+  FilterSet,
+  FilterTable,
+  PacketSide,
+  TableRule,
+} from '../policy-filter.ts';
+
+/** A packet as a hook of the kernel sees it. */
+export interface FilterPacket {
+  readonly source: Address;
+  readonly destination: Address;
+  /** IANA number. */
+  readonly protocol: number;
+  readonly ports?: Readonly<Record<PacketSide, number>>;
+  readonly icmp?: { readonly type: number; readonly code: number };
+  readonly inInterface?: string;
+  readonly outInterface?: string;
+  readonly state: ConnectionState;
+  readonly isToHost: boolean;
+}
+
+export interface PacketJudgement {
+  readonly verdict: 'accept' | 'drop';
+  /** Ids of the rules that counted the packet, in order. */
+  readonly counted: readonly string[];
+  /** Prefixes of what was written to the kernel log, in order. */
+  readonly logged: readonly string[];
+  /** Prefixes of what was sent to NFLOG groups, in order. */
+  readonly reported: readonly string[];
+  readonly isUntracked: boolean;
+}
+
+/** The kernel refuses deeper chains. */
+const MAX_DEPTH = 16;
+
+/** Returns what the table does with the packet at the hook. */
+export function judgePacket(table: FilterTable, hook: FilterHook['hook'], packet: FilterPacket): PacketJudgement {
+  const judge = new Judge(table, packet);
+  const bases = [...table.chains.values()]
+    .filter((chain) => chain.hook?.hook === hook)
+    .toSorted((a, b) => (a.hook?.priority ?? 0) - (b.hook?.priority ?? 0));
+  const isDropped = bases.some((chain) => judge.walk(chain, 0) === 'drop');
+  return {
+    verdict: isDropped ? 'drop' : 'accept',
+    counted: judge.counted,
+    logged: judge.logged,
+    reported: judge.reported,
+    isUntracked: judge.isUntracked,
+  };
+}
+
+type Outcome = 'accept' | 'drop' | 'continue';
+
+class Judge {
+  readonly counted: string[] = [];
+  readonly logged: string[] = [];
+  readonly reported: string[] = [];
+  isUntracked = false;
+  readonly #table: FilterTable;
+  readonly #packet: FilterPacket;
+
+  constructor(table: FilterTable, packet: FilterPacket) {
+    this.#table = table;
+    this.#packet = packet;
+  }
+
+  /** Evaluates the chain; `continue` when its end was reached or it returned. */
+  walk(chain: FilterChain, depth: number): Outcome {
+    invariant(depth <= MAX_DEPTH, 'chains are nested too deeply');
+    for (const rule of chain.rules) {
+      const outcome = this.#apply(rule, depth);
+      if (outcome === 'return') return 'continue';
+      if (outcome !== 'continue') return outcome.verdict;
+    }
+    return 'continue';
+  }
+
+  /** Returns `continue` for the next rule. */
+  #apply(rule: TableRule, depth: number): 'continue' | 'return' | { readonly verdict: Outcome } {
+    for (const part of rule.parts) {
+      switch (part.kind) {
+        case 'count':
+          this.counted.push(rule.id);
+          break;
+        case 'log':
+          this.logged.push(part.prefix);
+          break;
+        case 'report':
+          this.reported.push(part.prefix);
+          break;
+        case 'untrack':
+          this.isUntracked = true;
+          break;
+        case 'limit':
+          break;
+        case 'accept':
+        case 'drop':
+          return { verdict: part.kind };
+        case 'return':
+          return 'return';
+        case 'jump': {
+          const verdict = this.walk(this.#chain(part.chain), depth + 1);
+          if (verdict !== 'continue') return { verdict };
+          break;
+        }
+        case 'goto':
+          return { verdict: this.walk(this.#chain(part.chain), depth + 1) };
+        case 'dispatch': {
+          const chain = this.#dispatched(part);
+          if (chain !== undefined) return { verdict: this.walk(this.#chain(chain), depth + 1) };
+          break;
+        }
+        case 'state':
+        case 'family':
+        case 'protocol':
+        case 'nets':
+        case 'member':
+        case 'service':
+        case 'ports':
+        case 'icmp':
+        case 'icmp code':
+        case 'interface':
+        case 'to host':
+          if (!this.#matches(part)) return 'continue';
+          break;
+        default:
+          return never(part);
+      }
+    }
+    return 'continue';
+  }
+
+  #chain(name: string): FilterChain {
+    const chain = this.#table.chains.get(name);
+    invariant(chain !== undefined, `there is no chain "${name}"`);
+    return chain;
+  }
+
+  #dispatched({ direction, map }: FilterAction & { kind: 'dispatch' }): string | undefined {
+    const name = direction === 'in' ? this.#packet.inInterface : this.#packet.outInterface;
+    const set = this.#set(map);
+    invariant(set.kind === 'interfaces', `"${map}" is not a map of interfaces`);
+    return name === undefined ? undefined : set.elements.get(name);
+  }
+
+  #set(name: string): FilterSet {
+    const set = this.#table.sets.get(name);
+    invariant(set !== undefined, `there is no set "${name}"`);
+    return set;
+  }
+
+  #matches(match: FilterMatch): boolean {
+    const packet = this.#packet;
+    switch (match.kind) {
+      case 'state':
+        return match.states.includes(packet.state);
+      case 'family':
+        return packet.source.family === match.family;
+      case 'to host':
+        return packet.isToHost;
+      case 'protocol':
+        return match.protocols.includes(packet.protocol) !== (match.isNegated === true);
+      case 'interface':
+        return this.#matchesInterface(match);
+      case 'ports':
+        return this.#matchesPorts(match);
+      case 'icmp':
+        return packet.icmp !== undefined && match.types.includes(packet.icmp.type) !== (match.isNegated === true);
+      case 'icmp code': {
+        if (packet.icmp === undefined) return false;
+        const isSame = packet.icmp.type === match.type && packet.icmp.code === match.code;
+        return isSame !== (match.isNegated === true);
+      }
+      case 'nets':
+      case 'member':
+      case 'service':
+        return this.#matchesAddress(match);
+      default:
+        return never(match);
+    }
+  }
+
+  #matchesInterface({ direction, name, isNegated = false }: FilterMatch & { kind: 'interface' }): boolean {
+    const actual = (direction === 'in' ? this.#packet.inInterface : this.#packet.outInterface) ?? '';
+    const isSame = name.endsWith('*') ? actual.startsWith(name.slice(0, -1)) : actual === name;
+    return isSame !== isNegated;
+  }
+
+  #matchesPorts({ side, spans, isNegated = false }: FilterMatch & { kind: 'ports' }): boolean {
+    const port = this.#packet.ports?.[side];
+    if (port === undefined) return false;
+    return spans.some(({ first, last }) => first <= port && port <= last) !== isNegated;
+  }
+
+  #matchesAddress(match: FilterMatch & { kind: 'nets' | 'member' | 'service' }): boolean {
+    const address = match.side === 'source' ? this.#packet.source : this.#packet.destination;
+    if (address.family !== match.family) return false;
+    if (match.kind === 'nets')
+      return match.nets.some((net) => cidrContains(net, address)) !== (match.isNegated === true);
+    const set = this.#set(match.set);
+    invariant(set.kind !== 'interfaces' && set.family === match.family, `"${match.set}" has another type`);
+    const port = this.#packet.ports?.[match.side];
+    if (match.kind === 'service' && port === undefined) return false;
+    const text = formatAddress(address);
+    const key = match.kind === 'service' ? `${text} ${String(this.#packet.protocol)} ${String(port)}` : text;
+    return contains(set, key, address) !== (match.isNegated === true);
+  }
+}
+
+function contains(set: FilterSet & { readonly family: Family }, key: string, address: Address): boolean {
+  return set.kind === 'nets'
+    ? [...set.elements].some((net) => cidrContains(parseCidr(net), address))
+    : set.elements.has(key);
+}

@@ -1,0 +1,93 @@
+import { NetplugError } from '../../base/errors.ts';
+import type { FilterChange, FilterCount, FilterHook, FilterTable, PolicyFilter } from '../policy-filter.ts';
+import { digestOfRules } from '../rule-digest.ts';
+import { type FilterPacket, type PacketJudgement, judgePacket } from './judge-packet.ts';
+
+/** The tables of one host, which outlive the filters that write them. */
+export type MemoryFilterTables = Map<string, FilterTable>;
+
+/** A PolicyFilter in memory, which judges packets, with fault injection. */
+export class MemoryPolicyFilter implements PolicyFilter {
+  readonly #tables: MemoryFilterTables;
+  readonly #counts = new Map<string, Map<string, FilterCount>>();
+  #isFailing = false;
+
+  constructor(tables: MemoryFilterTables = new Map()) {
+    this.#tables = tables;
+  }
+
+  /** Makes the next call that changes something fail. */
+  failNext(): void {
+    this.#isFailing = true;
+  }
+
+  async apply(
+    table: FilterTable,
+    { signal }: { readonly signal: AbortSignal; readonly reread?: boolean },
+  ): Promise<FilterChange> {
+    signal.throwIfAborted();
+    const change = changeBetween(this.#tables.get(table.name), table);
+    if (change.chains + change.sets + change.elements > 0) this.#fail(table.name);
+    this.#tables.set(table.name, table);
+    return change;
+  }
+
+  async counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>> {
+    signal.throwIfAborted();
+    return new Map(this.#counts.get(table));
+  }
+
+  async remove(table: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    this.#tables.delete(table);
+    this.#counts.delete(table);
+  }
+
+  /** Sends a packet of so many bytes through the hook of every table. */
+  judge(hook: FilterHook['hook'], packet: FilterPacket, bytes = 84n): PacketJudgement['verdict'] {
+    for (const table of this.#tables.values()) {
+      const { verdict, counted } = judgePacket(table, hook, packet);
+      const counts = this.#counts.get(table.name) ?? new Map<string, FilterCount>();
+      this.#counts.set(table.name, counts);
+      for (const id of counted) {
+        const before = counts.get(id) ?? { packets: 0n, bytes: 0n };
+        counts.set(id, { packets: before.packets + 1n, bytes: before.bytes + bytes });
+      }
+      if (verdict === 'drop') return 'drop';
+    }
+    return 'accept';
+  }
+
+  #fail(name: string): void {
+    if (!this.#isFailing) return;
+    this.#isFailing = false;
+    throw new NetplugError('kernel/failed', `Cannot change the nftables table "${name}": a fault was injected`);
+  }
+}
+
+function changeBetween(before: FilterTable | undefined, after: FilterTable): FilterChange {
+  const [oldChains, oldSets] = [before?.chains ?? new Map(), before?.sets ?? new Map()];
+  const isNewChain = (name: string): boolean => {
+    const [old, chain] = [oldChains.get(name), after.chains.get(name)];
+    return old === undefined || chain === undefined || digestOfRules(old.rules) !== digestOfRules(chain.rules);
+  };
+  const names = (a: ReadonlyMap<string, unknown>, b: ReadonlyMap<string, unknown>): string[] => [
+    ...new Set([...a.keys(), ...b.keys()]),
+  ];
+  let elements = 0;
+  for (const [name, set] of after.sets) elements += changedKeys(oldSets.get(name)?.elements ?? new Set(), set.elements);
+  return {
+    chains: names(oldChains, after.chains).filter(isNewChain).length,
+    sets: names(oldSets, after.sets).filter((name) => oldSets.has(name) !== after.sets.has(name)).length,
+    elements,
+  };
+}
+
+type Elements = ReadonlySet<string> | ReadonlyMap<string, string>;
+
+function changedKeys(before: Elements, after: Elements): number {
+  const valueOf = (elements: Elements, key: string): string | undefined =>
+    elements instanceof Map ? elements.get(key) : undefined;
+  const added = [...after.keys()].filter((key) => !before.has(key) || valueOf(before, key) !== valueOf(after, key));
+  return added.length + [...before.keys()].filter((key) => !after.has(key)).length;
+}

@@ -1,0 +1,252 @@
+import { describe, expect, it } from 'vitest';
+import type {
+  FilterAction,
+  FilterChain,
+  FilterMatch,
+  FilterSet,
+  FilterTable,
+  PolicyFilter,
+  TableRule,
+} from '../../../../src/dataplane/policy-filter.ts';
+import { parseCidr } from '../../../../src/net/cidr.ts';
+
+/** A fresh host without tables. */
+export interface PolicyFilterFixture extends AsyncDisposable {
+  /** A filter that has not read anything yet. */
+  newFilter(): PolicyFilter;
+  /** What the host shows of the table, in any form that is equal for equal tables; undefined without a table. */
+  show(table: string): Promise<unknown>;
+  /** Removes the table behind the filter's back. */
+  removeTable(table: string): Promise<void>;
+  /** Adds a rule to the chain, removes an element of the set and adds a chain. */
+  meddle(table: string, options: { chain: string; set: string; element: string }): Promise<void>;
+}
+
+const NONE = { chains: 0, sets: 0, elements: 0 };
+const signal = new AbortController().signal;
+
+/** What every PolicyFilter does. */
+export function policyFilterContract(name: string, makeFixture: () => Promise<PolicyFilterFixture>): void {
+  describe(`policy filter contract (${name})`, () => {
+    it('creates a table, and changes nothing while the desired state stays', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      expect(await host.show('wanted')).toBeUndefined();
+      expect((await filter.apply(tableOf(), { signal })).chains).toBeGreaterThan(0);
+      const shown = await host.show('wanted');
+      expect(shown).toBeDefined();
+      expect(await filter.apply(tableOf(), { signal })).toEqual(NONE);
+      expect(await filter.apply(tableOf(), { signal, reread: true })).toEqual(NONE);
+      expect(await host.newFilter().apply(tableOf(), { signal })).toEqual(NONE);
+      expect(await host.show('wanted')).toEqual(shown);
+    });
+
+    it.each(CHANGES)('reaches the same state as a fresh table: $title', async ({ table }) => {
+      await using host = await makeFixture();
+      await using fresh = await makeFixture();
+      const filter = host.newFilter();
+      await filter.apply(tableOf(), { signal });
+      expect(await filter.apply(table, { signal })).not.toEqual(NONE);
+      await fresh.newFilter().apply(table, { signal });
+      expect(await host.show('wanted')).toEqual(await fresh.show('wanted'));
+      expect(await filter.apply(table, { signal, reread: true })).toEqual(NONE);
+      await filter.apply(tableOf(), { signal });
+      await fresh.newFilter().apply(tableOf(), { signal });
+      expect(await host.show('wanted')).toEqual(await fresh.show('wanted'));
+    });
+
+    it('changes only the elements that differ', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      await filter.apply(tableOf(), { signal });
+      const table = tableOf({ addresses: ['10.65.0.1', '10.65.0.3'] });
+      expect(await filter.apply(table, { signal })).toEqual({ chains: 0, sets: 0, elements: 2 });
+    });
+
+    it('restores a table that another program removed or changed', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      await filter.apply(tableOf(), { signal });
+      const shown = await host.show('wanted');
+      await host.removeTable('wanted');
+      await filter.apply(tableOf(), { signal, reread: true });
+      expect(await host.show('wanted')).toEqual(shown);
+      await host.meddle('wanted', { chain: 'in-a', set: 'addresses', element: '10.65.0.1' });
+      expect(await host.show('wanted')).not.toEqual(shown);
+      await filter.apply(tableOf(), { signal, reread: true });
+      expect(await host.show('wanted')).toEqual(shown);
+    });
+
+    it('recovers within one call when a change fails because another program removed the table', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      await filter.apply(tableOf(), { signal });
+      await host.removeTable('wanted');
+      const table = tableOf({ addresses: ['10.65.0.9'] });
+      await filter.apply(table, { signal });
+      await using fresh = await makeFixture();
+      await fresh.newFilter().apply(table, { signal });
+      expect(await host.show('wanted')).toEqual(await fresh.show('wanted'));
+    });
+
+    it('removes a table, and succeeds when there is none', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      await filter.remove('wanted', signal);
+      await filter.apply(tableOf(), { signal });
+      await filter.remove('wanted', signal);
+      expect(await host.show('wanted')).toBeUndefined();
+      await filter.apply(tableOf(), { signal });
+      expect(await host.show('wanted')).toBeDefined();
+    });
+
+    it('does nothing once its signal is aborted', async () => {
+      await using host = await makeFixture();
+      const reason = new Error('no longer wanted');
+      await expect(host.newFilter().apply(tableOf(), { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+      expect(await host.show('wanted')).toBeUndefined();
+    });
+  });
+}
+
+function rule(id: string, ...parts: readonly (FilterMatch | FilterAction)[]): TableRule {
+  return { id, parts };
+}
+
+/** Every kind of match and action. */
+const EVERYTHING: readonly TableRule[] = [
+  rule('state', { kind: 'state', states: ['established', 'related'] }, { kind: 'accept' }),
+  rule('family', { kind: 'family', family: 6 }, { kind: 'protocol', protocols: [6, 17] }, { kind: 'count' }),
+  rule('not-protocol', { kind: 'protocol', protocols: [132], isNegated: true }, { kind: 'count' }),
+  rule('net', { kind: 'nets', side: 'source', family: 4, nets: [parseCidr('10.64.0.0/12')] }, { kind: 'count' }),
+  rule(
+    'nets',
+    { kind: 'nets', side: 'source', family: 6, nets: ['fd00::/8', '2001:db8::1/128'].map(parseCidr), isNegated: true },
+    { kind: 'count' },
+  ),
+  rule(
+    'whole-nets',
+    { kind: 'nets', side: 'destination', family: 4, nets: ['0.0.0.0/1', '128.0.0.0/1'].map(parseCidr) },
+    { kind: 'count' },
+  ),
+  rule('member', { kind: 'member', side: 'source', family: 4, set: 'addresses' }, { kind: 'count' }),
+  rule('cidr', { kind: 'member', side: 'source', family: 6, set: 'nets', isNegated: true }, { kind: 'count' }),
+  rule('service', { kind: 'service', side: 'destination', family: 6, set: 'services' }, { kind: 'count' }),
+  rule(
+    'ports',
+    { kind: 'protocol', protocols: [6] },
+    { kind: 'ports', side: 'destination', spans: [{ first: 80, last: 80 }] },
+    { kind: 'ports', side: 'source', spans: [{ first: 1024, last: 65535 }], isNegated: true },
+    {
+      kind: 'ports',
+      side: 'destination',
+      spans: [
+        { first: 1, last: 9 },
+        { first: 80, last: 80 },
+        { first: 65000, last: 65535 },
+      ],
+    },
+    { kind: 'count' },
+  ),
+  rule(
+    'icmp',
+    { kind: 'protocol', protocols: [58] },
+    { kind: 'icmp', types: [133, 134, 135, 136] },
+    { kind: 'icmp code', type: 1, code: 4, isNegated: true },
+    { kind: 'count' },
+  ),
+  rule('logged', { kind: 'limit', perSecond: 10, burst: 5 }, { kind: 'log', prefix: 'netplug-packet: ' }),
+  rule('reported', { kind: 'report', group: 4786, prefix: 'reported' }),
+  rule('to-host', { kind: 'to host' }, { kind: 'return' }),
+  rule(
+    'other',
+    { kind: 'interface', direction: 'in', name: 'eth0', isNegated: true },
+    { kind: 'jump', chain: 'shared' },
+  ),
+  rule('rest', { kind: 'goto', chain: 'shared' }),
+];
+
+interface TableParts {
+  readonly chains?: Readonly<Record<string, FilterChain>>;
+  readonly addresses?: readonly string[];
+  readonly sets?: Readonly<Record<string, FilterSet>>;
+}
+
+function tableOf({ chains = {}, addresses = ['10.65.0.1', '10.65.0.2'], sets = {} }: TableParts = {}): FilterTable {
+  return {
+    name: 'wanted',
+    chains: new Map<string, FilterChain>([
+      [
+        'forward',
+        {
+          hook: { type: 'filter', hook: 'forward', priority: 0 },
+          rules: [
+            rule('dispatch', { kind: 'dispatch', direction: 'out', map: 'to-pods' }),
+            rule('unknown', { kind: 'interface', direction: 'out', name: 'npl*' }, { kind: 'count' }, { kind: 'drop' }),
+          ],
+        },
+      ],
+      ['in-a', { rules: EVERYTHING }],
+      ['shared', { rules: [rule('end', { kind: 'count' }, { kind: 'drop' })] }],
+      ...Object.entries(chains),
+    ]),
+    sets: new Map<string, FilterSet>([
+      ['to-pods', { kind: 'interfaces', elements: new Map([['npla', 'in-a']]) }],
+      ['addresses', { kind: 'addresses', family: 4, elements: new Set(addresses) }],
+      ['nets', { kind: 'nets', family: 6, elements: new Set(['fd00:65::/32', 'fd00:66::/32', 'fd00:70::1/128']) }],
+      ['services', { kind: 'services', family: 6, elements: new Set(['fd00:65::1 6 80', 'fd00:65::1 17 53']) }],
+      ...Object.entries(sets),
+    ]),
+  };
+}
+
+const CHANGES: readonly { readonly title: string; readonly table: FilterTable }[] = [
+  { title: 'elements', table: tableOf({ addresses: ['10.65.0.2', '10.65.1.0'] }) },
+  {
+    title: 'touching ranges and the greatest one',
+    table: tableOf({
+      sets: {
+        nets: { kind: 'nets', family: 6, elements: new Set(['fd00:65::/33', 'fd00:65:8000::/33', 'ff00::/8']) },
+      },
+    }),
+  },
+  {
+    title: 'another chain for an interface',
+    table: tableOf({
+      sets: {
+        'to-pods': {
+          kind: 'interfaces',
+          elements: new Map([
+            ['npla', 'in-b'],
+            ['nplb', 'in-b'],
+          ]),
+        },
+      },
+      chains: { 'in-b': { rules: [rule('b', { kind: 'accept' })] } },
+    }),
+  },
+  {
+    title: 'other rules in a chain, one of them moved',
+    table: tableOf({ chains: { 'in-a': { rules: EVERYTHING.toReversed() } } }),
+  },
+  {
+    title: 'new sets and services',
+    table: tableOf({
+      chains: {
+        shared: {
+          rules: [rule('new', { kind: 'service', side: 'source', family: 4, set: 'new' }, { kind: 'accept' })],
+        },
+      },
+      sets: {
+        new: { kind: 'services', family: 4, elements: new Set(['10.65.0.1 132 9']) },
+        services: { kind: 'services', family: 6, elements: new Set() },
+      },
+    }),
+  },
+  {
+    title: 'more elements than fit into one message',
+    table: tableOf({
+      addresses: Array.from({ length: 10_000 }, (_, index) => `10.70.${String(index >> 8)}.${String(index & 255)}`),
+    }),
+  },
+];
