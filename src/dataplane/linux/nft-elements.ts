@@ -94,7 +94,7 @@ function encodeElement(set: FilterSet, text: string): Buffer {
       return element(serviceKey(text));
     case 'interfaces': {
       const chain = set.elements.get(text);
-      return element(interfaceKey(text), chain === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, [gotoVerdict(chain)])]);
+      return element(ifnameKey(text), chain === undefined ? [] : [nested(NFTA_SET_ELEM.DATA, [gotoVerdict(chain)])]);
     }
     default:
       return never(set);
@@ -117,7 +117,7 @@ function serviceKey(text: string): Buffer {
   return key;
 }
 
-export function interfaceKey(name: string): Buffer {
+export function ifnameKey(name: string): Buffer {
   const key = Buffer.alloc(INTERFACE_BYTES);
   key.write(name, 'utf8');
   return key;

@@ -4,7 +4,7 @@ import { type Family, addressBytes, bitsOf } from '../../net/address.ts';
 import type { Cidr } from '../../net/cidr.ts';
 import type { ConnectionState, FilterAction, FilterMatch, PacketSide, PortSpan, TableRule } from '../policy-filter.ts';
 import { type Message, attribute, nested, textAttribute } from './netlink.ts';
-import { interfaceKey, intervalElements, pointElements, prefixMask, rangeOf } from './nft-elements.ts';
+import { ifnameKey, intervalElements, pointElements, prefixMask, rangeOf } from './nft-elements.ts';
 import { ANONYMOUS_SET, addAnonymousSet, be32Attribute } from './nft-messages.ts';
 
 const NFTA_LIST_ELEM = 1;
@@ -224,7 +224,7 @@ function matchInterface({
 }: FilterMatch & { kind: 'interface' }): readonly Buffer[] {
   const isPrefix = name.endsWith('*');
   // The register holds 16 bytes, padded with zeros; a prefix compares fewer.
-  const value = isPrefix ? Buffer.from(name.slice(0, -1)) : interfaceKey(name);
+  const value = isPrefix ? Buffer.from(name.slice(0, -1)) : ifnameKey(name);
   return [meta(direction === 'in' ? META.IIFNAME : META.OIFNAME), compare(value, isNegated)];
 }
 

@@ -271,7 +271,7 @@ export function decodeSet(body: Buffer): ListedSet | undefined {
 }
 
 /** Returns what must be equal for a set of the kernel to be used as the desired one. */
-export function shapeOf(set: FilterSet): string {
+export function setShape(set: FilterSet): string {
   const flags = (set.kind === 'nets' ? NFT_SET_INTERVAL : 0) | (set.kind === 'interfaces' ? NFT_SET_MAP : 0);
   return shapeText(keyOf(set).type, flags);
 }

@@ -13,7 +13,7 @@ import {
   dumpSets,
   listedAttributes,
   listedElements,
-  shapeOf,
+  setShape,
 } from './nft-messages.ts';
 import { NftSocket } from './nft-socket.ts';
 import {
@@ -107,7 +107,7 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
 
   async #readSet(desired: FilterTable, name: string, shape: string): Promise<ActualSet> {
     const set = desired.sets.get(name);
-    if (set === undefined || shapeOf(set) !== shape) return { shape, elements: new Set() };
+    if (set === undefined || setShape(set) !== shape) return { shape, elements: new Set() };
     const bodies = await this.#socket.list(`list the elements of the set "${name}"`, dumpElements(desired.name, name));
     return {
       shape,

@@ -14,7 +14,7 @@ import {
   deleteSet,
   deleteTable,
   flushChain,
-  shapeOf,
+  setShape,
 } from './nft-messages.ts';
 
 /** What the kernel has of a table. */
@@ -61,7 +61,7 @@ function hasDesiredKinds(desired: FilterTable, actual: ActualTable): boolean {
   });
   const haveShapes = [...desired.sets].every(([name, set]) => {
     const present = actual.sets.get(name);
-    return present === undefined || present.source === set || present.shape === shapeOf(set);
+    return present === undefined || present.source === set || present.shape === setShape(set);
   });
   return haveHooks && haveShapes;
 }
@@ -189,6 +189,6 @@ export function actualAfter(table: FilterTable, before: ActualTable | undefined)
     );
   }
   const sets = new Map<string, ActualSet>();
-  for (const [name, set] of table.sets) sets.set(name, { shape: shapeOf(set), elements: set.elements, source: set });
+  for (const [name, set] of table.sets) sets.set(name, { shape: setShape(set), elements: set.elements, source: set });
   return { chains, sets };
 }

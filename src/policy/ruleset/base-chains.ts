@@ -1,0 +1,74 @@
+import { HOST_LINK_PREFIX } from '../../dataplane/kernel.ts';
+import type { FilterAction, FilterChain, FilterHook, FilterMatch, TableRule } from '../../dataplane/policy-filter.ts';
+import { DENIED_GROUP, type RuleOrigin } from './policy-ruleset.ts';
+import { idOfOrigin } from './rule-ids.ts';
+
+/** Chains for packets from and to a pod, by the name of its interface. */
+export const FROM_PODS = 'from-pods';
+export const TO_PODS = 'to-pods';
+
+const COUNT: FilterAction = { kind: 'count' };
+const ACCEPT: FilterAction = { kind: 'accept' };
+const DROP: FilterAction = { kind: 'drop' };
+const ESTABLISHED: FilterMatch = { kind: 'state', states: ['established', 'related'] };
+const INVALID: FilterMatch = { kind: 'state', states: ['invalid'] };
+/** Multicast listeners, routers and neighbours: without them IPv6 does not work on a link. */
+const NEIGHBOURS: readonly FilterMatch[] = [
+  { kind: 'protocol', protocols: [58] },
+  { kind: 'icmp', types: [130, 131, 132, 133, 134, 135, 136, 143] },
+];
+/** Reports of one rule: a flood of denied packets must not occupy the reader. */
+const REPORTS: FilterAction = { kind: 'limit', perSecond: 10, burst: 20 };
+
+/**
+ * Returns the base chains. Egress and ingress are base chains of their own at the same hook: `accept` ends only the first
+ * one, so a policy allows its direction without a packet mark, and no chain leads from one direction to the other.
+ */
+export function baseChains(endpointToHostAction: 'Accept' | 'Drop'): ReadonlyMap<string, FilterChain> {
+  const fromPods = dispatchRules('in', { map: FROM_PODS, origin: { kind: 'unknown interface', direction: 'egress' } });
+  const toPods = dispatchRules('out', { map: TO_PODS, origin: { kind: 'unknown interface', direction: 'ingress' } });
+  const toHost = endpointToHostAction === 'Accept' ? [] : toHostRules();
+  return new Map([
+    ['forward-egress', { hook: hookAt('forward', 0), rules: fromPods }],
+    ['forward-ingress', { hook: hookAt('forward', 1), rules: toPods }],
+    ['input-egress', { hook: hookAt('input', 0), rules: fromPods }],
+    ['input-host', { hook: hookAt('input', 1), rules: toHost }],
+  ]);
+}
+
+function hookAt(hook: FilterHook['hook'], priority: number): FilterHook {
+  return { type: 'filter', hook, priority };
+}
+
+/** Accepts known flows, and dispatches packets of pods. An interface that is not in the map has no endpoint yet. */
+function dispatchRules(
+  direction: 'in' | 'out',
+  { map, origin }: { readonly map: string; readonly origin: RuleOrigin },
+): readonly TableRule[] {
+  const isPod: FilterMatch = { kind: 'interface', direction, name: `${HOST_LINK_PREFIX}*` };
+  return [
+    { id: 'established', parts: [ESTABLISHED, ACCEPT] },
+    { id: 'invalid', parts: [isPod, INVALID, COUNT, DROP] },
+    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
+    { id: 'dispatch', parts: [{ kind: 'dispatch', direction, map }] },
+    ...denyRules(origin).map(({ id, parts }) => ({ id, parts: [isPod, ...parts] })),
+  ];
+}
+
+function toHostRules(): readonly TableRule[] {
+  const isPod: FilterMatch = { kind: 'interface', direction: 'in', name: `${HOST_LINK_PREFIX}*` };
+  return [
+    { id: 'established', parts: [ESTABLISHED, ACCEPT] },
+    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
+    { id: 'endpoint-to-host', parts: [isPod, COUNT, DROP] },
+  ];
+}
+
+/** Returns rules that report and drop a packet. The limit ends the first rule only. */
+export function denyRules(origin: RuleOrigin): readonly TableRule[] {
+  const id = idOfOrigin(origin);
+  return [
+    { id: `${id}-report`, parts: [REPORTS, { kind: 'report', group: DENIED_GROUP, prefix: id }] },
+    { id, parts: [COUNT, DROP] },
+  ];
+}

@@ -1,0 +1,96 @@
+import type { FilterAction, FilterMatch, TableRule } from '../../dataplane/policy-filter.ts';
+import { digestOfRules } from '../../dataplane/rule-digest.ts';
+import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
+import { denyRules } from './base-chains.ts';
+import type { RuleOrigin } from './policy-ruleset.ts';
+import { renderMatches } from './render-matches.ts';
+import { idOfOrigin } from './rule-ids.ts';
+import type { RuleSets, SetContent } from './rule-sets.ts';
+
+/** A chain named after its rules, and what it refers to. Equal chains are one. */
+export interface RenderedChain {
+  readonly name: string;
+  readonly rules: readonly TableRule[];
+  /** Chains that its rules go to. */
+  readonly next: readonly RenderedChain[];
+  readonly contents: readonly SetContent[];
+  readonly origins: ReadonlyMap<string, RuleOrigin>;
+}
+
+/** Returns a chain whose name is a digest of its rules. */
+export function chainOf(
+  prefix: string,
+  rules: readonly TableRule[],
+  rest: Partial<Pick<RenderedChain, 'next' | 'contents' | 'origins'>> = {},
+): RenderedChain {
+  const { next = [], contents = [], origins = new Map<string, RuleOrigin>() } = rest;
+  return { name: `${prefix}-${digestOfRules(rules)}`, rules, next, contents, origins };
+}
+
+/** Returns a chain that reports and drops every packet. */
+export function denyChain(origin: RuleOrigin): RenderedChain {
+  return chainOf('deny', denyRules(origin), { origins: new Map([[idOfOrigin(origin), origin]]) });
+}
+
+export interface RuleList {
+  readonly owner: { readonly kind: 'policy' | 'profile'; readonly name: string };
+  readonly direction: PolicyDirection;
+  readonly rules: readonly PolicyRule[];
+  /** Counts what rules match, and decides nothing. */
+  readonly isStaged: boolean;
+}
+
+export interface RenderContext {
+  readonly sets: RuleSets;
+  /** Of `Log` rules, in the kernel log. */
+  readonly logPrefix: string;
+  /** Where `Pass` leads. */
+  readonly pass: RenderedChain | undefined;
+}
+
+/** At most so many lines of one rule in the kernel log. */
+const LOG_LIMIT: FilterAction = { kind: 'limit', perSecond: 10, burst: 5 };
+
+/** Renders the rules of a policy or profile in one direction. The chain returns when no rule decides. */
+export function renderRuleList(list: RuleList, context: RenderContext): RenderedChain {
+  const rules: TableRule[] = [];
+  const contents: SetContent[] = [];
+  const next = new Set<RenderedChain>();
+  const origins = new Map<string, RuleOrigin>();
+  for (const rule of list.rules) {
+    const origin: RuleOrigin = { ...list.owner, direction: list.direction, index: rule.index };
+    const id = idOfOrigin(origin);
+    const target = targetOf(rule.action, { list, context, origin });
+    const matched = renderMatches(rule, context.sets);
+    contents.push(...matched.contents);
+    origins.set(id, origin);
+    if (target.chain !== undefined) next.add(target.chain);
+    for (const matches of matched.alternatives)
+      rules.push({ id, parts: [...matches, ...target.actions] satisfies Parts });
+  }
+  return chainOf(list.isStaged ? 'staged' : list.owner.kind, rules, { next: [...next], contents, origins });
+}
+
+type Parts = readonly (FilterMatch | FilterAction)[];
+
+interface Target {
+  readonly actions: readonly FilterAction[];
+  readonly chain?: RenderedChain;
+}
+
+/** A denying chain counts, so that reports have a limit of their own. */
+function targetOf(
+  action: PolicyRule['action'],
+  { list, context, origin }: { readonly list: RuleList; readonly context: RenderContext; readonly origin: RuleOrigin },
+): Target {
+  if (list.isStaged)
+    return { actions: action === 'Log' ? [{ kind: 'count' }] : [{ kind: 'count' }, { kind: 'return' }] };
+  if (action === 'Allow') return { actions: [{ kind: 'count' }, { kind: 'accept' }] };
+  if (action === 'Log')
+    return { actions: [{ kind: 'count' }, LOG_LIMIT, { kind: 'log', prefix: `${context.logPrefix}: ` }] };
+  const chain = action === 'Deny' ? denyChain(origin) : context.pass;
+  // A profile has nothing to pass to.
+  if (chain === undefined) return { actions: [{ kind: 'count' }, { kind: 'return' }] };
+  const count: readonly FilterAction[] = action === 'Deny' ? [] : [{ kind: 'count' }];
+  return { actions: [...count, { kind: 'goto', chain: chain.name }], chain };
+}

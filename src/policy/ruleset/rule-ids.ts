@@ -1,0 +1,15 @@
+import { digestOfText } from '../../dataplane/rule-digest.ts';
+import type { RuleOrigin } from './policy-ruleset.ts';
+
+const ID_CHARACTERS = 16;
+
+/** Returns the id of rules with that origin: in comments, counters and reports. */
+export function idOfOrigin(origin: RuleOrigin): string {
+  const text = [
+    origin.kind,
+    'name' in origin ? origin.name : '',
+    origin.direction,
+    'index' in origin ? String(origin.index) : '',
+  ].join('|');
+  return digestOfText(text).slice(0, ID_CHARACTERS);
+}

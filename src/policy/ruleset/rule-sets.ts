@@ -1,0 +1,209 @@
+import { never } from '../../base/errors.ts';
+import type { FilterSet } from '../../dataplane/policy-filter.ts';
+import { digestOfText } from '../../dataplane/rule-digest.ts';
+import { type Address, FAMILIES, type Family, bitsOf, formatAddress } from '../../net/address.ts';
+import { type Cidr, formatCidr } from '../../net/cidr.ts';
+import type { MemberChange, PolicyView, TouchedPolicy } from '../policy-view.ts';
+import type { PeerSelector } from '../resolved-policy.ts';
+
+/** What the elements of a set are. Each exists for both families. */
+export type SetContent =
+  | { readonly kind: 'members'; readonly selector: PeerSelector }
+  | { readonly kind: 'named port'; readonly name: string; readonly protocol: number; readonly selector?: PeerSelector }
+  | {
+      readonly kind: 'service';
+      readonly namespace: string;
+      readonly name: string;
+      /** Addresses alone, or each with its protocol and port. */
+      readonly holds: 'addresses' | 'ports';
+    };
+
+/** Protocols with ports: TCP, UDP, SCTP. */
+export const PORT_PROTOCOLS: readonly number[] = [6, 17, 132];
+
+/** Sets of one content by their name in the table. */
+type NamedSets = ReadonlyMap<string, FilterSet>;
+
+interface KeptSets {
+  readonly content: SetContent;
+  sets: NamedSets;
+}
+
+/** The sets that rules look up, kept while their contents change. */
+export class RuleSets {
+  readonly #kept = new Map<string, KeptSets>();
+  #view: PolicyView;
+
+  constructor(view: PolicyView) {
+    this.#view = view;
+  }
+
+  /**
+   * Applies a change of the view. Returns whether a set came or went, so that rules have to be rendered again; elements
+   * of sets that stay change without that.
+   */
+  update(view: PolicyView, touched: TouchedPolicy): boolean {
+    this.#view = view;
+    let isReshaped = false;
+    for (const kept of this.#kept.values()) {
+      const sets = this.#changed(kept, touched);
+      if (sets === undefined) continue;
+      isReshaped ||= sets.size !== kept.sets.size || [...sets.keys()].some((name) => !kept.sets.has(name));
+      kept.sets = sets;
+    }
+    return isReshaped;
+  }
+
+  /** Returns the sets of the content and family by name. Their kinds differ when some members are wider than one address. */
+  of(content: SetContent, family: Family): readonly (readonly [string, FilterSet])[] {
+    const sets = this.#keep(content);
+    return [...sets].filter(([, set]) => set.kind !== 'interfaces' && set.family === family);
+  }
+
+  /** Returns all sets of the contents. */
+  all(contents: Iterable<SetContent>): ReadonlyMap<string, FilterSet> {
+    return new Map([...contents].flatMap((content) => [...this.#keep(content)]));
+  }
+
+  /** Forgets the sets of other contents. Those of rendered rules must stay: a change of them may reshape the rules. */
+  retain(contents: Iterable<SetContent>): void {
+    const keys = new Set([...contents].map(keyOfContent));
+    for (const key of this.#kept.keys()) if (!keys.has(key)) this.#kept.delete(key);
+  }
+
+  #keep(content: SetContent): NamedSets {
+    const key = keyOfContent(content);
+    const kept = this.#kept.get(key) ?? { content, sets: this.#read(content) };
+    this.#kept.set(key, kept);
+    return kept.sets;
+  }
+
+  /** Returns the new sets of the content when the change affects them. */
+  #changed({ content, sets }: KeptSets, touched: TouchedPolicy): NamedSets | undefined {
+    switch (content.kind) {
+      case 'members': {
+        const change = touched.selectors.get(content.selector.text);
+        return change === undefined ? undefined : membersAfter(content, sets, change);
+      }
+      case 'named port': {
+        const isTouched =
+          content.selector === undefined
+            ? touched.namedPorts.has(`${String(content.protocol)} ${content.name}`)
+            : touched.selectors.get(content.selector.text)?.areNamedPortsTouched === true;
+        return isTouched ? this.#read(content) : undefined;
+      }
+      case 'service':
+        return touched.services.has(`${content.namespace}/${content.name}`) ? this.#read(content) : undefined;
+      default:
+        return never(content);
+    }
+  }
+
+  #read(content: SetContent): NamedSets {
+    switch (content.kind) {
+      case 'members':
+        return membersAfter(content, new Map(), {
+          added: this.#view.membersOf(content.selector),
+          removed: [],
+          areNamedPortsTouched: false,
+        });
+      case 'named port': {
+        const { name, protocol, selector } = content;
+        const found = this.#view.namedPortsOf(name, protocol, selector);
+        return serviceSets(
+          content,
+          found.map(({ address, port }) => ({ address, protocol, port })),
+        );
+      }
+      case 'service': {
+        const found = this.#view.serviceEndpoints(content.namespace, content.name);
+        return content.holds === 'ports'
+          ? serviceSets(content, found)
+          : addressSets(
+              content,
+              found.map(({ address }) => address),
+            );
+      }
+      default:
+        return never(content);
+    }
+  }
+}
+
+function membersAfter(content: SetContent, before: NamedSets, change: MemberChange): NamedSets {
+  const sets = new Map<string, FilterSet>();
+  for (const family of FAMILIES)
+    for (const kind of ['addresses', 'nets'] as const) {
+      const name = setNameOf(content, kind, family);
+      const isOfSet = (cidr: Cidr): boolean =>
+        cidr.base.family === family && (cidr.prefixBits === bitsOf(family)) === (kind === 'addresses');
+      const [added, removed] = [change.added.filter(isOfSet), change.removed.filter(isOfSet)];
+      const old = before.get(name);
+      const set =
+        old !== undefined && added.length + removed.length === 0
+          ? old
+          : withChanges({ kind, family, old, added, removed });
+      // Ranges are rare, so their sets exist only with elements.
+      if (kind === 'addresses' || set.elements.size > 0) sets.set(name, set);
+    }
+  return sets;
+}
+
+interface SetChange {
+  readonly kind: 'addresses' | 'nets';
+  readonly family: Family;
+  readonly old: FilterSet | undefined;
+  readonly added: readonly Cidr[];
+  readonly removed: readonly Cidr[];
+}
+
+function withChanges({ kind, family, old, added, removed }: SetChange): FilterSet {
+  const textOf = (cidr: Cidr): string => (kind === 'addresses' ? formatAddress(cidr.base) : formatCidr(cidr));
+  const elements = new Set(old?.elements.keys());
+  for (const cidr of removed) elements.delete(textOf(cidr));
+  for (const cidr of added) elements.add(textOf(cidr));
+  return { kind, family, elements };
+}
+
+function addressSets(content: SetContent, addresses: readonly Address[]): NamedSets {
+  const textsOf = (family: Family): string[] =>
+    addresses.filter((address) => address.family === family).map(formatAddress);
+  return new Map(
+    FAMILIES.map((family) => [
+      setNameOf(content, 'addresses', family),
+      { kind: 'addresses', family, elements: new Set(textsOf(family)) },
+    ]),
+  );
+}
+
+type PortAt = { readonly address: Address; readonly protocol: number; readonly port: number };
+
+function serviceSets(content: SetContent, ports: readonly PortAt[]): NamedSets {
+  const textsOf = (family: Family): string[] =>
+    ports
+      .filter(({ address }) => address.family === family)
+      .map(({ address, protocol, port }) => `${formatAddress(address)} ${String(protocol)} ${String(port)}`);
+  return new Map(
+    FAMILIES.map((family) => [
+      setNameOf(content, 'services', family),
+      { kind: 'services', family, elements: new Set(textsOf(family)) },
+    ]),
+  );
+}
+
+function setNameOf(content: SetContent, kind: FilterSet['kind'], family: Family): string {
+  return `${kind}-${digestOfText(keyOfContent(content))}-v${String(family)}`;
+}
+
+export function keyOfContent(content: SetContent): string {
+  switch (content.kind) {
+    case 'members':
+      return `members ${content.selector.text}`;
+    case 'named port':
+      return `port ${String(content.protocol)} ${content.name} ${content.selector?.text ?? ''}`;
+    case 'service':
+      return `service ${content.namespace}/${content.name} ${content.holds}`;
+    default:
+      return never(content);
+  }
+}

@@ -1,0 +1,259 @@
+import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
+import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
+import type { PolicyDirection, PolicyEndpoint, ResolvedPolicy, ResolvedProfile } from '../resolved-policy.ts';
+import { FROM_PODS, TO_PODS, baseChains } from './base-chains.ts';
+import { POLICY_TABLE, type PolicyRuleset, type RuleOrigin, type RulesetSettings } from './policy-ruleset.ts';
+import { type RenderedChain, chainOf, denyChain, renderRuleList } from './render-rules.ts';
+import { idOfOrigin } from './rule-ids.ts';
+import { RuleSets, type SetContent, keyOfContent } from './rule-sets.ts';
+
+const DIRECTIONS: readonly PolicyDirection[] = ['egress', 'ingress'];
+
+/** Where packets of an interface go, by direction. */
+type Entries = Readonly<Record<PolicyDirection, RenderedChain>>;
+
+/**
+ * Compiles what a view says about the pods of one node. A later call costs what changed: chains are kept by what they
+ * were rendered from, and unchanged chains and sets stay the same objects.
+ */
+export class RulesetCompiler {
+  readonly #settings: RulesetSettings;
+  readonly #bases: ReadonlyMap<string, FilterChain>;
+  #sets: RuleSets | undefined;
+  /** By interface. */
+  #entries = new Map<string, Entries>();
+  /** Interface by key of the endpoint. */
+  #interfaces = new Map<string, string>();
+  #rendered = new Rendered();
+  /** Chains of the table by name, with the rules they were made from. */
+  #chains: ReadonlyMap<string, FilterChain> = new Map();
+  #maps: readonly (readonly [string, FilterSet])[] = [];
+
+  constructor(settings: RulesetSettings) {
+    this.#settings = settings;
+    this.#bases = baseChains(settings.endpointToHostAction);
+  }
+
+  /** Compiles the view. With `touched`, since the last call only that changed. */
+  compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset {
+    const sets = this.#sets;
+    const isFresh = touched === undefined || sets === undefined;
+    const isReshaped = isFresh || sets.update(view, touched);
+    this.#sets = isFresh ? new RuleSets(view) : sets;
+    if (isReshaped) this.#rendered = new Rendered();
+    const isEveryEndpoint = isReshaped || touched.policies.size + touched.profiles.size > 0;
+    if (isEveryEndpoint) this.#renderAll(view);
+    else for (const key of touched.endpoints) this.#renderEndpoint(view, key);
+    return this.#assemble();
+  }
+
+  #renderAll(view: PolicyView): void {
+    this.#rendered.beginGeneration();
+    this.#entries = new Map();
+    this.#interfaces = new Map();
+    for (const key of view.endpoints.keys()) this.#renderEndpoint(view, key);
+    this.#rendered.endGeneration();
+    this.#ruleSets().retain(this.#rendered.contents());
+  }
+
+  #renderEndpoint(view: PolicyView, key: string): void {
+    const before = this.#interfaces.get(key);
+    if (before !== undefined) this.#entries.delete(before);
+    this.#interfaces.delete(key);
+    const endpoint = view.endpoints.get(key);
+    if (endpoint === undefined || !this.#isLocalPod(endpoint)) return;
+    this.#interfaces.set(key, endpoint.interfaceName);
+    this.#entries.set(endpoint.interfaceName, {
+      egress: this.#renderTiers(view, endpoint, 'egress'),
+      ingress: this.#renderTiers(view, endpoint, 'ingress'),
+    });
+  }
+
+  #isLocalPod(endpoint: PolicyEndpoint): endpoint is PolicyEndpoint & { readonly interfaceName: string } {
+    return (
+      endpoint.kind === 'workload' && endpoint.node === this.#settings.node && endpoint.interfaceName !== undefined
+    );
+  }
+
+  /** Renders from the last tier to the first, because each chain names the one to which it passes. */
+  #renderTiers(view: PolicyView, endpoint: PolicyEndpoint, direction: PolicyDirection): RenderedChain {
+    let next: RenderedChain | undefined;
+    for (const tier of view.tiers.toReversed()) {
+      const policies = view.policiesOf(endpoint, tier, direction);
+      if (policies.length === 0) continue;
+      next ??= this.#renderProfiles(view, endpoint, direction);
+      next = this.#renderTier(policies, { tier, direction, next });
+    }
+    return next ?? this.#renderProfiles(view, endpoint, direction);
+  }
+
+  #renderTier(
+    policies: readonly ResolvedPolicy[],
+    {
+      tier,
+      direction,
+      next,
+    }: {
+      readonly tier: PolicyView['tiers'][number];
+      readonly direction: PolicyDirection;
+      readonly next: RenderedChain;
+    },
+  ): RenderedChain {
+    const chains = policies.map((policy) => this.#renderPolicy(policy, direction, next));
+    const isDecided = tier.defaultAction === 'Deny' && policies.some(({ isStaged }) => !isStaged);
+    const last = isDecided ? denyChain({ kind: 'tier', name: tier.name, direction }) : next;
+    return this.#rendered.sequence('tier', chains, last);
+  }
+
+  #renderPolicy(policy: ResolvedPolicy, direction: PolicyDirection, next: RenderedChain): RenderedChain {
+    const rules = policy.rules[direction] ?? [];
+    const pass = rules.some(({ action }) => action === 'Pass') ? next : undefined;
+    return this.#rendered.list(policy, `${direction} ${pass?.name ?? ''}`, () =>
+      renderRuleList(
+        { owner: { kind: 'policy', name: policy.id }, direction, rules, isStaged: policy.isStaged },
+        { sets: this.#ruleSets(), logPrefix: this.#settings.logPrefix, pass },
+      ),
+    );
+  }
+
+  #renderProfiles(view: PolicyView, endpoint: PolicyEndpoint, direction: PolicyDirection): RenderedChain {
+    const profiles = endpoint.profiles.map((name) => view.profile(name)).filter((profile) => profile !== undefined);
+    const chains = profiles.map((profile) => this.#renderProfile(profile, direction));
+    return this.#rendered.sequence('profiles', chains, denyChain({ kind: 'profiles', direction }));
+  }
+
+  #renderProfile(profile: ResolvedProfile, direction: PolicyDirection): RenderedChain {
+    return this.#rendered.list(profile, direction, () =>
+      renderRuleList(
+        { owner: { kind: 'profile', name: profile.name }, direction, rules: profile.rules[direction], isStaged: false },
+        { sets: this.#ruleSets(), logPrefix: this.#settings.logPrefix, pass: undefined },
+      ),
+    );
+  }
+
+  #ruleSets(): RuleSets {
+    const sets = this.#sets;
+    if (sets === undefined) throw new Error('nothing was compiled yet');
+    return sets;
+  }
+
+  /** Collects what the entries of the interfaces lead to. */
+  #assemble(): PolicyRuleset {
+    const collected = new Collected();
+    for (const entries of this.#entries.values()) for (const direction of DIRECTIONS) collected.add(entries[direction]);
+    const chains = new Map<string, FilterChain>(this.#bases);
+    for (const { name, rules } of collected.chains.values()) chains.set(name, this.#keptChain(name, rules));
+    for (const [interfaceName, entries] of this.#entries)
+      for (const direction of DIRECTIONS) {
+        const name = entryName(direction, interfaceName);
+        chains.set(name, this.#keptEntry(name, entries[direction]));
+      }
+    this.#chains = chains;
+    this.#maps = this.#keptMaps();
+    const contents = [...collected.contents.values()];
+    const origins = new Map<string, RuleOrigin>(collected.origins);
+    for (const direction of DIRECTIONS) {
+      const origin: RuleOrigin = { kind: 'unknown interface', direction };
+      origins.set(idOfOrigin(origin), origin);
+    }
+    return {
+      table: { name: POLICY_TABLE, chains, sets: new Map([...this.#maps, ...this.#ruleSets().all(contents)]) },
+      origins,
+    };
+  }
+
+  #keptChain(name: string, rules: FilterChain['rules']): FilterChain {
+    // The name is a digest of the rules.
+    return this.#chains.get(name) ?? { rules };
+  }
+
+  /** The chain of an interface is stable, so that another class of policies changes no element of a map. */
+  #keptEntry(name: string, entry: RenderedChain): FilterChain {
+    const kept = this.#chains.get(name);
+    const goes = kept?.rules[0]?.parts[0];
+    if (kept !== undefined && goes?.kind === 'goto' && goes.chain === entry.name) return kept;
+    return { rules: [{ id: 'policies', parts: [{ kind: 'goto', chain: entry.name }] }] };
+  }
+
+  #keptMaps(): readonly (readonly [string, FilterSet])[] {
+    const names = [...this.#entries.keys()];
+    const [kept] = this.#maps;
+    if (kept?.[1].elements.size === names.length && names.every((name) => kept[1].elements.has(name)))
+      return this.#maps;
+    const mapOf = (direction: PolicyDirection): FilterSet => ({
+      kind: 'interfaces',
+      elements: new Map(names.map((name) => [name, entryName(direction, name)])),
+    });
+    return [
+      [FROM_PODS, mapOf('egress')],
+      [TO_PODS, mapOf('ingress')],
+    ];
+  }
+}
+
+function entryName(direction: PolicyDirection, interfaceName: string): string {
+  return `${direction}-${interfaceName}`;
+}
+
+/** Rendered chains, kept while what they were rendered from is in use. */
+class Rendered {
+  #lists = new Map<ResolvedPolicy | ResolvedProfile, Map<string, RenderedChain>>();
+  #sequences = new Map<string, RenderedChain>();
+  #oldLists = this.#lists;
+  #oldSequences = this.#sequences;
+
+  /** From here until the end, what is not asked for is forgotten. */
+  beginGeneration(): void {
+    [this.#oldLists, this.#lists] = [this.#lists, new Map()];
+    [this.#oldSequences, this.#sequences] = [this.#sequences, new Map()];
+  }
+
+  endGeneration(): void {
+    [this.#oldLists, this.#oldSequences] = [this.#lists, this.#sequences];
+  }
+
+  /** Returns what the rules of all kept lists look up. */
+  contents(): readonly SetContent[] {
+    return [...this.#lists.values()].flatMap((variants) => [...variants.values()].flatMap(({ contents }) => contents));
+  }
+
+  /** Returns the chain of the rules of the owner; `variant` names what else it depends on. */
+  list(owner: ResolvedPolicy | ResolvedProfile, variant: string, render: () => RenderedChain): RenderedChain {
+    const variants = this.#lists.get(owner) ?? new Map<string, RenderedChain>();
+    this.#lists.set(owner, variants);
+    const chain = variants.get(variant) ?? this.#oldLists.get(owner)?.get(variant) ?? render();
+    variants.set(variant, chain);
+    return chain;
+  }
+
+  /** Returns a chain that jumps to each chain, and then goes to the last one. */
+  sequence(prefix: string, chains: readonly RenderedChain[], last: RenderedChain): RenderedChain {
+    const key = [prefix, ...chains.map(({ name }) => name), last.name].join(' ');
+    const kept = this.#sequences.get(key) ?? this.#oldSequences.get(key);
+    const chain = kept ?? sequenceOf(prefix, chains, last);
+    this.#sequences.set(key, chain);
+    return chain;
+  }
+}
+
+function sequenceOf(prefix: string, chains: readonly RenderedChain[], last: RenderedChain): RenderedChain {
+  // A chain without rules decides nothing.
+  const used = chains.filter(({ rules }) => rules.length > 0);
+  const jumps = used.map(({ name }) => ({ id: prefix, parts: [{ kind: 'jump', chain: name } as const] }));
+  const end = { id: `${prefix}-end`, parts: [{ kind: 'goto', chain: last.name } as const] };
+  return chainOf(prefix, [...jumps, end], { next: [...used, last] });
+}
+
+class Collected {
+  readonly chains = new Map<string, RenderedChain>();
+  readonly contents = new Map<string, SetContent>();
+  readonly origins = new Map<string, RuleOrigin>();
+
+  add(chain: RenderedChain): void {
+    if (this.chains.has(chain.name)) return;
+    this.chains.set(chain.name, chain);
+    for (const content of chain.contents) this.contents.set(keyOfContent(content), content);
+    for (const [id, origin] of chain.origins) this.origins.set(id, origin);
+    for (const next of chain.next) this.add(next);
+  }
+}
