@@ -18,6 +18,7 @@ import { readVariable } from '../config/environment.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
+import { SharedWatches } from '../kube/shared-watches.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -62,7 +63,8 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const lock = openSync(agentLockPath(env), constants.O_RDWR | constants.O_CREAT, 0o600);
   const base = { clock: systemClock, random: systemRandom, log };
   using transport = new Http2Transport();
-  const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport });
+  const watches = new SharedWatches();
+  const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport, watches });
   const history = callHistory();
   const isolator = new PodIsolator({
     clock: systemClock,
@@ -85,7 +87,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     return { ...nodes.standing(), network: standing };
   });
   await using traces = residentTraces(env, log);
-  await using orch = residentOrch(node, { env, log, transport });
+  await using orch = residentOrch(node, { env, log, transport, watches });
   const kernel = linuxKernel();
   const nodes = new ResidentNodes(
     openStore,

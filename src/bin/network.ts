@@ -55,7 +55,13 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   const settings = networkSettingsIn(env, node);
   const state = stateDir(env);
   using transport = new Http2Transport();
-  await using store = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport })(datastore);
+  await using store = openStoreIn(env, {
+    log,
+    findAccess: agentAccessIn(env),
+    transport,
+    // The agent asks: both fail to follow the cluster when the API serves it no more.
+    isProbed: false,
+  })(datastore);
   const send = (message: FromNetwork): void => void process.send?.(message);
   const agent = new FollowClient(send);
   const network = new NodeNetwork(

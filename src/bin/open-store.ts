@@ -6,6 +6,7 @@ import { openMemoryStore } from '../datastore/memory/memory-store.ts';
 import { openOrchStore } from '../datastore/orch/orch-store.ts';
 import type { Store } from '../datastore/store.ts';
 import type { Datastore } from '../config/connection.ts';
+import type { SharedWatches } from '../kube/shared-watches.ts';
 import type { Transport } from '../kube/transport.ts';
 import { accessOf, type FindAccess } from './open-orch.ts';
 
@@ -20,6 +21,9 @@ export interface OpenStoreOptions {
   readonly findAccess?: FindAccess;
   /** Shared with other clients of the orchestrator's API in this process. */
   readonly transport?: Transport;
+  readonly watches?: SharedWatches;
+  /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
+  readonly isProbed?: boolean;
 }
 
 /** Returns a function that opens the store of a configuration, which connects on first use. @throws netconf/needs-orchestrator */

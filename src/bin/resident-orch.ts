@@ -5,6 +5,7 @@ import type { OrchReader } from '../cni/orch-reader.ts';
 import type { OrchSettings } from '../config/connection.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { PodWatcher } from '../kube/pod-watcher.ts';
+import type { SharedWatches } from '../kube/shared-watches.ts';
 import type { Transport } from '../kube/transport.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { orchReader } from './open-orch.ts';
@@ -17,7 +18,17 @@ export interface ResidentOrch extends AsyncDisposable {
 /** Opens connections to APIs of orchestrators that outlive a call, each with a cache of the node's pods. */
 export function residentOrch(
   node: string,
-  { env, log, transport }: { readonly env: NodeJS.ProcessEnv; readonly log: Log; readonly transport: Transport },
+  {
+    env,
+    log,
+    transport,
+    watches,
+  }: {
+    readonly env: NodeJS.ProcessEnv;
+    readonly log: Log;
+    readonly transport: Transport;
+    readonly watches: SharedWatches;
+  },
 ): ResidentOrch {
   const stop = new AbortController();
   const findAccess = agentAccessIn(env);
@@ -27,7 +38,7 @@ export function residentOrch(
     const key = JSON.stringify(access);
     const known = opened.get(key);
     if (known !== undefined) return known;
-    const api = new OrchApi(access, { env, transport });
+    const api = new OrchApi(access, { env, transport, watches });
     const pods = new PodWatcher(node, { api, clock: systemClock, random: systemRandom, log });
     const connection = { api, pods, ended: pods.run(stop.signal) };
     opened.set(key, connection);

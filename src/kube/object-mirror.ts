@@ -3,10 +3,11 @@ import type { Log } from '../base/log.ts';
 import { BackOff } from '../base/back-off.ts';
 import type { RetryPorts } from '../base/back-off.ts';
 import type { ApiObject } from './objects.ts';
-import type { OrchApi, WatchOptions } from './orch-api.ts';
+import type { ListOptions, OrchApi } from './orch-api.ts';
 import type { Collection } from './paths.ts';
 import { API_LIMITS } from './requester.ts';
-import type { StreamState, WatchEvent } from './watch.ts';
+import type { SharedEvent } from './shared-watches.ts';
+import type { StreamState } from './watch.ts';
 
 /** What was missed before a stream was opened comes right after that; until then nothing is certain. */
 const CATCH_UP_MS = 1000;
@@ -16,7 +17,7 @@ const BACK_OFF = { firstMs: 1000, maxMs: 5000, maxRefusedMs: 30_000 };
 /** What is kept of the objects of one kind, and how they are found. */
 export interface Mirrored<T> {
   readonly collection: Collection;
-  readonly options: Omit<WatchOptions, 'onStream'>;
+  readonly options: ListOptions;
   readonly keep: (object: ApiObject) => T;
 }
 
@@ -55,7 +56,7 @@ export class ObjectMirror<T> {
     while (!signal.aborted) {
       backOff.start();
       try {
-        for await (const event of api.watch(collection, { ...options, onStream }, signal)) this.#apply(event);
+        for await (const event of api.sharedWatch(collection, { ...options, onStream }, signal)) this.#apply(event);
       } catch (cause) {
         if (signal.aborted) return;
         backOff.fail(cause);
@@ -66,13 +67,15 @@ export class ObjectMirror<T> {
     }
   }
 
-  #apply(event: WatchEvent): void {
+  #apply(event: SharedEvent): void {
     if (event.kind === 'all') {
-      this.#forget();
       for (const object of event.objects) this.#put(object);
-    } else if (event.kind === 'changed') this.#put(event.object);
-    else if (event.kind === 'gone')
-      this.#kept.delete(keyOf(event.object.metadata.namespace ?? '', event.object.metadata.name));
+      return;
+    }
+    for (const { before, after } of event.changes) {
+      if (after !== undefined) this.#put(after);
+      else if (before !== undefined) this.#kept.delete(keyOf(before.metadata.namespace ?? '', before.metadata.name));
+    }
   }
 
   #put(object: ApiObject): void {

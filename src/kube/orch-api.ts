@@ -7,7 +7,9 @@ import { type ApiObject, type Page, readObject, readPage } from './objects.ts';
 import { type Collection, collectionPath, objectPath } from './paths.ts';
 import { type ApiRequest, API_LIMITS, type OrchApiLimits, Requester } from './requester.ts';
 import { SessionCache } from './session-cache.ts';
+import { type SharedEvent, SharedWatches, type StartWatch } from './shared-watches.ts';
 import { Http1Transport, type Transport } from './transport.ts';
+import { trimmedObject } from './trimmed-object.ts';
 import { followChanges, type StreamState, type WatchEvent } from './watch.ts';
 
 export interface OrchApiOptions {
@@ -22,6 +24,8 @@ export interface OrchApiOptions {
   readonly manager?: string;
   /** Shared with other clients, and closed by its owner. A client without one has HTTP/1.1 connections of its own. */
   readonly transport?: Transport;
+  /** Watches that clients with the same access share; a client without it shares them with itself. */
+  readonly watches?: SharedWatches;
   /** Called with verb and kind of every request sent, such as `get pods`, to count them. */
   readonly onRequest?: (what: string) => void;
 }
@@ -77,11 +81,16 @@ export class OrchApi implements AsyncDisposable {
   readonly #pageSize: number;
   readonly #manager: string;
   readonly #ownTransport: Transport | undefined;
+  readonly #watches: SharedWatches;
+  /** The same for clients of one server and account. */
+  readonly #accessKey: string;
 
   constructor(access: OrchAccess, options: OrchApiOptions = {}) {
     const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
     this.#pageSize = pageSize;
     this.#manager = options.manager ?? 'netplug';
+    this.#watches = options.watches ?? new SharedWatches();
+    this.#accessKey = JSON.stringify(access);
     const kept = { ...API_LIMITS, ...limits };
     const transport = options.transport ?? new Http1Transport(kept.connections);
     this.#ownTransport = options.transport === undefined ? transport : undefined;
@@ -130,6 +139,23 @@ export class OrchApi implements AsyncDisposable {
       yield* followChanges(this.#requester, request, signal);
       if (!signal.aborted) await this.#requester.rest('forgotten', signal);
     }
+  }
+
+  /** Like `watch`, but all followers of the same objects share one list and one watch. No change is repeated. */
+  sharedWatch(
+    collection: Collection,
+    { onStream = (): void => undefined, ...options }: Omit<WatchOptions, 'from'>,
+    signal: AbortSignal,
+  ): AsyncGenerator<SharedEvent> {
+    const key = JSON.stringify([this.#accessKey, collectionPath(collection), options]);
+    const start: StartWatch = (note, over) => this.watch(collection, { ...options, onStream: note }, over);
+    const trim = (object: ApiObject): ApiObject => trimmedObject(collection, object);
+    return this.#watches.follow(key, { start, trim, onStream }, signal);
+  }
+
+  /** Returns for how many milliseconds the API has neither answered a request nor sent data of a watch. */
+  silentMs(): number {
+    return this.#requester.silentMs();
   }
 
   async #listing(collection: Collection, options: Listed, signal: AbortSignal): Promise<Listing> {

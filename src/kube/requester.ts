@@ -73,6 +73,8 @@ export class Requester {
     readonly onRequest: (what: string) => void;
   };
   readonly #watches: SharedBackOff;
+  /** When the API last served this process, on the monotonic clock. */
+  #servedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(parts: {
     sessions: SessionCache;
@@ -84,6 +86,16 @@ export class Requester {
   }) {
     this.#parts = parts;
     this.#watches = new SharedBackOff(parts);
+  }
+
+  /** Returns for how many milliseconds the API has neither answered a request nor sent data of a watch. */
+  silentMs(): number {
+    return this.#parts.clock.monotonic() - this.#servedAtMs;
+  }
+
+  /** Notes that a watch has received data. */
+  noteServed(): void {
+    this.#servedAtMs = this.#parts.clock.monotonic();
   }
 
   /** Returns the answer as a stream. */
@@ -126,6 +138,7 @@ export class Requester {
       const about = { session, now: this.#parts.clock.now(), cause };
       switch (verdict.kind) {
         case 'ok':
+          this.noteServed();
           if (flow !== undefined) this.#watches.served(flow);
           return { outcome: 'ok', value: verdict.body };
         case 'refusal':

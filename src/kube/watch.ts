@@ -47,6 +47,7 @@ export async function* followChanges(
         if (object === undefined) return;
         version = object.metadata.resourceVersion ?? version;
         onStream('received');
+        requester.noteServed();
         if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', object, version };
         if (type === 'DELETED') yield { kind: 'gone', object, version };
         if (type === 'BOOKMARK') yield { kind: 'bookmark', version };

@@ -9,7 +9,7 @@ import { fromNamespace, fromServiceAccount } from '../../model/from-kubernetes/p
 import { kubernetesPolicyName } from '../../model/policy-names.ts';
 import type { Profile } from '../../model/profile.ts';
 import type { DerivedKind, FollowedRecord, Seen } from '../follow.ts';
-import type { Source } from './followed-objects.ts';
+import { type Source, type Watched, watchedSource } from './source.ts';
 
 /** Returns the watches of objects of the orchestrator that stand for resources of the kind. */
 export function derivedSources(kind: DerivedKind, query: number): readonly Source[] {
@@ -48,17 +48,17 @@ export function endpointSliceSource(query: number): Source {
 
 /** Of namespaces and service accounts only the metadata is asked for. */
 function profileSource(collection: Collection, convert: (object: ApiObject) => Profile, query: number): Source {
-  const recordsIn: Source['recordsIn'] = (object) => {
+  const recordsIn: Watched['recordsIn'] = (object) => {
     const value = convert(object);
     const { name } = value.metadata;
     return [{ kind: 'resource', query, key: name, version: '', which: { kind: 'Profile', name }, value }];
   };
-  return { collection, options: { only: 'names' }, recordsIn, canResume: true };
+  return watchedSource({ collection, options: { only: 'names' }, recordsIn }, { canResume: true });
 }
 
 /** An object that becomes no record any more is not told apart from one that never was: such a watch cannot resume. */
 function sourceOf(collection: Collection, recordsIn: (object: ApiObject) => readonly FollowedRecord[]): Source {
-  return { collection, options: {}, recordsIn, canResume: false };
+  return watchedSource({ collection, options: {}, recordsIn }, { canResume: false });
 }
 
 function seen<T>({ value, problems }: Converted<T>): Seen<T> {

@@ -30,6 +30,8 @@ import { collectionOf } from './resource-objects.ts';
 export interface OrchStoreOptions extends OrchApiOptions {
   /** Hears of notes on pods that could not be written. */
   readonly log?: Log;
+  /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
+  readonly isProbed?: boolean;
 }
 
 /**
@@ -46,10 +48,12 @@ class OrchStore implements Store {
   readonly #clock: Clock;
   readonly #newId: () => string;
   readonly #log: Log;
+  readonly #isProbed: boolean;
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
     const { random = systemRandom, clock = systemClock, log = silentLog } = options;
     this.#log = log;
+    this.#isProbed = options.isProbed ?? true;
     this.#clock = clock;
     this.#api = new OrchApi(access, options);
     this.#newId = (): string => random.id();
@@ -66,7 +70,7 @@ class OrchStore implements Store {
   }
 
   async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
-    yield* eventsUntilAborted(follow(this.#api, { queries, from }, signal), signal);
+    yield* eventsUntilAborted(follow({ api: this.#api, isProbed: this.#isProbed }, { queries, from }, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { never } from '../../base/errors.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import { PODS } from '../../kube/paths.ts';
@@ -7,11 +8,11 @@ import { formatCidr } from '../../net/cidr.ts';
 import type { FollowedRecord, Query, ResourceRecord } from '../follow.ts';
 import { BLOCKS, readBlock, readRouting } from './block-objects.ts';
 import { clusterPodSource, derivedSources, endpointSliceSource } from './derived-sources.ts';
-import type { Source } from './followed-objects.ts';
 import { cidrOfBlockName, holderLabel } from './names.ts';
 import { NETPLUG_NODES, readNetplugNode } from './netplug-nodes.ts';
 import { endpointTexts, readEndpoint } from './pod-endpoints.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
+import { type Source, type Watched, watchedSource } from './source.ts';
 import { Unreadable } from './unreadable.ts';
 
 /** Returns the watches that answer a query. */
@@ -50,17 +51,17 @@ function resourceRecord(
 }
 
 function resourceSource(kind: ResourceKind, query: number, only: string | undefined): Source {
-  return {
+  const watched: Watched = {
     collection: collectionOf(kind),
     options: only === undefined ? {} : { fieldSelector: `metadata.name=${only}` },
     recordsIn: (object) => [resourceRecord(object, { kind, query })],
-    canResume: true,
   };
+  return watchedSource(watched, { canResume: true });
 }
 
 /** Every Node changes with each heartbeat of its kubelet: of other nodes only the objects of their agents are watched. */
 function otherNodesSource(self: NodeName, query: number): Source {
-  return {
+  const watched: Watched = {
     collection: NETPLUG_NODES,
     options: { fieldSelector: `metadata.name!=${self}` },
     recordsIn: (object) => {
@@ -68,13 +69,13 @@ function otherNodesSource(self: NodeName, query: number): Source {
       const which = { kind: 'Node', name } as const;
       return [{ kind: 'resource', query, key: name, version, which, ...readNetplugNode(object) }];
     },
-    canResume: true,
   };
+  return watchedSource(watched, { canResume: true });
 }
 
 /** The label is an index: a block that loses it concerns the node no more, and the API reports it as deleted. */
 function nodeBlockSource(node: NodeName, query: number): Source {
-  return {
+  const watched: Watched = {
     collection: BLOCKS,
     options: { labelSelector: holderLabel(node) },
     recordsIn: (object) => {
@@ -85,13 +86,13 @@ function nodeBlockSource(node: NodeName, query: number): Source {
       }
       return [{ ...base, ...read }];
     },
-    canResume: true,
   };
+  return watchedSource(watched, { canResume: true });
 }
 
 /** What routes need of a block stands in its metadata: a start of a pod costs no more than that. */
 function routeSource(query: number): Source {
-  return {
+  const watched: Watched = {
     collection: BLOCKS,
     options: { only: 'names' },
     recordsIn: (object) => {
@@ -100,8 +101,10 @@ function routeSource(query: number): Source {
       if (cidr === undefined) return [];
       return [{ kind: 'route', query, key: formatCidr(cidr), version: '', ...readRouting(object) }];
     },
-    canResume: true,
+    isSame: ({ metadata: before }, { metadata: after }) =>
+      isDeepStrictEqual([before.labels, before.annotations], [after.labels, after.annotations]),
   };
+  return watchedSource(watched, { canResume: true });
 }
 
 /**
@@ -109,7 +112,7 @@ function routeSource(query: number): Source {
  * may write as many as they like.
  */
 function podSource(node: NodeName, query: number): Source {
-  return {
+  const watched: Watched = {
     collection: PODS,
     options: { fieldSelector: `spec.nodeName=${node}` },
     recordsIn: (pod) =>
@@ -118,6 +121,6 @@ function podSource(node: NodeName, query: number): Source {
         const key = `${pod.metadata.namespace ?? ''}/${pod.metadata.name} ${note}`;
         return read instanceof Unreadable ? [] : [{ kind: 'endpoint', query, key, ...read }];
       }),
-    canResume: false,
   };
+  return watchedSource(watched, { canResume: false });
 }

@@ -40,6 +40,7 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
     await bench.commit(bench.update(created, takeSlot(created.value, 0, holder('x', b))));
     await bench.commit({ kind: 'put-endpoint', endpoint: await bench.endpoint('e') });
     for (const node of [a, b]) await bench.makeNode(node);
+    await parts().store.publishNode(b, { ipv4Address: '192.0.2.8/24' }, never);
     const [snapshot, ...more] = await followUntil({ queries: everything }, () => true);
     expect(more).toEqual([]);
     expect(snapshot?.kind).toBe('snapshot');

@@ -1,0 +1,78 @@
+import type { ApiObject } from '../../kube/objects.ts';
+import type { ListOptions, OrchApi } from '../../kube/orch-api.ts';
+import type { Collection } from '../../kube/paths.ts';
+import type { ObjectChange } from '../../kube/shared-watches.ts';
+import type { FollowedRecord } from '../follow.ts';
+
+export interface SourceEvent {
+  /** `all` is always the first, and comes once, unless the source resumes. */
+  readonly kind: 'all' | 'changes';
+  readonly records: readonly FollowedRecord[];
+  readonly version: string;
+}
+
+/** Records of one kind of object. */
+export interface Source {
+  readonly follow: (api: OrchApi, signal: AbortSignal) => AsyncIterable<SourceEvent>;
+  /** Yields changes after the version; undefined where a version does not tell what was removed. */
+  readonly resume: ((api: OrchApi, from: string, signal: AbortSignal) => AsyncIterable<SourceEvent>) | undefined;
+}
+
+/** The API server no longer has the version to resume from. */
+export class Forgotten extends Error {
+  override readonly name = 'Forgotten';
+}
+
+/** Which objects are watched, and the records in one of them. */
+export interface Watched {
+  readonly collection: Collection;
+  readonly options: ListOptions;
+  readonly recordsIn: (object: ApiObject) => readonly FollowedRecord[];
+  /** Reports whether both have the same records, where that is known without reading them. */
+  readonly isSame?: (before: ApiObject, after: ApiObject) => boolean;
+}
+
+/** Returns the source of records in watched objects. `canResume` tells whether a deleted object shows all of its records. */
+export function watchedSource(watched: Watched, { canResume }: { readonly canResume: boolean }): Source {
+  return {
+    follow: (api, signal) => followObjects(api, watched, signal),
+    resume: canResume ? (api, from, signal) => resumeObjects(api, { watched, from }, signal) : undefined,
+  };
+}
+
+async function* followObjects(api: OrchApi, watched: Watched, signal: AbortSignal): AsyncGenerator<SourceEvent> {
+  const { collection, options, recordsIn } = watched;
+  for await (const event of api.sharedWatch(collection, options, signal)) {
+    const { version } = event;
+    if (event.kind === 'all') yield { kind: 'all', records: event.objects.flatMap(recordsIn), version };
+    else yield { kind: 'changes', records: event.changes.flatMap((change) => recordsAfter(watched, change)), version };
+  }
+}
+
+async function* resumeObjects(
+  api: OrchApi,
+  { watched, from }: { readonly watched: Watched; readonly from: string },
+  signal: AbortSignal,
+): AsyncGenerator<SourceEvent> {
+  const { collection, options } = watched;
+  for await (const event of api.watch(collection, { ...options, from }, signal)) {
+    const { version } = event;
+    if (event.kind === 'all') throw new Forgotten('the API server has listed the objects again');
+    const changes: ObjectChange[] = [];
+    if (event.kind === 'changed') changes.push({ before: undefined, after: event.object });
+    if (event.kind === 'gone') changes.push({ before: event.object, after: undefined });
+    yield { kind: 'changes', records: changes.flatMap((change) => recordsAfter(watched, change)), version };
+  }
+}
+
+function recordsAfter({ recordsIn, isSame }: Watched, { before, after }: ObjectChange): readonly FollowedRecord[] {
+  if (before !== undefined && after !== undefined && isSame?.(before, after) === true) return [];
+  const records = after === undefined ? [] : recordsIn(after);
+  const keys = new Set(records.map(({ key }) => key));
+  const removed = before === undefined ? [] : recordsIn(before).filter(({ key }) => !keys.has(key));
+  return [...removed.map(deletionOf), ...records];
+}
+
+function deletionOf({ value: _value, problem: _problem, ...record }: FollowedRecord): FollowedRecord {
+  return record;
+}
