@@ -63,7 +63,6 @@ interface KnownProfile {
   readonly labels: Labels;
   /** As text, to see what changed. */
   readonly rules: string;
-  readonly spec: string;
 }
 
 interface Touches {
@@ -212,8 +211,7 @@ export class PolicyState implements PolicyView {
     { which, value, problem }: Pick<Extract<PolicyChange, { kind: 'resource' }>, 'which' | 'value' | 'problem'>,
     touches: Touches,
   ): void {
-    const spec = JSON.stringify([value?.spec, value === undefined ? problem : '']);
-    if (spec === this.#specs.get(id)) return;
+    if (!this.#isNews(id, value, problem)) return;
     const { name, namespace = 'default' } = which;
     const next = resolveAny(value) ?? {
       problems: problem === undefined ? [] : [`${id} applies to nothing, because it cannot be read: ${problem}`],
@@ -227,8 +225,6 @@ export class PolicyState implements PolicyView {
     this.#useSelectors(rulesOfPolicy(before), 'release');
     for (const key of this.#applied.replace(id, policy, this.endpoints.values())) touches.endpoints.add(key);
     touches.policies.add(id);
-    if (value === undefined && problem === undefined) this.#specs.delete(id);
-    else this.#specs.set(id, spec);
     this.#report(id, ...resolved.problems);
   }
 
@@ -238,8 +234,7 @@ export class PolicyState implements PolicyView {
     touches: Touches,
   ): void {
     const before = this.#profiles.get(name);
-    const spec = JSON.stringify(value?.spec);
-    if (before?.spec === spec && problem === undefined) return;
+    if (!this.#isNews(`Profile ${name}`, value, problem)) return;
     const { problems, ...resolved } = value === undefined ? { problems: [], rules: undefined } : resolveProfile(value);
     this.#report(`Profile ${name}`, ...(problem === undefined ? [] : [problem]), ...problems);
     const next =
@@ -249,7 +244,6 @@ export class PolicyState implements PolicyView {
             resolved,
             labels: value?.spec.labelsToApply ?? {},
             rules: JSON.stringify([value?.spec.ingress, value?.spec.egress]),
-            spec,
           };
     this.#useSelectors(rulesOfProfile(next), 'use');
     this.#useSelectors(rulesOfProfile(before), 'release');
@@ -258,6 +252,15 @@ export class PolicyState implements PolicyView {
     if (before?.rules !== next?.rules) touches.profiles.add(name);
     if (JSON.stringify(before?.labels) === JSON.stringify(next?.labels)) return;
     for (const key of this.#keysOfProfiles.get(name) ?? []) touches.unsettled.add(key);
+  }
+
+  /** Reports whether the record differs from what is known of it, and keeps what it says now. */
+  #isNews(id: string, value: AnyResource | undefined, problem: string | undefined): boolean {
+    const text = value === undefined && problem === undefined ? undefined : JSON.stringify([value?.spec, problem]);
+    if (text === this.#specs.get(id)) return false;
+    if (text === undefined) this.#specs.delete(id);
+    else this.#specs.set(id, text);
+    return true;
   }
 
   #useSelectors(rules: readonly PolicyRule[], change: 'use' | 'release'): void {

@@ -26,6 +26,7 @@ export class TrackedSelectors {
   readonly #byText = new Map<string, TrackedSelector>();
   readonly #index = new SelectorIndex<TrackedSelector>();
   readonly #touched = new Set<TrackedSelector>();
+  readonly #unused = new Set<TrackedSelector>();
 
   find({ text }: PeerSelector): TrackedSelector | undefined {
     return this.#byText.get(text);
@@ -51,16 +52,12 @@ export class TrackedSelectors {
     for (const item of items) if (evaluateSelector(peer.selector, item.labels)) this.#enter(tracked, item);
   }
 
-  /** Takes back one use. */
+  /** Takes back one use. A selector without uses is kept until the changes are taken, as another rule may use it. */
   release({ text }: PeerSelector): void {
     const tracked = this.#byText.get(text);
     if (tracked === undefined) return;
     tracked.uses -= 1;
-    if (tracked.uses > 0) return;
-    for (const item of tracked.items) item.selectors.delete(tracked);
-    this.#byText.delete(text);
-    this.#index.remove(tracked.peer.selector, tracked);
-    this.#touched.delete(tracked);
+    if (tracked.uses === 0) this.#unused.add(tracked);
   }
 
   /** Moves an item from its earlier to its present state; undefined for one that came or went. */
@@ -75,6 +72,8 @@ export class TrackedSelectors {
 
   /** Returns how members changed since the last call, by text of the selector. */
   takeChanges(): Map<string, MemberChange> {
+    for (const tracked of this.#unused) if (tracked.uses === 0) this.#forget(tracked);
+    this.#unused.clear();
     const changes = new Map<string, MemberChange>();
     for (const tracked of this.#touched) {
       const { added, removed } = tracked.members.takeChange();
@@ -85,6 +84,13 @@ export class TrackedSelectors {
     }
     this.#touched.clear();
     return changes;
+  }
+
+  #forget(tracked: TrackedSelector): void {
+    for (const item of tracked.items) item.selectors.delete(tracked);
+    this.#byText.delete(tracked.peer.text);
+    this.#index.remove(tracked.peer.selector, tracked);
+    this.#touched.delete(tracked);
   }
 
   #enter(tracked: TrackedSelector, item: SelectedItem): void {

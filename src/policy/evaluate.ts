@@ -1,0 +1,200 @@
+import type { Address } from '../net/address.ts';
+import { type Packet, ruleMatches } from './match-packet.ts';
+import type { PolicyView } from './policy-view.ts';
+import type { PolicyDirection, PolicyEndpoint, PolicyRule, PolicyTier, ResolvedPolicy } from './resolved-policy.ts';
+
+export type PolicyVerdict = 'allow' | 'deny';
+
+/**
+ * Which of its policies an endpoint applies. `forwarded`, `preDNAT` and `untracked` are for packets at a host endpoint that
+ * pass through the node, arrive before destination translation, or are exempt from connection tracking.
+ */
+export type PacketPath = 'local' | 'forwarded' | 'preDNAT' | 'untracked';
+
+/** What decided at one end. */
+export type Decision =
+  | { readonly kind: 'rule'; readonly tier: string; readonly policy: string; readonly index: number }
+  /** Policies of the tier apply, and none of their rules matches. */
+  | { readonly kind: 'tier default'; readonly tier: string; readonly policies: readonly string[] }
+  | { readonly kind: 'profile rule'; readonly profile: string; readonly index: number }
+  /** No policy decides, and no rule of a profile matches. */
+  | { readonly kind: 'no profile' }
+  /** No policy applies to packets on this path. */
+  | { readonly kind: 'no policy' }
+  /** IPv6 needs these messages: they pass before policies. */
+  | { readonly kind: 'neighbour discovery' };
+
+/** A policy that was considered, and what it said. */
+export interface ConsideredPolicy {
+  readonly tier: string;
+  readonly policy: string;
+  /** It would have decided so, and does not. */
+  readonly isStaged: boolean;
+  /** Undefined when no rule matches. */
+  readonly action: 'Allow' | 'Deny' | 'Pass' | undefined;
+  /** The rule that matches, as numbered in the resource. */
+  readonly index: number | undefined;
+  /** Matching `Log` rules before it. */
+  readonly logs: readonly number[];
+}
+
+/** The verdict of one end of a connection on its first packet. */
+export interface EndVerdict {
+  readonly endpoint: PolicyEndpoint;
+  readonly direction: PolicyDirection;
+  readonly verdict: PolicyVerdict;
+  readonly decision: Decision;
+  /** In order, up to the one that decided. */
+  readonly considered: readonly ConsideredPolicy[];
+}
+
+interface EndQuestion {
+  readonly endpoint: PolicyEndpoint;
+  readonly direction: PolicyDirection;
+  readonly packet: Packet;
+  /** Of a host endpoint; pods have only `local`. */
+  readonly path?: PacketPath;
+}
+
+/**
+ * Returns what the policies of an endpoint say of the first packet of a connection, after translation of services. This is
+ * what policies mean: rules of the kernel are compared with it.
+ */
+export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict {
+  const { endpoint, direction, packet, path = 'local' } = question;
+  const considered: ConsideredPolicy[] = [];
+  const decide = (verdict: PolicyVerdict, decision: Decision): EndVerdict => ({
+    endpoint,
+    direction,
+    verdict,
+    decision,
+    considered,
+  });
+  if (isNeighbourMessage(packet)) return decide('allow', { kind: 'neighbour discovery' });
+  for (const tier of view.tiers) {
+    const applied = policiesOn(view, { tier, endpoint, direction, path });
+    const enforced = applied.filter(({ isStaged }) => !isStaged).map(({ id }) => id);
+    let isPassed = enforced.length === 0;
+    for (const policy of applied) {
+      const said = consider(view, packet, { tier, policy, rules: policy.rules[direction] ?? [] });
+      considered.push(said);
+      if (policy.isStaged || said.action === undefined) continue;
+      isPassed = said.action === 'Pass';
+      if (isPassed) break;
+      const verdict = said.action === 'Allow' ? 'allow' : 'deny';
+      return decide(verdict, { kind: 'rule', tier: tier.name, policy: policy.id, index: said.index ?? 0 });
+    }
+    const isUndecided = !isPassed && tier.defaultAction === 'Deny' && hasDefault(path);
+    if (isUndecided) return decide('deny', { kind: 'tier default', tier: tier.name, policies: enforced });
+  }
+  if (path !== 'local') return decide('allow', { kind: 'no policy' });
+  return decideByProfiles(view, question, decide);
+}
+
+/** What happens at both ends. */
+export interface ConnectionVerdict {
+  readonly verdict: PolicyVerdict;
+  /** Egress of the pod that sends; undefined when no pod does. */
+  readonly source: EndVerdict | undefined;
+  /** Ingress of the pod that receives; undefined when no pod does, or the packet comes from its own node. */
+  readonly destination: EndVerdict | undefined;
+  /** The pod may send, and its own node does not accept from pods. */
+  readonly isRefusedByHost: boolean;
+}
+
+/** One end of a connection. */
+export interface ConnectionEnd {
+  readonly address: Address;
+  /** The pod whose interface the packet passes; undefined for a process of a host and for what is not in the cluster. */
+  readonly pod?: PolicyEndpoint | undefined;
+  /** The node whose own network this end is in. */
+  readonly host?: string | undefined;
+}
+
+export interface Connection {
+  readonly source: ConnectionEnd;
+  readonly destination: ConnectionEnd;
+  readonly packet: Packet;
+  /** Whether pods reach their own node when their egress policies allow it. */
+  readonly endpointToHost: 'Accept' | 'Drop';
+}
+
+/** Returns whether policies of pods let a connection begin: both ends must allow it. A node always reaches its own pods. */
+export function evaluateConnection(view: PolicyView, connection: Connection): ConnectionVerdict {
+  const { source, destination, packet, endpointToHost } = connection;
+  const egress =
+    source.pod === undefined ? undefined : evaluateEnd(view, { endpoint: source.pod, direction: 'egress', packet });
+  const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
+  const ingress =
+    destination.pod === undefined || isFromOwnNode
+      ? undefined
+      : evaluateEnd(view, { endpoint: destination.pod, direction: 'ingress', packet });
+  const isToOwnNode = source.pod !== undefined && source.pod.node === destination.host;
+  const isRefusedByHost = isToOwnNode && egress?.verdict === 'allow' && endpointToHost === 'Drop';
+  const isDenied = egress?.verdict === 'deny' || ingress?.verdict === 'deny' || isRefusedByHost;
+  return { verdict: isDenied ? 'deny' : 'allow', source: egress, destination: ingress, isRefusedByHost };
+}
+
+/** Returns the end of a connection at an address: the pod that has it, when one has. */
+export function endAt(view: PolicyView, address: Address): ConnectionEnd {
+  return { address, pod: view.endpointsAt(address).find(({ kind }) => kind === 'workload') };
+}
+
+function policiesOn(
+  view: PolicyView,
+  {
+    tier,
+    endpoint,
+    direction,
+    path,
+  }: { tier: PolicyTier; endpoint: PolicyEndpoint; direction: PolicyDirection; path: PacketPath },
+): readonly ResolvedPolicy[] {
+  return view.policiesOf(endpoint, tier, direction).filter(({ stage, applyOnForward }) => {
+    if (path === 'local') return stage === 'normal';
+    return path === 'forwarded' ? stage === 'normal' && applyOnForward : stage === path;
+  });
+}
+
+/** Packets that are judged before translation or tracking go on when no rule matches. */
+function hasDefault(path: PacketPath): boolean {
+  return path === 'local' || path === 'forwarded';
+}
+
+function consider(
+  view: PolicyView,
+  packet: Packet,
+  { tier, policy, rules }: { tier: PolicyTier; policy: ResolvedPolicy; rules: readonly PolicyRule[] },
+): ConsideredPolicy {
+  const logs: number[] = [];
+  const said = { tier: tier.name, policy: policy.id, isStaged: policy.isStaged, logs };
+  for (const rule of rules) {
+    if (!ruleMatches(view, rule, packet)) continue;
+    if (rule.action !== 'Log') return { ...said, action: rule.action, index: rule.index };
+    logs.push(rule.index);
+  }
+  return { ...said, action: undefined, index: undefined };
+}
+
+function decideByProfiles(
+  view: PolicyView,
+  { endpoint, direction, packet }: EndQuestion,
+  decide: (verdict: PolicyVerdict, decision: Decision) => EndVerdict,
+): EndVerdict {
+  for (const profile of endpoint.profiles) {
+    for (const rule of view.profile(profile)?.rules[direction] ?? []) {
+      if (rule.action === 'Log' || !ruleMatches(view, rule, packet)) continue;
+      // Continues with the next profile.
+      if (rule.action === 'Pass') break;
+      const verdict = rule.action === 'Allow' ? 'allow' : 'deny';
+      return decide(verdict, { kind: 'profile rule', profile, index: rule.index });
+    }
+  }
+  return decide('deny', { kind: 'no profile' });
+}
+
+/** Multicast listener messages, router messages and neighbour discovery. */
+const NEIGHBOUR_MESSAGES = [130, 131, 132, 133, 134, 135, 136, 143];
+
+export function isNeighbourMessage({ source, protocol, icmp }: Packet): boolean {
+  return source.family === 6 && protocol === 58 && icmp !== undefined && NEIGHBOUR_MESSAGES.includes(icmp.type);
+}

@@ -1,0 +1,87 @@
+import { type Address, sameAddress } from '../net/address.ts';
+import { type Cidr, cidrContains } from '../net/cidr.ts';
+import type { PolicyView } from './policy-view.ts';
+import type { IcmpMatch, PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
+
+/** The first packet of a connection, as policies see it: after translation of its destination, before that of its source. */
+export interface Packet {
+  readonly source: Address;
+  readonly destination: Address;
+  /** IANA number. */
+  readonly protocol: number;
+  /** Undefined for protocols without ports. */
+  readonly sourcePort?: number | undefined;
+  readonly destinationPort?: number | undefined;
+  readonly icmp?: { readonly type: number; readonly code: number } | undefined;
+}
+
+/** One end of a packet. */
+interface PacketEnd {
+  readonly side: 'source' | 'destination';
+  readonly address: Address;
+  readonly port: number | undefined;
+  readonly protocol: number;
+}
+
+/** Reports whether every part of the rule matches the packet. */
+export function ruleMatches(view: PolicyView, rule: PolicyRule, packet: Packet): boolean {
+  const { protocol } = packet;
+  const { family, protocol: wanted, notProtocol, icmp, notIcmp } = rule;
+  if (family !== undefined && family !== packet.source.family) return false;
+  if (wanted !== undefined && wanted !== protocol) return false;
+  if (notProtocol !== undefined && notProtocol === protocol) return false;
+  if (icmp !== undefined && !isIcmp(icmp, packet)) return false;
+  if (notIcmp !== undefined && isIcmp(notIcmp, packet)) return false;
+  const { source: address, sourcePort: port } = packet;
+  return (
+    peerMatches(view, rule.source, { side: 'source', address, port, protocol }) &&
+    peerMatches(view, rule.destination, {
+      side: 'destination',
+      address: packet.destination,
+      port: packet.destinationPort,
+      protocol,
+    })
+  );
+}
+
+function peerMatches(view: PolicyView, peer: PeerMatch, end: PacketEnd): boolean {
+  const { nets, notNets, selector, notSelector, ports, notPorts, service } = peer;
+  if (nets !== undefined && !isWithin(nets, end.address)) return false;
+  if (notNets !== undefined && isWithin(notNets, end.address)) return false;
+  if (selector !== undefined && !view.isMember(selector, end.address)) return false;
+  if (notSelector !== undefined && view.isMember(notSelector, end.address)) return false;
+  if (ports !== undefined && !isPort(view, ports, end)) return false;
+  if (notPorts !== undefined && isPort(view, notPorts, end)) return false;
+  return service === undefined || isServiceEnd(view, service, end);
+}
+
+function isWithin(nets: readonly Cidr[], address: Address): boolean {
+  return nets.some((net) => cidrContains(net, address));
+}
+
+/** A name means the ports of that name of the endpoint that has the address at this end. */
+function isPort(view: PolicyView, { ranges, names }: PortMatch, { address, port, protocol }: PacketEnd): boolean {
+  if (port === undefined) return false;
+  if (ranges.some(({ first, last }) => first <= port && port <= last)) return true;
+  if (names.length === 0) return false;
+  const named = view.endpointsAt(address).flatMap(({ ports }) => ports);
+  return named.some((each) => each.port === port && each.protocol === protocol && names.includes(each.name));
+}
+
+/** Clients of a service have its addresses and any port; servers have its addresses and ports. */
+function isServiceEnd(
+  view: PolicyView,
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  { side, address, port, protocol }: PacketEnd,
+): boolean {
+  return view
+    .serviceEndpoints(namespace, name)
+    .some(
+      (each) =>
+        sameAddress(each.address, address) && (side === 'source' || (each.port === port && each.protocol === protocol)),
+    );
+}
+
+function isIcmp({ type, code }: IcmpMatch, { protocol, icmp }: Packet): boolean {
+  return (protocol === 1 || protocol === 58) && icmp?.type === type && (code === undefined || icmp.code === code);
+}
