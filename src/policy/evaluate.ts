@@ -12,7 +12,7 @@ export type PolicyVerdict = 'allow' | 'deny';
 export type PacketPath = 'local' | 'forwarded' | 'preDNAT' | 'untracked';
 
 /** What decided at one end. */
-export type Decision =
+export type PolicyDecision =
   | { readonly kind: 'rule'; readonly tier: string; readonly policy: string; readonly index: number }
   /** Policies of the tier apply, and none of their rules matches. */
   | { readonly kind: 'tier default'; readonly tier: string; readonly policies: readonly string[] }
@@ -43,7 +43,7 @@ export interface EndVerdict {
   readonly endpoint: PolicyEndpoint;
   readonly direction: PolicyDirection;
   readonly verdict: PolicyVerdict;
-  readonly decision: Decision;
+  readonly decision: PolicyDecision;
   /** In order, up to the one that decided. */
   readonly considered: readonly ConsideredPolicy[];
 }
@@ -63,7 +63,7 @@ interface EndQuestion {
 export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict {
   const { endpoint, direction, packet, path = 'local' } = question;
   const considered: ConsideredPolicy[] = [];
-  const decide = (verdict: PolicyVerdict, decision: Decision): EndVerdict => ({
+  const decide = (verdict: PolicyVerdict, decision: PolicyDecision): EndVerdict => ({
     endpoint,
     direction,
     verdict,
@@ -111,7 +111,7 @@ export interface ConnectionEnd {
   readonly host?: string | undefined;
 }
 
-export interface Connection {
+export interface PolicyConnection {
   readonly source: ConnectionEnd;
   readonly destination: ConnectionEnd;
   readonly packet: Packet;
@@ -120,7 +120,7 @@ export interface Connection {
 }
 
 /** Returns whether policies of pods let a connection begin: both ends must allow it. A node always reaches its own pods. */
-export function evaluateConnection(view: PolicyView, connection: Connection): ConnectionVerdict {
+export function evaluateConnection(view: PolicyView, connection: PolicyConnection): ConnectionVerdict {
   const { source, destination, packet, endpointToHost } = connection;
   const egress =
     source.pod === undefined ? undefined : evaluateEnd(view, { endpoint: source.pod, direction: 'egress', packet });
@@ -178,7 +178,7 @@ function consider(
 function decideByProfiles(
   view: PolicyView,
   { endpoint, direction, packet }: EndQuestion,
-  decide: (verdict: PolicyVerdict, decision: Decision) => EndVerdict,
+  decide: (verdict: PolicyVerdict, decision: PolicyDecision) => EndVerdict,
 ): EndVerdict {
   for (const profile of endpoint.profiles) {
     for (const rule of view.profile(profile)?.rules[direction] ?? []) {
