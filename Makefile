@@ -34,7 +34,7 @@ fuzz:
 	  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends clang libclang-rt-14-dev; }
 	@mkdir -p build/shim-corpus
 	clang -std=gnu11 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Wno-unused-function \
-	  -o build/shim-fuzz native/shim-fuzz.c
+	  -o build/shim-fuzz native/shim-fuzz.c native/standalone.c
 	printf '\0\010NPA1\0\0\0\0\003\0\0\0\003\0\0\0outerr' > build/shim-corpus/answer
 	build/shim-fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -malloc_limit_mb=64 build/shim-corpus
 

@@ -1,6 +1,6 @@
 // The program that runtimes start as netplug and netplug-ipam. It sends its environment and standard input to the agent of
-// the node and prints the answer. When no agent accepts the call, it executes netplug-standalone in the same folder, which
-// serves the call without an agent. docs/decisions/2026-11-21-resident-agent.md describes the protocol on the socket.
+// the node and prints the answer. When no agent accepts the call, it asks the server of standalone calls (standalone.c), or
+// executes netplug-standalone in the same folder. docs/decisions/2026-11-21-resident-agent.md describes the protocol.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +16,15 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#include "standalone.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers on the socket are little-endian");
-enum { HELLO_MS = 1000, GRACE_MS = 5000, DEFAULT_SECONDS = 60, MOST_SECONDS = 3600 };
+enum { HELLO_MS = 1000, SERVER_HELLO_MS = 2000, GRACE_MS = 5000, DEFAULT_SECONDS = 60, MOST_SECONDS = 3600 };
 enum { NOEXEC_SEAL = 8 }; // MFD_NOEXEC_SEAL, which older headers lack
 enum { MOST_ENVIRONMENT = 1024 * 1024, MOST_INPUT = 4 * 1024 * 1024, MOST_OUTPUT = 16 * 1024 * 1024 };
 static const char STANDALONE[] = "netplug-standalone";
+static const char DEFAULT_SOCKET[] = "/run/netplug/cni.sock";
+static const char HELLO[] = {'N', 'P', 'A', '1'};
 
 enum outcome { DONE, GONE, LATE }; // GONE: no peer, or not an agent, at the other end. LATE: timed out.
 
@@ -37,7 +40,7 @@ static struct { uint32_t kind, environment_length, input_length; } head;
 static int asked = -1;
 static volatile sig_atomic_t is_interrupted;
 
-static int64_t now_ms(void) {
+int64_t now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
@@ -73,24 +76,28 @@ static enum outcome move(int agent, short direction, void *bytes, size_t length,
 }
 
 // Returns a connection to a process of root or of the same user, or -1.
-static int reach_agent(const char *path) {
+int reach(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   if (strlen(path) >= sizeof address.sun_path) return -1;
   strcpy(address.sun_path, path);
-  int agent = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  struct ucred peer;
-  socklen_t length = sizeof peer;
-  if (agent < 0 || connect(agent, (struct sockaddr *)&address, sizeof address) != 0) return -1;
-  if (getsockopt(agent, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return -1;
-  return peer.uid == 0 || peer.uid == geteuid() ? agent : -1;
+  int peer = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (peer < 0) return -1;
+  struct ucred owner;
+  socklen_t length = sizeof owner;
+  if (connect(peer, (struct sockaddr *)&address, sizeof address) == 0 &&
+      getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &owner, &length) == 0 && (owner.uid == 0 || owner.uid == geteuid()))
+    return peer;
+  close(peer);
+  return -1;
 }
 
-static int says_hello(int agent) {
-  char hello[4];
-  return move(agent, POLLIN, hello, sizeof hello, now_ms() + HELLO_MS) == DONE && memcmp(hello, "NPA1", 4) == 0;
+static int says(int peer, const void *hello, size_t length, int64_t deadline) {
+  char said[sizeof(struct identity)];
+  return move(peer, POLLIN, said, length, deadline) == DONE && memcmp(said, hello, length) == 0;
 }
 
 static int pack_environment(void) {
+  head.environment_length = 0;
   for (char **entry = environ; *entry != NULL; entry++) {
     size_t size = strlen(*entry) + 1;
     if (size > sizeof environment - head.environment_length) return 0;
@@ -127,12 +134,14 @@ static void interrupt(int signal_number) {
   shutdown(asked, SHUT_WR);
 }
 
+// Asks an agent or a server that has said hello.
 static enum outcome ask(int agent, uint32_t kind, struct answer *answer, int64_t deadline) {
-  if (!says_hello(agent) || !pack_environment()) return GONE;
+  if (!pack_environment()) return GONE;
   enum outcome outcome = read_input(deadline - GRACE_MS);
   if (outcome != DONE) return outcome;
   head.kind = kind, asked = agent;
   signal(SIGTERM, interrupt), signal(SIGINT, interrupt);
+  if (is_interrupted) return GONE;
   outcome = move(agent, POLLOUT, &head, sizeof head, deadline);
   if (outcome == DONE) outcome = move(agent, POLLOUT, environment, head.environment_length, deadline);
   if (outcome == DONE) outcome = move(agent, POLLOUT, input, head.input_length, deadline);
@@ -163,30 +172,59 @@ static int restore_input(void) {
   return file >= 0 && print(file, input, head.input_length) && lseek(file, 0, SEEK_SET) == 0 && dup2(file, STDIN_FILENO) == 0;
 }
 
-static int become_standalone(char *program) { // returns only when that fails
-  char path[PATH_MAX + sizeof STANDALONE] = "", message[PATH_MAX + 256];
-  if (readlink("/proc/self/exe", path, PATH_MAX - 1) > 0 && path[0] == '/') {
-    strcpy(strrchr(path, '/') + 1, STANDALONE);
-    if (restore_input()) execve(path, (char *[]){program, NULL}, environ);
-  }
-  for (char *at = path; *at != '\0'; at++)
+// Asks the server of standalone calls. ADD and DEL start one, because more of them follow in most cases.
+static enum outcome ask_standalone(struct standalone *call, const char *program, const char *agent_path,
+                                   const char *command, uint32_t kind, struct answer *answer, int64_t deadline) {
+  if (command[0] == '\0' || !describe_standalone(call, program, agent_path)) return GONE;
+  int may_start = strcmp(command, "ADD") == 0 || strcmp(command, "DEL") == 0;
+  int64_t hello_deadline = now_ms() + SERVER_HELLO_MS;
+  if (hello_deadline > deadline - GRACE_MS) hello_deadline = deadline - GRACE_MS;
+  int server = reach_standalone(call, may_start, hello_deadline);
+  if (server < 0) return GONE;
+  int is_ours = says(server, &call->identity, sizeof call->identity, hello_deadline);
+  enum outcome outcome = is_ours ? ask(server, kind, answer, deadline) : GONE;
+  if (outcome == GONE) close(server);
+  return outcome;
+}
+
+static void find_standalone(char *path) { // empty when that fails
+  if (readlink("/proc/self/exe", path, PATH_MAX - 1) > 0 && path[0] == '/') strcpy(strrchr(path, '/') + 1, STANDALONE);
+  else path[0] = '\0';
+}
+
+static int become_standalone(const char *path, char *program) { // returns only when that fails
+  char shown[PATH_MAX + sizeof STANDALONE], message[PATH_MAX + 256];
+  if (restore_input()) execve(path, (char *[]){program, NULL}, environ);
+  int reason = errno;
+  strcpy(shown, path);
+  for (char *at = shown; *at != '\0'; at++)
     if ((unsigned char)*at < ' ' || *at == '"' || *at == '\\') *at = '?';
-  snprintf(message, sizeof message, "Cannot serve the call: no agent takes it, and '%s' cannot be executed: %s", path,
-           strerror(errno));
+  snprintf(message, sizeof message, "Cannot serve the call: no agent takes it, and '%s' cannot be executed: %s", shown,
+           strerror(reason));
   return fail(message, "hint: Run netplugctl install on this node, or start the agent; code: install/incomplete");
 }
 
 int main(int argc, char **argv) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) return 1;
-  int is_ipam = argc > 0 && strcmp(basename(argv[0]), "netplug-ipam") == 0;
+  uint32_t kind = argc > 0 && strcmp(basename(argv[0]), "netplug-ipam") == 0 ? 2 : 1;
   const char *path = getenv("NETPLUG_SOCKET"), *command = getenv("CNI_COMMAND");
   int64_t deadline = now_ms() + limit_ms(getenv("NETPLUG_CALL_TIMEOUT"));
-  if (path == NULL || path[0] == '\0') path = "/run/netplug/cni.sock";
-  int agent = command == NULL || command[0] == '\0' ? -1 : reach_agent(path);
+  if (path == NULL || path[0] == '\0') path = DEFAULT_SOCKET;
+  if (command == NULL) command = "";
+  struct standalone call;
+  call.has_agent = lstat(path, &call.agent) == 0;
   struct answer answer;
-  enum outcome outcome = agent < 0 ? GONE : ask(agent, is_ipam ? 2 : 1, &answer, deadline);
-  if (outcome == GONE && !is_interrupted) return become_standalone(is_ipam ? "netplug-ipam" : "netplug");
+  enum outcome outcome = GONE;
+  int agent = command[0] == '\0' ? -1 : reach(path);
+  if (agent >= 0 && says(agent, HELLO, sizeof HELLO, now_ms() + HELLO_MS)) outcome = ask(agent, kind, &answer, deadline);
+  if (agent >= 0 && outcome == GONE) close(agent);
+  if (outcome == GONE && !is_interrupted) {
+    char program[PATH_MAX + sizeof STANDALONE] = "";
+    find_standalone(program);
+    outcome = ask_standalone(&call, program, path, command, kind, &answer, deadline);
+    if (outcome == GONE && !is_interrupted) return become_standalone(program, kind == 2 ? "netplug-ipam" : "netplug");
+  }
   if (outcome != DONE)
     return fail(outcome == GONE ? "Cannot finish the call: it was interrupted, and the agent went away"
                 : asked < 0     ? "Cannot finish the call: standard input did not end before the time was up"

@@ -18,7 +18,7 @@ export function buildNative(): string {
 
 /** Returns the path of the shim, which needs nothing on the machine it runs on. */
 export function buildShim(): string {
-  return compile(['shim.c'], 'netplug-shim', ['-fPIE', '-static-pie']);
+  return compile(['shim.c', 'standalone.c'], 'netplug-shim', ['-fPIE', '-static-pie']);
 }
 
 function compile(from: readonly string[], to: string, flags: readonly string[]): string {

@@ -1,5 +1,7 @@
 // The compared programs: the same netplug through its agent and without, and what Debian has for the same job.
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ignoreMissing } from '../../src/base/missing-file.ts';
 import { type Agent, startAgent } from '../../test/support/agent.ts';
 import type { Json, TestNode } from '../../test/support/node.ts';
 import { fillBlocks } from './fill-blocks.ts';
@@ -7,7 +9,7 @@ import { fillReservations } from './fill-reservations.ts';
 import type { Job } from './launcher.ts';
 import { cpuMsOf } from './process-usage.ts';
 
-export const CONTESTANTS = ['agent', 'standalone', 'ptp'] as const;
+export const CONTESTANTS = ['agent', 'standalone', 'alone', 'ptp'] as const;
 export type ContestantName = (typeof CONTESTANTS)[number];
 export type Verb = 'ADD' | 'DEL' | 'STATUS';
 
@@ -18,7 +20,7 @@ export interface Contestant {
   readonly conf: Json;
   readonly env: Readonly<Record<string, string>>;
   readonly agent: Agent | undefined;
-  /** What its agent has used since it started; nothing without one. */
+  /** What its agent, or the server that its first call started, has used; nothing without one. */
   agentCpuMs(): Promise<number>;
   /** Has this many addresses taken, none of which it would hand out next. */
   fill(count: number): Promise<void>;
@@ -33,7 +35,8 @@ export interface Attachment {
 
 export const POOL = '10.64.0.0/15';
 const RESERVATIONS = { subnet: '10.66.0.0/16', network: 'ptp-net' };
-const NO_AGENT = '/nonexistent/cni.sock';
+/** Without a folder for its socket no server of standalone calls is started. */
+const NO_FOLDER = '/nonexistent/cni.sock';
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** Where netplug keeps its records, when not in the etcd of the node. */
@@ -63,7 +66,8 @@ export async function openContestants(
   const apart = { NETPLUG_STATE_DIR: join(node.dir, 'agent/state'), ...env };
   for (const name of names) {
     if (name === 'agent') contestants.push(agentOf(node, scope.use(await startAgent(node, { env: apart })), conf));
-    if (name === 'standalone') contestants.push(standaloneOf(node, conf));
+    if (name === 'standalone') contestants.push(await standaloneOf(node, conf));
+    if (name === 'alone') contestants.push(aloneOf(node, conf));
     if (name === 'ptp') contestants.push(ptpOf(node));
   }
   return contestants;
@@ -103,13 +107,28 @@ function agentOf(node: TestNode, agent: Agent, conf: object): Contestant {
   };
 }
 
-function standaloneOf(node: TestNode, conf: object): Contestant {
-  const owner = `${node.name}-standalone`;
+/** On a node whose agent is down. */
+async function standaloneOf(node: TestNode, conf: object): Promise<Contestant> {
+  const folder = join(node.dir, 'standalone-run');
+  await mkdir(folder, { mode: 0o755 });
   return {
-    name: 'standalone',
+    ...aloneOf(node, conf, 'standalone'),
+    env: { NETPLUG_SOCKET: join(folder, 'cni.sock'), NETPLUG_STATE_DIR: join(node.dir, 'standalone') },
+    agentCpuMs: async () => {
+      const pid = await readFile(join(folder, 'standalone.lock'), 'utf8').catch(ignoreMissing);
+      return pid === undefined ? 0 : cpuMsOf(node, Number(pid));
+    },
+  };
+}
+
+/** Every call starts a program. */
+function aloneOf(node: TestNode, conf: object, name: 'standalone' | 'alone' = 'alone'): Contestant {
+  const owner = `${node.name}-${name}`;
+  return {
+    name,
     plugin: join(node.cniPath, 'netplug'),
     conf: node.netconf({ ...conf, nodename: owner }),
-    env: { NETPLUG_SOCKET: NO_AGENT, NETPLUG_STATE_DIR: join(node.dir, 'standalone') },
+    env: { NETPLUG_SOCKET: NO_FOLDER, NETPLUG_STATE_DIR: join(node.dir, name) },
     agent: undefined,
     agentCpuMs: async () => 0,
     fill: async (count) => fillBlocks(node, { owner, count }),

@@ -39,6 +39,13 @@ export const GOALS: readonly Goal[] = [
     limit: { atLeast: 5 },
     missed: 'two cores are busy, and RTM_DELLINK sleeps once per group; groups are in',
   },
+  { figure: 'burst.DEL.standalone', text: 'burst, rate of DELs, standalone / ptp', limit: { atLeast: 0.3 } },
+  {
+    figure: 'ADD.p50.alone',
+    text: 'ADD p50, a program for each call / ptp',
+    limit: { atMost: 6 },
+    missed: 'half of its CPU is the start of Node with the heap of the plugin; a snapshot of the heap is in',
+  },
   { figure: 'claims.agent', text: '64 processes on one block, rate / naive', limit: { atLeast: 20 } },
   { figure: 'first-blocks.conflicts', text: '1000 nodes, conflicts per claim', limit: { atMost: 0.1 } },
   { figure: 'first-blocks.writes', text: '1000 nodes, writes per new block', limit: { atMost: 3 } },

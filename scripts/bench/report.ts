@@ -44,7 +44,7 @@ export interface Finding {
 
 export interface RowOptions {
   readonly samples: number;
-  readonly contestants: readonly ('agent' | 'standalone' | 'ptp')[];
+  readonly contestants: readonly ('agent' | 'standalone' | 'alone' | 'ptp')[];
 }
 
 /** Measures on a node of its own and leaves nothing. */

@@ -7,6 +7,7 @@ import type { OrchAccess } from '../kube/access.ts';
 import { OrchApi } from '../kube/orch-api.ts';
 import { recordWarning } from '../kube/record-event.ts';
 import { readPodCidrs, readPodFacts } from '../kube/read-facts.ts';
+import type { Transport } from '../kube/transport.ts';
 
 /** Returns the access to the API for the settings of a network configuration or a command. */
 export type FindAccess = (settings: OrchSettings) => OrchAccess;
@@ -26,11 +27,18 @@ export function accessOf({ orchconfig, apiRoot, kubeconfig }: OrchSettings, env:
   );
 }
 
-/** Returns a function that opens a reader of pods and nodes, which connects on the first request. */
-export function openOrchIn(env: NodeJS.ProcessEnv): (settings: OrchSettings) => OrchReader & AsyncDisposable {
+/**
+ * Returns a function that opens a reader of pods and nodes, which connects on the first request, over the transport if one
+ * is shared with others.
+ */
+export function openOrchIn(
+  env: NodeJS.ProcessEnv,
+  transport?: Transport,
+): (settings: OrchSettings) => OrchReader & AsyncDisposable {
+  const shared = transport === undefined ? {} : { transport };
   return (settings) => {
     let opened: OrchApi | undefined;
-    const api = (): OrchApi => (opened ??= new OrchApi(accessOf(settings, env), { env }));
+    const api = (): OrchApi => (opened ??= new OrchApi(accessOf(settings, env), { env, ...shared }));
     return { ...orchReader(api), [Symbol.asyncDispose]: async () => opened?.[Symbol.asyncDispose]() };
   };
 }

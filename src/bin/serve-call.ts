@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { DecodedNetconfs } from '../apps/agent/decoded-netconfs.ts';
 import type { ServeCall } from '../apps/agent/conversation.ts';
 import { IgnoredAnnotations } from '../apps/agent/ignored-annotations.ts';
-import { SerialQueue } from '../runtime/serial-queue.ts';
+import { onePerContainer } from '../apps/agent/per-container.ts';
 import type { ResidentNodes } from '../apps/agent/resident-nodes.ts';
 import { StderrLines } from '../apps/agent/stderr-lines.ts';
 import { systemClock } from '../base/clock.ts';
@@ -98,15 +98,5 @@ export function serveCallIn({
     onServed(record);
     return { status, stdout, stderr: stderr.text };
   };
-  // After a timeout a runtime may send the next call of a container while the agent still undoes the first one.
-  const calls = new SerialQueue();
-  return async (request, gone) => {
-    const { CNI_CONTAINERID: container = '' } = request.env;
-    if (container === '') return serve(request, gone);
-    const sinceMs = systemClock.monotonic();
-    return calls.run(async () => {
-      onLockWait(systemClock.monotonic() - sinceMs);
-      return serve(request, gone);
-    }, container);
-  };
+  return onePerContainer(serve, systemClock, onLockWait);
 }

@@ -93,6 +93,12 @@ export interface EndpointListing {
 /** `conflict`: a record was not in the expected state, and nothing was changed. */
 export type Outcome = 'committed' | 'conflict';
 
+/** The time in which no other user of a shared store reads blocks to write them. */
+export interface StoreTurn extends Disposable {
+  /** Whether another user may have written since the turn was asked for. */
+  readonly hasWaited: boolean;
+}
+
 /** Blocks, the addresses in them, and endpoints: everything that an assignment or a release reads and writes. */
 export interface AllocationStore {
   /** Set where endpoints are annotations of pods, which may be missing and which the owner of the pod may change. */
@@ -111,6 +117,12 @@ export interface AllocationStore {
 
   /** Returns every block, ordered by CIDR. For tools and the slow path; `problems` names unreadable records. */
   listBlocks(signal: AbortSignal): Promise<{ blocks: readonly Stored<IpBlock>[]; problems: readonly string[] }>;
+
+  /**
+   * Waits until no other user of this store reads blocks to write them, for a limited time. Present where many calls share
+   * the store, so that they do not conflict with each other.
+   */
+  takeTurn?(signal: AbortSignal): Promise<StoreTurn>;
 
   /** Commits all changes or none (design D2). A datastore without transactions orders them so that the block decides. */
   commit(changes: readonly Change[], signal: AbortSignal): Promise<Outcome>;

@@ -58,6 +58,7 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
   const allocations = draftAllocations(ports, request);
   for (let attempt = 0; ; attempt += 1) {
     await backOffOrTimeOut(ports, attempt, signal);
+    using _turn = await ports.store.takeTurn?.(signal);
     const view = await ports.store.readNodeView(request.node, endpointId, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
     const plan = await planWithReads(ports.store, { request, view, allocations }, signal);

@@ -84,7 +84,8 @@ async function releaseFrom(
   let view = request.view;
   for (let conflicts = 0; ;) {
     await backOffConflict(ports, conflicts, signal);
-    view ??= await read(signal);
+    using turn = await ports.store.takeTurn?.(signal);
+    view = view === undefined || turn?.hasWaited === true ? await read(signal) : view;
     const plan = planChanges(request, view);
     if (view.isLocked && plan.freed.length > 0) throw locked('release an address', node);
     if (plan.changes.length === 0) return { ...whole, view };

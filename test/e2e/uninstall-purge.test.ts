@@ -130,6 +130,15 @@ describe('netplugctl uninstall --purge', () => {
     ['an agent that was killed', async () => agent.stop('KILL')],
     ['an agent that does not answer', async () => agent.pause()],
     [
+      'a server of standalone calls',
+      async () => {
+        await agent.stop('KILL');
+        const gone = { containerId: 'gone', conf: node.netconf() };
+        expect(await node.cni('DEL', gone)).toMatchObject({ status: 0 });
+        expect(await sh('ls /run/netplug')).toContain('standalone.sock');
+      },
+    ],
+    [
       'a BIRD that was killed',
       async () => {
         await agent.stop('KILL');

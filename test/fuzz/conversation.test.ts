@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { Conversation } from '../../src/apps/agent/conversation.ts';
-import { type CallRequest, encodeRequest, readRequest } from '../../src/apps/agent/wire.ts';
+import { type CallRequest, encodeRequest, HELLO, readRequest } from '../../src/apps/agent/wire.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { HANG_MS, SECONDS, SEED } from './driver.ts';
@@ -35,6 +35,7 @@ it(
         },
         clock: systemClock,
         log: silentLog,
+        hello: HELLO,
         requestMs: REQUEST_MS,
         answerMs: REQUEST_MS,
         count: (change) => {

@@ -15,7 +15,7 @@ it(
     const folder = mkdtempSync(join(tmpdir(), 'netplug-fuzz-'));
     try {
       const program = join(folder, 'shim-fuzz');
-      const sources = ['shim-fuzz.c', 'fuzz-loop.c'].map((name) => join(NATIVE, name));
+      const sources = ['shim-fuzz.c', 'standalone.c', 'fuzz-loop.c'].map((name) => join(NATIVE, name));
       execFileSync('gcc', ['-std=gnu11', '-g', '-O1', ...SANITIZERS, '-o', program, ...sources]);
       const args = [String(SECONDS), ...(SEED === undefined ? [] : [SEED])];
       const env = { ...process.env, ASAN_OPTIONS: 'max_allocation_size_mb=64' };

@@ -10,11 +10,14 @@ import { isMissing } from '../../base/missing-file.ts';
 import type { Log } from '../../base/log.ts';
 import { Undo } from '../../base/undo.ts';
 import { Conversation, type Listener, type ServeCall } from './conversation.ts';
+import { HELLO } from './wire.ts';
 
 export interface CallServerOptions {
   readonly serve: ServeCall;
   readonly clock: Clock;
   readonly log: Log;
+  /** The greeting, by which callers recognise the server; that of an agent unless given. */
+  readonly hello?: Buffer;
   /** Called with the number of requests in flight, whenever it changes. */
   readonly onCount?: (inFlight: number) => void;
   /** The limit of open connections, including those whose call is being rolled back. Further ones are closed. */
@@ -53,7 +56,8 @@ export class CallServer {
       inFlight += change;
       onCount?.(inFlight);
     };
-    this.#listener = { serve: options.serve, clock: options.clock, log: options.log, requestMs, answerMs, count };
+    const { serve, clock, log, hello = HELLO } = options;
+    this.#listener = { serve, clock, log, hello, requestMs, answerMs, count };
     this.#server = createServer({ allowHalfOpen: true }, (socket) => {
       const conversation = new Conversation(socket, this.#listener);
       this.#conversations.add(conversation);
@@ -85,6 +89,14 @@ export class CallServer {
       this.#place = { path, dev: own.dev, ino: own.ino };
     });
     undo.keep();
+  }
+
+  /** Uses a socket that listens at the path already, as an inherited file descriptor. Replaces `listen` and `publish`. */
+  async adopt(fd: number, path: string): Promise<void> {
+    this.#server.listen({ fd });
+    await once(this.#server, 'listening');
+    const { dev, ino } = await lstat(path);
+    this.#place = { path, dev, ino };
   }
 
   /** Moves the socket to its final path atomically, replacing that of another agent. @throws agent/socket-unusable */

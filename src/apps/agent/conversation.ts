@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import { NetplugError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { failureFacts, renderError } from '../../cni/error-output.ts';
-import { type CallAnswer, type CallRequest, encodeAnswer, HELLO, readRequest } from './wire.ts';
+import { type CallAnswer, type CallRequest, encodeAnswer, readRequest } from './wire.ts';
 
 /**
  * Serves one request. `gone` aborts when the caller gives up or the server stops waiting. The answer may still reach a
@@ -18,6 +18,7 @@ export interface Listener {
   readonly serve: ServeCall;
   readonly clock: Clock;
   readonly log: Log;
+  readonly hello: Buffer;
   /** The time limit from hello until the whole request has arrived. */
   readonly requestMs: number;
   /** The time limit until the caller has read the answer. */
@@ -66,7 +67,7 @@ export class Conversation {
   sayHello(): void {
     this.#stage = 'reading';
     this.#closeAfter(this.#listener.requestMs);
-    this.#socket.write(HELLO);
+    this.#socket.write(this.#listener.hello);
   }
 
   /** Closes the connection unless hello was sent. */

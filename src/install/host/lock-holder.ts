@@ -23,12 +23,18 @@ export async function findLockHolder(file: Inode, procDir: string): Promise<Lock
   for (const line of locks.split('\n')) {
     const [, pid, ino] = /^\d+: FLOCK +\S+ +WRITE +(\d+) +[^ ]+:(\d+) /.exec(line) ?? [];
     if (pid === undefined || pid === '0' || Number(ino) !== file.ino) continue;
-    const folder = join(procDir, pid);
-    if (!(await hasOpen(join(folder, 'fd'), file))) continue;
-    const executable = await readlink(join(folder, 'exe')).catch(ignoreGone);
-    if (executable !== undefined) return { pid: Number(pid), executable: executable.replace(/ \(deleted\)$/, '') };
+    const holder = await findOpener(Number(pid), file, procDir);
+    if (holder !== undefined) return holder;
   }
   return undefined;
+}
+
+/** Returns the process if it has that very file open. */
+export async function findOpener(pid: number, file: Inode, procDir: string): Promise<LockHolder | undefined> {
+  const folder = join(procDir, String(pid));
+  if (!(await hasOpen(join(folder, 'fd'), file))) return undefined;
+  const executable = await readlink(join(folder, 'exe')).catch(ignoreGone);
+  return executable === undefined ? undefined : { pid, executable: executable.replace(/ \(deleted\)$/, '') };
 }
 
 export function isNetplug({ executable }: LockHolder): boolean {

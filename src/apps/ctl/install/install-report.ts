@@ -8,7 +8,16 @@ export const REMOVED: Readonly<Record<Mode, string>> = { 'carry-out': 'removed',
 
 /** A step that was carried out, or was done already. */
 export interface InstallStep {
-  readonly kind: 'executable' | 'kubeconfig' | 'conflist' | 'record' | 'folder' | 'agent' | 'node' | PartKind;
+  readonly kind:
+    | 'executable'
+    | 'kubeconfig'
+    | 'conflist'
+    | 'record'
+    | 'folder'
+    | 'agent'
+    | 'server'
+    | 'node'
+    | PartKind;
   /** Path or name of the object. */
   readonly subject: string;
   readonly done: string;

@@ -4,6 +4,7 @@ import { errnoOf, NetplugError } from '../../../base/errors.ts';
 import { ignoreMissing } from '../../../base/missing-file.ts';
 import type { Mode } from '../../../base/mode.ts';
 import { stopAgent } from '../../../install/host/stop-agent.ts';
+import { stopStandaloneServer } from '../../../install/host/stop-standalone-server.ts';
 import { networkParts } from '../../../install/host/network-parts.ts';
 import { type Part, removeParts } from '../../../install/host/part.ts';
 import { podLinksPart } from '../../../install/host/pod-links.ts';
@@ -25,19 +26,19 @@ export interface PurgeOptions {
 /**
  * Removes everything that plugin and agent put on this host. Stops the agent first, because it would recreate the rest.
  * Reports failures and continues; after a failure keeps the folders, which a repetition needs. Returns whether nothing
- * is left. @throws resource/in-use when the agent cannot be stopped
+ * is left. @throws resource/in-use when the agent, or the server of standalone calls, cannot be stopped
  */
 export async function purge(
   context: Context,
   { mode, registration, removeFiles }: PurgeOptions,
   report: Report,
 ): Promise<boolean> {
-  await using _noOther = await stopAgent(context, {
-    mode,
-    onStopped: (subject) => {
-      report.step({ kind: 'agent', subject, done: mode === 'rehearse' ? 'would be stopped' : 'stopped' });
-    },
-  });
+  const onStopped =
+    (kind: 'agent' | 'server') =>
+    (subject: string): void =>
+      report.step({ kind, subject, done: mode === 'rehearse' ? 'would be stopped' : 'stopped' });
+  await using _noOther = await stopAgent(context, { mode, onStopped: onStopped('agent') });
+  await stopStandaloneServer(context, { mode, onStopped: onStopped('server') });
   const isClean = await removeParts(context, partsOf(context), {
     mode,
     report: {

@@ -1,0 +1,36 @@
+import { expect, it } from 'vitest';
+import { systemClock } from '../../base/clock.ts';
+import { Linger } from './linger.ts';
+
+const FOREVER = new AbortController().signal;
+const NO_AGENT = { clock: systemClock, hasAgent: () => false };
+const LONG_MS = 60_000;
+
+/** Resolves to how long the server stays, in milliseconds. */
+async function stay(linger: Linger, signal = FOREVER): Promise<number> {
+  const startMs = systemClock.monotonic();
+  await linger.ended(signal);
+  return systemClock.monotonic() - startMs;
+}
+
+it('stays for the idle time after the last call, and while a call is in flight', async () => {
+  const linger = new Linger(NO_AGENT, { idleMs: 150, totalMs: LONG_MS });
+  linger.note(1);
+  setTimeout(() => linger.note(0), 300);
+  expect(await stay(linger)).toBeGreaterThanOrEqual(440);
+  expect(await stay(new Linger(NO_AGENT, { idleMs: 150, totalMs: LONG_MS }))).toBeGreaterThanOrEqual(140);
+});
+
+it('stays no longer than the limit, also with calls in flight', async () => {
+  const linger = new Linger(NO_AGENT, { idleMs: LONG_MS, totalMs: 150 });
+  linger.note(1);
+  expect(await stay(linger)).toBeGreaterThanOrEqual(140);
+});
+
+it('leaves when an agent appears, or when the signal aborts', async () => {
+  const limits = { idleMs: LONG_MS, totalMs: LONG_MS };
+  let hasAgent = false;
+  setTimeout(() => (hasAgent = true), 100);
+  expect(await stay(new Linger({ clock: systemClock, hasAgent: () => hasAgent }, limits))).toBeGreaterThanOrEqual(90);
+  expect(await stay(new Linger(NO_AGENT, limits), AbortSignal.timeout(50))).toBeGreaterThanOrEqual(40);
+});

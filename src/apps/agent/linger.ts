@@ -1,0 +1,53 @@
+import type { Clock } from '../../base/clock.ts';
+
+export interface LingerPorts {
+  readonly clock: Clock;
+  /** Reports whether an agent has appeared since the server was started. */
+  readonly hasAgent: () => boolean;
+}
+
+/** How long a server of standalone calls stays. */
+export interface LingerLimits {
+  /** After the last call. */
+  readonly idleMs: number;
+  /** In all, also while calls come in. */
+  readonly totalMs: number;
+}
+
+export const LINGER_LIMITS: LingerLimits = { idleMs: 5000, totalMs: 60_000 };
+const PERIOD_MS = 50;
+
+/** Decides how long a server of standalone calls stays. */
+export class Linger {
+  readonly #ports: LingerPorts;
+  readonly #limits: LingerLimits;
+  readonly #startedMs: number;
+  #lastMs: number;
+  #inFlight = 0;
+
+  constructor(ports: LingerPorts, limits: LingerLimits = LINGER_LIMITS) {
+    this.#ports = ports;
+    this.#limits = limits;
+    this.#startedMs = ports.clock.monotonic();
+    this.#lastMs = this.#startedMs;
+  }
+
+  /** Notes the number of calls in flight, whenever it changes. */
+  readonly note = (inFlight: number): void => {
+    this.#inFlight = inFlight;
+    this.#lastMs = this.#ports.clock.monotonic();
+  };
+
+  /** Resolves when the server must leave: idle, for too long, because an agent has appeared, or when the signal aborts. */
+  async ended(signal: AbortSignal): Promise<void> {
+    const { clock, hasAgent } = this.#ports;
+    while (!signal.aborted && !this.#isOver(clock.monotonic()) && !hasAgent()) {
+      await clock.sleep(PERIOD_MS, signal).catch(() => undefined);
+    }
+  }
+
+  #isOver(nowMs: number): boolean {
+    const { idleMs, totalMs } = this.#limits;
+    return nowMs - this.#startedMs >= totalMs || (this.#inFlight === 0 && nowMs - this.#lastMs >= idleMs);
+  }
+}
