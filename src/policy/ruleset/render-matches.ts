@@ -40,37 +40,61 @@ class MatchRenderer {
 
   render(): Alternatives {
     const { family } = this.#rule;
+    const dependsOnFamily = family !== undefined || SIDES.some((side) => namesAddresses(this.#rule[side]));
     if (SIDES.some((side) => isEmpty(this.#rule[side].ports))) return [];
-    if (family === undefined && !SIDES.some((side) => dependsOnFamily(this.#rule[side]))) return [this.#protocols()];
-    return FAMILIES.filter((one) => family === undefined || one === family).flatMap((one) => this.#ofFamily(one));
+    return this.#protocols().flatMap((protocols) => {
+      if (!dependsOnFamily) return [this.#plain(protocols)];
+      return FAMILIES.filter((one) => family === undefined || one === family).flatMap((one) =>
+        this.#ofFamily(one, protocols),
+      );
+    });
   }
 
-  #ofFamily(family: Family): Alternatives {
-    const always: Matches = [{ kind: 'family', family }, ...this.#protocols()];
-    return product([[always], ...SIDES.flatMap((side) => this.#peer(side, family))]);
+  #ofFamily(family: Family, protocols: Protocols): Alternatives {
+    const always: Matches = [{ kind: 'family', family }, ...this.#plain(protocols)];
+    return product([[always], ...SIDES.flatMap((side) => this.#peer(side, family, protocols))]);
+  }
+
+  /** Returns the protocols that the rule matches, in groups: ports and ICMP types are conditions for one group only. */
+  #protocols(): readonly Protocols[] {
+    const { protocol, icmp, notIcmp } = this.#rule;
+    const needsPorts = SIDES.some((side) => this.#rule[side].ports !== undefined);
+    const refusesPorts = SIDES.some((side) => this.#rule[side].notPorts !== undefined);
+    const [withPorts, ofIcmp] = [
+      { kind: 'ports', protocols: PORT_PROTOCOLS },
+      { kind: 'icmp', protocols: ICMP_PROTOCOLS },
+    ] as const;
+    if (needsPorts && icmp !== undefined) return [];
+    const outside = [...(refusesPorts ? PORT_PROTOCOLS : []), ...(notIcmp === undefined ? [] : ICMP_PROTOCOLS)];
+    const groups: readonly Protocols[] =
+      needsPorts || icmp !== undefined
+        ? [needsPorts ? withPorts : ofIcmp]
+        : [
+            ...(refusesPorts ? [withPorts] : []),
+            ...(notIcmp === undefined ? [] : [ofIcmp]),
+            { kind: 'other', outside },
+          ];
+    if (protocol === undefined) return groups;
+    const group = groups.find((one) =>
+      'protocols' in one ? one.protocols.includes(protocol) : !one.outside.includes(protocol),
+    );
+    return group === undefined ? [] : [{ kind: group.kind, protocols: [protocol] }];
   }
 
   /** Returns matches that do not depend on the family. */
-  #protocols(): Matches {
-    const { protocol, notProtocol, icmp, notIcmp } = this.#rule;
-    const hasPorts = SIDES.some((side) => usesPorts(this.#rule[side]));
-    const implied = hasPorts
-      ? PORT_PROTOCOLS
-      : icmp !== undefined || notIcmp !== undefined
-        ? ICMP_PROTOCOLS
-        : undefined;
-    const protocols = protocol === undefined ? implied : [protocol];
+  #plain(group: Protocols): Matches {
+    const { notProtocol, icmp, notIcmp } = this.#rule;
     return [
-      ...(protocols === undefined ? [] : [{ kind: 'protocol', protocols } as const]),
+      ...protocolMatch(group),
       ...(notProtocol === undefined ? [] : [{ kind: 'protocol', protocols: [notProtocol], isNegated: true } as const]),
-      ...(icmp === undefined ? [] : [icmpMatch(icmp, false)]),
-      ...(notIcmp === undefined ? [] : [icmpMatch(notIcmp, true)]),
-      ...SIDES.flatMap((side) => plainPorts(side, this.#rule[side])),
+      ...(group.kind === 'icmp' && icmp !== undefined ? [icmpMatch(icmp, false)] : []),
+      ...(group.kind === 'icmp' && notIcmp !== undefined ? [icmpMatch(notIcmp, true)] : []),
+      ...(group.kind === 'ports' ? SIDES.flatMap((side) => plainPorts(side, this.#rule[side])) : []),
     ];
   }
 
   /** Returns a list of alternatives for each condition of a peer. */
-  #peer(side: PacketSide, family: Family): readonly Alternatives[] {
+  #peer(side: PacketSide, family: Family, { kind }: Protocols): readonly Alternatives[] {
     const peer = this.#rule[side];
     const conditions: Alternatives[] = [];
     if (peer.nets !== undefined) conditions.push(netsMatch(side, family, { nets: peer.nets, isNegated: false }));
@@ -94,7 +118,7 @@ class MatchRenderer {
         ...rangesMatch(side, peer.ports),
         ...this.#names(peer.ports.names, side, family).map((match) => [match]),
       ]);
-    if (peer.notPorts !== undefined && peer.notPorts.names.length > 0) {
+    if (kind === 'ports' && peer.notPorts !== undefined && peer.notPorts.names.length > 0) {
       const inside = this.#names(peer.notPorts.names, side, family);
       conditions.push([inside.map((match) => ({ ...match, isNegated: true }))]);
     }
@@ -104,12 +128,8 @@ class MatchRenderer {
   #names(names: readonly string[], side: PacketSide, family: Family): readonly LookUpMatch[] {
     const { protocol } = this.#rule;
     const protocols = protocol === undefined ? PORT_PROTOCOLS : [protocol];
-    const { selector } = this.#rule[side];
     return names.flatMap((name) =>
-      protocols.flatMap((one) => {
-        const content: SetContent = { kind: 'named port', name, protocol: one };
-        return this.#lookUps(selector === undefined ? content : { ...content, selector }, side, family);
-      }),
+      protocols.flatMap((one) => this.#lookUps({ kind: 'named port', name, protocol: one }, side, family)),
     );
   }
 
@@ -124,17 +144,24 @@ class MatchRenderer {
 
 type LookUpMatch = FilterMatch & { readonly kind: 'member' | 'service' };
 
-function dependsOnFamily({ nets, notNets, selector, notSelector, service, ports, notPorts }: PeerMatch): boolean {
+/** Protocols of a group: those, or all but those. */
+type Protocols =
+  | { readonly kind: 'ports' | 'icmp' | 'other'; readonly protocols: readonly number[] }
+  | { readonly kind: 'other'; readonly outside: readonly number[] };
+
+function protocolMatch(group: Protocols): Matches {
+  if ('protocols' in group) return [{ kind: 'protocol', protocols: group.protocols }];
+  return group.outside.length === 0 ? [] : [{ kind: 'protocol', protocols: group.outside, isNegated: true }];
+}
+
+/** Also named ports are looked up by address. */
+function namesAddresses({ nets, notNets, selector, notSelector, service, ports, notPorts }: PeerMatch): boolean {
   const isSet = [nets, notNets, selector, notSelector, service].some((condition) => condition !== undefined);
   return isSet || (ports?.names.length ?? 0) > 0 || (notPorts?.names.length ?? 0) > 0;
 }
 
 function isEmpty(ports: PortMatch | undefined): boolean {
   return ports !== undefined && ports.ranges.length + ports.names.length === 0;
-}
-
-function usesPorts({ ports, notPorts }: PeerMatch): boolean {
-  return ports !== undefined || notPorts !== undefined;
 }
 
 /** Returns the ports that need no set of their own. Ranges beside names are alternatives to them. */

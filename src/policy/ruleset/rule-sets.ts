@@ -9,7 +9,7 @@ import type { PeerSelector } from '../resolved-policy.ts';
 /** What the elements of a set are. Each exists for both families. */
 export type SetContent =
   | { readonly kind: 'members'; readonly selector: PeerSelector }
-  | { readonly kind: 'named port'; readonly name: string; readonly protocol: number; readonly selector?: PeerSelector }
+  | { readonly kind: 'named port'; readonly name: string; readonly protocol: number }
   | {
       readonly kind: 'service';
       readonly namespace: string;
@@ -18,8 +18,8 @@ export type SetContent =
       readonly holds: 'addresses' | 'ports';
     };
 
-/** Protocols with ports: TCP, UDP, SCTP. */
-export const PORT_PROTOCOLS: readonly number[] = [6, 17, 132];
+/** Protocols with ports: TCP, UDP, SCTP, UDP-Lite. */
+export const PORT_PROTOCOLS: readonly number[] = [6, 17, 132, 136];
 
 /** Sets of one content by their name in the table. */
 type NamedSets = ReadonlyMap<string, FilterSet>;
@@ -85,13 +85,8 @@ export class RuleSets {
         const change = touched.selectors.get(content.selector.text);
         return change === undefined ? undefined : membersAfter(content, sets, change);
       }
-      case 'named port': {
-        const isTouched =
-          content.selector === undefined
-            ? touched.namedPorts.has(`${String(content.protocol)} ${content.name}`)
-            : touched.selectors.get(content.selector.text)?.areNamedPortsTouched === true;
-        return isTouched ? this.#read(content) : undefined;
-      }
+      case 'named port':
+        return touched.namedPorts.has(`${String(content.protocol)} ${content.name}`) ? this.#read(content) : undefined;
       case 'service':
         return touched.services.has(`${content.namespace}/${content.name}`) ? this.#read(content) : undefined;
       default:
@@ -108,8 +103,8 @@ export class RuleSets {
           areNamedPortsTouched: false,
         });
       case 'named port': {
-        const { name, protocol, selector } = content;
-        const found = this.#view.namedPortsOf(name, protocol, selector);
+        const { name, protocol } = content;
+        const found = this.#view.namedPortsOf(name, protocol);
         return serviceSets(
           content,
           found.map(({ address, port }) => ({ address, protocol, port })),
@@ -200,7 +195,7 @@ export function keyOfContent(content: SetContent): string {
     case 'members':
       return `members ${content.selector.text}`;
     case 'named port':
-      return `port ${String(content.protocol)} ${content.name} ${content.selector?.text ?? ''}`;
+      return `port ${String(content.protocol)} ${content.name}`;
     case 'service':
       return `service ${content.namespace}/${content.name} ${content.holds}`;
     default:

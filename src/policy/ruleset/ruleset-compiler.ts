@@ -79,7 +79,8 @@ export class RulesetCompiler {
   #renderTiers(view: PolicyView, endpoint: PolicyEndpoint, direction: PolicyDirection): RenderedChain {
     let next: RenderedChain | undefined;
     for (const tier of view.tiers.toReversed()) {
-      const policies = view.policiesOf(endpoint, tier, direction);
+      // Other stages are for host endpoints.
+      const policies = view.policiesOf(endpoint, tier, direction).filter(({ stage }) => stage === 'normal');
       if (policies.length === 0) continue;
       next ??= this.#renderProfiles(view, endpoint, direction);
       next = this.#renderTier(policies, { tier, direction, next });
