@@ -1,0 +1,80 @@
+// Pods, namespaces and policies of Kubernetes as policy code sees them.
+import type { KubernetesObject } from '../../src/model/from-kubernetes/kubernetes-object.ts';
+import { fromKubernetesPolicy } from '../../src/model/from-kubernetes/network-policy.ts';
+import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
+import { fromNamespace } from '../../src/model/from-kubernetes/profiles.ts';
+import type { AnyResource } from '../../src/model/kinds.ts';
+import { type PolicyChange, PolicyState } from '../../src/policy/policy-state.ts';
+import type { TouchedPolicy } from '../../src/policy/policy-view.ts';
+
+export const NODE = 'node-1';
+
+export interface TestPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly addresses: readonly string[];
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number; readonly protocol?: string }[];
+  /** Of another node when undefined. */
+  readonly interfaceName: string | undefined;
+}
+
+export interface TestPolicy {
+  readonly namespace: string;
+  readonly name: string;
+  /** As in Kubernetes. */
+  readonly spec: unknown;
+}
+
+export class PolicyCluster {
+  readonly state = new PolicyState();
+
+  putNamespace(name: string, labels: Readonly<Record<string, string>> = {}): TouchedPolicy {
+    const metadata = { name, labels: { 'kubernetes.io/metadata.name': name, ...labels } };
+    return this.put(fromNamespace({ metadata }));
+  }
+
+  putPod(pod: TestPod): TouchedPolicy {
+    const endpoint = fromPod(podObject(pod)).value;
+    if (endpoint === undefined) throw new Error(`pod ${pod.name} has no endpoint`);
+    const value = { ...endpoint, spec: { ...endpoint.spec, interfaceName: pod.interfaceName ?? '' } };
+    return this.state.apply([{ kind: 'endpoint', key: `${pod.namespace}/${pod.name}`, value }]);
+  }
+
+  removePod({ namespace, name }: Pick<TestPod, 'namespace' | 'name'>): TouchedPolicy {
+    return this.state.apply([{ kind: 'endpoint', key: `${namespace}/${name}` }]);
+  }
+
+  putPolicy({ namespace, name, spec }: TestPolicy): TouchedPolicy {
+    const { value, problems } = fromKubernetesPolicy({ metadata: { name, namespace }, spec });
+    if (value === undefined || problems.length > 0) throw new Error(problems.join('; '));
+    return this.put(value);
+  }
+
+  removePolicy({ namespace, name }: Pick<TestPolicy, 'namespace' | 'name'>): TouchedPolicy {
+    const { value } = fromKubernetesPolicy({ metadata: { name, namespace }, spec: { podSelector: {} } });
+    if (value === undefined) throw new Error('a policy without rules is valid');
+    return this.remove(value);
+  }
+
+  put(value: AnyResource): TouchedPolicy {
+    return this.state.apply([{ ...changeOf(value), value }]);
+  }
+
+  remove(value: AnyResource): TouchedPolicy {
+    return this.state.apply([changeOf(value)]);
+  }
+}
+
+function changeOf({ kind, metadata }: AnyResource): PolicyChange & { kind: 'resource' } {
+  const { name, namespace } = metadata;
+  return { kind: 'resource', which: { kind, name, ...(namespace === undefined ? {} : { namespace }) } };
+}
+
+function podObject({ namespace, name, addresses, labels = {}, ports = [], interfaceName }: TestPod): KubernetesObject {
+  return {
+    metadata: { name, namespace, labels: { pod: name, ...labels } },
+    spec: { nodeName: interfaceName === undefined ? 'node-2' : NODE, containers: [{ name: 'c', ports }] },
+    status: { phase: 'Running', podIPs: addresses.map((ip) => ({ ip })) },
+  };
+}
