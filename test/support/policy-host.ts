@@ -35,14 +35,13 @@ export class PolicyHost implements AsyncDisposable {
   readonly pods = new Map<string, TestNetns>();
   ruleset: PolicyRuleset | undefined;
   readonly #scope: AsyncDisposableStack;
-  readonly #compiler: RulesetCompiler;
+  readonly #compiler = newCompiler();
 
   private constructor(netns: TestNetns, cluster: PolicyCluster, scope: AsyncDisposableStack) {
     this.netns = netns;
     this.cluster = cluster;
     this.#scope = scope;
-    this.#compiler = new RulesetCompiler({ node: NODE, logPrefix: 'netplug-packet', endpointToHostAction: 'Accept' });
-    this.filter = scope.use(insideSync(netns, () => NftPolicyFilter.open()));
+    this.filter = scope.use(insideSync(netns, () => this.newFilter()));
   }
 
   static async start(cluster: PolicyCluster): Promise<PolicyHost> {
@@ -83,9 +82,29 @@ export class PolicyHost implements AsyncDisposable {
     return this.filter.apply(this.ruleset.table, { signal: new AbortController().signal });
   }
 
+  /** Opens a filter for the namespace of the calling thread. */
+  newFilter(): NftPolicyFilter {
+    return NftPolicyFilter.open();
+  }
+
+  /** Compiles the cluster without what earlier compilations kept. */
+  freshRuleset(): PolicyRuleset {
+    return newCompiler().compile(this.cluster.state);
+  }
+
+  /** Compares the kernel with what was enforced last. */
+  async repair(): Promise<FilterChange> {
+    const { table } = this.ruleset ?? this.freshRuleset();
+    return this.filter.apply(table, { signal: new AbortController().signal, reread: true });
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#scope.disposeAsync();
   }
+}
+
+function newCompiler(): RulesetCompiler {
+  return new RulesetCompiler({ node: NODE, logPrefix: 'netplug-packet', endpointToHostAction: 'Accept' });
 }
 
 /** Sends all probes at once. Returns which were answered. */

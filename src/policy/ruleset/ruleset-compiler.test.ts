@@ -1,0 +1,205 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { FilterTable } from '../../dataplane/policy-filter.ts';
+import { judgePacket } from '../../dataplane/memory/judge-packet.ts';
+import type { AnyResource } from '../../model/kinds.ts';
+import { API_VERSION } from '../../model/resource.ts';
+import { parseAddress } from '../../net/address.ts';
+import { PolicyCluster, type TestPod } from '../../../test/support/policy-cluster.ts';
+import type { RulesetSettings } from './policy-ruleset.ts';
+import { RulesetCompiler } from './ruleset-compiler.ts';
+
+const SETTINGS: RulesetSettings = { node: 'node-1', logPrefix: 'netplug-packet', endpointToHostAction: 'Accept' };
+
+describe('incremental compilation', () => {
+  it('equals a fresh one after any changes', () => {
+    fc.assert(
+      fc.property(fc.array(change, { minLength: 1, maxLength: 40 }), (changes) => {
+        const cluster = new PolicyCluster();
+        const compiler = new RulesetCompiler(SETTINGS);
+        compiler.compile(cluster.state);
+        for (const apply of changes) {
+          const incremental = compiler.compile(cluster.state, apply(cluster));
+          const fresh = new RulesetCompiler(SETTINGS).compile(cluster.state);
+          expect(plain(incremental.table)).toEqual(plain(fresh.table));
+          expect(new Map([...incremental.origins].toSorted())).toEqual(new Map([...fresh.origins].toSorted()));
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('keeps the objects of chains and sets that a change does not affect', () => {
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('x');
+    cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
+    cluster.put(globalPolicy('g', { source: { selector: "role == 'b'" } }));
+    const compiler = new RulesetCompiler(SETTINGS);
+    const before = compiler.compile(cluster.state).table;
+    const touched = cluster.putPod(podOf({ namespace: 'x', ordinal: 2, role: 'b', isLocal: false }));
+    const after = compiler.compile(cluster.state, touched).table;
+    expect([...after.chains].filter(([name, chain]) => before.chains.get(name) !== chain)).toEqual([]);
+    const changed = [...after.sets].filter(([name, set]) => before.sets.get(name) !== set);
+    expect(changed.map(([, set]) => [...set.elements])).toEqual([['10.65.0.2'], ['fd00:65::2']]);
+  });
+
+  it('shares the chains of pods to which the same policies apply', () => {
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('x');
+    cluster.put(globalPolicy('g', {}));
+    for (const ordinal of [1, 2, 3]) cluster.putPod(podOf({ namespace: 'x', ordinal, role: 'a', isLocal: true }));
+    const { chains } = new RulesetCompiler(SETTINGS).compile(cluster.state).table;
+    const names = [...chains.keys()].map((name) => name.split('-')[0]);
+    expect(names.filter((name) => name === 'tier')).toHaveLength(1);
+    expect(names.filter((name) => name === 'ingress')).toHaveLength(3);
+  });
+});
+
+describe('the compiled rules', () => {
+  it('drop packets of a pod interface without a known endpoint, in both directions, and no others', () => {
+    const { table } = new RulesetCompiler(SETTINGS).compile(new PolicyCluster().state);
+    const packet = {
+      source: parseAddress('10.65.0.1'),
+      destination: parseAddress('10.65.0.2'),
+      protocol: 17,
+      state: 'new',
+      isToHost: false,
+    } as const;
+    const verdict = (inInterface: string, outInterface: string): string =>
+      judgePacket(table, 'forward', { ...packet, inInterface, outInterface }).verdict;
+    expect([verdict('nplx', 'eth0'), verdict('eth0', 'nplx'), verdict('eth0', 'eth1')]).toEqual([
+      'drop',
+      'drop',
+      'accept',
+    ]);
+  });
+
+  it('log with the prefix of the node, and go on to the next rule', () => {
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('x');
+    cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
+    cluster.put(globalPolicy('g', {}, { ingress: [{ action: 'Log' }, { action: 'Deny' }] }));
+    const { table, origins } = new RulesetCompiler(SETTINGS).compile(cluster.state);
+    const judged = judgePacket(table, 'forward', {
+      source: parseAddress('10.9.9.9'),
+      destination: parseAddress('10.65.0.1'),
+      protocol: 47,
+      outInterface: 'npl1',
+      state: 'new',
+      isToHost: false,
+    });
+    expect(judged).toMatchObject({ verdict: 'drop', logged: ['netplug-packet: '] });
+    const [denied = ''] = judged.reported;
+    expect(origins.get(denied)).toEqual({
+      kind: 'policy',
+      name: 'GlobalNetworkPolicy g',
+      direction: 'ingress',
+      index: 1,
+    });
+  });
+});
+
+type Apply = (cluster: PolicyCluster) => ReturnType<PolicyCluster['put']>;
+
+const role = fc.constantFrom('a', 'b', 'c');
+const namespace = fc.constantFrom('x', 'y');
+const name = fc.constantFrom('p', 'q', 'r');
+
+const peer = fc.oneof(
+  fc.record({ selector: fc.constantFrom("role == 'a'", "role != 'b'", 'all()', "kind == 'set'", 'has(missing)') }),
+  fc.record({ notSelector: fc.constantFrom("role == 'a'", "kind == 'set'") }),
+  fc.record({ namespaceSelector: fc.constantFrom("team == 'red'", 'global()') }),
+  fc.record({ nets: fc.constant(['10.65.0.0/16', '10.65.0.0/24']) }),
+  fc.constant({}),
+);
+const ports = fc.oneof(
+  fc.record({ ports: fc.constantFrom([80], ['web'], ['web', '81:90'], [80, 443, '1000:2000']) }),
+  fc.record({ notPorts: fc.constantFrom([80], ['web'], ['web', 443]) }),
+  fc.constant({}),
+);
+const rule = fc
+  .tuple(fc.constantFrom('Allow', 'Deny', 'Pass', 'Log'), fc.constantFrom('TCP', 'UDP'), peer, peer, ports)
+  .map(([action, protocol, source, destination, more]) => ({
+    action,
+    protocol,
+    source,
+    destination: { ...destination, ...more },
+  }));
+
+function globalPolicy(policyName: string, rule: object, spec: object = {}): AnyResource {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'GlobalNetworkPolicy',
+    metadata: { name: policyName },
+    spec: { selector: "role == 'a'", types: ['Ingress'], ingress: [{ action: 'Allow', ...rule }], ...spec },
+  } as unknown as AnyResource;
+}
+
+const change: fc.Arbitrary<Apply> = fc.oneof(
+  fc.tuple(namespace, fc.integer({ min: 1, max: 6 }), role, fc.boolean()).map(
+    ([inNamespace, ordinal, podRole, isLocal]): Apply =>
+      (cluster) =>
+        cluster.putPod(podOf({ namespace: inNamespace, ordinal, role: podRole, isLocal })),
+  ),
+  fc.tuple(namespace, fc.integer({ min: 1, max: 6 })).map(
+    ([inNamespace, ordinal]): Apply =>
+      (cluster) =>
+        cluster.removePod({ namespace: inNamespace, name: `pod${String(ordinal)}` }),
+  ),
+  fc.tuple(namespace, fc.constantFrom('red', 'blue')).map(
+    ([changed, team]): Apply =>
+      (cluster) =>
+        cluster.putNamespace(changed, { team }),
+  ),
+  fc
+    .tuple(name, fc.array(rule, { maxLength: 4 }), fc.array(rule, { maxLength: 3 }), fc.integer({ min: 1, max: 3 }))
+    .map(
+      ([policyName, ingress, egress, order]): Apply =>
+        (cluster) =>
+          cluster.put(
+            globalPolicy(policyName, {}, { types: ['Ingress', 'Egress'], ingress, egress, order, selector: 'all()' }),
+          ),
+    ),
+  name.map(
+    (policyName): Apply =>
+      (cluster) =>
+        cluster.remove(globalPolicy(policyName, {})),
+  ),
+  fc.tuple(fc.constantFrom('s', 't'), fc.constantFrom(['10.66.0.0/16', 'fd00:66::/64'], ['192.0.2.7'], [])).map(
+    ([setName, nets]): Apply =>
+      (cluster) =>
+        cluster.put({
+          apiVersion: API_VERSION,
+          kind: 'GlobalNetworkSet',
+          metadata: { name: setName, labels: { kind: 'set' } },
+          spec: { nets },
+        } as unknown as AnyResource),
+  ),
+);
+
+interface PodSketch {
+  readonly namespace: string;
+  readonly ordinal: number;
+  readonly role: string;
+  readonly isLocal: boolean;
+}
+
+function podOf({ namespace: inNamespace, ordinal, role: podRole, isLocal }: PodSketch): TestPod {
+  return {
+    namespace: inNamespace,
+    name: `pod${String(ordinal)}`,
+    addresses: [`10.65.0.${String(ordinal)}`, `fd00:65::${String(ordinal)}`],
+    labels: { role: podRole },
+    ports: [{ name: 'web', containerPort: 8000 + ordinal }],
+    interfaceName: isLocal ? `npl${String(ordinal)}` : undefined,
+  };
+}
+
+/** Returns the table in a form that is equal for equal tables. */
+function plain({ chains, sets }: FilterTable): unknown {
+  const sorted = [...sets].map(([setName, set]): [string, unknown] => [
+    setName,
+    { ...set, elements: [...set.elements].toSorted() },
+  ]);
+  return [[...chains].toSorted(([a], [b]) => a.localeCompare(b)), sorted.toSorted(([a], [b]) => a.localeCompare(b))];
+}
