@@ -64,6 +64,14 @@ const AGENT_CONFIGURATION_FIELDS = {
       v.description('Prefix of log lines of rules with action `Log`.'),
     ),
   ),
+  keepEstablishedFlows: v.optional(
+    v.pipe(
+      v.boolean('true or false, without quotes'),
+      v.description(
+        'Whether flows that exist go on when a changed policy no longer allows them; default false: they end within a second.',
+      ),
+    ),
+  ),
 };
 
 export type AgentConfigurationSpec = Readonly<
@@ -77,7 +85,8 @@ export const AGENT_CONFIGURATION: KindDeclaration<AgentConfiguration> = {
   scope: 'cluster',
   about:
     'Settings of the agents: `default` applies to all nodes, `node.<name>` to one node. The connection to the datastore is configured on the node.',
-  enforced: false,
+  enforced:
+    '`defaultEndpointToHostAction`, `policyLogPrefix` and `keepEstablishedFlows` have an effect. The others are stored and shown.',
   writtenBy: 'user',
   names: 'default-or-node',
   columns: [nameColumn(), column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? '')],

@@ -33,7 +33,7 @@ export const PROFILE: KindDeclaration<Profile> = {
   scope: 'cluster',
   about:
     'The traffic that endpoints with the profile may send and receive when no policy decides. `netplug-default-allow`, which allows everything, is built in and cannot be written.',
-  enforced: false,
+  enforced: true,
   writtenBy: 'user',
   columns: [
     nameColumn(),

@@ -23,6 +23,8 @@ const SHOWN_NETWORK = v.object({
   pools: v.array(v.object({ name: v.string(), cidr: v.string(), mode: v.string() })),
   /** Undefined where BIRD is not needed. */
   bgp: v.optional(v.array(SESSION)),
+  /** Settings of the agent and where each comes from; an agent of an earlier release reports none. */
+  settings: v.optional(v.array(v.object({ name: v.string(), value: v.string(), source: v.string() }))),
   /** Errors of the components of the node's network; empty when all of them are in their desired state. */
   problems: v.array(v.string()),
 });

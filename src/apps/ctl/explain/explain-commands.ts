@@ -1,5 +1,6 @@
 import { type Command, command, mandatory, maybe, one, value, valueOr } from '../command.ts';
 import { OUTPUT, SOCKET } from '../common-options.ts';
+import { explainAgent } from './explain-agent.ts';
 import { runPlanAdd } from './run-plan-add.ts';
 import { runWhy, runWhyPod } from './run-why.ts';
 
@@ -41,6 +42,16 @@ export const EXPLAIN_COMMANDS: readonly Command[] = [
     details: WHY_DETAILS,
     examples: ['netplugctl explain pod shop/web-0'],
     run: async (context, { args: [pod], options }) => runWhyPod(context, pod, options),
+  }),
+  command({
+    path: ['explain', 'agent'],
+    summary: 'Shows the settings of the agent of this machine and where each comes from.',
+    options: { socket: SOCKET, output: OUTPUT },
+    details: `
+A variable of the environment takes precedence over the AgentConfiguration of the node, "node.<name>", and
+that over the AgentConfiguration "default".`,
+    examples: ['netplugctl explain agent', 'netplugctl explain agent -o json'],
+    run: async (context, { options }) => explainAgent(context, options),
   }),
   command({
     path: ['plan', 'add'],

@@ -1,0 +1,41 @@
+import { expect, it } from 'vitest';
+import { systemClock } from '../../../base/clock.ts';
+import { silentLog } from '../../../base/log.ts';
+import { systemRandom } from '../../../base/random.ts';
+import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import { nodeName } from '../../../../test/support/fixtures.ts';
+import { SettingsFollower } from './follow-settings.ts';
+
+const never = new AbortController().signal;
+
+it('follows the configuration of its node and the default one', async () => {
+  await using store = openMemoryStore(new MemoryDatabase());
+  const prefixes: string[] = [];
+  const follower = new SettingsFollower({
+    store,
+    clock: systemClock,
+    random: systemRandom,
+    log: silentLog,
+    env: {},
+    node: nodeName('a'),
+    onChange: ({ policyLogPrefix }) => prefixes.push(policyLogPrefix),
+  });
+  const stop = new AbortController();
+  const running = follower.run(stop.signal);
+  const configured = (name: string, policyLogPrefix: string): Parameters<typeof store.createResource>[0] => ({
+    apiVersion: 'netplug.io/v3',
+    kind: 'AgentConfiguration',
+    metadata: { name },
+    spec: { policyLogPrefix },
+  });
+  await store.createResource(configured('default', 'all'), never);
+  await expect.poll(() => prefixes).toEqual(['all']);
+  await store.createResource(configured('node.b', 'other'), never);
+  await store.createResource(configured('node.a', 'own'), never);
+  await expect.poll(() => prefixes).toEqual(['all', 'own']);
+  await store.deleteResource({ kind: 'AgentConfiguration', name: 'node.a' }, never);
+  await expect.poll(() => prefixes).toEqual(['all', 'own', 'all']);
+  stop.abort();
+  await running;
+});

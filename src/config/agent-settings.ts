@@ -1,0 +1,77 @@
+import type { AgentConfiguration, AgentConfigurationSpec } from '../model/agent-configuration.ts';
+import type { NodeName } from '../model/names.ts';
+import { ENVIRONMENT, type Env, readVariable } from './environment.ts';
+
+/** The settings of an agent with a value for each. */
+export type EffectiveSettings = {
+  readonly [Name in keyof AgentConfigurationSpec]-?: NonNullable<AgentConfigurationSpec[Name]>;
+};
+
+/** One setting: its value and where it comes from. */
+export interface ExplainedSetting {
+  readonly name: keyof EffectiveSettings;
+  /** As JSON. */
+  readonly value: string;
+  /** `NETPLUG_STOCK`, `AgentConfiguration node.a`, `AgentConfiguration default` or `built in`. */
+  readonly source: string;
+}
+
+const CLUSTER_PORTS = [179, 2379, 2380, 5473, 6443, 6666, 6667].map((port) => ({ protocol: 'TCP', port }) as const);
+
+const BUILT_IN: EffectiveSettings = {
+  logSeverityScreen: 'Info',
+  addressStock: Number(ENVIRONMENT.NETPLUG_STOCK.byDefault),
+  vxlanChecksums: 'auto',
+  failsafeInboundHostPorts: [{ protocol: 'TCP', port: 22 }, ...CLUSTER_PORTS, { protocol: 'UDP', port: 68 }],
+  failsafeOutboundHostPorts: [{ protocol: 'UDP', port: 53 }, { protocol: 'UDP', port: 67 }, ...CLUSTER_PORTS],
+  // Kubernetes says that a pod and its node always reach each other.
+  defaultEndpointToHostAction: 'Accept',
+  policyLogPrefix: 'netplug',
+  keepEstablishedFlows: false,
+};
+
+/** Name of the AgentConfiguration of one node. */
+export function ownConfigurationName(node: NodeName): string {
+  return `node.${node}`;
+}
+
+/** Returns each setting of the agent: of the environment, else of its own AgentConfiguration, else of the default one. */
+export function agentSettings(
+  env: Env,
+  node: NodeName,
+  configurations: readonly AgentConfiguration[],
+): { readonly settings: EffectiveSettings; readonly explained: readonly ExplainedSetting[] } {
+  const named = (name: string): AgentConfigurationSpec | undefined =>
+    configurations.find(({ metadata }) => metadata.name === name)?.spec;
+  const own = ownConfigurationName(node);
+  const levels: readonly (readonly [source: string, spec: AgentConfigurationSpec])[] = [
+    ['NETPLUG_STOCK', isSet(env, 'NETPLUG_STOCK') ? { addressStock: readVariable(env, 'NETPLUG_STOCK') } : {}],
+    [
+      'NETPLUG_VXLAN_CHECKSUMS',
+      isSet(env, 'NETPLUG_VXLAN_CHECKSUMS') ? { vxlanChecksums: readVariable(env, 'NETPLUG_VXLAN_CHECKSUMS') } : {},
+    ],
+    [`AgentConfiguration ${own}`, named(own) ?? {}],
+    ['AgentConfiguration default', named('default') ?? {}],
+    ['built in', BUILT_IN],
+  ];
+  const settings: EffectiveSettings = { ...BUILT_IN };
+  for (const [, spec] of levels.toReversed()) Object.assign(settings, withoutUndefined(spec));
+  // The keys of the table are the names of the settings; the compiler widens them to strings.
+  const names = Object.keys(BUILT_IN) as readonly (keyof EffectiveSettings)[];
+  return {
+    settings,
+    explained: names.map((name) => ({
+      name,
+      value: JSON.stringify(settings[name]),
+      source: levels.find(([, spec]) => spec[name] !== undefined)?.[0] ?? 'built in',
+    })),
+  };
+}
+
+function isSet(env: Env, name: string): boolean {
+  return env[name] !== undefined && env[name] !== '';
+}
+
+function withoutUndefined(spec: AgentConfigurationSpec): object {
+  return Object.fromEntries(Object.entries(spec).filter(([, value]) => value !== undefined));
+}
