@@ -1,7 +1,12 @@
-import { constants, mkdirSync, openSync } from 'node:fs';
+import { constants, existsSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { type FromNetwork, isSharedQuery, type ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
+import { DeniedFlows } from '../apps/agent/network/denied-flows.ts';
+import { SettingsFollower } from '../apps/agent/network/follow-settings.ts';
+import { flowJudge } from '../apps/agent/network/judge-flow.ts';
+import { PolicyEnforcement } from '../apps/agent/network/policy-enforcement.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -9,6 +14,7 @@ import { systemClock } from '../base/clock.ts';
 import { isNetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { systemRandom } from '../base/random.ts';
+import type { EffectiveSettings } from '../config/agent-settings.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
@@ -18,7 +24,9 @@ import { JoinedFollow } from '../datastore/joined-follow.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
+import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
@@ -29,7 +37,8 @@ import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { readSecretIn } from './read-secret.ts';
-import { attachmentFolder, stateDir } from './registration.ts';
+import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
+import { attachmentFolder, policyMarker, stateDir } from './registration.ts';
 
 const LOCK_PERIOD_MS = 10;
 
@@ -64,6 +73,8 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   })(datastore);
   const send = (message: FromNetwork): void => void process.send?.(message);
   const agent = new FollowClient(send);
+  // A temporary file of a killed agent is removed with the folder, at the next boot or by a purge.
+  const filter = new NftPacketFilter({ folder: ownFolder(env) });
   const network = new NodeNetwork(
     {
       clock: systemClock,
@@ -73,8 +84,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       // On etcd a stream costs the same with more ranges. The API has a watch for each kind.
       followed: datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store,
       host: linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state }),
-      // A temporary file of a killed agent is removed with the folder, at the next boot or by a purge.
-      filter: new NftPacketFilter({ folder: ownFolder(env) }),
+      filter,
       bird: birdIn(env),
       birdLog: join(birdFolder(env), 'bird.log'),
       readSecret: readSecretIn(env, datastore, transport),
@@ -91,15 +101,64 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     },
     settings,
   );
+  const hostAddresses = (): ReadonlySet<string> =>
+    new Set(Object.values(networkInterfaces()).flatMap((list) => (list ?? []).map(({ address }) => address)));
+  const base = { clock: systemClock, random: systemRandom, log };
+  const onChange = (changed: EffectiveSettings): void => policy.configure(changed);
+  const agentSettings = new SettingsFollower({ ...base, store, env, node, onChange });
+  using policyFilter = NftPolicyFilter.open();
+  using flowTable = LinuxFlowTable.open();
+  const policy = new PolicyEnforcement(
+    {
+      ...base,
+      policyStore: store,
+      policyFilter,
+      tables: filter,
+      compilerFor: ({ policyLogPrefix, defaultEndpointToHostAction: action }) =>
+        new RulesetCompiler({ node, logPrefix: policyLogPrefix, endpointToHostAction: hostActionOf(action) }),
+      flows: (view) =>
+        new DeniedFlows(
+          {
+            ...base,
+            flowTable,
+            isAllowed: flowJudge(view, {
+              node,
+              hostAddresses,
+              endpointToHost: () => hostActionOf(agentSettings.settings.defaultEndpointToHostAction),
+            }),
+            isKept: () => agentSettings.settings.keepEstablishedFlows,
+          },
+          node,
+          view,
+        ),
+      rememberOn: () => {
+        mkdirSync(state, { recursive: true });
+        writeFileSync(policyMarker(env), '');
+      },
+    },
+    { node, policy: agentSettings.settings, isOn: isPolicyOn(env) },
+  );
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
     send,
+    policy,
+    settings: agentSettings,
     onFollowed: (answer) => agent.receive(answer),
     onMessage: (listener) => process.on('message', (message) => listener(message as ToNetwork)), // only the agent sends
     becomeOnly: async (signal) => {
       while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);
     },
   });
+}
+
+/** `Return` leaves the packet to the rules of the host. */
+function hostActionOf(action: EffectiveSettings['defaultEndpointToHostAction']): 'Accept' | 'Drop' {
+  return action === 'Drop' ? 'Drop' : 'Accept';
+}
+
+function isPolicyOn(env: NodeJS.ProcessEnv): boolean {
+  const setting = readVariable(env, 'NETPLUG_POLICY');
+  return setting === 'on' || (setting === 'auto' && existsSync(policyMarker(env)));
 }
 
 /** Returns the folder for files that need not survive a reboot; creates it when it is missing. */

@@ -1,17 +1,14 @@
 import { never } from '../base/errors.ts';
-import { withBuiltIns } from '../datastore/built-in.ts';
 import type { FollowStore, Query } from '../datastore/follow.ts';
 import { unversioned } from '../datastore/stored-resource.ts';
-import type { ResourceOf } from '../model/kinds.ts';
-import type { NetworkPolicy } from '../model/policy.ts';
-import { API_VERSION } from '../model/resource.ts';
+import type { AnyResource } from '../model/kinds.ts';
 import type { ResourceId } from '../model/resource-id.ts';
 import type { ServiceEndpoints } from '../model/service-endpoints.ts';
 import { endpointIdOf, endpointKey, type WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import type { Delta, RecordCache } from './record-cache.ts';
 
 /** The kinds that decide which traffic endpoints may have. */
-export const POLICY_KINDS = [
+const POLICY_KINDS = [
   'NetworkPolicy',
   'GlobalNetworkPolicy',
   'Profile',
@@ -19,14 +16,14 @@ export const POLICY_KINDS = [
   'GlobalNetworkSet',
   'HostEndpoint',
 ] as const;
-export type PolicyResource = ResourceOf<(typeof POLICY_KINDS)[number]>;
 
-/** The new state of one record. A record without a value is deleted. */
+/** The new state of one record. A record without a value was deleted, or cannot be read if it has a problem. */
 export type PolicyRecord =
   | {
       readonly kind: 'resource';
-      readonly which: ResourceId<PolicyResource['kind']>;
-      readonly value: PolicyResource | undefined;
+      readonly which: ResourceId;
+      readonly value: AnyResource | undefined;
+      readonly problem?: string | undefined;
     }
   /** The key is that of `endpointKey`. */
   | { readonly kind: 'endpoint'; readonly key: string; readonly value: WorkloadEndpoint | undefined }
@@ -50,8 +47,8 @@ export function policyQueries(): readonly Query[] {
 }
 
 /**
- * Follows what decides which traffic endpoints may have, including built-in resources. The first change has every record that
- * differs from the cache. A cache of an earlier call makes the stream resume after it.
+ * Follows what decides which traffic endpoints may have. The first change has every record that differs from the cache. A
+ * cache of an earlier call makes the stream resume after it.
  */
 export async function* followPolicyRecords(
   store: FollowStore,
@@ -59,10 +56,9 @@ export async function* followPolicyRecords(
   signal: AbortSignal,
 ): AsyncGenerator<PolicyRecordChange> {
   const from = cache.version;
-  if (from === undefined) yield { records: withBuiltIns('Profile', []).map(recordOf), problems: [] };
   for await (const event of store.follow(policyQueries(), { ...(from === undefined ? {} : { from }), signal })) {
     const deltas = cache.apply(event);
-    if (deltas.length === 0 && event.kind !== 'snapshot') continue;
+    if (deltas.length === 0 && event.kind === 'changes') continue;
     yield {
       records: deltas.flatMap(changeOf),
       problems: deltas.flatMap(({ before, after }) =>
@@ -72,20 +68,11 @@ export async function* followPolicyRecords(
   }
 }
 
-function recordOf(value: PolicyResource): PolicyRecord {
-  const { kind, metadata } = value;
-  const { name, namespace } = metadata;
-  return { kind: 'resource', which: { kind, name, ...(namespace === undefined ? {} : { namespace }) }, value };
-}
-
 function changeOf({ before, after }: Delta): readonly PolicyRecord[] {
   switch (after.kind) {
     case 'resource': {
-      // The queries return only these kinds.
-      const which = after.which as ResourceId<PolicyResource['kind']>;
-      if (after.value === undefined && after.problem !== undefined) return unreadable(which);
-      const value = after.value === undefined ? undefined : (unversioned(after.value) as PolicyResource);
-      return [{ kind: 'resource', which, value }];
+      const { which, value, problem } = after;
+      return [{ kind: 'resource', which, value: value === undefined ? undefined : unversioned(value), problem }];
     }
     case 'endpoint': {
       const ids = [before, after].flatMap((record) => (record?.kind === 'endpoint' ? (record.value ?? []) : []));
@@ -102,20 +89,4 @@ function changeOf({ before, after }: Delta): readonly PolicyRecord[] {
     default:
       return never(after);
   }
-}
-
-/**
- * A policy of a namespace that cannot be read isolates the namespace: it must not allow what its author meant to deny. Other
- * records keep their last meaning.
- */
-function unreadable(which: ResourceId<PolicyResource['kind']>): readonly PolicyRecord[] {
-  if (which.kind !== 'NetworkPolicy') return [];
-  const { name, namespace = 'default' } = which;
-  const value: NetworkPolicy = {
-    apiVersion: API_VERSION,
-    kind: 'NetworkPolicy',
-    metadata: { name, namespace },
-    spec: { selector: 'all()', types: ['Ingress', 'Egress'] },
-  };
-  return [{ kind: 'resource', which, value }];
 }

@@ -80,7 +80,6 @@ it('derives policies, profiles, endpoints and services from the objects of the o
     spec: { labelsToApply: { 'pcns.team': 'a', 'pcns.netplug/name': 'shop' } },
   });
   expect(seen.now.has('Profile ksa.shop.till')).toBe(true);
-  expect(seen.now.has('Profile netplug-default-allow')).toBe(true);
   const service = seen.now.get('service');
   expect(
     service?.kind === 'service' ? service.value?.endpoints.map(({ address }) => formatAddress(address)) : [],

@@ -84,7 +84,7 @@ it('keeps the rules of a finished pod until its DEL, without addresses', () => {
   pods.join([record(ofPod())]);
   const [finished] = pods.join([record(ofPod(), false)]);
   expect(finished?.value).toMatchObject({ spec: { interfaceName: 'npl1', ipNetworks: [] } });
-  expect(pods.remove(added)).toEqual([{ kind: 'endpoint', key: keyOf(added), value: undefined }]);
+  expect(pods.remove(added).records).toEqual([{ kind: 'endpoint', key: keyOf(added), value: undefined }]);
 });
 
 it('ignores the record of an earlier pod of the same name', () => {
@@ -98,7 +98,7 @@ it('keeps a pod when the DEL is of its earlier sandbox', () => {
   const pods = new LocalPods('a');
   pods.add(endpointOf({ containerID: 'c1' }), AT);
   pods.add(endpointOf({ containerID: 'c2' }), AT);
-  expect(pods.remove(endpointOf({ containerID: 'c1' }))).toEqual([]);
+  expect(pods.remove(endpointOf({ containerID: 'c1' })).records).toEqual([]);
 });
 
 it('gives further interfaces of a pod the labels of the pod', () => {

@@ -39,17 +39,19 @@ export class LocalPods {
     return [this.#joined(key)];
   }
 
-  /** Removes a pod, unless a newer sandbox of the same pod has its place. */
-  remove({ metadata, spec }: SandboxEndpoint): readonly EndpointRecord[] {
+  /** Removes a pod, unless a newer sandbox of the same pod has its place. Returns the endpoint as it was. */
+  remove({ metadata, spec }: SandboxEndpoint): {
+    readonly records: readonly EndpointRecord[];
+    readonly released: WorkloadEndpoint | undefined;
+  } {
     const key = endpointKey({ node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name });
-    const known = this.#pods.get(key)?.added ?? this.#records.get(key);
-    if (known === undefined) return [];
-    const isOther = known.spec.containerID !== '' && known.spec.containerID !== spec.containerID;
-    if (isOther) return [];
+    const released = this.#pods.get(key)?.added ?? this.#records.get(key);
+    const isOther = released?.spec.containerID !== '' && released?.spec.containerID !== spec.containerID;
+    if (released === undefined || isOther) return { records: [], released: undefined };
     this.#pods.delete(key);
     // A record of this sandbox may change once more before it is deleted.
     this.#records.delete(key);
-    return [{ kind: 'endpoint', key, value: undefined }];
+    return { records: [{ kind: 'endpoint', key, value: undefined }], released };
   }
 
   /** Returns the records as policy must take them. */

@@ -1,14 +1,19 @@
 import { isNetplugError, never, reasonOf } from '../../../base/errors.ts';
 import { errorData } from '../../../base/error-data.ts';
-import type { FromNetwork, ToNetwork } from '../network-channel.ts';
+import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.ts';
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
+import type { ShownNetwork } from '../../../model/shown-network.ts';
+import type { SettingsFollower } from './follow-settings.ts';
 import type { NodeNetwork } from './node-network.ts';
+import type { PolicyEnforcement } from './policy-enforcement.ts';
 
 interface ServePorts {
   readonly send: (message: FromNetwork) => void;
   readonly onMessage: (listener: (message: ToNetwork) => void) => void;
   /** Receives what the agent answers to requests of the follower. */
   readonly onFollowed: (answer: FollowAnswer) => void;
+  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'run'>;
+  readonly settings: Pick<SettingsFollower, 'explain' | 'run'>;
   /** Resolves when no other process runs the network of the node. */
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
 }
@@ -16,17 +21,17 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(
   network: NodeNetwork,
-  { send, onMessage, onFollowed, becomeOnly }: ServePorts,
+  { send, onMessage, onFollowed, becomeOnly, policy, settings }: ServePorts,
 ): Promise<void> {
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
     else if ('part' in message || 'error' in message) onFollowed(message);
-    else void answer(network, message, stop.signal).then(send);
+    else void answer({ network, policy, settings }, message, stop.signal).then(send);
   });
   try {
     await becomeOnly(stop.signal);
-    await network.run(stop.signal);
+    await Promise.all([network.run(stop.signal), policy.run(stop.signal), settings.run(stop.signal)]);
   } catch (cause) {
     if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });
     if (!stop.signal.aborted) throw cause;
@@ -36,7 +41,7 @@ export async function serveNetworkProcess(
 }
 
 async function answer(
-  network: NodeNetwork,
+  { network, policy, settings }: Pick<ServePorts, 'policy' | 'settings'> & { readonly network: NodeNetwork },
   message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
@@ -44,12 +49,13 @@ async function answer(
   try {
     switch (message.kind) {
       case 'show':
-        return { kind: 'show', id, network: await network.show(signal) };
+        return { kind: 'show', id, network: await shownWith({ network, policy, settings }, signal) };
       case 'status':
-        return { kind: 'status', id, status: { standing: network.standing(), failures: network.failures() } };
+        return { kind: 'status', id, status: statusWith({ network, policy }) };
       case 'isolate':
-        return { kind: 'isolate', id, isolation: { state: 'not enforced', reason: 'this release enforces none' } };
+        return { kind: 'isolate', id, isolation: await policy.isolate(message.endpoint) };
       case 'release':
+        await policy.release(message.endpoint);
         return { kind: 'release', id };
       default:
         return never(message);
@@ -57,4 +63,23 @@ async function answer(
   } catch (cause) {
     return { kind: 'failed', id, reason: reasonOf(cause) };
   }
+}
+
+type Parts = Pick<ServePorts, 'policy'> & { readonly network: NodeNetwork };
+
+function statusWith({ network, policy }: Parts): NetworkStatus {
+  const failures = policy.failures();
+  const standing = network.standing();
+  return {
+    standing: { ...standing, problems: standing.problems + failures.length },
+    failures: [...network.failures(), ...failures],
+  };
+}
+
+async function shownWith(
+  { network, policy, settings }: Parts & Pick<ServePorts, 'settings'>,
+  signal: AbortSignal,
+): Promise<ShownNetwork> {
+  const shown = await network.show(signal);
+  return { ...shown, settings: [...settings.explain()], problems: [...shown.problems, ...policy.failures()] };
 }

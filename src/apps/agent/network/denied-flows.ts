@@ -1,0 +1,94 @@
+import type { Clock } from '../../../base/clock.ts';
+import { reasonOf } from '../../../base/errors.ts';
+import type { Log } from '../../../base/log.ts';
+import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
+import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { Address } from '../../../net/address.ts';
+import { tryReadCidr } from '../../../net/cidr.ts';
+import type { PolicyView } from '../../../policy/policy-view.ts';
+
+/** The pause between two examinations: a change is followed by the next one within a second. */
+const PAUSE_MS = 300;
+
+export interface FlowPorts {
+  readonly flowTable: FlowTable;
+  /** Reports whether policies allow the first packet of the flow on this node. */
+  readonly isAllowed: (flow: TrackedFlow) => boolean;
+  /** Whether flows that exist go on when policies no longer allow them. */
+  readonly isKept: () => boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Ends the tracked flows of the pods of a node that changed policies no longer allow, and all flows of released addresses. */
+export class DeniedFlows {
+  readonly #ports: FlowPorts;
+  readonly #node: string;
+  readonly #view: Pick<PolicyView, 'endpoints'>;
+  #isDue = false;
+  #wake: () => void = () => undefined;
+
+  constructor(ports: FlowPorts, node: string, view: Pick<PolicyView, 'endpoints'>) {
+    this.#ports = ports;
+    this.#node = node;
+    this.#view = view;
+  }
+
+  /** Requests an examination. Call it when the kernel has the changed policies: an ended flow is judged anew. */
+  trigger(): void {
+    this.#isDue = true;
+    this.#wake();
+  }
+
+  /** @throws kernel/failed */
+  async endAll({ spec }: WorkloadEndpoint): Promise<void> {
+    const { flowTable } = this.#ports;
+    const addresses = spec.ipNetworks.flatMap((text) => tryReadCidr(text)?.address ?? []);
+    await flowTable.end(await flowTable.list(addresses));
+  }
+
+  /** Examines the flows whenever it is requested. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#ports;
+    let failure: string | undefined;
+    while (!signal.aborted) {
+      await this.#untilDue(signal);
+      if (signal.aborted) return;
+      this.#isDue = false;
+      try {
+        await this.#examine();
+        failure = undefined;
+      } catch (cause) {
+        this.#isDue = true;
+        if (reasonOf(cause) !== failure) log.warning('flows not examined', { reason: reasonOf(cause) });
+        failure = reasonOf(cause);
+      }
+      await clock.sleep(PAUSE_MS, signal).catch(() => undefined);
+    }
+  }
+
+  async #examine(): Promise<void> {
+    const { flowTable, isAllowed, isKept, log } = this.#ports;
+    if (isKept()) return;
+    const flows = await flowTable.list(this.#ownAddresses());
+    const denied = flows.filter((flow) => !isAllowed(flow));
+    if (denied.length === 0) return;
+    log.info('denied flows ended', { flows: await flowTable.end(denied) });
+  }
+
+  #ownAddresses(): readonly Address[] {
+    const own: Address[] = [];
+    for (const { kind, node, addresses } of this.#view.endpoints.values())
+      if (kind === 'workload' && node === this.#node) own.push(...addresses);
+    return own;
+  }
+
+  async #untilDue(signal: AbortSignal): Promise<void> {
+    if (this.#isDue || signal.aborted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    await promise;
+    this.#wake = () => undefined;
+  }
+}

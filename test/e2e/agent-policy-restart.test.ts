@@ -1,0 +1,116 @@
+// Policies while agents die, restart and cannot read the datastore, with real packets.
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import {
+  ALLOW_ALL,
+  becomesReachable,
+  globalPolicy,
+  isReached,
+  isServed,
+  type PolicedNode,
+  type PolicedPod,
+  startPolicedNode,
+} from '../support/policed-node.ts';
+import { answerInside } from '../support/tcp-echo.ts';
+import { until } from '../support/until.ts';
+
+const NETPLUGCTL = resolve(import.meta.dirname, '../../dist/bin/netplugctl');
+const SHOP_ONLY = globalPolicy('shop-only', {
+  selector: "netplug/namespace == 'shop'",
+  types: ['Ingress'],
+  ingress: [{ action: 'Allow', source: { selector: "netplug/namespace == 'shop'" } }],
+});
+/** Time for an agent to start, read everything and write it. */
+const PACKETS = 3000;
+const INTERVAL_S = 0.002;
+
+let policed: PolicedNode;
+let server: PolicedPod;
+let friend: PolicedPod;
+let foe: PolicedPod;
+
+beforeAll(async () => {
+  policed = await startPolicedNode();
+  await policed.apply(ALLOW_ALL);
+  await policed.apply(SHOP_ONLY);
+  server = await policed.add('shop/server');
+  friend = await policed.add('shop/friend');
+  foe = await policed.add('guests/foe');
+}, 60_000);
+beforeEach(async () => {
+  await becomesReachable(friend, server, true);
+  expect(await isReached(foe, server)).toBe(false);
+});
+afterAll(async () => policed?.[Symbol.asyncDispose]());
+
+/** Sends requests one after another and returns how many were lost. */
+async function lostDuring(from: PolicedPod, to: PolicedPod, work: () => Promise<void>): Promise<number> {
+  const args = ['-n', '-q', '-c', String(PACKETS), '-i', String(INTERVAL_S), '-W', '1', to.address];
+  const pinging = from.netns
+    .exec('ping', ...args)
+    .catch((cause: unknown) => String((cause as { stdout?: string }).stdout));
+  await work();
+  const [, sent = '0', received = '0'] =
+    /(\d+) packets transmitted, (\d+) (?:packets )?received/.exec(await pinging) ?? [];
+  expect(Number(sent)).toBe(PACKETS);
+  return Number(sent) - Number(received);
+}
+
+it('an agent that is killed leaves its policies in the kernel, and a new one takes over without losing a packet', async () => {
+  const lost = await lostDuring(friend, server, async () => {
+    await policed.stopAgent('KILL');
+    expect(await isReached(foe, server)).toBe(false);
+    await policed.startAgent();
+    await policed.apply(globalPolicy('more', { selector: "netplug/namespace == 'guests'", types: ['Egress'] }));
+  });
+  expect(lost).toBe(0);
+  await policed.remove('globalnetworkpolicy', 'more');
+});
+
+it('a pod that starts while its network process is down is connected, and closed until the process is back', async () => {
+  using _answers = await answerInside(server.netns, 'server');
+  const pid = (await policed.node.exec('pgrep', '--full', '^netplug-network')).trim();
+  await policed.node.exec('kill', '-STOP', pid);
+  const late = await policed.add('shop/late');
+  expect(await isServed(late, server)).toBe(false);
+  await policed.node.exec('kill', '-CONT', pid);
+  await until(async () => isServed(late, server), 'it is open once the process goes on');
+  await policed.node.exec('kill', '-KILL', pid);
+  await until(async () => (await policed.agent().ask('/readyz')).status === 200, 'the agent is ready again', 20_000);
+  expect(await isServed(late, server)).toBe(true);
+  await policed.del(late);
+});
+
+it('pods that start while etcd is down are isolated by the last known policies', async () => {
+  const { etcd } = policed.node;
+  await etcd?.pause();
+  try {
+    const guest = await policed.add('guests/late');
+    const late = await policed.add('shop/late');
+    expect(await isReached(guest, server)).toBe(false);
+    expect(await isReached(late, server)).toBe(true);
+  } finally {
+    await etcd?.resume();
+  }
+  for (const name of ['guests/late', 'shop/late']) await policed.del({ name });
+});
+
+it('repairs its table when another program has removed it', async () => {
+  await policed.node.exec('nft', 'delete', 'table', 'inet', 'netplug-policy');
+  expect(await isReached(foe, server)).toBe(true);
+  await until(async () => !(await isReached(foe, server)), 'the policies are in force again', 15_000);
+});
+
+it('explains where each setting of the agent comes from', async () => {
+  await policed.apply({
+    apiVersion: 'netplug.io/v3',
+    kind: 'AgentConfiguration',
+    metadata: { name: `node.${policed.node.name}` },
+    spec: { policyLogPrefix: 'own' },
+  });
+  const env = { NETPLUG_SOCKET: policed.agent().socket };
+  const explained = async (): Promise<string> =>
+    (await policed.node.run([NETPLUGCTL, 'explain', 'agent'], { env })).stdout;
+  await expect.poll(explained, { timeout: 5000 }).toMatch(/policyLogPrefix +"own" +AgentConfiguration node\./);
+  expect(await explained()).toMatch(/keepEstablishedFlows +false +built in/);
+});
