@@ -9,6 +9,8 @@ import type { PolicyView } from '../../../policy/policy-view.ts';
 
 /** The pause between two examinations: a change is followed by the next one within a second. */
 const PAUSE_MS = 300;
+/** After a failure, which is usually a kernel without the netlink interface of connection tracking. */
+const RETRY_MS = 5000;
 
 export interface FlowPorts {
   readonly flowTable: FlowTable;
@@ -55,15 +57,17 @@ export class DeniedFlows {
       await this.#untilDue(signal);
       if (signal.aborted) return;
       this.#isDue = false;
+      let pauseMs = PAUSE_MS;
       try {
         await this.#examine();
         failure = undefined;
       } catch (cause) {
         this.#isDue = true;
+        pauseMs = RETRY_MS;
         if (reasonOf(cause) !== failure) log.warning('flows not examined', { reason: reasonOf(cause) });
         failure = reasonOf(cause);
       }
-      await clock.sleep(PAUSE_MS, signal).catch(() => undefined);
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   }
 

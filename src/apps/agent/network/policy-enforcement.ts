@@ -112,7 +112,10 @@ export class PolicyEnforcement {
     this.#take(records);
     if (!this.#isOn || !this.#hasSnapshot) return;
     await this.#written();
-    if (released !== undefined) await this.#flows.endAll(released);
+    if (released === undefined) return;
+    await this.#flows.endAll(released).catch((cause: unknown) => {
+      this.#ports.log.warning('flows of a released pod not ended', { reason: reasonOf(cause) });
+    });
   }
 
   /** Compiles all policies anew with other settings. */

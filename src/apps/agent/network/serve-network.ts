@@ -61,7 +61,10 @@ async function answer(
         return never(message);
     }
   } catch (cause) {
-    return { kind: 'failed', id, reason: reasonOf(cause) };
+    const reason = reasonOf(cause);
+    if (message.kind === 'isolate') return { kind: 'isolate', id, isolation: { state: 'closed', reason } };
+    if (message.kind === 'release') return { kind: 'release', id };
+    return { kind: 'failed', id, reason };
   }
 }
 
