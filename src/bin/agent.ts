@@ -1,4 +1,4 @@
-import { constants, existsSync, mkdirSync, openSync } from 'node:fs';
+import { constants, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { serveNode } from '../apps/agent/agent.ts';
 import { callHistory } from '../apps/agent/call-history.ts';
@@ -31,7 +31,8 @@ import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
-import { attachmentFolder, policyMarker, stateDir } from './registration.ts';
+import { policySettingIn } from './policy-setting.ts';
+import { attachmentFolder, stateDir } from './registration.ts';
 import { residentOrch } from './resident-orch.ts';
 import { residentTraces } from './resident-traces.ts';
 import { serveCallIn } from './serve-call.ts';
@@ -68,8 +69,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const history = callHistory();
   const isolator = new PodIsolator({
     clock: systemClock,
-    setting: readVariable(env, 'NETPLUG_POLICY'),
-    wasOn: existsSync(policyMarker(env)),
+    ...policySettingIn(env, datastore),
   });
   const network = isNetworkingOn
     ? new NetworkProcess({

@@ -1,4 +1,4 @@
-import { constants, existsSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { constants, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { type FromNetwork, isSharedQuery, type ToNetwork } from '../apps/agent/network-channel.ts';
@@ -38,6 +38,7 @@ import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { readSecretIn } from './read-secret.ts';
 import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
+import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, stateDir } from './registration.ts';
 
 const LOCK_PERIOD_MS = 10;
@@ -136,7 +137,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
         writeFileSync(policyMarker(env), '');
       },
     },
-    { node, policy: agentSettings.settings, isOn: isPolicyOn(env) },
+    { node, policy: agentSettings.settings, isOn: policySettingIn(env, datastore).isOn },
   );
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
@@ -154,11 +155,6 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
 /** `Return` leaves the packet to the rules of the host. */
 function hostActionOf(action: EffectiveSettings['defaultEndpointToHostAction']): 'Accept' | 'Drop' {
   return action === 'Drop' ? 'Drop' : 'Accept';
-}
-
-function isPolicyOn(env: NodeJS.ProcessEnv): boolean {
-  const setting = readVariable(env, 'NETPLUG_POLICY');
-  return setting === 'on' || (setting === 'auto' && existsSync(policyMarker(env)));
 }
 
 /** Returns the folder for files that need not survive a reboot; creates it when it is missing. */

@@ -102,7 +102,7 @@ export const ENVIRONMENT = {
   }),
   NETPLUG_POLICY: words(['auto', 'on', 'off'], {
     'netplug-agent':
-      'Whether the agent enforces [policies](netplug-agent.md#policies). `auto`: from the first pod on whose network has `policy.type` `orch`, also after a restart and a reboot; `off`: never, also for networks that ask for it.',
+      'Whether the agent enforces [policies](netplug-agent.md#policies). `auto`: on the API datastore from the first pod on whose network has `policy.type` `orch`, also after a restart and a reboot; on etcd never; `off`: never, also for networks that ask for it.',
   }),
   NETPLUG_NAMESPACE: text('netplug-system', {
     'netplug-agent': 'Namespace of the Secrets with BGP passwords, on the orchestrator.',

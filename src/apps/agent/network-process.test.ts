@@ -32,7 +32,7 @@ function networkOf(
     log: silentLog,
     followed: openMemoryStore(new MemoryDatabase()),
     onRestart: () => (restarts += 1),
-    isolator: new PodIsolator({ clock, setting: 'off', wasOn: false }),
+    isolator: new PodIsolator({ clock, setting: 'off', isOn: false, offReason: '' }),
     reportOutage: async (reason) => {
       outages.push(reason);
       await Promise.resolve();

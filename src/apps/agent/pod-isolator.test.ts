@@ -27,7 +27,7 @@ function endpointOf(containerID: string): WorkloadEndpoint {
 }
 
 function isolatorOf(setting: 'on' | 'off' | 'auto', clock: Clock = virtualClock()): PodIsolator {
-  return new PodIsolator({ clock, setting, wasOn: false });
+  return new PodIsolator({ clock, setting, isOn: setting === 'on', offReason: 'it is off' });
 }
 
 it('switches policy on with the first pod that asks for it, unless the setting is "off"', async () => {

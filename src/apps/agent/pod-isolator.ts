@@ -12,8 +12,10 @@ interface IsolatorPorts {
   readonly clock: Clock;
   /** `auto` switches policy on with the first pod whose configuration asks for it. */
   readonly setting: 'on' | 'off' | 'auto';
-  /** Whether an earlier agent of this node has enforced policies. */
-  readonly wasOn: boolean;
+  /** Whether policies are enforced from the start. */
+  readonly isOn: boolean;
+  /** Why no policies are enforced with the setting `off`. */
+  readonly offReason: string;
 }
 
 type Send = (message: ToNetwork) => void;
@@ -35,7 +37,7 @@ export class PodIsolator implements PodIsolation {
 
   constructor(ports: IsolatorPorts) {
     this.#ports = ports;
-    this.#isOn = ports.setting === 'on' || (ports.setting === 'auto' && ports.wasOn);
+    this.#isOn = ports.isOn;
   }
 
   get isOn(): boolean {
@@ -43,7 +45,8 @@ export class PodIsolator implements PodIsolation {
   }
 
   async isolate(endpoint: WorkloadEndpoint, signal: AbortSignal): Promise<Isolation> {
-    if (this.#ports.setting === 'off') return { state: 'not enforced', reason: 'NETPLUG_POLICY of the agent is off' };
+    const { setting, offReason } = this.#ports;
+    if (setting === 'off') return { state: 'not enforced', reason: offReason };
     this.#isOn = true;
     const key = keyOf(endpoint);
     this.#endpoints.set(key, endpoint);

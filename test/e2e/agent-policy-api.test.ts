@@ -1,0 +1,112 @@
+// Policies of Kubernetes on a node whose datastore is the API, with real packets.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { inside } from '../../scripts/bench/inside.ts';
+import { type Agent, startAgent } from '../support/agent.ts';
+import { addedWatches, watchesOf } from '../support/api-traffic.ts';
+import { poolOf } from '../support/fixtures.ts';
+import type { CniCall } from '../support/node.ts';
+import { startNode, type TestNode } from '../support/node.ts';
+import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
+import { becomesReachable, isReached, type PolicedPod } from '../support/policed-node.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+
+const NODE = 'node-a';
+const MERGE = 'application/merge-patch+json';
+const scope = new AsyncDisposableStack();
+let server: OrchApiServer;
+let node: TestNode;
+let agent: Agent;
+let conf: object;
+let before: Awaited<ReturnType<typeof watchesOf>>;
+
+beforeAll(async () => {
+  node = scope.use(await startNode({ name: NODE, mode: 'standalone' }));
+  server = scope.use(await startOrchApiServer());
+  await server.putNode(NODE);
+  await server.apply([poolOf('v4', '10.65.0.0/16')]);
+  const proxy = scope.use(await inside(node, async () => startTcpProxy({ port: Number(new URL(server.url).port) })));
+  const url = `https://127.0.0.1:${String(proxy.port)}`;
+  const orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
+  before = await watchesOf(server);
+  agent = scope.use(await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig } }));
+  conf = node.netconf({ datastore_type: 'orch', policy: { type: 'orch' }, orch: { orchconfig } });
+}, 180_000);
+afterAll(async () => scope.disposeAsync());
+
+const pathOf = (name: string): string => `/api/v1/namespaces/${name.replace('/', '/pods/')}`;
+
+function callOf(name: string): CniCall {
+  const [namespace = '', pod = ''] = name.split('/');
+  const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=${namespace};K8S_POD_NAME=${pod}`;
+  return { containerId: `c-${namespace}-${pod}`, args, conf, env: { NETPLUG_SOCKET: agent.socket } };
+}
+
+async function add(name: string, labels: Record<string, string>): Promise<PolicedPod> {
+  const [namespace = '', pod = ''] = name.split('/');
+  await server.putPod({ namespace, name: pod, node: NODE, labels });
+  const netns = await node.pod();
+  const { json, stderr, status } = await node.cni('ADD', { ...callOf(name), netns: netns.path });
+  if (status !== 0) throw new Error(`ADD failed: ${JSON.stringify(json)} ${stderr}`);
+  return { name, netns, address: json.ips[0].address.split('/')[0] };
+}
+
+it('enforces policies of Kubernetes from the first pod on, and follows labels of pods and namespaces', async () => {
+  await server.putNamespace('shop');
+  await server.putNamespace('guests');
+  await server.apply([
+    {
+      apiVersion: 'networking.k8s.io/v1',
+      kind: 'NetworkPolicy',
+      metadata: { name: 'web', namespace: 'shop' },
+      spec: {
+        podSelector: { matchLabels: { app: 'web' } },
+        ingress: [
+          { from: [{ podSelector: { matchLabels: { app: 'client' } } }] },
+          { from: [{ namespaceSelector: { matchLabels: { team: 'friends' } } }] },
+        ],
+      },
+    },
+  ]);
+  const web = await add('shop/web', { app: 'web' });
+  const client = await add('shop/client', { app: 'client' });
+  const other = await add('shop/other', { app: 'other' });
+  const guest = await add('guests/guest', { app: 'client' });
+  // Policies are in force when ADD returns.
+  expect(await isReached(client, web)).toBe(true);
+  expect(await isReached(other, web)).toBe(false);
+  expect(await isReached(guest, web)).toBe(false);
+  expect(await isReached(web, other)).toBe(true);
+
+  await server.call('PATCH', pathOf('shop/other'), { type: MERGE, body: { metadata: { labels: { app: 'client' } } } });
+  await becomesReachable(other, web, true);
+  const labels = { metadata: { labels: { team: 'friends' } } };
+  await server.call('PATCH', '/api/v1/namespaces/guests', { type: MERGE, body: labels });
+  await becomesReachable(guest, web, true);
+
+  // A pod that has finished is no peer any more.
+  await server.call('PATCH', `${pathOf('shop/client')}/status`, {
+    type: MERGE,
+    body: { status: { phase: 'Succeeded' } },
+  });
+  await becomesReachable(client, web, false);
+});
+
+it('knows the interfaces of pods after a restart, without losing a packet, and stays enforced', async () => {
+  const web = await add('shop/web2', { app: 'web' });
+  const client = await add('shop/client2', { app: 'client' });
+  const stranger = await add('shop/stranger', { app: 'stranger' });
+  const ping = client.netns.exec('ping', '-n', '-q', '-c', '1500', '-i', '0.01', '-W', '1', web.address);
+  await agent.stop('KILL');
+  expect(await isReached(stranger, web)).toBe(false);
+  const { orch } = conf as { readonly orch: { readonly orchconfig: string } };
+  agent = scope.use(await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orch.orchconfig } }));
+  await sleep(1000);
+  expect(await isReached(stranger, web)).toBe(false);
+  expect(await ping).toMatch(/1500 packets transmitted, 1500 (packets )?received/);
+});
+
+it('watches each kind of policy once, in the process that enforces them', async () => {
+  const watches = addedWatches(before, await watchesOf(server));
+  expect(watches).toMatchObject({ endpointslices: 1, serviceaccounts: 1, globalnetworkpolicies: 1, hostendpoints: 1 });
+});
