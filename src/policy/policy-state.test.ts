@@ -1,0 +1,213 @@
+import { describe, expect, it } from 'vitest';
+import type { AnyResource } from '../model/kinds.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import { parseAddress } from '../net/address.ts';
+import { formatCidr } from '../net/cidr.ts';
+import { type PolicyChange, PolicyState } from './policy-state.ts';
+
+function pod(name: string, more: Partial<WorkloadEndpoint['spec']> = {}, metadata: object = {}): PolicyChange {
+  return {
+    kind: 'endpoint',
+    key: name,
+    value: {
+      apiVersion: 'netplug.io/v3',
+      kind: 'WorkloadEndpoint',
+      metadata: { name, namespace: 'shop', labels: { app: name }, ...metadata },
+      spec: {
+        orchestrator: 'orch',
+        node: 'n1',
+        network: 'net',
+        containerID: name,
+        pod: name,
+        endpoint: 'eth0',
+        interfaceName: `npl${name}`,
+        mac: '',
+        ipNetworks: ['10.0.0.1/32'],
+        profiles: ['kns.shop'],
+        ipam: '',
+        ...more,
+      },
+    },
+  };
+}
+
+function resource(kind: AnyResource['kind'], name: string, spec: object): PolicyChange {
+  const namespace = kind === 'NetworkPolicy' || kind === 'NetworkSet' ? { namespace: 'shop' } : {};
+  const metadata = { name, ...namespace };
+  // Also records that no writer accepts.
+  const value = { apiVersion: 'netplug.io/v3', kind, metadata, spec } as unknown as AnyResource;
+  return { kind: 'resource', which: { kind, ...metadata }, value };
+}
+
+const peers = (selector: string): PolicyChange =>
+  resource('NetworkPolicy', 'a', {
+    selector: "app == 'x'",
+    types: ['Ingress'],
+    ingress: [{ action: 'Allow', source: { selector } }],
+  });
+
+function membersOfPeers(state: PolicyState): readonly string[] {
+  const selector = state.tiers[0]?.policies[0]?.rules.ingress?.[0]?.source.selector;
+  return selector === undefined ? ['no selector'] : state.membersOf(selector).map(formatCidr);
+}
+
+function ownersOf(state: PolicyState, address = '10.0.0.1'): readonly string[] {
+  return state.endpointsAt(parseAddress(address)).map(({ shown }) => shown);
+}
+
+describe('an address that two pods have', () => {
+  const old = pod('old', {}, { creationTimestamp: '2026-01-01T00:00:00Z' });
+  const young = pod('young', {}, { creationTimestamp: '2026-01-01T00:00:01Z' });
+
+  it.each([
+    ['older', [old, young]],
+    ['younger', [young, old]],
+  ])('is that of the younger pod when the %s one is known first', (_, changes) => {
+    const state = new PolicyState();
+    state.apply([peers("app == 'old'")]);
+    for (const change of changes) state.apply([change]);
+    expect(ownersOf(state)).toEqual(['shop/young']);
+    expect(membersOfPeers(state)).toEqual([]);
+    expect(state.endpoints.get('pod shop/old')?.addresses).toEqual([]);
+  });
+
+  it('falls back to the older pod when the younger one has gone, and nobody inherits a label', () => {
+    const state = new PolicyState();
+    state.apply([peers("app == 'old'"), old, young]);
+    const touched = state.apply([{ kind: 'endpoint', key: 'young' }]);
+    expect(ownersOf(state)).toEqual(['shop/old']);
+    expect(membersOfPeers(state)).toEqual(['10.0.0.1/32']);
+    expect([...touched.endpoints].toSorted()).toEqual(['pod shop/old', 'pod shop/young']);
+  });
+
+  it('is that of one pod when both are of the same age, whatever the order', () => {
+    const first = new PolicyState();
+    first.apply([pod('a'), pod('b')]);
+    const second = new PolicyState();
+    second.apply([pod('b')]);
+    second.apply([pod('a')]);
+    expect([ownersOf(first), ownersOf(second)]).toEqual([['shop/b'], ['shop/b']]);
+  });
+});
+
+describe('labels', () => {
+  it('of users do not replace those that netplug sets or namespaces have', () => {
+    const state = new PolicyState();
+    const labels = { 'pcns.team': 'admins', 'netplug/namespace': 'kube-system', 'netplug/serviceaccount': 'root' };
+    state.apply([resource('Profile', 'kns.shop', { labelsToApply: { 'pcns.team': 'a' } }), pod('p', {}, { labels })]);
+    expect(state.endpoints.get('pod shop/p')?.labels).toEqual({
+      'pcns.team': 'a',
+      'netplug/namespace': 'shop',
+      'netplug/orchestrator': 'orch',
+    });
+  });
+
+  it('of the endpoint come before those of its profiles, and of these the first wins', () => {
+    const state = new PolicyState();
+    state.apply([
+      resource('Profile', 'one', { labelsToApply: { app: 'one', a: 'one', b: 'one' } }),
+      resource('Profile', 'two', { labelsToApply: { b: 'two', c: 'two' } }),
+      pod('p', { profiles: ['one', 'two'] }),
+    ]);
+    expect(state.endpoints.get('pod shop/p')?.labels).toMatchObject({ app: 'p', a: 'one', b: 'one', c: 'two' });
+  });
+});
+
+describe('a record that cannot be used', () => {
+  const others = [pod('p'), resource('NetworkPolicy', 'good', { order: 1, selector: 'all()', types: ['Ingress'] })];
+  const state = (bad: PolicyChange): PolicyState => {
+    const made = new PolicyState();
+    made.apply([...others, bad]);
+    return made;
+  };
+  const applied = (view: PolicyState): readonly string[] => {
+    const [endpoint] = view.endpoints.values();
+    const [tier] = view.tiers;
+    if (endpoint === undefined || tier === undefined) throw new Error('nothing there');
+    return view
+      .policiesOf(endpoint, tier, 'ingress')
+      .map(({ id, rules }) => `${id}: ${(rules.ingress ?? []).map(({ action }) => action).join()}`);
+  };
+  const rules = [{ action: 'Allow' }, { action: 'Deny' }, { action: 'Pass' }];
+  const bad = 'NetworkPolicy shop/bad';
+
+  it('isolates the namespace of a policy with an unreadable selector, and keeps its denials alone', () => {
+    const view = state(
+      resource('NetworkPolicy', 'bad', { order: 2, selector: 'app ==', types: ['Ingress'], ingress: rules }),
+    );
+    expect(applied(view)).toEqual(['NetworkPolicy shop/good: ', `${bad}: Deny`]);
+    expect(view.problems.get(bad)?.[0]).toContain('isolates all pods of the namespace: "app ==" is no selector');
+  });
+
+  it('isolates the namespace of a policy that cannot be read at all', () => {
+    const which = { kind: 'NetworkPolicy', namespace: 'shop', name: 'bad' } as const;
+    const view = state({ kind: 'resource', which, problem: 'spec: missing' });
+    expect(applied(view)).toEqual(['NetworkPolicy shop/good: ', `${bad}: `]);
+  });
+
+  it('is a global policy with an unreadable selector, which applies to nothing', () => {
+    const view = state(
+      resource('GlobalNetworkPolicy', 'bad', { selector: 'app ==', types: ['Ingress'], ingress: rules }),
+    );
+    expect(applied(view)).toEqual(['NetworkPolicy shop/good: ']);
+    expect(view.problems.get('GlobalNetworkPolicy bad')?.[0]).toContain('applies to nothing');
+  });
+
+  it.each([
+    ['Allow', ''],
+    ['Pass', ''],
+    ['Log', ''],
+    ['Deny', 'Deny'],
+  ])('has a rule with action %s and an unreadable part replaced by "%s"', (action, expected) => {
+    const ingress = [{ action, source: { selector: 'app ==' } }];
+    const view = state(resource('NetworkPolicy', 'bad', { order: 2, selector: 'all()', types: ['Ingress'], ingress }));
+    expect(applied(view)[1]).toBe(`${bad}: ${expected}`);
+    expect(view.problems.get(bad)).toEqual([expect.stringContaining('ingress[0].source.selector')]);
+  });
+
+  it('is no longer a problem when it is corrected or deleted', () => {
+    const torn = (selector: string): PolicyChange => resource('NetworkPolicy', 'bad', { selector, types: ['Ingress'] });
+    const view = state(torn('app =='));
+    view.apply([torn('all()')]);
+    expect(view.problems.size).toBe(0);
+    view.apply([torn('app ==')]);
+    view.apply([{ kind: 'resource', which: { kind: 'NetworkPolicy', namespace: 'shop', name: 'bad' } }]);
+    expect(view.problems.size).toBe(0);
+  });
+});
+
+describe('a rule with http', () => {
+  it('allows nothing, because no sidecar enforces the rest of it', () => {
+    const view = new PolicyState();
+    const ingress = [{ action: 'Allow', http: { methods: ['GET'] } }];
+    view.apply([resource('NetworkPolicy', 'a', { selector: 'all()', types: ['Ingress'], ingress })]);
+    expect(view.tiers[0]?.policies[0]?.rules).toEqual({ ingress: [] });
+    expect(view.problems.get('NetworkPolicy shop/a')?.[0]).toContain('ingress[0].http');
+  });
+});
+
+describe('a change of one pod', () => {
+  it('reports the members that it adds to selectors and removes from them', () => {
+    const state = new PolicyState();
+    state.apply([peers("app == 'p'")]);
+    const text = state.tiers[0]?.policies[0]?.rules.ingress?.[0]?.source.selector?.text ?? '';
+    const added = state.apply([pod('p')]).selectors.get(text);
+    const removed = state.apply([pod('p', {}, { labels: { app: 'q' } })]).selectors.get(text);
+    expect([added?.added.map(formatCidr), added?.removed]).toEqual([['10.0.0.1/32'], []]);
+    expect([removed?.added, removed?.removed.map(formatCidr)]).toEqual([[], ['10.0.0.1/32']]);
+  });
+
+  it('touches only selectors that match its labels', () => {
+    const state = new PolicyState();
+    const count = 1000;
+    state.apply(
+      Array.from({ length: count }, (_, index) => {
+        const selector = `app == 'app-${String(index)}'`;
+        const ingress = [{ action: 'Allow', source: { selector } }];
+        return resource('NetworkPolicy', `p${String(index)}`, { selector, types: ['Ingress'], ingress });
+      }),
+    );
+    const touched = state.apply([pod('p', {}, { labels: { app: 'app-7' } })]);
+    expect([touched.selectors.size, touched.policies.size, [...touched.endpoints]]).toEqual([1, 0, ['pod shop/p']]);
+  });
+});
