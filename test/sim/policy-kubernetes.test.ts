@@ -21,7 +21,7 @@ const traffic = fc
     to: host,
     family: fc.constantFrom('10.0.0.', 'fd00::'),
     protocol: fc.constantFrom(...PROTOCOLS, 'ICMP' as const),
-    port: fc.constantFrom(...PORTS),
+    port: fc.constantFrom(...PORTS, 82),
   })
   .map(({ from, to, family, ...rest }) => ({
     from: `${family}${String(from)}`,

@@ -54,6 +54,7 @@ const peer = fc.oneof(
 );
 
 const port = fc.oneof(
+  fc.record({ protocol: fc.constantFrom(...PROTOCOLS), port: fc.constantFrom(...PORT_NAMES) }),
   fc.record(
     { protocol: fc.constantFrom(...PROTOCOLS), port: fc.constantFrom<number | string>(...PORTS, ...PORT_NAMES) },
     { requiredKeys: [] },

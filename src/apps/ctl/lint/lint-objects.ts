@@ -6,6 +6,7 @@ import { API_VERSION } from '../../../model/resource.ts';
 import type { ReadDocument } from '../documents.ts';
 import { itemsOf } from '../resources/resource-files.ts';
 import { lintAnnotations } from './lint-annotations.ts';
+import { lintKubernetesPolicy, lintPolicy } from './lint-policy.ts';
 import { type Remark, remarksOf } from './remark.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
@@ -22,7 +23,7 @@ const TEMPLATES: Readonly<Record<string, readonly string[]>> = {
   CronJob: ['spec', 'jobTemplate', 'spec', 'template'],
 };
 
-/** Checks the netplug resources of a document, and annotations of netplug on Kubernetes objects. */
+/** Checks the netplug resources of a document, Kubernetes network policies, and annotations of netplug on other objects. */
 export function lintObjects({ value }: ReadDocument): readonly Remark[] {
   return itemsOf(value).flatMap(({ path, raw }) => lintObject(raw, path));
 }
@@ -30,10 +31,16 @@ export function lintObjects({ value }: ReadDocument): readonly Remark[] {
 function lintObject(raw: unknown, path: string): readonly Remark[] {
   if (!isRecord(raw) || !belongsToOthers(raw['apiVersion'])) {
     const decoded = decodeResource(raw);
-    const problems = 'problems' in decoded ? [...decoded.problems] : [];
-    return remarksOf({ problems, warnings: [] }, { start: path, code: 'resource/invalid' });
+    const findings =
+      'problems' in decoded
+        ? { problems: [...decoded.problems], warnings: [] }
+        : { problems: [], warnings: lintPolicy(decoded.resource) };
+    return remarksOf(findings, { start: path, code: 'resource/invalid' });
   }
-  const { kind } = raw;
+  const { kind, apiVersion } = raw;
+  if (kind === 'NetworkPolicy' && apiVersion === 'networking.k8s.io/v1') {
+    return remarksOf(lintKubernetesPolicy(raw), { start: path, code: 'resource/invalid' });
+  }
   if (kind === 'Pod') return lintAnnotations(raw['metadata'], { on: 'pod', path: joinPaths(path, 'metadata') });
   if (kind === 'Namespace') {
     return lintAnnotations(raw['metadata'], { on: 'namespace', path: joinPaths(path, 'metadata') });

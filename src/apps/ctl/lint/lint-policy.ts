@@ -1,0 +1,36 @@
+import { type Findings, joinPaths } from '../../../base/problem.ts';
+import { fromKubernetesPolicy } from '../../../model/from-kubernetes/network-policy.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
+import { isRecord } from '../../../model/read-schema.ts';
+import { advisePolicy } from '../../../policy/advise-policy.ts';
+import { resolveGlobalPolicy, resolveNetworkPolicy } from '../../../policy/resolve-policy.ts';
+import type { ResolvedPolicy } from '../../../policy/resolved-policy.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+
+/** Returns warnings about a policy of netplug that is valid. */
+export function lintPolicy(resource: AnyResource): Findings['warnings'] {
+  if (resource.kind === 'NetworkPolicy') return warningsAbout(resolveNetworkPolicy(resource).policy);
+  if (resource.kind !== 'GlobalNetworkPolicy') return [];
+  const resolved = resolveGlobalPolicy(resource);
+  return 'policy' in resolved ? warningsAbout(resolved.policy) : [];
+}
+
+/** Returns errors and warnings about a Kubernetes NetworkPolicy. */
+export function lintKubernetesPolicy({ metadata, ...more }: Raw): Findings {
+  if (!isRecord(metadata) || typeof metadata['name'] !== 'string') return { problems: [], warnings: [] };
+  const { name, namespace } = metadata;
+  const own = { name, ...(typeof namespace === 'string' ? { namespace } : {}) };
+  const { value, problems } = fromKubernetesPolicy({ ...more, metadata: own });
+  return {
+    problems: problems.map((message) => ({ path: 'spec', message, code: 'resource/invalid' })),
+    warnings: value === undefined ? [] : warningsAbout(resolveNetworkPolicy(value).policy),
+  };
+}
+
+function warningsAbout(policy: ResolvedPolicy): Findings['warnings'] {
+  return advisePolicy(policy).map(({ path, message }) => {
+    const place = joinPaths('spec', path);
+    return { path: place, message: `${place} ${message}` };
+  });
+}
