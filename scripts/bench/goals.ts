@@ -72,7 +72,8 @@ export const GOALS: readonly Goal[] = [
     text: 'CPU per STATUS',
     limit: { atMost: 1 },
     unit: 'ms',
-    missed: 'starting the shim takes half of it; the agent answers from memory',
+    missed:
+      'starting the shim takes half of it, most of that the CPUID instructions of the C library; the agent answers from memory',
   },
   {
     figure: 'beside.busy.quiet.p99',

@@ -3,9 +3,18 @@ import { chmod, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { inside } from '../../scripts/bench/inside.ts';
 import { startAgent } from '../support/agent.ts';
+import { poolOf } from '../support/fixtures.ts';
 import { type CniAnswer, type Json, until } from '../support/node.ts';
-import { type AgentlessNode, replaceProgram, startAgentlessNode } from '../support/standalone-server.ts';
+import { startOrchApiServer } from '../support/orch-datastore.ts';
+import {
+  type AgentlessNode,
+  type CallOptions,
+  replaceProgram,
+  startAgentlessNode,
+} from '../support/standalone-server.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const MANY = 64;
 /** For the server to leave after its last call. */
@@ -251,5 +260,42 @@ describe('an agent that appears beside a server of standalone calls', () => {
     expectServed([await world.del('a')]);
     await agent.settled();
     await expectNothingLeft();
+  });
+});
+
+describe('the server of standalone calls on the API datastore with policy.type orch', () => {
+  it('serves many calls at once by the annotations of each pod, and leaves no address', async () => {
+    await using scope = new AsyncDisposableStack();
+    const server = scope.use(await startOrchApiServer());
+    await server.putNode(world.node.name);
+    await server.apply([poolOf('v4', '10.66.0.0/16'), poolOf('wanted', '10.67.0.0/16')]);
+    const port = Number(new URL(server.url).port);
+    const proxy = scope.use(await inside(world.node, async () => startTcpProxy({ port })));
+    const url = `https://127.0.0.1:${String(proxy.port)}`;
+    const orchconfig = await server.kubeconfigFor(await server.callerToken('plugin'), { url });
+    const conf = world.node.netconf({
+      datastore_type: 'orch',
+      kv_endpoints: undefined,
+      policy: { type: 'orch' },
+      orch: { orchconfig },
+    });
+    const pods = names(12);
+    for (const name of pods) await server.putPod({ namespace: 'default', name, node: world.node.name });
+    const annotated = { metadata: { annotations: { 'cni.netplug/ipv4pools': '["wanted"]' } } };
+    const type = 'application/merge-patch+json';
+    await server.call('PATCH', `/api/v1/namespaces/default/pods/${pods[0] ?? ''}`, { type, body: annotated });
+    const optionsOf = (name: string): CallOptions => ({
+      conf,
+      env: { CNI_ARGS: `IgnoreUnknown=1;K8S_POD_NAMESPACE=default;K8S_POD_NAME=${name}` },
+    });
+    const added = await Promise.all(pods.map(async (name) => world.add(name, optionsOf(name))));
+    expectServed(added);
+    const addresses = added.map(({ json }) => json.ips[0].address as string);
+    expect(addresses[0]).toMatch(/^10\.67\./);
+    expect(addresses.slice(1).filter((address) => !address.startsWith('10.66.'))).toEqual([]);
+    expect(new Set(addresses).size).toBe(pods.length);
+    expectServed(await Promise.all(pods.map(async (name) => world.del(name, optionsOf(name)))));
+    expect(await world.node.hostLinks()).toEqual([]);
+    expect(await world.starts()).toEqual({ servers: 1, alone: 0 });
   });
 });

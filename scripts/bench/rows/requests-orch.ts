@@ -17,7 +17,8 @@ export const measureRequestsOnOrch: MeasureRow = async ({ contestants }) => {
   const counter = newCounter();
   const datastore = async (node: TestNode): Promise<OtherDatastore> => {
     await server.putNode(node.name);
-    const proxy = scope.use(await inside(node, async () => startProxy(server, await server.callerToken('agent'))));
+    const token = await server.callerToken('agent');
+    const proxy = scope.use(await inside(node, async () => startProxy(server, token)));
     proxy.fate = async (method, url) => counter.fate(method, url);
     const orchconfig = await server.kubeconfigFor(server.adminToken, { url: proxy.url });
     return {
