@@ -28,6 +28,7 @@ describe('the policy that stands for a Kubernetes NetworkPolicy', () => {
             { ipBlock: { cidr: '192.0.2.7/24', except: ['192.0.2.9/32'] } },
           ],
           ports: [
+            { port: 83 },
             { port: 81 },
             { port: 80 },
             { port: 8000, endPort: 8080 },
@@ -57,7 +58,7 @@ describe('the policy that stands for a Kubernetes NetworkPolicy', () => {
         types: ['Ingress'],
         ingress: [
           ...peers.map((source) => {
-            const destination = { ports: ['80:81', '8000:8080', 'http'] };
+            const destination = { ports: ['80:81', 83, '8000:8080', 'http'] };
             return { action: 'Allow', protocol: 'TCP', source, destination, metadata };
           }),
           ...peers.map((source) => ({ action: 'Allow', protocol: 'UDP', source, metadata })),
