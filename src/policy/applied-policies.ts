@@ -1,4 +1,4 @@
-import { evaluateSelector, type Labels } from '../model/selector.ts';
+import { canonicalSelector, evaluateSelector, type Labels } from '../model/selector.ts';
 import type { PolicyDirection, PolicyEndpoint, PolicyTier, ResolvedPolicy } from './resolved-policy.ts';
 import { compareOrder, type OrderedPolicy } from './resolve-policy.ts';
 import { SelectorIndex } from './selector-index.ts';
@@ -8,6 +8,7 @@ export class AppliedPolicies {
   readonly #byId = new Map<string, OrderedPolicy>();
   readonly #index = new SelectorIndex<OrderedPolicy>();
   readonly #ofEndpoint = new Map<string, Set<OrderedPolicy>>();
+  readonly #endpointsOf = new Map<OrderedPolicy, Set<string>>();
   #tiers: readonly PolicyTier[] | undefined;
 
   /** Every policy is in the tier `default`. */
@@ -28,29 +29,31 @@ export class AppliedPolicies {
 
   /** Adds, replaces or removes the policy of the id, and returns the keys of endpoints that it applied or applies to. */
   replace(id: string, next: OrderedPolicy | undefined, endpoints: Iterable<PolicyEndpoint>): Set<string> {
-    const keys = new Set<string>();
     const before = this.#byId.get(id);
-    if (before !== undefined) {
-      this.#byId.delete(id);
-      this.#index.remove(before.policy.appliesTo, before);
-      for (const [key, policies] of this.#ofEndpoint) if (policies.delete(before)) keys.add(key);
-    }
+    const left = before === undefined ? new Set<string>() : this.#remove(id, before);
     this.#tiers = undefined;
-    if (next === undefined) return keys;
+    if (next === undefined) return left;
+    const selector = canonicalSelector(next.policy.appliesTo);
+    const isSameSelector = before !== undefined && canonicalSelector(before.policy.appliesTo) === selector;
+    const keys = isSameSelector ? left : new Set<string>();
+    if (!isSameSelector) {
+      for (const { key, labels } of endpoints) if (evaluateSelector(next.policy.appliesTo, labels)) keys.add(key);
+    }
     this.#byId.set(id, next);
     this.#index.add(next.policy.appliesTo, next);
-    for (const { key, labels } of endpoints) {
-      if (!evaluateSelector(next.policy.appliesTo, labels)) continue;
-      this.#ofEndpoint.get(key)?.add(next);
-      keys.add(key);
-    }
-    return keys;
+    for (const key of keys) this.#ofEndpoint.get(key)?.add(next);
+    this.#endpointsOf.set(next, new Set(keys));
+    return left.union(keys);
   }
 
   /** Finds the policies of an endpoint whose labels are new; undefined for one that is gone. */
   settle(key: string, labels: Labels | undefined): void {
-    if (labels === undefined) this.#ofEndpoint.delete(key);
-    else this.#ofEndpoint.set(key, this.#matching(labels));
+    for (const policy of this.#ofEndpoint.get(key) ?? []) this.#endpointsOf.get(policy)?.delete(key);
+    this.#ofEndpoint.delete(key);
+    if (labels === undefined) return;
+    const policies = this.#matching(labels);
+    this.#ofEndpoint.set(key, policies);
+    for (const policy of policies) this.#endpointsOf.get(policy)?.add(key);
   }
 
   /** Returns those of an endpoint in the direction, in order. Pods have no policies of stages before the filter. */
@@ -62,6 +65,15 @@ export class AppliedPolicies {
       .filter(
         (policy) => policy.rules[direction] !== undefined && (endpoint.kind === 'host' || policy.stage === 'normal'),
       );
+  }
+
+  #remove(id: string, policy: OrderedPolicy): Set<string> {
+    const keys = this.#endpointsOf.get(policy) ?? new Set<string>();
+    for (const key of keys) this.#ofEndpoint.get(key)?.delete(policy);
+    this.#endpointsOf.delete(policy);
+    this.#byId.delete(id);
+    this.#index.remove(policy.policy.appliesTo, policy);
+    return keys;
   }
 
   #matching(labels: Labels): Set<OrderedPolicy> {
