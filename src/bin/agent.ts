@@ -65,7 +65,13 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const base = { clock: systemClock, random: systemRandom, log };
   using transport = new Http2Transport();
   const watches = new SharedWatches();
-  const openStore = openStoreIn(env, { log, findAccess: agentAccessIn(env), transport, watches });
+  const openStore = openStoreIn(env, {
+    log,
+    findAccess: agentAccessIn(env),
+    transport,
+    watches,
+    sharesBlocks: isNetworkingOn,
+  });
   const history = callHistory();
   const isolator = new PodIsolator({
     clock: systemClock,

@@ -24,6 +24,8 @@ export interface OpenStoreOptions {
   readonly watches?: SharedWatches;
   /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
   readonly isProbed?: boolean;
+  /** Whether routes are followed too, so that blocks of nodes need no watch of their own in the API. */
+  readonly sharesBlocks?: boolean;
 }
 
 /** Returns a function that opens the store of a configuration, which connects on first use. @throws netconf/needs-orchestrator */

@@ -11,15 +11,17 @@ import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastor
 
 const ON_THE_ORCHESTRATOR: StoreTraits = { names: 'dns', nodes: 'orchestrator', endpoints: 'on pods' };
 
-// With the rights of the shipped roles alone. The plugin assigns and releases by itself when there is no agent.
+// With the rights of the shipped roles alone. The plugin assigns and releases by itself when there is no agent, which then
+// follows the blocks of its node alone; an agent that serves routes as well follows them with those of all nodes.
 for (const program of ['plugin', 'agent'] as const) {
+  const sharesBlocks = program === 'agent';
   storeContract(
     `orch, with the rights of the ${program},`,
     async () => {
       const server = await startOrchApiServer();
       const paths = [program, 'agent', 'admin tool'] as const;
       const [worker, agent, tool] = await Promise.all(paths.map(async (caller) => server.callerConfig(caller)));
-      const open = (path = ''): Store => openOrchStore({ from: 'file', path }, { pageSize: 2 });
+      const open = (path = ''): Store => openOrchStore({ from: 'file', path }, { pageSize: 2, sharesBlocks });
       return fixtureOn(server, () => sharedWork({ worker: open(worker), agent: open(agent), tool: open(tool) }));
     },
     ON_THE_ORCHESTRATOR,

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inside } from '../../scripts/bench/inside.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
-import { startAgent } from '../support/agent.ts';
+import { type Agent, startAgent } from '../support/agent.ts';
 import { addedWatches, trafficDuring, type Watches, watchesOf } from '../support/api-traffic.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { startNode, type TestNode } from '../support/node.ts';
@@ -24,6 +24,8 @@ let server: OrchApiServer;
 let node: TestNode;
 let proxy: TcpProxy;
 let without: Watches;
+let agent: Agent;
+let orchconfig: string;
 
 beforeAll(async () => {
   node = scope.use(await startNode({ name: NODE, mode: 'standalone' }));
@@ -33,9 +35,9 @@ beforeAll(async () => {
   await server.apply([poolOf('v4', '10.65.0.0/16', { vxlanMode: 'Always' })]);
   proxy = scope.use(await inside(node, async () => startTcpProxy({ port: Number(new URL(server.url).port) })));
   const url = `https://127.0.0.1:${String(proxy.port)}`;
-  const orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
+  orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
   without = await watchesOf(server);
-  scope.use(await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig } }));
+  agent = scope.use(await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig } }));
 }, 120_000);
 afterAll(async () => scope.disposeAsync());
 
@@ -53,11 +55,45 @@ async function heartbeats(): Promise<void> {
 }
 
 describe('an agent on the API datastore', () => {
-  it('watches no kind more often than it has processes, and of other nodes only their NetplugNodes', async () => {
+  it('serves a pod of policy.type "orch", with annotations and addresses from the API', async () => {
+    const pod = { namespace: 'shop', name: 'web' };
+    const uid = await server.putPod({ ...pod, node: NODE });
+    const { path: netns } = await node.pod();
+    const conf = node.netconf({
+      datastore_type: 'orch',
+      kv_endpoints: undefined,
+      orch: { orchconfig },
+      policy: { type: 'orch' },
+    });
+    const args = `K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name};K8S_POD_UID=${uid}`;
+    const call = { containerId: 'web', netns, conf, args, env: { NETPLUG_SOCKET: agent.socket } };
+    const added = await node.cni('ADD', call);
+    expect(added).toMatchObject({
+      status: 0,
+      json: { ips: [{ address: expect.stringMatching(/^10\.65\./) as string }] },
+    });
+    const route = async (): Promise<string> => node.exec('ip', 'route', 'show', 'proto', '118');
+    await expect.poll(route, { timeout: 10_000 }).toContain('blackhole 10.65.');
+  });
+
+  it('has at most one watch of each kind, and of other nodes only of their NetplugNodes', async () => {
     const watches = addedWatches(without, await watchesOf(server));
-    expect(watches).toMatchObject({ netplugnodes: 1, ippools: expect.any(Number) as number });
-    // One follows what calls need, the other what the network of the node needs.
-    expect(Object.values(watches).filter((count) => count > 2)).toEqual([]);
+    expect(watches).toMatchObject({ ippools: 1, ipblocks: 1, nodes: 1, netplugnodes: 1, pods: 1, namespaces: 1 });
+    expect(Object.entries(watches).filter(([, count]) => count > 1)).toEqual([]);
+  });
+
+  it('has at most one watch of each kind after its network process was replaced', async () => {
+    const [pid = ''] = (await node.exec('pgrep', '--parent', String(agent.pid), '--full', '^netplug-network')).split(
+      '\n',
+    );
+    await node.exec('kill', '-KILL', pid);
+    await expect
+      .poll(async () => (await agent.ask('/metrics')).body, { timeout: 10_000 })
+      .toMatch(/^netplug_network_restarts_total 1$/m);
+    await agent.ready();
+    await expect
+      .poll(async () => addedWatches(without, await watchesOf(server)), { timeout: 10_000 })
+      .toMatchObject({ ippools: 1, ipblocks: 1, nodes: 1, netplugnodes: 1 });
   });
 
   it('has one connection for all requests and watches of each of its two processes', async () => {

@@ -38,5 +38,6 @@ export interface NetworkStatus {
 
 /** Reports whether the process that serves calls follows these records too, and sends them to the network process. */
 export function isSharedQuery(query: Query): boolean {
-  return query.kind === 'resources' && (query.of === 'IPPool' || query.of === 'Node');
+  if (query.kind === 'resources') return query.of === 'IPPool' || query.of === 'Node';
+  return query.kind === 'block-routes';
 }

@@ -96,7 +96,9 @@ export function readRouting(object: ApiObject): Seen<RoutedBlock> {
   const claim = readClaim(object);
   const { name, annotations } = object.metadata;
   if (claim === undefined) return { problem: new Unreadable('IPBlock', name, 'its name stands for no CIDR').problem };
-  const read = v.safeParse(borrowedOrdinals, annotations?.[BORROWED_ANNOTATION] ?? '{}');
+  const text = annotations?.[BORROWED_ANNOTATION];
+  if (text === undefined) return { value: { ...claim, borrowed: new Map() } };
+  const read = v.safeParse(borrowedOrdinals, text);
   // Only netplug writes these, and only with node names.
   const ordinals = new Map(Object.entries(read.success ? read.output : {}) as [NodeName, number[]][]);
   const value = { ...claim, borrowed: addressesOf(claim.cidr, ordinals) };

@@ -5,7 +5,7 @@ import { tryParseJson } from '../../base/try-parse-json.ts';
 import { isBusy } from '../../kube/answers.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
 import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
-import { sourcesOf } from './query-sources.ts';
+import { type SourceOptions, sourcesOf } from './query-sources.ts';
 import { collectionOf } from './resource-objects.ts';
 import { Forgotten, type SourceEvent } from './source.ts';
 
@@ -14,7 +14,7 @@ const PROBE_AFTER_MS = 9000;
 const PROBE_CHECK_MS = 1000;
 const PROBE_MS = 4000;
 
-export interface FollowParts {
+export interface FollowParts extends SourceOptions {
   readonly api: OrchApi;
   /** Whether the API is asked if it serves while its watches are silent. */
   readonly isProbed: boolean;
@@ -41,13 +41,14 @@ export async function* follow(
 }
 
 async function* followFrom(
-  { api, isProbed }: FollowParts,
+  { api, isProbed, ...options }: FollowParts,
   { queries, from }: { readonly queries: readonly Query[]; readonly from: readonly string[] | undefined },
   signal: AbortSignal,
 ): AsyncGenerator<FollowEvent> {
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
-  const streams = queries.flatMap(sourcesOf).map(({ follow: begin, resume }, index) => {
+  const sources = queries.flatMap((query, index) => sourcesOf(query, index, options));
+  const streams = sources.map(({ follow: begin, resume }, index) => {
     if (from === undefined) return begin(api, either);
     const version = from[index];
     if (version === undefined || resume === undefined) throw new Forgotten('not every query can be resumed');

@@ -32,6 +32,8 @@ export interface OrchStoreOptions extends OrchApiOptions {
   readonly log?: Log;
   /** Whether followers ask the API if it serves while its watches are silent; they do unless told otherwise. */
   readonly isProbed?: boolean;
+  /** Whether routes are followed too, so that blocks of nodes need no watch of their own. */
+  readonly sharesBlocks?: boolean;
 }
 
 /**
@@ -48,12 +50,12 @@ class OrchStore implements Store {
   readonly #clock: Clock;
   readonly #newId: () => string;
   readonly #log: Log;
-  readonly #isProbed: boolean;
+  readonly #following: { readonly isProbed: boolean; readonly sharesBlocks: boolean };
 
   constructor(access: OrchAccess, options: OrchStoreOptions) {
     const { random = systemRandom, clock = systemClock, log = silentLog } = options;
     this.#log = log;
-    this.#isProbed = options.isProbed ?? true;
+    this.#following = { isProbed: options.isProbed ?? true, sharesBlocks: options.sharesBlocks ?? false };
     this.#clock = clock;
     this.#api = new OrchApi(access, options);
     this.#newId = (): string => random.id();
@@ -70,7 +72,7 @@ class OrchStore implements Store {
   }
 
   async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
-    yield* eventsUntilAborted(follow({ api: this.#api, isProbed: this.#isProbed }, { queries, from }, signal), signal);
+    yield* eventsUntilAborted(follow({ api: this.#api, ...this.#following }, { queries, from }, signal), signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

@@ -6,24 +6,30 @@ import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { FollowedRecord, Query, ResourceRecord } from '../follow.ts';
-import { BLOCKS, readBlock, readRouting } from './block-objects.ts';
+import { BLOCKS, readRouting } from './block-objects.ts';
 import { clusterPodSource, derivedSources, endpointSliceSource } from './derived-sources.ts';
-import { cidrOfBlockName, holderLabel } from './names.ts';
+import { cidrOfBlockName } from './names.ts';
 import { NETPLUG_NODES, readNetplugNode } from './netplug-nodes.ts';
+import { nodeBlockSource, sharedBlockSource } from './node-blocks.ts';
 import { endpointTexts, readEndpoint } from './pod-endpoints.ts';
 import { collectionOf, seenBy } from './resource-objects.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 import { Unreadable } from './unreadable.ts';
 
+export interface SourceOptions {
+  /** Whether blocks of nodes come from the watch of the metadata of all blocks, which another follower needs. */
+  readonly sharesBlocks: boolean;
+}
+
 /** Returns the watches that answer a query. */
-export function sourcesOf(query: Query, index: number): readonly Source[] {
+export function sourcesOf(query: Query, index: number, { sharesBlocks }: SourceOptions): readonly Source[] {
   switch (query.kind) {
     case 'resources':
       return [resourceSource(query.of, index, query.name)];
     case 'other-nodes':
       return [otherNodesSource(query.self, index)];
     case 'node-blocks':
-      return [nodeBlockSource(query.node, index)];
+      return [(sharesBlocks ? sharedBlockSource : nodeBlockSource)(query.node, index)];
     case 'block-routes':
       return [routeSource(index)];
     case 'endpoints':
@@ -68,23 +74,6 @@ function otherNodesSource(self: NodeName, query: number): Source {
       const { name, resourceVersion: version = '' } = object.metadata;
       const which = { kind: 'Node', name } as const;
       return [{ kind: 'resource', query, key: name, version, which, ...readNetplugNode(object) }];
-    },
-  };
-  return watchedSource(watched, { canResume: true });
-}
-
-/** The label is an index: a block that loses it concerns the node no more, and the API reports it as deleted. */
-function nodeBlockSource(node: NodeName, query: number): Source {
-  const watched: Watched = {
-    collection: BLOCKS,
-    options: { labelSelector: holderLabel(node) },
-    recordsIn: (object) => {
-      const read = readBlock(object);
-      const base = { kind: 'block', query, key: object.metadata.name } as const;
-      if (read instanceof Unreadable) {
-        return [{ ...base, version: object.metadata.resourceVersion ?? '', problem: read.problem }];
-      }
-      return [{ ...base, ...read }];
     },
   };
   return watchedSource(watched, { canResume: true });

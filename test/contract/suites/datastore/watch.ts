@@ -49,8 +49,10 @@ export function watchContract(
     const follower = await follow();
     const created = await createdBlock('10.0.0.0/26', a, from);
     await createdBlock('10.0.0.64/26', b, from);
+    await follower.sees('block', 1);
     const taken = takeSlot(created.value, 3, holder('x', a));
     await commit(update(created, taken));
+    await follower.sees('block', 2);
     await commit({ kind: 'delete-block', before: await block('10.0.0.0/26') });
     await follower.sees('block', 3);
     expect(follower.of('block').map((change) => change.block?.value)).toEqual([created.value, taken, undefined]);

@@ -1,0 +1,102 @@
+import { forEachLimit } from '../../base/for-each-limit.ts';
+import type { ApiObject } from '../../kube/objects.ts';
+import type { OrchApi } from '../../kube/orch-api.ts';
+import type { ObjectChange } from '../../kube/shared-watches.ts';
+import type { NodeName } from '../../model/names.ts';
+import type { FollowedRecord } from '../follow.ts';
+import { BLOCKS, type BlockVersion, readBlock, versionOf } from './block-objects.ts';
+import { holderLabel } from './names.ts';
+import { type Source, type SourceEvent, watchedSource } from './source.ts';
+import { found, Unreadable } from './unreadable.ts';
+
+const READS_AT_ONCE = 4;
+
+/** Returns the source of whole blocks that the node owns or holds an address of, with a watch of these blocks alone. */
+export function nodeBlockSource(node: NodeName, query: number): Source {
+  const watched = {
+    collection: BLOCKS,
+    // The label is an index: the API reports a block that loses it as deleted.
+    options: { labelSelector: holderLabel(node) },
+    recordsIn: (object: ApiObject) => [blockRecord(object, query)],
+  };
+  return watchedSource(watched, { canResume: true });
+}
+
+/**
+ * Returns the same source without a watch of its own: from the watch of the metadata of all blocks, which routes need. It
+ * reads a block when the metadata shows a version that it does not have.
+ */
+export function sharedBlockSource(node: NodeName, query: number): Source {
+  return { follow: (api, signal) => followMetadata({ api, node, query }, signal), resume: undefined };
+}
+
+interface Followed {
+  readonly api: OrchApi;
+  readonly node: NodeName;
+  readonly query: number;
+}
+
+async function* followMetadata({ api, node, query }: Followed, signal: AbortSignal): AsyncGenerator<SourceEvent> {
+  const label = holderLabel(node);
+  /** The versions that were yielded, by name. They may be ahead of the watch. */
+  const known = new Map<string, BlockVersion>();
+  const remember = (object: ApiObject): FollowedRecord => {
+    known.set(object.metadata.name, versionOf(object));
+    return blockRecord(object, query);
+  };
+  const forget = (name: string): readonly FollowedRecord[] =>
+    known.delete(name) ? [{ kind: 'block', query, key: name, version: '' }] : [];
+  const recordsAfter = async ({ before, after }: ObjectChange): Promise<readonly FollowedRecord[]> => {
+    const object = after ?? before;
+    if (object === undefined) return [];
+    const { name } = object.metadata;
+    const have = known.get(name);
+    if (after === undefined) return have?.uid === versionOf(object).uid ? forget(name) : [];
+    if (have !== undefined && isForward({ before, after }) && isAtLeast(have, versionOf(after))) return [];
+    if (!isHolder(after, label)) return forget(name);
+    const [now] = found(await api.get(BLOCKS, name, signal));
+    return now !== undefined && isHolder(now, label) ? [remember(now)] : forget(name);
+  };
+  for await (const event of api.sharedWatch(BLOCKS, { only: 'names' }, signal)) {
+    const { version } = event;
+    if (event.kind === 'all') {
+      // The cache of the watch may be old by now, and has no bodies.
+      const objects = await api.list(BLOCKS, { labelSelector: label }, signal);
+      yield { kind: 'all', records: objects.map(remember), version };
+      continue;
+    }
+    const concerned = event.changes.filter(
+      ({ before, after }) =>
+        [before, after].some((object) => object !== undefined && isHolder(object, label)) ||
+        known.has((after ?? before)?.metadata.name ?? ''),
+    );
+    const records: FollowedRecord[] = [];
+    await forEachLimit(concerned, READS_AT_ONCE, async (change) => {
+      records.push(...(await recordsAfter(change)));
+    });
+    yield { kind: 'changes', records, version };
+  }
+}
+
+/** Reports whether the node owns the block or holds an address of it. */
+function isHolder({ metadata }: ApiObject, label: string): boolean {
+  return metadata.labels?.[label] !== undefined;
+}
+
+/** Reports whether the version increased. That of a restored API server may decrease, and be used again. */
+function isForward({ before, after }: ObjectChange): boolean {
+  return before === undefined || after === undefined || !isAtLeast(versionOf(before), versionOf(after));
+}
+
+function isAtLeast(one: BlockVersion, other: BlockVersion): boolean {
+  return one.uid === other.uid && Number(one.resourceVersion) >= Number(other.resourceVersion);
+}
+
+function blockRecord(object: ApiObject, query: number): FollowedRecord {
+  const read = readBlock(object);
+  const base = { kind: 'block', query, key: object.metadata.name } as const;
+  if (read instanceof Unreadable) {
+    return { ...base, version: object.metadata.resourceVersion ?? '', problem: read.problem };
+  }
+  return { ...base, ...read };
+}
