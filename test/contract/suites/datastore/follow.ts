@@ -101,6 +101,40 @@ export function followContract(parts: () => { readonly store: Store; readonly ot
     const [event] = await followUntil({ queries: everything, from: 'of another datastore' }, () => true);
     expect(event?.kind).toBe('snapshot');
   });
+
+  it('ends when its reader stops', async () => {
+    const created = await bench.createdBlock('10.0.0.0/26');
+    const kinds: string[] = [];
+    for await (const { kind } of parts().other.follow(everything, { signal: never })) {
+      kinds.push(kind);
+      if (kind === 'changes') break;
+      if (kinds.length === 1) await bench.commit(bench.update(created, takeSlot(created.value, 0, holder('x', a))));
+    }
+    expect(kinds.slice(0, 1)).toEqual(['snapshot']);
+  });
+
+  it('ends at once with its signal: before it begins, while it lists, and while it watches', async () => {
+    const eventsUntil = async (stopsAt: 'begin' | 'list' | 'watch'): Promise<number> => {
+      const stop = new AbortController();
+      let [count, slowestMs] = [0, 0];
+      if (stopsAt === 'begin') stop.abort(new Error('enough'));
+      const events = parts().other.follow(everything, { signal: stop.signal })[Symbol.asyncIterator]();
+      for (;;) {
+        const next = events.next();
+        if (stopsAt === 'list' || count > 0) stop.abort(new Error('enough'));
+        const startMs = performance.now();
+        const { done } = await next;
+        if (stop.signal.aborted) slowestMs = performance.now() - startMs;
+        if (done === true) break;
+        count += 1;
+      }
+      expect(slowestMs).toBeLessThan(500);
+      return count;
+    };
+    expect(await eventsUntil('begin')).toBe(0);
+    expect(await eventsUntil('list')).toBe(0);
+    expect(await eventsUntil('watch')).toBe(1);
+  });
 }
 
 function nodeOfRecord({ spec }: { readonly spec: object }): readonly string[] {

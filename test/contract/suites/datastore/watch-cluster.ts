@@ -224,18 +224,6 @@ export function watchClusterContract(
     await follower.reaches(() => follower.told().join() === truth.join());
     expect(follower.changes.filter(({ kind }) => kind === 'all')).toHaveLength(1);
   });
-
-  it('ends at once with its signal, whatever it is doing', async () => {
-    expect(await new ClusterFollower(parts().other, { signal: AbortSignal.abort() }).ended).toBeUndefined();
-    const follower = await follow();
-    const before = performance.now();
-    await follower.end();
-    expect(performance.now() - before).toBeLessThan(500);
-    const early = new AbortController();
-    const reading = new ClusterFollower(parts().other, { signal: early.signal });
-    early.abort(new Error('enough'));
-    expect(await reading.ended).toBeUndefined();
-  });
 }
 
 function lent(owner: string, ...borrowed: (readonly [node: string, addresses: string])[]): string {

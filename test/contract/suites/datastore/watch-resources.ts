@@ -135,17 +135,4 @@ export function watchResourcesContract(
     expect(new Map(follower.resources.map((each) => [each.metadata.name, each]))).toEqual(truth);
     expect(follower.lines).not.toContain('all');
   });
-
-  it('ends at once with its signal, whatever it is doing', async () => {
-    const { other } = parts();
-    expect(await new ResourceFollower(other, 'IPPool', AbortSignal.abort()).ended).toBeUndefined();
-    const follower = await follow('IPPool');
-    const before = performance.now();
-    await follower.end();
-    expect(performance.now() - before).toBeLessThan(500);
-    const early = new AbortController();
-    const reading = new ResourceFollower(other, 'IPPool', early.signal);
-    early.abort(new Error('enough'));
-    expect(await reading.ended).toBeUndefined();
-  });
 }

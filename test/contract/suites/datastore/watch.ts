@@ -5,7 +5,6 @@ import type { NodeName } from '../../../../src/model/names.ts';
 import { API_VERSION } from '../../../../src/model/resource.ts';
 import { endpointIdOf } from '../../../../src/model/workload-endpoint.ts';
 import { type Bench, holder, never, pool, type StoreFixture, type StoreTraits } from './bench.ts';
-import { followNode } from '../../../../src/cache/node-view.ts';
 import { Follower } from './follower.ts';
 import type { Store } from '../../../../src/datastore/store.ts';
 
@@ -230,28 +229,5 @@ export function watchContract(
     ]);
     await follower.reaches(async () => follower.isTrue());
     expect(follower.of('all')).toHaveLength(1);
-  });
-
-  it('ends when its reader stops', async () => {
-    const created = await createdBlock('10.0.0.0/26');
-    const seen: string[] = [];
-    for await (const { kind } of followNode(parts().other, a, never)) {
-      seen.push(kind);
-      if (kind === 'block') break;
-      await commit(update(created, takeSlot(created.value, 0, holder('x', a))));
-    }
-    expect(seen).toEqual(['all', 'block']);
-  });
-
-  it('ends at once with its signal, whatever it is doing', async () => {
-    expect(await new Follower(parts().other, a, AbortSignal.abort()).ended).toBeUndefined();
-    const follower = await follow();
-    const before = performance.now();
-    await follower.end();
-    expect(performance.now() - before).toBeLessThan(500);
-    const early = new AbortController();
-    const reading = new Follower(parts().other, a, early.signal);
-    early.abort(new Error('enough'));
-    expect(await reading.ended).toBeUndefined();
   });
 }
