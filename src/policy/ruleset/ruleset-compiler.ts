@@ -58,12 +58,22 @@ export class RulesetCompiler {
 
   #renderEndpoint(view: PolicyView, key: string): void {
     const before = this.#interfaces.get(key);
-    if (before !== undefined) this.#entries.delete(before);
-    this.#interfaces.delete(key);
     const endpoint = view.endpoints.get(key);
-    if (endpoint === undefined || !this.#isLocalPod(endpoint)) return;
-    this.#interfaces.set(key, endpoint.interfaceName);
-    this.#entries.set(endpoint.interfaceName, {
+    const after = endpoint !== undefined && this.#isLocalPod(endpoint) ? endpoint.interfaceName : undefined;
+    if (after === undefined) this.#interfaces.delete(key);
+    else this.#interfaces.set(key, after);
+    for (const interfaceName of new Set([before, after]))
+      if (interfaceName !== undefined) this.#renderInterface(view, interfaceName);
+  }
+
+  /** Of several endpoints with the interface, which should not happen, the first by key has it. */
+  #renderInterface(view: PolicyView, interfaceName: string): void {
+    this.#entries.delete(interfaceName);
+    const keys = [...this.#interfaces].filter(([, name]) => name === interfaceName).map(([key]) => key);
+    const [first = ''] = keys.toSorted();
+    const endpoint = view.endpoints.get(first);
+    if (endpoint === undefined) return;
+    this.#entries.set(interfaceName, {
       egress: this.#renderTiers(view, endpoint, 'egress'),
       ingress: this.#renderTiers(view, endpoint, 'ingress'),
     });
