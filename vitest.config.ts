@@ -29,7 +29,7 @@ const ONLY_AGENT = ['test/e2e/agent*.test.ts'];
 const ONLY_ONCE = ['test/e2e/{rights,shim,trace,soak*,takeover,uninstall-purge}.test.ts'];
 /** The tool against a datastore; those that want an agent start one. */
 const TOOL = [
-  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks}.test.ts',
+  'test/e2e/{ctl-resources,ctl-ipam,ctl-why,ctl-policy,ctl-host-endpoints,ctl-doctor,ctl-diags,ctl-shells,plans-killed,tasks}.test.ts',
 ];
 /** Six minutes: without an agent only in `make soak`. test/e2e/README.md says what runs where. */
 const SLOW = ['test/e2e/{cluster-datastores-*,orch-pods}.test.ts'];

@@ -23,6 +23,11 @@ export function protocolNumber(protocol: Protocol): number {
   return typeof protocol === 'number' ? protocol : NUMBERS[protocol];
 }
 
+/** Returns the name of a protocol, or its number for one without a name. */
+export function protocolName(number: number): string {
+  return NAMES.find((name) => NUMBERS[name] === number) ?? `protocol ${String(number)}`;
+}
+
 export function hasPorts(protocol: Protocol): boolean {
   return [NUMBERS.TCP, NUMBERS.UDP, NUMBERS.SCTP].some((number) => number === protocolNumber(protocol));
 }

@@ -9,6 +9,7 @@ import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
 import { NODE_COMMANDS } from './node/node-commands.ts';
+import { POLICY_COMMANDS } from './policy/policy-commands.ts';
 import { RESOURCE_COMMANDS } from './resources/resource-commands.ts';
 import { VERSION_COMMAND } from './version.ts';
 
@@ -17,6 +18,7 @@ export const COMMANDS: readonly Command[] = [
   ...RESOURCE_COMMANDS,
   ...IPAM_COMMANDS,
   ...EXPLAIN_COMMANDS,
+  ...POLICY_COMMANDS,
   ...LINT_COMMANDS,
   DOCTOR_COMMAND,
   DIAGS_COMMAND,
@@ -34,6 +36,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   explain: 'Explains the network of a pod, or the settings of the agent.',
   'host-endpoints': 'Shows host endpoints, and migrates them in an upgrade.',
   ipam: 'Shows, checks and releases addresses.',
+  policy: 'Explains what policies do.',
   plan: 'Shows what the plugin would do.',
   node: 'Shows the network of this node, and cleans up after nodes.',
 };

@@ -45,8 +45,36 @@ const WRITE = ['create', 'update', 'patch', 'delete'];
 
 /** Rights that `netplugctl` needs to read, in every role for users. */
 const SHOWN: readonly RoleRule[] = [
-  { group: '', resources: ['pods'], verbs: ['get', 'list'], why: 'The endpoints of pods and their annotations' },
-  { group: '', resources: ['namespaces'], verbs: ['get'], why: 'Annotations, for "why pod" and "plan add"' },
+  {
+    group: '',
+    resources: ['pods'],
+    verbs: READ,
+    why: 'The endpoints of pods and their annotations; commands that explain policies follow them',
+  },
+  {
+    group: '',
+    resources: ['namespaces'],
+    verbs: READ,
+    why: 'Annotations, for "why pod" and "plan add"; labels, which policies select',
+  },
+  {
+    group: '',
+    resources: ['serviceaccounts'],
+    verbs: ['list', 'watch'],
+    why: 'Labels of service accounts, which policies select',
+  },
+  {
+    group: 'networking.k8s.io',
+    resources: ['networkpolicies'],
+    verbs: ['list', 'watch'],
+    why: 'Policies of Kubernetes, for "policy why"',
+  },
+  {
+    group: 'discovery.k8s.io',
+    resources: ['endpointslices'],
+    verbs: ['list', 'watch'],
+    why: 'Addresses and ports of services that policies name',
+  },
   { group: '', resources: ['nodes'], verbs: READ, why: 'Labels, addresses and pod CIDRs of nodes' },
   {
     group: 'apiextensions.k8s.io',

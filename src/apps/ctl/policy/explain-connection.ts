@@ -1,0 +1,227 @@
+import { never } from '../../../base/errors.ts';
+import { protocolNumber } from '../../../model/protocol.ts';
+import { formatAddress } from '../../../net/address.ts';
+import { describeRule } from '../../../policy/describe-rule.ts';
+import {
+  type ConnectionEnd,
+  type ConsideredPolicy,
+  type EndVerdict,
+  evaluateConnection,
+  type PolicyVerdict,
+} from '../../../policy/evaluate.ts';
+import { type Packet, ruleMatches } from '../../../policy/match-packet.ts';
+import type { PolicyView } from '../../../policy/policy-view.ts';
+import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-policy.ts';
+import type { NamedEnd } from './connection-ends.ts';
+
+export type AskedProtocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP';
+
+export interface ConnectionQuestion {
+  readonly from: NamedEnd;
+  readonly to: NamedEnd;
+  readonly protocol: AskedProtocol;
+  readonly port: number | undefined;
+  /** Whether pods of the node reach the node itself when their policies allow it. */
+  readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
+}
+
+/** A rule, where its resource has it, and what it says. */
+interface ShownRule {
+  /** Such as `ingress[0]`. */
+  readonly place: string;
+  readonly text: string;
+}
+
+interface ExplainedPolicy {
+  readonly policy: string;
+  readonly isStaged: boolean;
+  /** The rule that matches; absent when none does. */
+  readonly rule?: ShownRule;
+  /** Places of matching `Log` rules before it. */
+  readonly logs: readonly string[];
+}
+
+/** What the policies of one end say. */
+export interface ExplainedEnd {
+  readonly pod: string;
+  readonly node: string;
+  readonly verdict: PolicyVerdict;
+  /** The policy or profile whose rule decides. */
+  readonly decidedBy?: string;
+  readonly rule?: ShownRule;
+  readonly reason: string;
+  /** Policies that apply, in order, up to the one that decides. */
+  readonly considered: readonly ExplainedPolicy[];
+}
+
+/** The connection between one address of each end. */
+export interface ExplainedConnection {
+  readonly source: string;
+  readonly destination: string;
+  readonly verdict: PolicyVerdict;
+  /** Absent when no pod sends. */
+  readonly egress?: ExplainedEnd;
+  /** Absent when no pod receives, or the pod's own node sends. */
+  readonly ingress?: ExplainedEnd;
+  readonly notes: readonly string[];
+}
+
+export interface ExplainedConnections {
+  readonly from: string;
+  readonly to: string;
+  readonly protocol: AskedProtocol;
+  readonly port?: number;
+  /** `deny` when one of the connections is denied. */
+  readonly verdict: PolicyVerdict;
+  /** One for each pair of addresses of the same IP family. */
+  readonly connections: readonly ExplainedConnection[];
+  readonly notes: readonly string[];
+}
+
+/** Returns what policies say of connections between two ends, and which rules say so. */
+export function explainConnections(view: PolicyView, question: ConnectionQuestion): ExplainedConnections {
+  const { from, to, protocol, port } = question;
+  const connections = from.addresses.flatMap((source) =>
+    to.addresses
+      .filter(({ address }) => address.family === source.address.family)
+      .map((destination) => explainOne(view, question, { source, destination })),
+  );
+  return {
+    from: from.name,
+    to: to.name,
+    protocol,
+    ...(port === undefined ? {} : { port }),
+    verdict: connections.some(({ verdict }) => verdict === 'deny') ? 'deny' : 'allow',
+    connections,
+    notes: [
+      ...new Set([...from.notes, ...to.notes]),
+      ...(port === undefined && protocol !== 'ICMP' ? ['without --port, rules that name ports do not match'] : []),
+    ],
+  };
+}
+
+function explainOne(
+  view: PolicyView,
+  { protocol, port, endpointToHost }: ConnectionQuestion,
+  { source, destination }: { readonly source: ConnectionEnd; readonly destination: ConnectionEnd },
+): ExplainedConnection {
+  const packet = packetOf({ source, destination, protocol, port });
+  const node = source.pod?.node;
+  const judged = evaluateConnection(view, {
+    source,
+    destination,
+    packet,
+    endpointToHost: node === undefined ? 'Accept' : endpointToHost(node),
+  });
+  const { verdict, isRefusedByHost } = judged;
+  const isFromOwnNode = source.host !== undefined && source.host === destination.pod?.node;
+  return {
+    source: formatAddress(source.address),
+    destination: formatAddress(destination.address),
+    verdict,
+    ...(judged.source === undefined ? {} : { egress: explainEnd(view, packet, judged.source) }),
+    ...(judged.destination === undefined ? {} : { ingress: explainEnd(view, packet, judged.destination) }),
+    notes: [
+      ...(isFromOwnNode ? ['a node always reaches its own pods, whatever their policies say'] : []),
+      ...(isRefusedByHost
+        ? [
+            `the AgentConfiguration of node ${node ?? ''} drops packets of pods to their own node (defaultEndpointToHostAction)`,
+          ]
+        : []),
+      ...(source.pod === undefined && destination.pod === undefined
+        ? ['no pod is an end: policies of pods do not apply']
+        : []),
+    ],
+  };
+}
+
+interface PacketFacts extends Pick<ConnectionQuestion, 'protocol' | 'port'> {
+  readonly source: ConnectionEnd;
+  readonly destination: ConnectionEnd;
+}
+
+/** Returns the first packet of the connection; with ICMP, an echo request. */
+function packetOf({
+  source: { address: source },
+  destination: { address: destination },
+  protocol,
+  port,
+}: PacketFacts): Packet {
+  if (protocol !== 'ICMP') return { source, destination, protocol: protocolNumber(protocol), destinationPort: port };
+  const isV6 = source.family === 6;
+  return {
+    source,
+    destination,
+    protocol: protocolNumber(isV6 ? 'ICMPv6' : 'ICMP'),
+    icmp: { type: isV6 ? 128 : 8, code: 0 },
+  };
+}
+
+function explainEnd(view: PolicyView, packet: Packet, judged: EndVerdict): ExplainedEnd {
+  const { endpoint, direction, verdict, considered } = judged;
+  const scene = { view, packet, direction };
+  return {
+    pod: endpoint.shown,
+    node: endpoint.node,
+    verdict,
+    ...decidedBy(scene, judged),
+    considered: considered.map((said) => explainPolicy(scene, said)),
+  };
+}
+
+interface Scene {
+  readonly view: PolicyView;
+  readonly packet: Packet;
+  readonly direction: PolicyDirection;
+}
+
+function decidedBy(
+  scene: Scene,
+  { endpoint, decision }: EndVerdict,
+): Pick<ExplainedEnd, 'decidedBy' | 'rule' | 'reason'> {
+  switch (decision.kind) {
+    case 'rule': {
+      const rule = shownRule(scene, rulesOfPolicy(scene, decision.policy), decision.index);
+      return { decidedBy: decision.policy, rule, reason: `${decision.policy}, ${rule.place}: ${rule.text}` };
+    }
+    case 'profile rule': {
+      const name = `Profile ${decision.profile}`;
+      const rules = scene.view.profile(decision.profile)?.rules[scene.direction] ?? [];
+      const rule = shownRule(scene, rules, decision.index);
+      return { decidedBy: name, rule, reason: `no policy decides; ${name}, ${rule.place}: ${rule.text}` };
+    }
+    case 'tier default':
+      return {
+        reason: `no rule matches of ${decision.policies.join(', ')}: what policies that apply do not allow is denied`,
+      };
+    case 'no profile':
+      return {
+        reason:
+          endpoint.profiles.length === 0
+            ? 'no policy decides, and the pod has no profile'
+            : `no policy decides, and no rule matches of its profiles ${endpoint.profiles.join(', ')}`,
+      };
+    case 'no policy':
+      return { reason: 'no policy applies' };
+    case 'neighbour discovery':
+      return { reason: 'IPv6 needs the message: no policy sees it' };
+    default:
+      return never(decision);
+  }
+}
+
+function explainPolicy(scene: Scene, { policy, isStaged, action, index, logs }: ConsideredPolicy): ExplainedPolicy {
+  const rule =
+    action === undefined || index === undefined ? {} : { rule: shownRule(scene, rulesOfPolicy(scene, policy), index) };
+  return { policy, isStaged, ...rule, logs: logs.map((each) => `${scene.direction}[${String(each)}]`) };
+}
+
+function rulesOfPolicy({ view, direction }: Scene, id: string): readonly PolicyRule[] {
+  return view.tiers.flatMap(({ policies }) => policies.find((each) => each.id === id)?.rules[direction] ?? []);
+}
+
+/** Several resolved rules may come from one written rule: the one that matches is shown. */
+function shownRule({ view, packet, direction }: Scene, rules: readonly PolicyRule[], index: number): ShownRule {
+  const rule = rules.find((each) => each.index === index && each.action !== 'Log' && ruleMatches(view, each, packet));
+  return { place: `${direction}[${String(index)}]`, text: rule === undefined ? '' : describeRule(rule) };
+}

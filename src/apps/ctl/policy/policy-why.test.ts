@@ -1,0 +1,191 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
+import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { ExplainedConnections } from './explain-connection.ts';
+
+const signal = new AbortController().signal;
+const ALLOW_ALL = [{ action: 'Allow' }];
+let database: MemoryDatabase;
+
+function podOf(name: string, node: string, ipNetworks: readonly string[]): WorkloadEndpoint {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: { name: `${node}-orch-${name}-eth0`, namespace: 'shop', labels: { app: name } },
+    spec: {
+      orchestrator: 'orch',
+      node,
+      network: 'net',
+      containerID: name,
+      pod: name,
+      endpoint: 'eth0',
+      interfaceName: `npl${name}`,
+      mac: '',
+      ipNetworks,
+      profiles: ['kns.shop'],
+      ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
+      ipam: '',
+    },
+  };
+}
+
+function policyOf(name: string, spec: object): object {
+  return { apiVersion: 'netplug.io/v3', kind: 'NetworkPolicy', metadata: { name, namespace: 'shop' }, spec };
+}
+
+async function run(argv: string, stdin = ''): Promise<Ran> {
+  const env = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
+  return callCtl(argv.split(' '), { env, stdin, openStore: () => openMemoryStore(database) });
+}
+
+async function apply(...items: readonly object[]): Promise<void> {
+  const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
+  expect(await run('apply -f -', list)).toMatchObject({ status: 0, err: '' });
+}
+
+async function explained(argv: string): Promise<ExplainedConnections> {
+  return JSON.parse((await run(`policy why ${argv} -o json`)).out) as ExplainedConnections;
+}
+
+beforeEach(async () => {
+  database = new MemoryDatabase();
+  await using store = openMemoryStore(database);
+  const endpoints = [
+    podOf('web', 'n1', ['10.0.0.1/32', 'fd00::1/128']),
+    podOf('db', 'n2', ['10.0.0.2/32', 'fd00::2/128']),
+    podOf('legacy', 'n2', ['10.0.0.3/32']),
+    podOf('done', 'n2', []),
+  ];
+  for (const endpoint of endpoints) await store.commit([{ kind: 'put-endpoint', endpoint }], signal);
+  await apply(
+    {
+      apiVersion: 'netplug.io/v3',
+      kind: 'Profile',
+      metadata: { name: 'kns.shop' },
+      spec: { ingress: ALLOW_ALL, egress: ALLOW_ALL },
+    },
+    {
+      apiVersion: 'netplug.io/v3',
+      kind: 'Node',
+      metadata: { name: 'n1' },
+      spec: { bgp: { ipv4Address: '192.0.2.1/24' }, ipv4VXLANTunnelAddr: '10.9.0.1' },
+    },
+    { apiVersion: 'netplug.io/v3', kind: 'Node', metadata: { name: 'bare' }, spec: {} },
+  );
+});
+
+describe('netplugctl policy why', () => {
+  it('names the profile that allows when no policy applies', async () => {
+    expect(await run('policy why shop/legacy shop/web --port 80')).toEqual({
+      status: 0,
+      err: '',
+      out: `shop/legacy -> shop/web, TCP port 80: allowed
+
+10.0.0.3 -> 10.0.0.1: allowed
+  egress of shop/legacy on node n2: allowed
+    no policy decides; Profile kns.shop, egress[0]: Allow all traffic
+    no policy applies
+  ingress of shop/web on node n1: allowed
+    no policy decides; Profile kns.shop, ingress[0]: Allow all traffic
+    no policy applies
+`,
+    });
+  });
+
+  it('names the rule that decides, and the policies considered before it', async () => {
+    await apply(
+      policyOf('base', { order: 1, selector: "app == 'db'", ingress: [{ action: 'Deny', protocol: 'UDP' }] }),
+      policyOf('db', {
+        order: 2,
+        selector: "app == 'db'",
+        ingress: [
+          { action: 'Log', protocol: 'TCP' },
+          {
+            action: 'Allow',
+            protocol: 'TCP',
+            source: { selector: "app == 'web'" },
+            destination: { ports: ['http'] },
+          },
+        ],
+      }),
+    );
+    const { status, out } = await run('policy why shop/web 10.0.0.2 --port 8080');
+    expect(status).toBe(0);
+    expect(out).toContain(`  ingress of shop/db on node n2: allowed
+    NetworkPolicy shop/db, ingress[1]: Allow TCP from (netplug/namespace == "shop" && app == "web") to port http
+    considered, in order
+      NetworkPolicy shop/base: no rule matches
+      NetworkPolicy shop/db: ingress[1]: Allow TCP from (netplug/namespace == "shop" && app == "web") to port http, logged by ingress[0]
+`);
+    const denied = await run('policy why shop/legacy shop/db --port 8080');
+    expect(denied.status).toBe(1);
+    expect(denied.out).toContain(
+      'no rule matches of NetworkPolicy shop/base, NetworkPolicy shop/db: what policies that apply do not allow is denied',
+    );
+    const udp = await explained('shop/web shop/db --protocol UDP --port 8080');
+    expect(udp.connections).toHaveLength(2);
+    expect(udp.connections[1]?.ingress).toMatchObject({
+      verdict: 'deny',
+      decidedBy: 'NetworkPolicy shop/base',
+      rule: { place: 'ingress[0]', text: 'Deny UDP' },
+      considered: [{ policy: 'NetworkPolicy shop/base' }],
+    });
+  });
+
+  it('denies when one IP family of two is denied, and explains each', async () => {
+    await apply(policyOf('v4', { selector: 'all()', ingress: [{ action: 'Allow', ipVersion: 4, protocol: 'ICMP' }] }));
+    const { verdict, connections } = await explained('shop/web shop/db --protocol ICMP');
+    expect(verdict).toBe('deny');
+    expect(connections.map(({ source, verdict: each }) => [source, each])).toEqual([
+      ['10.0.0.1', 'allow'],
+      ['fd00::1', 'deny'],
+    ]);
+    expect(await explained('10.0.0.1 10.0.0.2 --protocol ICMP')).toMatchObject({ verdict: 'allow' });
+  });
+
+  it('lets a node reach its own pods, and applies policies to other nodes', async () => {
+    await apply(policyOf('closed', { selector: 'all()', types: ['Ingress'] }));
+    const own = await run('policy why host/n1 shop/web --port 80');
+    expect(own.status).toBe(0);
+    expect(own.out).toContain('a node always reaches its own pods');
+    expect(own.out).toContain('note: packets that node n1 sends through a tunnel come from 10.9.0.1');
+    expect(await explained('10.9.0.1 shop/db --port 80')).toMatchObject({ from: 'host/n1', verdict: 'deny' });
+    expect(await explained('198.51.100.1 shop/db --port 80')).toMatchObject({
+      verdict: 'deny',
+      notes: ['no pod and no node has the address 198.51.100.1'],
+    });
+  });
+
+  it('says when the configuration of the agent drops packets of pods to their own node', async () => {
+    expect((await run('policy why shop/web host/n1')).status).toBe(0);
+    const spec = { defaultEndpointToHostAction: 'Drop' };
+    await apply({ apiVersion: 'netplug.io/v3', kind: 'AgentConfiguration', metadata: { name: 'default' }, spec });
+    const { status, out } = await run('policy why shop/web host/n1');
+    expect(status).toBe(1);
+    expect(out).toContain('the AgentConfiguration of node n1 drops packets of pods to their own node');
+    expect((await run('policy why shop/db host/n1')).status).toBe(0);
+    const own = { ...spec, defaultEndpointToHostAction: 'Accept' };
+    await apply({ apiVersion: 'netplug.io/v3', kind: 'AgentConfiguration', metadata: { name: 'node.n1' }, spec: own });
+    expect((await run('policy why shop/web host/n1')).status).toBe(0);
+  });
+
+  it('writes YAML', async () => {
+    const { out } = await run('policy why shop/legacy shop/web --port 80 -o yaml');
+    expect(out).toContain('from: shop/legacy\nto: shop/web\nprotocol: TCP\nport: 80\nverdict: allow\n');
+  });
+
+  it.each([
+    ['shop/none shop/web', 66, 'Cannot find pod "shop/none"'],
+    ['shop/done shop/web', 66, 'Cannot find an address of pod "shop/done"'],
+    ['shop/web host/none', 66, 'Cannot find node "none"'],
+    ['shop/web host/bare', 66, 'Cannot find an address of node "bare"'],
+    ['web shop/db', 64, 'Cannot explain "web"'],
+    ['fd00::1 shop/legacy', 64, 'they have no IP family in common'],
+    ['shop/web shop/db --port 80 --protocol ICMP', 64, 'Cannot use --port with ICMP'],
+    ['shop/web shop/db --port 70000', 64, 'Allowed is a port from 1 to 65535'],
+  ])('refuses %s', async (argv, status, text) => {
+    expect(await run(`policy why ${argv}`)).toMatchObject({ status, out: '', err: expect.stringContaining(text) });
+  });
+});

@@ -1,0 +1,58 @@
+import { NetplugError } from '../../../base/errors.ts';
+import type { ResourceStore } from '../../../datastore/resource-store.ts';
+import type { AgentConfiguration } from '../../../model/agent-configuration.ts';
+import { findNetconf } from '../explain/find-netconf.ts';
+import { withStoreOf } from '../explain/with-netconf.ts';
+import { hasConnection } from '../connection.ts';
+import type { Context, Status } from '../ports.ts';
+import { findEnd } from './connection-ends.ts';
+import { type AskedProtocol, explainConnections } from './explain-connection.ts';
+import { type PolicyOutput, renderDocument } from './policy-output.ts';
+import { readPolicyState } from './read-policy-state.ts';
+import { renderConnections } from './render-connections.ts';
+
+export interface PolicyWhyOptions {
+  readonly port: number | undefined;
+  readonly protocol: AskedProtocol;
+  readonly output: PolicyOutput;
+}
+
+/** Prints whether policies allow connections from one end to another. Returns status 1 when they deny. @throws cli/usage */
+export async function policyWhy(
+  context: Context,
+  { from, to }: { readonly from: string; readonly to: string },
+  { port, protocol, output }: PolicyWhyOptions,
+): Promise<Status> {
+  const { io, ports, signal } = context;
+  if (protocol === 'ICMP' && port !== undefined) {
+    throw new NetplugError('cli/usage', 'Cannot use --port with ICMP: its packets have no ports', {
+      hint: 'Leave --port out',
+    });
+  }
+  const netconf = hasConnection(context) ? undefined : await findNetconf(ports.plugin.confDir);
+  return withStoreOf(context, netconf, async (store) => {
+    const view = await readPolicyState(context, store);
+    const { resources: nodes } = await store.listResources('Node', signal);
+    const [source, destination] = [findEnd({ view, nodes }, from), findEnd({ view, nodes }, to)];
+    const endpointToHost = await readHostActions(store, signal);
+    const explained = explainConnections(view, { from: source, to: destination, protocol, port, endpointToHost });
+    if (explained.connections.length === 0) {
+      throw new NetplugError('cli/usage', `Cannot connect ${from} to ${to}: they have no IP family in common`, {
+        hint: 'Choose two ends with IPv4 addresses, or two with IPv6 addresses',
+      });
+    }
+    io.stdout(renderDocument(explained, output, renderConnections));
+    return explained.verdict === 'allow' ? 0 : 1;
+  });
+}
+
+/** Returns what each node does with packets of its pods to itself. */
+async function readHostActions(
+  store: ResourceStore,
+  signal: AbortSignal,
+): Promise<(node: string) => 'Accept' | 'Drop'> {
+  const { resources } = await store.listResources('AgentConfiguration', signal);
+  const actionOf = (name: string): AgentConfiguration['spec']['defaultEndpointToHostAction'] =>
+    resources.find(({ metadata }) => metadata.name === name)?.spec.defaultEndpointToHostAction;
+  return (node) => ((actionOf(`node.${node}`) ?? actionOf('default')) === 'Drop' ? 'Drop' : 'Accept');
+}

@@ -1,0 +1,116 @@
+// Asks the tool why policies allow or deny connections, on both datastores, with no more rights than the tool has.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
+import { CTL_DATASTORES, type CtlDatastore, type CtlRun } from '../support/ctl-datastores.ts';
+
+const signal = new AbortController().signal;
+const PODS = [
+  { name: 'web', node: 'node-a', address: '10.65.0.1' },
+  { name: 'db', node: 'node-b', address: '10.65.0.2' },
+];
+
+function endpointOf({ name, node, address }: (typeof PODS)[number]): WorkloadEndpoint {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: { name: `${node.replace('-', '--')}-orch-${name}-eth0`, namespace: 'shop', labels: { app: name } },
+    spec: {
+      orchestrator: 'orch',
+      node,
+      network: 'net',
+      containerID: name,
+      pod: name,
+      endpoint: 'eth0',
+      interfaceName: `npl${name}`,
+      mac: '',
+      ipNetworks: [`${address}/32`],
+      profiles: ['kns.shop'],
+      ipam: 'netplug-ipam',
+    },
+  };
+}
+
+describe.each(CTL_DATASTORES)('policy why on $type', ({ type, start }) => {
+  let ctl: CtlDatastore;
+  beforeAll(async () => {
+    ctl = await start();
+    for (const pod of PODS) {
+      const { name, node } = pod;
+      await ctl.server?.putNode(node);
+      await ctl.server?.putPod({ namespace: 'shop', name, node, labels: { app: name } });
+      await ctl.store.commit([{ kind: 'put-endpoint', endpoint: endpointOf(pod) }], signal);
+    }
+    if (type === 'kv') {
+      const rules = [{ action: 'Allow' }];
+      await apply('Profile', { name: 'kns.shop' }, { ingress: rules, egress: rules });
+    }
+  }, 120_000);
+  afterAll(async () => ctl?.[Symbol.asyncDispose]());
+
+  async function apply(kind: string, metadata: object, spec: object): Promise<void> {
+    const resource = JSON.stringify({ apiVersion: 'netplug.io/v3', kind, metadata, spec });
+    const { status, stderr } = await ctl.run(['apply', '-f', '-'], { stdin: resource });
+    if (status !== 0) throw new Error(stderr);
+  }
+
+  async function why(...argv: readonly string[]): Promise<CtlRun> {
+    return ctl.run(['policy', 'why', ...argv]);
+  }
+
+  it('names the policy and the rule that decide at each end', async () => {
+    const open = await why('shop/web', 'shop/db', '--port', '5432');
+    expect(open).toMatchObject({ status: 0, stderr: '' });
+    expect(open.stdout).toContain('no policy decides; Profile kns.shop, ingress[0]: Allow all traffic');
+
+    const source = { selector: "app == 'web'" };
+    await apply(
+      'NetworkPolicy',
+      { name: 'db', namespace: 'shop' },
+      {
+        selector: "app == 'db'",
+        ingress: [{ action: 'Allow', protocol: 'TCP', source, destination: { ports: [5432] } }],
+      },
+    );
+    const allowed = await why('shop/web', '10.65.0.2', '--port', '5432');
+    expect(allowed.status).toBe(0);
+    expect(allowed.stdout).toContain(
+      'NetworkPolicy shop/db, ingress[0]: Allow TCP from (netplug/namespace == "shop" && app == "web") to port 5432',
+    );
+    const denied = await why('shop/web', 'shop/db', '--port', '22', '-o', 'json');
+    expect(denied.status).toBe(1);
+    expect(JSON.parse(denied.stdout)).toMatchObject({
+      verdict: 'deny',
+      connections: [{ egress: { verdict: 'allow' }, ingress: { verdict: 'deny' } }],
+    });
+    expect(await why('shop/none', 'shop/db')).toMatchObject({ status: 66 });
+  });
+
+  it.runIf(type === 'orch')('explains policies of Kubernetes by their own names and rules', async () => {
+    await ctl.server?.apply([
+      {
+        apiVersion: 'networking.k8s.io/v1',
+        kind: 'NetworkPolicy',
+        metadata: { name: 'web-out', namespace: 'shop' },
+        spec: {
+          podSelector: { matchLabels: { app: 'web' } },
+          policyTypes: ['Egress'],
+          egress: [
+            { to: [{ ipBlock: { cidr: '192.0.2.0/24' } }] },
+            {
+              to: [{ podSelector: { matchLabels: { app: 'gone' } } }, { podSelector: { matchLabels: { app: 'db' } } }],
+              ports: [{ protocol: 'TCP', port: 5432 }],
+            },
+          ],
+        },
+      },
+    ]);
+    const allowed = await why('shop/web', 'shop/db', '--port', '5432');
+    expect(allowed.status).toBe(0);
+    expect(allowed.stdout).toMatch(
+      /Kubernetes NetworkPolicy shop\/web-out, egress\[1\]: Allow TCP to .*app == "db".* port 5432/,
+    );
+    const denied = await why('shop/web', '198.51.100.1', '--port', '443');
+    expect(denied.status).toBe(1);
+    expect(denied.stdout).toContain('no rule matches of Kubernetes NetworkPolicy shop/web-out');
+  });
+});
