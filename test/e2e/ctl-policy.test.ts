@@ -83,6 +83,14 @@ describe.each(CTL_DATASTORES)('policy why on $type', ({ type, start }) => {
       connections: [{ egress: { verdict: 'allow' }, ingress: { verdict: 'deny' } }],
     });
     expect(await why('shop/none', 'shop/db')).toMatchObject({ status: 66 });
+
+    const { status, stdout } = await ctl.run(['explain', 'endpoint', 'shop/db']);
+    expect(status).toBe(0);
+    expect(stdout).toContain('    app=db\n');
+    expect(stdout).toContain(
+      'ingress: policies in order, then denied\n    NetworkPolicy shop/db\n      ingress[0]: Allow TCP',
+    );
+    expect(stdout).toContain('egress: no policy applies, profiles decide\n  profiles, in order\n    kns.shop\n');
   });
 
   it.runIf(type === 'orch')('explains policies of Kubernetes by their own names and rules', async () => {

@@ -33,7 +33,7 @@ export const COMMANDS: readonly Command[] = [
 /** Summaries of the groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
   datastore: 'Locks the datastore, and moves its contents into another one.',
-  explain: 'Explains the network of a pod, or the settings of the agent.',
+  explain: 'Explains addresses and policies of a pod, or the settings of the agent.',
   'host-endpoints': 'Shows host endpoints, and migrates them in an upgrade.',
   ipam: 'Shows, checks and releases addresses.',
   policy: 'Explains what policies do.',

@@ -89,11 +89,7 @@ function endOfHost({ view, nodes }: Cluster, host: string): NamedEnd {
 function endOfPod({ view }: Cluster, name: string): NamedEnd {
   const endpoints = [...view.endpoints.values()].filter(({ kind, shown }) => kind === 'workload' && shown === name);
   const [first] = endpoints;
-  if (first === undefined) {
-    throw new NetplugError('resource/not-found', `Cannot find pod "${name}": the datastore has no endpoint of it`, {
-      hint: 'Run "netplugctl get workloadendpoints -A"; for a pod in the network of its host, write host/NODE',
-    });
-  }
+  if (first === undefined) throw noEndpoint(name);
   const addresses = endpoints.flatMap((pod) => firstOfFamilies(pod.addresses).map((address) => ({ address, pod })));
   if (addresses.length === 0) {
     throw new NetplugError('resource/not-found', `Cannot find an address of pod "${name}": it has finished`, {
@@ -101,6 +97,13 @@ function endOfPod({ view }: Cluster, name: string): NamedEnd {
     });
   }
   return { kind: 'pod', name, node: first.node, addresses, notes: [] };
+}
+
+/** Returns the error for a pod that the datastore does not have. */
+export function noEndpoint(pod: string): NetplugError {
+  return new NetplugError('resource/not-found', `Cannot find pod "${pod}": the datastore has no endpoint of it`, {
+    hint: 'Run "netplugctl get workloadendpoints -A"; a pod in the network of its host has none',
+  });
 }
 
 function hostNotes(view: PolicyView, host: string): readonly string[] {

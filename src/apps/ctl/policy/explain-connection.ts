@@ -1,7 +1,6 @@
 import { never } from '../../../base/errors.ts';
 import { protocolNumber } from '../../../model/protocol.ts';
 import { formatAddress } from '../../../net/address.ts';
-import { describeRule } from '../../../policy/describe-rule.ts';
 import {
   type ConnectionEnd,
   type ConsideredPolicy,
@@ -13,6 +12,7 @@ import { type Packet, ruleMatches } from '../../../policy/match-packet.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-policy.ts';
 import type { NamedEnd } from './connection-ends.ts';
+import { type ShownRule, showRule } from './shown-rule.ts';
 
 export type AskedProtocol = 'TCP' | 'UDP' | 'SCTP' | 'ICMP';
 
@@ -23,13 +23,6 @@ export interface ConnectionQuestion {
   readonly port: number | undefined;
   /** Whether pods of the node reach the node itself when their policies allow it. */
   readonly endpointToHost: (node: string) => 'Accept' | 'Drop';
-}
-
-/** A rule, where its resource has it, and what it says. */
-interface ShownRule {
-  /** Such as `ingress[0]`. */
-  readonly place: string;
-  readonly text: string;
 }
 
 interface ExplainedPolicy {
@@ -223,5 +216,6 @@ function rulesOfPolicy({ view, direction }: Scene, id: string): readonly PolicyR
 /** Several resolved rules may come from one written rule: the one that matches is shown. */
 function shownRule({ view, packet, direction }: Scene, rules: readonly PolicyRule[], index: number): ShownRule {
   const rule = rules.find((each) => each.index === index && each.action !== 'Log' && ruleMatches(view, each, packet));
-  return { place: `${direction}[${String(index)}]`, text: rule === undefined ? '' : describeRule(rule) };
+  if (rule === undefined) throw new Error(`No rule ${String(index)} matches although it decided`);
+  return showRule(direction, rule);
 }

@@ -1,10 +1,12 @@
 import { type Command, choice, command, notAllowed, one, value } from '../command.ts';
 import { POLICY_OUTPUT } from './policy-output.ts';
 import { policyWhy } from './policy-why.ts';
+import { runExplainEndpoint } from './run-explain-endpoint.ts';
 
 const END_TEXT = 'NAMESPACE/POD, an address, or host/NODE';
 const FROM = one('from', END_TEXT);
 const TO = one('to', END_TEXT);
+const POD = one('pod', 'namespace and name, with a slash between', { read: podName });
 
 export const POLICY_COMMANDS: readonly Command[] = [
   command({
@@ -28,9 +30,25 @@ status is 1 when policies deny the connection.`,
     ],
     run: async (context, { args: [from, to], options }) => policyWhy(context, { from, to }, options),
   }),
+  command({
+    path: ['explain', 'endpoint'],
+    summary: 'Lists what policies see of a pod, and which of them apply to it.',
+    arguments: [POD],
+    options: { output: POLICY_OUTPUT },
+    details: `
+Prints labels with those of namespace and service account, the policies that apply in each direction in
+the order of their evaluation, with their rules, and the profiles, which decide when no policy applies
+or a rule passes to them. The answer is computed from the records of the datastore.`,
+    examples: ['netplugctl explain endpoint shop/web-0'],
+    run: async (context, { args: [pod], options }) => runExplainEndpoint(context, pod, options),
+  }),
 ];
 
 function portNumber(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
   return port >= 1 && port <= 65_535 ? port : notAllowed('Allowed is a port from 1 to 65535.');
+}
+
+function podName(text: string): string {
+  return /^[^/]+\/[^/]+$/.test(text) ? text : notAllowed('Allowed is NAMESPACE/POD.');
 }

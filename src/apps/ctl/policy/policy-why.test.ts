@@ -1,48 +1,16 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { callCtl, type Ran } from '../../../../test/support/ctl.ts';
-import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
-import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
-import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { Ran } from '../../../../test/support/ctl.ts';
+import { type CtlCluster, ctlCluster, policyOf, podOf } from '../../../../test/support/ctl-cluster.ts';
 import type { ExplainedConnections } from './explain-connection.ts';
 
-const signal = new AbortController().signal;
-const ALLOW_ALL = [{ action: 'Allow' }];
-let database: MemoryDatabase;
+let cluster: CtlCluster;
 
-function podOf(name: string, node: string, ipNetworks: readonly string[]): WorkloadEndpoint {
-  return {
-    apiVersion: 'netplug.io/v3',
-    kind: 'WorkloadEndpoint',
-    metadata: { name: `${node}-orch-${name}-eth0`, namespace: 'shop', labels: { app: name } },
-    spec: {
-      orchestrator: 'orch',
-      node,
-      network: 'net',
-      containerID: name,
-      pod: name,
-      endpoint: 'eth0',
-      interfaceName: `npl${name}`,
-      mac: '',
-      ipNetworks,
-      profiles: ['kns.shop'],
-      ports: [{ name: 'http', protocol: 'TCP', port: 8080 }],
-      ipam: '',
-    },
-  };
-}
-
-function policyOf(name: string, spec: object): object {
-  return { apiVersion: 'netplug.io/v3', kind: 'NetworkPolicy', metadata: { name, namespace: 'shop' }, spec };
-}
-
-async function run(argv: string, stdin = ''): Promise<Ran> {
-  const env = { KV_ENDPOINTS: 'http://127.0.0.1:1' };
-  return callCtl(argv.split(' '), { env, stdin, openStore: () => openMemoryStore(database) });
+async function run(argv: string): Promise<Ran> {
+  return cluster.run(argv);
 }
 
 async function apply(...items: readonly object[]): Promise<void> {
-  const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items });
-  expect(await run('apply -f -', list)).toMatchObject({ status: 0, err: '' });
+  return cluster.apply(...items);
 }
 
 async function explained(argv: string): Promise<ExplainedConnections> {
@@ -50,22 +18,13 @@ async function explained(argv: string): Promise<ExplainedConnections> {
 }
 
 beforeEach(async () => {
-  database = new MemoryDatabase();
-  await using store = openMemoryStore(database);
-  const endpoints = [
+  cluster = await ctlCluster([
     podOf('web', 'n1', ['10.0.0.1/32', 'fd00::1/128']),
     podOf('db', 'n2', ['10.0.0.2/32', 'fd00::2/128']),
     podOf('legacy', 'n2', ['10.0.0.3/32']),
     podOf('done', 'n2', []),
-  ];
-  for (const endpoint of endpoints) await store.commit([{ kind: 'put-endpoint', endpoint }], signal);
+  ]);
   await apply(
-    {
-      apiVersion: 'netplug.io/v3',
-      kind: 'Profile',
-      metadata: { name: 'kns.shop' },
-      spec: { ingress: ALLOW_ALL, egress: ALLOW_ALL },
-    },
     {
       apiVersion: 'netplug.io/v3',
       kind: 'Node',

@@ -1,14 +1,11 @@
 import { NetplugError } from '../../../base/errors.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
 import type { AgentConfiguration } from '../../../model/agent-configuration.ts';
-import { findNetconf } from '../explain/find-netconf.ts';
-import { withStoreOf } from '../explain/with-netconf.ts';
-import { hasConnection } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { findEnd } from './connection-ends.ts';
 import { type AskedProtocol, explainConnections } from './explain-connection.ts';
 import { type PolicyOutput, renderDocument } from './policy-output.ts';
-import { readPolicyState } from './read-policy-state.ts';
+import { withPolicyState } from './read-policy-state.ts';
 import { renderConnections } from './render-connections.ts';
 
 export interface PolicyWhyOptions {
@@ -23,15 +20,13 @@ export async function policyWhy(
   { from, to }: { readonly from: string; readonly to: string },
   { port, protocol, output }: PolicyWhyOptions,
 ): Promise<Status> {
-  const { io, ports, signal } = context;
+  const { io, signal } = context;
   if (protocol === 'ICMP' && port !== undefined) {
     throw new NetplugError('cli/usage', 'Cannot use --port with ICMP: its packets have no ports', {
       hint: 'Leave --port out',
     });
   }
-  const netconf = hasConnection(context) ? undefined : await findNetconf(ports.plugin.confDir);
-  return withStoreOf(context, netconf, async (store) => {
-    const view = await readPolicyState(context, store);
+  return withPolicyState(context, async (view, store) => {
     const { resources: nodes } = await store.listResources('Node', signal);
     const [source, destination] = [findEnd({ view, nodes }, from), findEnd({ view, nodes }, to)];
     const endpointToHost = await readHostActions(store, signal);

@@ -2,11 +2,24 @@ import { NetplugError } from '../../../base/errors.ts';
 import { followPolicyRecords } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
+import type { Store } from '../../../datastore/store.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
+import { hasConnection } from '../connection.ts';
+import { findNetconf } from '../explain/find-netconf.ts';
+import { withStoreOf } from '../explain/with-netconf.ts';
 import type { Context } from '../ports.ts';
 
+/** Opens the datastore of the command's connection, or else that of the node's network configuration, and reads its policies. */
+export async function withPolicyState<T>(
+  context: Context,
+  use: (view: PolicyState, store: Store) => Promise<T>,
+): Promise<T> {
+  const netconf = hasConnection(context) ? undefined : await findNetconf(context.ports.plugin.confDir);
+  return withStoreOf(context, netconf, async (store) => use(await readPolicyState(context, store), store));
+}
+
 /** Reads all policies and what they select, at one moment. Warns of records and rules that cannot be used. */
-export async function readPolicyState(
+async function readPolicyState(
   { io, signal }: Pick<Context, 'io' | 'signal'>,
   store: FollowStore,
 ): Promise<PolicyState> {
