@@ -176,6 +176,7 @@ function planExact(state: PlanState, want: Want, address: Address): Step {
   if (planned.stored !== undefined && planned.block.preallocated.has(ordinal)) {
     return { kind: 'need-request', block: planned.stored, ordinal };
   }
+  if (holder === undefined) planned.admit(ordinal);
   return assignOrdinal(planned, ordinal, { want, pool });
 }
 

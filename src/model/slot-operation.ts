@@ -124,6 +124,11 @@ export class BlockDraft {
     return this.#operations;
   }
 
+  /** Makes a free address available that the view of the block does not offer, such as one outside of a warm pool. */
+  admit(ordinal: number): void {
+    if (!this.#block.queue.includes(ordinal)) this.#block = { ...this.#block, queue: [...this.#block.queue, ordinal] };
+  }
+
   /** Applies the operations. The caller has planned them on this block. */
   apply(operations: readonly SlotOperation[]): void {
     const after = applyOperations(this.#block, operations);

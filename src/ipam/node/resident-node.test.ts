@@ -45,6 +45,17 @@ describe('a resident node', () => {
     expect(await agent.add('a')).toEqual(once);
   });
 
+  it('assigns a requested address that is free and not pre-allocated, such as one released just now', async () => {
+    world = await worldWith('10.0.0.0/24', 26);
+    const agent = await residentOn(world, { warmPoolFloor: 4 });
+    const [released = ''] = await agent.add('first');
+    await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
+    await agent.remove('first');
+    expect(await agent.add('next', released)).toEqual([released]);
+    expect(await agent.add('far', '10.0.0.63')).toEqual(['10.0.0.63']);
+    await until(() => world.held().length === 2, 'both are written');
+  });
+
   it('makes one write of many ADDs at once', async () => {
     world = await worldWith('10.0.0.0/24', 26);
     const agent = await residentOn(world, { warmPoolFloor: 0 });
