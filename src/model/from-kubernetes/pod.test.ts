@@ -72,9 +72,12 @@ describe('the endpoint of a pod', () => {
     expect(fromPod(podWith(parts))).toEqual({ value: undefined, problems: [] });
   });
 
-  it('has the noted addresses before the reported ones', () => {
+  it('has the reported addresses, and the noted ones until the kubelet reports', () => {
     const annotations = { 'cni.netplug/podIPs': '10.0.0.7/32,fd00::7/128' };
-    expect(addressesWith({ metadata: { annotations } })).toEqual(['10.0.0.7/32', 'fd00::7/128']);
+    expect(addressesWith({ metadata: { annotations } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);
+    expect(addressesWith({ metadata: { annotations }, status: { podIPs: [], podIP: '10.0.0.8' } })).toEqual([
+      '10.0.0.8/32',
+    ]);
     expect(addressesWith({ metadata: { annotations }, status: { podIPs: [] } })).toEqual([
       '10.0.0.7/32',
       'fd00::7/128',

@@ -97,15 +97,18 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
   return { value, problems };
 }
 
-/** The annotation comes first: it is there before the status, and empty when the addresses of a terminating pod are free. */
+/**
+ * The status comes first, because only kubelets write it. The annotation is there earlier, and empty when the addresses of a
+ * terminating pod are free. Users who may change annotations cannot claim an address for a pod that runs.
+ */
 function addressesOf({ metadata }: KubernetesObject, { podIP, podIPs }: v.InferOutput<typeof Status>): string[] {
   const noted = metadata.annotations?.[POD_IPS];
-  if (noted !== undefined && noted !== '') return noted.split(',');
   const isReleased = noted === '' && metadata.deletionTimestamp !== undefined && metadata.deletionTimestamp !== null;
   if (isReleased) return [];
   const reported = podIPs.map(({ ip }) => ip).filter((ip) => ip !== '');
   if (reported.length > 0) return reported;
-  return podIP === '' ? [] : [podIP];
+  if (podIP !== '') return [podIP];
+  return noted === undefined || noted === '' ? [] : noted.split(',');
 }
 
 function addressOf(text: string): Address | undefined {
