@@ -8,7 +8,7 @@ export const MAY_SEE: Readonly<Record<string, readonly string[]>> = {
   config: core,
   plans: ['base'],
   upgrade: [...core, 'datastore', 'plans'],
-  install: [...core, 'config', 'plans', 'dataplane', 'routing', 'bgp'],
+  install: [...core, 'config', 'plans', 'dataplane', 'routing', 'policy', 'bgp'],
   kube: core,
   bgp: core,
   datastore: core,

@@ -41,9 +41,10 @@ describe('netplugctl diags on a node', () => {
     expect(await diags(archive)).toMatchObject({ status: 0 });
     expect((await node.exec('stat', '-c', '%a %U', archive)).trim()).toBe('600 root');
     const { failed } = JSON.parse(await fileIn(archive, 'manifest.json')) as { failed: { path: string }[] };
-    // The node has no NAT and no tunnel, and netplugctl did not install anything.
+    // The node has no NAT, no tunnel and no policies, and netplugctl did not install anything.
     expect(failed.map(({ path }) => path)).toEqual([
       'kernel/nftables-netplug-nat.json',
+      'kernel/nftables-netplug-policy.json',
       'kernel/nftables-netplug-tunnels.json',
       'state/install.json',
     ]);

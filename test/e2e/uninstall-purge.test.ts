@@ -58,7 +58,7 @@ const purge = async (...flags: string[]): Promise<RunResult> => ctl('uninstall',
 /** Installs netplug, and returns when the node routes, translates and speaks BGP for its pods. */
 async function settleIn(): Promise<void> {
   expect(await ctl('install', '--from', BUILT)).toMatchObject({ status: 0 });
-  agent = await startAgent(node, { socket: '/run/netplug/cni.sock' });
+  agent = await startAgent(node, { socket: '/run/netplug/cni.sock', env: { NETPLUG_POLICY: 'on' } });
   const pools = { type: 'netplug-ipam', assign_ipv4: 'true', assign_ipv6: 'true' };
   for (const [index, containerId] of PODS.entries()) {
     const conf = node.netconf({ ipam: { ...pools, ipv4_pools: [index === 0 ? 'tunnelled' : 'announced'] } });
@@ -74,7 +74,8 @@ async function settleIn(): Promise<void> {
   await isThere('ip route show proto bird; true');
   await isThere('ip -6 route show proto bird; true');
   await isThere('ip route show proto 118; true');
-  await isThere('nft list tables | grep netplug || true');
+  await isThere('nft list tables | grep netplug-nat || true');
+  await isThere('nft list tables | grep netplug-policy || true');
   expect(await sh('ip -br link')).toMatch(/vxlan\.netplug[\s\S]*vxlan6\.netplug/);
 }
 

@@ -3,7 +3,7 @@ import { KERNEL_METRIC } from '../../bgp/kernel-metric.ts';
 import type { HostChange, HostNetwork } from '../../dataplane/host-network.ts';
 import type { PacketFilter } from '../../dataplane/packet-filter.ts';
 import { formatCidr, parseCidr } from '../../net/cidr.ts';
-import { PACKET_TABLES } from '../../routing/packet-tables.ts';
+import { PACKET_TABLES } from '../packet-tables.ts';
 import { TUNNEL_KINDS, TUNNELS } from '../../routing/tunnels.ts';
 import type { HostPorts } from './host-ports.ts';
 import { birdPart } from './bird-part.ts';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exec } from '../../../base/exec.ts';
-import { PACKET_TABLES } from '../../../routing/packet-tables.ts';
+import { PACKET_TABLES } from '../../../install/packet-tables.ts';
 import { gatherKernel } from '../doctor/kernel-facts.ts';
 import { mountOf, readMounts } from '../doctor/mounts.ts';
 import type { Sources } from '../doctor/sources.ts';
