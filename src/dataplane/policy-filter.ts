@@ -52,6 +52,8 @@ export type FilterMatch =
   /** Must follow a match of one of the ICMP protocols. */
   | { readonly kind: 'icmp'; readonly types: readonly number[]; readonly isNegated?: boolean }
   | { readonly kind: 'icmp code'; readonly type: number; readonly code: number; readonly isNegated?: boolean }
+  /** Must follow a match of protocol TCP. The packet opens a connection: of SYN, ACK, RST and FIN it has only SYN. */
+  | { readonly kind: 'tcp opening'; readonly isNegated?: boolean }
   /** A name, or a prefix of names followed by `*`. */
   | {
       readonly kind: 'interface';

@@ -63,6 +63,21 @@ it('a policy reaches the kernel within a second of its write and ends exactly th
   for (const pod of [server, denied, allowed]) await policed.del(pod);
 });
 
+it('a denied TCP flow ends although its server, which may send to everyone, keeps sending', async () => {
+  const server = await policed.add('shop/server');
+  const client = await policed.add('guests/client');
+  using _answers = await answerInside(server.netns, 'server', 20);
+  using flow = await converseFrom(client.netns, server.address);
+  expect(await flow.receives(1000)).toBe(true);
+  await policed.apply(globalPolicy('closed', { selector: "netplug/namespace == 'shop'", types: ['Ingress'] }));
+  await sleep(ENDED_MS);
+  // What arrived until then may still be read.
+  await flow.receives(1);
+  expect(await flow.receives(1500)).toBe(false);
+  await policed.remove('globalnetworkpolicy', 'closed');
+  for (const pod of [server, client]) await policed.del(pod);
+});
+
 it('flows go on under a policy that denies them when the agent is configured to keep established flows', async () => {
   const configuration = (keepEstablishedFlows: boolean): object => ({
     apiVersion: 'netplug.io/v3',

@@ -6,10 +6,17 @@ import { type TestNetns, enterNetns } from './netns.ts';
 const PORT = 7007;
 const DEADLINE_MS = 2000;
 
-/** Sends each client in the namespace `<name> <address of the client>`, and echoes what the client sends. */
-export async function answerInside(netns: TestNetns, name: string): Promise<Disposable> {
+/**
+ * Sends each client in the namespace `<name> <address of the client>`, and echoes what the client sends. With `tickMs` it also
+ * sends a byte with that period, whatever the client does.
+ */
+export async function answerInside(netns: TestNetns, name: string, tickMs?: number): Promise<Disposable> {
   const server = createServer((socket) => {
     socket.on('error', () => socket.destroy());
+    if (tickMs !== undefined) {
+      const ticks = setInterval(() => socket.write('.'), tickMs);
+      socket.on('close', () => clearInterval(ticks));
+    }
     socket.write(`${name} ${(socket.remoteAddress ?? '').replace('::ffff:', '')}`);
     socket.pipe(socket);
   });
@@ -34,6 +41,8 @@ export interface Conversation extends Disposable {
   readonly greeting: string;
   /** Sends the text and returns its echo. */
   echo(text: string): Promise<string>;
+  /** Reports whether anything arrives within the time. */
+  receives(ms: number): Promise<boolean>;
 }
 
 /** Opens a connection from the namespace and keeps it open. */
@@ -56,6 +65,11 @@ export async function converseFrom(netns: TestNetns, address: string, localAddre
       socket.write(text);
       return next(socket);
     },
+    receives: async (ms) =>
+      once(socket, 'data', { signal: AbortSignal.timeout(ms) }).then(
+        () => true,
+        () => false,
+      ),
     [Symbol.dispose]: () => {
       socket.destroy();
     },

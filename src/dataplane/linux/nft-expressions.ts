@@ -25,6 +25,8 @@ const ADDRESS_OFFSETS: Readonly<Record<Family, Readonly<Record<PacketSide, numbe
   6: { source: 8, destination: 24 },
 };
 const PORT_OFFSETS: Readonly<Record<PacketSide, number>> = { source: 0, destination: 2 };
+/** Byte 13 of the header holds the flags; SYN without FIN, RST and ACK opens a connection. */
+const TCP = { FLAGS_OFFSET: 13, OPENING_MASK: 0x17, SYN: 0x02 } as const;
 const STATE_BITS: Readonly<Record<ConnectionState, number>> = {
   invalid: 1,
   established: 2,
@@ -102,6 +104,12 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
       return [payload(BASE.TRANSPORT, 0, 1), isAmong(part.types, part.isNegated === true, context)];
     case 'icmp code':
       return [payload(BASE.TRANSPORT, 0, 2), compare(Buffer.from([part.type, part.code]), part.isNegated === true)];
+    case 'tcp opening':
+      return [
+        payload(BASE.TRANSPORT, TCP.FLAGS_OFFSET, 1),
+        masked(Buffer.from([TCP.OPENING_MASK])),
+        compare(Buffer.from([TCP.SYN]), part.isNegated === true),
+      ];
     case 'interface':
       return matchInterface(part);
     case 'to host':

@@ -24,6 +24,8 @@ export interface FilterPacket {
   readonly inInterface?: string;
   readonly outInterface?: string;
   readonly state: ConnectionState;
+  /** A TCP packet that does not open a connection. */
+  readonly isMidStream?: boolean;
   readonly isToHost: boolean;
 }
 
@@ -127,6 +129,7 @@ class Judge {
         case 'ports':
         case 'icmp':
         case 'icmp code':
+        case 'tcp opening':
         case 'interface':
         case 'to host':
           if (!this.#matches(part)) return 'continue';
@@ -170,6 +173,8 @@ class Judge {
         return match.protocols.includes(packet.protocol) !== (match.isNegated === true);
       case 'interface':
         return this.#matchesInterface(match);
+      case 'tcp opening':
+        return (packet.isMidStream !== true) !== (match.isNegated === true);
       case 'ports':
         return this.#matchesPorts(match);
       case 'icmp':

@@ -12,6 +12,15 @@ const ACCEPT: FilterAction = { kind: 'accept' };
 const DROP: FilterAction = { kind: 'drop' };
 const ESTABLISHED: FilterMatch = { kind: 'state', states: ['established', 'related'] };
 const INVALID: FilterMatch = { kind: 'state', states: ['invalid'] };
+/**
+ * A TCP packet of a flow that is not tracked. When a flow is denied, its entry is deleted: the next packet of the end that is
+ * allowed to send would otherwise begin an entry in its own direction, and the flow would go on.
+ */
+const MIDSTREAM: readonly FilterMatch[] = [
+  { kind: 'state', states: ['new'] },
+  { kind: 'protocol', protocols: [6] },
+  { kind: 'tcp opening', isNegated: true },
+];
 /** Multicast listeners, routers and neighbours: without them IPv6 does not work on a link. */
 const NEIGHBOURS: readonly FilterMatch[] = [
   { kind: 'protocol', protocols: [58] },
@@ -49,6 +58,7 @@ function dispatchRules(
   return [
     { id: 'established', parts: [ESTABLISHED, ACCEPT] },
     { id: 'invalid', parts: [isPod, INVALID, COUNT, DROP] },
+    { id: 'midstream', parts: [isPod, ...MIDSTREAM, COUNT, DROP] },
     { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
     { id: 'dispatch', parts: [{ kind: 'dispatch', direction, map }] },
     ...denyRules(origin).map(({ id, parts }) => ({ id, parts: [isPod, ...parts] })),

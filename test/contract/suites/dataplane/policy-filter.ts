@@ -157,6 +157,7 @@ const EVERYTHING: readonly TableRule[] = [
   ),
   rule('logged', { kind: 'limit', perSecond: 10, burst: 5 }, { kind: 'log', prefix: 'netplug-packet: ' }),
   rule('reported', { kind: 'report', group: 4786, prefix: 'reported' }),
+  rule('opening', { kind: 'protocol', protocols: [6] }, { kind: 'tcp opening', isNegated: true }, { kind: 'count' }),
   rule('to-host', { kind: 'to host' }, { kind: 'return' }),
   rule(
     'other',
