@@ -18,6 +18,8 @@ export interface WorkloadEndpointSpec {
   readonly mac: string;
   /** /32 and /128 CIDRs. */
   readonly ipNetworks: readonly string[];
+  /** Set while only an annotation, which users can write, says that the pod has the addresses. Never stored. */
+  readonly areAddressesUnconfirmed?: true;
   readonly ipv4Gateway?: string;
   readonly ipv6Gateway?: string;
   readonly profiles: readonly string[];

@@ -1,24 +1,30 @@
 import { type Address, formatAddress } from '../net/address.ts';
 
-interface Claimant {
-  readonly key: string;
+interface Claim<T> {
   /** RFC 3339, or empty, which is older than any time. */
   readonly createdAt: string;
-  readonly addresses: readonly string[];
+  /** Neither an ADD of this node nor the kubelet says that the pod has the addresses. */
+  readonly isUnconfirmed: boolean;
+  readonly addresses: readonly T[];
+}
+
+interface Claimant extends Claim<string> {
+  readonly key: string;
 }
 
 /**
- * Decides which pod has an address that several pods claim: the youngest, and of pods of one age the one whose key comes
- * last. A pod whose address was given to another must not lend that one its identity, nor take the identity of the other.
+ * Decides which pod has an address that several pods claim: a confirmed claim comes before an unconfirmed one, then the
+ * youngest pod, and of pods of one age the one whose key comes last. A pod whose address was given to another must not lend
+ * that one its identity, nor take the identity of the other.
  */
 export class AddressClaims {
   readonly #claimants = new Map<string, Claimant>();
   readonly #byAddress = new Map<string, Set<Claimant>>();
 
   /** Replaces the claims of the key, and returns the keys of other claimants whose addresses this may give or take. */
-  replace(key: string, claim: { readonly createdAt: string; readonly addresses: readonly Address[] }): string[] {
+  replace(key: string, claim: Claim<Address>): string[] {
     const before = this.#claimants.get(key);
-    const after: Claimant = { key, createdAt: claim.createdAt, addresses: claim.addresses.map(formatAddress) };
+    const after: Claimant = { key, ...claim, addresses: claim.addresses.map(formatAddress) };
     const rivals = new Set<string>();
     for (const address of [...(before?.addresses ?? []), ...after.addresses]) {
       for (const rival of this.#byAddress.get(address) ?? []) if (rival.key !== key) rivals.add(rival.key);
@@ -36,7 +42,7 @@ export class AddressClaims {
   hasAddress(key: string, address: Address): boolean {
     let winner: Claimant | undefined;
     for (const claimant of this.#byAddress.get(formatAddress(address)) ?? []) {
-      if (winner === undefined || isYounger(claimant, winner)) winner = claimant;
+      if (winner === undefined || comesBefore(claimant, winner)) winner = claimant;
     }
     return winner?.key === key;
   }
@@ -49,7 +55,8 @@ export class AddressClaims {
   }
 }
 
-function isYounger(a: Claimant, b: Claimant): boolean {
+function comesBefore(a: Claimant, b: Claimant): boolean {
+  if (a.isUnconfirmed !== b.isUnconfirmed) return b.isUnconfirmed;
   const [ageA, ageB] = [Date.parse(a.createdAt), Date.parse(b.createdAt)].map((time) =>
     Number.isNaN(time) ? 0 : time,
   );

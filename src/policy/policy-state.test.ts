@@ -80,6 +80,21 @@ describe('an address that two pods have', () => {
     expect([...touched.endpoints].toSorted()).toEqual(['pod shop/old', 'pod shop/young']);
   });
 
+  it.each([
+    ['first', (confirmed: PolicyChange, noted: PolicyChange) => [confirmed, noted]],
+    ['last', (confirmed: PolicyChange, noted: PolicyChange) => [noted, confirmed]],
+  ])('is that of the confirmed pod, known %s, although a younger one has it in an annotation', (_, inOrder) => {
+    const more = { areAddressesUnconfirmed: true, ipNetworks: ['10.0.0.1/32', '10.0.0.2/32'] } as const;
+    const noted = pod('noted', more, { creationTimestamp: '2026-01-01T00:00:01Z' });
+    const state = new PolicyState();
+    state.apply([peers("app == 'old'")]);
+    for (const change of inOrder(old, noted)) state.apply([change]);
+    expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/old'], ['10.0.0.1/32']]);
+    expect(ownersOf(state, '10.0.0.2')).toEqual(['shop/noted']);
+    state.apply([pod('noted', {}, { creationTimestamp: '2026-01-01T00:00:01Z' })]);
+    expect([ownersOf(state), membersOfPeers(state)]).toEqual([['shop/noted'], []]);
+  });
+
   it('is that of one pod when both are of the same age, whatever the order', () => {
     const first = new PolicyState();
     first.apply([pod('a'), pod('b')]);

@@ -289,8 +289,8 @@ export class PolicyState implements PolicyView {
     if (next === undefined) this.#selectables.delete(key);
     else this.#selectables.set(key, next);
     const addresses = next?.endpoint?.kind === 'workload' ? next.endpoint.addresses : [];
-    for (const rival of this.#claims.replace(key, { createdAt: next?.createdAt ?? '', addresses }))
-      unsettled.add(rival);
+    const { createdAt = '', isUnconfirmed = false } = next ?? {};
+    for (const rival of this.#claims.replace(key, { createdAt, isUnconfirmed, addresses })) unsettled.add(rival);
     unsettled.add(key);
   }
 

@@ -27,8 +27,9 @@ export interface Selectable {
   /** Apply labels, in order of precedence. */
   readonly profiles: readonly string[];
   readonly cidrs: readonly Cidr[];
-  /** RFC 3339: of two pods with one address, the younger has it. */
+  /** RFC 3339: of two pods with one address, the younger has it, unless the claim of one alone is unconfirmed. */
   readonly createdAt: string;
+  readonly isUnconfirmed: boolean;
   /** Undefined for a network set. */
   readonly endpoint: PolicyEndpoint | undefined;
 }
@@ -58,6 +59,7 @@ export function selectableWorkload(resource: WorkloadEndpoint): Selectable {
     profiles: spec.profiles,
     cidrs: addresses.map(hostCidr),
     createdAt: metadata.creationTimestamp ?? '',
+    isUnconfirmed: spec.areAddressesUnconfirmed ?? false,
     endpoint: {
       key,
       kind: 'workload',
@@ -86,6 +88,7 @@ export function selectableHost({ metadata, spec }: HostEndpoint): Selectable {
     profiles: spec.profiles ?? [],
     cidrs: addresses.map(hostCidr),
     createdAt: metadata.creationTimestamp ?? '',
+    isUnconfirmed: false,
     endpoint: {
       key,
       kind: 'host',
@@ -111,6 +114,7 @@ export function selectableSet({ kind, metadata, spec }: NetworkSet | GlobalNetwo
     profiles: namespace === undefined ? [] : [namespaceProfile(namespace)],
     cidrs: spec.nets.flatMap((text) => tryReadCidr(text)?.cidr ?? []),
     createdAt: metadata.creationTimestamp ?? '',
+    isUnconfirmed: false,
     endpoint: undefined,
   };
 }

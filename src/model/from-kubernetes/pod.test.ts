@@ -86,6 +86,14 @@ describe('the endpoint of a pod', () => {
     expect(addressesWith({ status: { podIPs: [] } })).toEqual([]);
   });
 
+  it('marks addresses that only the annotation has, and takes few of them', () => {
+    const noted = Array.from({ length: 1000 }, (_, index) => `10.0.${String(index >> 8)}.${String(index & 255)}/32`);
+    const metadata = { annotations: { 'cni.netplug/podIPs': noted.join() } };
+    const { value } = fromPod(podWith({ metadata, status: { podIPs: [] } }));
+    expect(value?.spec).toMatchObject({ ipNetworks: noted.slice(0, 4), areAddressesUnconfirmed: true });
+    expect(fromPod(podWith({ metadata })).value?.spec).not.toHaveProperty('areAddressesUnconfirmed');
+  });
+
   it('keeps its addresses while it terminates, until they are released', () => {
     const deletionTimestamp = '2026-01-01T00:00:00Z';
     expect(addressesWith({ metadata: { deletionTimestamp } })).toEqual(['10.0.0.1/32', 'fd00::1/128']);

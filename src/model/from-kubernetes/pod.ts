@@ -16,6 +16,8 @@ import { ageOf, type Converted, type KubernetesObject } from './kubernetes-objec
 
 /** Addresses of the pod as CIDRs. Set before the kubelet reports them, empty after their release. */
 const POD_IPS = 'cni.netplug/podIPs';
+/** More than a pod has. Users can write the annotation, so its length must not decide what a pod costs. */
+const MOST_NOTED = 4;
 const CONTAINER_ID = 'cni.netplug/containerID';
 const MAIN_INTERFACE = 'eth0';
 
@@ -62,7 +64,8 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
   if (spec.hostNetwork || node === '' || isFinished) return { value: undefined, problems: [] };
   const account = spec.serviceAccountName;
   const problems: string[] = [];
-  const addresses = addressesOf(pod, status).flatMap((text) => {
+  const { texts, isUnconfirmed } = addressesOf(pod, status);
+  const addresses = texts.flatMap((text) => {
     const address = addressOf(text);
     if (address === undefined) problems.push(`Pod ${namespace}/${name}: "${text}" is no address`);
     return address === undefined ? [] : [address];
@@ -88,6 +91,7 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
       interfaceName: '',
       mac: '',
       ipNetworks: addresses.map((address) => formatCidr(hostCidr(address))),
+      ...(isUnconfirmed ? { areAddressesUnconfirmed: true } : {}),
       profiles: [namespaceProfile(namespace), ...(account === '' ? [] : [serviceAccountProfile(namespace, account)])],
       ...(account === '' ? {} : { serviceAccountName: account }),
       ...(ports.length === 0 ? {} : { ports }),
@@ -99,16 +103,20 @@ export function fromPod(pod: KubernetesObject): Converted<WorkloadEndpoint> {
 
 /**
  * The status comes first, because only kubelets write it. The annotation is there earlier, and empty when the addresses of a
- * terminating pod are free. Users who may change annotations cannot claim an address for a pod that runs.
+ * terminating pod are free. Users can write it: what it says is unconfirmed.
  */
-function addressesOf({ metadata }: KubernetesObject, { podIP, podIPs }: v.InferOutput<typeof Status>): string[] {
+function addressesOf(
+  { metadata }: KubernetesObject,
+  { podIP, podIPs }: v.InferOutput<typeof Status>,
+): { readonly texts: readonly string[]; readonly isUnconfirmed: boolean } {
   const noted = metadata.annotations?.[POD_IPS];
   const isReleased = noted === '' && metadata.deletionTimestamp !== undefined && metadata.deletionTimestamp !== null;
-  if (isReleased) return [];
+  if (isReleased) return { texts: [], isUnconfirmed: false };
   const reported = podIPs.map(({ ip }) => ip).filter((ip) => ip !== '');
-  if (reported.length > 0) return reported;
-  if (podIP !== '') return [podIP];
-  return noted === undefined || noted === '' ? [] : noted.split(',');
+  if (reported.length > 0) return { texts: reported, isUnconfirmed: false };
+  if (podIP !== '') return { texts: [podIP], isUnconfirmed: false };
+  const isNoted = noted !== undefined && noted !== '';
+  return { texts: isNoted ? noted.split(',', MOST_NOTED) : [], isUnconfirmed: isNoted };
 }
 
 function addressOf(text: string): Address | undefined {
