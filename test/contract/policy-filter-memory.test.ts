@@ -11,6 +11,13 @@ policyFilterContract('memory', async () => {
       const table = tables.get(name);
       return table === undefined ? undefined : { chains: new Map(table.chains), sets: new Map(table.sets) };
     },
+    countRuleElements: async (name, chain) =>
+      (tables.get(name)?.chains.get(chain)?.rules ?? [])
+        .flatMap(({ parts }) => parts)
+        .reduce(
+          (sum, part) => sum + (part.kind === 'ports' ? part.spans : part.kind === 'nets' ? part.nets : []).length,
+          0,
+        ),
     removeTable: async (name) => {
       tables.delete(name);
     },

@@ -15,6 +15,10 @@ policyFilterContract('linux', async () => {
       }
     },
     show: async (table) => shown(host, table),
+    countRuleElements: async (table, chain) => {
+      const listing = await host.exec('nft', 'list', 'chain', 'inet', table, chain);
+      return [...listing.matchAll(/\{ ([^{}]+) \}/g)].flatMap(([, elements = '']) => elements.split(', ')).length;
+    },
     removeTable: async (table) => {
       await host.exec('nft', 'delete', 'table', 'inet', table);
     },

@@ -41,14 +41,14 @@ export function prefixMask(family: Family, prefixBits: number): Buffer {
   return Buffer.from(addressBytes({ family, value }));
 }
 
-/** Encodes elements without ranges. */
-export function pointElements(keys: readonly Buffer[]): Buffer {
-  return Buffer.concat(keys.map((key) => element(key)));
+/** Encodes elements without ranges, in pieces that fit into one message each. */
+export function pointElements(keys: readonly Buffer[]): readonly Buffer[] {
+  return inPieces(keys.map((key) => element(key)));
 }
 
-/** Encodes disjoint ranges. */
-export function intervalElements(ranges: readonly KeyRange[], keyBytes: number): Buffer {
-  return Buffer.concat(ranges.flatMap((range) => rangeElements(range, keyBytes)));
+/** Encodes disjoint ranges, in pieces that fit into one message each. */
+export function intervalElements(ranges: readonly KeyRange[], keyBytes: number): readonly Buffer[] {
+  return inPieces(ranges.map((range) => Buffer.concat(rangeElements(range, keyBytes))));
 }
 
 /** A range is two elements: its first key, and the key after its last one unless that is the greatest key. */
@@ -69,19 +69,22 @@ function element(key: Buffer, more: readonly Buffer[] = []): Buffer {
 
 /** Encodes elements of a set in pieces that fit into one message each. Deleting needs the keys only. */
 export function elementLists(set: FilterSet, elements: Iterable<string>): readonly Buffer[] {
-  const lists: Buffer[] = [];
+  return inPieces(Array.from(elements, (text) => encodeElement(set, text)));
+}
+
+function inPieces(encoded: readonly Buffer[]): readonly Buffer[] {
+  const pieces: Buffer[] = [];
   let pending: Buffer[] = [];
   let bytes = 0;
-  for (const text of elements) {
-    const encoded = encodeElement(set, text);
-    if (bytes + encoded.length > LIST_BYTES) {
-      lists.push(Buffer.concat(pending));
+  for (const one of encoded) {
+    if (bytes + one.length > LIST_BYTES) {
+      pieces.push(Buffer.concat(pending));
       [pending, bytes] = [[], 0];
     }
-    pending.push(encoded);
-    bytes += encoded.length;
+    pending.push(one);
+    bytes += one.length;
   }
-  return pending.length === 0 ? lists : [...lists, Buffer.concat(pending)];
+  return pending.length === 0 ? pieces : [...pieces, Buffer.concat(pending)];
 }
 
 function encodeElement(set: FilterSet, text: string): Buffer {

@@ -69,7 +69,7 @@ export class RuleEncoder {
   }
 }
 
-type Keys = { readonly keyBytes: number; readonly isInterval: boolean; readonly elements: Buffer };
+type Keys = { readonly keyBytes: number; readonly isInterval: boolean; readonly elements: readonly Buffer[] };
 type LookUp = (keys: Keys, isNegated: boolean) => Buffer;
 
 interface Context {

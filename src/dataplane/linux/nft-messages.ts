@@ -138,8 +138,8 @@ export interface AnonymousSet {
   readonly id: number;
   readonly keyBytes: number;
   readonly isInterval: boolean;
-  /** Encoded elements. */
-  readonly elements: Buffer;
+  /** Encoded elements, in pieces of at most 64 KiB. */
+  readonly elements: readonly Buffer[];
 }
 
 /** Makes a set that lives as long as the rule that looks it up, which must follow in the same transaction. */
@@ -156,7 +156,7 @@ export function addAnonymousSet(
     be32Attribute(NFTA_SET.KEY_LEN, keyBytes),
     be32Attribute(NFTA_SET.ID, id),
   ]);
-  return [set, addElements(table, ANONYMOUS_SET, { id, elements })];
+  return [set, ...elements.map((piece) => addElements(table, ANONYMOUS_SET, { id, elements: piece }))];
 }
 
 export function deleteSet(table: string, name: string): Message {

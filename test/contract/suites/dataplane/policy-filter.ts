@@ -16,6 +16,8 @@ export interface PolicyFilterFixture extends AsyncDisposable {
   newFilter(): PolicyFilter;
   /** What the host shows of the table, in any form that is equal for equal tables; undefined without a table. */
   show(table: string): Promise<unknown>;
+  /** Counts the ports and CIDRs in the rules of the chain. */
+  countRuleElements(table: string, chain: string): Promise<number>;
   /** Removes the table behind the filter's back. */
   removeTable(table: string): Promise<void>;
   /** Adds a rule to the chain, removes an element of the set and adds a chain. */
@@ -89,6 +91,16 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       expect(await host.show('wanted')).toEqual(await fresh.show('wanted'));
     });
 
+    it.each(LARGE_RULES)('writes a rule with 5 000 $title', async ({ match }) => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      const large = rule('large', { kind: 'protocol', protocols: [6] }, match, { kind: 'count' });
+      const table = tableOf({ chains: { shared: { rules: [large] } } });
+      await filter.apply(table, { signal });
+      expect(await filter.apply(table, { signal, reread: true })).toEqual(NONE);
+      expect(await host.countRuleElements('wanted', 'shared')).toBe(5000);
+    });
+
     it('removes a table, and succeeds when there is none', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
@@ -108,6 +120,39 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
     });
   });
 }
+
+const LARGE_RULES: readonly { readonly title: string; readonly match: FilterMatch }[] = [
+  {
+    title: 'ports',
+    match: {
+      kind: 'ports',
+      side: 'destination',
+      spans: Array.from({ length: 5000 }, (_, index) => ({ first: 2 * index + 1, last: 2 * index + 1 })),
+    },
+  },
+  {
+    title: 'excepted IPv4 CIDRs',
+    match: {
+      kind: 'nets',
+      side: 'source',
+      family: 4,
+      nets: Array.from({ length: 5000 }, (_, index) =>
+        parseCidr(`10.${String(index >> 7)}.${String((2 * index) & 255)}.0/24`),
+      ),
+      isNegated: true,
+    },
+  },
+  {
+    title: 'excepted IPv6 CIDRs',
+    match: {
+      kind: 'nets',
+      side: 'source',
+      family: 6,
+      nets: Array.from({ length: 5000 }, (_, index) => parseCidr(`fd00:${(2 * index).toString(16)}::/32`)),
+      isNegated: true,
+    },
+  },
+];
 
 function rule(id: string, ...parts: readonly (FilterMatch | FilterAction)[]): TableRule {
   return { id, parts };
