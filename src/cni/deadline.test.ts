@@ -25,4 +25,10 @@ describe('the deadline of a call', () => {
     expect(limits.work.reason).toMatchObject({ message: 'Interrupted by the caller while serving DEL' });
     expect(limits.cleanup.aborted).toBe(false);
   });
+
+  it('aborts the work of a caller that had given up before the call began', () => {
+    const limits = deadlines({}, 'ADD', AbortSignal.abort());
+    expect(limits.work.reason).toMatchObject({ message: 'Interrupted by the caller while serving ADD' });
+    limits.clear();
+  });
 });

@@ -29,6 +29,8 @@ export function deadlines(env: Env, command: string, interrupted: AbortSignal): 
   const cleanup = timeLimit(Math.ceil(totalMs), () => timedOut(totalMs));
   workLimit.signal.addEventListener('abort', abortWork);
   interrupted.addEventListener('abort', abortWork);
+  // The caller may have given up while the call waited for another one.
+  if (interrupted.aborted) abortWork();
   return {
     work: work.signal,
     cleanup: cleanup.signal,

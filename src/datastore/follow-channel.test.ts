@@ -130,3 +130,10 @@ it('ends the stream of the store when the process of the follower is gone', asyn
   server.close();
   expect(streams[0]?.aborted).toBe(true);
 });
+
+it('begins no stream for a follower that has ended', () => {
+  const { client, server, streams } = channelTo();
+  server.close();
+  void client.follow(queries, { signal: new AbortController().signal }).next();
+  expect(streams).toEqual([]);
+});

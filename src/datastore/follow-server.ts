@@ -11,6 +11,7 @@ export class FollowServer {
   readonly #store: FollowStore;
   readonly #send: (answer: FollowAnswer) => void;
   readonly #streams = new Map<number, ServedStream>();
+  #isClosed = false;
 
   constructor(store: FollowStore, send: (answer: FollowAnswer) => void) {
     this.#store = store;
@@ -18,6 +19,8 @@ export class FollowServer {
   }
 
   receive(request: FollowRequest): void {
+    // A request of a follower that has ended may arrive after the news of its end.
+    if (this.#isClosed) return;
     const { id } = request;
     if (request.kind === 'follow-begin') {
       const stream = new ServedStream(id, this.#send);
@@ -29,6 +32,7 @@ export class FollowServer {
 
   /** Ends all streams, when the follower is gone. */
   close(): void {
+    this.#isClosed = true;
     for (const stream of this.#streams.values()) stream.end();
   }
 }

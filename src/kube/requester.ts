@@ -142,6 +142,7 @@ export class Requester {
           if (flow !== undefined) this.#watches.served(flow);
           return { outcome: 'ok', value: verdict.body };
         case 'refusal':
+          this.noteServed();
           return { outcome: verdict.outcome, message: verdict.message, heldFields: verdict.heldFields, mayBeOurs };
         case 'foreign':
           throw apiError('store/unavailable', { ...about, reason: verdict.message, hint: FOREIGN_HINT });

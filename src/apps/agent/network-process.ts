@@ -110,7 +110,7 @@ export class NetworkProcess {
   }
 
   async #runOnce(signal: AbortSignal): Promise<string> {
-    const follows = new FollowServer(this.#ports.followed, (answer) => this.#current?.send(answer));
+    const follows = new FollowServer(this.#ports.followed, (answer) => launched.send(answer));
     const launched = this.#ports.launch((message) => this.#receive(message, follows));
     this.#current = launched;
     this.#ports.isolator.connect((message) => launched.send(message));
