@@ -51,9 +51,11 @@ export async function runStandaloneServer(args: readonly string[]): Promise<void
   await server.adopt(SOCKET_FD, socketPath);
   server.start();
   await linger.ended(interruptions());
-  await server.stop(CALLS_MS);
-  await traces[Symbol.asyncDispose]();
-  await stores[Symbol.asyncDispose]();
+  // Callers whose connection ends repeat the call, so a call that is still running must end with the process, at once.
+  if (await server.stop(CALLS_MS)) {
+    await traces[Symbol.asyncDispose]();
+    await stores[Symbol.asyncDispose]();
+  }
   rmSync(lockPath, { force: true });
   process.exit(0);
 }

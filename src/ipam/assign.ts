@@ -58,18 +58,20 @@ export async function assign(ports: IpamPorts, request: AssignRequest, limits: L
   const allocations = draftAllocations(ports, request);
   for (let attempt = 0; ; attempt += 1) {
     await backOffOrTimeOut(ports, attempt, signal);
-    using _turn = await ports.store.takeTurn?.(signal);
+    using turn = await ports.store.takeTurn?.(signal);
     const view = await ports.store.readNodeView(request.node, endpointId, signal);
     if (attempt === 0) warnAbout(ports.log, request, view);
     const plan = await planWithReads(ports.store, { request, view, allocations }, signal);
     if (plan.kind === 'need-request') {
+      // Another node answers; meanwhile other calls may work.
+      turn?.[Symbol.dispose]();
       await requestAddress(ports, plan, signal);
       continue;
     }
     const { leases, changes } = plan;
     if (!(await isConfirmed(ports.log, { request, view, leases }, signal))) continue;
     const written = [...changes, ...endpointChanges(request, view, leases)];
-    if (written.length === 0 || (await commit(ports, { request, written, allocations }, limits)) === 'committed')
+    if (written.length === 0 || (await commit(ports, { request, written, allocations, turn }, limits)) === 'committed')
       return leases;
     ports.log.debug('assignment conflicted', { node: request.node, attempt });
   }
@@ -108,6 +110,7 @@ interface PendingAssignment {
   readonly request: AssignRequest;
   readonly written: readonly Change[];
   readonly allocations: ReadonlyMap<Family, Allocation>;
+  readonly turn: Disposable | undefined;
 }
 
 async function commit(ports: IpamPorts, draft: PendingAssignment, { signal, cleanupSignal }: Limits): Promise<Outcome> {
@@ -115,6 +118,8 @@ async function commit(ports: IpamPorts, draft: PendingAssignment, { signal, clea
   try {
     return await ports.store.commit(draft.written, cleanupSignal);
   } catch (cause) {
+    // The release takes a turn of its own.
+    draft.turn?.[Symbol.dispose]();
     await releaseUnknown(ports, draft, cleanupSignal);
     throw cause;
   }

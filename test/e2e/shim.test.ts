@@ -232,7 +232,7 @@ describe('an agent that takes over from another', () => {
         return { status: 0, stdout: name, stderr: '' };
       };
       const server = new CallServer({ serve, clock: systemClock, log: silentLog });
-      scope.defer(async () => server.stop(0));
+      scope.defer(async () => void (await server.stop(0)));
       await server.listen(path);
       await server.publish();
       return server;

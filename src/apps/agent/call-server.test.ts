@@ -29,7 +29,7 @@ afterEach(async () => scope.disposeAsync());
 
 async function listening(more: Partial<CallServerOptions> = {}): Promise<CallServer> {
   const server = new CallServer({ serve: echo, clock: systemClock, log: silentLog, ...more });
-  scope.defer(async () => server.stop(0));
+  scope.defer(async () => void (await server.stop(0)));
   await server.listen(path);
   await server.publish();
   return server;

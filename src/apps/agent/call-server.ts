@@ -127,18 +127,19 @@ export class CallServer {
 
   /**
    * Accepts no more calls and waits up to `limitMs` for those in flight. Then rolls back the rest, whose callers run the
-   * standalone program. Idempotent.
+   * standalone program. Returns false when even those have not ended. Idempotent.
    */
-  async stop(limitMs: number): Promise<void> {
+  async stop(limitMs: number): Promise<boolean> {
     this.#phase = 'stopped';
     await this.#withdraw();
     // Also removes a socket at the temporary path.
     this.#server.close();
     for (const conversation of this.#conversations) conversation.leave();
-    if (await this.#areDone(limitMs)) return;
+    if (await this.#areDone(limitMs)) return true;
     for (const conversation of this.#conversations) conversation.rollBack();
-    await this.#areDone(this.#listener.answerMs);
+    const areDone = await this.#areDone(this.#listener.answerMs);
     for (const conversation of this.#conversations) conversation.close();
+    return areDone;
   }
 
   async #areDone(withinMs: number): Promise<boolean> {
