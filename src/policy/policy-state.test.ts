@@ -4,6 +4,7 @@ import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { parseAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import { type PolicyChange, PolicyState } from './policy-state.ts';
+import type { PolicyRule } from './resolved-policy.ts';
 
 function pod(name: string, more: Partial<WorkloadEndpoint['spec']> = {}, metadata: object = {}): PolicyChange {
   return {
@@ -188,6 +189,56 @@ describe('a record that cannot be used', () => {
     view.apply([torn('app ==')]);
     view.apply([{ kind: 'resource', which: { kind: 'NetworkPolicy', namespace: 'shop', name: 'bad' } }]);
     expect(view.problems.size).toBe(0);
+  });
+});
+
+describe('a rule that is too large for the kernel', () => {
+  const names = (count: number): string[] => Array.from({ length: count }, (_, index) => `p${String(index)}`);
+  const oddPorts = Array.from({ length: 32_768 }, (_, index) => 2 * index + 1);
+  const stateWith = (...ingress: readonly object[]): PolicyState => {
+    const view = new PolicyState();
+    const rules = ingress.map((rule) => ({ action: 'Allow', protocol: 'TCP', ...rule }));
+    view.apply([resource('NetworkPolicy', 'a', { selector: 'all()', types: ['Ingress'], ingress: rules })]);
+    return view;
+  };
+  const remaining = (view: PolicyState): readonly PolicyRule[] => view.tiers[0]?.policies[0]?.rules.ingress ?? [];
+  const problemsOf = (view: PolicyState): readonly string[] => view.problems.get('NetworkPolicy shop/a') ?? [];
+
+  it.each([
+    ['names of ports at both ends', { source: { ports: names(3000) }, destination: { ports: names(3000) } }],
+    ['names of ports', { source: { selector: 'all()' }, destination: { ports: names(257) } }],
+    ['excluded names of ports', { destination: { notPorts: names(17) } }],
+    ['ports for each name', { source: { ports: oddPorts }, destination: { ports: names(10) } }],
+  ])('allows nothing and is reported: %s', (_, rule) => {
+    const view = stateWith(rule, { destination: { ports: [80] } });
+    expect(remaining(view).map(({ destination }) => destination.ports?.ranges)).toEqual([[{ first: 80, last: 80 }]]);
+    expect(problemsOf(view)).toEqual([expect.stringContaining('ingress[0] has no effect: ')]);
+  });
+
+  it.each([
+    ['names of ports at both ends', { source: { ports: names(22) }, destination: { ports: names(23) } }],
+    ['names of ports', { source: { selector: 'all()' }, destination: { ports: names(256) } }],
+    ['excluded names of ports', { destination: { notPorts: names(16) } }],
+    ['ports', { source: { nets: ['10.0.0.0/8'] }, destination: { ports: oddPorts } }],
+  ])('stays as written at the limit: %s', (_, rule) => {
+    const view = stateWith(rule);
+    expect(remaining(view)).toHaveLength(1);
+    expect(problemsOf(view)).toEqual([]);
+  });
+
+  it('denies any port and network when it is a denial', () => {
+    const lists = { ports: names(3000), nets: ['10.0.0.0/8'] };
+    const view = stateWith({ action: 'Deny', source: { ...lists, selector: 'all()' }, destination: lists });
+    expect(remaining(view)).toMatchObject([{ action: 'Deny', protocol: 6, destination: {} }]);
+    expect(Object.keys(remaining(view)[0]?.source ?? {})).toEqual(['selector']);
+    expect(problemsOf(view)).toEqual([expect.stringContaining('ingress[0] denies any port and network: ')]);
+  });
+
+  it('leaves out later rules when all rules of a direction together are too large', () => {
+    const rule = { source: { nets: ['10.0.0.0/8'] }, destination: { ports: oddPorts } };
+    const view = stateWith(rule, rule, { destination: { ports: [80] } });
+    expect(remaining(view).map(({ index }) => index)).toEqual([0, 2]);
+    expect(problemsOf(view)).toEqual([expect.stringContaining('ingress[1] has no effect: ')]);
   });
 });
 

@@ -3,6 +3,7 @@ import type { Entity, Rule } from '../model/policy-rule.ts';
 import { protocolNumber } from '../model/protocol.ts';
 import { tryParseAddress } from '../net/address.ts';
 import { type Cidr, hostCidr, tryReadCidr } from '../net/cidr.ts';
+import { RuleLimit, withoutLists } from './limit-rule.ts';
 import type { IcmpMatch, PeerMatch, PeerSelector, PolicyRule, PortMatch } from './resolved-policy.ts';
 import {
   allOf,
@@ -24,15 +25,21 @@ export interface ResolvedRules {
 
 /**
  * Resolves the rules of one direction of a policy of the namespace, or of a global one. A rule with a part that cannot be
- * read allows and passes nothing; as a `Deny`, it denies whatever its other parts match.
+ * read, or that is too large, allows and passes nothing; as a `Deny`, it denies whatever its other parts match.
  */
 export function resolveRules(written: readonly Rule[] | undefined, namespace: string | undefined): ResolvedRules {
   const problems: string[] = [];
+  const limit = new RuleLimit();
   const rules = (written ?? []).flatMap((rule, position): PolicyRule[] => {
     const faults: string[] = [];
     const resolved = resolveRule(rule, { namespace, position, faults });
     for (const fault of faults) problems.push(`[${String(position)}].${fault}`);
-    return faults.length === 0 || rule.action === 'Deny' ? [resolved] : [];
+    const isDenial = rule.action === 'Deny';
+    if (faults.length > 0 && !isDenial) return [];
+    const refusal = limit.refusal(resolved);
+    if (refusal === undefined) return [resolved];
+    problems.push(`[${String(position)}] ${isDenial ? 'denies any port and network' : 'has no effect'}: ${refusal}`);
+    return isDenial ? [withoutLists(resolved)] : [];
   });
   return { rules, problems };
 }

@@ -1,6 +1,10 @@
+import { expect, it } from 'vitest';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
+import { RulesetCompiler } from '../../src/policy/ruleset/ruleset-compiler.ts';
 import { policyFilterContract } from '../contract/suites/dataplane/policy-filter.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
+import { globalPolicy, podOf } from '../support/policy-arbitraries.ts';
+import { NODE, PolicyCluster } from '../support/policy-cluster.ts';
 
 policyFilterContract('linux', async () => {
   const scope = new AsyncDisposableStack();
@@ -29,6 +33,46 @@ policyFilterContract('linux', async () => {
     },
     [Symbol.asyncDispose]: async () => scope.disposeAsync(),
   };
+});
+
+const NETS = ['10.0.0.0/8', '172.16.0.0/12'];
+const ODD_PORTS = Array.from({ length: 32_768 }, (_, index) => 2 * index + 1);
+const namesOf = (count: number): string[] => Array.from({ length: count }, (_, index) => `p${String(index)}`);
+/** Every condition that one rule may have. */
+const EVERY_CONDITION = {
+  nets: NETS,
+  notNets: NETS.map((net) => net.replace('.0.0', '.9.0').replace(/\d+$/, '24')),
+  selector: "kind == 'set'",
+  notSelector: "kind == 'set'",
+  ports: ['1:10', '20:30'],
+  notPorts: [5, 7, ...namesOf(8)],
+};
+
+it.each([
+  ['excluded names', { action: 'Log', notProtocol: 'UDP', source: EVERY_CONDITION, destination: EVERY_CONDITION }],
+  ['names at both ends', { source: { ports: namesOf(22) }, destination: { ports: namesOf(23) } }],
+  ['ports', { source: { nets: NETS }, destination: { ports: ODD_PORTS } }],
+])('the kernel accepts the largest rule that policies may have: %s', async (_, rule) => {
+  const cluster = new PolicyCluster();
+  cluster.putNamespace('x');
+  cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
+  cluster.put({
+    apiVersion: 'netplug.io/v3',
+    kind: 'GlobalNetworkSet',
+    metadata: { name: 's', labels: { kind: 'set' } },
+    spec: { nets: ['192.0.2.0/24', '192.0.3.1/32'] },
+  });
+  cluster.put(globalPolicy('g', {}, { ingress: [{ action: 'Allow', protocol: 'TCP', ...rule }] }));
+  expect([...cluster.state.problems.values()]).toEqual([]);
+  const settings = { node: NODE, logPrefix: 'netplug-packet', endpointToHostAction: 'Accept' } as const;
+  const { table } = new RulesetCompiler(settings).compile(cluster.state);
+  await using host = await newNetns();
+  const inside = enterNetns(host);
+  using filter = NftPolicyFilter.open();
+  inside.leave();
+  const { signal } = new AbortController();
+  expect((await filter.apply(table, { signal })).chains).toBe(table.chains.size);
+  expect(await filter.apply(table, { signal, reread: true })).toEqual({ chains: 0, sets: 0, elements: 0 });
 });
 
 type Listed = Readonly<Record<'chain' | 'rule' | 'set' | 'map', Record<string, unknown> | undefined>>;

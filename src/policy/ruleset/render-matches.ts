@@ -1,6 +1,7 @@
-import type { FilterMatch, PacketSide, PortSpan } from '../../dataplane/policy-filter.ts';
+import type { FilterMatch, PacketSide } from '../../dataplane/policy-filter.ts';
 import { FAMILIES, type Family } from '../../net/address.ts';
 import { type Cidr, cidrContains, compareCidrs } from '../../net/cidr.ts';
+import { disjointRanges } from '../port-ranges.ts';
 import type { IcmpMatch, PeerMatch, PolicyRule, PortMatch, PortRange } from '../resolved-policy.ts';
 import { PORT_PROTOCOLS, type RuleSets, type SetContent } from './rule-sets.ts';
 
@@ -178,17 +179,7 @@ function rangesMatch(side: PacketSide, { ranges }: PortMatch): Alternatives {
 }
 
 function spansMatch(side: PacketSide, ranges: readonly PortRange[], isNegated: boolean): Matches {
-  return [{ kind: 'ports', side, spans: disjointSpans(ranges), ...(isNegated ? { isNegated } : {}) }];
-}
-
-function disjointSpans(ranges: readonly PortRange[]): readonly PortSpan[] {
-  const spans: { first: number; last: number }[] = [];
-  for (const { first, last } of ranges.toSorted((a, b) => a.first - b.first)) {
-    const before = spans.at(-1);
-    if (before !== undefined && first <= before.last + 1) before.last = Math.max(before.last, last);
-    else spans.push({ first, last });
-  }
-  return spans;
+  return [{ kind: 'ports', side, spans: disjointRanges(ranges), ...(isNegated ? { isNegated } : {}) }];
 }
 
 function icmpMatch({ type, code }: IcmpMatch, isNegated: boolean): FilterMatch {

@@ -96,6 +96,11 @@ export class PolicyEnforcement {
     return [...unread, ...(this.#writeProblem === undefined ? [] : [`policy: ${this.#writeProblem}`])];
   }
 
+  /** What cannot be used of policies and other records, a sentence each. */
+  problems(): readonly string[] {
+    return this.#isOn ? [...this.#state.problems.values()].flat() : [];
+  }
+
   /** Resolves when the policies of the pod are in force. */
   async isolate(endpoint: WorkloadEndpoint): Promise<Isolation> {
     this.#turnOn();

@@ -12,7 +12,7 @@ interface ServePorts {
   readonly onMessage: (listener: (message: ToNetwork) => void) => void;
   /** Receives what the agent answers to requests of the follower. */
   readonly onFollowed: (answer: FollowAnswer) => void;
-  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'run'>;
+  readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'run'>;
   readonly settings: Pick<SettingsFollower, 'explain' | 'run'>;
   /** Resolves when no other process runs the network of the node. */
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
@@ -74,7 +74,7 @@ function statusWith({ network, policy }: Parts): NetworkStatus {
   const failures = policy.failures();
   const standing = network.standing();
   return {
-    standing: { ...standing, problems: standing.problems + failures.length },
+    standing: { ...standing, problems: standing.problems + failures.length + policy.problems().length },
     failures: [...network.failures(), ...failures],
   };
 }
@@ -84,5 +84,6 @@ async function shownWith(
   signal: AbortSignal,
 ): Promise<ShownNetwork> {
   const shown = await network.show(signal);
-  return { ...shown, settings: [...settings.explain()], problems: [...shown.problems, ...policy.failures()] };
+  const problems = [...shown.problems, ...policy.failures(), ...policy.problems()];
+  return { ...shown, settings: [...settings.explain()], problems };
 }
