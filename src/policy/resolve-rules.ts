@@ -38,10 +38,12 @@ export function resolveRules(written: readonly Rule[] | undefined, namespace: st
     if (faults.length > 0 && !isDenial) return [];
     const refusal = limit.refusal(resolved);
     if (refusal === undefined) return [resolved];
-    problems.push(`[${String(position)}] ${isDenial ? 'denies any port and network' : 'has no effect'}: ${refusal}`);
+    const effect = isDenial ? 'denies any port and network' : 'has no effect, or only a part of it';
+    problems.push(`[${String(resolved.index)}] ${effect}: ${refusal}`);
     return isDenial ? [withoutLists(resolved)] : [];
   });
-  return { rules, problems };
+  // Several rules may come from one written rule.
+  return { rules, problems: [...new Set(problems)] };
 }
 
 interface RuleContext {
