@@ -1,4 +1,4 @@
-import { constants, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { constants, mkdirSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { type FromNetwork, isSharedQuery, type ToNetwork } from '../apps/agent/network-channel.ts';
@@ -13,6 +13,7 @@ import { writeFileAtomically } from '../base/atomic-file.ts';
 import { systemClock } from '../base/clock.ts';
 import { isNetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
 import type { EffectiveSettings } from '../config/agent-settings.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
@@ -107,26 +108,27 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   const base = { clock: systemClock, random: systemRandom, log };
   const onChange = (changed: EffectiveSettings): void => policy.configure(changed);
   const agentSettings = new SettingsFollower({ ...base, store, env, node, onChange });
-  using policyFilter = NftPolicyFilter.open();
-  using flowTable = LinuxFlowTable.open();
+  // A kernel that cannot filter for policies still connects pods.
+  using policyFilter = new OpenedOnce(() => NftPolicyFilter.open());
+  using flowTable = new OpenedOnce(() => LinuxFlowTable.open());
   const policy = new PolicyEnforcement(
     {
       ...base,
       policyStore: store,
-      policyFilter,
-      tables: filter,
+      policyFilter: () => policyFilter.get(),
       compilerFor: ({ policyLogPrefix, defaultEndpointToHostAction: action }) =>
         new RulesetCompiler({ node, logPrefix: policyLogPrefix, endpointToHostAction: hostActionOf(action) }),
       flows: (view) =>
         new DeniedFlows(
           {
             ...base,
-            flowTable,
-            isAllowed: flowJudge(view, {
-              node,
-              hostAddresses,
-              endpointToHost: () => hostActionOf(agentSettings.settings.defaultEndpointToHostAction),
-            }),
+            flowTable: () => flowTable.get(),
+            judge: () =>
+              flowJudge(view, {
+                node,
+                hostAddresses: hostAddresses(),
+                endpointToHost: hostActionOf(agentSettings.settings.defaultEndpointToHostAction),
+              }),
             isKept: () => agentSettings.settings.keepEstablishedFlows,
           },
           node,
@@ -136,8 +138,9 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
         mkdirSync(state, { recursive: true });
         writeFileSync(policyMarker(env), '');
       },
+      forgetOn: () => rmSync(policyMarker(env), { force: true }),
     },
-    { node, policy: agentSettings.settings, isOn: policySettingIn(env, datastore).isOn },
+    { node, policy: agentSettings.settings, start: policySettingIn(env, datastore).start },
   );
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {

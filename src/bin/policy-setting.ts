@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import type { PolicyStart } from '../apps/agent/network/policy-enforcement.ts';
 import type { Datastore } from '../config/connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { policyMarker } from './registration.ts';
@@ -7,6 +8,7 @@ interface PolicySetting {
   readonly setting: 'on' | 'off' | 'auto';
   /** Whether policies are enforced from the start. */
   readonly isOn: boolean;
+  readonly start: PolicyStart;
   readonly offReason: string;
 }
 
@@ -17,9 +19,12 @@ interface PolicySetting {
 export function policySettingIn(env: NodeJS.ProcessEnv, { type }: Datastore): PolicySetting {
   const asked = readVariable(env, 'NETPLUG_POLICY');
   const setting = asked === 'auto' && type !== 'orch' ? 'off' : asked;
+  const wasOn = existsSync(policyMarker(env));
+  const isOn = setting === 'on' || (setting === 'auto' && wasOn);
   return {
     setting,
-    isOn: setting === 'on' || (setting === 'auto' && existsSync(policyMarker(env))),
+    isOn,
+    start: isOn ? 'enforce' : setting === 'auto' ? 'on demand' : asked === 'off' || wasOn ? 'remove' : 'ignore',
     offReason:
       asked === 'off' ? 'NETPLUG_POLICY of the agent is off' : 'NETPLUG_POLICY of the agent is not "on", as etcd needs',
   };

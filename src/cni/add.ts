@@ -35,6 +35,7 @@ export async function add(ports: CniPorts, source: AddressSource, request: CniCa
 
   // Beside the work on the link, because the kernel matches interfaces by name.
   const isolating = isolatePod(ports, call, assigned.addresses);
+  undo.defer(async () => releasePod(ports, call, call.cleanupSignal));
 
   const restoreRecord = await recordAttachment(ports, call, assigned.addresses);
   undo.defer(restoreRecord);
@@ -43,12 +44,7 @@ export async function add(ports: CniPorts, source: AddressSource, request: CniCa
   const { mtu, isNew } = await ensureLink(ports, network, signal).catch(async (cause: unknown) => {
     throw await explainAddressConflict(ports, call, cause);
   });
-  if (isNew) {
-    undo.defer(async () => {
-      await releasePod(ports, call, call.cleanupSignal);
-      await kernel.remove(network.hostLinkName, network.owner);
-    });
-  }
+  if (isNew) undo.defer(async () => void (await kernel.remove(network.hostLinkName, network.owner)));
   const result = resultOf(network, { mtu, dns: assigned.dns });
   if (isNew) await shapeBandwidth(ports, call, result);
   logIsolation(ports, call, await isolating);

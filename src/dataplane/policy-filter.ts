@@ -147,6 +147,9 @@ export interface PolicyFilter {
     options: { readonly signal: AbortSignal; readonly reread?: boolean },
   ): Promise<FilterChange>;
 
+  /** Returns the ids of the rules of the table; empty without a table. @throws kernel/failed */
+  ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>>;
+
   /** Returns the counters of the table by the id of their rules, which are summed. @throws kernel/failed */
   counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>>;
 

@@ -4,7 +4,7 @@ import { seededRandom } from '../../src/base/random.ts';
 import { type AttachmentRecords, memoryRecords } from '../../src/cni/attachment-records.ts';
 import type { Program } from '../../src/cni/call-record.ts';
 import { decodeNetconf } from '../../src/config/decode.ts';
-import { noIsolation } from '../../src/cni/pod-isolation.ts';
+import { noIsolation, type PodIsolation } from '../../src/cni/pod-isolation.ts';
 import { runPlugin, type CallOutcome, type PluginDependencies } from '../../src/cni/run-plugin.ts';
 import { MemoryKernel } from '../../src/dataplane/memory/memory-kernel.ts';
 import { MemoryDatabase } from '../../src/datastore/memory/memory-database.ts';
@@ -24,6 +24,7 @@ export interface Delays {
   readonly store: number;
 }
 
+const NO_AGENT = noIsolation('the node has no agent');
 const AT_ONCE: Delays = { input: 0, setup: 0, gate: 0, store: 0 };
 
 export interface MemoryNode {
@@ -35,7 +36,13 @@ export interface MemoryNode {
   storeMs(): number;
   call(
     verb: string,
-    more?: { conf?: object; env?: Record<string, string>; program?: Program; pods?: readonly PodFacts[] },
+    more?: {
+      conf?: object;
+      env?: Record<string, string>;
+      program?: Program;
+      pods?: readonly PodFacts[];
+      isolation?: PodIsolation;
+    },
   ): Promise<CallOutcome>;
 }
 
@@ -65,7 +72,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
     attachments,
     database,
     storeMs: () => storeMs,
-    call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [] } = {}) => {
+    call: async (verb, { conf = {}, env = {}, program = 'netplug', pods = [], isolation = NO_AGENT } = {}) => {
       const stdin = JSON.stringify({ cniVersion: '1.1.0', name: 'net', type: program, ...defaults(program), ...conf });
       const dependencies: PluginDependencies = {
         env: { ...envOf(verb), ...env },
@@ -87,7 +94,7 @@ export async function memoryNode(delays: Delays = AT_ONCE, clock: Clock = virtua
         openOrch: () => memoryOrch(pods),
         readPluginList: () => undefined,
         attachments,
-        isolation: noIsolation('the node has no agent'),
+        isolation,
         openKernel: () => setUp(kernel),
         openLog: () => silentLog,
         decodeNetconf: (raw, { as }) => decodeNetconf(raw, as),

@@ -59,6 +59,12 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
     }
   }
 
+  async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
+    signal.throwIfAborted();
+    const bodies = await this.#socket.list('list the rules of policies', dumpRules(table));
+    return new Set(bodies.map((body) => idIn(decodeRule(body).comment)));
+  }
+
   async counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>> {
     signal.throwIfAborted();
     const counts = new Map<string, FilterCount>();

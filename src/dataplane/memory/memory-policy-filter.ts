@@ -32,6 +32,12 @@ export class MemoryPolicyFilter implements PolicyFilter {
     return change;
   }
 
+  async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
+    signal.throwIfAborted();
+    const chains = [...(this.#tables.get(table)?.chains.values() ?? [])];
+    return new Set(chains.flatMap(({ rules }) => rules.map(({ id }) => id)));
+  }
+
   async counts(table: string, signal: AbortSignal): Promise<ReadonlyMap<string, FilterCount>> {
     signal.throwIfAborted();
     return new Map(this.#counts.get(table));

@@ -1,6 +1,13 @@
 import { HOST_LINK_PREFIX } from '../../dataplane/kernel.ts';
-import type { FilterAction, FilterChain, FilterHook, FilterMatch, TableRule } from '../../dataplane/policy-filter.ts';
-import { DENIED_GROUP, type RuleOrigin } from './policy-ruleset.ts';
+import type {
+  FilterAction,
+  FilterChain,
+  FilterHook,
+  FilterMatch,
+  FilterTable,
+  TableRule,
+} from '../../dataplane/policy-filter.ts';
+import { DENIED_GROUP, POLICY_TABLE, type RuleOrigin } from './policy-ruleset.ts';
 import { idOfOrigin } from './rule-ids.ts';
 
 /** Chains for packets from and to a pod, by the name of its interface. */
@@ -45,6 +52,36 @@ export function baseChains(endpointToHostAction: 'Accept' | 'Drop'): ReadonlyMap
   ]);
 }
 
+const DISPATCH = 'dispatch';
+const CLOSED = 'closed-';
+
+/** Reports whether a table whose rules have these ids drops packets of every interface of a pod that it does not know. */
+export function closesUnknown(ruleIds: ReadonlySet<string>): boolean {
+  return ruleIds.has(DISPATCH);
+}
+
+/** Returns a table that drops new connections of the interfaces and leaves all other pods alone. */
+export function closedTable(interfaces: ReadonlySet<string>): FilterTable {
+  const rulesFor = (direction: 'in' | 'out'): readonly TableRule[] => [
+    { id: 'established', parts: [ESTABLISHED, ACCEPT] },
+    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
+    ...[...interfaces].map((name): TableRule => {
+      return { id: `${CLOSED}${name}`, parts: [{ kind: 'interface', direction, name }, COUNT, DROP] };
+    }),
+  ];
+  const chains = new Map<string, FilterChain>([
+    ['forward-egress', { hook: hookAt('forward', 0), rules: rulesFor('in') }],
+    ['forward-ingress', { hook: hookAt('forward', 1), rules: rulesFor('out') }],
+    ['input-egress', { hook: hookAt('input', 0), rules: rulesFor('in') }],
+  ]);
+  return { name: POLICY_TABLE, chains, sets: new Map() };
+}
+
+/** Returns the interfaces of a table of `closedTable`, from the ids of its rules. */
+export function closedInterfaces(ruleIds: ReadonlySet<string>): readonly string[] {
+  return [...ruleIds].filter((id) => id.startsWith(CLOSED)).map((id) => id.slice(CLOSED.length));
+}
+
 function hookAt(hook: FilterHook['hook'], priority: number): FilterHook {
   return { type: 'filter', hook, priority };
 }
@@ -60,7 +97,7 @@ function dispatchRules(
     { id: 'invalid', parts: [isPod, INVALID, COUNT, DROP] },
     { id: 'midstream', parts: [isPod, ...MIDSTREAM, COUNT, DROP] },
     { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
-    { id: 'dispatch', parts: [{ kind: 'dispatch', direction, map }] },
+    { id: DISPATCH, parts: [{ kind: 'dispatch', direction, map }] },
     ...denyRules(origin).map(({ id, parts }) => ({ id, parts: [isPod, ...parts] })),
   ];
 }

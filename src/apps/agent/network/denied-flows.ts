@@ -11,11 +11,14 @@ import type { PolicyView } from '../../../policy/policy-view.ts';
 const PAUSE_MS = 300;
 /** After a failure, which is usually a kernel without the netlink interface of connection tracking. */
 const RETRY_MS = 5000;
+/** How many flows are judged before other work of the process may run. */
+const JUDGED_AT_ONCE = 1000;
 
 export interface FlowPorts {
-  readonly flowTable: FlowTable;
-  /** Reports whether policies allow the first packet of the flow on this node. */
-  readonly isAllowed: (flow: TrackedFlow) => boolean;
+  /** Opens the table. @throws kernel/failed */
+  readonly flowTable: () => FlowTable;
+  /** Returns a function that reports whether policies allow the first packet of a flow on this node, as the host is now. */
+  readonly judge: () => (flow: TrackedFlow) => boolean;
   /** Whether flows that exist go on when policies no longer allow them. */
   readonly isKept: () => boolean;
   readonly clock: Clock;
@@ -44,7 +47,7 @@ export class DeniedFlows {
 
   /** @throws kernel/failed */
   async endAll({ spec }: WorkloadEndpoint): Promise<void> {
-    const { flowTable } = this.#ports;
+    const flowTable = this.#ports.flowTable();
     const addresses = spec.ipNetworks.flatMap((text) => tryReadCidr(text)?.address ?? []);
     await flowTable.end(await flowTable.list(addresses));
   }
@@ -72,10 +75,16 @@ export class DeniedFlows {
   }
 
   async #examine(): Promise<void> {
-    const { flowTable, isAllowed, isKept, log } = this.#ports;
+    const { judge, isKept, log } = this.#ports;
     if (isKept()) return;
+    const flowTable = this.#ports.flowTable();
     const flows = await flowTable.list(this.#ownAddresses());
-    const denied = flows.filter((flow) => !isAllowed(flow));
+    const isAllowed = judge();
+    const denied: TrackedFlow[] = [];
+    for (let at = 0; at < flows.length; at += JUDGED_AT_ONCE) {
+      denied.push(...flows.slice(at, at + JUDGED_AT_ONCE).filter((flow) => !isAllowed(flow)));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     if (denied.length === 0) return;
     log.info('denied flows ended', { flows: await flowTable.end(denied) });
   }

@@ -7,8 +7,8 @@ import type { PolicyView } from '../../../policy/policy-view.ts';
 interface JudgeOptions {
   readonly node: string;
   /** Canonical texts of the addresses that the node itself has. */
-  readonly hostAddresses: () => ReadonlySet<string>;
-  readonly endpointToHost: () => 'Accept' | 'Drop';
+  readonly hostAddresses: ReadonlySet<string>;
+  readonly endpointToHost: 'Accept' | 'Drop';
 }
 
 /** Returns a function that reports whether the policies of the pods of the node allow the first packet of a flow. */
@@ -16,17 +16,14 @@ export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: Track
   const { node, hostAddresses, endpointToHost } = options;
   return ({ original, reply }) => {
     const packet = packetOf(original, reply);
-    const own = hostAddresses();
     const endOf = (address: Address): ConnectionEnd => {
       const { pod } = endAt(view, address);
       // Policies of a pod are enforced on its own node.
       if (pod?.node === node) return { address, pod };
-      return { address, ...(own.has(formatAddress(address)) ? { host: node } : {}) };
+      return { address, ...(hostAddresses.has(formatAddress(address)) ? { host: node } : {}) };
     };
     const [source, destination] = [endOf(packet.source), endOf(packet.destination)];
-    return (
-      evaluateConnection(view, { source, destination, packet, endpointToHost: endpointToHost() }).verdict === 'allow'
-    );
+    return evaluateConnection(view, { source, destination, packet, endpointToHost }).verdict === 'allow';
   };
 }
 

@@ -31,6 +31,11 @@ export class LocalPods {
     this.#node = node;
   }
 
+  /** Returns the interfaces of the pods whose ADD is known. */
+  get interfaces(): readonly string[] {
+    return [...this.#pods.values()].map(({ added }) => added.spec.interfaceName);
+  }
+
   /** `at` is the time of the ADD, RFC 3339: a record of an earlier holder of its addresses is older. */
   add(endpoint: WorkloadEndpoint, at: string): readonly EndpointRecord[] {
     const key = keyOf(endpoint);

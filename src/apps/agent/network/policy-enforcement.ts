@@ -5,12 +5,12 @@ import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-re
 import { RecordCache } from '../../../cache/record-cache.ts';
 import type { Isolation, SandboxEndpoint } from '../../../cni/pod-isolation.ts';
 import type { EffectiveSettings } from '../../../config/agent-settings.ts';
-import type { PacketFilter } from '../../../dataplane/packet-filter.ts';
-import type { PolicyFilter } from '../../../dataplane/policy-filter.ts';
+import type { FilterTable, PolicyFilter } from '../../../dataplane/policy-filter.ts';
 import type { FollowStore } from '../../../datastore/follow.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
 import type { PolicyView, TouchedPolicy } from '../../../policy/policy-view.ts';
+import { closedInterfaces, closedTable, closesUnknown } from '../../../policy/ruleset/base-chains.ts';
 import { POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
 import type { DeniedFlows } from './denied-flows.ts';
 import { LocalPods } from './local-pods.ts';
@@ -18,7 +18,7 @@ import { LocalPods } from './local-pods.ts';
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** Changes within this time are written together. A pod that waits is not delayed. */
 const COALESCE_MS = 20;
-/** How often the kernel is compared with the desired table without a change. */
+/** How often the kernel is compared with the desired table, however often that changes. */
 const RESYNC_MS = 10_000;
 
 /** Compiles the policies of a node change by change. */
@@ -33,24 +33,31 @@ export type PolicySettings = Pick<EffectiveSettings, 'policyLogPrefix' | 'defaul
 export interface EnforcementPorts extends RetryPorts {
   readonly log: Log;
   readonly policyStore: FollowStore;
-  readonly policyFilter: Pick<PolicyFilter, 'apply'>;
-  readonly tables: Pick<PacketFilter, 'has'>;
+  /** Opens the filter. @throws kernel/failed */
+  readonly policyFilter: () => Pick<PolicyFilter, 'apply' | 'ruleIds' | 'remove'>;
   readonly compilerFor: (settings: PolicySettings) => PolicyCompiler;
   readonly flows: (state: PolicyState) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
   /** Remembers on the node that policies are enforced. */
   readonly rememberOn: () => void;
+  readonly forgetOn: () => void;
 }
+
+/**
+ * What to do with policies at the start: `enforce` them; `on demand`, enforce them from the first pod that is isolated, or when
+ * the kernel has rules of an earlier process; `remove` what was enforced before; `ignore` them.
+ */
+export type PolicyStart = 'enforce' | 'on demand' | 'remove' | 'ignore';
 
 export interface EnforcementSettings {
   readonly node: string;
   readonly policy: PolicySettings;
-  /** Whether to enforce policies from the start. Otherwise the first pod that is isolated switches it on. */
-  readonly isOn: boolean;
+  readonly start: PolicyStart;
 }
 
 /**
  * Enforces the policies of the pods of a node. The kernel keeps what was written when it ends, and while the datastore is
- * unavailable. Until the first snapshot it changes nothing, except that a host without the table gets one that closes all pods.
+ * unavailable. Until the first snapshot it changes nothing on a host that has the table. On a host without it, a start with
+ * `enforce` closes all pods. A pod that switches enforcement on while others run is closed alone: their policies are not known.
  */
 export class PolicyEnforcement {
   readonly #ports: EnforcementPorts;
@@ -60,24 +67,36 @@ export class PolicyEnforcement {
   readonly #flows: ReturnType<EnforcementPorts['flows']>;
   #compiler: PolicyCompiler;
   readonly #on = Promise.withResolvers<void>();
+  readonly #start: PolicyStart;
   #isOn = false;
+  #isRemembered = false;
+  #isMemoryFailing = false;
   #ruleset: PolicyRuleset;
   #hasSnapshot = false;
   #watchProblem: string | undefined;
   #writeProblem: string | undefined;
-  /** Resolved by the next write. */
+  /** The kernel closes every pod that was isolated and whose policies it does not have. */
+  #isClosed = false;
+  /** The kernel closes every pod that it does not know. */
+  #isUnknownClosed = false;
+  /** Policies, endpoints or what they depend on have changed since the last write. */
+  #isTouched = false;
+  /** Resolved by the next write of policies. */
   #waiting: (() => void)[] = [];
+  /** Resolved after the next attempt to write. */
+  #attempting: (() => void)[] = [];
   #isDue = false;
   #wake: () => void = () => undefined;
   #settle: AbortController = new AbortController();
 
-  constructor(ports: EnforcementPorts, { node, isOn, policy }: EnforcementSettings) {
+  constructor(ports: EnforcementPorts, { node, start, policy }: EnforcementSettings) {
     this.#ports = ports;
     this.#pods = new LocalPods(node);
     this.#flows = ports.flows(this.#state);
     this.#compiler = ports.compilerFor(policy);
     this.#ruleset = this.#compiler.compile(this.#state);
-    if (isOn) this.#turnOn();
+    this.#start = start;
+    if (start === 'enforce') this.#turnOn();
   }
 
   /** What the rules in the kernel come from. */
@@ -101,10 +120,12 @@ export class PolicyEnforcement {
     return this.#isOn ? [...this.#state.problems.values()].flat() : [];
   }
 
-  /** Resolves when the policies of the pod are in force. */
+  /** Resolves when the policies of the pod are in force, or it is known why they are not. */
   async isolate(endpoint: WorkloadEndpoint): Promise<Isolation> {
     this.#turnOn();
     this.#take(this.#pods.add(endpoint, new Date(this.#ports.clock.now()).toISOString()));
+    if (!this.#hasSnapshot || !this.#isClosed) await this.#attempted();
+    if (!this.#isClosed) return { state: 'not enforced', reason: this.#writeProblem ?? 'policies cannot be written' };
     if (!this.#hasSnapshot && this.#watchProblem !== undefined)
       return { state: 'closed', reason: `the datastore has not been read: ${this.#watchProblem}` };
     await this.#written();
@@ -127,11 +148,14 @@ export class PolicyEnforcement {
   configure(policy: PolicySettings): void {
     this.#compiler = this.#ports.compilerFor(policy);
     this.#ruleset = this.#compiler.compile(this.#state);
+    this.#isTouched = true;
     this.#trigger();
   }
 
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#on.resolve(), { once: true });
+    if (this.#start === 'remove') await this.#remove(signal);
+    if (this.#start === 'on demand') await this.#resume(signal);
     await this.#on.promise;
     if (signal.aborted) return;
     await Promise.all([this.#follow(signal), this.#write(signal), this.#flows.run(signal)]);
@@ -140,8 +164,47 @@ export class PolicyEnforcement {
   #turnOn(): void {
     if (this.#isOn) return;
     this.#isOn = true;
-    this.#ports.rememberOn();
     this.#on.resolve();
+  }
+
+  /** Removes what an earlier process enforced: the rules first, so that the node remembers it until they are removed. */
+  async #remove(signal: AbortSignal): Promise<void> {
+    const { policyFilter, forgetOn, log } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    while (!signal.aborted) {
+      try {
+        await policyFilter().remove(POLICY_TABLE, signal);
+        forgetOn();
+        return;
+      } catch (cause) {
+        if (signal.aborted) return;
+        if (backOff.fail(cause) === 1) log.warning('policies not removed', { reason: reasonOf(cause) });
+        await backOff.wait(signal);
+      }
+    }
+  }
+
+  /** Switches enforcement on when an earlier process ended before the node remembered it. */
+  async #resume(signal: AbortSignal): Promise<void> {
+    const { policyFilter, log } = this.#ports;
+    try {
+      if ((await policyFilter().ruleIds(POLICY_TABLE, signal)).size > 0) this.#turnOn();
+    } catch (cause) {
+      if (!signal.aborted) log.warning('policy table not read', { reason: reasonOf(cause) });
+    }
+  }
+
+  /** Retried by each write. A failure is not one of policies: they are in force, but not after a reboot. */
+  #remember(): void {
+    if (this.#isRemembered) return;
+    try {
+      this.#ports.rememberOn();
+      this.#isRemembered = true;
+    } catch (cause) {
+      if (!this.#isMemoryFailing)
+        this.#ports.log.warning('enforcement of policies not remembered', { reason: reasonOf(cause) });
+      this.#isMemoryFailing = true;
+    }
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
@@ -169,6 +232,7 @@ export class PolicyEnforcement {
 
   #take(records: readonly PolicyRecord[]): void {
     const touched = this.#state.apply(records);
+    this.#isTouched ||= Object.values(touched).some(({ size }) => size > 0);
     this.#ruleset = this.#compiler.compile(this.#state, touched);
   }
 
@@ -176,6 +240,14 @@ export class PolicyEnforcement {
   async #written(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
+    this.#trigger();
+    return promise;
+  }
+
+  /** Resolves after the next attempt to write that begins from now on, also when it fails. */
+  async #attempted(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#attempting.push(resolve);
     this.#trigger();
     return promise;
   }
@@ -191,41 +263,73 @@ export class PolicyEnforcement {
   }
 
   async #write(signal: AbortSignal): Promise<void> {
-    const { policyFilter, tables, log } = this.#ports;
+    const { clock, log } = this.#ports;
     const backOff = new BackOff(this.#ports, BACK_OFF);
-    let isReread = true;
+    let readMs = Number.NEGATIVE_INFINITY;
     while (!signal.aborted) {
       this.#isDue = false;
       const waiting = this.#hasSnapshot ? this.#waiting.splice(0) : [];
+      const attempting = this.#attempting.splice(0);
+      const startMs = clock.monotonic();
+      const reread = startMs - readMs >= RESYNC_MS;
       try {
-        // A host that was booted is closed at once. Otherwise the kernel has what the last agent knew.
-        if (this.#hasSnapshot || !(await tables.has(POLICY_TABLE, signal))) {
-          await policyFilter.apply(this.#ruleset.table, { signal, reread: isReread });
-          this.#flows.trigger();
-        }
+        if (this.#hasSnapshot) await this.#writePolicies(signal, reread);
+        else await this.#close(signal, reread);
+        if (reread) readMs = startMs;
+        this.#isClosed = true;
         for (const resolve of waiting) resolve();
         if (this.#writeProblem !== undefined) log.info('policies in force again');
         this.#writeProblem = undefined;
         backOff.succeed();
-        isReread = !(await this.#untilDue(signal));
       } catch (cause) {
         this.#waiting.unshift(...waiting);
         if (signal.aborted) return;
+        this.#isClosed = this.#isUnknownClosed;
         this.#writeProblem = reasonOf(cause);
         if (backOff.fail(cause) === 1) log.warning('policies not written', { reason: this.#writeProblem });
-        isReread = true;
-        await backOff.wait(signal);
+        readMs = Number.NEGATIVE_INFINITY;
       }
+      for (const resolve of attempting) resolve();
+      if (this.#writeProblem === undefined) await this.#untilDue(signal, RESYNC_MS - (clock.monotonic() - readMs));
+      else await backOff.wait(signal);
     }
   }
 
-  /** Reports whether a change is due; after the resync period, whether or not one is. */
-  async #untilDue(signal: AbortSignal): Promise<boolean> {
-    if (!this.#isDue) {
-      this.#settle = new AbortController();
-      this.#wake = () => this.#settle.abort();
-      await this.#ports.clock.sleep(RESYNC_MS, AbortSignal.any([signal, this.#settle.signal])).catch(() => undefined);
+  async #writePolicies(signal: AbortSignal, reread: boolean): Promise<void> {
+    const isTouched = this.#isTouched;
+    this.#isTouched = false;
+    try {
+      const { chains, sets, elements } = await this.#apply(this.#ruleset.table, { signal, reread });
+      if (isTouched || chains + sets + elements > 0) this.#flows.trigger();
+    } catch (cause) {
+      this.#isTouched ||= isTouched;
+      throw cause;
     }
-    return this.#isDue;
+    this.#isUnknownClosed = true;
+    this.#remember();
+  }
+
+  /** Closes pods whose policies are not known yet, unless the kernel has what an earlier process knew. */
+  async #close(signal: AbortSignal, reread: boolean): Promise<void> {
+    const ids = await this.#ports.policyFilter().ruleIds(POLICY_TABLE, signal);
+    if (!closesUnknown(ids)) {
+      const isAll = this.#start === 'enforce';
+      const interfaces = new Set([...closedInterfaces(ids), ...this.#pods.interfaces]);
+      await this.#apply(isAll ? this.#ruleset.table : closedTable(interfaces), { signal, reread });
+      if (!isAll) return;
+    }
+    this.#isUnknownClosed = true;
+  }
+
+  async #apply(table: FilterTable, options: Parameters<PolicyFilter['apply']>[1]): ReturnType<PolicyFilter['apply']> {
+    return this.#ports.policyFilter().apply(table, options);
+  }
+
+  /** Resolves when a change is due, at the latest after `limitMs`. */
+  async #untilDue(signal: AbortSignal, limitMs: number): Promise<void> {
+    if (this.#isDue || limitMs <= 0) return;
+    this.#settle = new AbortController();
+    this.#wake = () => this.#settle.abort();
+    await this.#ports.clock.sleep(limitMs, AbortSignal.any([signal, this.#settle.signal])).catch(() => undefined);
   }
 }

@@ -43,6 +43,15 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       expect(await host.show('wanted')).toEqual(shown);
     });
 
+    it('lists the ids of the rules of a table, none without the table', async () => {
+      await using host = await makeFixture();
+      const filter = host.newFilter();
+      expect(await filter.ruleIds('wanted', signal)).toEqual(new Set());
+      await filter.apply(tableOf(), { signal });
+      const ids = [...tableOf().chains.values()].flatMap(({ rules }) => rules.map(({ id }) => id));
+      expect(await host.newFilter().ruleIds('wanted', signal)).toEqual(new Set(ids));
+    });
+
     it.each(CHANGES)('reaches the same state as a fresh table: $title', async ({ table }) => {
       await using host = await makeFixture();
       await using fresh = await makeFixture();

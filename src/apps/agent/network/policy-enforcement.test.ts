@@ -1,0 +1,274 @@
+import { afterEach, expect, it } from 'vitest';
+import type { Clock } from '../../../base/clock.ts';
+import { NetplugError } from '../../../base/errors.ts';
+import { silentLog } from '../../../base/log.ts';
+import { systemRandom } from '../../../base/random.ts';
+import { MemoryPolicyFilter } from '../../../dataplane/memory/memory-policy-filter.ts';
+import type { FilterTable, PolicyFilter } from '../../../dataplane/policy-filter.ts';
+import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
+import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
+import { closedInterfaces } from '../../../policy/ruleset/base-chains.ts';
+import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
+import { RulesetCompiler } from '../../../policy/ruleset/ruleset-compiler.ts';
+import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import { type EnforcementPorts, PolicyEnforcement, type PolicyStart } from './policy-enforcement.ts';
+
+const never = new AbortController().signal;
+const POLICY = { policyLogPrefix: 'p', defaultEndpointToHostAction: 'Accept' } as const;
+
+/** Time passes when the test says so. */
+class TestClock implements Clock {
+  #now = 0;
+  readonly #sleepers = new Set<() => void>();
+
+  readonly now = (): number => this.#now;
+  readonly monotonic = (): number => this.#now;
+
+  readonly sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
+    const until = this.#now + ms;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const wake = (): void => {
+      if (this.#now < until) return;
+      this.#sleepers.delete(wake);
+      resolve();
+    };
+    this.#sleepers.add(wake);
+    const give = (): void => {
+      this.#sleepers.delete(wake);
+      reject(new Error('aborted'));
+    };
+    if (signal.aborted) give();
+    signal.addEventListener('abort', give, { once: true });
+    return promise;
+  };
+
+  async pass(ms: number): Promise<void> {
+    this.#now += ms;
+    for (const wake of this.#sleepers) wake();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+function endpointOf(name: string, interfaceName: string): WorkloadEndpoint {
+  return {
+    apiVersion: 'netplug.io/v3',
+    kind: 'WorkloadEndpoint',
+    metadata: { name, namespace: 'shop' },
+    spec: {
+      orchestrator: 'orch',
+      node: 'a',
+      network: 'n',
+      containerID: name,
+      endpoint: 'eth0',
+      interfaceName,
+      mac: '',
+      ipNetworks: ['10.0.0.1/32'],
+      profiles: [],
+      ipam: 'netplug-ipam',
+    },
+  };
+}
+
+/** A host, whose tables and memory outlive its processes, and its datastore. */
+class TestHost {
+  readonly clock = new TestClock();
+  readonly tables = new Map<string, FilterTable>();
+  readonly filter = new MemoryPolicyFilter(this.tables);
+  readonly store = openMemoryStore(new MemoryDatabase(), {
+    fault: (operation) => (operation === 'follow' && !this.isReadable ? { kind: 'refused' } : undefined),
+  });
+  readonly stop = new AbortController();
+  isReadable = true;
+  isRemembered = false;
+  examinations = 0;
+  rereads = 0;
+  forget: () => void = () => undefined;
+  remember: () => void = () => undefined;
+  policyFilter: EnforcementPorts['policyFilter'] = () => ({
+    apply: async (table, options) => {
+      if (options.reread === true) this.rereads += 1;
+      return this.filter.apply(table, options);
+    },
+    ruleIds: async (table, signal) => this.filter.ruleIds(table, signal),
+    remove: async (table, signal) => this.filter.remove(table, signal),
+  });
+
+  start(start: PolicyStart): PolicyEnforcement {
+    const policy = new PolicyEnforcement(
+      {
+        clock: this.clock,
+        random: systemRandom,
+        log: silentLog,
+        policyStore: this.store,
+        policyFilter: () => this.policyFilter(),
+        compilerFor: () => new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' }),
+        flows: () => ({
+          trigger: () => void (this.examinations += 1),
+          endAll: async () => Promise.resolve(),
+          run: async () => Promise.resolve(),
+        }),
+        rememberOn: () => {
+          this.remember();
+          this.isRemembered = true;
+        },
+        forgetOn: () => {
+          this.forget();
+          this.isRemembered = false;
+        },
+      },
+      { node: 'a', policy: POLICY, start },
+    );
+    void policy.run(this.stop.signal);
+    return policy;
+  }
+
+  /** Returns the verdict about the first packet of a connection from the interface. */
+  verdict(interfaceName: string): 'accept' | 'drop' {
+    return this.filter.judge('forward', {
+      source: { family: 4, value: 0x0a000001n },
+      destination: { family: 4, value: 0x0a000002n },
+      protocol: 17,
+      ports: { source: 1000, destination: 53 },
+      state: 'new',
+      inInterface: interfaceName,
+      outInterface: 'eth0',
+      isToHost: false,
+    });
+  }
+}
+
+const hosts: TestHost[] = [];
+function makeHost(): TestHost {
+  const host = new TestHost();
+  hosts.push(host);
+  return host;
+}
+afterEach(() => {
+  for (const host of hosts.splice(0)) host.stop.abort();
+});
+
+it('closes only the pod that switches enforcement on while the policies of other pods are unknown', async () => {
+  const host = makeHost();
+  host.isReadable = false;
+  const policy = host.start('on demand');
+  await host.clock.pass(0);
+  expect(host.tables.size).toBe(0);
+  const isolating = policy.isolate(endpointOf('new', 'npl1'));
+  await host.clock.pass(0);
+  void isolating;
+  expect(await policy.isolate(endpointOf('newer', 'npl2'))).toMatchObject({ state: 'closed' });
+  expect(['npl1', 'npl2', 'npl3'].map((name) => host.verdict(name))).toEqual(['drop', 'drop', 'accept']);
+  expect(host.isRemembered).toBe(false);
+});
+
+it('closes the pods of an earlier process together with a new pod, and remembers enforcement with the first policies', async () => {
+  const host = makeHost();
+  host.isReadable = false;
+  const first = host.start('on demand');
+  void first.isolate(endpointOf('old', 'npl1'));
+  await host.clock.pass(0);
+  host.stop.abort();
+  const next = makeHost();
+  for (const [name, table] of host.tables) next.tables.set(name, table);
+  next.isReadable = false;
+  const policy = next.start('on demand');
+  await next.clock.pass(0);
+  expect(policy.failures()).toHaveLength(1);
+  await policy.isolate(endpointOf('new', 'npl2'));
+  expect(closedInterfaces(await next.filter.ruleIds(POLICY_TABLE, never)).toSorted()).toEqual(['npl1', 'npl2']);
+  next.isReadable = true;
+  await next.clock.pass(30_000);
+  await next.clock.pass(30_000);
+  expect(policy.failures()).toEqual([]);
+  expect(next.isRemembered).toBe(true);
+  expect(next.verdict('npl3')).toBe('drop');
+});
+
+it('closes all pods at a start on a host that remembers enforcement', async () => {
+  const host = makeHost();
+  host.isReadable = false;
+  host.start('enforce');
+  await host.clock.pass(0);
+  expect(host.verdict('npl3')).toBe('drop');
+});
+
+it('compares the kernel with the table every 10 s although pods keep coming', async () => {
+  const host = makeHost();
+  const policy = host.start('enforce');
+  await policy.isolate(endpointOf('pod', 'npl1'));
+  const before = host.rereads;
+  for (let second = 0; second < 12; second += 1) {
+    await host.clock.pass(1000);
+    await policy.isolate(endpointOf(`pod-${String(second)}`, `npl1${String(second)}`));
+  }
+  expect(host.rereads).toBe(before + 1);
+});
+
+it('examines flows when something has changed, and not with each comparison', async () => {
+  const host = makeHost();
+  const policy = host.start('enforce');
+  await policy.isolate(endpointOf('pod', 'npl1'));
+  await host.clock.pass(100);
+  const { examinations, rereads } = host;
+  await host.clock.pass(11_000);
+  expect([host.examinations, host.rereads]).toEqual([examinations, rereads + 1]);
+  host.tables.clear();
+  await host.clock.pass(11_000);
+  expect(host.examinations).toBe(examinations + 1);
+});
+
+it('removes what an earlier process enforced, and forgets it once the table is removed', async () => {
+  const host = makeHost();
+  await host.start('enforce').isolate(endpointOf('pod', 'npl1'));
+  host.stop.abort();
+  const next = makeHost();
+  for (const [name, table] of host.tables) next.tables.set(name, table);
+  next.isRemembered = true;
+  const open = next.policyFilter;
+  next.policyFilter = () => {
+    throw new NetplugError('kernel/failed', 'no netlink socket');
+  };
+  next.start('remove');
+  await next.clock.pass(0);
+  expect([next.tables.size, next.isRemembered]).toEqual([1, true]);
+  next.policyFilter = open;
+  await next.clock.pass(30_000);
+  expect([next.tables.size, next.isRemembered]).toEqual([0, false]);
+});
+
+it('leaves the table alone when policies are ignored', async () => {
+  const host = makeHost();
+  host.tables.set(POLICY_TABLE, { name: POLICY_TABLE, chains: new Map(), sets: new Map() });
+  const policy = host.start('ignore');
+  await host.clock.pass(30_000);
+  expect([host.tables.size, policy.failures()]).toEqual([1, []]);
+});
+
+it('enforces policies although the node cannot remember it, and remembers it when it can', async () => {
+  const host = makeHost();
+  host.remember = () => {
+    throw new Error('read-only file system');
+  };
+  const policy = host.start('on demand');
+  expect(await policy.isolate(endpointOf('pod', 'npl1'))).toEqual({ state: 'in force' });
+  expect(host.isRemembered).toBe(false);
+  host.remember = () => undefined;
+  await host.clock.pass(11_000);
+  expect(host.isRemembered).toBe(true);
+});
+
+it('reports that policies are not enforced while the kernel cannot filter, and goes on when it can', async () => {
+  const host = makeHost();
+  const open = host.policyFilter;
+  host.policyFilter = (): Pick<PolicyFilter, 'apply' | 'ruleIds' | 'remove'> => {
+    throw new NetplugError('kernel/failed', 'no netlink socket');
+  };
+  const policy = host.start('on demand');
+  expect(await policy.isolate(endpointOf('pod', 'npl1'))).toMatchObject({ state: 'not enforced' });
+  expect(policy.failures()).toContain('policy: no netlink socket');
+  host.policyFilter = open;
+  await host.clock.pass(10_000);
+  await host.clock.pass(10_000);
+  expect(host.verdict('npl1')).toBe('drop');
+  expect(policy.failures()).toEqual([]);
+});
