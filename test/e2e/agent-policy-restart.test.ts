@@ -101,6 +101,15 @@ it('repairs its table when another program has removed it', async () => {
   await until(async () => !(await isReached(foe, server)), 'the policies are in force again', 15_000);
 });
 
+it('an agent with NETPLUG_POLICY=off opens the pods that an earlier one has closed', async () => {
+  await policed.stopAgent('TERM');
+  await policed.startAgent({ NETPLUG_POLICY: 'off' });
+  await until(async () => isReached(foe, server), 'all pods are open', 15_000);
+  expect(await policed.node.exec('nft', 'list', 'tables')).not.toContain('netplug-policy');
+  await policed.stopAgent('TERM');
+  await policed.startAgent();
+});
+
 it('explains where each setting of the agent comes from', async () => {
   await policed.apply({
     apiVersion: 'netplug.io/v3',

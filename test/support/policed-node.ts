@@ -26,7 +26,7 @@ export interface PolicedNode extends AsyncDisposable {
   agent(): Agent;
   /** Ends the agent with the signal; the network process ends as well. */
   stopAgent(signal: 'TERM' | 'KILL'): Promise<void>;
-  startAgent(): Promise<void>;
+  startAgent(env?: Readonly<Record<string, string>>): Promise<void>;
   apply(resource: object): Promise<void>;
   remove(kind: string, name: string): Promise<void>;
   add(name: string, more?: Partial<CniCall>): Promise<PolicedPod>;
@@ -57,8 +57,8 @@ export async function startPolicedNode(
         (await node.run(['pgrep', '--full', '^netplug-network'])).stdout.trim() === '';
       await until(hasEnded, 'the network process has ended');
     },
-    startAgent: async () => {
-      agent = await startAgent(node, { env });
+    startAgent: async (other = env) => {
+      agent = await startAgent(node, { env: other });
     },
     apply: async (resource) => {
       const command = [NETPLUGCTL, 'apply', '-f', '-'];
