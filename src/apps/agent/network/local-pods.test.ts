@@ -94,6 +94,15 @@ it('ignores the record of an earlier pod of the same name', () => {
   expect(added?.value).toMatchObject({ metadata: { labels: { app: 'new' } }, spec: { ipNetworks: ['10.0.0.1/32'] } });
 });
 
+it('takes the record of a later pod of the same name, whose ADD it did not see', () => {
+  const pods = new LocalPods('a');
+  pods.add(endpointOf({ labels: { app: 'old' } }), AT);
+  const later = ofPod({ podUID: 'u2', labels: { app: 'new' } });
+  const created = { ...later, metadata: { ...later.metadata, creationTimestamp: '2026-01-01T00:00:05Z' } };
+  const [joined] = pods.join([record(created)]);
+  expect(joined?.value).toMatchObject({ metadata: { labels: { app: 'new' } }, spec: { ipNetworks: ['10.9.9.9/32'] } });
+});
+
 it('keeps a pod when the DEL is of its earlier sandbox', () => {
   const pods = new LocalPods('a');
   pods.add(endpointOf({ containerID: 'c1' }), AT);

@@ -78,6 +78,8 @@ export class LocalPods {
     const record = this.#records.get(key) ?? (pod && this.#records.get(mainKeyOf(pod.added)));
     if (pod === undefined) return { kind: 'endpoint', key, value: record && withInterface(record) };
     const { added } = pod;
+    if (record !== undefined && isSuccessor(record, added))
+      return { kind: 'endpoint', key, value: withInterface(record) };
     const isSame = record !== undefined && isSamePod(record, added);
     pod.isRecorded ||= isSame;
     if (isSame) return { kind: 'endpoint', key, value: withContent(added, record) };
@@ -117,6 +119,21 @@ function withContent(added: WorkloadEndpoint, { metadata, spec }: WorkloadEndpoi
 function isSamePod(record: WorkloadEndpoint, added: WorkloadEndpoint): boolean {
   const isSameSandbox = record.spec.containerID === added.spec.containerID;
   return isSameSandbox || (added.spec.podUID !== undefined && record.spec.podUID === added.spec.podUID);
+}
+
+/**
+ * Reports whether the record is of a later pod of the same name, whose ADD the standalone server served. The record of
+ * another interface cannot stand for it.
+ */
+function isSuccessor(record: WorkloadEndpoint, added: WorkloadEndpoint): boolean {
+  const [ofRecord, ofAdded] = [record, added].map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? ''));
+  const isOther = record.spec.podUID !== undefined && record.spec.podUID !== added.spec.podUID;
+  return (
+    isOther &&
+    !isSamePod(record, added) &&
+    record.metadata.name === added.metadata.name &&
+    Number(ofRecord) > Number(ofAdded)
+  );
 }
 
 function keyOf(endpoint: WorkloadEndpoint): string {
