@@ -30,17 +30,21 @@ export class AppliedPolicies {
   /** Adds, replaces or removes the policy of the id, and returns the keys of endpoints that it applied or applies to. */
   replace(id: string, next: OrderedPolicy | undefined, endpoints: Iterable<PolicyEndpoint>): Set<string> {
     const before = this.#byId.get(id);
+    const isSameSelector =
+      before !== undefined &&
+      next !== undefined &&
+      canonicalSelector(before.policy.appliesTo) === canonicalSelector(next.policy.appliesTo);
+    // What may fail comes before the first change.
+    const selected = new Set<string>();
+    if (next !== undefined && !isSameSelector) {
+      for (const { key, labels } of endpoints) if (evaluateSelector(next.policy.appliesTo, labels)) selected.add(key);
+    }
+    if (next !== undefined) this.#index.add(next.policy.appliesTo, next);
     const left = before === undefined ? new Set<string>() : this.#remove(id, before);
     this.#tiers = undefined;
     if (next === undefined) return left;
-    const selector = canonicalSelector(next.policy.appliesTo);
-    const isSameSelector = before !== undefined && canonicalSelector(before.policy.appliesTo) === selector;
-    const keys = isSameSelector ? left : new Set<string>();
-    if (!isSameSelector) {
-      for (const { key, labels } of endpoints) if (evaluateSelector(next.policy.appliesTo, labels)) keys.add(key);
-    }
+    const keys = isSameSelector ? left : selected;
     this.#byId.set(id, next);
-    this.#index.add(next.policy.appliesTo, next);
     for (const key of keys) this.#ofEndpoint.get(key)?.add(next);
     this.#endpointsOf.set(next, new Set(keys));
     return left.union(keys);

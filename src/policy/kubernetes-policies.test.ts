@@ -5,7 +5,8 @@ import { fromNamespace } from '../model/from-kubernetes/profiles.ts';
 import { resourceIdOf } from '../model/resource-id.ts';
 import { parseAddress } from '../net/address.ts';
 import { endAt, evaluateConnection } from './evaluate.ts';
-import { type PolicyChange, PolicyState } from './policy-state.ts';
+import type { PolicyChange } from './policy-change.ts';
+import { PolicyState } from './policy-state.ts';
 
 /** Pods by the last number of their addresses. Each serves `web`: 80, but `x/b` serves it at 81. */
 const PODS = [

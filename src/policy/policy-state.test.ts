@@ -4,7 +4,8 @@ import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 import { parseAddress } from '../net/address.ts';
 import { formatCidr } from '../net/cidr.ts';
 import { PolicyCluster } from '../../test/support/policy-cluster.ts';
-import { type PolicyChange, PolicyState } from './policy-state.ts';
+import type { PolicyChange } from './policy-change.ts';
+import { PolicyState } from './policy-state.ts';
 import type { PolicyRule } from './resolved-policy.ts';
 
 function pod(name: string, more: Partial<WorkloadEndpoint['spec']> = {}, metadata: object = {}): PolicyChange {
@@ -180,6 +181,36 @@ describe('a record that cannot be used', () => {
     const view = state(resource('NetworkPolicy', 'bad', { order: 2, selector: 'all()', types: ['Ingress'], ingress }));
     expect(applied(view)[1]).toBe(`${bad}: ${expected}`);
     expect(view.problems.get(bad)).toEqual([expect.stringContaining('ingress[0].source.selector')]);
+  });
+
+  it('fails alone and closed when it cannot be applied', () => {
+    const which = { kind: 'NetworkPolicy', namespace: 'shop', name: 'bad' } as const;
+    const broken = resource('NetworkPolicy', 'bad', { order: 2, types: undefined, selector: 'all()' });
+    const view = new PolicyState();
+    view.apply([broken, pod('broken', { ipNetworks: undefined } as object), ...others]);
+    expect(applied(view)).toEqual(['NetworkPolicy shop/good: ', `${bad}: `]);
+    expect(view.problems.get(bad)?.[0]).toContain('isolates all pods of the namespace: it cannot be applied');
+    expect([...view.endpoints.keys()]).toEqual(['pod shop/p']);
+    expect(view.problems.get('broken')?.[0]).toContain('cannot be applied');
+    view.apply([
+      { kind: 'resource', which },
+      { kind: 'endpoint', key: 'broken' },
+    ]);
+    expect(view.problems.size).toBe(0);
+    expect(applied(view)).toEqual(['NetworkPolicy shop/good: ']);
+  });
+
+  it('closes the endpoint alone when it cannot be settled', () => {
+    const view = new PolicyState();
+    // No text can be made of it.
+    const broken = pod('broken', { interfaceName: 1n } as object);
+    view.apply([broken, ...others]);
+    expect([...view.endpoints.keys()]).toEqual(['pod shop/p']);
+    expect(view.problems.get('pod shop/broken')?.[0]).toContain('cannot be used');
+    expect(ownersOf(view)).toEqual(['shop/p']);
+    view.apply([pod('broken', { ipNetworks: ['10.0.0.2/32'] })]);
+    expect(ownersOf(view, '10.0.0.2')).toEqual(['shop/broken']);
+    expect(view.problems.size).toBe(0);
   });
 
   it('is no longer a problem when it is corrected or deleted', () => {

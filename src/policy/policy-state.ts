@@ -1,16 +1,16 @@
-import { never } from '../base/errors.ts';
+import { never, reasonOf } from '../base/errors.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import { DEFAULT_ALLOW } from '../model/profile.ts';
-import { fullId, type ResourceId } from '../model/resource-id.ts';
+import { fullId } from '../model/resource-id.ts';
 import type { Labels } from '../model/selector.ts';
 import { evaluateSelector } from '../model/selector.ts';
-import type { ServiceEndpoints, ServicePort } from '../model/service-endpoints.ts';
-import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+import type { ServicePort } from '../model/service-endpoints.ts';
 import { type Address, formatAddress } from '../net/address.ts';
 import { type Cidr, cidrContains, formatCidr } from '../net/cidr.ts';
 import { AddressClaims } from './address-claims.ts';
 import { AppliedPolicies } from './applied-policies.ts';
 import { MemberSet } from './member-set.ts';
+import { type PolicyChange, unreadable } from './policy-change.ts';
 import type { NamedPortAddress, PolicyView, TouchedPolicy } from './policy-view.ts';
 import type {
   PeerSelector,
@@ -39,19 +39,6 @@ import {
 } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
 import { type SelectedItem, TrackedSelectors } from './tracked-selectors.ts';
-
-/** The new state of one record. One without a value was deleted, or cannot be read if it has a problem. */
-export type PolicyChange =
-  | {
-      readonly kind: 'resource';
-      readonly which: ResourceId;
-      readonly value?: AnyResource | undefined;
-      readonly problem?: string | undefined;
-    }
-  /** The key identifies the record among all endpoints. */
-  | { readonly kind: 'endpoint'; readonly key: string; readonly value?: WorkloadEndpoint | undefined }
-  /** Several records may belong to one service. */
-  | { readonly kind: 'service'; readonly key: string; readonly value?: ServiceEndpoints | undefined };
 
 interface Item extends SelectedItem {
   readonly signature: string;
@@ -103,7 +90,10 @@ export class PolicyState implements PolicyView {
     return this.#applied.tiers;
   }
 
-  /** Applies changes that belong together and returns what they touched. Applying a change again touches nothing. */
+  /**
+   * Applies changes that belong together and returns what they touched. Applying a change again touches nothing. One that
+   * fails counts as unreadable, because the others must not be lost: nothing brings them a second time.
+   */
   apply(changes: readonly PolicyChange[]): TouchedPolicy {
     const touches: Touches = {
       endpoints: new Set(),
@@ -113,8 +103,25 @@ export class PolicyState implements PolicyView {
       services: new Set(),
       unsettled: new Set(),
     };
-    for (const change of changes) this.#applyOne(change, touches);
-    for (const key of touches.unsettled) this.#settle(key, touches);
+    for (const change of changes) {
+      try {
+        this.#applyOne(change, touches);
+      } catch (cause) {
+        this.#applyOne(unreadable(change, cause), touches);
+        if (change.kind !== 'resource')
+          this.#report(change.key, [`${change.key} cannot be applied: ${reasonOf(cause)}`]);
+      }
+    }
+    for (const key of touches.unsettled) {
+      try {
+        this.#settle(key, touches);
+      } catch (cause) {
+        // An endpoint that is not there has no rules, so its interface is closed. It is nobody's rival, either.
+        this.#place(key, undefined, touches);
+        this.#settle(key, touches);
+        this.#report(key, [`${key} cannot be used: ${reasonOf(cause)}`]);
+      }
+    }
     const { unsettled: _, ...touched } = touches;
     return { ...touched, selectors: this.#tracked.takeChanges() };
   }
@@ -168,6 +175,7 @@ export class PolicyState implements PolicyView {
       case 'endpoint':
         return this.#applyWorkload(change, touches);
       case 'service':
+        this.problems.delete(change.key);
         for (const service of this.#services.replace(change.key, change.value)) touches.services.add(service);
         return undefined;
       case 'resource':
@@ -180,6 +188,7 @@ export class PolicyState implements PolicyView {
   #applyWorkload({ key: record, value }: Extract<PolicyChange, { kind: 'endpoint' }>, touches: Touches): void {
     const next = value === undefined ? undefined : selectableWorkload(value);
     const before = this.#keysOfRecords.get(record);
+    for (const key of [record, before, next?.key]) if (key !== undefined) this.problems.delete(key);
     if (before !== undefined && before !== next?.key) this.#place(before, undefined, touches);
     if (next === undefined) {
       this.#keysOfRecords.delete(record);
@@ -197,10 +206,10 @@ export class PolicyState implements PolicyView {
     } else if (kind === 'Profile') {
       this.#applyProfile(name, { value: value?.kind === kind ? value : undefined, problem }, touches);
     } else if (kind === 'HostEndpoint') {
-      this.#report(hostKey(name), problem);
+      this.#report(hostKey(name), [problem]);
       this.#place(hostKey(name), value?.kind === kind ? selectableHost(value) : undefined, touches);
     } else if (kind === 'NetworkSet' || kind === 'GlobalNetworkSet') {
-      this.#report(setKey(name, namespace), problem);
+      this.#report(setKey(name, namespace), [problem]);
       const isSet = value?.kind === 'NetworkSet' || value?.kind === 'GlobalNetworkSet';
       this.#place(setKey(name, namespace), isSet ? selectableSet(value) : undefined, touches);
     }
@@ -222,10 +231,10 @@ export class PolicyState implements PolicyView {
     const before = this.#applied.find(id);
     // The new rules first: a selector that stays in use keeps its members.
     this.#useSelectors(rulesOfPolicy(policy), 'use');
-    this.#useSelectors(rulesOfPolicy(before), 'release');
     for (const key of this.#applied.replace(id, policy, this.endpoints.values())) touches.endpoints.add(key);
+    this.#useSelectors(rulesOfPolicy(before), 'release');
     touches.policies.add(id);
-    this.#report(id, ...resolved.problems);
+    this.#report(id, resolved.problems);
   }
 
   #applyProfile(
@@ -236,7 +245,7 @@ export class PolicyState implements PolicyView {
     const before = this.#profiles.get(name);
     if (!this.#isNews(`Profile ${name}`, value, problem)) return;
     const { problems, ...resolved } = value === undefined ? { problems: [], rules: undefined } : resolveProfile(value);
-    this.#report(`Profile ${name}`, ...(problem === undefined ? [] : [problem]), ...problems);
+    this.#report(`Profile ${name}`, [problem, ...problems]);
     const next =
       resolved.rules === undefined
         ? undefined
@@ -300,9 +309,9 @@ export class PolicyState implements PolicyView {
     const selectable = this.#selectables.get(key);
     const after = selectable === undefined ? undefined : this.#itemOf(selectable);
     if (before?.signature === after?.signature) return;
+    this.#tracked.move(before, after);
     if (before !== undefined) this.#unlist(before, touches);
     if (after !== undefined) this.#list(after, touches);
-    this.#tracked.move(before, after);
     if (after === undefined) this.#items.delete(key);
     else this.#items.set(key, after);
     if (before?.endpoint === undefined && after?.endpoint === undefined) return;
@@ -358,7 +367,7 @@ export class PolicyState implements PolicyView {
     return [...this.#items.values()].filter(({ labels }) => evaluateSelector(selector, labels));
   }
 
-  #report(key: string, ...problems: readonly (string | undefined)[]): void {
+  #report(key: string, problems: readonly (string | undefined)[]): void {
     const texts = problems.filter((text) => text !== undefined);
     if (texts.length === 0) this.problems.delete(key);
     else this.problems.set(key, texts);

@@ -148,7 +148,7 @@ function rulesOf(
   for (const direction of ['ingress', 'egress'] as const) {
     if (!spec.types.includes(DIRECTIONS[direction])) continue;
     const resolved = resolveRules(spec[direction], namespace);
-    problems.push(...resolved.problems.map((problem) => `${direction}${problem}`));
+    for (const problem of resolved.problems) problems.push(`${direction}${problem}`);
     rules[direction] = resolved.rules;
   }
   return { rules, problems };

@@ -87,15 +87,15 @@ function neededBy(selector: Selector): readonly Needed[] | undefined {
 }
 
 function costOf(needed: readonly Needed[]): number {
-  return Math.max(
-    0,
-    ...needed.map(({ label, value }) => {
-      if (label === ORCHESTRATOR_LABEL) return COST.orchestrator;
-      if (value === undefined) return COST.anyValue;
-      if (label === NAMESPACE_LABEL) return COST.namespace;
-      return label.startsWith(NAMESPACE_PREFIX) ? COST.ofNamespace : COST.value;
-    }),
-  );
+  // Not `Math.max(...)`: users write sets longer than the stack is deep.
+  return needed.reduce((highest, each) => Math.max(highest, costOfOne(each)), 0);
+}
+
+function costOfOne({ label, value }: Needed): number {
+  if (label === ORCHESTRATOR_LABEL) return COST.orchestrator;
+  if (value === undefined) return COST.anyValue;
+  if (label === NAMESPACE_LABEL) return COST.namespace;
+  return label.startsWith(NAMESPACE_PREFIX) ? COST.ofNamespace : COST.value;
 }
 
 function getOrAdd<K, V>(map: Map<K, V>, key: K, make: () => V): V {

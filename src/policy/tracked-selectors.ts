@@ -46,10 +46,11 @@ export class TrackedSelectors {
       uses: 1,
       areNamedPortsTouched: false,
     };
-    this.#byText.set(peer.text, tracked);
+    const selected = [...items].filter(({ labels }) => evaluateSelector(peer.selector, labels));
     this.#index.add(peer.selector, tracked);
+    this.#byText.set(peer.text, tracked);
     this.#touched.add(tracked);
-    for (const item of items) if (evaluateSelector(peer.selector, item.labels)) this.#enter(tracked, item);
+    for (const item of selected) this.#enter(tracked, item);
   }
 
   /** Takes back one use. A selector without uses is kept until the changes are taken, as another rule may use it. */
@@ -63,9 +64,10 @@ export class TrackedSelectors {
   /** Moves an item from its earlier to its present state; undefined for one that came or went. */
   move(before: SelectedItem | undefined, after: SelectedItem | undefined): void {
     if (after !== undefined) {
-      for (const tracked of this.#index.candidates(after.labels)) {
-        if (evaluateSelector(tracked.peer.selector, after.labels)) this.#enter(tracked, after);
-      }
+      const candidates = [...this.#index.candidates(after.labels)];
+      // All are evaluated first: one that fails must leave nothing half done.
+      const selecting = candidates.filter(({ peer }) => evaluateSelector(peer.selector, after.labels));
+      for (const tracked of selecting) this.#enter(tracked, after);
     }
     for (const tracked of before?.selectors ?? []) if (before !== undefined) this.#leave(tracked, before);
   }

@@ -7,7 +7,8 @@ import { fromNamespace, fromServiceAccount } from '../../src/model/from-kubernet
 import { resourceIdOf } from '../../src/model/resource-id.ts';
 import { parseAddress } from '../../src/net/address.ts';
 import { endAt, evaluateConnection } from '../../src/policy/evaluate.ts';
-import { type PolicyChange, PolicyState } from '../../src/policy/policy-state.ts';
+import type { PolicyChange } from '../../src/policy/policy-change.ts';
+import { PolicyState } from '../../src/policy/policy-state.ts';
 import { naivelyAllows } from '../support/naive-network-policy.ts';
 import { kubernetesCluster, type KubernetesCluster, PORTS, PROTOCOLS } from '../support/policy-clusters.ts';
 

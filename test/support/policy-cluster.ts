@@ -4,7 +4,8 @@ import { fromKubernetesPolicy } from '../../src/model/from-kubernetes/network-po
 import { fromPod } from '../../src/model/from-kubernetes/pod.ts';
 import { fromNamespace } from '../../src/model/from-kubernetes/profiles.ts';
 import type { AnyResource } from '../../src/model/kinds.ts';
-import { type PolicyChange, PolicyState } from '../../src/policy/policy-state.ts';
+import type { PolicyChange } from '../../src/policy/policy-change.ts';
+import { PolicyState } from '../../src/policy/policy-state.ts';
 import type { TouchedPolicy } from '../../src/policy/policy-view.ts';
 
 export const NODE = 'node-1';

@@ -3,7 +3,7 @@ import type { AnyResource, ResourceKind } from '../../src/model/kinds.ts';
 import { API_VERSION } from '../../src/model/resource.ts';
 import type { WorkloadEndpoint } from '../../src/model/workload-endpoint.ts';
 import { parseAddress } from '../../src/net/address.ts';
-import type { PolicyChange } from '../../src/policy/policy-state.ts';
+import type { PolicyChange } from '../../src/policy/policy-change.ts';
 
 /** Random changes of the records that policies need: few names, labels and addresses, so that they meet and collide. */
 const NAMESPACES = ['x', 'y'];

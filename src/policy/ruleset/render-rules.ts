@@ -62,7 +62,7 @@ export function renderRuleList(list: RuleList, context: RenderContext): Rendered
     const id = idOfOrigin(origin);
     const target = targetOf(rule.action, { list, context, origin });
     const matched = renderMatches(rule, context.sets);
-    contents.push(...matched.contents);
+    for (const content of matched.contents) contents.push(content);
     origins.set(id, origin);
     if (target.chain !== undefined) next.add(target.chain);
     for (const matches of matched.alternatives)

@@ -216,8 +216,8 @@ export class PolicyEnforcement {
         for await (const { records, problems } of followPolicyRecords(policyStore, this.#cache, signal)) {
           for (const problem of problems) log.warning('record skipped', { problem });
           this.#watchProblem = undefined;
-          this.#hasSnapshot = true;
           this.#take(this.#pods.join(records));
+          this.#hasSnapshot = true;
           if (records.length > 0) void this.#wakeLater(signal);
         }
       } catch (cause) {

@@ -1,0 +1,24 @@
+import { reasonOf } from '../base/errors.ts';
+import type { AnyResource } from '../model/kinds.ts';
+import type { ResourceId } from '../model/resource-id.ts';
+import type { ServiceEndpoints } from '../model/service-endpoints.ts';
+import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
+
+/** The new state of one record. One without a value was deleted, or cannot be read if it has a problem. */
+export type PolicyChange =
+  | {
+      readonly kind: 'resource';
+      readonly which: ResourceId;
+      readonly value?: AnyResource | undefined;
+      readonly problem?: string | undefined;
+    }
+  /** The key identifies the record among all endpoints. */
+  | { readonly kind: 'endpoint'; readonly key: string; readonly value?: WorkloadEndpoint | undefined }
+  /** Several records may belong to one service. */
+  | { readonly kind: 'service'; readonly key: string; readonly value?: ServiceEndpoints | undefined };
+
+/** Returns what to apply in place of a change that failed: the same record, as one that cannot be read. */
+export function unreadable(change: PolicyChange, cause: unknown): PolicyChange {
+  if (change.kind !== 'resource') return { kind: change.kind, key: change.key };
+  return { kind: change.kind, which: change.which, problem: `it cannot be applied: ${reasonOf(cause)}` };
+}
