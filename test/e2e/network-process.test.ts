@@ -14,7 +14,7 @@ const SMALL_HEAP = [
   '-c',
   'exec -a netplug-agent "$0" "$@"',
   process.execPath,
-  '--max-old-space-size=48',
+  '--max-old-space-size=36',
   `${SOURCES}/src/bin/main.ts`,
 ];
 
