@@ -17,7 +17,7 @@ const OTHERS = ['--project=contract*', '--project=e2e*'];
 /** Projects whose tests wait for real processes, and so depend on what else runs. */
 const ON_REAL_PARTS = /^(netns|contract|e2e)/;
 /** More failing files than this are no matter of a busy machine. */
-const MOST_REPEATED = 6;
+const MOST_REPEATED = 10;
 
 let passed = 0;
 let skipped = 0;
