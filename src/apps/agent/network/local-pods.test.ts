@@ -101,6 +101,10 @@ it('takes the record of a later pod of the same name, whose ADD it did not see',
   const created = { ...later, metadata: { ...later.metadata, creationTimestamp: '2026-01-01T00:00:05Z' } };
   const [joined] = pods.join([record(created)]);
   expect(joined?.value).toMatchObject({ metadata: { labels: { app: 'new' } }, spec: { ipNetworks: ['10.9.9.9/32'] } });
+  expect(pods.remove(endpointOf({ podUID: 'u2', containerID: 'c2' }))).toMatchObject({
+    records: [{ key: keyOf(created), value: undefined }],
+    released: created,
+  });
 });
 
 it('keeps a pod when the DEL is of its earlier sandbox', () => {

@@ -78,8 +78,10 @@ export class LocalPods {
     const record = this.#records.get(key) ?? (pod && this.#records.get(mainKeyOf(pod.added)));
     if (pod === undefined) return { kind: 'endpoint', key, value: record && withInterface(record) };
     const { added } = pod;
-    if (record !== undefined && isSuccessor(record, added))
+    if (record !== undefined && isSuccessor(record, added)) {
+      this.#pods.delete(key);
       return { kind: 'endpoint', key, value: withInterface(record) };
+    }
     const isSame = record !== undefined && isSamePod(record, added);
     pod.isRecorded ||= isSame;
     if (isSame) return { kind: 'endpoint', key, value: withContent(added, record) };
