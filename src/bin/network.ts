@@ -15,7 +15,7 @@ import { isNetplugError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { OpenedOnce } from '../base/opened-once.ts';
 import { systemRandom } from '../base/random.ts';
-import type { EffectiveSettings } from '../config/agent-settings.ts';
+import { type EffectiveSettings, endpointToHostAction } from '../config/agent-settings.ts';
 import { readOwnVariables } from '../config/choose-connection.ts';
 import { readVariable } from '../config/environment.ts';
 import { AttachmentFiles } from '../cni/attachment-files.ts';
@@ -116,8 +116,12 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       ...base,
       policyStore: store,
       policyFilter: () => policyFilter.get(),
-      compilerFor: ({ policyLogPrefix, defaultEndpointToHostAction: action }) =>
-        new RulesetCompiler({ node, logPrefix: policyLogPrefix, endpointToHostAction: hostActionOf(action) }),
+      compilerFor: (policy) =>
+        new RulesetCompiler({
+          node,
+          logPrefix: policy.policyLogPrefix,
+          endpointToHostAction: endpointToHostAction(policy),
+        }),
       flows: (view) =>
         new DeniedFlows(
           {
@@ -127,7 +131,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
               flowJudge(view, {
                 node,
                 hostAddresses: hostAddresses(),
-                endpointToHost: hostActionOf(agentSettings.settings.defaultEndpointToHostAction),
+                endpointToHost: endpointToHostAction(agentSettings.settings),
               }),
             isKept: () => agentSettings.settings.keepEstablishedFlows,
           },
@@ -153,11 +157,6 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       while (!tryLockFile(lock)) await systemClock.sleep(LOCK_PERIOD_MS, signal);
     },
   });
-}
-
-/** `Return` leaves the packet to the rules of the host. */
-function hostActionOf(action: EffectiveSettings['defaultEndpointToHostAction']): 'Accept' | 'Drop' {
-  return action === 'Drop' ? 'Drop' : 'Accept';
 }
 
 /** Returns the folder for files that need not survive a reboot; creates it when it is missing. */

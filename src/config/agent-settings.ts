@@ -1,5 +1,4 @@
 import type { AgentConfiguration, AgentConfigurationSpec } from '../model/agent-configuration.ts';
-import type { NodeName } from '../model/names.ts';
 import { ENVIRONMENT, type Env, readVariable } from './environment.ts';
 
 /** The settings of an agent with a value for each. */
@@ -30,15 +29,22 @@ const BUILT_IN: EffectiveSettings = {
   keepEstablishedFlows: false,
 };
 
+/** Returns what happens to packets from pods to their node. `Return` leaves them to the rules of the host. */
+export function endpointToHostAction({
+  defaultEndpointToHostAction: action,
+}: Pick<EffectiveSettings, 'defaultEndpointToHostAction'>): 'Accept' | 'Drop' {
+  return action === 'Drop' ? 'Drop' : 'Accept';
+}
+
 /** Name of the AgentConfiguration of one node. */
-export function ownConfigurationName(node: NodeName): string {
+export function ownConfigurationName(node: string): string {
   return `node.${node}`;
 }
 
 /** Returns each setting of the agent: of the environment, else of its own AgentConfiguration, else of the default one. */
 export function agentSettings(
   env: Env,
-  node: NodeName,
+  node: string,
   configurations: readonly AgentConfiguration[],
 ): { readonly settings: EffectiveSettings; readonly explained: readonly ExplainedSetting[] } {
   const named = (name: string): AgentConfigurationSpec | undefined =>

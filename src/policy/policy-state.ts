@@ -116,7 +116,7 @@ export class PolicyState implements PolicyView {
       try {
         this.#settle(key, touches);
       } catch (cause) {
-        // An endpoint that is not there has no rules, so its interface is closed. It is nobody's rival, either.
+        // An endpoint that is not there has no rules, so its interface is closed. It claims no address, either.
         this.#place(key, undefined, touches);
         this.#settle(key, touches);
         this.#report(key, [`${key} cannot be used: ${reasonOf(cause)}`]);

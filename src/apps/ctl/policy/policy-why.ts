@@ -1,6 +1,6 @@
 import { NetplugError } from '../../../base/errors.ts';
+import { agentSettings, endpointToHostAction } from '../../../config/agent-settings.ts';
 import type { ResourceStore } from '../../../datastore/resource-store.ts';
-import type { AgentConfiguration } from '../../../model/agent-configuration.ts';
 import type { Context, Status } from '../ports.ts';
 import { findEnd } from './connection-ends.ts';
 import { type AskedProtocol, explainConnections } from './explain-connection.ts';
@@ -47,7 +47,5 @@ async function readHostActions(
   signal: AbortSignal,
 ): Promise<(node: string) => 'Accept' | 'Drop'> {
   const { resources } = await store.listResources('AgentConfiguration', signal);
-  const actionOf = (name: string): AgentConfiguration['spec']['defaultEndpointToHostAction'] =>
-    resources.find(({ metadata }) => metadata.name === name)?.spec.defaultEndpointToHostAction;
-  return (node) => ((actionOf(`node.${node}`) ?? actionOf('default')) === 'Drop' ? 'Drop' : 'Accept');
+  return (node) => endpointToHostAction(agentSettings({}, node, resources).settings);
 }
