@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -125,7 +126,7 @@ static void become_server(const struct standalone *call, const struct places *pl
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) dup2(null, fd);
   if (dup2(listener, SOCKET_FD) < 0 || dup2(lock, LOCK_FD) < 0 || ftruncate(LOCK_FD, 0) != 0) return;
   dprintf(LOCK_FD, "%d\n", getpid());
-  if (close_range(FIRST_FREE_FD, ~0U, 0) != 0)
+  if (syscall(SYS_close_range, FIRST_FREE_FD, ~0U, 0) != 0)
     for (int fd = FIRST_FREE_FD; fd < MOST_FDS; fd++) close(fd);
   char *arguments[] = {"netplug-standalone", "serve",        identity,
                        agent,                (char *)places->socket, (char *)places->lock, NULL};

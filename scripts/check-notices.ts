@@ -39,7 +39,7 @@ if (process.argv.includes('--write')) {
 async function render(): Promise<string> {
   const packages = await bundledPackages();
   if (packages.length === 0) throw new Error('the bundler names no packages');
-  const notices = [nodeNotice(), ...packages.map(packageNotice), glibcNotice()];
+  const notices = [nodeNotice(), ...packages.map(packageNotice), muslNotice()];
   // Many packages have the very same text.
   const groups = Map.groupBy(notices, ({ texts }) => texts.join('\n\n'));
   const all = [...groups].map(([texts, group]) =>
@@ -75,11 +75,11 @@ function nodeNotice(): Notice {
   return { title: `Node.js ${version}`, texts: [readText(file)] };
 }
 
-/** The shim is linked statically; to replace the library, link it again from native/shim.c. */
-function glibcNotice(): Notice {
+/** The shim is linked statically. */
+function muslNotice(): Notice {
   return {
-    title: 'GNU C Library (LGPL-2.1-or-later), in "netplug" and "netplug-ipam"',
-    texts: [readText('native/licenses/glibc.txt')],
+    title: 'musl (MIT), in "netplug" and "netplug-ipam"',
+    texts: [readText('native/licenses/musl.txt')],
   };
 }
 

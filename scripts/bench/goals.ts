@@ -73,7 +73,7 @@ export const GOALS: readonly Goal[] = [
     limit: { atMost: 1 },
     unit: 'ms',
     missed:
-      'starting the shim takes half of it, most of that the CPUID instructions of the C library; the agent answers from memory',
+      'starting any process takes a third of it, the rest is what the event loop of the agent does for one connection',
   },
   {
     figure: 'beside.busy.quiet.p99',
