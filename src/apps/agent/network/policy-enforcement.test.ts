@@ -1,10 +1,12 @@
 import { afterEach, expect, it } from 'vitest';
+import { Channel } from '../../../base/channel.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
 import { silentLog } from '../../../base/log.ts';
 import { systemRandom } from '../../../base/random.ts';
 import { MemoryPolicyFilter } from '../../../dataplane/memory/memory-policy-filter.ts';
 import type { FilterTable, PolicyFilter } from '../../../dataplane/policy-filter.ts';
+import type { FollowEvent, FollowStore } from '../../../datastore/follow.ts';
 import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import { closedInterfaces } from '../../../policy/ruleset/base-chains.ts';
@@ -99,7 +101,7 @@ class TestHost {
         clock: this.clock,
         random: systemRandom,
         log: silentLog,
-        policyStore: this.store,
+        policyStore: { follow: (queries, options) => this.#follow(queries, options) },
         policyFilter: () => this.policyFilter(),
         compilerFor: () => new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' }),
         flows: () => ({
@@ -120,6 +122,20 @@ class TestHost {
     );
     void policy.run(this.stop.signal);
     return policy;
+  }
+
+  /** Fails the streams of the datastore. */
+  loseWatch: (cause: Error) => void = () => undefined;
+
+  #follow(...[queries, options]: Parameters<FollowStore['follow']>): AsyncIterable<FollowEvent> {
+    const events = new Channel<FollowEvent>();
+    const pump = async (): Promise<void> => {
+      for await (const event of this.store.follow(queries, options)) events.push(event);
+      events.close();
+    };
+    pump().catch((cause: unknown) => events.fail(cause));
+    this.loseWatch = (cause) => events.fail(cause);
+    return events;
   }
 
   /** Returns the verdict about the first packet of a connection from the interface. */
@@ -270,5 +286,22 @@ it('reports that policies are not enforced while the kernel cannot filter, and g
   await host.clock.pass(10_000);
   await host.clock.pass(10_000);
   expect(host.verdict('npl1')).toBe('drop');
+  expect(policy.failures()).toEqual([]);
+});
+
+it('reports a lost policy watch as a failure until the datastore is read again', async () => {
+  const host = makeHost();
+  const policy = host.start('enforce');
+  await policy.isolate(endpointOf('pod', 'npl1'));
+  expect(policy.failures()).toEqual([]);
+  host.isReadable = false;
+  host.loseWatch(new NetplugError('store/unavailable', 'the API is silent'));
+  await host.clock.pass(0);
+  expect(policy.failures()).toEqual(['policy: the policy watch is lost: the API is silent']);
+  // The pod keeps its policies, and a new pod gets the last known ones.
+  expect(await policy.isolate(endpointOf('next', 'npl2'))).toEqual({ state: 'in force' });
+  host.isReadable = true;
+  await host.clock.pass(30_000);
+  await host.clock.pass(30_000);
   expect(policy.failures()).toEqual([]);
 });

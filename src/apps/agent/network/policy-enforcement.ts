@@ -108,11 +108,12 @@ export class PolicyEnforcement {
     return this.#state;
   }
 
-  /** Why policies of new pods may not be in force, a sentence each. */
+  /** Why the current policies may not be in force, a sentence each. */
   failures(): readonly string[] {
     if (!this.#isOn) return [];
-    const unread = this.#hasSnapshot ? [] : [`policy: ${this.#watchProblem ?? 'the datastore is being read'}`];
-    return [...unread, ...(this.#writeProblem === undefined ? [] : [`policy: ${this.#writeProblem}`])];
+    const lost = this.#watchProblem === undefined ? undefined : `the policy watch is lost: ${this.#watchProblem}`;
+    const unread = lost ?? (this.#hasSnapshot ? undefined : 'the datastore is being read');
+    return [unread, this.#writeProblem].flatMap((problem) => (problem === undefined ? [] : [`policy: ${problem}`]));
   }
 
   /** What cannot be used of policies and other records, a sentence each. */
@@ -217,8 +218,9 @@ export class PolicyEnforcement {
           for (const problem of problems) log.warning('record skipped', { problem });
           this.#watchProblem = undefined;
           this.#take(this.#pods.join(records));
+          if (!this.#hasSnapshot) this.#trigger();
+          else if (records.length > 0) void this.#wakeLater(signal);
           this.#hasSnapshot = true;
-          if (records.length > 0) void this.#wakeLater(signal);
         }
       } catch (cause) {
         if (signal.aborted) return;
