@@ -10,6 +10,7 @@ NAPI_MODULE_INIT() {
     {"tryLock", NULL, js_try_lock, NULL, NULL, NULL, napi_enumerable, NULL},
     {"exchange", NULL, js_exchange, NULL, NULL, NULL, napi_enumerable, NULL},
     {"exchangeOnWorker", NULL, js_exchange_on_worker, NULL, NULL, NULL, napi_enumerable, NULL},
+    {"monitorSocket", NULL, js_monitor_socket, NULL, NULL, NULL, napi_enumerable, NULL},
     {"openMonitor", NULL, js_open_monitor, NULL, NULL, NULL, napi_enumerable, NULL},
     {"txChecksum", NULL, js_tx_checksum, NULL, NULL, NULL, napi_enumerable, NULL},
     {"setTxChecksum", NULL, js_set_tx_checksum, NULL, NULL, NULL, napi_enumerable, NULL},

@@ -1,6 +1,6 @@
-// Receives notifications of the kernel about links, addresses, routes and neighbours. Node.js cannot wait for a netlink
-// socket, so a separate thread does and passes what it has read to the event loop in batches. The monitor does not keep
-// the process alive. It ends when the descriptor that openMonitor returns is closed.
+// Receives messages that the kernel sends on its own: about links, addresses, routes and neighbours, and reported packets.
+// Node.js cannot wait for a netlink socket, so a separate thread does and passes what it has read to the event loop in
+// batches. The monitor does not keep the process alive. It ends when the descriptor that the open functions return is closed.
 // Failures are negative errnos, returned or passed to the callback; ENOBUFS means that the kernel dropped messages.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -115,41 +115,68 @@ static int start_thread(struct monitor *monitor) {
   return -error;
 }
 
-// (groups, callback): the socket belongs to the network namespace the calling thread is in.
-napi_value js_open_monitor(napi_env env, napi_callback_info info) {
-  napi_value arguments[2], name, result = NULL;
-  size_t count = 2;
-  uint32_t groups;
+// Watches the socket, which belongs to the monitor from then on. Returns the descriptor that ends it, or a negative errno.
+static int start_monitor(napi_env env, int socket, napi_value callback) {
+  napi_value name;
   int ends[2];
+  if (socket < 0) return socket;
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    int error = errno;
+    close(socket);
+    return -error;
+  }
   struct monitor *monitor = calloc(1, sizeof *monitor);
   if (monitor == NULL) abort();
-  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  monitor->socket = socket;
+  monitor->end = ends[0];
   napi_create_string_utf8(env, "netplug monitor", NAPI_AUTO_LENGTH, &name);
-  if (napi_get_value_uint32(env, arguments[0], &groups) != napi_ok ||
-      napi_create_threadsafe_function(env, arguments[1], NULL, name, WAITING_NOTES, 1, NULL, NULL, NULL, deliver_note,
-                                      &monitor->deliver) != napi_ok) {
-    free(monitor);
-    napi_throw_type_error(env, NULL, "wrong arguments");
-    return NULL;
-  }
-  napi_unref_threadsafe_function(env, monitor->deliver);
-  int error = 0;
-  monitor->socket = open_socket(groups);
-  if (monitor->socket < 0) error = monitor->socket;
-  else if (pipe2(ends, O_CLOEXEC) != 0) error = -errno;
-  else {
-    monitor->end = ends[0];
-    error = start_thread(monitor);
-    if (error != 0) {
-      close(ends[0]);
-      close(ends[1]);
-    }
-  }
-  if (error != 0) {
-    if (monitor->socket >= 0) close(monitor->socket);
+  int error = EINVAL;
+  if (napi_create_threadsafe_function(env, callback, NULL, name, WAITING_NOTES, 1, NULL, NULL, NULL, deliver_note,
+                                      &monitor->deliver) == napi_ok) {
+    napi_unref_threadsafe_function(env, monitor->deliver);
+    error = -start_thread(monitor);
+    if (error == 0) return ends[1];
     napi_release_threadsafe_function(monitor->deliver, napi_tsfn_abort);
-    free(monitor);
   }
-  napi_create_int32(env, error != 0 ? error : ends[1], &result);
+  close(socket);
+  close(ends[0]);
+  close(ends[1]);
+  free(monitor);
+  return -error;
+}
+
+// Reads (number, function). The caller is a typed wrapper, so a wrong type is a bug.
+static int read_arguments(napi_env env, napi_callback_info info, uint32_t *number, napi_value *callback) {
+  napi_value arguments[2];
+  napi_valuetype type;
+  size_t count = 2;
+  if (napi_get_cb_info(env, info, &count, arguments, NULL, NULL) != napi_ok || count < 2 ||
+      napi_get_value_uint32(env, arguments[0], number) != napi_ok ||
+      napi_typeof(env, arguments[1], &type) != napi_ok || type != napi_function) {
+    napi_throw_type_error(env, NULL, "wrong arguments");
+    return 0;
+  }
+  *callback = arguments[1];
+  return 1;
+}
+
+// (groups, callback): the socket belongs to the network namespace the calling thread is in.
+napi_value js_open_monitor(napi_env env, napi_callback_info info) {
+  uint32_t groups;
+  napi_value callback, result = NULL;
+  if (!read_arguments(env, info, &groups, &callback)) return NULL;
+  napi_create_int32(env, start_monitor(env, open_socket(groups), callback), &result);
+  return result;
+}
+
+// (socket, callback): the socket was opened by another function of the addon, and nothing else reads it any more.
+napi_value js_monitor_socket(napi_env env, napi_callback_info info) {
+  uint32_t socket;
+  int bytes = SOCKET_BYTES;
+  napi_value callback, result = NULL;
+  if (!read_arguments(env, info, &socket, &callback)) return NULL;
+  // Less than for batches, which bounds what a flood of packets occupies. The kernel drops the rest and counts it.
+  setsockopt((int)socket, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes);
+  napi_create_int32(env, start_monitor(env, (int)socket, callback), &result);
   return result;
 }

@@ -22,6 +22,8 @@ export interface Addon {
    * returned descriptor is closed. Does not keep the process alive.
    */
   openMonitor(groups: number, onNote: (note: Buffer | number) => void): number;
+  /** The same for messages of a socket that another function opened. The socket is closed with the monitor, and on a failure. */
+  monitorSocket(socket: number, onNote: (note: Buffer | number) => void): number;
   /** Returns 1 when the device offloads transmit checksums, otherwise 0. */
   txChecksum(device: string): number;
   setTxChecksum(device: string, value: 0 | 1): number;

@@ -35,8 +35,8 @@ export interface PacketJudgement {
   readonly counted: readonly string[];
   /** Prefixes of what was written to the kernel log, in order. */
   readonly logged: readonly string[];
-  /** Prefixes of what was sent to NFLOG groups, in order. */
-  readonly reported: readonly string[];
+  /** What was sent to NFLOG groups, in order. */
+  readonly reported: readonly { readonly group: number; readonly prefix: string }[];
   readonly isUntracked: boolean;
 }
 
@@ -64,7 +64,7 @@ type Outcome = 'accept' | 'drop' | 'continue';
 class Judge {
   readonly counted: string[] = [];
   readonly logged: string[] = [];
-  readonly reported: string[] = [];
+  readonly reported: PacketJudgement['reported'][number][] = [];
   isUntracked = false;
   readonly #table: FilterTable;
   readonly #packet: FilterPacket;
@@ -96,7 +96,7 @@ class Judge {
           this.logged.push(part.prefix);
           break;
         case 'report':
-          this.reported.push(part.prefix);
+          this.reported.push({ group: part.group, prefix: part.prefix });
           break;
         case 'untrack':
           this.isUntracked = true;

@@ -1,5 +1,7 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { FilterChange, FilterCount, FilterHook, FilterTable, PolicyFilter } from '../policy-filter.ts';
+import type { PacketHeaders } from '../packet-headers.ts';
+import type { PacketReport, PacketReports } from '../packet-reports.ts';
 import { digestOfRules } from '../rule-digest.ts';
 import { type FilterPacket, type PacketJudgement, judgePacket } from './judge-packet.ts';
 
@@ -7,9 +9,10 @@ import { type FilterPacket, type PacketJudgement, judgePacket } from './judge-pa
 export type MemoryFilterTables = Map<string, FilterTable>;
 
 /** A PolicyFilter in memory, which judges packets, with fault injection. */
-export class MemoryPolicyFilter implements PolicyFilter {
+export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
   readonly #tables: MemoryFilterTables;
   readonly #counts = new Map<string, Map<string, FilterCount>>();
+  readonly #listeners = new Map<number, (report: PacketReport) => void>();
   #isFailing = false;
 
   constructor(tables: MemoryFilterTables = new Map()) {
@@ -49,16 +52,28 @@ export class MemoryPolicyFilter implements PolicyFilter {
     this.#counts.delete(table);
   }
 
+  watch(group: number, onReport: (report: PacketReport) => void): Disposable {
+    if (this.#listeners.has(group))
+      throw new NetplugError(
+        'kernel/failed',
+        `Cannot listen to reported packets: group ${String(group)} has a listener`,
+      );
+    this.#listeners.set(group, onReport);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(group) };
+  }
+
   /** Sends a packet of so many bytes through the hook of every table. */
   judge(hook: FilterHook['hook'], packet: FilterPacket, bytes = 84n): PacketJudgement['verdict'] {
     for (const table of this.#tables.values()) {
-      const { verdict, counted } = judgePacket(table, hook, packet);
+      const { verdict, counted, reported } = judgePacket(table, hook, packet);
       const counts = this.#counts.get(table.name) ?? new Map<string, FilterCount>();
       this.#counts.set(table.name, counts);
       for (const id of counted) {
         const before = counts.get(id) ?? { packets: 0n, bytes: 0n };
         counts.set(id, { packets: before.packets + 1n, bytes: before.bytes + bytes });
       }
+      for (const { group, prefix } of reported)
+        this.#listeners.get(group)?.({ kind: 'packet', prefix, headers: headersOf(packet) });
       if (verdict === 'drop') return 'drop';
     }
     return 'accept';
@@ -69,6 +84,16 @@ export class MemoryPolicyFilter implements PolicyFilter {
     this.#isFailing = false;
     throw new NetplugError('kernel/failed', `Cannot change the nftables table "${name}": a fault was injected`);
   }
+}
+
+function headersOf({ source, destination, protocol, ports, icmp }: FilterPacket): PacketHeaders {
+  return {
+    source,
+    destination,
+    protocol,
+    ...(ports === undefined ? {} : { ports }),
+    ...(icmp === undefined ? {} : { icmp }),
+  };
 }
 
 function changeBetween(before: FilterTable | undefined, after: FilterTable): FilterChange {

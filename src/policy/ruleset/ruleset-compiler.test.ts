@@ -88,7 +88,7 @@ describe('the compiled rules', () => {
       isToHost: false,
     });
     expect(judged).toMatchObject({ verdict: 'drop', logged: ['netplug-packet: '] });
-    const [denied = ''] = judged.reported;
+    const denied = judged.reported[0]?.prefix ?? '';
     expect(origins.get(denied)).toEqual({
       kind: 'policy',
       name: 'GlobalNetworkPolicy g',
