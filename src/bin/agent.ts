@@ -22,6 +22,7 @@ import { SharedWatches } from '../kube/shared-watches.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
+import { closePods } from './close-pods.ts';
 import { hostIn } from './host-in.ts';
 import { livingIn } from './living-in.ts';
 import { interruptions } from './interruptions.ts';
@@ -73,10 +74,8 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
     sharesBlocks: isNetworkingOn,
   });
   const history = callHistory();
-  const isolator = new PodIsolator({
-    clock: systemClock,
-    ...policySettingIn(env, datastore),
-  });
+  const policy = policySettingIn(env, datastore);
+  const isolator = new PodIsolator({ clock: systemClock, ...policy });
   const network = isNetworkingOn
     ? new NetworkProcess({
         ...base,
@@ -132,6 +131,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
       onCount: metrics.setCallsInFlight,
       onLockWait: (ms) => metrics.observeLockWait('agent', ms),
       network,
+      closePods: async (signal) => (isNetworkingOn && policy.isOn ? closePods(signal) : Promise.resolve()),
       tryBecomeOnly: () => tryLockFile(lock),
       startHealth: async () =>
         address === 'off'

@@ -147,6 +147,9 @@ export interface PolicyFilter {
     options: { readonly signal: AbortSignal; readonly reread?: boolean },
   ): Promise<FilterChange>;
 
+  /** Makes the table unless there is one of its name. Reports whether it did. @throws kernel/failed */
+  create(table: FilterTable, signal: AbortSignal): Promise<boolean>;
+
   /** Returns the ids of the rules of the table; empty without a table. @throws kernel/failed */
   ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>>;
 

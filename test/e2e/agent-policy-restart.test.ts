@@ -1,6 +1,6 @@
 // Policies while agents die, restart and cannot read the datastore, with real packets.
 import { resolve } from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import {
   ALLOW_ALL,
   becomesReachable,
@@ -99,6 +99,38 @@ it('repairs its table when another program has removed it', async () => {
   await policed.node.exec('nft', 'delete', 'table', 'inet', 'netplug-policy');
   expect(await isReached(foe, server)).toBe(true);
   await until(async () => !(await isReached(foe, server)), 'the policies are in force again', 15_000);
+});
+
+describe('after a reboot, when the kernel has no table', () => {
+  let stranger: PolicedPod | undefined;
+  beforeEach(async () => {
+    await policed.stopAgent('KILL');
+    await policed.node.exec('nft', 'delete', 'table', 'inet', 'netplug-policy');
+  });
+  afterEach(async () => {
+    await policed.startAgent();
+    if (stranger !== undefined) await policed.del(stranger);
+  });
+
+  it('a pod is closed that is connected before the agent starts, and gets its policies from the agent', async () => {
+    stranger = await policed.add('shop/early');
+    expect(await isReached(stranger, server)).toBe(false);
+    expect(await isReached(foe, stranger)).toBe(false);
+    await policed.startAgent();
+    await becomesReachable(stranger, server, true);
+    expect(await isReached(foe, stranger)).toBe(false);
+    await policed.stopAgent('KILL');
+  });
+
+  it('a pod is closed that an agent connects whose network process cannot start', async () => {
+    await policed.startHeldAgent(async () => {
+      stranger = await policed.add('shop/early');
+      expect(await isReached(stranger, server)).toBe(false);
+      expect(await isReached(foe, stranger)).toBe(false);
+    });
+    await until(async () => isReached(stranger ?? foe, server), 'it has its policies', 15_000);
+    await policed.stopAgent('KILL');
+  });
 });
 
 it('an agent with NETPLUG_POLICY=off opens the pods that an earlier one has closed', async () => {

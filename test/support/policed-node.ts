@@ -1,6 +1,6 @@
 // A node whose agent enforces policies, on etcd, where policies are records.
 import { resolve } from 'node:path';
-import { type Agent, startAgent } from './agent.ts';
+import { type Agent, launchAgent, startAgent } from './agent.ts';
 import type { TestNetns } from './netns.ts';
 import { type CniCall, startNode, type TestNode } from './node.ts';
 import { askFrom } from './tcp-echo.ts';
@@ -27,6 +27,8 @@ export interface PolicedNode extends AsyncDisposable {
   /** Ends the agent with the signal; the network process ends as well. */
   stopAgent(signal: 'TERM' | 'KILL'): Promise<void>;
   startAgent(env?: Readonly<Record<string, string>>): Promise<void>;
+  /** Starts an agent that serves calls, while its network process waits for the lock of another one during `work`. */
+  startHeldAgent(work: () => Promise<void>): Promise<void>;
   apply(resource: object): Promise<void>;
   remove(kind: string, name: string): Promise<void>;
   add(name: string, more?: Partial<CniCall>): Promise<PolicedPod>;
@@ -59,6 +61,16 @@ export async function startPolicedNode(
     },
     startAgent: async (other = env) => {
       agent = await startAgent(node, { env: other });
+    },
+    startHeldAgent: async (work) => {
+      const lock = await node.start(['flock', '--no-fork', '/var/lib/netplug/network.lock', 'sleep', '600']);
+      try {
+        agent = await launchAgent(node, { env });
+        await until(() => agent.log().includes('agent started'), 'the agent serves calls');
+        await work();
+      } finally {
+        await lock.stop('KILL');
+      }
     },
     apply: async (resource) => {
       const command = [NETPLUGCTL, 'apply', '-f', '-'];

@@ -45,6 +45,8 @@ export interface AgentPorts extends RetryPorts {
   readonly onLockWait: (ms: number) => void;
   /** The network process of the node; undefined with NETPLUG_NETWORKING=off. */
   readonly network: Pick<NetworkProcess, 'run' | 'show'> | undefined;
+  /** Drops the packets of all pods when policies are enforced and the kernel has none yet. */
+  readonly closePods: (signal: AbortSignal) => Promise<void>;
   /** @throws agent/health-failed */
   readonly startHealth: () => Promise<HealthServer | undefined>;
   /** Tries to make this process the node's only agent. Reports whether it is; false while another agent runs. */
@@ -98,6 +100,7 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
     await resident.opened(AbortSignal.any([ending.signal, AbortSignal.timeout(READY_MS)]));
     resident.assertJournal();
     if (network === undefined) await registerName(settings.namePath, node);
+    await closePods(ports, ending.signal);
     server.start();
     await using _health = await startHealth(ports);
     log.info('agent started', { node, socket: socketPath });
@@ -114,6 +117,11 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
     await nodes.drain(AbortSignal.timeout(DRAIN_MS));
     await nodes[Symbol.asyncDispose]();
   }
+}
+
+/** Closes pods before the first call is served. A failure is logged: the network process goes on trying. */
+async function closePods({ closePods: close, log }: AgentPorts, signal: AbortSignal): Promise<void> {
+  await close(signal).catch((cause: unknown) => log.warning('pods not closed', { reason: reasonOf(cause) }));
 }
 
 /** Returns when another agent has taken over the socket without a request, because this one hung. */

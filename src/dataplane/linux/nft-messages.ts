@@ -3,8 +3,10 @@ import type { FilterHook, FilterSet } from '../policy-filter.ts';
 import {
   type Attributes,
   type Message,
+  NLM_F_ACK,
   NLM_F_CREATE,
   NLM_F_DUMP,
+  NLM_F_EXCL,
   attribute,
   attributeText,
   decodeAttributes,
@@ -20,6 +22,7 @@ const NFGENMSG_BYTES = 4;
 
 const NFT_MSG = {
   NEWTABLE: 0,
+  GETTABLE: 1,
   DELTABLE: 2,
   NEWCHAIN: 3,
   GETCHAIN: 4,
@@ -64,8 +67,9 @@ export function batchMark(mark: 'begin' | 'end'): Message {
   return { type: mark === 'begin' ? NFNL_MSG_BATCH_BEGIN : NFNL_MSG_BATCH_END, flags: 0, body };
 }
 
+/** Adds a table; the kernel refuses it when there is one of the name. */
 export function addTable(name: string): Message {
-  return message('NEWTABLE', NLM_F_CREATE, [textAttribute(NFTA_TABLE_NAME, name)]);
+  return message('NEWTABLE', NLM_F_CREATE | NLM_F_EXCL, [textAttribute(NFTA_TABLE_NAME, name)]);
 }
 
 export function deleteTable(name: string): Message {
@@ -189,6 +193,10 @@ function elementAttributes(table: string, set: string, { id, elements }: Element
     ...(id === undefined ? [] : [be32Attribute(NFTA_SET_ELEM_LIST.SET_ID, id)]),
     nested(NFTA_SET_ELEM_LIST.ELEMENTS, [elements]),
   ];
+}
+
+export function getTable(name: string): Message {
+  return message('GETTABLE', NLM_F_ACK, [textAttribute(NFTA_TABLE_NAME, name)]);
 }
 
 /** Lists the chains of every `inet` table. */

@@ -11,6 +11,7 @@ import {
   dumpElements,
   dumpRules,
   dumpSets,
+  getTable,
   listedAttributes,
   listedElements,
   setShape,
@@ -49,13 +50,24 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   ): Promise<FilterChange> {
     signal.throwIfAborted();
     const known = reread ? undefined : this.#known.get(table.name);
-    if (known === undefined) return this.#applyTo(table, await this.#read(table));
     try {
-      return await this.#applyTo(table, known);
+      return await this.#applyTo(table, known ?? (await this.#read(table)));
     } catch {
       // Another program may have changed the table: its actual state decides whether the desired one can be reached.
       signal.throwIfAborted();
       return this.#applyTo(table, await this.#read(table));
+    }
+  }
+
+  async create(table: FilterTable, signal: AbortSignal): Promise<boolean> {
+    signal.throwIfAborted();
+    if (await this.#exists(table.name)) return false;
+    try {
+      await this.#applyTo(table, undefined);
+      return true;
+    } catch (cause) {
+      if (await this.#exists(table.name)) return false;
+      throw cause;
     }
   }
 
@@ -88,6 +100,10 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
 
   [Symbol.dispose](): void {
     this.#socket[Symbol.dispose]();
+  }
+
+  async #exists(table: string): Promise<boolean> {
+    return (await this.#socket.list(`look for the nftables table "${table}"`, getTable(table))).length > 0;
   }
 
   async #applyTo(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {

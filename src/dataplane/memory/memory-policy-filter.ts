@@ -35,6 +35,12 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
     return change;
   }
 
+  async create(table: FilterTable, signal: AbortSignal): Promise<boolean> {
+    if (this.#tables.has(table.name)) return false;
+    await this.apply(table, { signal });
+    return true;
+  }
+
   async ruleIds(table: string, signal: AbortSignal): Promise<ReadonlySet<string>> {
     signal.throwIfAborted();
     const chains = [...(this.#tables.get(table)?.chains.values() ?? [])];

@@ -4,6 +4,7 @@ import type {
   FilterChain,
   FilterHook,
   FilterMatch,
+  FilterSet,
   FilterTable,
   TableRule,
 } from '../../dataplane/policy-filter.ts';
@@ -58,6 +59,19 @@ const CLOSED = 'closed-';
 /** Reports whether a table whose rules have these ids drops packets of every interface of a pod that it does not know. */
 export function closesUnknown(ruleIds: ReadonlySet<string>): boolean {
   return ruleIds.has(DISPATCH);
+}
+
+/** Returns a table that drops new connections of every pod, as long as no policies are known. */
+export function closedToAll(): FilterTable {
+  const none = (): FilterSet => ({ kind: 'interfaces', elements: new Map() });
+  return {
+    name: POLICY_TABLE,
+    chains: baseChains('Accept'),
+    sets: new Map([
+      [FROM_PODS, none()],
+      [TO_PODS, none()],
+    ]),
+  };
 }
 
 /** Returns a table that drops new connections of the interfaces and leaves all other pods alone. */

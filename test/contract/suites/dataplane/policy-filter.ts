@@ -43,6 +43,20 @@ export function policyFilterContract(name: string, makeFixture: () => Promise<Po
       expect(await host.show('wanted')).toEqual(shown);
     });
 
+    it('makes a table only while there is none, also when two filters do so at once', async () => {
+      await using host = await makeFixture();
+      const other = tableOf({ addresses: ['10.65.0.9'] });
+      const filters = Array.from({ length: 8 }, () => host.newFilter());
+      const made = await Promise.all(filters.map(async (filter) => filter.create(tableOf(), signal)));
+      expect(made.filter(Boolean)).toHaveLength(1);
+      const shown = await host.show('wanted');
+      expect(await host.newFilter().create(other, signal)).toBe(false);
+      expect(await host.show('wanted')).toEqual(shown);
+      await using fresh = await makeFixture();
+      await fresh.newFilter().apply(tableOf(), { signal });
+      expect(shown).toEqual(await fresh.show('wanted'));
+    });
+
     it('lists the ids of the rules of a table, none without the table', async () => {
       await using host = await makeFixture();
       const filter = host.newFilter();
