@@ -23,6 +23,10 @@ export interface FabricPod extends Peer {
 
 export interface FabricNode extends Peer, AsyncDisposable {
   readonly machine: TestNode;
+  /** Datastore of the fabric. */
+  readonly etcdUrl: string;
+  /** Environment of calls of the plugin. */
+  readonly places: Readonly<Record<string, string>>;
   /** Starts it, and waits until it is ready; `env` adds to its environment. */
   startAgent(env?: Readonly<Record<string, string>>): Promise<Agent>;
   /** Starts it and does not wait. */
@@ -78,6 +82,8 @@ export async function startFabricNode(options: FabricNodeOptions): Promise<Fabri
     netns: machine.host,
     addresses,
     machine,
+    etcdUrl,
+    places,
     startAgent: async (env = {}) => (agent = await startAgent(machine, agentOptions(env))),
     launchAgent: async (env = {}) => (agent = await launchAgent(machine, agentOptions(env))),
     agent: () => {
