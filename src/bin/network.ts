@@ -7,6 +7,7 @@ import { DeniedFlows } from '../apps/agent/network/denied-flows.ts';
 import { SettingsFollower } from '../apps/agent/network/follow-settings.ts';
 import { flowJudge } from '../apps/agent/network/judge-flow.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy-enforcement.ts';
+import { listEndpoints } from '../apps/agent/network/read-attachments.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -77,6 +78,10 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   const agent = new FollowClient(send);
   // A temporary file of a killed agent is removed with the folder, at the next boot or by a purge.
   const filter = new NftPacketFilter({ folder: ownFolder(env) });
+  const linked = {
+    attachments: new AttachmentFiles(attachmentFolder(env)),
+    listAttached: attachedIn(linuxKernel()),
+  };
   const network = new NodeNetwork(
     {
       clock: systemClock,
@@ -90,8 +95,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       bird: birdIn(env),
       birdLog: join(birdFolder(env), 'bird.log'),
       readSecret: readSecretIn(env, datastore, transport),
-      attachments: new AttachmentFiles(attachmentFolder(env)),
-      listAttached: attachedIn(linuxKernel()),
+      ...linked,
       register: async ({ mtu }) => {
         mkdirSync(state, { recursive: true });
         await writeFileAtomically(join(state, 'mtu'), {
@@ -122,6 +126,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
           logPrefix: policy.policyLogPrefix,
           endpointToHostAction: endpointToHostAction(policy),
         }),
+      listEndpoints: async () => listEndpoints(linked),
       flows: (view) =>
         new DeniedFlows(
           {

@@ -10,8 +10,8 @@ import { type Attachment, handleOf } from '../model/names.ts';
 import type { AttachmentRecords } from './attachment-records.ts';
 
 const SUFFIX = '.json';
-/** Far more than any record needs. */
-const LARGEST_BYTES = 65_536;
+/** Far more than any record needs, also one with all labels that the API server accepts. */
+const LARGEST_BYTES = 4 << 20;
 const FOLDER_MODE = 0o700;
 
 /** Stores the record of each attachment in a file of its own, in a folder that only root can read. */

@@ -3,6 +3,7 @@ import { HOST_LINK_PREFIX } from '../dataplane/kernel.ts';
 import type { PodIdentity } from '../ipam/assign.ts';
 import type { Attachment } from '../model/names.ts';
 import { handleOf } from '../model/names.ts';
+import { MAIN_INTERFACE } from '../model/workload-endpoint.ts';
 import { type Mac, macFromHash } from '../net/mac.ts';
 
 /**
@@ -15,7 +16,7 @@ export function hostLinkName(
   { containerId, ifName }: Attachment,
 ): string {
   const workload = pod === undefined ? containerId : `${pod.namespace}.${pod.name}`;
-  const seed = ifName === 'eth0' ? workload : `${workload}.${ifName}`;
+  const seed = ifName === MAIN_INTERFACE ? workload : `${workload}.${ifName}`;
   return HOST_LINK_PREFIX + createHash('sha1').update(seed).digest('hex').slice(0, 11);
 }
 

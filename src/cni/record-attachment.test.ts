@@ -33,6 +33,22 @@ describe('the record of an attachment', () => {
     expect(await recordsOf(node)).toEqual([]);
   });
 
+  it.each([
+    ['a second interface of a pod', { CNI_IFNAME: 'net1' }, 'shop/web'],
+    ['a container without a pod', { CNI_ARGS: '' }, undefined],
+  ])('has the endpoint of %s on the API, which has none, until DEL', async (_, more, pod) => {
+    const node = await memoryNode();
+    const env = { CNI_CONTAINERID: 'c1', ...more };
+    const conf = { datastore_type: 'orch', orch: { orch_api_root: 'http://127.0.0.1:1' } };
+    expect(await node.call('ADD', { conf, env })).toMatchObject({ status: 0 });
+    const [record] = await recordsOf(node);
+    expect(record).toMatchObject({ pod, addressManager: 'netplug-ipam', endpoint: { spec: { containerID: 'c1' } } });
+    expect(await node.call('DEL', { conf, env })).toMatchObject({ status: 0 });
+    expect(await recordsOf(node)).toEqual([]);
+    expect(await node.call('ADD', { env })).toMatchObject({ status: 0 });
+    expect(await recordsOf(node)).toEqual([]);
+  });
+
   it('contains floating IPs and the feature switches that allowed them, until DEL', async () => {
     const node = await memoryNode();
     expect(await call(node, 'ADD', { annotations: FLOATING })).toMatchObject({ status: 0 });

@@ -1,8 +1,9 @@
 import { type AttachmentRecord, type FeatureSwitch, NO_MANAGER } from '../model/attachment-record.ts';
+import { MAIN_INTERFACE } from '../model/workload-endpoint.ts';
 import type { Address } from '../net/address.ts';
 import type { Features } from '../config/netconf.ts';
 import type { CniCall, CniPorts } from './call.ts';
-import { addressManagerOf, floatingPairs } from './pod-network.ts';
+import { addressManagerOf, floatingPairs, planEndpoint } from './pod-network.ts';
 
 /**
  * Writes the attachment's record on the node, when it needs one. Call it before the link is created: the agent ignores
@@ -22,12 +23,16 @@ export async function recordAttachment(
   return async () => (before === undefined ? attachments.remove(attachment) : attachments.put(before));
 }
 
-/** Returns undefined for attachments without floating IPs whose addresses are in netplug's blocks, which are most. */
+/**
+ * Returns undefined for main interfaces of pods without floating IPs whose addresses are in netplug's blocks, which are
+ * most attachments.
+ */
 function planRecord(call: CniCall, addresses: readonly Address[], at: string): AttachmentRecord | undefined {
   const { attachment, pod, config } = call;
   const addressManager = addressManagerOf(call);
   const floating = floatingPairs(call, addresses);
-  if (addressManager === 'netplug-ipam' && floating.length === 0) return undefined;
+  const endpoint = needsEndpoint(call) ? planEndpoint(call, addresses) : undefined;
+  if (addressManager === 'netplug-ipam' && floating.length === 0 && endpoint === undefined) return undefined;
   return {
     attachment,
     pod: pod === undefined ? undefined : `${pod.namespace}/${pod.name}`,
@@ -36,7 +41,13 @@ function planRecord(call: CniCall, addresses: readonly Address[], at: string): A
     addresses,
     floating,
     switches: switchesIn(config.features),
+    ...(endpoint === undefined ? {} : { endpoint }),
   };
+}
+
+/** Reports whether a later agent cannot read the endpoint: the API of the orchestrator has the main interfaces of pods only. */
+function needsEndpoint({ pod, attachment, config }: CniCall): boolean {
+  return config.datastore.type === 'orch' && (pod === undefined || attachment.ifName !== MAIN_INTERFACE);
 }
 
 function switchesIn({ floatingIps, ipAddrsNoIpam }: Features): readonly FeatureSwitch[] {

@@ -1,8 +1,8 @@
 import * as v from 'valibot';
+import { endpointShape, metadataShape } from '../model/endpoint-shape.ts';
 import { decodeStoredResource } from '../model/decode-resource.ts';
 import type { AnyResource, ResourceKind, ResourceOf } from '../model/kinds.ts';
 import { fullId, type ResourceId, resourceIdOf } from '../model/resource-id.ts';
-import { API_VERSION } from '../model/resource.ts';
 import type { WorkloadEndpoint } from '../model/workload-endpoint.ts';
 
 /**
@@ -29,40 +29,6 @@ export function decodeEndpoint(raw: unknown): WorkloadEndpoint | string {
   return shape.output;
 }
 
-const metadata = v.looseObject({
-  name: v.string(),
-  namespace: v.exactOptional(v.string()),
-  labels: v.exactOptional(v.record(v.string(), v.string())),
-  annotations: v.exactOptional(v.record(v.string(), v.string())),
-  uid: v.exactOptional(v.string()),
-  creationTimestamp: v.exactOptional(v.string()),
-});
-
-const endpointShape = v.looseObject({
-  apiVersion: v.literal(API_VERSION),
-  kind: v.literal('WorkloadEndpoint'),
-  metadata,
-  spec: v.looseObject({
-    orchestrator: v.picklist(['orch', 'cni']),
-    node: v.string(),
-    network: v.string(),
-    containerID: v.string(),
-    pod: v.exactOptional(v.string()),
-    podUID: v.exactOptional(v.string()),
-    endpoint: v.string(),
-    interfaceName: v.string(),
-    mac: v.string(),
-    ipNetworks: v.array(v.string()),
-    ipv4Gateway: v.exactOptional(v.string()),
-    ipv6Gateway: v.exactOptional(v.string()),
-    profiles: v.array(v.string()),
-    serviceAccountName: v.exactOptional(v.string()),
-    ports: v.exactOptional(v.array(v.looseObject({ protocol: v.string(), port: v.number() }))),
-    ipNATs: v.exactOptional(v.array(v.looseObject({ internalIP: v.string(), externalIP: v.string() }))),
-    ipam: v.string(),
-  }),
-});
-
 function describeIssue(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);
   return path === null ? issue.message : `${path}: ${issue.message}`;
@@ -70,7 +36,7 @@ function describeIssue(issue: v.BaseIssue<unknown>): string {
 
 /** Returns the fields of a stored resource that the server sets; none for an unreadable one. */
 export function identityOf(raw: unknown): { uid?: string; creationTimestamp?: string } {
-  const shape = v.safeParse(v.looseObject({ metadata }), raw);
+  const shape = v.safeParse(v.looseObject({ metadata: metadataShape }), raw);
   const { uid, creationTimestamp } = shape.success ? shape.output.metadata : {};
   return {
     ...(uid === undefined ? {} : { uid }),

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bitsOf, type Address, type Family, parseAddress } from '../net/address.ts';
+import type { WorkloadEndpoint } from './workload-endpoint.ts';
 import { type AttachmentRecord, decodeAttachmentRecord, encodeAttachmentRecord } from './attachment-record.ts';
 
 const RECORD: AttachmentRecord = {
@@ -13,6 +14,25 @@ const RECORD: AttachmentRecord = {
   switches: ['floating_ips'],
 };
 const PLAIN = JSON.parse(encodeAttachmentRecord(RECORD)) as Record<string, unknown>;
+
+const ENDPOINT: WorkloadEndpoint = {
+  apiVersion: 'netplug.io/v3',
+  kind: 'WorkloadEndpoint',
+  metadata: { name: 'n', namespace: 'shop', labels: { app: 'web' } },
+  spec: {
+    orchestrator: 'orch',
+    node: 'a',
+    network: RECORD.attachment.network,
+    containerID: RECORD.attachment.containerId,
+    endpoint: RECORD.attachment.ifName,
+    interfaceName: 'npl1',
+    mac: '',
+    ipNetworks: ['10.0.0.1/32'],
+    profiles: ['kns.shop'],
+    ports: [{ name: 'web', protocol: 'TCP', port: 80 }],
+    ipam: 'netplug-ipam',
+  },
+};
 
 const addressOf = (family: Family): fc.Arbitrary<Address> =>
   fc.bigInt({ min: 0n, max: 2n ** BigInt(bitsOf(family)) - 1n }).map((value) => ({ family, value }));
@@ -47,6 +67,11 @@ describe('the record of an attachment', () => {
     );
   });
 
+  it('contains the endpoint of an attachment for which the datastore has none', () => {
+    const record = { ...RECORD, endpoint: ENDPOINT };
+    expect(decodeAttachmentRecord(encodeAttachmentRecord(record))).toEqual(record);
+  });
+
   it.each([
     ['no JSON', '{'],
     ['another format', { ...PLAIN, format: 2 }],
@@ -60,6 +85,11 @@ describe('the record of an attachment', () => {
     ['a floating IP of the other family', { ...PLAIN, floatingIPs: [{ external: '192.0.2.1', internal: 'fd00::1' }] }],
     ['a floating IP granted with the switch off', { ...PLAIN, switches: ['ip_addrs_no_ipam'] }],
     ['unmanaged addresses granted with the switch off', { ...PLAIN, addressManager: 'none' }],
+    ['an endpoint without addresses', { ...PLAIN, endpoint: { ...ENDPOINT, spec: {} } }],
+    [
+      'the endpoint of another attachment',
+      { ...PLAIN, endpoint: { ...ENDPOINT, spec: { ...ENDPOINT.spec, containerID: 'c2' } } },
+    ],
     ['a switch that does not exist', { ...PLAIN, switches: ['floating_ips', 'all'] }],
   ])('is refused with %s', (_, raw) => {
     const text = typeof raw === 'string' ? raw : JSON.stringify(raw);

@@ -2,7 +2,9 @@ import * as v from 'valibot';
 import { tryParseJson } from '../base/try-parse-json.ts';
 import { type Address, formatAddress, sameAddress, tryParseAddress } from '../net/address.ts';
 import { isContainerId, isInterfaceName } from './interface-name.ts';
-import type { Attachment } from './names.ts';
+import { endpointShape } from './endpoint-shape.ts';
+import { type Attachment, handleOf } from './names.ts';
+import { attachmentOf, type WorkloadEndpoint } from './workload-endpoint.ts';
 
 /**
  * What ADD granted to one attachment in addition to addresses of blocks. Translation and BGP of the node use only this
@@ -22,6 +24,8 @@ export interface AttachmentRecord {
   readonly floating: readonly FloatingPair[];
   /** Switches of the network configuration, `feature_control`, that were on when this was granted. */
   readonly switches: readonly FeatureSwitch[];
+  /** For policies, when the datastore has no record that stands for the attachment. */
+  readonly endpoint?: WorkloadEndpoint;
 }
 
 export interface FloatingPair {
@@ -56,18 +60,25 @@ const stored = v.object({
   addresses: v.pipe(v.array(address), v.minLength(1)),
   floatingIPs: v.array(v.object({ external: address, internal: address })),
   switches: v.array(v.picklist(SWITCHES)),
+  endpoint: v.exactOptional(endpointShape),
 });
 
 /** Encodes the record as one line of JSON. */
 export function encodeAttachmentRecord(record: AttachmentRecord): string {
-  const { attachment, pod, at, addressManager, addresses, floating, switches } = record;
+  const { attachment, pod, at, addressManager, addresses, floating, switches, endpoint } = record;
   const { network, containerId: containerID, ifName } = attachment;
   const floatingIPs = floating.map(({ external, internal }) => ({
     external: formatAddress(external),
     internal: formatAddress(internal),
   }));
   const identity = { network, containerID, ifName, ...(pod === undefined ? {} : { pod }) };
-  const given = { addressManager, addresses: addresses.map(formatAddress), floatingIPs, switches };
+  const given = {
+    addressManager,
+    addresses: addresses.map(formatAddress),
+    floatingIPs,
+    switches,
+    ...(endpoint === undefined ? {} : { endpoint }),
+  };
   return `${JSON.stringify({ format: 1, ...identity, at, ...given })}\n`;
 }
 
@@ -81,13 +92,17 @@ export function decodeAttachmentRecord(text: string): AttachmentRecord | { reado
   return problem === undefined ? record : { problem };
 }
 
-/** Returns why the addresses, floating IPs and switches of a record contradict each other; undefined when they do not. */
+/** Returns why the parts of a record contradict each other; undefined when they do not. */
 function inconsistency({
   floating,
   addresses,
   addressManager,
   switches,
+  attachment,
+  endpoint,
 }: Omit<AttachmentRecord, 'pod'>): string | undefined {
+  if (endpoint !== undefined && handleOf(attachmentOf(endpoint)) !== handleOf(attachment))
+    return 'endpoint: it is that of another attachment';
   const stray = floating.find(({ internal }) => !addresses.some((own) => sameAddress(own, internal)));
   if (stray !== undefined) return `floatingIPs: ${formatAddress(stray.internal)} is no address of the attachment`;
   const mixed = floating.find(({ internal, external }) => internal.family !== external.family);

@@ -33,6 +33,9 @@ export interface WorkloadEndpointSpec {
 }
 export type WorkloadEndpoint = Resource<'WorkloadEndpoint', WorkloadEndpointSpec>;
 
+/** The interface of a pod for which the API of the orchestrator has a record. */
+export const MAIN_INTERFACE = 'eth0';
+
 /** Identifies an endpoint in the datastore. */
 export interface EndpointId {
   readonly node: string;

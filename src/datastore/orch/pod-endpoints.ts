@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { isContainerId, isInterfaceName } from '../../model/interface-name.ts';
 import { isLabelValue } from '../../model/metadata.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import { endpointName, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
+import { endpointName, MAIN_INTERFACE, type WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import { bitsOf, tryParseAddress } from '../../net/address.ts';
 import { tryReadCidr } from '../../net/cidr.ts';
 import { tryParseMac } from '../../net/mac.ts';
@@ -18,8 +18,6 @@ export const POD_IPS = 'cni.netplug/podIPs';
 export const CONTAINER_ID = 'cni.netplug/containerID';
 /** The rest of the endpoint, one annotation per interface. It is for display and decides nothing. */
 const ENDPOINT = 'cni.netplug/endpoint.';
-/** The interface whose addresses are the pod's addresses for Kubernetes. */
-const MAIN_INTERFACE = 'eth0';
 
 /** More interfaces than any pod has, and more text than one needs. Netplug did not write what exceeds these limits. */
 const MOST_NOTES = 8;

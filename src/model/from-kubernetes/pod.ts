@@ -11,7 +11,7 @@ import {
   serviceAccountProfile,
 } from '../policy-names.ts';
 import { API_VERSION } from '../resource.ts';
-import { endpointName, type WorkloadEndpoint } from '../workload-endpoint.ts';
+import { endpointName, MAIN_INTERFACE, type WorkloadEndpoint } from '../workload-endpoint.ts';
 import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
 
 /** Addresses of the pod as CIDRs. Set before the kubelet reports them, empty after their release. */
@@ -19,7 +19,6 @@ const POD_IPS = 'cni.netplug/podIPs';
 /** More than a pod has. Users can write the annotation, so its length must not decide what a pod costs. */
 const MOST_NOTED = 4;
 const CONTAINER_ID = 'cni.netplug/containerID';
-const MAIN_INTERFACE = 'eth0';
 
 const ContainerPort = v.object({
   name: v.exactOptional(v.string()),

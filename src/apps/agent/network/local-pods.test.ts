@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { hostLinkName } from '../../../cni/link-name.ts';
 import { endpointIdOf, endpointKey, endpointName, type WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { LocalPods } from './local-pods.ts';
@@ -123,4 +123,61 @@ it('gives further interfaces of a pod the labels of the pod', () => {
     each.kind === 'endpoint' && each.key === keyOf(second) ? [each.value] : [],
   )[0];
   expect(value).toMatchObject({ metadata: { labels: { app: 'new' } }, spec: { interfaceName: 'npl2' } });
+});
+
+describe('endpoints that the node has recorded', () => {
+  const net1 = endpointOf({ endpoint: 'net1', interfaceName: 'npl2', ipNetworks: ['10.0.0.2/32'] });
+  const pod = endpointOf({ labels: { app: 'web' } });
+  const listed = { endpoint: net1, at: AT, isLinked: true };
+  const lone = endpointOf({ endpoint: 'cni0', interfaceName: 'npl3' });
+  const { pod: _pod, podUID: _uid, ...loneSpec } = lone.spec;
+  const container = { ...lone, spec: { ...loneSpec, orchestrator: 'cni' as const } };
+
+  it('takes the labels of a second interface from the record of its pod', () => {
+    const pods = new LocalPods('a');
+    expect(pods.list([listed])).toMatchObject([{ key: keyOf(net1), value: { spec: { ipNetworks: [] } } }]);
+    const [, second] = pods.join([record(pod)]);
+    expect(second).toMatchObject({
+      key: keyOf(net1),
+      value: { metadata: { labels: { app: 'web' } }, spec: { interfaceName: 'npl2', ipNetworks: ['10.0.0.2/32'] } },
+    });
+    expect(pods.list([listed])).toEqual([]);
+  });
+
+  it('takes a container without a pod as it was recorded', () => {
+    const pods = new LocalPods('a');
+    const [taken] = pods.list([{ endpoint: container, at: AT, isLinked: true }]);
+    expect(taken).toMatchObject({ value: { spec: { interfaceName: 'npl3', ipNetworks: ['10.0.0.1/32'] } } });
+  });
+
+  it('ignores a record without a link, which a reboot leaves behind', () => {
+    expect(new LocalPods('a').list([{ ...listed, isLinked: false }])).toEqual([]);
+  });
+
+  it('forgets a pod whose record is removed, and keeps it while only its link is missing', () => {
+    const pods = new LocalPods('a');
+    pods.list([listed]);
+    expect(pods.list([{ ...listed, isLinked: false }])).toEqual([]);
+    expect(pods.list([])).toEqual([{ kind: 'endpoint', key: keyOf(net1), value: undefined }]);
+  });
+
+  it('does not take back what a DEL has removed while its record is still there', () => {
+    const pods = new LocalPods('a');
+    pods.list([listed]);
+    pods.remove(net1);
+    expect(pods.list([listed])).toEqual([]);
+    expect(pods.list([])).toEqual([]);
+    expect(pods.list([listed])).toHaveLength(1);
+  });
+
+  it('prefers the later one of two sandboxes, and an ADD that has not recorded anything yet', () => {
+    const pods = new LocalPods('a');
+    const later = endpointOf({ endpoint: 'net1', containerID: 'c2', interfaceName: 'npl2' });
+    pods.add(later, '2026-01-02T00:00:00Z');
+    expect(pods.list([listed])).toEqual([]);
+    const latest = { endpoint: { ...later, spec: { ...later.spec, containerID: 'c3' } }, at: '2026-01-03T00:00:00Z' };
+    expect(pods.list([listed, { ...latest, isLinked: true }])).toMatchObject([
+      { value: { spec: { containerID: 'c3' } } },
+    ]);
+  });
 });

@@ -6,6 +6,7 @@ import {
   endpointIdOf,
   endpointKey,
   endpointName,
+  MAIN_INTERFACE,
   type WorkloadEndpoint,
 } from '../../../model/workload-endpoint.ts';
 
@@ -16,6 +17,17 @@ interface LocalPod {
   readonly added: WorkloadEndpoint;
   /** Whether the datastore had a record of the same pod since. */
   isRecorded: boolean;
+  /** Whether the node had a record of the attachment. The pod leaves with it. */
+  isListed: boolean;
+}
+
+/** An endpoint as the node has recorded it. */
+export interface ListedEndpoint {
+  readonly endpoint: WorkloadEndpoint;
+  /** When its ADD recorded it, RFC 3339. */
+  readonly at: string;
+  /** Whether its link exists. It does not before the end of its ADD, and after a reboot. */
+  readonly isLinked: boolean;
 }
 
 /**
@@ -26,6 +38,8 @@ export class LocalPods {
   readonly #node: string;
   readonly #pods = new Map<string, LocalPod>();
   readonly #records = new Map<string, WorkloadEndpoint>();
+  /** Sandboxes that were removed, and may still be listed. */
+  readonly #removed = new Set<string>();
 
   constructor(node: string) {
     this.#node = node;
@@ -40,8 +54,35 @@ export class LocalPods {
   add(endpoint: WorkloadEndpoint, at: string): readonly EndpointRecord[] {
     const key = keyOf(endpoint);
     const added = { ...endpoint, metadata: { ...endpoint.metadata, creationTimestamp: at } };
-    this.#pods.set(key, { added, isRecorded: false });
+    this.#pods.set(key, { added, isRecorded: false, isListed: false });
+    this.#removed.delete(sandboxOf(endpoint));
     return [this.#joined(key)];
+  }
+
+  /** Takes the endpoints that the node has recorded: those of calls that another process served. */
+  list(listed: readonly ListedEndpoint[]): readonly EndpointRecord[] {
+    const sandboxes = new Set(listed.map(({ endpoint }) => sandboxOf(endpoint)));
+    for (const sandbox of this.#removed) if (!sandboxes.has(sandbox)) this.#removed.delete(sandbox);
+    const touched = new Set<string>();
+    for (const [key, pod] of this.#pods) {
+      const isThere = sandboxes.has(sandboxOf(pod.added));
+      if (pod.isListed && !isThere) {
+        this.#pods.delete(key);
+        touched.add(key);
+      }
+      pod.isListed = isThere;
+    }
+    for (const { endpoint, at } of listed.filter(({ isLinked }) => isLinked)) {
+      const key = keyOf(endpoint);
+      const known = this.#pods.get(key)?.added.metadata.creationTimestamp;
+      if (this.#removed.has(sandboxOf(endpoint)) || (known !== undefined && Date.parse(known) >= Date.parse(at)))
+        continue;
+      const added = { ...endpoint, metadata: { ...endpoint.metadata, creationTimestamp: at } };
+      // A pod that the datastore does not know was deleted.
+      this.#pods.set(key, { added, isRecorded: endpoint.spec.pod !== undefined, isListed: true });
+      touched.add(key);
+    }
+    return [...touched].map((key) => this.#joined(key));
   }
 
   /** Removes a pod, unless a newer sandbox of the same pod has its place. Returns the endpoint as it was. */
@@ -50,6 +91,7 @@ export class LocalPods {
     readonly released: WorkloadEndpoint | undefined;
   } {
     const key = endpointKey({ node: spec.node, namespace: metadata.namespace ?? 'default', name: metadata.name });
+    this.#removed.add(JSON.stringify([key, spec.containerID]));
     const released = this.#pods.get(key)?.added ?? this.#records.get(key);
     const isOther = released?.spec.containerID !== '' && released?.spec.containerID !== spec.containerID;
     if (released === undefined || isOther) return { records: [], released: undefined };
@@ -138,6 +180,11 @@ function isSuccessor(record: WorkloadEndpoint, added: WorkloadEndpoint): boolean
   );
 }
 
+/** Returns a text that is unique for the endpoint of one sandbox. */
+function sandboxOf(endpoint: WorkloadEndpoint): string {
+  return JSON.stringify([keyOf(endpoint), endpoint.spec.containerID]);
+}
+
 function keyOf(endpoint: WorkloadEndpoint): string {
   return endpointKey(endpointIdOf(endpoint));
 }
@@ -146,6 +193,6 @@ function keyOf(endpoint: WorkloadEndpoint): string {
 function mainKeyOf(added: WorkloadEndpoint): string {
   const { node, orchestrator, pod } = added.spec;
   if (orchestrator !== 'orch' || pod === undefined) return keyOf(added);
-  const name = endpointName({ node, orchestrator, workload: pod, endpoint: 'eth0' });
+  const name = endpointName({ node, orchestrator, workload: pod, endpoint: MAIN_INTERFACE });
   return endpointKey({ node, namespace: added.metadata.namespace ?? 'default', name });
 }

@@ -13,6 +13,7 @@ import { closedInterfaces } from '../../../policy/ruleset/base-chains.ts';
 import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
 import { RulesetCompiler } from '../../../policy/ruleset/ruleset-compiler.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
+import type { ListedEndpoint } from './local-pods.ts';
 import { type EnforcementPorts, PolicyEnforcement, type PolicyStart } from './policy-enforcement.ts';
 
 const never = new AbortController().signal;
@@ -82,6 +83,7 @@ class TestHost {
   readonly stop = new AbortController();
   isReadable = true;
   isRemembered = false;
+  listed: readonly ListedEndpoint[] = [];
   examinations = 0;
   rereads = 0;
   forget: () => void = () => undefined;
@@ -104,6 +106,7 @@ class TestHost {
         policyStore: { follow: (queries, options) => this.#follow(queries, options) },
         policyFilter: () => this.policyFilter(),
         compilerFor: () => new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' }),
+        listEndpoints: async () => Promise.resolve(this.listed),
         flows: () => ({
           trigger: () => void (this.examinations += 1),
           endAll: async () => Promise.resolve(),

@@ -13,7 +13,7 @@ import type { PolicyView, TouchedPolicy } from '../../../policy/policy-view.ts';
 import { closedInterfaces, closedTable, closesUnknown } from '../../../policy/ruleset/base-chains.ts';
 import { POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
 import type { DeniedFlows } from './denied-flows.ts';
-import { LocalPods } from './local-pods.ts';
+import { type ListedEndpoint, LocalPods } from './local-pods.ts';
 
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** Changes within this time are written together. A pod that waits is not delayed. */
@@ -36,6 +36,8 @@ export interface EnforcementPorts extends RetryPorts {
   /** Opens the filter. @throws kernel/failed */
   readonly policyFilter: () => Pick<PolicyFilter, 'apply' | 'ruleIds' | 'remove'>;
   readonly compilerFor: (settings: PolicySettings) => PolicyCompiler;
+  /** Lists the endpoints that only the node has recorded. */
+  readonly listEndpoints: () => Promise<readonly ListedEndpoint[]>;
   readonly flows: (state: PolicyState) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
   /** Remembers on the node that policies are enforced. */
   readonly rememberOn: () => void;
@@ -275,6 +277,7 @@ export class PolicyEnforcement {
       const startMs = clock.monotonic();
       const reread = startMs - readMs >= RESYNC_MS;
       try {
+        if (reread) await this.#list();
         if (this.#hasSnapshot) await this.#writePolicies(signal, reread);
         else await this.#close(signal, reread);
         if (reread) readMs = startMs;
@@ -294,6 +297,16 @@ export class PolicyEnforcement {
       for (const resolve of attempting) resolve();
       if (this.#writeProblem === undefined) await this.#untilDue(signal, RESYNC_MS - (clock.monotonic() - readMs));
       else await backOff.wait(signal);
+    }
+  }
+
+  /** Takes what calls of other processes have recorded. */
+  async #list(): Promise<void> {
+    try {
+      const listed = this.#pods.list(await this.#ports.listEndpoints());
+      if (listed.length > 0) this.#take(listed);
+    } catch (cause) {
+      this.#ports.log.warning('attachment records not listed', { reason: reasonOf(cause) });
     }
   }
 

@@ -3,6 +3,7 @@ import type { Log } from '../../../base/log.ts';
 import type { AttachmentRecords } from '../../../cni/attachment-records.ts';
 import { type AttachmentRecord, NO_MANAGER } from '../../../model/attachment-record.ts';
 import { handleOf, interfaceKey } from '../../../model/names.ts';
+import type { ListedEndpoint } from './local-pods.ts';
 import { type LocalEndpoints, localEndpoints } from './local-endpoints.ts';
 
 /** How long an ADD may take from its record to its link, and how often to check for the link. */
@@ -64,6 +65,19 @@ export class AttachmentReader {
     if (isLinking) void clock.sleep(LINK_CHECK_MS, signal).then(this.#onDue, () => undefined);
     return { endpoints: localEndpoints(records.filter(isLinked)), problems };
   }
+}
+
+/** Lists the endpoints that only records of attachments have. @throws cni/record-failed */
+export async function listEndpoints({
+  attachments,
+  listAttached,
+}: Pick<AttachmentPorts, 'attachments' | 'listAttached'>): Promise<readonly ListedEndpoint[]> {
+  const { records } = await attachments.list();
+  if (records.every(({ endpoint }) => endpoint === undefined)) return [];
+  const attached = listAttached();
+  return records.flatMap(({ endpoint, at, attachment }) =>
+    endpoint === undefined ? [] : { endpoint, at, isLinked: attached.has(interfaceKey(attachment)) },
+  );
 }
 
 /** Reports whether the agent may remove the record. DEL and GC need those of other address managers. */
