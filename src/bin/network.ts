@@ -119,6 +119,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     {
       ...base,
       policyStore: store,
+      settingsRead: agentSettings.read,
       policyFilter: () => policyFilter.get(),
       compilerFor: (policy) =>
         new RulesetCompiler({

@@ -21,8 +21,6 @@ it('follows the configuration of its node and the default one', async () => {
     node: nodeName('a'),
     onChange: ({ policyLogPrefix }) => prefixes.push(policyLogPrefix),
   });
-  const stop = new AbortController();
-  const running = follower.run(stop.signal);
   const configured = (name: string, policyLogPrefix: string): Parameters<typeof store.createResource>[0] => ({
     apiVersion: 'netplug.io/v3',
     kind: 'AgentConfiguration',
@@ -30,7 +28,10 @@ it('follows the configuration of its node and the default one', async () => {
     spec: { policyLogPrefix },
   });
   await store.createResource(configured('default', 'all'), never);
-  await expect.poll(() => prefixes).toEqual(['all']);
+  const stop = new AbortController();
+  const running = follower.run(stop.signal);
+  await follower.read;
+  expect(prefixes).toEqual(['all']);
   await store.createResource(configured('node.b', 'other'), never);
   await store.createResource(configured('node.a', 'own'), never);
   await expect.poll(() => prefixes).toEqual(['all', 'own']);

@@ -24,6 +24,7 @@ interface SettingsPorts extends RetryPorts {
 export class SettingsFollower {
   readonly #ports: SettingsPorts;
   readonly #cache = new RecordCache();
+  readonly #read = Promise.withResolvers<void>();
   #current: ReturnType<typeof agentSettings>;
 
   constructor(ports: SettingsPorts) {
@@ -33,6 +34,11 @@ export class SettingsFollower {
 
   get settings(): EffectiveSettings {
     return this.#current.settings;
+  }
+
+  /** Resolves when the settings have been read for the first time, after `onChange`. */
+  get read(): Promise<void> {
+    return this.#read.promise;
   }
 
   /** Returns where each setting comes from. */
@@ -53,6 +59,7 @@ export class SettingsFollower {
           for (const { after } of this.#cache.apply(event))
             if (after.problem !== undefined) log.warning('record skipped', { problem: after.problem });
           this.#take();
+          this.#read.resolve();
         }
       } catch (cause) {
         if (signal.aborted) return;

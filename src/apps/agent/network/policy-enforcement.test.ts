@@ -83,6 +83,7 @@ class TestHost {
   readonly stop = new AbortController();
   isReadable = true;
   isRemembered = false;
+  settingsRead = Promise.resolve();
   listed: readonly ListedEndpoint[] = [];
   examinations = 0;
   rereads = 0;
@@ -104,6 +105,7 @@ class TestHost {
         random: systemRandom,
         log: silentLog,
         policyStore: { follow: (queries, options) => this.#follow(queries, options) },
+        settingsRead: this.settingsRead,
         policyFilter: () => this.policyFilter(),
         compilerFor: () => new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' }),
         listEndpoints: async () => Promise.resolve(this.listed),
@@ -209,6 +211,27 @@ it('closes all pods at a start on a host that remembers enforcement', async () =
   host.start('enforce');
   await host.clock.pass(0);
   expect(host.verdict('npl3')).toBe('drop');
+});
+
+it('writes the first policies with the settings of the agent, and with built-in ones when those cannot be read', async () => {
+  const host = makeHost();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  host.settingsRead = promise;
+  const policy = host.start('enforce');
+  const isolating = policy.isolate(endpointOf('pod', 'npl1'));
+  await host.clock.pass(4000);
+  expect([host.examinations, host.isRemembered]).toEqual([0, false]);
+  policy.configure({ ...POLICY, defaultEndpointToHostAction: 'Drop' });
+  resolve();
+  expect(await isolating).toEqual({ state: 'in force' });
+  const late = makeHost();
+  late.settingsRead = Promise.withResolvers<void>().promise;
+  const isolatingLate = late.start('enforce').isolate(endpointOf('pod', 'npl1'));
+  await late.clock.pass(0);
+  await late.clock.pass(4000);
+  expect(late.isRemembered).toBe(false);
+  await late.clock.pass(1000);
+  expect(await isolatingLate).toEqual({ state: 'in force' });
 });
 
 it('compares the kernel with the table every 10 s although pods keep coming', async () => {

@@ -18,6 +18,8 @@ import { type ListedEndpoint, LocalPods } from './local-pods.ts';
 const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 /** Changes within this time are written together. A pod that waits is not delayed. */
 const COALESCE_MS = 20;
+/** How long the first policies wait for the settings of the agent, which another watch brings. */
+const SETTINGS_MS = 5000;
 /** How often the kernel is compared with the desired table, however often that changes. */
 const RESYNC_MS = 10_000;
 
@@ -34,6 +36,8 @@ export interface EnforcementPorts extends RetryPorts {
   readonly log: Log;
   readonly policyStore: FollowStore;
   /** Opens the filter. @throws kernel/failed */
+  /** Resolves when the settings of the agent have been read for the first time. */
+  readonly settingsRead: Promise<void>;
   readonly policyFilter: () => Pick<PolicyFilter, 'apply' | 'ruleIds' | 'remove'>;
   readonly compilerFor: (settings: PolicySettings) => PolicyCompiler;
   /** Lists the endpoints that only the node has recorded. */
@@ -220,9 +224,13 @@ export class PolicyEnforcement {
           for (const problem of problems) log.warning('record skipped', { problem });
           this.#watchProblem = undefined;
           this.#take(this.#pods.join(records));
-          if (!this.#hasSnapshot) this.#trigger();
-          else if (records.length > 0) void this.#wakeLater(signal);
+          if (this.#hasSnapshot) {
+            if (records.length > 0) void this.#wakeLater(signal);
+            continue;
+          }
+          await this.#untilSettings(signal);
           this.#hasSnapshot = true;
+          this.#trigger();
         }
       } catch (cause) {
         if (signal.aborted) return;
@@ -232,6 +240,18 @@ export class PolicyEnforcement {
       }
       await backOff.wait(signal);
     }
+  }
+
+  /** Policies of other settings would end flows, and drop packets to the host, for a moment. */
+  async #untilSettings(signal: AbortSignal): Promise<void> {
+    const { settingsRead, clock, log } = this.#ports;
+    const over = new AbortController();
+    const limit = clock.sleep(SETTINGS_MS, AbortSignal.any([signal, over.signal])).then(
+      () => log.warning('settings not read, enforcing policies with built-in ones', { waitedMs: SETTINGS_MS }),
+      () => undefined,
+    );
+    await Promise.race([settingsRead, limit]);
+    over.abort();
   }
 
   #take(records: readonly PolicyRecord[]): void {
