@@ -15,7 +15,8 @@ import type { CniResult } from './result.ts';
 /**
  * Connects one pod: assigns its addresses and creates its link and routes. Undoes all of it when a step fails.
  * Idempotent: a second ADD of the same attachment returns the same result, and recreates a link that is broken.
- * @throws kernel/*, ipam/*, store/*, cni/record-failed, gate/not-ready, netconf/needs-orchestrator, and what a delegated plugin throws
+ * @throws kernel/*, ipam/*, store/*, orch/not-found, annotation/invalid, delegate/*, gate/not-ready, cni/record-failed,
+ * netconf/needs-orchestrator
  */
 export async function add(ports: CniPorts, source: AddressSource, request: CniCall): Promise<CniResult> {
   const { kernel, log, stopwatch } = ports;
@@ -33,7 +34,7 @@ export async function add(ports: CniPorts, source: AddressSource, request: CniCa
   const assigned = await source.assign(call, (addresses) => planEndpoint(call, addresses));
   undo.defer(async () => assigned.rollBack(call.cleanupSignal));
 
-  // Beside the work on the link, because the kernel matches interfaces by name.
+  // Starts now and is awaited below. Rules match the interface by name, so they can be written before the link exists.
   const isolating = isolatePod(ports, call, assigned.addresses);
   undo.defer(async () => releasePod(ports, call, call.cleanupSignal));
 
@@ -49,7 +50,7 @@ export async function add(ports: CniPorts, source: AddressSource, request: CniCa
   if (isNew) await shapeBandwidth(ports, call, result);
   logIsolation(ports, call, await isolating);
   undo.keep();
-  // Never fails the ADD.
+  // Runs after the point of no return; logs its own failures.
   if (isNew) await warnAboutFloatingIps(ports, call);
 
   log.info(isNew ? 'pod connected' : 'pod already connected', {

@@ -17,9 +17,9 @@ export interface SandboxEndpoint {
   readonly spec: Pick<WorkloadEndpoint['spec'], 'node' | 'containerID'>;
 }
 
-/** Has the policies of pods enforced by the agent of the node. */
+/** Asks the agent to enforce a pod's policies. */
 export interface PodIsolation {
-  /** Whether the node enforces policies now. Then it does so for every pod, and drops what it does not know. */
+  /** Whether the node enforces policies now. When on, pods without known policies are dropped. */
   readonly isOn: boolean;
   /**
    * Has the policies of the endpoint enforced and waits for a limited time until they are in force. Switches enforcement on
@@ -55,7 +55,7 @@ export async function releasePod(
   await stopwatch.time('policy', async () => isolation.release(endpoint, signal));
 }
 
-/** Logs that the policies of a pod are not in force. The pod is connected all the same: a late pod is closed by default. */
+/** Logs that the policies of a pod are not in force. The ADD succeeds: the kernel drops the pod's packets until they are. */
 export function logIsolation({ log }: Pick<CniPorts, 'log'>, call: CniCall, isolation: Isolation): void {
   if (isolation.state === 'in force') return;
   const facts = { ...callFacts(call), reason: isolation.reason };

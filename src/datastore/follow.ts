@@ -24,7 +24,7 @@ export type Query =
    * ports and service accounts are current, and a finished pod has no addresses.
    */
   | { readonly kind: 'cluster-endpoints' }
-  /** The resources that stand for objects of the orchestrator: its network policies, namespaces and service accounts. */
+  /** Resources derived from Kubernetes objects: NetworkPolicies, Namespaces, ServiceAccounts. */
   | { readonly kind: 'derived-resources'; readonly of: DerivedKind }
   /** The endpoints of the orchestrator's services. */
   | { readonly kind: 'service-endpoints' };
@@ -40,7 +40,7 @@ export interface RoutedBlock {
   readonly borrowed: ReadonlyMap<NodeName, readonly Address[]>;
 }
 
-/** The readable part of a record, and the problem with the rest. A deleted record has neither. */
+/** A decoded record: its value, and why the rest could not be decoded. Both are unset for a deleted record. */
 export interface Seen<T> {
   readonly value?: T | undefined;
   readonly problem?: string | undefined;

@@ -85,11 +85,11 @@ class PlannedBlock extends BlockDraft {
  * 2. the specific address that was requested;
  * 3. the next free address of a block that the node owns;
  * 4. an address of a new block;
- * 5. of the blocks of other nodes that were read (those borrowed from, then 256 at a time): an empty one, which changes
- *    its owner;
- * 6. without strict affinity, of the same blocks: a free address borrowed from the one with the most free addresses, in
- *    the order of the pools;
+ * 5. in the blocks of other nodes that were read so far (borrowed ones first, then 256 at a time): an empty block, whose
+ *    ownership moves to this node;
+ * 6. without strict affinity, in the same blocks: an address of the block with the most free addresses, in pool order;
  * 7. without strict affinity, an address that another node has pre-allocated, requested from its agent.
+ * An empty block in a later batch is not used when an earlier batch has a free address.
  * @throws store/locked, ipam/exhausted, ipam/address-taken, ipam/address-not-in-pool, ipam/strict-affinity
  */
 export function planAssign(known: Knowledge, node: NodeName, wants: readonly Want[]): AssignPlan {
@@ -158,7 +158,7 @@ function planExact(state: PlanState, want: Want, address: Address): Step {
   if (planned === undefined) {
     if (!known.readCidrs.has(formatCidr(cidr))) return { kind: 'need-blocks', cidrs: [cidr] };
     if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
-    // A block of another size, left by an earlier pool.
+    // The address may lie in a block of another size, created when the pool had another blockSize.
     const around = unreadBlocks(
       state,
       known.claims.filter((claim) => cidrContains(claim.cidr, address)),
@@ -173,6 +173,7 @@ function planExact(state: PlanState, want: Want, address: Address): Step {
   }
   if (known.view.config.strictAffinity && planned.block.node !== node) throw strictAffinity(address, planned.block);
   const ordinal = ordinalOf(planned.block.cidr, address);
+  // Only a view without an agent shows pre-allocated addresses as taken.
   if (planned.stored !== undefined && planned.block.preallocated.has(ordinal)) {
     return { kind: 'need-request', block: planned.stored, ordinal };
   }
@@ -193,6 +194,7 @@ function isPredecessor(holder: Allocation, successor: Allocation): boolean {
 function planNext(state: PlanState, want: Want): Step {
   const { known, node, blocks } = state;
   const { eligible } = want.selection;
+  if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
   const own = [...blocks.values()].filter(({ block }) => block.node === node).sort(byCidr);
   for (const pool of eligible) {
     for (const planned of own.filter(({ block }) => cidrContains(pool.cidr, block.cidr))) {
@@ -200,7 +202,6 @@ function planNext(state: PlanState, want: Want): Step {
       if (ordinal !== undefined) return assignOrdinal(planned, ordinal, { want, pool });
     }
   }
-  if (eligible.length === 0) throw exhausted({ want, node, known, atLimit: false });
   if (known.claims === undefined) return { kind: 'need-claims', within: claimsNeeded(state) };
   // Use a block that another process of this node has claimed since the view was read, before claiming one more.
   const fresh = unreadBlocks(
@@ -225,7 +226,7 @@ function claimsNeeded({ wants, known }: PlanState): readonly Cidr[] {
   });
 }
 
-/** Reports whether the node may claim no more blocks of the family. */
+/** Reports whether the node may claim no more blocks of the family. A limit of 0 means no limit. */
 function isAtLimit({ known, node, blocks }: PlanState, family: Family): boolean {
   const limit = known.view.config.maxBlocksPerNode;
   const own = [...blocks.values()].filter(({ block }) => block.node === node && block.cidr.base.family === family);
@@ -244,7 +245,7 @@ function assertClaimable(
 ): void {
   const { node, known } = state;
   const asked = { address, askedBy };
-  // A claim of exactly this block was made since the blocks were read. The commit then conflicts, and is planned again.
+  // Ignores a claim of exactly this CIDR: it is newer than the blocks read, so the commit conflicts and is planned again.
   const overlapping = claims.find((claim) => cidrsOverlap(claim.cidr, cidr) && !sameCidr(claim.cidr, cidr));
   if (overlapping !== undefined) throw blockOverlaps(asked, cidr, overlapping);
   if (isAtLimit(state, family)) throw blockLimit(asked, { cidr, node, limit: known.view.config.maxBlocksPerNode });

@@ -10,6 +10,6 @@ export interface LeaderLease {
   readonly hold: (signal: AbortSignal) => Promise<boolean>;
   /** Releases the lease, so that another candidate can acquire it at once. Does nothing unless held. @throws store/* */
   readonly release: (signal: AbortSignal) => Promise<void>;
-  /** Resolves when the lease may have become free; a lease that merely expires may go unnoticed. @throws store/* */
+  /** Resolves when the lease may have become free. May not resolve when the lease only expires. @throws store/* */
   readonly released: (signal: AbortSignal) => Promise<void>;
 }

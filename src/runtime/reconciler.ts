@@ -5,7 +5,7 @@ import type { Log } from '../base/log.ts';
 /** Triggers within this time cause a single run. */
 const COALESCE_MS = 20;
 const BACK_OFF = { firstMs: 250, maxMs: 10_000, maxRefusedMs: 30_000 };
-/** The longest timer of Node, 24 days: a run more in so long a time does no harm. */
+/** Node's longest timer, 24 days; stands for 'never'. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface ReconcilerOptions extends RetryPorts {
@@ -63,7 +63,7 @@ export class Reconciler {
     return this.#hasSucceeded;
   }
 
-  /** Requests a run. The first run also needs a trigger. A trigger does not shorten the back-off after a failure. */
+  /** Requests a run. Resyncs begin after the first success. A trigger does not shorten the back-off after a failure. */
   trigger(): void {
     this.#isTriggered = true;
     this.#wake?.();
@@ -102,7 +102,7 @@ export class Reconciler {
     }
   }
 
-  /** Resolves after a trigger or the resync period. */
+  /** Resolves `COALESCE_MS` after a trigger or the resync period, or when the signal aborts. */
   async #waitForTrigger(signal: AbortSignal): Promise<void> {
     const { clock, resyncMs = LONGEST_TIMER_MS } = this.#options;
     if (!this.#isTriggered) {

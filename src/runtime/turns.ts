@@ -1,14 +1,13 @@
 import type { Clock } from '../base/clock.ts';
 
-/** The right to work alone, until it is disposed. */
+/** A place in the queue, released on dispose. */
 export interface Turn extends Disposable {
-  /** Whether others have worked since it was asked for. */
+  /** Whether the caller waited behind another. */
   readonly hasWaited: boolean;
 }
 
 /**
- * Lets users work one after the other, in the order of arrival, where working at once costs more than waiting. No lock:
- * a user that has waited for `limitMs` works beside the others.
+ * Serializes callers in arrival order. After `limitMs` a waiting caller proceeds anyway, so this is not a lock.
  */
 export class Turns {
   readonly #clock: Clock;
@@ -40,7 +39,7 @@ export class Turns {
     return { hasWaited: before !== undefined, [Symbol.dispose]: end };
   }
 
-  /** Forgets the end of the queue once everyone in it has worked. */
+  /** Clears the queue once its last caller has finished. */
   async #forget(last: Promise<void>): Promise<void> {
     await last;
     if (this.#last === last) this.#last = undefined;

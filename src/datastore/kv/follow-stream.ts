@@ -11,7 +11,7 @@ import { etcdError, judge } from './translate-error.ts';
 
 export type WatchInit = MessageInitShape<typeof WatchRequestSchema>;
 
-/** Where a stream goes. */
+/** The server and connection of a stream of watches. */
 export interface WatchEnd {
   readonly origin: string;
   readonly connection: Http2Connection;
@@ -22,9 +22,8 @@ export interface WatchEnd {
 const HEADERS = { hasleader: 'true' };
 
 /**
- * A watch that is created and cancelled at once, which every server answers. A request for progress does not serve: current
- * releases of etcd leave it unanswered while a watch of the stream starts at a revision that is still to come. Its key is
- * one that the user may read, because etcd does not say which watch of a stream it has refused.
+ * Probe: creates and cancels a watch. etcd leaves progress requests unanswered while a watch starts at a future revision.
+ * The user may read the key, because etcd does not say which watch of a stream it has refused.
  */
 const PROBE_ID = 1n << 62n;
 const PROBE: readonly WatchInit[] = [

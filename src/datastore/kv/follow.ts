@@ -23,14 +23,14 @@ export interface FollowedRange {
   readonly keys: string | KeyRange;
   /** Returns the records of all keys as they were at one revision. */
   readonly begin: (kvs: readonly KeyValue[], revision: bigint) => Promise<readonly FollowedRecord[]>;
-  /** Returns what follows from the events of one transaction or several. */
+  /** Returns the records that the events of one or more transactions change. */
   readonly take: (events: readonly Event[]) => Promise<readonly FollowedRecord[]>;
 }
 
 /** Ranges of one query. */
 interface Source {
   readonly ranges: readonly FollowedRange[];
-  /** How a stream is resumed: with nothing known, with the keys at that revision, or never. */
+  /** How a stream resumes: without prior state, after listing at that revision, or never. */
   readonly resumes: 'without state' | 'with state' | 'never';
 }
 

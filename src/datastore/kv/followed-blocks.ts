@@ -59,7 +59,7 @@ export class FollowedBlocks {
           const blocks = await fetchBlocks(this.#reach, { blocks: borrowedKeys(keys, kvs), revision });
           return this.#begin(blocks, { revision, isFar: true });
         },
-        // Who stops borrowing learns it from the block itself.
+        // A deleted index key needs no action: the block's own event reports the change.
         take: async (events) => this.#take(events.filter(isPut), async (event) => this.#moved(event)),
       },
     ];
@@ -104,7 +104,7 @@ export class FollowedBlocks {
     return this.#record(cidr, { kv, revision, isFar: kv !== undefined && decodeText(kv.key) !== own });
   }
 
-  /** The block that the event is about, unless as much is known already. */
+  /** Returns the CIDR unless a newer revision is already applied. */
   #newsOf(kv: KeyValue | undefined): Cidr | undefined {
     const cidr = kv === undefined ? undefined : cidrOfKey(decodeText(kv.key));
     if (kv === undefined || cidr === undefined) return undefined;

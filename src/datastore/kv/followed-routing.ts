@@ -32,7 +32,7 @@ export class FollowedRouting {
     return this.#records(kvs.map((kv) => this.#note(kv, { isThere: true })));
   }
 
-  /** Takes the events of whole transactions, so that no block is seen as it never was. */
+  /** Takes whole transactions, so no intermediate state is reported. */
   take(events: readonly Event[]): readonly FollowedRecord[] {
     return this.#records(events.map((event) => event.kv && this.#note(event.kv, { isThere: isPut(event) })));
   }

@@ -7,7 +7,7 @@ import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
 import { type MemoryDatabase, type MemoryState, UNREADABLE } from './memory-database.ts';
 import { endpointsOn, problemWith, sightings } from './read-state.ts';
 
-/** Follows the queries from state to state. `look` lets a state be seen, or throws when the watch is lost. */
+/** Follows the queries from state to state. `look` returns the state to report; throws to simulate a lost watch. */
 export async function* follow(
   database: MemoryDatabase,
   {
