@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type FromNetwork, isSharedQuery, type ToNetwork } from '../apps/agent/network-channel.ts';
 import { NodeNetwork } from '../apps/agent/network/node-network.ts';
 import { DeniedFlows } from '../apps/agent/network/denied-flows.ts';
+import { FlowObserver } from '../apps/agent/network/flow-observer.ts';
 import { SettingsFollower } from '../apps/agent/network/follow-settings.ts';
 import { flowJudge } from '../apps/agent/network/judge-flow.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy-enforcement.ts';
@@ -26,6 +27,7 @@ import { JoinedFollow } from '../datastore/joined-follow.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxHostNetwork } from '../dataplane/linux/host-network.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
+import { linuxPacketReports } from '../dataplane/linux/linux-packet-reports.ts';
 import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
@@ -34,11 +36,13 @@ import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
 import { birdFolder, birdIn } from './bird-in.ts';
+import { denialEventsIn } from './denial-events.ts';
 import { networkSettingsIn } from './network-settings.ts';
 import { nodeNameIn } from './node-name-in.ts';
 import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { readSecretIn } from './read-secret.ts';
+import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
 import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, stateDir } from './registration.ts';
@@ -152,10 +156,30 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     },
     { node, policy: agentSettings.settings, start: policySettingIn(env, datastore).start },
   );
+  using ruleCounters = new OpenedOnce(() => NftPolicyFilter.open());
+  const events = denialEventsIn(env, {
+    log,
+    datastore,
+    transport,
+    podUid: (namespace, name) => policy.podUid(namespace, name),
+  });
+  const flows = new FlowObserver(
+    {
+      ...base,
+      reports: linuxPacketReports(),
+      readCounts: async (signal) => ruleCounters.get().counts(POLICY_TABLE, signal),
+      flowTable: () => flowTable.get(),
+      hostAddresses,
+      events,
+    },
+    node,
+    policy,
+  );
   const lock = openSync(join(state, 'network.lock'), constants.O_RDWR | constants.O_CREAT, 0o600);
   await serveNetworkProcess(network, {
     send,
     policy,
+    flows,
     settings: agentSettings,
     onFollowed: (answer) => agent.receive(answer),
     onMessage: (listener) => process.on('message', (message) => listener(message as ToNetwork)), // only the agent sends

@@ -48,9 +48,16 @@ export function orchReader(api: () => OrchApi): OrchReader {
   return {
     readPod: async (pod, signal) => readPodFacts(api(), pod, signal),
     readPodCidrs: async (node, signal) => readPodCidrs(api(), node, signal),
-    recordWarning: async (pod, message, signal) => {
-      const at = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
-      await recordWarning(api(), { pod, message, at, id: systemRandom.id() }, signal);
-    },
+    recordWarning: async (pod, message, signal) => warnOn(api(), { pod, reason: 'NetplugAnnotation', message }, signal),
   };
+}
+
+/** Writes an event on a pod, as of now. @throws store/unavailable, store/refused */
+export async function warnOn(
+  api: OrchApi,
+  warning: Omit<Parameters<typeof recordWarning>[1], 'at' | 'id'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const at = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
+  await recordWarning(api, { ...warning, at, id: systemRandom.id() }, signal);
 }

@@ -15,6 +15,8 @@ export interface FlowTuple {
 export interface TrackedFlow {
   readonly original: FlowTuple;
   readonly reply: FlowTuple;
+  /** A packet was seen in the direction of the reply. */
+  readonly isReplied: boolean;
   /** Identifies the entry to the kernel. */
   readonly handle: Uint8Array;
 }

@@ -8,10 +8,17 @@ export async function recordWarning(
   api: OrchApi,
   {
     pod,
+    reason,
     message,
     at,
     id,
-  }: { pod: Pick<PodFacts, 'namespace' | 'name' | 'uid'>; message: string; at: string; id: string },
+  }: {
+    pod: Pick<PodFacts, 'namespace' | 'name' | 'uid'>;
+    reason: 'NetplugAnnotation' | 'NetplugPolicyDenied';
+    message: string;
+    at: string;
+    id: string;
+  },
   signal: AbortSignal,
 ): Promise<void> {
   const { namespace, name, uid } = pod;
@@ -21,7 +28,7 @@ export async function recordWarning(
     metadata: { name: `${name}.${id}`, namespace },
     involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace, name, uid },
     type: 'Warning',
-    reason: 'NetplugAnnotation',
+    reason,
     message,
     source: { component: 'netplug' },
     firstTimestamp: at,

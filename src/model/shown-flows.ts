@@ -52,6 +52,8 @@ const SHOWN_FLOW = v.object({
   /** Of the destination; undefined for protocols without ports, and when the source tried many ports. */
   port: v.optional(v.number()),
   icmp: v.optional(v.object({ type: v.number(), code: v.number() })),
+  /** Of an allowed flow, whether the destination has answered: its own policies, on another node, may deny the flow. */
+  isReplied: v.optional(v.boolean()),
   /** Undefined for an allowed flow. */
   rule: v.optional(FLOW_RULE),
   firstSeen: v.string(),

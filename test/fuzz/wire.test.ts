@@ -16,7 +16,15 @@ import { byteMutants } from './mutants.ts';
 const text = fc.string({ unit: 'binary', maxLength: 300 }).map((each) => each.toWellFormed());
 const word = text.map((each) => each.replaceAll('\0', ''));
 const request: fc.Arbitrary<CallRequest> = fc.record({
-  kind: fc.constantFrom('netplug', 'netplug-ipam', 'take-over', 'show-calls', 'show-network', 'show-blocks'),
+  kind: fc.constantFrom(
+    'netplug',
+    'netplug-ipam',
+    'take-over',
+    'show-calls',
+    'show-network',
+    'show-blocks',
+    'show-flows',
+  ),
   env: fc.dictionary(
     word.map((key) => `K${key.replaceAll('=', '')}`),
     word,

@@ -8,6 +8,7 @@ import { keepClusterInformation } from '../../datastore/keep-cluster-information
 import type { Store } from '../../datastore/store.ts';
 import type { HealthServer } from './health-server.ts';
 import type { NodeName } from '../../model/names.ts';
+import { readFlowsQuestion } from '../../model/shown-flows.ts';
 import type { Datastore } from '../../config/connection.ts';
 import { askAgent } from './ask-agent.ts';
 import { CallServer } from './call-server.ts';
@@ -44,7 +45,7 @@ export interface AgentPorts extends RetryPorts {
   /** Called with the milliseconds that it took to become the node's only agent. */
   readonly onLockWait: (ms: number) => void;
   /** The network process of the node; undefined with NETPLUG_NETWORKING=off. */
-  readonly network: Pick<NetworkProcess, 'run' | 'show'> | undefined;
+  readonly network: Pick<NetworkProcess, 'run' | 'show' | 'flows'> | undefined;
   /** Drops the packets of all pods when policies are enforced and the kernel has none yet. */
   readonly closePods: (signal: AbortSignal) => Promise<void>;
   /** @throws agent/health-failed */
@@ -78,6 +79,7 @@ export async function serveNode(ports: AgentPorts, settings: AgentSettings, stop
     serve: async (request, gone) => {
       if (request.kind === 'show-calls') return showCalls(ports, request.stdin);
       if (request.kind === 'show-network') return showNetwork(network);
+      if (request.kind === 'show-flows') return showFlows(network, request.stdin);
       if (request.kind === 'show-blocks') return showBlocks(nodes, request.stdin);
       if (request.kind === 'shut-down') {
         log.info('shutdown requested');
@@ -156,11 +158,25 @@ function showBlocks(nodes: ResidentNodes, datastore: string): CallAnswer {
 }
 
 async function showNetwork(network: AgentPorts['network']): Promise<CallAnswer> {
+  return askNetwork(network, 'the network', async (running) => running.show());
+}
+
+async function showFlows(network: AgentPorts['network'], text: string): Promise<CallAnswer> {
+  const question = readFlowsQuestion(text);
+  if (question === undefined) return { status: 1, stdout: '', stderr: 'The question about flows cannot be decoded' };
+  return askNetwork(network, 'the flows', async (running) => running.flows(question));
+}
+
+async function askNetwork<T>(
+  network: AgentPorts['network'],
+  what: string,
+  ask: (running: NonNullable<AgentPorts['network']>) => Promise<T>,
+): Promise<CallAnswer> {
   if (network === undefined) return { status: 1, stdout: '', stderr: 'The agent does not run the network of its node' };
   try {
-    return { status: 0, stdout: JSON.stringify(await network.show()), stderr: '' };
+    return { status: 0, stdout: JSON.stringify(await ask(network)), stderr: '' };
   } catch (cause) {
-    return { status: 1, stdout: '', stderr: `Cannot show the network of the node: ${reasonOf(cause)}` };
+    return { status: 1, stdout: '', stderr: `Cannot show ${what} of the node: ${reasonOf(cause)}` };
   }
 }
 

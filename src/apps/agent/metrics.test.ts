@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { memoryNode } from '../../../test/support/memory-node.ts';
 import { until } from '../../../test/support/until.ts';
+import type { NetworkStanding } from './network-gauges.ts';
 import { createMetrics, type Metrics, type AgentStanding } from './metrics.ts';
 
 const STANDING: AgentStanding = {
@@ -17,6 +18,10 @@ const STANDING: AgentStanding = {
     changes: 6,
     comparisons: 1,
     problems: 0,
+    flows: {
+      packets: [{ verdict: 'denied', policy: 'NetworkPolicy shop/web', direction: 'ingress', packets: 8 }],
+      lostReports: 9,
+    },
   },
 };
 
@@ -42,11 +47,28 @@ describe('the metrics', () => {
     expect(text).toContain('netplug_pool_addresses{pool="blue",state="free"} 60');
     expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="stock"} 1');
     expect(text).toContain('netplug_routes{hop="tunnelled"} 4');
+    const labels = 'verdict="denied",policy="NetworkPolicy shop/web",direction="ingress"';
+    expect(text).toContain(`netplug_policy_packets_total{${labels}} 8`);
+    expect(text).toContain('netplug_policy_reports_lost_total 9');
     expect(text).toMatch(/\nnetplug_pending_writes 7\n[^]*\nnetplug_datastore_up 1\n/);
     standing = { addresses: { pools: [], blocks: [] }, waiting: 0, isDatastoreUp: false, network: undefined };
     const later = await metrics.render();
     expect(later).not.toContain('netplug_pool_addresses{');
     expect(later).toMatch(/\nnetplug_pending_writes 0\n[^]*\nnetplug_datastore_up 0\n/);
+  });
+
+  it('count packets of policies at each scrape, and those beyond a limit together', async () => {
+    const packetsOf = (policy: string) => ({ verdict: 'denied', policy, direction: 'egress', packets: 1 }) as const;
+    const network = STANDING.network as NetworkStanding;
+    const packets = Array.from({ length: 600 }, (_, index) => packetsOf(`p${String(index)}`));
+    using metrics = createMetrics(async () => ({
+      ...STANDING,
+      network: { ...network, flows: { packets, lostReports: 0 } },
+    }));
+    await metrics.render();
+    const text = await metrics.render();
+    expect(text.match(/^netplug_policy_packets_total\{/gm)).toHaveLength(501);
+    expect(text).toContain('policy="other",direction="egress"} 100');
   });
 
   it('include the event-loop lag', async () => {

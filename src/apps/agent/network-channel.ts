@@ -2,6 +2,7 @@ import type { ErrorData } from '../../base/error-data.ts';
 import type { Isolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
 import type { Query } from '../../datastore/follow.ts';
 import type { FollowAnswer, FollowRequest } from '../../datastore/follow-messages.ts';
+import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NetworkStanding } from './network-gauges.ts';
@@ -10,6 +11,8 @@ import type { NetworkStanding } from './network-gauges.ts';
 export type ToNetwork =
   /** Requests an answer with the same kind and id. */
   | { readonly kind: 'status' | 'show'; readonly id: number }
+  /** Requests flows of the node's pods. */
+  | { readonly kind: 'flows'; readonly id: number; readonly question: FlowsQuestion }
   /** Requests that the policies of an endpoint of this node, as its ADD knows it, are enforced. */
   | { readonly kind: 'isolate'; readonly id: number; readonly endpoint: WorkloadEndpoint }
   /** Requests that nothing matches the endpoint any more. */
@@ -22,6 +25,7 @@ export type ToNetwork =
 export type FromNetwork =
   | { readonly kind: 'status'; readonly id: number; readonly status: NetworkStatus }
   | { readonly kind: 'show'; readonly id: number; readonly network: ShownNetwork }
+  | { readonly kind: 'flows'; readonly id: number; readonly flows: ShownFlows }
   | { readonly kind: 'isolate'; readonly id: number; readonly isolation: Isolation }
   | { readonly kind: 'release'; readonly id: number }
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }

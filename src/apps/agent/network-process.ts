@@ -3,6 +3,7 @@ import { isNetplugError, never, reasonOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { FollowStore } from '../../datastore/follow.ts';
 import { FollowServer } from '../../datastore/follow-server.ts';
+import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import { errorOf } from '../../base/error-data.ts';
 import type { PodIsolator } from './pod-isolator.ts';
@@ -71,9 +72,16 @@ export class NetworkProcess {
 
   /** @throws an error that says why the process does not answer */
   async show(): Promise<ShownNetwork> {
-    const answer = await this.#ask('show');
+    const answer = await this.#ask({ kind: 'show' });
     if (answer.kind !== 'show') throw unexpected(answer);
     return answer.network;
+  }
+
+  /** @throws an error that says why the process does not answer */
+  async flows(question: FlowsQuestion): Promise<ShownFlows> {
+    const answer = await this.#ask({ kind: 'flows', question });
+    if (answer.kind !== 'flows') throw unexpected(answer);
+    return answer.flows;
   }
 
   /**
@@ -129,12 +137,14 @@ export class NetworkProcess {
   }
 
   async #status(): Promise<NetworkStatus> {
-    const answer = await this.#ask('status');
+    const answer = await this.#ask({ kind: 'status' });
     if (answer.kind !== 'status') throw unexpected(answer);
     return answer.status;
   }
 
-  async #ask(kind: 'status' | 'show'): Promise<FromNetwork> {
+  async #ask(
+    asked: { readonly kind: 'status' | 'show' } | { readonly kind: 'flows'; readonly question: FlowsQuestion },
+  ): Promise<FromNetwork> {
     const current = this.#current;
     if (current === undefined) throw new Error(this.#down);
     this.#lastId += 1;
@@ -144,7 +154,7 @@ export class NetworkProcess {
     const late = new Error(`no answer within ${String(ANSWER_MS / 1000)} s`);
     void this.#after(ANSWER_MS, promise, () => reject(late));
     try {
-      current.send({ kind, id });
+      current.send({ ...asked, id });
       return await promise;
     } finally {
       this.#questions.delete(id);
@@ -163,6 +173,7 @@ export class NetworkProcess {
     switch (message.kind) {
       case 'status':
       case 'show':
+      case 'flows':
         this.#questions.get(message.id)?.resolve(message);
         return;
       case 'isolate':

@@ -73,7 +73,7 @@ describe('the messages on the socket', () => {
   it.each([
     ['a large environment', readRequest(), head(1, 1024 * 1024 + 1, 0)],
     ['a large stdin', readRequest(), head(1, 0, 4 * 1024 * 1024 + 1)],
-    ['an unknown kind', readRequest(), head(8, 0, 0)],
+    ['an unknown kind', readRequest(), head(99, 0, 0)],
     ['no kind', readRequest(), head(0, 0, 0)],
     ['something behind the end', readRequest(), Buffer.concat([head(1, 0, 0), Buffer.from('x')])],
     ['a large output', readCallAnswer(), head(0, 16 * 1024 * 1024 + 1, 0)],

@@ -8,6 +8,7 @@ export type RequestKind =
   | 'show-calls'
   | 'show-network'
   | 'show-blocks'
+  | 'show-flows'
   | 'shut-down';
 
 export interface CallRequest {
@@ -33,6 +34,7 @@ const KINDS: readonly RequestKind[] = [
   'show-network',
   'show-blocks',
   'shut-down',
+  'show-flows',
 ];
 const HEAD_BYTES = 12;
 const MIB = 1024 * 1024;

@@ -9,6 +9,7 @@ import { INSTALL_COMMANDS } from './install/install-commands.ts';
 import { IPAM_COMMANDS } from './ipam/ipam-commands.ts';
 import { LINT_COMMANDS } from './lint/lint-commands.ts';
 import { NODE_COMMANDS } from './node/node-commands.ts';
+import { FLOW_COMMANDS } from './policy/flow-commands.ts';
 import { POLICY_COMMANDS } from './policy/policy-commands.ts';
 import { RESOURCE_COMMANDS } from './resources/resource-commands.ts';
 import { VERSION_COMMAND } from './version.ts';
@@ -19,6 +20,7 @@ export const COMMANDS: readonly Command[] = [
   ...IPAM_COMMANDS,
   ...EXPLAIN_COMMANDS,
   ...POLICY_COMMANDS,
+  ...FLOW_COMMANDS,
   ...LINT_COMMANDS,
   DOCTOR_COMMAND,
   DIAGS_COMMAND,

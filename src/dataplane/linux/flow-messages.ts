@@ -11,6 +11,7 @@ const HEADER_BYTES = 4;
 
 const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
+const CTA_STATUS = 3;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
 const CTA_TUPLE_IP = 1;
@@ -18,6 +19,7 @@ const CTA_TUPLE_PROTO = 2;
 /** IPv4, then IPv6. */
 const CTA_IP_SOURCE = [1, 3] as const;
 const CTA_IP_DESTINATION = [2, 4] as const;
+const SEEN_REPLY = 2;
 const CTA_PROTO_NUM = 1;
 const CTA_PROTO_SRC_PORT = 2;
 const CTA_PROTO_DST_PORT = 3;
@@ -48,7 +50,9 @@ export function flowReader(addresses: readonly Address[]): (body: Buffer) => Tra
     if (!tuples.some((tuple) => isWanted(tuple && nestedIn(tuple, CTA_TUPLE_IP)))) return undefined;
     const [original, reply] = tuples.map((tuple) => tuple && tupleIn(tuple));
     if (original === undefined || reply === undefined) return undefined;
-    return { original, reply, handle: handleOf(body) };
+    const status = all.get(CTA_STATUS);
+    const isReplied = status !== undefined && status.length >= 4 && (status.readUInt32BE() & SEEN_REPLY) !== 0;
+    return { original, reply, isReplied, handle: handleOf(body) };
   };
 }
 

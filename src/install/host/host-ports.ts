@@ -31,7 +31,7 @@ export interface HostPorts {
 }
 
 export interface AgentQuestion {
-  readonly kind: 'show-calls' | 'show-network' | 'show-blocks' | 'shut-down';
+  readonly kind: 'show-calls' | 'show-network' | 'show-blocks' | 'show-flows' | 'shut-down';
   /** JSON, the id of a datastore, or empty, depending on the kind. */
   readonly text: string;
 }

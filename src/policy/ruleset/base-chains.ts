@@ -8,7 +8,7 @@ import type {
   FilterTable,
   TableRule,
 } from '../../dataplane/policy-filter.ts';
-import { DENIED_GROUP, POLICY_TABLE, type RuleOrigin } from './policy-ruleset.ts';
+import { POLICY_TABLE, REPORT_GROUP, type RuleOrigin } from './policy-ruleset.ts';
 import { idOfOrigin } from './rule-ids.ts';
 
 /** Chains for packets from and to a pod, by the name of its interface. */
@@ -129,7 +129,12 @@ function toHostRules(): readonly TableRule[] {
 export function denyRules(origin: RuleOrigin): readonly TableRule[] {
   const id = idOfOrigin(origin);
   return [
-    { id: `${id}-report`, parts: [REPORTS, { kind: 'report', group: DENIED_GROUP, prefix: id }] },
+    { id: `${id}-report`, parts: [REPORTS, reportOf(origin)] },
     { id, parts: [COUNT, DROP] },
   ];
+}
+
+/** Returns the action that reports a packet under the id of the origin. */
+export function reportOf(origin: RuleOrigin): FilterAction {
+  return { kind: 'report', group: REPORT_GROUP, prefix: idOfOrigin(origin) };
 }

@@ -1,10 +1,10 @@
 import type { FilterTable } from '../../dataplane/policy-filter.ts';
-import type { PolicyDirection } from '../resolved-policy.ts';
+import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
 
 export const POLICY_TABLE = 'netplug-policy';
 
-/** NFLOG group that receives denied packets. The prefix is the id of the rule in the table. */
-export const DENIED_GROUP = 4786;
+/** NFLOG group that receives denied and logged packets. The prefix is the id of the rule in the table. */
+export const REPORT_GROUP = 4786;
 
 /** What a rule of the table comes from. */
 export type RuleOrigin =
@@ -15,6 +15,9 @@ export type RuleOrigin =
       readonly name: string;
       readonly direction: PolicyDirection;
       readonly index: number;
+      /** One of the rules that were made from the rule of the resource. */
+      readonly rule: PolicyRule;
+      readonly isStaged: boolean;
     }
   /** The default action of a tier whose policies apply but do not decide. */
   | { readonly kind: 'tier'; readonly name: string; readonly direction: PolicyDirection }

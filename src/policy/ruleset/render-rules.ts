@@ -1,7 +1,7 @@
 import type { FilterAction, FilterMatch, TableRule } from '../../dataplane/policy-filter.ts';
 import { digestOfRules } from '../../dataplane/rule-digest.ts';
 import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
-import { denyRules } from './base-chains.ts';
+import { denyRules, reportOf } from './base-chains.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
 import { renderMatches } from './render-matches.ts';
 import { idOfOrigin } from './rule-ids.ts';
@@ -58,7 +58,8 @@ export function renderRuleList(list: RuleList, context: RenderContext): Rendered
   const next = new Set<RenderedChain>();
   const origins = new Map<string, RuleOrigin>();
   for (const rule of list.rules) {
-    const origin: RuleOrigin = { ...list.owner, direction: list.direction, index: rule.index };
+    const { direction, isStaged } = list;
+    const origin: RuleOrigin = { ...list.owner, direction, index: rule.index, rule, isStaged };
     const id = idOfOrigin(origin);
     const target = targetOf(rule.action, { list, context, origin });
     const matched = renderMatches(rule, context.sets);
@@ -87,7 +88,9 @@ function targetOf(
     return { actions: action === 'Log' ? [{ kind: 'count' }] : [{ kind: 'count' }, { kind: 'return' }] };
   if (action === 'Allow') return { actions: [{ kind: 'count' }, { kind: 'accept' }] };
   if (action === 'Log')
-    return { actions: [{ kind: 'count' }, LOG_LIMIT, { kind: 'log', prefix: `${context.logPrefix}: ` }] };
+    return {
+      actions: [{ kind: 'count' }, LOG_LIMIT, { kind: 'log', prefix: `${context.logPrefix}: ` }, reportOf(origin)],
+    };
   const chain = action === 'Deny' ? denyChain(origin) : context.pass;
   // A profile has nothing to pass to.
   if (chain === undefined) return { actions: [{ kind: 'count' }, { kind: 'return' }] };

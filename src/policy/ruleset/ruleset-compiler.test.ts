@@ -88,13 +88,11 @@ describe('the compiled rules', () => {
       isToHost: false,
     });
     expect(judged).toMatchObject({ verdict: 'drop', logged: ['netplug-packet: '] });
-    const denied = judged.reported[0]?.prefix ?? '';
-    expect(origins.get(denied)).toEqual({
-      kind: 'policy',
-      name: 'GlobalNetworkPolicy g',
-      direction: 'ingress',
-      index: 1,
-    });
+    const origin = { kind: 'policy', name: 'GlobalNetworkPolicy g', direction: 'ingress', isStaged: false };
+    expect(judged.reported.map(({ prefix }) => origins.get(prefix))).toEqual([
+      { ...origin, index: 0, rule: expect.objectContaining({ action: 'Log' }) },
+      { ...origin, index: 1, rule: expect.objectContaining({ action: 'Deny' }) },
+    ]);
   });
 });
 

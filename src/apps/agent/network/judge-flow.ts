@@ -1,4 +1,4 @@
-import type { FlowTuple, TrackedFlow } from '../../../dataplane/flow-table.ts';
+import type { TrackedFlow } from '../../../dataplane/flow-table.ts';
 import { type Address, formatAddress } from '../../../net/address.ts';
 import { type ConnectionEnd, endAt, evaluateConnection } from '../../../policy/evaluate.ts';
 import type { Packet } from '../../../policy/match-packet.ts';
@@ -14,8 +14,8 @@ interface JudgeOptions {
 /** Returns a function that reports whether the policies of the pods of the node allow the first packet of a flow. */
 export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: TrackedFlow) => boolean {
   const { node, hostAddresses, endpointToHost } = options;
-  return ({ original, reply }) => {
-    const packet = packetOf(original, reply);
+  return (flow) => {
+    const packet = packetOf(flow);
     const endOf = (address: Address): ConnectionEnd => {
       const { pod } = endAt(view, address);
       // Policies of a pod are enforced on its own node.
@@ -28,7 +28,7 @@ export function flowJudge(view: PolicyView, options: JudgeOptions): (flow: Track
 }
 
 /** Returns the packet as policies saw it: after translation of the destination, before that of the source. */
-function packetOf(original: FlowTuple, reply: FlowTuple): Packet {
+export function packetOf({ original, reply }: Pick<TrackedFlow, 'original' | 'reply'>): Packet {
   const { protocol, icmp } = original;
   const ports = icmp === undefined && original.sourcePort + original.destinationPort > 0;
   return {

@@ -50,6 +50,12 @@ export class LocalPods {
     return [...this.#pods.values()].map(({ added }) => added.spec.interfaceName);
   }
 
+  /** Returns the UID of a pod; undefined when it is not known. */
+  uidOf(namespace: string, pod: string): string | undefined {
+    const known = [...[...this.#pods.values()].map(({ added }) => added), ...this.#records.values()];
+    return known.find(({ metadata, spec }) => metadata.namespace === namespace && spec.pod === pod)?.spec.podUID;
+  }
+
   /** `at` is the time of the ADD, RFC 3339: a record of an earlier holder of its addresses is older. */
   add(endpoint: WorkloadEndpoint, at: string): readonly EndpointRecord[] {
     const key = keyOf(endpoint);

@@ -172,7 +172,7 @@ export class NodeNetwork {
     });
   }
 
-  standing(): NetworkStanding {
+  standing(): Omit<NetworkStanding, 'flows'> {
     return {
       routes: this.#desired.routeKinds,
       peers: this.#desired.peers.size,

@@ -110,6 +110,11 @@ export class PolicyEnforcement {
     return this.#ruleset.origins;
   }
 
+  /** Resolves when policies are enforced, or the process ends. */
+  get switchedOn(): Promise<void> {
+    return this.#on.promise;
+  }
+
   get state(): PolicyState {
     return this.#state;
   }
@@ -137,6 +142,11 @@ export class PolicyEnforcement {
       return { state: 'closed', reason: `the datastore has not been read: ${this.#watchProblem}` };
     await this.#written();
     return { state: 'in force' };
+  }
+
+  /** Returns the UID of the pod of this node; undefined when it is not known. */
+  podUid(namespace: string, pod: string): string | undefined {
+    return this.#pods.uidOf(namespace, pod);
   }
 
   /** Resolves when nothing matches the endpoint any more. */

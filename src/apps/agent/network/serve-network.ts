@@ -4,6 +4,7 @@ import type { FromNetwork, NetworkStatus, ToNetwork } from '../network-channel.t
 import type { FollowAnswer } from '../../../datastore/follow-messages.ts';
 import type { ShownNetwork } from '../../../model/shown-network.ts';
 import type { SettingsFollower } from './follow-settings.ts';
+import type { FlowObserver } from './flow-observer.ts';
 import type { NodeNetwork } from './node-network.ts';
 import type { PolicyEnforcement } from './policy-enforcement.ts';
 
@@ -13,6 +14,7 @@ interface ServePorts {
   /** Receives what the agent answers to requests of the follower. */
   readonly onFollowed: (answer: FollowAnswer) => void;
   readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'run'>;
+  readonly flows: Pick<FlowObserver, 'show' | 'standing' | 'run'>;
   readonly settings: Pick<SettingsFollower, 'explain' | 'run'>;
   /** Resolves when no other process runs the network of the node. */
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
@@ -21,17 +23,17 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(
   network: NodeNetwork,
-  { send, onMessage, onFollowed, becomeOnly, policy, settings }: ServePorts,
+  { send, onMessage, onFollowed, becomeOnly, policy, flows, settings }: ServePorts,
 ): Promise<void> {
   const stop = new AbortController();
   onMessage((message) => {
     if (message.kind === 'stop') stop.abort();
     else if ('part' in message || 'error' in message) onFollowed(message);
-    else void answer({ network, policy, settings }, message, stop.signal).then(send);
+    else void answer({ network, policy, flows, settings }, message, stop.signal).then(send);
   });
   try {
     await becomeOnly(stop.signal);
-    await Promise.all([network.run(stop.signal), policy.run(stop.signal), settings.run(stop.signal)]);
+    await Promise.all([network, policy, flows, settings].map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });
     if (!stop.signal.aborted) throw cause;
@@ -41,7 +43,12 @@ export async function serveNetworkProcess(
 }
 
 async function answer(
-  { network, policy, settings }: Pick<ServePorts, 'policy' | 'settings'> & { readonly network: NodeNetwork },
+  {
+    network,
+    policy,
+    flows,
+    settings,
+  }: Pick<ServePorts, 'policy' | 'flows' | 'settings'> & { readonly network: NodeNetwork },
   message: Exclude<ToNetwork, FollowAnswer | { readonly kind: 'stop' }>,
   signal: AbortSignal,
 ): Promise<FromNetwork> {
@@ -51,7 +58,9 @@ async function answer(
       case 'show':
         return { kind: 'show', id, network: await shownWith({ network, policy, settings }, signal) };
       case 'status':
-        return { kind: 'status', id, status: statusWith({ network, policy }) };
+        return { kind: 'status', id, status: statusWith({ network, policy, flows }) };
+      case 'flows':
+        return { kind: 'flows', id, flows: await flows.show(message.question) };
       case 'isolate':
         return { kind: 'isolate', id, isolation: await policy.isolate(message.endpoint) };
       case 'release':
@@ -70,11 +79,15 @@ async function answer(
 
 type Parts = Pick<ServePorts, 'policy'> & { readonly network: NodeNetwork };
 
-function statusWith({ network, policy }: Parts): NetworkStatus {
+function statusWith({ network, policy, flows }: Parts & Pick<ServePorts, 'flows'>): NetworkStatus {
   const failures = policy.failures();
   const standing = network.standing();
   return {
-    standing: { ...standing, problems: standing.problems + failures.length + policy.problems().length },
+    standing: {
+      ...standing,
+      problems: standing.problems + failures.length + policy.problems().length,
+      flows: flows.standing(),
+    },
     failures: [...network.failures(), ...failures],
   };
 }

@@ -1,6 +1,7 @@
 import { never } from '../../../base/errors.ts';
 import { protocolNumber } from '../../../model/protocol.ts';
 import { formatAddress } from '../../../net/address.ts';
+import { noProfileReason, tierDefaultReason } from '../../../policy/describe-decision.ts';
 import {
   type ConnectionEnd,
   type ConsideredPolicy,
@@ -184,16 +185,9 @@ function decidedBy(
       return { decidedBy: name, rule, reason: `no policy decides; ${name}, ${rule.place}: ${rule.text}` };
     }
     case 'tier default':
-      return {
-        reason: `no rule matches of ${decision.policies.join(', ')}: what policies that apply do not allow is denied`,
-      };
+      return { reason: tierDefaultReason(decision.policies) };
     case 'no profile':
-      return {
-        reason:
-          endpoint.profiles.length === 0
-            ? 'no policy decides, and the pod has no profile'
-            : `no policy decides, and no rule matches of its profiles ${endpoint.profiles.join(', ')}`,
-      };
+      return { reason: noProfileReason(endpoint.profiles) };
     case 'no policy':
       return { reason: 'no policy applies' };
     case 'neighbour discovery':

@@ -1,0 +1,290 @@
+import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
+import { reasonOf } from '../../../base/errors.ts';
+import type { Log } from '../../../base/log.ts';
+import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
+import type { PacketHeaders } from '../../../dataplane/packet-headers.ts';
+import type { PacketReport, PacketReports } from '../../../dataplane/packet-reports.ts';
+import type { FilterCount } from '../../../dataplane/policy-filter.ts';
+import type {
+  FlowsQuestion,
+  ShownFlowEnd,
+  ShownFlowRule,
+  ShownFlows,
+  ShownRuleCount,
+} from '../../../model/shown-flows.ts';
+import { type Address, formatAddress } from '../../../net/address.ts';
+import { describeOrigin } from '../../../policy/describe-decision.ts';
+import { endAt } from '../../../policy/evaluate.ts';
+import type { PolicyView } from '../../../policy/policy-view.ts';
+import type { PolicyEndpoint } from '../../../policy/resolved-policy.ts';
+import { REPORT_GROUP, type PolicyRuleset, type RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
+import type { DenialEvents } from './denial-events.ts';
+import { FlowRecord, type SeenFlow, timeText } from './flow-record.ts';
+import { verdictOfOrigin } from './flow-verdict.ts';
+import { packetOf } from './judge-flow.ts';
+import { RuleCounters } from './rule-counters.ts';
+
+const BACK_OFF = { firstMs: 100, maxMs: 30_000 };
+const COUNTERS_MS = 5000;
+const TRACKED_MS = 30_000;
+/** A reading is followed by a pause so many times as long, which bounds the share of the processor. */
+const PAUSE_FACTOR = 100;
+const RECORDED_AT_ONCE = 1000;
+const READ_TIMEOUT_MS = 10_000;
+/** How long the addresses of the node are used before they are read again. */
+const HOST_MS = 1000;
+
+export interface ObserverPorts extends RetryPorts {
+  readonly log: Log;
+  readonly reports: PacketReports;
+  /** Reads the counters of the rules of policies. @throws kernel/failed */
+  readonly readCounts: (signal: AbortSignal) => Promise<ReadonlyMap<string, FilterCount>>;
+  /** @throws kernel/failed */
+  readonly flowTable: () => Pick<FlowTable, 'list'>;
+  /** Canonical texts of the addresses that the node itself has. */
+  readonly hostAddresses: () => ReadonlySet<string>;
+  /** Undefined where pods are not objects of an orchestrator. */
+  readonly events: Pick<DenialEvents, 'report'> | undefined;
+}
+
+/** What the node enforces now. */
+export interface EnforcedPolicies {
+  readonly state: PolicyView;
+  readonly origins: PolicyRuleset['origins'];
+  /** Resolves when policies are enforced. */
+  readonly switchedOn: Promise<void>;
+}
+
+/** Packets that rules of a policy have counted, for metrics. */
+export interface PolicyPackets {
+  readonly verdict: ShownRuleCount['verdict'];
+  readonly policy: string;
+  readonly direction: 'ingress' | 'egress';
+  readonly packets: number;
+}
+
+export interface FlowStanding {
+  readonly packets: readonly PolicyPackets[];
+  readonly lostReports: number;
+}
+
+/**
+ * Records the flows of the pods of a node: those that policies deny or log, from packets that the kernel reports, and those that it
+ * tracks. Reports are limited per rule by the kernel, so the counts of flows are samples; the counters of rules are exact.
+ */
+export class FlowObserver {
+  readonly #ports: ObserverPorts;
+  readonly #policies: EnforcedPolicies;
+  readonly #node: string;
+  readonly #reported = new FlowRecord();
+  readonly #tracked = new FlowRecord();
+  readonly #counters = new RuleCounters();
+  /** Tracked flows of the last reading, by their first packet. */
+  #lastTracked: ReadonlySet<string> = new Set();
+  #host: { readonly readMs: number; readonly addresses: ReadonlySet<string> } = {
+    readMs: Number.NEGATIVE_INFINITY,
+    addresses: new Set(),
+  };
+  #recordedSinceMs: number;
+  #lostReports = 0;
+
+  constructor(ports: ObserverPorts, node: string, policies: EnforcedPolicies) {
+    this.#ports = ports;
+    this.#node = node;
+    this.#policies = policies;
+    this.#recordedSinceMs = ports.clock.now();
+  }
+
+  /** Records from the moment when policies are enforced until the signal aborts. Failures are logged and retried. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#policies.switchedOn;
+    if (signal.aborted) return;
+    this.#recordedSinceMs = this.#ports.clock.now();
+    await Promise.all([
+      this.#listen(signal),
+      this.#repeat({ name: 'counters of policies', periodMs: COUNTERS_MS, read: this.#readCounters }, signal),
+      this.#repeat({ name: 'tracked flows', periodMs: TRACKED_MS, read: this.#readTracked }, signal),
+    ]);
+  }
+
+  /** Returns the flows that match, as they are now. */
+  async show(question: FlowsQuestion): Promise<ShownFlows> {
+    const { clock } = this.#ports;
+    const { verdicts } = question;
+    // What cannot be read now was read before.
+    if (verdicts.includes('allowed')) await this.#readTracked().catch(() => undefined);
+    await this.#readCounters().catch(() => undefined);
+    const nowMs = clock.now();
+    const flows = [...this.#reported.list(question, nowMs), ...this.#tracked.list(question, nowMs)];
+    return {
+      node: this.#node,
+      recordedSince: timeText(this.#recordedSinceMs),
+      flows: flows.toSorted((a, b) => (a.lastSeen < b.lastSeen ? -1 : Number(a.lastSeen > b.lastSeen))),
+      rules: [...this.#ruleCounts()].filter(({ verdict }) => verdicts.includes(verdict)),
+      lostReports: this.#lostReports,
+      forgotten: this.#reported.forgotten + this.#tracked.forgotten,
+    };
+  }
+
+  /** The counters as they were read last. */
+  standing(): FlowStanding {
+    const sums = new Map<string, PolicyPackets>();
+    for (const { verdict, rule, packets } of this.#ruleCounts()) {
+      const { direction, policy = 'none' } = rule;
+      const key = `${verdict} ${direction} ${policy}`;
+      sums.set(key, { verdict, policy, direction, packets: packets + (sums.get(key)?.packets ?? 0) });
+    }
+    return { packets: [...sums.values()], lostReports: this.#lostReports };
+  }
+
+  *#ruleCounts(): Generator<ShownRuleCount> {
+    for (const { origin, packets } of this.#counters.list()) {
+      const verdict = verdictOfOrigin(origin);
+      if (verdict !== undefined) yield { verdict, rule: this.#ruleOf(origin, undefined), packets };
+    }
+  }
+
+  #ruleOf(origin: RuleOrigin, endpoint: PolicyEndpoint | undefined): ShownFlowRule {
+    return { direction: origin.direction, ...describeOrigin(this.#policies.state, origin, endpoint) };
+  }
+
+  async #listen(signal: AbortSignal): Promise<void> {
+    const { reports, log } = this.#ports;
+    const backOff = new BackOff(this.#ports, BACK_OFF);
+    while (!signal.aborted) {
+      backOff.start();
+      try {
+        const { promise: ended, reject, resolve } = Promise.withResolvers<void>();
+        signal.addEventListener('abort', () => resolve(), { once: true });
+        using _watch = reports.watch(REPORT_GROUP, (report) => {
+          if (report.kind === 'ended') reject(new Error(report.reason));
+          else this.#take(report);
+        });
+        await ended;
+      } catch (cause) {
+        if (backOff.fail(cause) === 1)
+          log.warning('reports of denied packets not received', { reason: reasonOf(cause) });
+        await backOff.wait(signal);
+      }
+    }
+  }
+
+  #take(report: Exclude<PacketReport, { readonly kind: 'ended' }>): void {
+    if (report.kind === 'lost') {
+      this.#lostReports += report.packets;
+      return;
+    }
+    const { prefix, headers } = report;
+    const origin = this.#policies.origins.get(prefix);
+    const verdict = origin && verdictOfOrigin(origin);
+    // The rule was removed while its report was on the way, or another program uses the group.
+    if (origin === undefined || verdict === undefined) return;
+    const { source, destination } = headers;
+    const ends = { source: this.#endAt(source), destination: this.#endAt(destination) };
+    const flow: SeenFlow = { verdict, ...ends, ...trafficOf(headers) };
+    const own = endAt(this.#policies.state, origin.direction === 'egress' ? source : destination).pod;
+    const ruleOf = (): ShownFlowRule => this.#ruleOf(origin, own);
+    this.#reported.add({ flow, group: `${prefix} ${own?.key ?? ''}`, count: 1 }, this.#ports.clock.now(), ruleOf);
+    const { direction } = origin;
+    if (verdict === 'denied')
+      void this.#ports.events?.report(flow, { id: prefix, direction, reason: () => ruleOf().reason });
+  }
+
+  #endAt(address: Address): ShownFlowEnd {
+    const text = formatAddress(address);
+    const { pod } = endAt(this.#policies.state, address);
+    if (pod !== undefined) return { address: text, pod: pod.shown };
+    return { address: text, ...(this.#hostAddresses().has(text) ? { host: this.#node } : {}) };
+  }
+
+  #hostAddresses(): ReadonlySet<string> {
+    const { clock, hostAddresses } = this.#ports;
+    const nowMs = clock.monotonic();
+    if (nowMs - this.#host.readMs > HOST_MS) this.#host = { readMs: nowMs, addresses: hostAddresses() };
+    return this.#host.addresses;
+  }
+
+  readonly #readCounters = shared(async () => {
+    const counts = await this.#ports.readCounts(AbortSignal.timeout(READ_TIMEOUT_MS));
+    this.#counters.add(counts, this.#policies.origins);
+  });
+
+  readonly #readTracked = shared(async () => this.#recordAllTracked());
+
+  async #recordAllTracked(): Promise<void> {
+    const { flowTable, clock } = this.#ports;
+    const flows = await flowTable().list(this.#ownAddresses());
+    const tracked = new Set<string>();
+    for (let at = 0; at < flows.length; at += RECORDED_AT_ONCE) {
+      for (const flow of flows.slice(at, at + RECORDED_AT_ONCE)) {
+        const key = Buffer.from(flow.handle).toString('latin1');
+        tracked.add(key);
+        this.#recordTracked(flow, { isNew: !this.#lastTracked.has(key), atMs: clock.now() });
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    this.#lastTracked = tracked;
+  }
+
+  #recordTracked(tracked: TrackedFlow, { isNew, atMs }: { readonly isNew: boolean; readonly atMs: number }): void {
+    const { source, destination, protocol, destinationPort: port, icmp } = packetOf(tracked);
+    const flow: SeenFlow = {
+      verdict: 'allowed',
+      source: this.#endAt(source),
+      destination: this.#endAt(destination),
+      protocol,
+      ...(port === undefined ? {} : { port }),
+      ...(icmp === undefined ? {} : { icmp }),
+      isReplied: tracked.isReplied,
+    };
+    const group = flow.source.pod ?? flow.destination.pod ?? '';
+    this.#tracked.add({ flow, group, count: isNew ? 1 : 0 }, atMs, () => undefined);
+  }
+
+  #ownAddresses(): readonly Address[] {
+    const own: Address[] = [];
+    for (const { kind, node, addresses } of this.#policies.state.endpoints.values())
+      if (kind === 'workload' && node === this.#node) own.push(...addresses);
+    return own;
+  }
+
+  async #repeat(
+    { name, periodMs, read }: { readonly name: string; readonly periodMs: number; readonly read: () => Promise<void> },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, log } = this.#ports;
+    let failure: string | undefined;
+    while (!signal.aborted) {
+      const startMs = clock.monotonic();
+      try {
+        await read();
+        failure = undefined;
+      } catch (cause) {
+        if (!signal.aborted && reasonOf(cause) !== failure)
+          log.warning(`${name} not read`, { reason: reasonOf(cause) });
+        failure = reasonOf(cause);
+      }
+      const tookMs = clock.monotonic() - startMs;
+      await clock.sleep(Math.max(periodMs, PAUSE_FACTOR * tookMs), signal).catch(() => undefined);
+    }
+  }
+}
+
+/** Returns a function that reads, or joins the reading that runs. */
+function shared(read: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  return async () => {
+    running ??= read().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+}
+
+function trafficOf({ protocol, ports, icmp }: PacketHeaders): Pick<SeenFlow, 'protocol' | 'port' | 'icmp'> {
+  return {
+    protocol,
+    ...(ports === undefined ? {} : { port: ports.destination }),
+    ...(icmp === undefined ? {} : { icmp: { type: icmp.type, code: icmp.code } }),
+  };
+}

@@ -1,0 +1,56 @@
+import { type Command, command, flagOption, notAllowed, value } from '../command.ts';
+import { SOCKET } from '../common-options.ts';
+import { policyDenied, policyFlows } from './policy-flows.ts';
+import { POLICY_OUTPUT } from './policy-output.ts';
+
+const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 };
+const KEPT_SECONDS = 3600;
+const OPTIONS = {
+  since: value('time', 'only flows seen in the last so many s, m or h, at most 1h (default: 10m)', { read: seconds }),
+  pod: value('namespace/name', 'only flows of which this pod is an end', { read: podName }),
+  socket: SOCKET,
+  output: POLICY_OUTPUT,
+};
+
+export const FLOW_COMMANDS: readonly Command[] = [
+  command({
+    path: ['policy', 'denied'],
+    summary: 'Lists connections of pods of this node that policies denied.',
+    options: {
+      ...OPTIONS,
+      logged: flagOption('list what Log rules matched instead'),
+      staged: flagOption('list what staged policies matched instead'),
+    },
+    details: `
+Asks the agent of this node; does not read the datastore. Shows each connection with the rule that
+decided, and the command that explains it. The agent keeps the last hour. The kernel reports at most 10
+packets per second and rule, so the number of a connection is a sample; the numbers of the rules at the
+end are exact. Policies are enforced on the node of the pod that they select: for a pod of another node,
+run the command there.`,
+    examples: ['netplugctl policy denied --since 10m', 'netplugctl policy denied --pod shop/web-0 -o json'],
+    run: async (context, { options }) => policyDenied(context, options),
+  }),
+  command({
+    path: ['policy', 'flows'],
+    summary: 'Lists connections of pods of this node that policies allowed.',
+    options: OPTIONS,
+    details: `
+Asks the agent of this node; does not read the datastore. The agent reads the connections that the
+kernel tracks every 30 s and keeps the last hour, so very short connections may be missing. "no" under
+ANSWERED means that no packet came back: policies on the node of the other end may have denied it.`,
+    examples: ['netplugctl policy flows --since 1h -o json'],
+    run: async (context, { options }) => policyFlows(context, options),
+  }),
+];
+
+function seconds(text: string): number {
+  const [, number, unit = ''] = /^(\d{1,4})([smh])$/.exec(text) ?? [];
+  const asked = Number(number) * (UNITS[unit] ?? Number.NaN);
+  return asked >= 1 && asked <= KEPT_SECONDS
+    ? asked
+    : notAllowed('Allowed is a time such as 30s, 10m or 1h, at most 1h.');
+}
+
+function podName(text: string): string {
+  return /^[^/]+\/[^/]+$/.test(text) ? text : notAllowed('Allowed is NAMESPACE/POD.');
+}

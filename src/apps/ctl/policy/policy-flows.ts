@@ -1,0 +1,84 @@
+import type { FlowVerdict, ShownFlow, ShownFlows } from '../../../model/shown-flows.ts';
+import { trafficText } from '../../../policy/why-command.ts';
+import type { Context, Status } from '../ports.ts';
+import { renderTable } from '../table.ts';
+import { askFlows, endText, whyFlow } from './ask-flows.ts';
+import { type PolicyOutput, renderDocument } from './policy-output.ts';
+
+const SINCE_SECONDS = 600;
+
+export interface FlowOptions {
+  /** In seconds. */
+  readonly since: number | undefined;
+  readonly pod: string | undefined;
+  readonly socket: string | undefined;
+  readonly output: PolicyOutput;
+}
+
+const STAGED: readonly FlowVerdict[] = ['staged deny', 'staged allow', 'staged log'];
+
+/** Prints the flows that policies of this node denied, or logged, or that staged policies matched. */
+export async function policyDenied(
+  context: Context,
+  { staged, logged, ...options }: FlowOptions & { readonly staged: boolean; readonly logged: boolean },
+): Promise<Status> {
+  const verdicts = [...(staged ? STAGED : []), ...(logged ? (['logged'] as const) : [])];
+  return showFlows(context, options, { verdicts: verdicts.length === 0 ? ['denied'] : verdicts, toText: renderDenied });
+}
+
+/** Prints the flows that policies of this node allowed. */
+export async function policyFlows(context: Context, options: FlowOptions): Promise<Status> {
+  return showFlows(context, options, { verdicts: ['allowed'], toText: renderAllowed });
+}
+
+async function showFlows(
+  context: Context,
+  { since = SINCE_SECONDS, pod, socket, output }: FlowOptions,
+  { verdicts, toText }: { readonly verdicts: FlowVerdict[]; readonly toText: (shown: ShownFlows) => string },
+): Promise<Status> {
+  const { io } = context;
+  const question = { verdicts, sinceSeconds: since, ...(pod === undefined ? {} : { pod }) };
+  const shown = await askFlows(context, { socket, question });
+  io.stdout(renderDocument(shown, output, toText));
+  for (const note of notesOf(shown)) io.stderr(`${note}\n`);
+  return 0;
+}
+
+/** Renders each flow with the rule that decided and the command that explains it, then the counters of rules. */
+function renderDenied({ flows, rules, recordedSince }: ShownFlows): string {
+  const counted = rules.map(({ verdict, rule, packets }) => [
+    `  ${String(packets)}`,
+    `${rule.direction}, ${verdict}`,
+    rule.reason,
+  ]);
+  const lines = flows.flatMap((flow) => {
+    const { verdict, rule, lastSeen, count } = flow;
+    const why = whyFlow(flow);
+    return [
+      `${lastSeen}  ${String(count)}x  ${endText(flow.source)} -> ${endText(flow.destination)}, ${trafficText(flow)}: ${verdict}`,
+      ...(rule === undefined ? [] : [`  ${rule.direction}: ${rule.reason}`]),
+      ...(why === undefined ? [] : [`  ${why}`]),
+    ];
+  });
+  const counters =
+    counted.length === 0 ? '' : `packets counted by rules since ${recordedSince}\n${renderTable(undefined, counted)}`;
+  return [lines.map((line) => `${line}\n`).join(''), counters].filter((text) => text !== '').join('\n');
+}
+
+function renderAllowed({ flows }: ShownFlows): string {
+  const titles = ['LAST SEEN', 'CONNECTIONS', 'FROM', 'TO', 'TRAFFIC', 'ANSWERED'];
+  return renderTable(titles, flows.map(allowedRow));
+}
+
+function allowedRow(flow: ShownFlow): readonly string[] {
+  const { lastSeen, count, source, destination, isReplied = false } = flow;
+  return [lastSeen, String(count), endText(source), endText(destination), trafficText(flow), isReplied ? 'yes' : 'no'];
+}
+
+function notesOf({ node, flows, recordedSince, lostReports, forgotten }: ShownFlows): readonly string[] {
+  return [
+    ...(flows.length === 0 ? [`No matching flow of pods of node ${node} since ${recordedSince}`] : []),
+    ...(lostReports > 0 ? [`${String(lostReports)} reports of the kernel did not reach the agent`] : []),
+    ...(forgotten > 0 ? [`${String(forgotten)} flows were forgotten: the record is bounded`] : []),
+  ];
+}
