@@ -18,7 +18,10 @@ import { readVariable } from '../config/environment.ts';
 import { tryLockFile } from '../dataplane/linux/file-lock.ts';
 import { linuxKernel } from '../dataplane/linux/linux-kernel.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
+import { sharedWatchKey } from '../kube/orch-api.ts';
+import { PODS, podsOf } from '../kube/paths.ts';
 import { SharedWatches } from '../kube/shared-watches.ts';
+import { WatchRelay } from '../kube/watch-relay.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -66,9 +69,12 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const base = { clock: systemClock, random: systemRandom, log };
   using transport = new Http2Transport();
   const watches = new SharedWatches();
+  const findAccess = agentAccessIn(env);
+  using pods = new WatchRelay(systemClock);
+  if (datastore.type === 'orch') watches.relay(sharedWatchKey(findAccess(datastore.orch), PODS, podsOf(node)), pods);
   const openStore = openStoreIn(env, {
     log,
-    findAccess: agentAccessIn(env),
+    findAccess,
     transport,
     watches,
     sharesBlocks: isNetworkingOn,
@@ -83,6 +89,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
         isolator,
         followed: { follow: (queries, options) => nodes.get(datastore).inner.follow(queries, options) },
         onRestart: () => metrics.countNetworkRestart(),
+        pods,
         reportOutage: async (message, signal) =>
           nodes.get(datastore).inner.reportNetwork(node, networkFailure(message), signal),
       })

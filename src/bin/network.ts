@@ -9,6 +9,7 @@ import { SettingsFollower } from '../apps/agent/network/follow-settings.ts';
 import { flowJudge } from '../apps/agent/network/judge-flow.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/read-attachments.ts';
+import { relayPods } from '../apps/agent/network/relay-pods.ts';
 import { serveNetworkProcess } from '../apps/agent/network/serve-network.ts';
 import { registerName } from '../apps/agent/register-node.ts';
 import { writeFileAtomically } from '../base/atomic-file.ts';
@@ -32,6 +33,8 @@ import { LinuxFlowTable } from '../dataplane/linux/linux-flow-table.ts';
 import { NftPacketFilter } from '../dataplane/linux/nft-packet-filter.ts';
 import { NftPolicyFilter } from '../dataplane/linux/nft-policy-filter.ts';
 import { Http2Transport } from '../kube/http2-transport.ts';
+import { OrchApi } from '../kube/orch-api.ts';
+import { type RelayedEvent, SharedWatches } from '../kube/shared-watches.ts';
 import { agentAccessIn } from './agent-access.ts';
 import { AGENT_LOG } from './agent-log.ts';
 import { attachedIn } from './attached.ts';
@@ -71,15 +74,20 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   const settings = networkSettingsIn(env, node);
   const state = stateDir(env);
   using transport = new Http2Transport();
+  const findAccess = agentAccessIn(env);
+  const watches = new SharedWatches();
   await using store = openStoreIn(env, {
     log,
-    findAccess: agentAccessIn(env),
+    findAccess,
     transport,
+    watches,
     // The agent asks: both fail to follow the cluster when the API serves it no more.
     isProbed: false,
   })(datastore);
   const send = (message: FromNetwork): void => void process.send?.(message);
   const agent = new FollowClient(send);
+  // On etcd a stream costs the same with more ranges. The API has a watch for each kind.
+  const followed = datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store;
   // A temporary file of a killed agent is removed with the folder, at the next boot or by a purge.
   const filter = new NftPacketFilter({ folder: ownFolder(env) });
   const linked = {
@@ -92,8 +100,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       random: systemRandom,
       log,
       store,
-      // On etcd a stream costs the same with more ranges. The API has a watch for each kind.
-      followed: datastore.type === 'orch' ? new JoinedFollow({ shared: agent, own: store }, isSharedQuery) : store,
+      followed,
       host: linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state }),
       filter,
       bird: birdIn(env),
@@ -122,7 +129,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
   const policy = new PolicyEnforcement(
     {
       ...base,
-      policyStore: store,
+      policyStore: followed,
       settingsRead: agentSettings.read,
       policyFilter: () => policyFilter.get(),
       compilerFor: (policy) =>
@@ -181,6 +188,13 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     policy,
     flows,
     settings: agentSettings,
+    relayPods: async (signal) => {
+      await policy.decided;
+      if (signal.aborted || datastore.type !== 'orch') return;
+      await using api = new OrchApi(findAccess(datastore.orch), { env, transport, watches });
+      const sendPods = (event: RelayedEvent): void => send({ kind: 'pods', event });
+      await relayPods({ ...base, api, send: sendPods }, node, signal);
+    },
     onFollowed: (answer) => agent.receive(answer),
     onMessage: (listener) => process.on('message', (message) => listener(message as ToNetwork)), // only the agent sends
     becomeOnly: async (signal) => {

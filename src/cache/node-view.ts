@@ -30,11 +30,11 @@ export function nodeQueries(node: NodeName): readonly Query[] {
   return [...settingQueries(node), { kind: 'node-blocks', node }, { kind: 'endpoints', node }];
 }
 
-/** Follows the blocks, endpoints and settings of a node. */
+/** Follows the blocks, endpoints and settings of a node, from a snapshot that is not older than the call. */
 export async function* followNode(store: FollowStore, node: NodeName, signal: AbortSignal): AsyncGenerator<NodeChange> {
   const cache = new RecordCache();
   let settings: NodeSettings | undefined;
-  for await (const event of store.follow(nodeQueries(node), { signal })) {
+  for await (const event of store.follow(nodeQueries(node), { isFresh: true, signal })) {
     const deltas = cache.apply(event);
     const now = settings !== undefined && deltas.length === 0 ? settings : settingsIn(cache);
     if (settings === undefined) yield everything(cache, node, now);

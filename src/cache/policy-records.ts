@@ -17,6 +17,8 @@ const POLICY_KINDS = [
   'HostEndpoint',
 ] as const;
 
+const DERIVED_FROM = ['NetworkPolicy', 'Namespace', 'ServiceAccount'] as const;
+
 /** The new state of one record. A record without a value was deleted, or cannot be read if it has a problem. */
 export type PolicyRecord =
   | {
@@ -39,8 +41,7 @@ export interface PolicyRecordChange {
 export function policyQueries(): readonly Query[] {
   return [
     ...POLICY_KINDS.map((of) => ({ kind: 'resources', of }) as const),
-    { kind: 'derived-resources', of: 'NetworkPolicy' },
-    { kind: 'derived-resources', of: 'Profile' },
+    ...DERIVED_FROM.map((from) => ({ kind: 'derived-resources', from }) as const),
     { kind: 'cluster-endpoints' },
     { kind: 'service-endpoints' },
   ];

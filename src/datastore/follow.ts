@@ -24,13 +24,13 @@ export type Query =
    * ports and service accounts are current, and a finished pod has no addresses.
    */
   | { readonly kind: 'cluster-endpoints' }
-  /** Resources derived from Kubernetes objects: NetworkPolicies, Namespaces, ServiceAccounts. */
-  | { readonly kind: 'derived-resources'; readonly of: DerivedKind }
+  /** Resources derived from Kubernetes objects. */
+  | { readonly kind: 'derived-resources'; readonly from: DerivedFrom }
   /** The endpoints of the orchestrator's services. */
   | { readonly kind: 'service-endpoints' };
 
-/** The kinds that the API datastore also derives from objects of the orchestrator. Other datastores store them only. */
-export type DerivedKind = 'NetworkPolicy' | 'Profile';
+/** The objects of the orchestrator from which the API datastore derives resources. Other datastores store these only. */
+export type DerivedFrom = 'NetworkPolicy' | 'Namespace' | 'ServiceAccount';
 
 /** The fields of a block that routes need. */
 export interface RoutedBlock {
@@ -78,6 +78,8 @@ export type FollowEvent =
 export interface FollowOptions {
   /** The version of an event of an earlier stream of the same queries, to resume after it. */
   readonly from?: string;
+  /** Whether no record of the snapshot may be older than the call. Otherwise it may come from a watch that has fallen behind. */
+  readonly isFresh?: boolean;
   readonly signal: AbortSignal;
 }
 

@@ -38,6 +38,12 @@ const status = v.looseObject({
 /** An object of the API, with only the fields that every object has. */
 export type ApiObject = v.InferOutput<typeof apiObject>;
 export type ObjectMeta = ApiObject['metadata'];
+
+/** Returns a key that is unique among the objects of a kind: neither a namespace nor a name contains a slash. */
+export function objectKey({ metadata }: ApiObject): string {
+  return `${metadata.namespace ?? ''}/${metadata.name}`;
+}
+
 /** One page of a listing; `next` asks for the page after it. */
 export interface Page {
   readonly items: readonly ApiObject[];

@@ -44,6 +44,16 @@ export interface WatchOptions extends ListOptions {
   readonly onStream?: (state: StreamState) => void;
 }
 
+export interface SharedWatchOptions extends Omit<WatchOptions, 'from'> {
+  /** Whether the objects are listed again, also when they are cached, so that nothing is older than the call. */
+  readonly isFresh?: boolean;
+}
+
+/** Returns the key of a shared watch: the same for clients of one server and account. */
+export function sharedWatchKey(access: OrchAccess, collection: Collection, options: ListOptions): string {
+  return JSON.stringify([access, collectionPath(collection), options]);
+}
+
 /** `merge` is RFC 7396, `json` RFC 6902; `strategic` is the orchestrator's own, which joins lists of its own kinds by key. */
 export type Patch =
   | { readonly kind: 'merge' | 'strategic'; readonly body: unknown }
@@ -82,15 +92,14 @@ export class OrchApi implements AsyncDisposable {
   readonly #manager: string;
   readonly #ownTransport: Transport | undefined;
   readonly #watches: SharedWatches;
-  /** The same for clients of one server and account. */
-  readonly #accessKey: string;
+  readonly #access: OrchAccess;
 
   constructor(access: OrchAccess, options: OrchApiOptions = {}) {
     const { env = {}, clock = systemClock, random = systemRandom, limits, pageSize = 500, onRequest } = options;
     this.#pageSize = pageSize;
     this.#manager = options.manager ?? 'netplug';
     this.#watches = options.watches ?? new SharedWatches();
-    this.#accessKey = JSON.stringify(access);
+    this.#access = access;
     const kept = { ...API_LIMITS, ...limits };
     const transport = options.transport ?? new Http1Transport(kept.connections);
     this.#ownTransport = options.transport === undefined ? transport : undefined;
@@ -144,13 +153,14 @@ export class OrchApi implements AsyncDisposable {
   /** Like `watch`, but all followers of the same objects share one list and one watch. No change is repeated. */
   sharedWatch(
     collection: Collection,
-    { onStream = (): void => undefined, ...options }: Omit<WatchOptions, 'from'>,
+    { onStream = (): void => undefined, isFresh = false, ...options }: SharedWatchOptions,
     signal: AbortSignal,
   ): AsyncGenerator<SharedEvent> {
-    const key = JSON.stringify([this.#accessKey, collectionPath(collection), options]);
-    const start: StartWatch = (note, over) => this.watch(collection, { ...options, onStream: note }, over);
+    const start: StartWatch = ({ from, onStream: note }, over) =>
+      this.watch(collection, { ...options, ...(from === undefined ? {} : { from }), onStream: note }, over);
     const trim = (object: ApiObject): ApiObject => trimmedObject(collection, object);
-    return this.#watches.follow(key, { start, trim, onStream }, signal);
+    const key = sharedWatchKey(this.#access, collection, options);
+    return this.#watches.follow(key, { start, trim, onStream, isFresh }, signal);
   }
 
   /** Returns for how many milliseconds the API has neither answered a request nor sent data of a watch. */

@@ -7,6 +7,10 @@ export interface Collection {
 }
 
 export const PODS = { group: '', version: 'v1', plural: 'pods' } as const;
+/** Selects the pods of a node. */
+export function podsOf(node: string): { readonly fieldSelector: string } {
+  return { fieldSelector: `spec.nodeName=${node}` };
+}
 export const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' } as const;
 export const SERVICE_ACCOUNTS = { group: '', version: 'v1', plural: 'serviceaccounts' } as const;
 export const KUBERNETES_POLICIES = { group: 'networking.k8s.io', version: 'v1', plural: 'networkpolicies' } as const;

@@ -2,7 +2,7 @@ import type { PodFacts } from '../model/pod.ts';
 import type { ApiObject } from './objects.ts';
 import { type MirrorPorts, ObjectMirror } from './object-mirror.ts';
 import type { OrchApi } from './orch-api.ts';
-import { NAMESPACES, PODS } from './paths.ts';
+import { NAMESPACES, PODS, podsOf } from './paths.ts';
 import { ownFactsOf, readPodFacts } from './read-facts.ts';
 
 /** A pod as the runtime names it. */
@@ -26,8 +26,7 @@ export class PodWatcher {
 
   constructor(node: string, ports: MirrorPorts) {
     this.#api = ports.api;
-    const options = { fieldSelector: `spec.nodeName=${node}` };
-    this.#pods = new ObjectMirror(ports, { collection: PODS, options, keep: keptPod });
+    this.#pods = new ObjectMirror(ports, { collection: PODS, options: podsOf(node), keep: keptPod });
     // Of a namespace only metadata is asked for, and of that only annotations are kept.
     this.#namespaces = new ObjectMirror(ports, {
       collection: NAMESPACES,

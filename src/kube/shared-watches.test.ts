@@ -1,9 +1,11 @@
-import { expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { Channel } from '../base/channel.ts';
+import { systemClock } from '../base/clock.ts';
 import type { ApiObject } from './objects.ts';
 import { PODS } from './paths.ts';
-import { type SharedEvent, SharedWatches } from './shared-watches.ts';
+import { type JoinOptions, type Relay, type SharedEvent, SharedWatches, type StartWatch } from './shared-watches.ts';
 import { trimmedObject } from './trimmed-object.ts';
+import { WatchRelay } from './watch-relay.ts';
 import type { StreamState, WatchEvent } from './watch.ts';
 
 function object(name: string, resourceVersion = '1', more: object = {}): ApiObject {
@@ -11,20 +13,25 @@ function object(name: string, resourceVersion = '1', more: object = {}): ApiObje
 }
 
 /** Watches of one kind that the test feeds. */
-function watched(): {
-  follow: (signal?: AbortSignal, onStream?: (state: StreamState) => void) => AsyncGenerator<SharedEvent>;
+function watched(relay?: Relay): {
+  follow: (signal?: AbortSignal, options?: Partial<JoinOptions>) => AsyncGenerator<SharedEvent>;
   feeds: Channel<WatchEvent>[];
+  /** The versions that the watches started from. */
+  starts: (string | undefined)[];
   signals: AbortSignal[];
   note: (state: StreamState) => void;
 } {
   const watches = new SharedWatches();
+  if (relay !== undefined) watches.relay('pools', relay);
   const feeds: Channel<WatchEvent>[] = [];
+  const starts: (string | undefined)[] = [];
   const signals: AbortSignal[] = [];
   let noteState: ((state: StreamState) => void) | undefined;
-  const start = (onStream: (state: StreamState) => void, signal: AbortSignal): AsyncIterable<WatchEvent> => {
+  const start: StartWatch = ({ from, onStream }, signal) => {
     const feed = new Channel<WatchEvent>();
     signal.addEventListener('abort', () => feed.close());
     feeds.push(feed);
+    starts.push(from);
     signals.push(signal);
     noteState = onStream;
     return feed;
@@ -32,8 +39,10 @@ function watched(): {
   const trim = (each: ApiObject): ApiObject => trimmedObject(PODS, each);
   const never = new AbortController().signal;
   return {
-    follow: (signal = never, onStream = () => undefined) => watches.follow('pools', { start, trim, onStream }, signal),
+    follow: (signal = never, { onStream = () => undefined, isFresh = false } = {}) =>
+      watches.follow('pools', { start, trim, onStream, isFresh }, signal),
     feeds,
+    starts,
     signals,
     note: (state) => noteState?.(state),
   };
@@ -104,13 +113,131 @@ it('reports to every follower whether the watch is current, also to one that joi
   const { follow, note } = watched();
   const states: string[][] = [[], []];
   const never = new AbortController().signal;
-  void follow(never, (state) => states[0]?.push(state)).next();
+  void follow(never, { onStream: (state) => states[0]?.push(state) }).next();
   note('opened');
-  void follow(never, (state) => states[1]?.push(state)).next();
+  void follow(never, { onStream: (state) => states[1]?.push(state) }).next();
   note('received');
   note('broken');
   expect(states).toEqual([
     ['opened', 'received', 'broken'],
     ['opened', 'received', 'broken'],
   ]);
+});
+
+it('lists the objects again for a follower that takes nothing old, and reports the differences to the others', async () => {
+  const { follow, feeds, starts, signals } = watched();
+  const old = follow();
+  const first = old.next();
+  feeds[0]?.push({ kind: 'all', objects: [object('a'), object('b')], version: '1' });
+  await first;
+  const fresh = follow(undefined, { isFresh: true }).next();
+  await expect.poll(() => feeds.length).toBe(2);
+  expect([starts, signals[0]?.aborted]).toEqual([[undefined, undefined], true]);
+  feeds[1]?.push({ kind: 'all', objects: [object('a', '3')], version: '3' });
+  expect((await fresh).value).toMatchObject({ kind: 'all', objects: [{ metadata: { resourceVersion: '3' } }] });
+  expect(line((await old.next()).value)).toBe('1>- 1>3');
+});
+
+describe('objects that another process relays', () => {
+  const scope = new DisposableStack();
+  afterAll(() => scope.dispose());
+  const makeRelay = (clock = systemClock): WatchRelay => scope.use(new WatchRelay(clock));
+  const all = (version: string, ...objects: ApiObject[]): SharedEvent => ({ kind: 'all', objects, version });
+  const put = (version: string, after: ApiObject): SharedEvent => ({
+    kind: 'changes',
+    changes: [{ before: undefined, after }],
+    version,
+  });
+
+  it('need no watch', async () => {
+    const relay = makeRelay();
+    relay.receive(all('7', object('a', '5')));
+    relay.receive({ kind: 'stream', state: 'opened' });
+    const { follow, feeds } = watched(relay);
+    const states: StreamState[] = [];
+    const watch = follow(undefined, { onStream: (state) => states.push(state) });
+    expect(line((await watch.next()).value)).toBe('all a');
+    relay.receive(put('8', object('b', '8')));
+    expect(line((await watch.next()).value)).toBe('->8');
+    relay.receive({ kind: 'stream', state: 'broken' });
+    expect([feeds, states]).toEqual([[], ['opened', 'received', 'broken']]);
+  });
+
+  it('end the own watch as soon as they are not older than what that has reported', async () => {
+    const relay = makeRelay();
+    const { follow, feeds, signals } = watched(relay);
+    const watch = follow();
+    const first = watch.next();
+    feeds[0]?.push({ kind: 'all', objects: [object('a', '5'), object('b', '9')], version: '10' });
+    await first;
+    relay.receive({ kind: 'stream', state: 'opened' });
+    relay.receive(all('8', object('a', '5'), object('gone', '6')));
+    feeds[0]?.push({ kind: 'bookmark', version: '20' });
+    await watch.next();
+    expect(signals[0]?.aborted).toBe(false);
+    relay.receive({
+      kind: 'changes',
+      changes: [
+        { before: undefined, after: object('b', '9') },
+        { before: object('gone', '6'), after: undefined },
+      ],
+      version: '10',
+    });
+    expect(signals[0]?.aborted).toBe(true);
+    expect((await watch.next()).value).toEqual({ kind: 'changes', changes: [], version: '10' });
+    relay.receive(put('11', object('a', '11')));
+    expect(line((await watch.next()).value)).toBe('5>11');
+  });
+
+  it('are watched again without a list, from where they were, when that process ends', async () => {
+    const relay = makeRelay();
+    relay.receive({ kind: 'stream', state: 'opened' });
+    relay.receive(all('7', object('a', '5')));
+    const { follow, feeds, starts } = watched(relay);
+    const states: StreamState[] = [];
+    const watch = follow(undefined, { onStream: (state) => states.push(state) });
+    await watch.next();
+    relay.receive({ kind: 'changes', changes: [], version: '9' });
+    relay.disconnect();
+    expect([starts, states]).toEqual([['9'], ['opened', 'received', 'broken']]);
+    feeds[0]?.push({ kind: 'changed', object: object('a', '12'), version: '12' });
+    expect(line((await watch.next()).value)).toBe('5>12');
+    // Its successor.
+    relay.receive(all('11', object('a', '5')));
+    relay.receive({ kind: 'stream', state: 'opened' });
+    expect(starts).toHaveLength(1);
+    relay.receive(put('12', object('a', '12')));
+    relay.receive(put('13', object('b', '13')));
+    expect(line((await watch.next()).value)).toBe('');
+    expect(line((await watch.next()).value)).toBe('->13');
+  });
+
+  it('are watched again while that process hangs', async () => {
+    let nowMs = 0;
+    const clock = { ...systemClock, monotonic: () => nowMs };
+    const relay = makeRelay(clock);
+    relay.receive({ kind: 'stream', state: 'opened' });
+    relay.receive(all('7', object('a', '5')));
+    const { follow, signals, starts } = watched(relay);
+    await follow().next();
+    nowMs = 60_000;
+    await expect.poll(() => starts, { timeout: 5000 }).toEqual(['7']);
+    expect(relay.current).toBeUndefined();
+    relay.receive({ kind: 'changes', changes: [], version: '7' });
+    expect(signals[0]?.aborted).toBe(true);
+  });
+
+  it('do not serve a follower that takes nothing old until they are as new as its list', async () => {
+    const relay = makeRelay();
+    relay.receive({ kind: 'stream', state: 'opened' });
+    relay.receive(all('7', object('a', '5')));
+    const { follow, feeds, signals } = watched(relay);
+    const fresh = follow(undefined, { isFresh: true }).next();
+    relay.receive(put('8', object('a', '8')));
+    feeds[0]?.push({ kind: 'all', objects: [object('a', '9')], version: '9' });
+    expect((await fresh).value).toMatchObject({ objects: [{ metadata: { resourceVersion: '9' } }] });
+    expect(signals[0]?.aborted).toBe(false);
+    relay.receive(put('9', object('a', '9')));
+    expect(signals[0]?.aborted).toBe(true);
+  });
 });

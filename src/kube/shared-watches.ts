@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Channel } from '../base/channel.ts';
 import { never } from '../base/errors.ts';
-import type { ApiObject } from './objects.ts';
+import { type ApiObject, objectKey } from './objects.ts';
 import type { StreamState, WatchEvent } from './watch.ts';
 
 /** How one object changed: new without `before`, deleted without `after`. */
@@ -16,8 +16,28 @@ export type SharedEvent =
   /** No change is repeated. Without changes it is a bookmark. */
   | { readonly kind: 'changes'; readonly changes: readonly ObjectChange[]; readonly version: string };
 
-/** Starts the list and watch behind a shared watch. */
-export type StartWatch = (onStream: (state: StreamState) => void, signal: AbortSignal) => AsyncIterable<WatchEvent>;
+/** What another process sends of its watch: objects and changes, and when a stream of the watch opens or breaks. */
+export type RelayedEvent = SharedEvent | { readonly kind: 'stream'; readonly state: 'opened' | 'broken' };
+
+/** Objects that another process watches and sends. */
+export interface Relay {
+  /** All objects and their version; undefined while they may be outdated. */
+  readonly current: { readonly objects: readonly ApiObject[]; readonly version: string } | undefined;
+  /** Sets the one listener. */
+  listen(listener: RelayListener | undefined): void;
+}
+
+export interface RelayListener {
+  readonly onEvent: (event: RelayedEvent) => void;
+  /** The objects may be outdated from now on. */
+  readonly onLost: () => void;
+}
+
+/** Starts the watch behind a shared watch: after the version `from`, or with a list. */
+export type StartWatch = (
+  options: { readonly from: string | undefined; readonly onStream: (state: StreamState) => void },
+  signal: AbortSignal,
+) => AsyncIterable<WatchEvent>;
 
 export interface WatchedObjects {
   readonly start: StartWatch;
@@ -25,55 +45,85 @@ export interface WatchedObjects {
   readonly trim: (object: ApiObject) => ApiObject;
 }
 
+export interface JoinOptions {
+  readonly onStream: (state: StreamState) => void;
+  /** Whether the objects are listed again for this follower, so that nothing is older than its request. */
+  readonly isFresh: boolean;
+}
+
 /**
  * Lets all followers of the same objects in a process share one list and one watch. It starts with the first follower
- * and ends with the last. Objects are cached, so that a further follower needs no list.
+ * and ends with the last. Objects are cached, so that a further follower needs no list. While another process relays the
+ * objects, there is no watch at all.
  */
 export class SharedWatches {
   readonly #watches = new Map<string, SharedWatch>();
+  readonly #relays = new Map<string, Relay>();
+
+  /** Makes watches of that key that start from now on take their objects from the relay whenever it is current. */
+  relay(key: string, relay: Relay): void {
+    this.#relays.set(key, relay);
+  }
 
   /** Joins the watch of that key, or starts it. Throws what the watch throws, to all followers at once. */
   async *follow(
     key: string,
-    { onStream, ...watched }: WatchedObjects & { readonly onStream: (state: StreamState) => void },
+    { onStream, isFresh, ...watched }: WatchedObjects & JoinOptions,
     signal: AbortSignal,
   ): AsyncGenerator<SharedEvent> {
-    const watch = this.#watches.get(key) ?? new SharedWatch(watched, () => this.#watches.delete(key));
+    const onEnd = (): unknown => this.#watches.delete(key);
+    const watch = this.#watches.get(key) ?? new SharedWatch(watched, { relay: this.#relays.get(key), onEnd });
     this.#watches.set(key, watch);
-    yield* watch.follow(onStream, signal);
+    yield* watch.follow({ onStream, isFresh }, signal);
   }
 }
 
 interface Follower {
   readonly events: Channel<SharedEvent>;
   readonly onStream: (state: StreamState) => void;
+  /** Whether it has not received all objects yet. */
+  isWaiting: boolean;
 }
 
 class SharedWatch {
-  readonly #trim: WatchedObjects['trim'];
+  readonly #watched: WatchedObjects;
+  readonly #relay: Relay | undefined;
   readonly #onEnd: () => void;
-  readonly #over = new AbortController();
   readonly #followers = new Set<Follower>();
   readonly #objects = new Map<string, ApiObject>();
   /** Undefined until the objects are listed. */
   #version: string | undefined;
+  /** The version of the last list or change. Bookmarks of one watch may be ahead of another watch that has missed nothing. */
+  #changedAt: string | undefined;
   #isOpen = false;
+  /** Ends the own watch. Undefined while the objects come from the relay. */
+  #own: AbortController | undefined;
+  #isListing = false;
+  #isOver = false;
 
-  constructor({ start, trim }: WatchedObjects, onEnd: () => void) {
-    this.#trim = trim;
+  constructor(
+    watched: WatchedObjects,
+    { relay, onEnd }: { readonly relay: Relay | undefined; readonly onEnd: () => void },
+  ) {
+    this.#watched = watched;
+    this.#relay = relay;
     this.#onEnd = onEnd;
-    void this.#run(start);
+    relay?.listen({
+      onEvent: (event) => this.#takeRelayed(event),
+      onLost: () => {
+        if (this.#own === undefined) this.#watch(this.#version);
+      },
+    });
   }
 
-  async *follow(onStream: (state: StreamState) => void, signal: AbortSignal): AsyncGenerator<SharedEvent> {
+  async *follow({ onStream, isFresh }: JoinOptions, signal: AbortSignal): AsyncGenerator<SharedEvent> {
     const events = new Channel<SharedEvent>();
-    const follower = { events, onStream };
+    const follower: Follower = { events, onStream, isWaiting: true };
     const close = (): void => events.close();
     signal.addEventListener('abort', close, { once: true });
     if (signal.aborted) close();
     this.#followers.add(follower);
-    if (this.#isOpen) onStream('opened');
-    if (this.#version !== undefined) events.push(this.#all(this.#version));
+    this.#admit(follower, isFresh);
     try {
       yield* events;
     } finally {
@@ -83,19 +133,77 @@ class SharedWatch {
     }
   }
 
-  async #run(start: StartWatch): Promise<void> {
-    const { signal } = this.#over;
+  #admit(follower: Follower, isFresh: boolean): void {
+    if (this.#isOpen) follower.onStream('opened');
+    if (isFresh) {
+      this.#watch(undefined);
+      return;
+    }
+    if (this.#version === undefined) {
+      if (this.#own === undefined && !this.#switchToRelay()) this.#watch(undefined);
+    } else if (!this.#isListing) {
+      follower.isWaiting = false;
+      follower.events.push(this.#all(this.#version));
+    }
+  }
+
+  /** Starts the own watch, in place of the relay or of the own watch before. */
+  #watch(from: string | undefined): void {
+    this.#own?.abort();
+    if (this.#isOpen) this.#note('broken');
+    this.#own = new AbortController();
+    this.#isListing = from === undefined;
+    void this.#run(from, this.#own.signal);
+  }
+
+  async #run(from: string | undefined, signal: AbortSignal): Promise<void> {
+    const onStream = (state: StreamState): void => {
+      if (!signal.aborted) this.#note(state);
+    };
     try {
-      for await (const event of start((state) => this.#note(state), signal)) this.#apply(event);
+      for await (const event of this.#watched.start({ from, onStream }, signal)) {
+        if (signal.aborted) return;
+        this.#isListing = false;
+        this.#apply(event);
+        this.#switchToRelay();
+      }
     } catch (cause) {
+      if (signal.aborted) return;
       this.#end();
       for (const { events } of this.#followers) events.fail(cause);
     }
   }
 
+  #takeRelayed(event: RelayedEvent): void {
+    if (this.#own !== undefined) {
+      this.#switchToRelay();
+      return;
+    }
+    if (event.kind === 'stream') {
+      this.#note(event.state);
+      return;
+    }
+    this.#note('received');
+    if (event.kind === 'all' || event.changes.length > 0) this.#apply(event);
+    else this.#version = event.version;
+  }
+
+  /** Ends the own watch if the relay is current and has everything that this watch has reported. */
+  #switchToRelay(): boolean {
+    const relayed = this.#relay?.current;
+    if (relayed === undefined || this.#isListing || !isAtLeast(relayed.version, this.#changedAt)) return false;
+    this.#own?.abort();
+    this.#own = undefined;
+    this.#apply({ kind: 'all', ...relayed });
+    this.#note('opened');
+    return true;
+  }
+
   #end(): void {
-    if (this.#over.signal.aborted) return;
-    this.#over.abort();
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#relay?.listen(undefined);
+    this.#own?.abort();
     this.#onEnd();
   }
 
@@ -104,24 +212,32 @@ class SharedWatch {
     for (const { onStream } of this.#followers) onStream(state);
   }
 
-  #apply(event: WatchEvent): void {
-    const isFirst = this.#version === undefined;
-    this.#version = event.version;
+  #apply(event: WatchEvent | SharedEvent): void {
+    const { version } = event;
+    this.#version = version;
+    if (event.kind !== 'bookmark') this.#changedAt = version;
     const changes = this.#changesOf(event);
-    const next = isFirst ? this.#all(event.version) : ({ kind: 'changes', changes, version: event.version } as const);
-    for (const { events } of this.#followers) events.push(next);
+    for (const follower of this.#followers) {
+      follower.events.push(follower.isWaiting ? this.#all(version) : { kind: 'changes', changes, version });
+      follower.isWaiting = false;
+    }
   }
 
-  #changesOf(event: WatchEvent): readonly ObjectChange[] {
+  #changesOf(event: WatchEvent | SharedEvent): readonly ObjectChange[] {
     switch (event.kind) {
       case 'bookmark':
         return [];
       case 'changed':
         return this.#put(event.object);
       case 'gone':
-        return this.#delete(keyOf(event.object));
+        return this.#delete(objectKey(event.object));
+      case 'changes':
+        return event.changes.flatMap(({ before, after }) => {
+          if (after !== undefined) return this.#put(after);
+          return before === undefined ? [] : this.#delete(objectKey(before));
+        });
       case 'all': {
-        const listed = new Set(event.objects.map(keyOf));
+        const listed = new Set(event.objects.map(objectKey));
         const deleted = [...this.#objects.keys()].filter((key) => !listed.has(key));
         return [...deleted.flatMap((key) => this.#delete(key)), ...event.objects.flatMap((each) => this.#put(each))];
       }
@@ -131,9 +247,9 @@ class SharedWatch {
   }
 
   #put(object: ApiObject): readonly ObjectChange[] {
-    const key = keyOf(object);
+    const key = objectKey(object);
     const before = this.#objects.get(key);
-    const after = this.#trim(object);
+    const after = this.#watched.trim(object);
     // Not the version alone: a restored API server uses versions again.
     if (isDeepStrictEqual(before, after)) return [];
     this.#objects.set(key, after);
@@ -151,6 +267,7 @@ class SharedWatch {
   }
 }
 
-function keyOf({ metadata }: ApiObject): string {
-  return `${metadata.namespace ?? ''}/${metadata.name}`;
+/** Versions are numbers of the same store of records behind the API, as every release of it has them. */
+function isAtLeast(version: string, other: string | undefined): boolean {
+  return other === undefined || Number(version) >= Number(other);
 }

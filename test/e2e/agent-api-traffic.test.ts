@@ -37,11 +37,44 @@ beforeAll(async () => {
   const url = `https://127.0.0.1:${String(proxy.port)}`;
   orchconfig = await server.kubeconfigFor(await server.callerToken('agent'), { url });
   without = await watchesOf(server);
-  agent = scope.use(
-    await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig, NETPLUG_POLICY: 'off' } }),
-  );
+  agent = scope.use(await agentWith('off'));
 }, 120_000);
 afterAll(async () => scope.disposeAsync());
+
+async function agentWith(policy: 'off' | 'auto'): Promise<Agent> {
+  return startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orchconfig, NETPLUG_POLICY: policy } });
+}
+
+/** Returns the watches that both processes of the agent hold. */
+async function agentWatches(): Promise<ReturnType<typeof addedWatches>> {
+  return addedWatches(without, await watchesOf(server));
+}
+
+async function networkPid(): Promise<string> {
+  const pids = await node.exec('pgrep', '--parent', String(agent.pid), '--full', '^netplug-network');
+  return pids.split('\n')[0] ?? '';
+}
+
+/** Calls ADD for a pod of \`policy.type\` "orch" and returns its address. */
+async function add(name: string): Promise<string> {
+  const pod = { namespace: 'shop', name };
+  const uid = await server.putPod({ ...pod, node: NODE });
+  return attach(name, uid);
+}
+
+async function attach(name: string, uid: string): Promise<string> {
+  const { path: netns } = await node.pod();
+  const conf = node.netconf({
+    datastore_type: 'orch',
+    kv_endpoints: undefined,
+    orch: { orchconfig },
+    policy: { type: 'orch' },
+  });
+  const args = `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name};K8S_POD_UID=${uid}`;
+  const added = await node.cni('ADD', { containerId: name, netns, conf, args, env: { NETPLUG_SOCKET: agent.socket } });
+  if (added.status !== 0) throw new Error(`ADD failed: ${JSON.stringify(added.json)} ${added.stderr}`);
+  return added.json.ips[0].address;
+}
 
 async function heartbeat(name: string, more: object = {}): Promise<void> {
   const ready = { type: 'Ready', status: 'True', lastHeartbeatTime: new Date().toISOString().replace(/\.\d+/, '') };
@@ -58,43 +91,25 @@ async function heartbeats(): Promise<void> {
 
 describe('an agent on the API datastore', () => {
   it('serves a pod of policy.type "orch", with annotations and addresses from the API', async () => {
-    const pod = { namespace: 'shop', name: 'web' };
-    const uid = await server.putPod({ ...pod, node: NODE });
-    const { path: netns } = await node.pod();
-    const conf = node.netconf({
-      datastore_type: 'orch',
-      kv_endpoints: undefined,
-      orch: { orchconfig },
-      policy: { type: 'orch' },
-    });
-    const args = `K8S_POD_NAMESPACE=${pod.namespace};K8S_POD_NAME=${pod.name};K8S_POD_UID=${uid}`;
-    const call = { containerId: 'web', netns, conf, args, env: { NETPLUG_SOCKET: agent.socket } };
-    const added = await node.cni('ADD', call);
-    expect(added).toMatchObject({
-      status: 0,
-      json: { ips: [{ address: expect.stringMatching(/^10\.65\./) as string }] },
-    });
+    expect(await add('web')).toMatch(/^10\.65\./);
     const route = async (): Promise<string> => node.exec('ip', 'route', 'show', 'proto', '118');
     await expect.poll(route, { timeout: 10_000 }).toContain('blackhole 10.65.');
   });
 
   it('has at most one watch of each kind without policies, and of other nodes only of their NetplugNodes', async () => {
-    const watches = addedWatches(without, await watchesOf(server));
+    const watches = await agentWatches();
     expect(watches).toMatchObject({ ippools: 1, ipblocks: 1, nodes: 1, netplugnodes: 1, pods: 1, namespaces: 1 });
     expect(Object.entries(watches).filter(([, count]) => count > 1)).toEqual([]);
   });
 
   it('has at most one watch of each kind after its network process was replaced', async () => {
-    const [pid = ''] = (await node.exec('pgrep', '--parent', String(agent.pid), '--full', '^netplug-network')).split(
-      '\n',
-    );
-    await node.exec('kill', '-KILL', pid);
+    await node.exec('kill', '-KILL', await networkPid());
     await expect
       .poll(async () => (await agent.ask('/metrics')).body, { timeout: 10_000 })
       .toMatch(/^netplug_network_restarts_total 1$/m);
     await agent.ready();
     await expect
-      .poll(async () => addedWatches(without, await watchesOf(server)), { timeout: 10_000 })
+      .poll(agentWatches, { timeout: 10_000 })
       .toMatchObject({ ippools: 1, ipblocks: 1, nodes: 1, netplugnodes: 1 });
   });
 
@@ -119,5 +134,65 @@ describe('an agent on the API datastore', () => {
     await store.publishNode(nodeName('node-b'), facts, new AbortController().signal);
     const rules = async (): Promise<string> => node.exec('nft', 'list', 'ruleset');
     await expect.poll(rules, { timeout: 10_000 }).toContain('198.18.99.1');
+  });
+});
+
+describe('an agent that enforces policies on the API datastore', () => {
+  const kinds = { pods: 1, namespaces: 1, serviceaccounts: 1, endpointslices: 1, networkpolicies: 2, ipblocks: 1 };
+
+  beforeAll(async () => {
+    await agent[Symbol.asyncDispose]();
+    agent = scope.use(await agentWith('auto'));
+  });
+
+  /** Policies are both a kind of Kubernetes and one of netplug. */
+  async function becomesOneOfEachKind(): Promise<void> {
+    await expect.poll(agentWatches, { timeout: 20_000 }).toMatchObject(kinds);
+    const { networkpolicies: _, ...others } = await agentWatches();
+    expect(Object.entries(others).filter(([, count]) => count > 1)).toEqual([]);
+  }
+
+  it('has at most one watch of each kind after the first pod has switched policies on', async () => {
+    await expect.poll(agentWatches, { timeout: 10_000 }).toMatchObject({ pods: 1, ipblocks: 1 });
+    expect(await agentWatches()).not.toHaveProperty('serviceaccounts');
+    expect(await add('first')).toMatch(/^10\.65\./);
+    await becomesOneOfEachKind();
+  });
+
+  it('serves calls while its network process is replaced, and has one watch of each kind after that', async () => {
+    await node.exec('kill', '-KILL', await networkPid());
+    expect(await add('second')).toMatch(/^10\.65\./);
+    await becomesOneOfEachKind();
+  });
+
+  it('sees the present annotations of a known pod while its network process hangs', async () => {
+    await server.apply([poolOf('z4', '10.66.0.0/16')]);
+    const uid = await server.putPod({ namespace: 'shop', name: 'third', node: NODE });
+    const pid = await networkPid();
+    await node.exec('kill', '-STOP', pid);
+    // The process that serves calls watches the pods of the node itself.
+    await expect.poll(agentWatches, { timeout: 10_000 }).toMatchObject({ pods: 2 });
+    const annotations = { 'cni.netplug/ipv4pools': '["z4"]' };
+    await server.call('PATCH', '/api/v1/namespaces/shop/pods/third', {
+      type: merge,
+      body: { metadata: { annotations } },
+    });
+    expect(await attach('third', uid)).toMatch(/^10\.66\./);
+    await node.exec('kill', '-CONT', pid);
+    await becomesOneOfEachKind();
+  });
+
+  it('follows pods of the node through its network process', async () => {
+    const uid = await server.putPod({ namespace: 'shop', name: 'fourth', node: NODE });
+    const annotations = { 'cni.netplug/ipv4pools': '["z4"]' };
+    await server.call('PATCH', '/api/v1/namespaces/shop/pods/fourth', {
+      type: merge,
+      body: { metadata: { annotations } },
+    });
+    expect(await attach('fourth', uid)).toMatch(/^10\.66\./);
+    const noted = async (): Promise<unknown> =>
+      (await server.call('GET', '/api/v1/namespaces/shop/pods/fourth')).metadata.annotations['cni.netplug/podIPs'];
+    await expect.poll(noted, { timeout: 10_000 }).toMatch(/^10\.66\./);
+    expect(await agentWatches()).toMatchObject({ pods: 1 });
   });
 });

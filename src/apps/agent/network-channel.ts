@@ -3,6 +3,7 @@ import type { Isolation, SandboxEndpoint } from '../../cni/pod-isolation.ts';
 import type { Query } from '../../datastore/follow.ts';
 import type { FollowAnswer, FollowRequest } from '../../datastore/follow-messages.ts';
 import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
+import type { RelayedEvent } from '../../kube/shared-watches.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import type { WorkloadEndpoint } from '../../model/workload-endpoint.ts';
 import type { NetworkStanding } from './network-gauges.ts';
@@ -31,6 +32,8 @@ export type FromNetwork =
   | { readonly kind: 'failed'; readonly id: number; readonly reason: string }
   /** The last message before it exits: the node must not join the network. */
   | { readonly kind: 'refused'; readonly error: ErrorData }
+  /** Pods of the node, from the watch of all pods, while policies are enforced on the API. */
+  | { readonly kind: 'pods'; readonly event: RelayedEvent }
   /** Records that the agent follows already. */
   | FollowRequest;
 
@@ -43,5 +46,6 @@ export interface NetworkStatus {
 /** Reports whether the process that serves calls follows these records too, and sends them to the network process. */
 export function isSharedQuery(query: Query): boolean {
   if (query.kind === 'resources') return query.of === 'IPPool' || query.of === 'Node';
+  if (query.kind === 'derived-resources') return query.from === 'Namespace';
   return query.kind === 'block-routes';
 }

@@ -4,6 +4,7 @@ import { NetplugError } from '../../base/errors.ts';
 import { silentLog } from '../../base/log.ts';
 import { systemRandom } from '../../base/random.ts';
 import { errorData } from '../../base/error-data.ts';
+import { WatchRelay } from '../../kube/watch-relay.ts';
 import { MemoryDatabase } from '../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../datastore/memory/memory-store.ts';
 import type { FromNetwork } from './network-channel.ts';
@@ -32,6 +33,7 @@ function networkOf(
     log: silentLog,
     followed: openMemoryStore(new MemoryDatabase()),
     onRestart: () => (restarts += 1),
+    pods: new WatchRelay(clock),
     isolator: new PodIsolator({ clock, setting: 'off', isOn: false, offReason: '' }),
     reportOutage: async (reason) => {
       outages.push(reason);

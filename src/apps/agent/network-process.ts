@@ -4,6 +4,7 @@ import type { Log } from '../../base/log.ts';
 import type { FollowStore } from '../../datastore/follow.ts';
 import { FollowServer } from '../../datastore/follow-server.ts';
 import type { FlowsQuestion, ShownFlows } from '../../model/shown-flows.ts';
+import type { WatchRelay } from '../../kube/watch-relay.ts';
 import type { ShownNetwork } from '../../model/shown-network.ts';
 import { errorOf } from '../../base/error-data.ts';
 import type { PodIsolator } from './pod-isolator.ts';
@@ -30,6 +31,8 @@ interface NetworkProcessPorts extends RetryPorts {
   /** Serves the records that the agent follows already. */
   readonly followed: FollowStore;
   readonly onRestart: () => void;
+  /** Receives the pods of the node from each process that watches all pods. */
+  readonly pods: Pick<WatchRelay, 'receive' | 'disconnect'>;
   /** Asks each process to enforce the policies of pods. */
   readonly isolator: Pick<PodIsolator, 'connect' | 'disconnect' | 'receive'>;
   /** Reports that the process has kept ending for 30 s. A process that works again reports that itself. */
@@ -132,6 +135,7 @@ export class NetworkProcess {
     follows.close();
     this.#current = undefined;
     this.#ports.isolator.disconnect();
+    this.#ports.pods.disconnect();
     for (const { reject } of this.#questions.values()) reject(new Error(`its process ended: ${ended}`));
     return ended;
   }
@@ -182,6 +186,9 @@ export class NetworkProcess {
         return;
       case 'failed':
         this.#questions.get(message.id)?.reject(new Error(message.reason));
+        return;
+      case 'pods':
+        this.#ports.pods.receive(message.event);
         return;
       case 'refused':
         this.#refusal = errorOf(message.error);

@@ -1,4 +1,5 @@
-import type { ApiObject } from '../../kube/objects.ts';
+import { never } from '../../base/errors.ts';
+import { type ApiObject, objectKey } from '../../kube/objects.ts';
 import { ENDPOINT_SLICES, KUBERNETES_POLICIES, NAMESPACES, PODS, SERVICE_ACCOUNTS } from '../../kube/paths.ts';
 import type { Collection } from '../../kube/paths.ts';
 import { fromEndpointSlice } from '../../model/from-kubernetes/endpoint-slice.ts';
@@ -8,25 +9,26 @@ import { fromPod } from '../../model/from-kubernetes/pod.ts';
 import { fromNamespace, fromServiceAccount } from '../../model/from-kubernetes/profiles.ts';
 import { kubernetesPolicyName } from '../../model/policy-names.ts';
 import type { Profile } from '../../model/profile.ts';
-import type { DerivedKind, FollowedRecord, Seen } from '../follow.ts';
+import type { DerivedFrom, FollowedRecord, Seen } from '../follow.ts';
 import { type Source, type Watched, watchedSource } from './source.ts';
 
-/** Returns the watches of objects of the orchestrator that stand for resources of the kind. */
-export function derivedSources(kind: DerivedKind, query: number): readonly Source[] {
-  if (kind === 'Profile') {
-    return [
-      profileSource(NAMESPACES, fromNamespace, query),
-      profileSource(SERVICE_ACCOUNTS, fromServiceAccount, query),
-    ];
+/** Returns the watch of objects of the orchestrator that stand for resources. */
+export function derivedSource(from: DerivedFrom, query: number): Source {
+  switch (from) {
+    case 'Namespace':
+      return profileSource(NAMESPACES, fromNamespace, query);
+    case 'ServiceAccount':
+      return profileSource(SERVICE_ACCOUNTS, fromServiceAccount, query);
+    case 'NetworkPolicy':
+      return sourceOf(KUBERNETES_POLICIES, (object) => {
+        const { name, namespace = 'default' } = object.metadata;
+        const which = { kind: 'NetworkPolicy', namespace, name: kubernetesPolicyName(name) } as const;
+        const base = { kind: 'resource', query, key: objectKey(object), version: '', which } as const;
+        return [{ ...base, ...seen(fromKubernetesPolicy(object)) }];
+      });
+    default:
+      return never(from);
   }
-  return [
-    sourceOf(KUBERNETES_POLICIES, (object) => {
-      const { name, namespace = 'default' } = object.metadata;
-      const which = { kind, namespace, name: kubernetesPolicyName(name) };
-      const base = { kind: 'resource', query, key: keyOf(object), version: '', which } as const;
-      return [{ ...base, ...seen(fromKubernetesPolicy(object)) }];
-    }),
-  ];
 }
 
 /** Returns the watch of the pods of all nodes. Their changes that do not concern policy leave the record as it is. */
@@ -34,7 +36,7 @@ export function clusterPodSource(query: number): Source {
   return sourceOf(PODS, (pod) => {
     const converted = fromPod(pod);
     if (converted.value === undefined && converted.problems.length === 0) return [];
-    return [{ kind: 'endpoint', query, key: keyOf(pod), version: '', ...seen(converted) }];
+    return [{ kind: 'endpoint', query, key: objectKey(pod), version: '', ...seen(converted) }];
   });
 }
 
@@ -42,7 +44,7 @@ export function endpointSliceSource(query: number): Source {
   return sourceOf(ENDPOINT_SLICES, (slice) => {
     const converted = fromEndpointSlice(slice);
     if (converted.value === undefined && converted.problems.length === 0) return [];
-    return [{ kind: 'service', query, key: keyOf(slice), version: '', ...seen(converted) }];
+    return [{ kind: 'service', query, key: objectKey(slice), version: '', ...seen(converted) }];
   });
 }
 
@@ -66,8 +68,4 @@ function seen<T>({ value, problems }: Converted<T>): Seen<T> {
     ...(value === undefined ? {} : { value }),
     ...(problems.length === 0 ? {} : { problem: problems.join('; ') }),
   };
-}
-
-function keyOf({ metadata }: ApiObject): string {
-  return `${metadata.namespace ?? ''}/${metadata.name}`;
 }

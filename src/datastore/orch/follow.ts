@@ -7,7 +7,7 @@ import type { OrchApi } from '../../kube/orch-api.ts';
 import type { FollowedRecord, FollowEvent, Query } from '../follow.ts';
 import { type SourceOptions, sourcesOf } from './query-sources.ts';
 import { collectionOf } from './resource-objects.ts';
-import { Forgotten, type SourceEvent } from './source.ts';
+import { Forgotten, type SourceEvent, type SourceFollowing } from './source.ts';
 
 /** The API is asked whether it serves when nothing has come from it for that long. */
 const PROBE_AFTER_MS = 9000;
@@ -20,36 +20,40 @@ export interface FollowParts extends SourceOptions {
   readonly isProbed: boolean;
 }
 
+interface Followed extends SourceFollowing {
+  readonly queries: readonly Query[];
+}
+
 /**
  * One list and one watch per source, shared with other streams. Each watch resumes by itself after a short interruption.
  * When the API server no longer has its version, it lists again and reports the differences.
  */
 export async function* follow(
   parts: FollowParts,
-  { queries, from }: { readonly queries: readonly Query[]; readonly from: string | undefined },
+  { queries, from, isFresh }: Followed & { readonly from: string | undefined },
   signal: AbortSignal,
 ): AsyncGenerator<FollowEvent> {
   if (from !== undefined) {
     try {
-      yield* followFrom(parts, { queries, from: parsePositions(from) }, signal);
+      yield* followFrom(parts, { queries, isFresh, from: parsePositions(from) }, signal);
       return;
     } catch (cause) {
       if (!(cause instanceof Forgotten)) throw cause;
     }
   }
-  yield* followFrom(parts, { queries, from: undefined }, signal);
+  yield* followFrom(parts, { queries, isFresh, from: undefined }, signal);
 }
 
 async function* followFrom(
   { api, isProbed, ...options }: FollowParts,
-  { queries, from }: { readonly queries: readonly Query[]; readonly from: readonly string[] | undefined },
+  { queries, from, isFresh }: Followed & { readonly from: readonly string[] | undefined },
   signal: AbortSignal,
 ): AsyncGenerator<FollowEvent> {
   const over = new AbortController();
   const either = AbortSignal.any([signal, over.signal]);
   const sources = queries.flatMap((query, index) => sourcesOf(query, index, options));
   const streams = sources.map(({ follow: begin, resume }, index) => {
-    if (from === undefined) return begin(api, either);
+    if (from === undefined) return begin(api, { isFresh }, either);
     const version = from[index];
     if (version === undefined || resume === undefined) throw new Forgotten('not every query can be resumed');
     return resume(api, version, either);
@@ -70,6 +74,8 @@ async function* followFrom(
   });
   if (isProbed) probeIfSilent(api, { onFailure: (cause) => events.fail(cause) }, either);
   try {
+    // What other followers have cached does not show that the API serves. At the first use, lists show it.
+    if (isProbed && isSilent(api) && Number.isFinite(api.silentMs())) await probe(api, either);
     for await (const { index, event } of events) {
       positions[index] = event.version;
       const version = JSON.stringify(positions);
@@ -98,6 +104,22 @@ function parsePositions(from: string): readonly string[] {
   return Array.isArray(read) ? read.map(String) : [];
 }
 
+/** Reports whether nothing has come from the API for long, or ever. */
+function isSilent(api: OrchApi): boolean {
+  return api.silentMs() >= PROBE_AFTER_MS;
+}
+
+/** Asks the API whether it serves. Throws unless it does, or is busy. */
+async function probe(api: OrchApi, signal: AbortSignal): Promise<void> {
+  try {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
+    await api.probe(collectionOf('IPAMConfiguration'), IPAM_CONFIGURATION_NAME, limit);
+  } catch (cause) {
+    // Watches of an API that is busy go on; restarting them would only give it more to do.
+    if (!isBusy(cause)) throw cause;
+  }
+}
+
 /** Asks the API whether it serves when its watches have been silent, as they may be for a minute while all is well. */
 function probeIfSilent(
   api: OrchApi,
@@ -105,17 +127,12 @@ function probeIfSilent(
   signal: AbortSignal,
 ): void {
   let isAsked = false;
-  const probe = async (): Promise<void> => {
+  const check = (): void => {
+    if (isAsked || !isSilent(api)) return;
     isAsked = true;
-    try {
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
-      await api.probe(collectionOf('IPAMConfiguration'), IPAM_CONFIGURATION_NAME, limit);
-    } catch (cause) {
-      // Watches of an API that is busy go on; restarting them would only give it more to do.
-      if (!isBusy(cause)) onFailure(cause);
-    } finally {
-      isAsked = false;
-    }
+    void probe(api, signal)
+      .catch(onFailure)
+      .finally(() => (isAsked = false));
   };
-  repeat(() => void (!isAsked && api.silentMs() >= PROBE_AFTER_MS && probe()), PROBE_CHECK_MS, signal);
+  repeat(check, PROBE_CHECK_MS, signal);
 }

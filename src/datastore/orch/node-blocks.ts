@@ -24,10 +24,10 @@ export function nodeBlockSource(node: NodeName, query: number): Source {
 
 /**
  * Returns the same source without a watch of its own: from the watch of the metadata of all blocks, which routes need. It
- * reads a block when the metadata shows a version that it does not have.
+ * reads a block when the metadata shows a version that it does not have. Blocks are always read afresh.
  */
 export function sharedBlockSource(node: NodeName, query: number): Source {
-  return { follow: (api, signal) => followMetadata({ api, node, query }, signal), resume: undefined };
+  return { follow: (api, _options, signal) => followMetadata({ api, node, query }, signal), resume: undefined };
 }
 
 interface Followed {

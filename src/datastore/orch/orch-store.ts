@@ -71,8 +71,12 @@ class OrchStore implements Store {
     return readNodeView(this.#api, { node, endpoint }, signal);
   }
 
-  async *follow(queries: readonly Query[], { from, signal }: FollowOptions): AsyncGenerator<FollowEvent> {
-    yield* eventsUntilAborted(follow({ api: this.#api, ...this.#following }, { queries, from }, signal), signal);
+  async *follow(
+    queries: readonly Query[],
+    { from, isFresh = false, signal }: FollowOptions,
+  ): AsyncGenerator<FollowEvent> {
+    const events = follow({ api: this.#api, ...this.#following }, { queries, from, isFresh }, signal);
+    yield* eventsUntilAborted(events, signal);
   }
 
   async listClaims(within: readonly Cidr[], signal: AbortSignal): Promise<readonly Claim[]> {

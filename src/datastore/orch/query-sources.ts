@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { never } from '../../base/errors.ts';
 import type { ApiObject } from '../../kube/objects.ts';
-import { PODS } from '../../kube/paths.ts';
+import { PODS, podsOf } from '../../kube/paths.ts';
 import type { ResourceKind } from '../../model/kinds.ts';
 import type { NodeName } from '../../model/names.ts';
 import { formatCidr } from '../../net/cidr.ts';
 import type { FollowedRecord, Query, ResourceRecord } from '../follow.ts';
 import { BLOCKS, readRouting } from './block-objects.ts';
-import { clusterPodSource, derivedSources, endpointSliceSource } from './derived-sources.ts';
+import { clusterPodSource, derivedSource, endpointSliceSource } from './derived-sources.ts';
 import { cidrOfBlockName } from './names.ts';
 import { NETPLUG_NODES, readNetplugNode } from './netplug-nodes.ts';
 import { nodeBlockSource, sharedBlockSource } from './node-blocks.ts';
@@ -37,7 +37,7 @@ export function sourcesOf(query: Query, index: number, { sharesBlocks }: SourceO
     case 'cluster-endpoints':
       return [clusterPodSource(index)];
     case 'derived-resources':
-      return derivedSources(query.of, index);
+      return [derivedSource(query.from, index)];
     case 'service-endpoints':
       return [endpointSliceSource(index)];
     default:
@@ -103,7 +103,7 @@ function routeSource(query: number): Source {
 function podSource(node: NodeName, query: number): Source {
   const watched: Watched = {
     collection: PODS,
-    options: { fieldSelector: `spec.nodeName=${node}` },
+    options: podsOf(node),
     recordsIn: (pod) =>
       endpointTexts(pod).flatMap(([note, text]): FollowedRecord[] => {
         const read = readEndpoint(pod, note, text);

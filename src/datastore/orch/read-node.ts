@@ -8,7 +8,7 @@ import {
 } from '../../model/workload-endpoint.ts';
 import type { ApiObject } from '../../kube/objects.ts';
 import type { OrchApi } from '../../kube/orch-api.ts';
-import { isObjectName, PODS } from '../../kube/paths.ts';
+import { isObjectName, PODS, podsOf } from '../../kube/paths.ts';
 import { borrowersOf } from '../borrowers.ts';
 import type { Seen } from '../follow.ts';
 import { settingQueries, settingsFrom } from '../node-settings.ts';
@@ -74,7 +74,7 @@ export async function listPodEndpoints(
   node: NodeName | undefined,
   signal: AbortSignal,
 ): Promise<EndpointListing> {
-  const options = node === undefined ? {} : { fieldSelector: `spec.nodeName=${node}` };
+  const options = node === undefined ? {} : podsOf(node);
   const pods = await api.list(PODS, options, signal);
   const { good, problems } = sortOut(pods.flatMap(readEndpoints), (each) => each);
   const endpoints = good.sort((a, b) => compareEndpointIds(endpointIdOf(a.value), endpointIdOf(b.value)));

@@ -15,9 +15,14 @@ export interface SourceEvent {
   readonly version: string;
 }
 
+export interface SourceFollowing {
+  /** Whether no record may be older than the call. */
+  readonly isFresh: boolean;
+}
+
 /** Records of one kind of object. */
 export interface Source {
-  readonly follow: (api: OrchApi, signal: AbortSignal) => AsyncIterable<SourceEvent>;
+  readonly follow: (api: OrchApi, options: SourceFollowing, signal: AbortSignal) => AsyncIterable<SourceEvent>;
   /** Yields changes after the version; undefined where a version does not tell what was removed. */
   readonly resume: ((api: OrchApi, from: string, signal: AbortSignal) => AsyncIterable<SourceEvent>) | undefined;
 }
@@ -39,14 +44,18 @@ export interface Watched {
 /** Returns the source of records in watched objects. `canResume` tells whether a deleted object shows all of its records. */
 export function watchedSource(watched: Watched, { canResume }: { readonly canResume: boolean }): Source {
   return {
-    follow: (api, signal) => followObjects(api, watched, signal),
+    follow: (api, options, signal) => followObjects(api, { ...watched, ...options }, signal),
     resume: canResume ? (api, from, signal) => resumeObjects(api, { watched, from }, signal) : undefined,
   };
 }
 
-async function* followObjects(api: OrchApi, watched: Watched, signal: AbortSignal): AsyncGenerator<SourceEvent> {
-  const { collection, options, recordsIn } = watched;
-  for await (const event of api.sharedWatch(collection, options, signal)) {
+async function* followObjects(
+  api: OrchApi,
+  watched: Watched & SourceFollowing,
+  signal: AbortSignal,
+): AsyncGenerator<SourceEvent> {
+  const { collection, options, recordsIn, isFresh } = watched;
+  for await (const event of api.sharedWatch(collection, { ...options, isFresh }, signal)) {
     const { version } = event;
     if (event.kind === 'all') yield { kind: 'all', records: await recordsOfAll(event.objects, recordsIn), version };
     else yield { kind: 'changes', records: event.changes.flatMap((change) => recordsAfter(watched, change)), version };

@@ -105,6 +105,11 @@ export class PolicyEnforcement {
     if (start === 'enforce') this.#turnOn();
   }
 
+  /** Resolves when policies are enforced, or are not to be in this process. */
+  get decided(): Promise<void> {
+    return this.#on.promise;
+  }
+
   /** What the rules in the kernel come from. */
   get origins(): PolicyRuleset['origins'] {
     return this.#ruleset.origins;

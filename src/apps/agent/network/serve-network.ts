@@ -16,6 +16,8 @@ interface ServePorts {
   readonly policy: Pick<PolicyEnforcement, 'isolate' | 'release' | 'failures' | 'problems' | 'run'>;
   readonly flows: Pick<FlowObserver, 'show' | 'standing' | 'run'>;
   readonly settings: Pick<SettingsFollower, 'explain' | 'run'>;
+  /** Sends pods of the node to the agent until the signal aborts. */
+  readonly relayPods: (signal: AbortSignal) => Promise<void>;
   /** Resolves when no other process runs the network of the node. */
   readonly becomeOnly: (signal: AbortSignal) => Promise<void>;
 }
@@ -23,7 +25,7 @@ interface ServePorts {
 /** Runs the network and answers requests until the agent sends `stop`. @throws agent/address-conflict */
 export async function serveNetworkProcess(
   network: NodeNetwork,
-  { send, onMessage, onFollowed, becomeOnly, policy, flows, settings }: ServePorts,
+  { send, onMessage, onFollowed, becomeOnly, policy, flows, settings, relayPods }: ServePorts,
 ): Promise<void> {
   const stop = new AbortController();
   onMessage((message) => {
@@ -33,7 +35,8 @@ export async function serveNetworkProcess(
   });
   try {
     await becomeOnly(stop.signal);
-    await Promise.all([network, policy, flows, settings].map(async (part) => part.run(stop.signal)));
+    const parts = [network, policy, flows, settings, { run: relayPods }];
+    await Promise.all(parts.map(async (part) => part.run(stop.signal)));
   } catch (cause) {
     if (isNetplugError(cause, 'agent/address-conflict')) send({ kind: 'refused', error: errorData(cause) });
     if (!stop.signal.aborted) throw cause;

@@ -1,0 +1,64 @@
+import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
+import { repeat } from '../../../base/clock.ts';
+import type { ApiObject } from '../../../kube/objects.ts';
+import type { OrchApi } from '../../../kube/orch-api.ts';
+import { PODS } from '../../../kube/paths.ts';
+import type { RelayedEvent } from '../../../kube/shared-watches.ts';
+import { RELAY_BEAT_MS } from '../../../kube/watch-relay.ts';
+import type { NodeName } from '../../../model/names.ts';
+
+const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
+
+interface RelayPorts extends RetryPorts {
+  readonly api: Pick<OrchApi, 'sharedWatch'>;
+  readonly send: (event: RelayedEvent) => void;
+}
+
+/**
+ * Sends the pods of the node to the process that serves calls, from the watch of the pods of all nodes that policies need.
+ * Runs until the signal aborts.
+ */
+export async function relayPods(
+  { api, send, ...ports }: RelayPorts,
+  node: NodeName,
+  signal: AbortSignal,
+): Promise<void> {
+  const backOff = new BackOff(ports, BACK_OFF);
+  const isOwn = (pod: ApiObject | undefined): boolean => nodeOf(pod) === node;
+  let isOpen = false;
+  /** The version of the last event; undefined before the pods are listed. */
+  let version: string | undefined;
+  const onStream = (state: 'opened' | 'received' | 'broken'): void => {
+    if (state === 'received') return;
+    isOpen = state === 'opened';
+    send({ kind: 'stream', state });
+  };
+  const beat = (): void => {
+    if (isOpen && version !== undefined) send({ kind: 'changes', changes: [], version });
+  };
+  repeat(beat, RELAY_BEAT_MS, signal);
+  while (!signal.aborted) {
+    backOff.start();
+    try {
+      for await (const event of api.sharedWatch(PODS, { onStream }, signal)) {
+        version = event.version;
+        if (event.kind === 'all') send({ ...event, objects: event.objects.filter(isOwn) });
+        else {
+          const changes = event.changes.filter(({ before, after }) => isOwn(after ?? before));
+          if (changes.length > 0) send({ ...event, changes });
+        }
+      }
+    } catch (cause) {
+      if (signal.aborted) return;
+      // Logged by the follower of policies, which has the same watch.
+      backOff.fail(cause);
+    }
+    version = undefined;
+    await backOff.wait(signal);
+  }
+}
+
+function nodeOf(pod: ApiObject | undefined): unknown {
+  const spec = pod?.['spec'];
+  return typeof spec === 'object' && spec !== null && 'nodeName' in spec ? spec.nodeName : undefined;
+}

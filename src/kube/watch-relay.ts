@@ -1,0 +1,79 @@
+import { type Clock, repeat } from '../base/clock.ts';
+import { type ApiObject, objectKey } from './objects.ts';
+import type { Relay, RelayedEvent, RelayListener, SharedEvent } from './shared-watches.ts';
+
+/** How often a process that relays its watch sends something while the watch is open. */
+export const RELAY_BEAT_MS = 500;
+/** Without a message for that long, that process hangs, or its watch is broken. */
+const SILENCE_MS = 4 * RELAY_BEAT_MS;
+
+/** The objects that another process of the node watches and sends, so that this one needs no watch of them. */
+export class WatchRelay implements Relay, Disposable {
+  readonly #clock: Clock;
+  readonly #over = new AbortController();
+  readonly #objects = new Map<string, ApiObject>();
+  /** Undefined until all objects were received. */
+  #version: string | undefined;
+  #isOpen = false;
+  #isCurrent = false;
+  #receivedAtMs = Number.NEGATIVE_INFINITY;
+  #listener: RelayListener | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    repeat(() => this.#check(), RELAY_BEAT_MS, this.#over.signal);
+  }
+
+  get current(): Relay['current'] {
+    const version = this.#version;
+    if (!this.#isCurrent || !this.#isOpen || version === undefined) return undefined;
+    return { objects: [...this.#objects.values()], version };
+  }
+
+  listen(listener: RelayListener | undefined): void {
+    this.#listener = listener;
+  }
+
+  receive(event: RelayedEvent): void {
+    this.#receivedAtMs = this.#clock.monotonic();
+    if (event.kind === 'stream') this.#isOpen = event.state === 'opened';
+    else this.#apply(event);
+    this.#isCurrent ||= this.#isOpen && this.#version !== undefined;
+    if (this.#isCurrent) this.#listener?.onEvent(event);
+  }
+
+  /** The other process has ended. */
+  disconnect(): void {
+    this.#objects.clear();
+    this.#version = undefined;
+    this.#isOpen = false;
+    this.#lose();
+  }
+
+  [Symbol.dispose](): void {
+    this.#over.abort();
+  }
+
+  #apply(event: SharedEvent): void {
+    this.#version = event.version;
+    if (event.kind === 'all') {
+      this.#objects.clear();
+      for (const object of event.objects) this.#objects.set(objectKey(object), object);
+      return;
+    }
+    for (const { before, after } of event.changes) {
+      if (after !== undefined) this.#objects.set(objectKey(after), after);
+      else if (before !== undefined) this.#objects.delete(objectKey(before));
+    }
+  }
+
+  #check(): void {
+    if (this.#clock.monotonic() - this.#receivedAtMs >= SILENCE_MS) this.#lose();
+  }
+
+  #lose(): void {
+    if (!this.#isCurrent) return;
+    this.#isCurrent = false;
+    this.#listener?.onLost();
+  }
+}
