@@ -140,7 +140,7 @@ export interface PolicyFilter {
    * Brings the table to the desired state, all or nothing, by the difference from its actual state. Chains and elements
    * that stay are not touched, so their counters remain. The first call, each call after a failure, and calls with
    * `reread` read the actual state from the kernel; others trust what this filter wrote.
-   * @throws kernel/failed
+   * @throws kernel/failed; the fact `rule` is the id of a rule that the kernel will never take
    */
   apply(
     table: FilterTable,

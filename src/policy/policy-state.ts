@@ -39,11 +39,15 @@ import {
 } from './resolve-policy.ts';
 import { ServiceIndex } from './service-index.ts';
 import { type SelectedItem, TrackedSelectors } from './tracked-selectors.ts';
+import type { RuleOwner } from './unusable-rules.ts';
 
 interface Item extends SelectedItem {
   readonly signature: string;
   readonly endpoint: PolicyEndpoint | undefined;
 }
+
+/** Stands for rules that cannot be enforced. */
+const DENY_ALL: PolicyRule = { action: 'Deny', source: {}, destination: {}, index: 0 };
 
 interface KnownProfile {
   readonly resolved: ResolvedProfile;
@@ -79,6 +83,8 @@ export class PolicyState implements PolicyView {
   readonly #byAddress = new Map<string, Set<Item>>();
   readonly #byPort = new Map<string, Set<Item>>();
   readonly #services = new ServiceIndex();
+  /** Owners of rules that cannot be enforced. */
+  readonly #closed = new Set<string>();
 
   constructor() {
     this.apply([
@@ -95,14 +101,7 @@ export class PolicyState implements PolicyView {
    * fails counts as unreadable, because the others must not be lost: nothing brings them a second time.
    */
   apply(changes: readonly PolicyChange[]): TouchedPolicy {
-    const touches: Touches = {
-      endpoints: new Set(),
-      policies: new Set(),
-      profiles: new Set(),
-      namedPorts: new Set(),
-      services: new Set(),
-      unsettled: new Set(),
-    };
+    const touches = noTouches();
     for (const change of changes) {
       try {
         this.#applyOne(change, touches);
@@ -122,6 +121,25 @@ export class PolicyState implements PolicyView {
         this.#report(key, [`${key} cannot be used: ${reasonOf(cause)}`]);
       }
     }
+    const { unsettled: _, ...touched } = touches;
+    return { ...touched, selectors: this.#tracked.takeChanges() };
+  }
+
+  /**
+   * Closes what a policy or profile applies to, because its rules cannot be enforced, until its record changes. Returns
+   * undefined when that is so already, or it does not exist.
+   */
+  close(owner: RuleOwner, reason: string): TouchedPolicy | undefined {
+    const touches = noTouches();
+    if (this.#closed.has(keyOfOwner(owner))) return undefined;
+    if (!(owner.kind === 'policy' ? this.#closePolicy(owner.name, touches) : this.#closeProfile(owner.name, touches)))
+      return undefined;
+    this.#closed.add(keyOfOwner(owner));
+    const name = owner.kind === 'policy' ? owner.name : `Profile ${owner.name}`;
+    this.#report(name, [
+      ...(this.problems.get(name) ?? []),
+      `${name} denies everything: its rules cannot be enforced: ${reason}`,
+    ]);
     const { unsettled: _, ...touched } = touches;
     return { ...touched, selectors: this.#tracked.takeChanges() };
   }
@@ -227,14 +245,39 @@ export class PolicyState implements PolicyView {
     };
     const isolates = value === undefined && problem !== undefined && which.kind === 'NetworkPolicy';
     const resolved = isolates ? isolatingPolicy(name, namespace, problem) : next;
-    const policy = 'policy' in resolved ? resolved : undefined;
+    this.#replacePolicy(id, 'policy' in resolved ? resolved : undefined, touches);
+    this.#report(id, resolved.problems);
+  }
+
+  #replacePolicy(id: string, next: OrderedPolicy | undefined, touches: Touches): void {
+    this.#closed.delete(keyOfOwner({ kind: 'policy', name: id }));
     const before = this.#applied.find(id);
     // The new rules first: a selector that stays in use keeps its members.
-    this.#useSelectors(rulesOfPolicy(policy), 'use');
-    for (const key of this.#applied.replace(id, policy, this.endpoints.values())) touches.endpoints.add(key);
+    this.#useSelectors(rulesOfPolicy(next), 'use');
+    for (const key of this.#applied.replace(id, next, this.endpoints.values())) touches.endpoints.add(key);
     this.#useSelectors(rulesOfPolicy(before), 'release');
     touches.policies.add(id);
-    this.#report(id, resolved.problems);
+  }
+
+  #closePolicy(id: string, touches: Touches): boolean {
+    const before = this.#applied.find(id);
+    if (before === undefined) return false;
+    const rules = Object.fromEntries(Object.keys(before.policy.rules).map((direction) => [direction, [DENY_ALL]]));
+    this.#replacePolicy(id, { ...before, policy: { ...before.policy, rules } }, touches);
+    return true;
+  }
+
+  #closeProfile(name: string, touches: Touches): boolean {
+    const before = this.#profiles.get(name);
+    if (before === undefined) return false;
+    this.#useSelectors(rulesOfProfile(before), 'release');
+    this.#profiles.set(name, {
+      ...before,
+      resolved: { name, rules: { ingress: [DENY_ALL], egress: [DENY_ALL] } },
+      rules: '',
+    });
+    touches.profiles.add(name);
+    return true;
   }
 
   #applyProfile(
@@ -244,6 +287,7 @@ export class PolicyState implements PolicyView {
   ): void {
     const before = this.#profiles.get(name);
     if (!this.#isNews(`Profile ${name}`, value, problem)) return;
+    this.#closed.delete(keyOfOwner({ kind: 'profile', name }));
     const { problems, ...resolved } = value === undefined ? { problems: [], rules: undefined } : resolveProfile(value);
     this.#report(`Profile ${name}`, [problem, ...problems]);
     const next =
@@ -372,6 +416,21 @@ export class PolicyState implements PolicyView {
     if (texts.length === 0) this.problems.delete(key);
     else this.problems.set(key, texts);
   }
+}
+
+function noTouches(): Touches {
+  return {
+    endpoints: new Set(),
+    policies: new Set(),
+    profiles: new Set(),
+    namedPorts: new Set(),
+    services: new Set(),
+    unsettled: new Set(),
+  };
+}
+
+function keyOfOwner({ kind, name }: RuleOwner): string {
+  return `${kind} ${name}`;
 }
 
 function resolveAny(value: AnyResource | undefined): OrderedPolicy | { readonly problems: string[] } | undefined {

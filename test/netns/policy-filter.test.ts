@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
+import type { FilterTable } from '../../src/dataplane/policy-filter.ts';
 import { RulesetCompiler } from '../../src/policy/ruleset/ruleset-compiler.ts';
 import { policyFilterContract } from '../contract/suites/dataplane/policy-filter.ts';
 import { type TestNetns, enterNetns, newNetns } from '../support/netns.ts';
@@ -95,3 +96,25 @@ async function shown(host: TestNetns, table: string): Promise<unknown> {
     JSON.stringify({ chains, sets }, (key, value: unknown) => (key === 'packets' || key === 'bytes' ? 0 : value)),
   );
 }
+
+it('names the rule that the kernel refuses, and leaves the table as it was', async () => {
+  await using netns = await newNetns();
+  const inside = enterNetns(netns);
+  using filter = NftPolicyFilter.open();
+  inside.leave();
+  const signal = new AbortController().signal;
+  const tableWith = (matches: number): FilterTable => {
+    const match = { kind: 'protocol', protocols: [6] } as const;
+    const parts = [...Array.from({ length: matches }, () => match), { kind: 'count' } as const];
+    const rules = [
+      { id: 'small', parts: [match] },
+      { id: 'large', parts },
+    ];
+    return { name: 'wanted', chains: new Map([['a', { rules }]]), sets: new Map() };
+  };
+  await filter.apply(tableWith(1), { signal });
+  const before = await netns.exec('nft', 'list', 'table', 'inet', 'wanted');
+  // The kernel takes 128 steps per rule.
+  await expect(filter.apply(tableWith(200), { signal })).rejects.toMatchObject({ facts: { rule: 'large' } });
+  expect(await netns.exec('nft', 'list', 'table', 'inet', 'wanted')).toBe(before);
+});

@@ -107,10 +107,13 @@ export class NftPolicyFilter implements PolicyFilter, Disposable {
   }
 
   async #applyTo(table: FilterTable, actual: ActualTable | undefined): Promise<FilterChange> {
-    const { messages, change } = planPolicyBatch(table, actual);
+    const { messages, ruleOf, change } = planPolicyBatch(table, actual);
     const [first, ...rest] = messages;
     this.#known.delete(table.name);
-    if (first !== undefined) await this.#socket.commit(`change the nftables table "${table.name}"`, [first, ...rest]);
+    if (first !== undefined)
+      await this.#socket.commit(`change the nftables table "${table.name}"`, [first, ...rest], (each) =>
+        ruleOf.get(each),
+      );
     this.#known.set(table.name, actualAfter(table, actual));
     return change;
   }

@@ -1,3 +1,4 @@
+import { constants as os } from 'node:os';
 import type { Addon } from './addon.ts';
 import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
 import { kernelFailure, refusal } from './route-socket.ts';
@@ -5,6 +6,15 @@ import { batchMark } from './nft-messages.ts';
 
 const LIST_ATTEMPTS = 5;
 const ENOENT = 2;
+/** Refusals for reasons other than the message: rights, memory, signals, another transaction. */
+const PASSING: ReadonlySet<number> = new Set([
+  os.errno.EPERM,
+  os.errno.EINTR,
+  os.errno.EAGAIN,
+  os.errno.ENOMEM,
+  os.errno.EBUSY,
+  os.errno.ENOBUFS,
+]);
 
 /** A netfilter socket. It stays in the namespace in which it was opened. */
 export class NftSocket implements Disposable {
@@ -25,16 +35,26 @@ export class NftSocket implements Disposable {
 
   /**
    * Applies all messages in one transaction, or none.
-   * @throws kernel/failed about the first message that the kernel refused; `what` completes "Cannot …"
+   * @throws kernel/failed about the first message that the kernel refused; `what` completes "Cannot …". The fact `rule` is
+   * what `ruleOf` returns of the message, unless the kernel may take it another time.
    */
-  async commit(what: string, messages: readonly [Message, ...Message[]]): Promise<void> {
+  async commit(
+    what: string,
+    messages: readonly [Message, ...Message[]],
+    ruleOf: (message: Message) => string | undefined = () => undefined,
+  ): Promise<void> {
     const last = messages.length - 1;
     const acknowledged = messages.map((message, index) =>
       index === last ? { ...message, flags: message.flags | NLM_F_ACK } : message,
     );
     const replies = await this.#exchange([batchMark('begin'), ...acknowledged, batchMark('end')]);
-    const refused = replies.find(({ errno }) => errno !== 0);
-    if (refused !== undefined) throw refusal(what, refused);
+    const at = replies.findIndex(({ errno }) => errno !== 0);
+    const refused = replies[at];
+    if (refused === undefined) return;
+    // The batch begins with a mark.
+    const message = messages[at - 1];
+    const rule = message === undefined || PASSING.has(refused.errno) ? undefined : ruleOf(message);
+    throw refusal(what, refused, rule === undefined ? {} : { rule });
   }
 
   /** Lists what the message asks for, again when it changed meanwhile. Returns nothing when its table does not exist. */

@@ -40,6 +40,8 @@ export interface ActualSet {
 export interface PolicyBatch {
   /** Of one transaction. Empty when the actual state is the desired one. */
   readonly messages: readonly Message[];
+  /** The id of the rule that a message adds. */
+  readonly ruleOf: ReadonlyMap<Message, string>;
   readonly change: FilterChange;
 }
 
@@ -96,6 +98,7 @@ function planFrom(desired: FilterTable, actual: ActualTable, first: readonly Mes
   ];
   return {
     messages,
+    ruleOf: rules.ruleOf,
     change: {
       chains: rules.chains + oldChains.length,
       sets: newSets.length + oldSets.length,
@@ -107,9 +110,10 @@ function planFrom(desired: FilterTable, actual: ActualTable, first: readonly Mes
 function planRules(
   desired: FilterTable,
   actual: ActualTable,
-): { readonly messages: readonly Message[]; readonly chains: number } {
+): { readonly messages: readonly Message[]; readonly ruleOf: ReadonlyMap<Message, string>; readonly chains: number } {
   const encoder = new RuleEncoder(desired.name);
   const messages: Message[] = [];
+  const ruleOf = new Map<Message, string>();
   let chains = 0;
   for (const [name, chain] of desired.chains) {
     const present = actual.chains.get(name);
@@ -118,10 +122,14 @@ function planRules(
     if (present !== undefined) messages.push(flushChain(desired.name, name));
     for (const rule of chain.rules) {
       const { sets, expressions } = encoder.encode(rule);
-      messages.push(...sets, addRule({ table: desired.name, chain: name }, commentOf(rule), expressions));
+      const added = [...sets, addRule({ table: desired.name, chain: name }, commentOf(rule), expressions)];
+      for (const message of added) {
+        messages.push(message);
+        ruleOf.set(message, rule.id);
+      }
     }
   }
-  return { messages, chains };
+  return { messages, ruleOf, chains };
 }
 
 function isSameChain(desired: FilterChain, present: ActualChain): boolean {

@@ -1,5 +1,5 @@
 import { getSystemErrorName } from 'node:util';
-import { NetplugError, invariant } from '../../base/errors.ts';
+import { type Facts, NetplugError, invariant } from '../../base/errors.ts';
 import type { Addon } from './addon.ts';
 import { type Message, NLM_F_ACK, type Reply, decodeReplies, encodeMessage } from './netlink.ts';
 
@@ -125,14 +125,22 @@ function listed(what: string, reply: Reply, attempt: number): readonly Buffer[] 
 }
 
 /** Returns the refusal of one request as an error; `what` completes "Cannot …". */
-export function refusal(what: string, reply: Pick<Reply, 'errno' | 'explanation'>): NetplugError {
-  return kernelFailure(what, reply.errno, reply.explanation);
+export function refusal(
+  what: string,
+  { errno, explanation }: Pick<Reply, 'errno' | 'explanation'>,
+  facts: Facts = {},
+): NetplugError {
+  return kernelFailure(what, errno, { explanation, facts });
 }
 
-export function kernelFailure(what: string, errno: number, explanation?: string): NetplugError {
+export function kernelFailure(
+  what: string,
+  errno: number,
+  { explanation, facts = {} }: { readonly explanation?: string | undefined; readonly facts?: Facts } = {},
+): NetplugError {
   const name = getSystemErrorName(-errno);
   return new NetplugError('kernel/failed', `Cannot ${what}: ${verdictOf({ errno, explanation })}`, {
-    facts: { errno: name },
+    facts: { errno: name, ...facts },
     ...(name === 'EPERM' ? { hint: 'Run as root, with the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN' } : {}),
   });
 }

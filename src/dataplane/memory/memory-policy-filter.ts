@@ -13,6 +13,7 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
   readonly #tables: MemoryFilterTables;
   readonly #counts = new Map<string, Map<string, FilterCount>>();
   readonly #listeners = new Map<number, (report: PacketReport) => void>();
+  readonly #refused = new Set<string>();
   #isFailing = false;
 
   constructor(tables: MemoryFilterTables = new Map()) {
@@ -24,11 +25,22 @@ export class MemoryPolicyFilter implements PolicyFilter, PacketReports {
     this.#isFailing = true;
   }
 
+  /** Refuses every table with a rule of the id, as a kernel that lacks something for it. */
+  refuseRule(id: string): void {
+    this.#refused.add(id);
+  }
+
   async apply(
     table: FilterTable,
     { signal }: { readonly signal: AbortSignal; readonly reread?: boolean },
   ): Promise<FilterChange> {
     signal.throwIfAborted();
+    const ids = [...table.chains.values()].flatMap(({ rules }) => rules.map(({ id }) => id));
+    const rule = ids.find((id) => this.#refused.has(id));
+    if (rule !== undefined)
+      throw new NetplugError('kernel/failed', `Cannot change the nftables table "${table.name}": the rule is refused`, {
+        facts: { rule },
+      });
     const change = changeBetween(this.#tables.get(table.name), table);
     if (change.chains + change.sets + change.elements > 0) this.#fail(table.name);
     this.#tables.set(table.name, table);

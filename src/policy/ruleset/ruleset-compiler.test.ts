@@ -54,6 +54,39 @@ describe('incremental compilation', () => {
   });
 });
 
+describe('closed policies and profiles', () => {
+  it('equal a fresh compilation, and are closed until their records change', () => {
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('x');
+    cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
+    cluster.put(globalPolicy('g', { source: { selector: "role == 'b'" } }));
+    const compiler = new RulesetCompiler(SETTINGS);
+    const { table } = compiler.compile(cluster.state);
+    const owners = [
+      { kind: 'policy', name: 'GlobalNetworkPolicy g' },
+      { kind: 'profile', name: 'kns.x' },
+    ] as const;
+    for (const owner of owners) {
+      const touched = cluster.state.close(owner, 'it is odd');
+      const closed = compiler.compile(cluster.state, touched);
+      expect(plain(closed.table)).toEqual(plain(new RulesetCompiler(SETTINGS).compile(cluster.state).table));
+      expect(cluster.state.close(owner, 'it is odd')).toBeUndefined();
+    }
+    expect(cluster.state.close({ kind: 'policy', name: 'none' }, '')).toBeUndefined();
+    expect([...cluster.state.problems.values()].flat()).toEqual(
+      owners.map(({ name }) => expect.stringContaining(name) as string),
+    );
+    const touches = [
+      cluster.put(globalPolicy('g', { source: { selector: "role == 'c'" } })),
+      cluster.putNamespace('x', { team: 'red' }),
+    ];
+    for (const touched of touches) compiler.compile(cluster.state, touched);
+    expect(cluster.state.problems.size).toBe(0);
+    const touched = cluster.put(globalPolicy('g', { source: { selector: "role == 'b'" } }));
+    expect(plain(compiler.compile(cluster.state, touched).table)).toEqual(plain(table));
+  });
+});
+
 describe('the compiled rules', () => {
   it('drop packets of a pod interface without a known endpoint, in both directions, and no others', () => {
     const { table } = new RulesetCompiler(SETTINGS).compile(new PolicyCluster().state);

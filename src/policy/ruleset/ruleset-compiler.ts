@@ -2,8 +2,9 @@ import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint, ResolvedPolicy, ResolvedProfile } from '../resolved-policy.ts';
 import { FROM_PODS, TO_PODS, baseChains } from './base-chains.ts';
+import { UnusableRules } from '../unusable-rules.ts';
 import { POLICY_TABLE, type PolicyRuleset, type RuleOrigin, type RulesetSettings } from './policy-ruleset.ts';
-import { type RenderedChain, chainOf, denyChain, renderRuleList } from './render-rules.ts';
+import { type RenderedChain, chainOf, denyChain, renderRuleList, type RuleList } from './render-rules.ts';
 import { idOfOrigin } from './rule-ids.ts';
 import { RuleSets, type SetContent, keyOfContent } from './rule-sets.ts';
 
@@ -34,7 +35,10 @@ export class RulesetCompiler {
     this.#bases = baseChains(settings.endpointToHostAction);
   }
 
-  /** Compiles the view. With `touched`, since the last call only that changed. */
+  /**
+   * Compiles the view. With `touched`, since the last call only that changed. After a failure the next call must be without.
+   * @throws UnusableRules
+   */
   compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset {
     const sets = this.#sets;
     const isFresh = touched === undefined || sets === undefined;
@@ -120,9 +124,9 @@ export class RulesetCompiler {
     const rules = policy.rules[direction] ?? [];
     const pass = rules.some(({ action }) => action === 'Pass') ? next : undefined;
     return this.#rendered.list(policy, `${direction} ${pass?.name ?? ''}`, () =>
-      renderRuleList(
+      this.#renderRules(
         { owner: { kind: 'policy', name: policy.id }, direction, rules, isStaged: policy.isStaged },
-        { sets: this.#ruleSets(), logPrefix: this.#settings.logPrefix, pass },
+        pass,
       ),
     );
   }
@@ -135,11 +139,20 @@ export class RulesetCompiler {
 
   #renderProfile(profile: ResolvedProfile, direction: PolicyDirection): RenderedChain {
     return this.#rendered.list(profile, direction, () =>
-      renderRuleList(
+      this.#renderRules(
         { owner: { kind: 'profile', name: profile.name }, direction, rules: profile.rules[direction], isStaged: false },
-        { sets: this.#ruleSets(), logPrefix: this.#settings.logPrefix, pass: undefined },
+        undefined,
       ),
     );
+  }
+
+  /** @throws UnusableRules */
+  #renderRules(list: RuleList, pass: RenderedChain | undefined): RenderedChain {
+    try {
+      return renderRuleList(list, { sets: this.#ruleSets(), logPrefix: this.#settings.logPrefix, pass });
+    } catch (cause) {
+      throw new UnusableRules(list.owner, cause);
+    }
   }
 
   #ruleSets(): RuleSets {

@@ -1,4 +1,4 @@
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { Channel } from '../../../base/channel.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { NetplugError } from '../../../base/errors.ts';
@@ -11,10 +11,19 @@ import { MemoryDatabase } from '../../../datastore/memory/memory-database.ts';
 import { openMemoryStore } from '../../../datastore/memory/memory-store.ts';
 import { closedInterfaces } from '../../../policy/ruleset/base-chains.ts';
 import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
+import type { PolicyRule } from '../../../policy/resolved-policy.ts';
+import { idOfOrigin } from '../../../policy/ruleset/rule-ids.ts';
 import { RulesetCompiler } from '../../../policy/ruleset/ruleset-compiler.ts';
+import { UnusableRules } from '../../../policy/unusable-rules.ts';
+import type { AnyResource } from '../../../model/kinds.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import type { ListedEndpoint } from './local-pods.ts';
-import { type EnforcementPorts, PolicyEnforcement, type PolicyStart } from './policy-enforcement.ts';
+import {
+  type EnforcementPorts,
+  type PolicyCompiler,
+  PolicyEnforcement,
+  type PolicyStart,
+} from './policy-enforcement.ts';
 
 const never = new AbortController().signal;
 const POLICY = { policyLogPrefix: 'p', defaultEndpointToHostAction: 'Accept' } as const;
@@ -83,6 +92,8 @@ class TestHost {
   readonly stop = new AbortController();
   isReadable = true;
   isRemembered = false;
+  makeCompiler = (): PolicyCompiler =>
+    new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' });
   settingsRead = Promise.resolve();
   listed: readonly ListedEndpoint[] = [];
   examinations = 0;
@@ -107,7 +118,7 @@ class TestHost {
         policyStore: { follow: (queries, options) => this.#follow(queries, options) },
         settingsRead: this.settingsRead,
         policyFilter: () => this.policyFilter(),
-        compilerFor: () => new RulesetCompiler({ node: 'a', logPrefix: 'p', endpointToHostAction: 'Accept' }),
+        compilerFor: () => this.makeCompiler(),
         listEndpoints: async () => Promise.resolve(this.listed),
         flows: () => ({
           trigger: () => void (this.examinations += 1),
@@ -330,4 +341,71 @@ it('reports a lost policy watch as a failure until the datastore is read again',
   await host.clock.pass(30_000);
   await host.clock.pass(30_000);
   expect(policy.failures()).toEqual([]);
+});
+
+describe('a policy whose rules cannot be enforced', () => {
+  const odd = {
+    apiVersion: 'netplug.io/v3',
+    kind: 'GlobalNetworkPolicy',
+    metadata: { name: 'odd' },
+    spec: {
+      selector: "app == 'odd'",
+      types: ['Ingress', 'Egress'],
+      egress: [{ action: 'Log' }, { action: 'Allow' }],
+      ingress: [{ action: 'Allow' }],
+    },
+  } as const;
+  const labelled = (name: string, interfaceName: string, app: string): WorkloadEndpoint => {
+    const endpoint = endpointOf(name, interfaceName);
+    return { ...endpoint, metadata: { ...endpoint.metadata, labels: { app } } };
+  };
+  const ID = 'GlobalNetworkPolicy odd';
+  const RULE: PolicyRule = { action: 'Allow', source: {}, destination: {}, index: 1 };
+
+  it.each([
+    {
+      by: 'the kernel',
+      prepare: (host: TestHost) =>
+        host.filter.refuseRule(
+          idOfOrigin({ kind: 'policy', name: ID, direction: 'egress', index: 1, rule: RULE, isStaged: false }),
+        ),
+    },
+    {
+      by: 'the compiler',
+      prepare: (host: TestHost) => {
+        const make = host.makeCompiler;
+        host.makeCompiler = () => {
+          const compiler = make();
+          return {
+            compile: (view, touched) => {
+              const rules = view.tiers[0]?.policies.find(({ id }) => id === ID)?.rules.egress ?? [];
+              if (rules.length > 1) throw new UnusableRules({ kind: 'policy', name: ID }, new Error('it is odd'));
+              return compiler.compile(view, touched);
+            },
+          };
+        };
+      },
+    },
+  ])('closes what it selects when $by refuses them, and nothing else, until it changes', async ({ prepare }) => {
+    const host = makeHost();
+    prepare(host);
+    const policy = host.start('enforce');
+    const open = {
+      ...odd,
+      metadata: { name: 'open' },
+      spec: { ...odd.spec, selector: "app == 'open'", egress: [{ action: 'Allow' }] },
+    } as const;
+    const created = await host.store.createResource(odd, never);
+    await host.store.createResource(open, never);
+    await policy.isolate(labelled('a', 'npl1', 'odd'));
+    await policy.isolate(labelled('b', 'npl2', 'open'));
+    await host.clock.pass(100);
+    expect(['npl1', 'npl2'].map((name) => host.verdict(name))).toEqual(['drop', 'accept']);
+    expect(policy.problems().join()).toContain(`${ID} denies everything: its rules cannot be enforced: `);
+    expect(policy.failures()).toEqual([]);
+    await host.store.updateResource({ ...created, spec: open.spec } as AnyResource, never);
+    await host.clock.pass(100);
+    await host.clock.pass(100);
+    expect(policy.problems()).toEqual([]);
+  });
 });

@@ -1,5 +1,5 @@
 import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
-import { reasonOf } from '../../../base/errors.ts';
+import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
 import { followPolicyRecords, type PolicyRecord } from '../../../cache/policy-records.ts';
 import { RecordCache } from '../../../cache/record-cache.ts';
@@ -12,6 +12,7 @@ import { PolicyState } from '../../../policy/policy-state.ts';
 import type { PolicyView, TouchedPolicy } from '../../../policy/policy-view.ts';
 import { closedInterfaces, closedTable, closesUnknown } from '../../../policy/ruleset/base-chains.ts';
 import { POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
+import { type RuleOwner, UnusableRules } from '../../../policy/unusable-rules.ts';
 import type { DeniedFlows } from './denied-flows.ts';
 import { type ListedEndpoint, LocalPods } from './local-pods.ts';
 
@@ -25,7 +26,7 @@ const RESYNC_MS = 10_000;
 
 /** Compiles the policies of a node change by change. */
 export interface PolicyCompiler {
-  /** `touched` says what has changed since the last call; undefined for the first one. */
+  /** `touched` says what has changed since the last call; undefined for the first one, and after a failure. */
   compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset;
 }
 
@@ -78,6 +79,8 @@ export class PolicyEnforcement {
   #isRemembered = false;
   #isMemoryFailing = false;
   #ruleset: PolicyRuleset;
+  /** Whether the ruleset is that of the state. */
+  #isCompiled = true;
   #hasSnapshot = false;
   #watchProblem: string | undefined;
   #writeProblem: string | undefined;
@@ -169,7 +172,7 @@ export class PolicyEnforcement {
   /** Compiles all policies anew with other settings. */
   configure(policy: PolicySettings): void {
     this.#compiler = this.#ports.compilerFor(policy);
-    this.#ruleset = this.#compiler.compile(this.#state);
+    this.#isCompiled = false;
     this.#isTouched = true;
     this.#trigger();
   }
@@ -272,7 +275,37 @@ export class PolicyEnforcement {
   #take(records: readonly PolicyRecord[]): void {
     const touched = this.#state.apply(records);
     this.#isTouched ||= Object.values(touched).some(({ size }) => size > 0);
-    this.#ruleset = this.#compiler.compile(this.#state, touched);
+    this.#compile(this.#isCompiled ? touched : undefined);
+  }
+
+  /** Rules that cannot be compiled close what they apply to; they must not stop the rules of others. */
+  #compile(touched?: TouchedPolicy): void {
+    try {
+      this.#isCompiled = false;
+      this.#ruleset = this.#compiler.compile(this.#state, touched);
+      this.#isCompiled = true;
+    } catch (cause) {
+      if (!(cause instanceof UnusableRules) || !this.#closeRules(cause.owner, cause.message)) throw cause;
+      this.#compile();
+    }
+  }
+
+  /** Reports whether there was something to close. */
+  #closeRules({ kind, name }: RuleOwner, reason: string): boolean {
+    if (this.#state.close({ kind, name }, reason) === undefined) return false;
+    this.#isTouched = true;
+    this.#ports.log.error('rules not enforced, everything they apply to is closed', { [kind]: name, reason });
+    return true;
+  }
+
+  /** Closes the policy or profile of the rule that the kernel refuses. Reports whether there is one. */
+  #closeRefused(cause: unknown): boolean {
+    if (!isNetplugError(cause)) return false;
+    const origin = this.#ruleset.origins.get(String(cause.facts['rule']));
+    if (origin === undefined || (origin.kind !== 'policy' && origin.kind !== 'profile')) return false;
+    if (!this.#closeRules(origin, cause.message)) return false;
+    this.#compile();
+    return true;
   }
 
   /** Resolves after the next write that begins from now on. */
@@ -324,6 +357,10 @@ export class PolicyEnforcement {
       } catch (cause) {
         this.#waiting.unshift(...waiting);
         if (signal.aborted) return;
+        if (this.#closeRefused(cause)) {
+          this.#attempting.unshift(...attempting);
+          continue;
+        }
         this.#isClosed = this.#isUnknownClosed;
         this.#writeProblem = reasonOf(cause);
         if (backOff.fail(cause) === 1) log.warning('policies not written', { reason: this.#writeProblem });
@@ -346,6 +383,7 @@ export class PolicyEnforcement {
   }
 
   async #writePolicies(signal: AbortSignal, reread: boolean): Promise<void> {
+    if (!this.#isCompiled) this.#compile();
     const isTouched = this.#isTouched;
     this.#isTouched = false;
     try {

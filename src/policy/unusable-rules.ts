@@ -1,0 +1,17 @@
+/** Whose rules. */
+export interface RuleOwner {
+  readonly kind: 'policy' | 'profile';
+  /** Id of the policy or name of the profile. */
+  readonly name: string;
+}
+
+/** The rules of one policy or profile cannot be compiled. Those of others can. */
+export class UnusableRules extends Error {
+  readonly owner: RuleOwner;
+
+  constructor(owner: RuleOwner, cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    this.name = 'UnusableRules';
+    this.owner = owner;
+  }
+}
