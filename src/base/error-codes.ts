@@ -67,7 +67,7 @@ export const ERRORS = {
     about: 'Timed out because other writers kept changing the same record.',
   },
   'ipam/exhausted': { cni: 11, exit: 75, retry: true, about: 'No eligible pool has a free address.' },
-  'ipam/set-aside': {
+  'ipam/pre-allocated': {
     cni: 11,
     exit: 75,
     retry: true,

@@ -59,7 +59,7 @@ async function run(env: NodeJS.ProcessEnv): Promise<void> {
   const { datastore, warnings } = readOwnVariables(env);
   for (const warning of warnings) log.warning('configuration', { warning });
   const address = readVariable(env, 'NETPLUG_HEALTH_ADDRESS');
-  const warmPoolFloor = readVariable(env, 'NETPLUG_STOCK');
+  const warmPoolFloor = readVariable(env, 'NETPLUG_WARM_POOL_SIZE');
   const isNetworkingOn = readVariable(env, 'NETPLUG_NETWORKING') === 'on';
   // Validates the settings of the network process, so that the agent does not start with invalid ones.
   if (isNetworkingOn) networkSettingsIn(env, node);

@@ -37,11 +37,11 @@ export interface Failure {
 }
 
 /**
- * Returns `stock` when the call used a pre-allocated address and wrote to the journal only, `waited` when it waited for
- * the datastore, and undefined when it needed neither.
+ * Returns `warm-pool` when the call used a pre-allocated address and wrote to the journal only, `datastore` when it waited
+ * for the datastore, and undefined when it needed neither.
  */
-export function wayOf({ phases }: Pick<CallRecord, 'phases'>): 'stock' | 'waited' | undefined {
+export function pathOf({ phases }: Pick<CallRecord, 'phases'>): 'warm-pool' | 'datastore' | undefined {
   const names = new Set(phases.map(({ name }) => name));
-  if (names.has('journal') && !names.has('flush')) return 'stock';
-  return names.has('store') ? 'waited' : undefined;
+  if (names.has('journal') && !names.has('flush')) return 'warm-pool';
+  return names.has('store') ? 'datastore' : undefined;
 }

@@ -14,20 +14,20 @@ function sourceOf(setting: string, { explained }: ReturnType<typeof agentSetting
 }
 
 it('prefers the environment to the configuration of the node, and that to the default one', () => {
-  const found = agentSettings({ NETPLUG_STOCK: '8' }, NODE, [
-    configured('default', { addressStock: 1, policyLogPrefix: 'd', vxlanChecksums: 'offload' }),
-    configured('node.a', { addressStock: 2, policyLogPrefix: 'n' }),
+  const found = agentSettings({ NETPLUG_WARM_POOL_SIZE: '8' }, NODE, [
+    configured('default', { warmPoolSize: 1, policyLogPrefix: 'd', vxlanChecksums: 'offload' }),
+    configured('node.a', { warmPoolSize: 2, policyLogPrefix: 'n' }),
     configured('node.b', { policyLogPrefix: 'other', keepEstablishedFlows: true }),
   ]);
   expect(found.settings).toMatchObject({
-    addressStock: 8,
+    warmPoolSize: 8,
     policyLogPrefix: 'n',
     vxlanChecksums: 'offload',
     keepEstablishedFlows: false,
   });
   expect(
-    ['addressStock', 'policyLogPrefix', 'vxlanChecksums', 'keepEstablishedFlows'].map((name) => sourceOf(name, found)),
-  ).toEqual(['NETPLUG_STOCK', 'AgentConfiguration node.a', 'AgentConfiguration default', 'built in']);
+    ['warmPoolSize', 'policyLogPrefix', 'vxlanChecksums', 'keepEstablishedFlows'].map((name) => sourceOf(name, found)),
+  ).toEqual(['NETPLUG_WARM_POOL_SIZE', 'AgentConfiguration node.a', 'AgentConfiguration default', 'built in']);
 });
 
 it('takes an empty list of failsafe ports as none, and an empty variable as not set', () => {
@@ -40,5 +40,5 @@ it('takes an empty list of failsafe ports as none, and an empty variable as not 
 });
 
 it('refuses a variable that is malformed', () => {
-  expect(() => agentSettings({ NETPLUG_STOCK: 'many' }, NODE, [])).toThrow('NETPLUG_STOCK');
+  expect(() => agentSettings({ NETPLUG_WARM_POOL_SIZE: 'many' }, NODE, [])).toThrow('NETPLUG_WARM_POOL_SIZE');
 });

@@ -11,7 +11,7 @@ export interface ExplainedSetting {
   readonly name: keyof EffectiveSettings;
   /** As JSON. */
   readonly value: string;
-  /** `NETPLUG_STOCK`, `AgentConfiguration node.a`, `AgentConfiguration default` or `built in`. */
+  /** `NETPLUG_WARM_POOL_SIZE`, `AgentConfiguration node.a`, `AgentConfiguration default` or `built in`. */
   readonly source: string;
 }
 
@@ -19,7 +19,7 @@ const CLUSTER_PORTS = [179, 2379, 2380, 5473, 6443, 6666, 6667].map((port) => ({
 
 const BUILT_IN: EffectiveSettings = {
   logSeverityScreen: 'Info',
-  addressStock: Number(ENVIRONMENT.NETPLUG_STOCK.byDefault),
+  warmPoolSize: Number(ENVIRONMENT.NETPLUG_WARM_POOL_SIZE.byDefault),
   vxlanChecksums: 'auto',
   failsafeInboundHostPorts: [{ protocol: 'TCP', port: 22 }, ...CLUSTER_PORTS, { protocol: 'UDP', port: 68 }],
   failsafeOutboundHostPorts: [{ protocol: 'UDP', port: 53 }, { protocol: 'UDP', port: 67 }, ...CLUSTER_PORTS],
@@ -51,7 +51,10 @@ export function agentSettings(
     configurations.find(({ metadata }) => metadata.name === name)?.spec;
   const own = ownConfigurationName(node);
   const levels: readonly (readonly [source: string, spec: AgentConfigurationSpec])[] = [
-    ['NETPLUG_STOCK', isSet(env, 'NETPLUG_STOCK') ? { addressStock: readVariable(env, 'NETPLUG_STOCK') } : {}],
+    [
+      'NETPLUG_WARM_POOL_SIZE',
+      isSet(env, 'NETPLUG_WARM_POOL_SIZE') ? { warmPoolSize: readVariable(env, 'NETPLUG_WARM_POOL_SIZE') } : {},
+    ],
     [
       'NETPLUG_VXLAN_CHECKSUMS',
       isSet(env, 'NETPLUG_VXLAN_CHECKSUMS') ? { vxlanChecksums: readVariable(env, 'NETPLUG_VXLAN_CHECKSUMS') } : {},

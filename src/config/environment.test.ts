@@ -10,7 +10,7 @@ describe('an environment variable of netplug', () => {
   it.each([
     ['NETPLUG_SOCKET', '', '/run/netplug/cni.sock'],
     ['NETPLUG_STATE_DIR', undefined, '/var/lib/netplug'],
-    ['NETPLUG_STOCK', '1024', 1024],
+    ['NETPLUG_WARM_POOL_SIZE', '1024', 1024],
     ['NETPLUG_CALL_TIMEOUT', '0.5', 0.5],
     ['NETPLUG_NETWORKING', '', 'on'],
     ['NETPLUG_TRACE', '1', true],
@@ -26,8 +26,8 @@ describe('an environment variable of netplug', () => {
   it.each([
     ['NODENAME', ''],
     ['NODENAME', 'a/b'],
-    ['NETPLUG_STOCK', '1025'],
-    ['NETPLUG_STOCK', '1.5'],
+    ['NETPLUG_WARM_POOL_SIZE', '1025'],
+    ['NETPLUG_WARM_POOL_SIZE', '1.5'],
     ['NETPLUG_CALL_TIMEOUT', '0'],
     ['NETPLUG_NETWORKING', 'no'],
     ...['9098', ':9098', '127.0.0.1', '127.0.0.1:65536', '::1:9098', '1.2.3:80', 'localhost:80'].map(

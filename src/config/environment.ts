@@ -66,13 +66,13 @@ export const ENVIRONMENT = {
     meaning: { netplug: 'Seconds for a whole call, cleaning up included; up to 3600.' },
     decode: (text) => numberFrom(text, (seconds) => seconds > 0 && seconds <= 3600),
   }),
-  NETPLUG_STOCK: variable({
+  NETPLUG_WARM_POOL_SIZE: variable({
     byDefault: '256',
     ifEmpty: 'default',
     allowed: 'a whole number from 0 to 1024',
     meaning: {
       'netplug-agent':
-        "Addresses kept ready per pool that pods come from, as far as the node's blocks have them; 0 to 1024.",
+        "Addresses that the agent pre-allocates per pool in use, as far as the node's blocks have them; 0 to 1024.",
     },
     decode: (text) => numberFrom(text, (count) => Number.isInteger(count) && count <= 1024),
   }),

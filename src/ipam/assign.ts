@@ -49,7 +49,7 @@ export interface Limits {
  * attachment returns the same addresses. Retries on conflicts with concurrent writers until the signal aborts. Waits
  * for a write that was sent even when the signal aborts meanwhile; undoes a write whose outcome stays unknown.
  * @throws ipam/exhausted, ipam/pool-not-found, ipam/pool-unusable, ipam/address-taken, ipam/address-not-in-pool,
- * ipam/strict-affinity, ipam/set-aside, ipam/request-invalid, store/conflict, store/locked, store/unavailable
+ * ipam/strict-affinity, ipam/pre-allocated, ipam/request-invalid, store/conflict, store/locked, store/unavailable
  */
 export async function assign(ports: IpamPorts, request: AssignRequest, limits: Limits): Promise<readonly Lease[]> {
   const { signal } = limits;

@@ -11,7 +11,7 @@ const PERIOD_MS = 20;
 
 /**
  * Requests a pre-allocated address from the agent of the block's owner, and waits until the agent has reclaimed it or
- * assigned it to a pod of its own. @throws ipam/set-aside when the agent does not answer, store/*
+ * assigned it to a pod of its own. @throws ipam/pre-allocated when the agent does not answer, store/*
  */
 export async function requestAddress(
   { store, clock, log }: IpamPorts,
@@ -32,7 +32,7 @@ export async function requestAddress(
     await clock.sleep(PERIOD_MS, signal);
   }
   throw new NetplugError(
-    'ipam/set-aside',
+    'ipam/pre-allocated',
     `Cannot assign ${address}: the agent of node "${node ?? ''}" has pre-allocated it and does not answer`,
     { hint: 'Start netplug-agent on that node' },
   );

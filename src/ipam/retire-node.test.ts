@@ -105,8 +105,8 @@ describe('a node that was removed', () => {
     await ipam.assign('a', { node: 'n2' });
     const { store } = ipam.ports();
     const [before] = (await store.listBlocks(ipam.signal)).blocks;
-    const stocked = { ...preallocate(before!.value, new Map([[2, 'run#1']])), node: gone };
-    const after = { ...stocked, requested: new Set([2]) };
+    const withPreallocated = { ...preallocate(before!.value, new Map([[2, 'run#1']])), node: gone };
+    const after = { ...withPreallocated, requested: new Set([2]) };
     expect(await store.commit([updateTo(before!, after)], ipam.signal)).toBe('committed');
     await retire(ipam);
     const [block] = await blocksOf(ipam);

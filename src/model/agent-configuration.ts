@@ -23,11 +23,11 @@ const AGENT_CONFIGURATION_FIELDS = {
   logSeverityScreen: v.optional(
     v.pipe(LogSeverity, v.description('Least severe level that is logged; "Info" unless set.')),
   ),
-  addressStock: v.optional(
+  warmPoolSize: v.optional(
     v.pipe(
       wholeNumber(0, 1024, 'addresses'),
       v.description(
-        'Addresses that the agent pre-allocates per pool in use, as far as the node’s blocks have them; 256 unless set. NETPLUG_STOCK takes precedence.',
+        'Addresses that the agent pre-allocates per pool in use, as far as the node’s blocks have them; 256 unless set. NETPLUG_WARM_POOL_SIZE takes precedence.',
       ),
     ),
   ),
@@ -95,7 +95,7 @@ export const AGENT_CONFIGURATION: KindDeclaration<AgentConfiguration> = {
     metadata: { name: 'default' },
     spec: {
       logSeverityScreen: 'Info',
-      addressStock: 16,
+      warmPoolSize: 16,
       failsafeInboundHostPorts: [{ protocol: 'TCP', port: 22, net: '198.51.100.0/24' }],
       defaultEndpointToHostAction: 'Accept',
     },

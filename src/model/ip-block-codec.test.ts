@@ -52,6 +52,22 @@ const block: fc.Arbitrary<IpBlock> = fc
   });
 
 describe('block records', () => {
+  it('decode pre-allocated and requested addresses, also under the names of the first builds', () => {
+    const ids = { 1: 'run#1', 2: 'run#2' };
+    const base = { format: 1, cidr: '10.0.0.0/30', node: 'n1', slots: {}, free: '0,3' };
+    const decoded = decodeBlock({ ...base, preallocated: ids, requested: [2] });
+    expect(decoded).toMatchObject({
+      block: {
+        preallocated: new Map([
+          [1, 'run#1'],
+          [2, 'run#2'],
+        ]),
+        requested: new Set([2]),
+      },
+    });
+    expect(decodeBlock({ ...base, stock: ids, wanted: [2] })).toEqual(decoded);
+  });
+
   it('decode to the block that was encoded', () => {
     fc.assert(
       fc.property(block, (before) => {

@@ -10,9 +10,9 @@ export interface BlockRecord {
   readonly node?: NodeName;
   readonly slots: Readonly<Record<string, Allocation>>;
   /** Absent when no address is pre-allocated. */
-  readonly stock?: Readonly<Record<string, string>>;
+  readonly preallocated?: Readonly<Record<string, string>>;
   /** Absent when no address is requested. */
-  readonly wanted?: readonly number[];
+  readonly requested?: readonly number[];
   readonly free: string;
 }
 
@@ -25,8 +25,8 @@ export function encodeBlock(block: IpBlock): BlockRecord {
     cidr: formatCidr(block.cidr),
     ...(block.node === undefined ? {} : { node: block.node }),
     slots: Object.fromEntries([...block.slots].map(([ordinal, allocation]) => [String(ordinal), allocation])),
-    ...(block.preallocated.size === 0 ? {} : { stock: Object.fromEntries(block.preallocated) }),
-    ...(block.requested.size === 0 ? {} : { wanted: [...block.requested] }),
+    ...(block.preallocated.size === 0 ? {} : { preallocated: Object.fromEntries(block.preallocated) }),
+    ...(block.requested.size === 0 ? {} : { requested: [...block.requested] }),
     free: encodeRuns(block.queue),
   };
 }
@@ -35,7 +35,7 @@ export function encodeBlock(block: IpBlock): BlockRecord {
 export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { readonly problems: readonly string[] } {
   const shape = v.safeParse(blockRecord, raw);
   if (!shape.success) return { problems: shape.issues.map(describeIssue) };
-  const { node, slots, stock, wanted, free } = shape.output;
+  const { node, slots, stock, wanted, preallocated = stock, requested = wanted, free } = shape.output;
   const cidr = readBlockCidr(shape.output.cidr);
   if (typeof cidr === 'string') return { problems: [cidr] };
   const queue = decodeRuns(free, Number(cidrSize(cidr)));
@@ -44,8 +44,8 @@ export function decodeBlock(raw: unknown): { readonly block: IpBlock } | { reado
     cidr,
     node,
     slots: byOrdinal(slots),
-    preallocated: byOrdinal(stock),
-    requested: new Set(wanted),
+    preallocated: byOrdinal(preallocated),
+    requested: new Set(requested),
     queue,
   };
   const problems = blockFaults(block);
@@ -82,13 +82,19 @@ export const allocation = v.looseObject({
 
 const ordinalKey = v.pipe(v.string(), v.regex(/^(0|[1-9]\d{0,5})$/, 'A slot is keyed by its ordinal'));
 
+const preallocatedIds = v.record(ordinalKey, v.pipe(v.string(), v.minLength(1)));
+const ordinals = v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535)));
+
 const blockRecord = v.object({
   format: v.literal(1),
   cidr: v.string(),
   node: v.exactOptional(nodeName),
   slots: v.record(ordinalKey, allocation),
-  stock: v.exactOptional(v.record(ordinalKey, v.pipe(v.string(), v.minLength(1))), {}),
-  wanted: v.exactOptional(v.array(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(65_535))), []),
+  preallocated: v.exactOptional(preallocatedIds),
+  requested: v.exactOptional(ordinals),
+  /** The names that the first builds gave `preallocated` and `requested`. */
+  stock: v.exactOptional(preallocatedIds, {}),
+  wanted: v.exactOptional(ordinals, []),
   free: v.string(),
 });
 

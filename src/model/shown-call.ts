@@ -26,7 +26,7 @@ const SHOWN_CALL = v.object({
   totalMs: v.number(),
   phases: v.array(PHASE),
   /** Whether the addresses came from the agent's warm pools, or the call waited for the datastore. */
-  way: v.optional(v.picklist(['stock', 'waited'])),
+  path: v.optional(v.picklist(['warm-pool', 'datastore'])),
   failure: v.optional(v.object({ code: v.string(), message: v.string() })),
   traceId: v.optional(v.string()),
 });

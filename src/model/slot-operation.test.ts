@@ -49,10 +49,10 @@ describe('operations on the slots of a block', () => {
 
   it('assign a reclaimed address next, and a requested one last', () => {
     const ids = new Map([0, 1, 2].map((ordinal) => [ordinal, `run#${String(ordinal)}`]));
-    const stocked = { ...preallocate(empty, ids), requested: new Set([1]) };
+    const withPreallocated = { ...preallocate(empty, ids), requested: new Set([1]) };
     const reclaimed = applyOperations(
-      stocked,
-      reclaimOperations(stocked, () => true),
+      withPreallocated,
+      reclaimOperations(withPreallocated, () => true),
     );
     expect(reclaimed).toEqual({ ...empty, queue: [0, 2, 3, 1] });
   });

@@ -66,7 +66,7 @@ describe('the installation', () => {
 
 describe('configurations', () => {
   it.each([
-    ['AgentConfiguration', { addressStock: 1025 }, 'spec.addressStock: found 1025'],
+    ['AgentConfiguration', { warmPoolSize: 1025 }, 'spec.warmPoolSize: found 1025'],
     ['AgentConfiguration', { vxlanChecksums: 'Auto' }, 'did you mean "auto"?'],
     ['AgentConfiguration', { failsafeInboundHostPorts: [{ protocol: 'TCP' }] }, '[0].port: missing'],
     ['AgentConfiguration', { defaultEndpointToHostAction: 'Deny' }, '"Drop", "Return" or "Accept"'],

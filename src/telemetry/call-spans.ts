@@ -11,7 +11,7 @@ import {
   type Tracer,
 } from '@opentelemetry/api';
 import type { TraceParent } from '../base/trace-parent.ts';
-import { type CallRecord, wayOf } from '../cni/call-record.ts';
+import { type CallRecord, pathOf } from '../cni/call-record.ts';
 
 /** Adds a span for a finished call, and a child span for each phase. */
 export function addSpans(tracer: Tracer, record: CallRecord): void {
@@ -37,7 +37,7 @@ function attributesOf(record: CallRecord): Attributes {
   return {
     'netplug.program': program,
     'netplug.outcome': failure === undefined ? 'done' : 'failed',
-    'netplug.way': wayOf(record),
+    'netplug.path': pathOf(record),
     'cni.network': identity.network,
     'cni.ifname': identity.ifName,
     'container.id': identity.containerId,

@@ -26,7 +26,7 @@ describe('the export of traces', () => {
     expect(textsOf(call.attributes)).toMatchObject({
       'netplug.program': 'netplug',
       'netplug.outcome': 'done',
-      'netplug.way': 'waited',
+      'netplug.path': 'datastore',
       'cni.network': 'net',
       'cni.ifname': 'eth0',
       'container.id': 'c1',

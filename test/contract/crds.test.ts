@@ -155,7 +155,11 @@ describe('the custom resources of netplug', () => {
       'autoCreate',
     ],
     ['settings of nobody', object('AgentConfiguration', 'n1', {}), 'metadata.name'],
-    ['a stock beyond reason', object('AgentConfiguration', 'node.n1', { addressStock: 4096 }), 'spec.addressStock'],
+    [
+      'a warm pool size above 1024',
+      object('AgentConfiguration', 'node.n1', { warmPoolSize: 4096 }),
+      'spec.warmPoolSize',
+    ],
     ['a cluster under another name', object('ClusterInformation', 'mine', {}), 'metadata.name'],
     ['a block without its form', block({ format: undefined }), 'spec.format'],
     ['a slot without a holder', block({ slots: { 0: {} } }), 'spec.slots'],

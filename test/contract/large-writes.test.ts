@@ -97,11 +97,11 @@ describe('a node with more to give back than one transaction of etcd takes', () 
       const after = { ...preallocate(before.value, new Map([[5, `${run}#${String(index)}`]])), node: BORROWER };
       expect(await store.commit([updateTo(before, after)], signal)).toBe('committed');
     }
-    const withStock = async (): Promise<number> =>
+    const withPreallocated = async (): Promise<number> =>
       (await store.readNodeView(BORROWER, undefined, signal)).owned.filter(({ value }) => value.preallocated.size > 0)
         .length;
-    expect(await withStock()).toBe(blocks.length);
+    expect(await withPreallocated()).toBe(blocks.length);
     await residentOn(world, { inner: open(), name: BORROWER, warmPoolFloor: 0 });
-    await until(async () => (await withStock()) === 0, 'the stock of the run is given back');
+    await until(async () => (await withPreallocated()) === 0, 'the addresses that the run pre-allocated are reclaimed');
   });
 });

@@ -193,10 +193,10 @@ describe('with the policies that restrict nodes, a node', () => {
     const block = await server.call('GET', pathOf(cidr));
     const [slot]: Json[] = Object.values(block.spec.slots);
     for (const caller of [`plugin ${b}`, `agent ${b}`]) {
-      const given = { ...block.spec, stock: {} };
-      await expectRefused(put(caller, { ...block, spec: given }), 'what the agent of node "node-a" has set aside');
-      const forgotten = { ...block.spec, wanted: [] };
-      await expectRefused(put(caller, { ...block, spec: forgotten }), 'what the agent of node "node-a" has set aside');
+      const given = { ...block.spec, preallocated: {} };
+      await expectRefused(put(caller, { ...block, spec: given }), 'only the agent of node "node-a" may change');
+      const forgotten = { ...block.spec, requested: [] };
+      await expectRefused(put(caller, { ...block, spec: forgotten }), 'only the agent of node "node-a" may change');
       const taken = { ...block.spec, slots: { ...block.spec.slots, [aside]: { ...slot, node: b } } };
       await expectRefused(put(caller, { ...block, spec: taken }), 'may take only addresses that are free');
     }
@@ -209,7 +209,7 @@ describe('with the policies that restrict nodes, a node', () => {
         spec.node = b;
         metadata.labels['netplug/node'] = b;
       },
-      'holds or has set aside',
+      'holds or has pre-allocated',
     ],
     [
       'leaves the block without an owner',
@@ -217,7 +217,7 @@ describe('with the policies that restrict nodes, a node', () => {
         delete spec.node;
         delete metadata.labels['netplug/node'];
       },
-      'holds or has set aside',
+      'holds or has pre-allocated',
     ],
     ['releases an address of the owner', ({ spec }, held) => delete spec.slots[held], 'release only addresses that it'],
     [

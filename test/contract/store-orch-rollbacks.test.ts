@@ -72,14 +72,14 @@ describe('writers of the datastore in the API of the orchestrator', () => {
       expect((await held()).sort()).toEqual(['old 10.0.0.0', 'quick 10.0.0.71', 'third 10.0.0.3', 'told 10.0.0.1']);
     });
 
-    it('take back no release and no stock, which a watch has shown meanwhile', async () => {
+    it('keeps releases and pre-allocations that a watch has reported meanwhile', async () => {
       await straight.commit([taking(second, [7, 'quick'])], never);
       const taken = takeSlot(first.value, 1, holder('untold', node));
-      const after = preallocate(freeSlots(taken, new Set(['old'])), new Map([[5, 'stock']]));
+      const after = preallocate(freeSlots(taken, new Set(['old'])), new Map([[5, 'run#1']]));
       expect(await straight.commit([updateTo(first, after), taking(second, [1, 'late'])], never)).toBe('conflict');
       expect(await held()).toEqual(['quick 10.0.0.71']);
       const [now] = await straight.getBlocks([first.value.cidr], never);
-      expect([...now!.value.preallocated]).toEqual([[5, 'stock']]);
+      expect([...now!.value.preallocated]).toEqual([[5, 'run#1']]);
     });
   });
 });

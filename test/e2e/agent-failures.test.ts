@@ -33,7 +33,7 @@ async function expectRecords(told: readonly string[]): Promise<void> {
   const recorded = (await node.endpoints()).flatMap(({ spec }): string[] => spec.ipNetworks);
   expect(recorded.map((cidr) => cidr.replace('/32', '')).toSorted()).toEqual(told.toSorted());
   const blocks = [...(await node.records('ipam/blocks/')).values()];
-  expect(blocks.flatMap(({ stock = {} }) => Object.keys(stock))).toEqual([]);
+  expect(blocks.flatMap(({ preallocated = {} }) => Object.keys(preallocated))).toEqual([]);
   expect((await node.run(['ls', `${STATE}/journal`])).stdout).toBe('');
 }
 
@@ -67,9 +67,9 @@ describe('an agent killed in the middle of twenty ADDs', () => {
 
 describe('an agent whose etcd', () => {
   it.each(['hangs', 'is killed'] as const)(
-    '%s gives out its stock, says when that is used up, and publishes later',
+    '%s assigns from the warm pool, reports when it is empty, and flushes later',
     async (how) => {
-      const agent = await serve({ NETPLUG_STOCK: '4' });
+      const agent = await serve({ NETPLUG_WARM_POOL_SIZE: '4' });
       const told = new Map([['c0', addressOf(await add('c0'))]]);
       await agent.settled();
       await using absence = await takeAwayEtcd(node, how);

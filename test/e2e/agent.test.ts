@@ -19,8 +19,8 @@ const serve = async (env = {}): Promise<Agent> => startAgent(node, { socket: nod
 const launch = async (env = {}): Promise<Agent> => launchAgent(node, { socket: node.socket, env });
 const add = async (containerId: string): Promise<CniAnswer> =>
   node.cni('ADD', { containerId, netns: (await node.pod()).path, conf: node.netconf() });
-const stockIn = async (): Promise<object[]> =>
-  [...(await node.records('ipam/blocks/')).values()].map(({ stock = {} }) => stock);
+const preallocatedIn = async (): Promise<object[]> =>
+  [...(await node.records('ipam/blocks/')).values()].map(({ preallocated = {} }) => preallocated);
 const journals = async (): Promise<string> => (await node.run(['ls', '/var/lib/netplug/journal'])).stdout;
 
 /** Ends by itself, and says why. */
@@ -131,14 +131,14 @@ describe('netplug-agent', () => {
       const { json } = await node.cni('ADD', { containerId: container, netns: path, conf: node.netconf() });
       expect(plan.result).toEqual(json);
     }
-    expect(await stockIn()).not.toEqual([{}]);
+    expect(await preallocatedIn()).not.toEqual([{}]);
   });
 
   it('on SIGTERM finishes its calls, flushes their writes, and leaves neither pre-allocated addresses nor a journal', async () => {
     const agent = await serve();
     expect((await add('c0')).status).toBe(0);
     await agent.settled();
-    expect(Object.keys((await stockIn())[0]!).length).toBeGreaterThan(0);
+    expect(Object.keys((await preallocatedIn())[0]!).length).toBeGreaterThan(0);
     const pods = await Promise.all(Array.from({ length: 10 }, async () => node.pod()));
     const calls = pods.map(async ({ path }, index) =>
       node.cni('ADD', { containerId: `c${String(index + 1)}`, netns: path, conf: node.netconf() }),
@@ -148,7 +148,7 @@ describe('netplug-agent', () => {
     expect((await Promise.all(calls)).map(({ status }) => status)).toEqual(pods.map(() => 0));
     expect(new Set(await node.heldAddresses()).size).toBe(11);
     expect(await node.endpoints()).toHaveLength(11);
-    expect(await stockIn()).toEqual([{}]);
+    expect(await preallocatedIn()).toEqual([{}]);
     expect(await journals()).toBe('');
     expect((await node.run(['ls', agent.socket])).status).not.toBe(0);
     expect(await agent.ended).toEqual([0, null]);
@@ -165,7 +165,7 @@ describe('netplug-agent', () => {
     await second.settled();
     expect(new Set(await node.heldAddresses()).size).toBe(2);
     await second.stop();
-    expect(await stockIn()).toEqual([{}]);
+    expect(await preallocatedIn()).toEqual([{}]);
   });
 
   it('is not replaced by an agent that cannot reach the datastore', async () => {
@@ -183,7 +183,7 @@ describe('netplug-agent refuses to start, and leaves the calls to the standalone
     ['a name that is none', { NODENAME: 'a/b' }, 'cni/env-invalid'],
     ['a type of datastore that is none', { DATASTORE_TYPE: 'sql' }, 'netconf/invalid'],
     ['a health address that is none', { NETPLUG_HEALTH_ADDRESS: 'localhost' }, 'cni/env-invalid'],
-    ['a stock that is no number', { NETPLUG_STOCK: 'many' }, 'cni/env-invalid'],
+    ['a warm pool size that is no number', { NETPLUG_WARM_POOL_SIZE: 'many' }, 'cni/env-invalid'],
   ])('with %s', async (_, env, code) => {
     expect(await refusal(await launch(env))).toContain(`code: ${code}`);
   });

@@ -50,7 +50,7 @@ describe('a borrowed address', () => {
 describe('a block', () => {
   it('that another node takes over is routed there', async () => {
     await fabric.apply(tunnels, poolOf(29));
-    await fabric.startAgents({ NETPLUG_STOCK: '0' });
+    await fabric.startAgents({ NETPLUG_WARM_POOL_SIZE: '0' });
     const [first, second] = [await podOn('n1'), await podOn('n3')];
     await untilReached(pairsOf([first, second]));
     const moving = ['10.66.0.0/29', '10.66.0.8/29'].find((cidr) => blockHas(cidr, second.addresses.ipv4));

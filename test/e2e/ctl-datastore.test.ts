@@ -353,8 +353,10 @@ describe('a node whose datastore is locked', () => {
       stdout: 'the datastore is locked\n',
       stderr: '',
     });
-    const stock = [...(await node.records('ipam/blocks/')).values()].flatMap((block) => Object.keys(block.stock ?? {}));
-    expect(stock).toEqual([]);
+    const preallocated = [...(await node.records('ipam/blocks/')).values()].flatMap((block) =>
+      Object.keys(block.preallocated ?? {}),
+    );
+    expect(preallocated).toEqual([]);
 
     const next = { ...call, containerId: 'c2', netns: (await node.pod()).path };
     expect((await node.cni('ADD', next)).json).toMatchObject({

@@ -1,4 +1,4 @@
-// podman is the one stock runtime here that asks for a certain address: it sends IP and MAC in CNI_ARGS.
+// podman is the only unmodified runtime here that requests a specific address: it sends IP and MAC in CNI_ARGS.
 import { describe, expect, it } from 'vitest';
 import { startNode, type TestNode, until } from '../support/node.ts';
 import { type Podman, startPodman } from '../support/podman.ts';

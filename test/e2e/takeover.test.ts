@@ -121,7 +121,7 @@ describe('a new agent', () => {
   });
 
   it.each([
-    ['settings that are wrong', { NETPLUG_STOCK: 'many' }, /NETPLUG_STOCK is "many"/],
+    ['settings that are wrong', { NETPLUG_WARM_POOL_SIZE: 'many' }, /NETPLUG_WARM_POOL_SIZE is "many"/],
     ['a datastore that is not there', { KV_ENDPOINTS: 'http://127.0.0.1:9' }, /127\.0\.0\.1:9/],
   ])('with %s leaves the old one in its place', async (_what, more, reason) => {
     const calls = callWithoutPause();

@@ -54,17 +54,17 @@ export function allocationOf(id: string): Allocation {
   };
 }
 
-/** Empty, partly held, with stock, and borrowed from a node that is gone. */
+/** Empty, partly held, with pre-allocated addresses, and borrowed from a node that is gone. */
 export function sampleBlocks(): readonly IpBlock[] {
   return ['10.0.0.0/26', '10.0.0.128/32', 'fd00::/122'].flatMap((cidr): IpBlock[] => {
     const empty = emptyBlock(parseCidr(cidr), nodeName('n1'));
     const held = takeSlot(empty, 0, allocationOf('a'));
     const [next, ...queue] = held.queue;
-    const stocked =
+    const withPreallocated =
       next === undefined
         ? held
         : { ...held, queue, preallocated: new Map([[next, 'run#1']]), requested: new Set([next]) };
-    return [empty, held, stocked, { ...held, node: undefined }];
+    return [empty, held, withPreallocated, { ...held, node: undefined }];
   });
 }
 

@@ -185,7 +185,14 @@ export class SimulatedNode {
       return await work(store, process);
     } catch (cause) {
       if (
-        !isNetplugError(cause, 'ipam/exhausted', 'ipam/set-aside', 'store/unavailable', 'store/conflict', 'agent/busy')
+        !isNetplugError(
+          cause,
+          'ipam/exhausted',
+          'ipam/pre-allocated',
+          'store/unavailable',
+          'store/conflict',
+          'agent/busy',
+        )
       )
         throw cause;
       return false;

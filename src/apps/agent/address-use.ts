@@ -7,7 +7,7 @@ export interface AddressCounts {
   readonly free: number;
   readonly held: number;
   /** Pre-allocated to this node's agent, which assigns them without waiting for the datastore. */
-  readonly stock: number;
+  readonly preallocated: number;
 }
 
 export interface AddressUsage {
@@ -16,15 +16,15 @@ export interface AddressUsage {
   readonly blocks: readonly ({ readonly pool: string; readonly block: string } & AddressCounts)[];
 }
 
-const STATES = ['free', 'held', 'stock'] as const;
+const STATES = ['free', 'held', 'preallocated'] as const;
 
 /** Counts the addresses of the node's own blocks, by pool and by block. */
 export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): AddressUsage {
   const blocks = states.flatMap((state) => state.blocks).map(({ cidr, ...counts }) => ({ block: cidr, ...counts }));
-  const pools = new Map<string, { free: number; held: number; stock: number }>();
-  for (const { pool, free, held, stock } of blocks) {
-    const sum = pools.get(pool) ?? { free: 0, held: 0, stock: 0 };
-    pools.set(pool, { free: sum.free + free, held: sum.held + held, stock: sum.stock + stock });
+  const pools = new Map<string, { free: number; held: number; preallocated: number }>();
+  for (const { pool, free, held, preallocated } of blocks) {
+    const sum = pools.get(pool) ?? { free: 0, held: 0, preallocated: 0 };
+    pools.set(pool, { free: sum.free + free, held: sum.held + held, preallocated: sum.preallocated + preallocated });
   }
   return { pools: [...pools].map(([pool, counts]) => ({ pool, ...counts })), blocks };
 }
@@ -33,13 +33,13 @@ export function addressUse(states: readonly Pick<ResidentState, 'blocks'>[]): Ad
 export function addressGauges(registers: Registry[]): (use: AddressUsage) => void {
   const pools = new Gauge({
     name: 'netplug_pool_addresses',
-    help: 'Addresses of a pool in the blocks of this node, by state: free, held, stock.',
+    help: 'Addresses of a pool in the blocks of this node, by state: free, held, preallocated.',
     labelNames: ['pool', 'state'],
     registers,
   });
   const blocks = new Gauge({
     name: 'netplug_block_addresses',
-    help: 'Addresses of a block of this node, by state: free, held, stock.',
+    help: 'Addresses of a block of this node, by state: free, held, preallocated.',
     labelNames: ['pool', 'block', 'state'],
     registers,
   });

@@ -20,7 +20,7 @@ describe('the history of calls', () => {
       network: 'net',
       pod: 'shop/web',
       node: 'node-a',
-      way: 'waited',
+      path: 'datastore',
       failure: { code: 'check/mismatch' },
     });
     expect(calls[1]?.phases.map(({ name }) => name)).toContain('store');
@@ -37,7 +37,7 @@ describe('the history of calls', () => {
   it('marks an ADD that used a pre-allocated address', () => {
     const history = callHistory();
     history.add(recordOf({ phases: [{ name: 'journal', startMs: 0, durationMs: 1, isFailed: false }] }));
-    expect(ask(history, {})).toMatchObject([{ way: 'stock' }]);
+    expect(ask(history, {})).toMatchObject([{ path: 'warm-pool' }]);
   });
 
   it('limits its size, whatever callers send', () => {

@@ -1,7 +1,7 @@
 import { NetplugError } from '../../base/errors.ts';
 import type { Phase } from '../../base/stopwatch.ts';
 import { VERSION } from '../../base/version.ts';
-import { type CallRecord, wayOf } from '../../cni/call-record.ts';
+import { type CallRecord, pathOf } from '../../cni/call-record.ts';
 import { readCallsQuestion, type ShownCall } from '../../model/shown-call.ts';
 
 /** The last 256 calls of a node. */
@@ -56,7 +56,7 @@ function shown(record: CallRecord): ShownCall {
       startMs: rounded(phase.startMs),
       durationMs: rounded(phase.durationMs),
     })),
-    way: wayOf(record),
+    path: pathOf(record),
     failure: failure === undefined ? undefined : { ...failure, message: failure.message.slice(0, KEPT_MESSAGE) },
     traceId: parent?.traceId,
   };

@@ -7,8 +7,8 @@ import { createMetrics, type Metrics, type AgentStanding } from './metrics.ts';
 
 const STANDING: AgentStanding = {
   addresses: {
-    pools: [{ pool: 'blue', free: 60, held: 3, stock: 1 }],
-    blocks: [{ pool: 'blue', block: '10.65.0.0/26', free: 60, held: 3, stock: 1 }],
+    pools: [{ pool: 'blue', free: 60, held: 3, preallocated: 1 }],
+    blocks: [{ pool: 'blue', block: '10.65.0.0/26', free: 60, held: 3, preallocated: 1 }],
   },
   waiting: 7,
   isDatastoreUp: true,
@@ -45,7 +45,7 @@ describe('the metrics', () => {
     using metrics = createMetrics(async () => standing);
     const text = await metrics.render();
     expect(text).toContain('netplug_pool_addresses{pool="blue",state="free"} 60');
-    expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="stock"} 1');
+    expect(text).toContain('netplug_block_addresses{pool="blue",block="10.65.0.0/26",state="preallocated"} 1');
     expect(text).toContain('netplug_routes{hop="tunnelled"} 4');
     const labels = 'verdict="denied",policy="NetworkPolicy shop/web",direction="ingress"';
     expect(text).toContain(`netplug_policy_packets_total{${labels}} 8`);

@@ -63,21 +63,21 @@ export function blockSchema(): StructuralSchema {
           slots: {
             type: 'object',
             additionalProperties: allocation,
-            description: 'Who holds each address, by its place in the block.',
+            description: 'Holder of each address, by ordinal.',
           },
-          stock: {
+          preallocated: {
             type: 'object',
             additionalProperties: { ...text, minLength: 1 },
-            description: 'Places that the agent of the node has set aside for the next pods.',
+            description: "Ordinals pre-allocated by the node's agent, with the id of each.",
           },
-          wanted: {
+          requested: {
             type: 'array',
             items: { type: 'integer' },
-            description: 'Places in stock that another node needs.',
+            description: 'Pre-allocated ordinals that another node has requested.',
           },
           free: {
             ...text,
-            description: 'Places that are free, next to be handed out first.',
+            description: 'Free ordinals, next to assign first.',
           },
         },
         ...KEEPS_UNKNOWN,

@@ -96,11 +96,11 @@ export function revertSlots(
   for (const [ordinal, { id }] of after.slots) {
     const earlier = before?.slots.get(ordinal);
     if (earlier?.id === id || returned.has(id) || slots.get(ordinal)?.id !== id) continue;
-    const stockId = before?.preallocated.get(ordinal);
+    const preallocationId = before?.preallocated.get(ordinal);
     if (earlier === undefined) slots.delete(ordinal);
     else slots.set(ordinal, earlier);
-    if (earlier === undefined && stockId !== undefined) preallocated.set(ordinal, stockId);
-    if (earlier === undefined && stockId === undefined) free.push(ordinal);
+    if (earlier === undefined && preallocationId !== undefined) preallocated.set(ordinal, preallocationId);
+    if (earlier === undefined && preallocationId === undefined) free.push(ordinal);
   }
   const isSame = [...after.slots].every(([ordinal]) => slots.get(ordinal) === now.slots.get(ordinal));
   return isSame ? now : { ...now, slots, preallocated, queue: [...now.queue, ...free] };

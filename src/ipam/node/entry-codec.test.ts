@@ -46,8 +46,8 @@ describe('a segment of a journal', () => {
     expect({ header, damagedLines }).toEqual({ header: { ...HEADER, run: 'm-b-1' }, damagedLines: 0 });
     const block = parseCidr('10.0.0.0/26');
     const [first, second] = entries.map(({ slots }) => slots.filter((slot) => sameCidr(slot.block, block)));
-    const stocked = preallocate(emptyBlock(block, 'n1' as never), new Map([[3, 'm-b-1#7']]));
-    const taken = applyOperations(stocked, first!);
+    const offered = preallocate(emptyBlock(block, 'n1' as never), new Map([[3, 'm-b-1#7']]));
+    const taken = applyOperations(offered, first!);
     expect(taken?.slots.get(3)).toEqual(allocation);
     expect(applyOperations(taken!, second!)?.queue.at(-1)).toBe(3);
     expect(entries[0]!.slots[1]).toEqual({ kind: 'take', block: parseCidr('fd00::/122'), ordinal: 9, allocation });

@@ -24,17 +24,17 @@ export function offer({ block, ready, isWarmPoolOnly }: OfferedBlock): IpBlock {
 
 const ANSWER = v.object({
   blocks: v.array(
-    v.object({ block: v.unknown(), ready: v.array(v.pipe(v.number(), v.integer())), isStockOnly: v.boolean() }),
+    v.object({ block: v.unknown(), ready: v.array(v.pipe(v.number(), v.integer())), isWarmPoolOnly: v.boolean() }),
   ),
 });
 
 /** Encodes the blocks as JSON, for a process that plans beside the agent. */
 export function encodeOfferedBlocks(blocks: readonly OfferedBlock[]): string {
   return JSON.stringify({
-    blocks: blocks.map(({ block, ready, isWarmPoolOnly: isStockOnly }) => ({
+    blocks: blocks.map(({ block, ready, isWarmPoolOnly }) => ({
       block: encodeBlock(block),
       ready,
-      isStockOnly,
+      isWarmPoolOnly,
     })),
   });
 }
@@ -43,7 +43,7 @@ export function encodeOfferedBlocks(blocks: readonly OfferedBlock[]): string {
 export function decodeOfferedBlocks(text: string): readonly OfferedBlock[] | undefined {
   const answer = v.safeParse(ANSWER, tryParseJson(text));
   if (!answer.success) return undefined;
-  const blocks = answer.output.blocks.flatMap(({ block: raw, ready, isStockOnly: isWarmPoolOnly }) => {
+  const blocks = answer.output.blocks.flatMap(({ block: raw, ready, isWarmPoolOnly }) => {
     const read = decodeBlock(raw);
     return 'block' in read ? [{ block: read.block, ready, isWarmPoolOnly }] : [];
   });

@@ -40,7 +40,7 @@ function start(pods: number, nowMs: number): void {
 }
 
 /** Returns the pre-allocated addresses after the agent has adjusted the warm pool. */
-function stockAt(nowMs: number, yielding: readonly string[] = []): number {
+function sizeAt(nowMs: number, yielding: readonly string[] = []): number {
   const changed = planWarmPool({
     owns: own.owns,
     blocks: new Map([[KEY, block]]),
@@ -59,38 +59,38 @@ function stockAt(nowMs: number, yielding: readonly string[] = []): number {
 
 describe('the warm pool of an IP pool', () => {
   it('is empty before the first pod start, and has the floor size after it', () => {
-    expect(stockAt(0)).toBe(0);
+    expect(sizeAt(0)).toBe(0);
     start(1, 0);
-    expect(stockAt(0)).toBeGreaterThanOrEqual(FLOOR);
+    expect(sizeAt(0)).toBeGreaterThanOrEqual(FLOOR);
   });
 
   it('grows with the rate of pod starts, up to a ceiling', () => {
     start(100, 0);
-    expect(stockAt(1000)).toBe(FLOOR + 100);
+    expect(sizeAt(1000)).toBe(FLOOR + 100);
     start(1000, 2000);
-    expect(stockAt(2000)).toBe(256);
+    expect(sizeAt(2000)).toBe(256);
   });
 
   it('shrinks to the floor when pod starts stop, and to nothing when no pod is left', () => {
     start(100, 0);
-    stockAt(0);
-    expect(stockAt(4999)).toBe(FLOOR + 100);
-    expect(stockAt(5000)).toBe(FLOOR);
+    sizeAt(0);
+    expect(sizeAt(4999)).toBe(FLOOR + 100);
+    expect(sizeAt(5000)).toBe(FLOOR);
     block = takeSlot(block, 500, allocation);
-    expect(stockAt(60_000)).toBe(FLOOR);
+    expect(sizeAt(60_000)).toBe(FLOOR);
     block = emptyBlock(CIDR, NODE);
-    expect(stockAt(60_000)).toBe(0);
+    expect(sizeAt(60_000)).toBe(0);
   });
 
   it('is not refilled for a few addresses, and does not grow where other nodes need addresses', () => {
     start(1, 0);
-    stockAt(0);
+    sizeAt(0);
     const before = block;
     start(4, 1000);
-    stockAt(1000);
+    sizeAt(1000);
     expect(block).toBe(before);
     start(100, 1000);
-    stockAt(1000, ['v4']);
+    sizeAt(1000, ['v4']);
     expect(block).toBe(before);
   });
 });

@@ -82,7 +82,10 @@ class Bench {
       await rm(folder, { recursive: true, force: true });
     });
     await bench.add('first');
-    await until(() => bench.node.state.blocks.some(({ stock }) => stock >= 4), 'addresses are pre-allocated');
+    await until(
+      () => bench.node.state.blocks.some(({ preallocated }) => preallocated >= 4),
+      'addresses are pre-allocated',
+    );
     return bench;
   }
 

@@ -71,11 +71,11 @@ describe('a resident node', () => {
     const agent = await residentOn(world);
     await agent.add('first');
     await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
-    const stock = world.preallocated();
+    const count = world.preallocated();
     world.isAway = true;
     const served: string[] = [];
-    for (let index = 0; index < stock; index += 1) served.push(...(await agent.add(`c${String(index)}`)));
-    expect(new Set(served).size).toBe(stock);
+    for (let index = 0; index < count; index += 1) served.push(...(await agent.add(`c${String(index)}`)));
+    expect(new Set(served).size).toBe(count);
     await expect(agent.add('one too many')).rejects.toMatchObject({ code: 'store/unavailable' });
     const ports = { store: agent.store, clock: systemClock, random: systemRandom, log: silentLog };
     await expect(rehearseAssign(ports, requestOf('x', {}), signal)).rejects.toMatchObject({
@@ -83,7 +83,7 @@ describe('a resident node', () => {
     });
     await agent.remove('c0');
     world.isAway = false;
-    await until(() => world.held().length === stock, 'the pending writes are flushed');
+    await until(() => world.held().length === count, 'the pending writes are flushed');
     expect(new Set(world.held())).toEqual(new Set([...(await agent.add('first')), ...served.slice(1)]));
   });
 
@@ -180,7 +180,9 @@ describe('a resident node', () => {
     await one.node.end();
     const two = await residentOn(world, { name: 'n2' });
     const [ordinal = 0] = world.blocks()[0]?.preallocated.keys() ?? [];
-    await expect(two.add('wants it', `10.0.0.${String(ordinal)}`)).rejects.toMatchObject({ code: 'ipam/set-aside' });
+    await expect(two.add('wants it', `10.0.0.${String(ordinal)}`)).rejects.toMatchObject({
+      code: 'ipam/pre-allocated',
+    });
   });
 
   it('releases an address that another process has just written and that the cache does not show yet', async () => {
@@ -228,7 +230,7 @@ describe('a resident node', () => {
       pause: async (operation) => {
         if (operation !== 'commit') return;
         gate.commits += 1;
-        // The second one sets the first stock aside.
+        // The second agent reclaims what the first one pre-allocated.
         if (gate.commits === 2) await until(() => !gate.isShut, 'the write may go on');
       },
     });

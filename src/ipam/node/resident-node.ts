@@ -78,7 +78,7 @@ export interface ResidentState {
     readonly pool: string;
     readonly cidr: string;
     held: number;
-    stock: number;
+    preallocated: number;
     free: number;
   }[];
 }
@@ -165,7 +165,7 @@ export class ResidentNode {
       pool: this.#cache.poolOf(key, block.cidr)?.name ?? '',
       cidr: key,
       held: block.slots.size,
-      stock: this.#preallocated.in(block).length,
+      preallocated: this.#preallocated.in(block).length,
       free: block.queue.length,
     }));
     return {

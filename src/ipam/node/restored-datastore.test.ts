@@ -203,9 +203,9 @@ describe('the runs and journals of a node', () => {
     const elsewhere = await worldWith('10.1.0.0/24', 26);
     const two = await residentOn(elsewhere, { of: one, datastore: datastoreIdOf('kvv3', 'two') });
     await two.add('there');
-    const stock = [...(world.blocks()[0]?.preallocated.values() ?? [])];
+    const ids = [...(world.blocks()[0]?.preallocated.values() ?? [])];
     await two.node.end();
-    const journals = readdirSync(one.folder).filter((name) => name.includes(stock[0]?.split('#')[0] ?? '?'));
+    const journals = readdirSync(one.folder).filter((name) => name.includes(ids[0]?.split('#')[0] ?? '?'));
     expect(journals).toHaveLength(1);
     await elsewhere.end();
   });
@@ -215,12 +215,12 @@ describe('the runs and journals of a node', () => {
     const one = await residentOn(world, { host: { machine: 'old', boot: 'one' } });
     await one.addPod('first');
     await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
-    const stock = [...(world.blocks()[0]?.preallocated.values() ?? [])];
+    const ids = [...(world.blocks()[0]?.preallocated.values() ?? [])];
     await one.kill();
     const { log, events } = remembering();
     const two = await residentOn(world, { host: { machine: 'new', boot: 'one' }, log });
     await two.addPod('second');
-    expect([...(world.blocks()[0]?.preallocated.values() ?? [])]).toEqual(expect.arrayContaining(stock));
+    expect([...(world.blocks()[0]?.preallocated.values() ?? [])]).toEqual(expect.arrayContaining(ids));
     expect(events).toContain('pre-allocated addresses of another machine with the name of this node kept');
   });
 
@@ -274,11 +274,11 @@ describe('the runs and journals of a node', () => {
     const one = await residentOn(world);
     await one.addPod('first');
     await until(() => world.preallocated() >= 4, 'addresses are pre-allocated');
-    const stock = new Set(world.blocks()[0]?.preallocated.values());
+    const ids = new Set(world.blocks()[0]?.preallocated.values());
     await one.kill();
     const two = await residentOn(world, { of: one });
     await two.addPod('second');
-    await until(() => ![...(world.blocks()[0]?.preallocated.values() ?? [])].some((id) => stock.has(id)), 'given back');
+    await until(() => ![...(world.blocks()[0]?.preallocated.values() ?? [])].some((id) => ids.has(id)), 'given back');
     const { owned } = await store.readNodeView(nodeName('n1'), undefined, signal);
     expect(owned).toHaveLength(1);
   });

@@ -14,7 +14,7 @@ import { judgeAccounted, judgeEmpty, judgeLiving, type Situation } from './verdi
 const LANES = 4;
 const SILENT_MS = 45_000;
 const PODS_PER_LANE = 11;
-/** Four blocks of 16 each, for 88 pods and what the agents set aside: blocks are fought for, and run out. */
+/** Four blocks of 16 each, for 88 pods and what the agents pre-allocate: blocks are fought for, and run out. */
 const POOLS = {
   v4: ['10.65.0.0/26', { blockSize: 28 }],
   v6: ['fd65::/122', { blockSize: 124 }],

@@ -8,7 +8,7 @@ import { addressAt, type Cidr, cidrContains, cidrSize, formatCidr, parseCidr } f
 import { nameHolder } from './describe-holder.ts';
 
 /** What an address of a claimed block is. */
-export const STATES = ['free', 'own', 'borrowed', 'tunnel', 'stock', 'reserved', 'leaked'] as const;
+export const STATES = ['free', 'own', 'borrowed', 'tunnel', 'preallocated', 'reserved', 'leaked'] as const;
 export type State = (typeof STATES)[number];
 
 export interface MappedAddress {
@@ -93,7 +93,7 @@ function mapAddress({ reserved, leaked }: MapScene, block: IpBlock, ordinal: num
   const holder = block.slots.get(ordinal);
   if (holder === undefined) {
     const state = block.preallocated.has(ordinal)
-      ? 'stock'
+      ? 'preallocated'
       : isReserved(block, ordinal, reserved)
         ? 'reserved'
         : 'free';

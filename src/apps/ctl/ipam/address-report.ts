@@ -24,12 +24,12 @@ export function reportAddress({ pools, reservations, blocks }: PoolRecords, addr
   const reservation = reservations.find(({ spec }) =>
     spec.reservedCIDRs.some((text) => cidrContains(parseCidr(text), address)),
   );
-  const isStock =
+  const isPreallocated =
     block !== undefined && cidrContains(block.cidr, address) && block.preallocated.has(ordinalOf(block.cidr, address));
   const idle = pool === undefined ? 'outside of every pool' : reservation === undefined ? 'free' : 'reserved';
   return {
     address: formatAddress(address),
-    state: holder === undefined ? (isStock ? 'pre-allocated' : idle) : 'held',
+    state: holder === undefined ? (isPreallocated ? 'pre-allocated' : idle) : 'held',
     pool: pool?.metadata.name,
     block: block === undefined ? undefined : formatCidr(block.cidr),
     blockOwner: block?.node,

@@ -14,7 +14,7 @@ const COLOURS: Readonly<Record<State, string>> = {
   own: '#2f6fb0',
   borrowed: '#e69f00',
   tunnel: '#7a5195',
-  stock: '#9ecae9',
+  preallocated: '#9ecae9',
   reserved: '#aab2bd',
   leaked: '#d62728',
 };
@@ -23,7 +23,7 @@ const MEANS: Readonly<Record<State, string>> = {
   own: 'held on the node of the block',
   borrowed: 'borrowed by another node',
   tunnel: 'a tunnel device',
-  stock: 'pre-allocated',
+  preallocated: 'pre-allocated',
   reserved: 'reserved',
   leaked: 'looks leaked',
 };

@@ -59,11 +59,11 @@ function shown(
 function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
   if (!withBlocks) {
     const rows = usage.map((pool) => [pool.name ?? '(no pool)', pool.cidr ?? '', ...numbers(pool)]);
-    return renderTable(['POOL', 'CIDR', 'ADDRESSES', 'HELD', 'STOCK', 'RESERVED', 'FREE', 'FREE%'], rows);
+    return renderTable(['POOL', 'CIDR', 'ADDRESSES', 'HELD', 'PREALLOCATED', 'RESERVED', 'FREE', 'FREE%'], rows);
   }
   const rows = usage.flatMap((pool) => [
     ['pool', pool.name ?? '(no pool)', pool.cidr ?? '', '', ...numbers(pool), ''],
-    ...pool.blocks.map(({ cidr, node, addresses, held, stock, free, borrowed }) => {
+    ...pool.blocks.map(({ cidr, node, addresses, held, preallocated, free, borrowed }) => {
       const percent = String(percentFree({ free: BigInt(free), addresses }));
       return [
         'block',
@@ -72,7 +72,7 @@ function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
         node ?? '(no node)',
         String(addresses),
         String(held),
-        String(stock),
+        String(preallocated),
         '',
         String(free),
         percent,
@@ -87,7 +87,7 @@ function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
     'NODE',
     'ADDRESSES',
     'HELD',
-    'STOCK',
+    'PREALLOCATED',
     'RESERVED',
     'FREE',
     'FREE%',
@@ -98,7 +98,10 @@ function renderUsage(usage: readonly PoolUsage[], withBlocks: boolean): string {
 }
 
 function numbers(pool: PoolUsage): string[] {
-  return [...[pool.addresses, pool.held, pool.stock, pool.reserved, pool.free].map(String), String(percentFree(pool))];
+  return [
+    ...[pool.addresses, pool.held, pool.preallocated, pool.reserved, pool.free].map(String),
+    String(percentFree(pool)),
+  ];
 }
 
 function usageDocument(pool: PoolUsage): object {

@@ -20,7 +20,7 @@ export interface BlockUsage {
   readonly addresses: bigint;
   readonly held: number;
   /** Pre-allocated by the owner's agent. */
-  readonly stock: number;
+  readonly preallocated: number;
   readonly free: number;
   /** Number of addresses that are held on another node than the owner. */
   readonly borrowed: number;
@@ -33,7 +33,7 @@ export interface PoolUsage {
   readonly addresses: bigint;
   readonly held: bigint;
   /** Pre-allocated by agents. */
-  readonly stock: bigint;
+  readonly preallocated: bigint;
   /** Excluded by reservations and not held. */
   readonly reserved: bigint;
   readonly free: bigint;
@@ -54,17 +54,17 @@ export function poolUsage({ pools, reservations, blocks }: PoolRecords): readonl
     const cidr = parseCidr(spec.cidr);
     const inside = blocks.filter((block) => cidrContains(cidr, block.cidr));
     const held = BigInt(inside.reduce((sum, { slots }) => sum + slots.size, 0));
-    const setAside = reservedIn(cidr, reserved) - heldIn(inside, reserved);
-    const stock = stockIn(inside);
+    const excluded = reservedIn(cidr, reserved) - heldIn(inside, reserved);
+    const preallocated = preallocatedIn(inside);
     const addresses = cidrSize(cidr);
-    const free = addresses - held - stock - setAside;
+    const free = addresses - held - preallocated - excluded;
     return {
       name: metadata.name,
       cidr: spec.cidr,
       addresses,
       held,
-      stock,
-      reserved: setAside,
+      preallocated,
+      reserved: excluded,
       free,
       blocks: inside.map(blockUsage),
     };
@@ -81,7 +81,7 @@ export function poolUsage({ pools, reservations, blocks }: PoolRecords): readonl
       cidr: undefined,
       addresses,
       held,
-      stock: stockIn(outside),
+      preallocated: preallocatedIn(outside),
       reserved: 0n,
       free: 0n,
       blocks: outside.map(blockUsage),
@@ -94,13 +94,13 @@ export function percentFree({ free, addresses }: Pick<PoolUsage, 'free' | 'addre
   return addresses === 0n ? 0 : Number((free * 100n) / addresses);
 }
 
-function stockIn(blocks: readonly IpBlock[]): bigint {
+function preallocatedIn(blocks: readonly IpBlock[]): bigint {
   return BigInt(blocks.reduce((sum, { preallocated }) => sum + preallocated.size, 0));
 }
 
 function blockUsage({ cidr, node, slots, preallocated, queue }: IpBlock): BlockUsage {
   const borrowed = [...slots.values()].filter((allocation) => allocation.node !== node).length;
-  const counts = { held: slots.size, stock: preallocated.size, free: queue.length, borrowed };
+  const counts = { held: slots.size, preallocated: preallocated.size, free: queue.length, borrowed };
   return { cidr: formatCidr(cidr), node, addresses: cidrSize(cidr), ...counts };
 }
 

@@ -8,7 +8,7 @@ const SIGNS: Readonly<Record<State, { readonly sign: string; readonly style: Sty
   own: { sign: '█', style: 'bold', means: 'held on the node of the block' },
   borrowed: { sign: '▒', style: 'cyan', means: 'borrowed by another node' },
   tunnel: { sign: 'T', style: 'bold', means: 'a tunnel device' },
-  stock: { sign: '○', style: 'dim', means: 'pre-allocated' },
+  preallocated: { sign: '○', style: 'dim', means: 'pre-allocated' },
   reserved: { sign: '-', style: 'dim', means: 'reserved' },
   leaked: { sign: '!', style: 'red', means: 'looks leaked' },
 };

@@ -30,7 +30,7 @@ const CALLS: readonly ShownCall[] = [
       phase('kernel', 15.1, 4.8),
       phase('answer', 19.9, 0.1),
     ],
-    way: 'waited',
+    path: 'datastore',
   },
   {
     ...about,
@@ -39,7 +39,7 @@ const CALLS: readonly ShownCall[] = [
     startedAt: '2026-01-02T00:00:01.000Z',
     totalMs: 2040.04,
     phases: [phase('input', 0, 1), phase('kernel', 1, 30), phase('store', 1, 2038, true)],
-    way: 'waited',
+    path: 'datastore',
     failure: { code: 'store/unavailable', message: 'Cannot reach the datastore' },
   },
   { program: 'netplug-ipam', startedAt: '2026-01-02T00:00:02.000Z', totalMs: 0, phases: [] },

@@ -4,7 +4,7 @@ import { harmless, type Paint, painterFor, type Screen } from '../screen.ts';
 type Phase = ShownCall['phases'][number];
 
 const BAR_COLUMNS = { min: 10, max: 100 };
-const WAYS = { stock: 'from the warm pool', waited: 'waited for the datastore' };
+const PATHS = { 'warm-pool': 'from the warm pool', datastore: 'waited for the datastore' };
 
 /** Renders calls as bars over time: a line per phase, with all parts of that phase. */
 export function renderWaterfall(calls: readonly ShownCall[], screen: Screen): string {
@@ -17,11 +17,11 @@ export function renderWaterfall(calls: readonly ShownCall[], screen: Screen): st
     .join('\n');
 }
 
-function headOf({ startedAt, program, command, pod, containerId, ifName, totalMs, way }: ShownCall): string {
+function headOf({ startedAt, program, command, pod, containerId, ifName, totalMs, path }: ShownCall): string {
   const verb = program === 'netplug' ? (command ?? 'call') : `${command ?? 'call'} of ${program}`;
   const container = containerId === undefined || containerId === '' ? undefined : `${containerId}/${ifName ?? ''}`;
   const subject = pod === undefined || container === undefined ? (pod ?? container) : `${pod} (${container})`;
-  return [startedAt, verb, subject, inMs(totalMs), way === undefined ? undefined : WAYS[way]]
+  return [startedAt, verb, subject, inMs(totalMs), path === undefined ? undefined : PATHS[path]]
     .filter((part) => part !== undefined)
     .map(harmless)
     .join('  ');
