@@ -97,6 +97,19 @@ export const GOALS: readonly Goal[] = [
   { figure: 'convergence.node.notices', text: 'notices of the kernel per added node', limit: { atMost: 1 } },
   { figure: 'convergence.node.comparisons', text: 'comparisons of everything for added nodes', limit: { atMost: 0 } },
   { figure: 'convergence.restart.changes', text: 'changes of the kernel by a restart', limit: { atMost: 0 } },
+  { figure: 'policy.rate.1000 policies', text: 'TCP between pods, 1000 policies / 1', limit: { atLeast: 0.95 } },
+  {
+    figure: 'policy.roundTrip.1000 policies',
+    text: 'round trip between pods, 1000 policies / 1',
+    limit: { atMost: 1.05 },
+  },
+  { figure: 'policy.ADD.off', text: 'ADD p50 with 1000 policies / policies off', limit: { atMost: 1.1 } },
+  {
+    figure: 'policy.pss.10000',
+    text: 'memory of both processes, 10 000 pods and 1000 policies',
+    limit: { atMost: 200 },
+    unit: 'MB',
+  },
   { figure: 'convergence.start.growth', text: 'CPU of the start per node, 1000 / 300', limit: { atMost: 1.5 } },
 ];
 

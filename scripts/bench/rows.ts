@@ -11,6 +11,9 @@ import { measureFirstBlocks } from './rows/first-blocks.ts';
 import { measureFloor } from './rows/floor.ts';
 import { measureFootprint } from './rows/footprint.ts';
 import { measureOccupancy } from './rows/occupancy.ts';
+import { measurePolicyAdd } from './rows/policy-add.ts';
+import { measurePolicyPackets } from './rows/policy-packets.ts';
+import { measurePolicyScale } from './rows/policy-scale.ts';
 import { measureRequestsOnKv } from './rows/requests-kv.ts';
 import { measureRequestsOnOrch } from './rows/requests-orch.ts';
 import { measureSandbox } from './rows/sandbox.ts';
@@ -36,6 +39,9 @@ export const ROWS: Readonly<Record<string, MeasureRow>> = {
   'add-beside-network': measureAddBesideNetwork,
   'convergence-start': measureConvergenceAtStart,
   'convergence-block': measureConvergenceOfBlocks,
+  'policy-packets': measurePolicyPackets,
+  'policy-add': measurePolicyAdd,
+  'policy-scale': measurePolicyScale,
 };
 
 /** ADD and DEL are measured together. */

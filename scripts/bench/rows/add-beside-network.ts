@@ -1,13 +1,14 @@
 // ADD and DEL while the agent routes to a crowd whose pool changes its mode every second, beside the same on a quiet node.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Agent, startAgent } from '../../../test/support/agent.ts';
-import { startNode, type TestNode } from '../../../test/support/node.ts';
+import { startAgent } from '../../../test/support/agent.ts';
+import { startNode } from '../../../test/support/node.ts';
 import { inTurn } from '../attach-rounds.ts';
 import { BLOCKS_PER_NODE, type Crowd } from '../crowd.ts';
 import { openCrowdedNode } from '../crowded-node.ts';
-import { type Job, type Launcher, type Run, startLauncher } from '../launcher.ts';
+import type { Run } from '../launcher.ts';
 import { type Figure, type Finding, type LatencyRow, ratio, type RowOptions } from '../report.ts';
 import { routeWorkOf } from '../route-work.ts';
+import { openSite, pairs, type Site } from '../site.ts';
 import { summarise } from '../statistics.ts';
 
 const NODES = 1000;
@@ -17,7 +18,6 @@ const SETTLE_MS = 3000;
 /** Pairs of ADD and DEL in one turn of one way. */
 const TURN = 100;
 const WARM_UP = 100;
-const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /** One place and what goes on meanwhile. */
 interface Way {
@@ -27,23 +27,17 @@ interface Way {
   readonly isFlipping: boolean;
 }
 
-interface Site {
-  readonly agent: Agent;
-  readonly launcher: Launcher;
-  readonly pair: (verb: 'ADD' | 'DEL') => Job;
-}
-
 export async function measureAddBesideNetwork({ samples, contestants }: RowOptions): Promise<Finding> {
   if (!contestants.includes('agent')) return {};
   await using scope = new AsyncDisposableStack();
   const quietNode = scope.use(await startNode({ mode: 'standalone' }));
   await quietNode.seedPool('own', '10.48.0.0/16', { vxlanMode: 'Always' });
-  const quiet = await openSite(quietNode, scope.use(await startAgent(quietNode)), scope);
+  const quiet = await openSite(quietNode, scope.use(await startAgent(quietNode)), { scope });
   const crowded = scope.use(await openCrowdedNode());
   await crowded.crowd.growTo(NODES);
   const { agent } = await crowded.startAgent();
   scope.use(agent);
-  const busy = await openSite(crowded.node, agent, scope);
+  const busy = await openSite(crowded.node, agent, { scope });
   const ways: readonly Way[] = [
     { name: 'quiet', what: 'a quiet node', site: quiet, isFlipping: false },
     { name: 'control', what: 'a quiet node, beside the busy one on this machine', site: quiet, isFlipping: true },
@@ -80,35 +74,6 @@ export async function measureAddBesideNetwork({ samples, contestants }: RowOptio
   };
   const figures = [...over('control', 'quiet'), ...over('busy', 'quiet'), ...over('busy', 'control')];
   return { latencies, figures };
-}
-
-async function openSite(node: TestNode, agent: Agent, scope: AsyncDisposableStack): Promise<Site> {
-  const launcher = scope.use(await startLauncher(node));
-  const netns = (await node.pod()).path;
-  const ipam = { type: 'netplug-ipam', assign_ipv6: 'false', ipv4_pools: ['own'] };
-  const conf = JSON.stringify(node.netconf({ ipam }));
-  const pair = (verb: 'ADD' | 'DEL'): Job => ({
-    argv: [`${node.cniPath}/netplug`],
-    env: {
-      PATH,
-      NETPLUG_SOCKET: agent.socket,
-      CNI_COMMAND: verb,
-      CNI_CONTAINERID: 'beside',
-      CNI_NETNS: netns,
-      CNI_IFNAME: 'eth0',
-      CNI_PATH: node.cniPath,
-    },
-    stdin: conf,
-  });
-  return { agent, launcher, pair };
-}
-
-async function pairs({ launcher, pair, agent }: Site, count: number): Promise<{ ADD: Run[]; DEL: Run[] }> {
-  const jobs = Array.from({ length: count }, () => [pair('ADD'), pair('DEL')]).flat();
-  const { runs } = await launcher.run(jobs);
-  const failed = runs.find(({ status }) => status !== 0);
-  if (failed !== undefined) throw new Error(`a call failed: ${failed.stdout}\n${agent.log()}`);
-  return { ADD: runs.filter((_, index) => index % 2 === 0), DEL: runs.filter((_, index) => index % 2 === 1) };
 }
 
 /** Changes the mode of the crowd's pool every second. */

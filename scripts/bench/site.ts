@@ -1,0 +1,48 @@
+// One pod of a node that comes and goes, called as by a runtime.
+import type { Agent } from '../../test/support/agent.ts';
+import type { TestNode } from '../../test/support/node.ts';
+import { type Job, type Launcher, type Run, startLauncher } from './launcher.ts';
+
+const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
+
+export interface Site {
+  readonly agent: Agent;
+  readonly launcher: Launcher;
+  readonly pair: (verb: 'ADD' | 'DEL') => Job;
+}
+
+/** `args` is CNI_ARGS. */
+export async function openSite(
+  node: TestNode,
+  agent: Agent,
+  { scope, args = '' }: { readonly scope: AsyncDisposableStack; readonly args?: string },
+): Promise<Site> {
+  const launcher = scope.use(await startLauncher(node));
+  const netns = (await node.pod()).path;
+  const ipam = { type: 'netplug-ipam', assign_ipv6: 'false', ipv4_pools: ['own'] };
+  const conf = JSON.stringify(node.netconf({ ipam }));
+  const pair = (verb: 'ADD' | 'DEL'): Job => ({
+    argv: [`${node.cniPath}/netplug`],
+    env: {
+      PATH,
+      NETPLUG_SOCKET: agent.socket,
+      CNI_COMMAND: verb,
+      CNI_CONTAINERID: 'beside',
+      CNI_NETNS: netns,
+      CNI_IFNAME: 'eth0',
+      CNI_ARGS: args,
+      CNI_PATH: node.cniPath,
+    },
+    stdin: conf,
+  });
+  return { agent, launcher, pair };
+}
+
+/** One call after the other. */
+export async function pairs({ launcher, pair, agent }: Site, count: number): Promise<{ ADD: Run[]; DEL: Run[] }> {
+  const jobs = Array.from({ length: count }, () => [pair('ADD'), pair('DEL')]).flat();
+  const { runs } = await launcher.run(jobs);
+  const failed = runs.find(({ status }) => status !== 0);
+  if (failed !== undefined) throw new Error(`a call failed: ${failed.stdout}\n${agent.log()}`);
+  return { ADD: runs.filter((_, index) => index % 2 === 0), DEL: runs.filter((_, index) => index % 2 === 1) };
+}
