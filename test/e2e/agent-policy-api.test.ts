@@ -10,6 +10,7 @@ import { startNode, type TestNode } from '../support/node.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { becomesReachable, isReached, type PolicedPod } from '../support/policed-node.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/until.ts';
 
 const NODE = 'node-a';
 const MERGE = 'application/merge-patch+json';
@@ -104,6 +105,29 @@ it('knows the interfaces of pods after a restart, without losing a packet, and s
   await sleep(1000);
   expect(await isReached(stranger, web)).toBe(false);
   expect(await ping).toMatch(/1500 packets transmitted, 1500 (packets )?received/);
+});
+
+it('writes an event on a pod whose policies deny connections, once for a rule however often it denies', async () => {
+  await server.putNamespace('strangers');
+  const web = await add('shop/web3', { app: 'web' });
+  const guest = await add('strangers/guest', { app: 'guest' });
+  const path = '/api/v1/namespaces/shop/events?fieldSelector=involvedObject.name=web3,reason=NetplugPolicyDenied';
+  const events = async (): Promise<readonly Record<string, unknown>[]> => {
+    const { items } = (await server.call('GET', path)) as { readonly items: readonly Record<string, unknown>[] };
+    return items;
+  };
+  for (let attempt = 0; attempt < 3; attempt += 1) expect(await isReached(guest, web)).toBe(false);
+  await until(async () => (await events()).length > 0, 'the event is written');
+  const { uid } = ((await server.call('GET', pathOf('shop/web3'))) as { readonly metadata: { readonly uid: string } })
+    .metadata;
+  expect(await events()).toEqual([
+    expect.objectContaining({
+      type: 'Warning',
+      involvedObject: expect.objectContaining({ kind: 'Pod', uid }),
+      // The name of a pod of another namespace is not in it.
+      message: `Denied ICMP type 8 from ${guest.address}: no rule matches of Kubernetes NetworkPolicy shop/web: what policies that apply do not allow is denied. See: netplugctl policy why ${guest.address} shop/web3 --protocol ICMP`,
+    }),
+  ]);
 });
 
 it('watches each kind of policy once, in the process that enforces them', async () => {
