@@ -57,6 +57,8 @@ describe('a policy', () => {
     [{ order: '7' }, 'spec.order: found "7" (string), allowed is a number'],
     [{ performanceHints: ['Fast'] }, 'spec.performanceHints[0]'],
     [{ doNotTrack: true, preDNAT: true, applyOnForward: true }, 'spec.preDNAT: excludes doNotTrack'],
+    [{ doNotTrack: true, staged: true, applyOnForward: true }, 'spec.staged: excludes doNotTrack'],
+    [{ preDNAT: true, staged: true, applyOnForward: true }, 'spec.staged: excludes preDNAT'],
     [{ doNotTrack: true }, 'spec.doNotTrack: needs applyOnForward: true'],
     [{ preDNAT: true, applyOnForward: false }, 'spec.preDNAT: needs applyOnForward: true'],
     [{ preDNAT: true, applyOnForward: true, types: ['Egress'] }, 'spec.types: excludes "Egress"'],

@@ -44,6 +44,14 @@ const COMMON_FIELDS = {
   ),
   ingress: v.optional(v.pipe(Rules, v.description('Rules for incoming traffic; the first matching rule decides.'))),
   egress: v.optional(v.pipe(Rules, v.description('Rules for outgoing traffic; the first matching rule decides.'))),
+  staged: v.optional(
+    v.pipe(
+      Flag,
+      v.description(
+        'Evaluated, counted and listed by `netplugctl policy denied --staged`, and not enforced; false unless set.',
+      ),
+    ),
+  ),
   performanceHints: v.optional(
     v.pipe(
       v.array(v.picklist(['AssumeNeededOnEveryNode'], '"AssumeNeededOnEveryNode"'), 'an array of strings'),
@@ -123,13 +131,15 @@ export const GLOBAL_NETWORK_POLICY: KindDeclaration<GlobalNetworkPolicy> = {
   check: jointRules(GLOBAL_FIELDS, checkGlobal),
   rules: [
     ...RULE_RULES,
-    'doNotTrack and preDNAT exclude each other, and each needs applyOnForward.',
+    'doNotTrack and preDNAT exclude each other and staged, and each needs applyOnForward.',
     'preDNAT applies to incoming traffic: it allows no egress rules and no `Egress` among the types.',
   ],
   schemaRules: {
     spec: {
       allOf: [
         { not: isTrue('doNotTrack', 'preDNAT') },
+        { not: isTrue('doNotTrack', 'staged') },
+        { not: isTrue('preDNAT', 'staged') },
         { not: { ...isTrue('doNotTrack'), not: isTrue('applyOnForward') } },
         { not: { ...isTrue('preDNAT'), not: isTrue('applyOnForward') } },
       ],
@@ -177,10 +187,11 @@ function checkDirections(
 
 function checkGlobal(spec: PartialOutput<typeof GLOBAL_FIELDS>, refuse: Refuse): void {
   checkDirections(spec, refuse);
-  const { doNotTrack = false, preDNAT = false, applyOnForward = false, types = [], egress = [] } = spec;
+  const { doNotTrack = false, preDNAT = false, applyOnForward = false, staged = false, types = [], egress = [] } = spec;
   if (doNotTrack && preDNAT) refuse('preDNAT', 'excludes doNotTrack: one of them must be false');
   for (const [field, isSet] of Object.entries({ doNotTrack, preDNAT })) {
     if (isSet && !applyOnForward) refuse(field, 'needs applyOnForward: true');
+    if (isSet && staged) refuse('staged', `excludes ${field}: one of them must be false`);
   }
   if (preDNAT && types.includes('Egress')) refuse('types', 'excludes "Egress" when preDNAT is true');
   if (preDNAT && egress.length > 0) refuse('egress', 'is not allowed when preDNAT is true');

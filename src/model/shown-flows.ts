@@ -29,7 +29,7 @@ export type ShownFlowEnd = v.InferOutput<typeof FLOW_END>;
 
 /** The rule that decided. */
 const FLOW_RULE = v.object({
-  /** Such as `NetworkPolicy shop/web`; undefined when no rule matched. */
+  /** Such as `NetworkPolicy shop/web`; undefined when no single one decided. */
   policy: v.optional(v.string()),
   /** Such as `ingress[0]`; undefined when no rule matched. */
   place: v.optional(v.string()),

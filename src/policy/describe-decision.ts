@@ -6,7 +6,7 @@ import type { RuleOrigin } from './ruleset/policy-ruleset.ts';
 
 /** What decided about a packet. */
 export interface DescribedDecision {
-  /** As users write it: `NetworkPolicy shop/web`, `Profile kns.shop`; undefined when no rule matched. */
+  /** As users write it: `NetworkPolicy shop/web`, `Profile kns.shop`; undefined when no single one decided. */
   readonly policy?: string;
   /** Such as `ingress[0]`; undefined when no rule matched. */
   readonly place?: string;
@@ -29,6 +29,11 @@ export function describeOrigin(
     }
     case 'tier':
       return { reason: tierDefaultReason(endpoint === undefined ? [] : enforcedPolicies(view, origin, endpoint)) };
+    case 'staged tier': {
+      const [policy = '', ...others] = origin.policies;
+      const reason = tierDefaultReason(origin.policies, 'would be denied');
+      return others.length === 0 ? { policy, reason } : { reason };
+    }
     case 'profiles':
       return { reason: noProfileReason(endpoint?.profiles) };
     case 'unknown interface':
@@ -39,9 +44,9 @@ export function describeOrigin(
 }
 
 /** Why the default action of a tier denies a packet. `policies` are those that apply; empty when they are not known. */
-export function tierDefaultReason(policies: readonly string[]): string {
+export function tierDefaultReason(policies: readonly string[], outcome = 'is denied'): string {
   const whose = policies.length === 0 ? 'the policies that apply' : policies.join(', ');
-  return `no rule matches of ${whose}: what policies that apply do not allow is denied`;
+  return `no rule matches of ${whose}: what policies that apply do not allow ${outcome}`;
 }
 
 /** Why a packet that no policy decides is denied; undefined for profiles that are not known. */

@@ -130,6 +130,34 @@ it('an allowed connection is listed as a flow, once for its pair of ends and por
   expect(flows.some(({ source }) => source.pod === foe.name)).toBe(false);
 });
 
+it('what a staged policy would deny is listed with its rule and counted, and goes on', async () => {
+  const policy = globalPolicy('no-pings', {
+    staged: true,
+    order: 1,
+    selector: "netplug/namespace == 'guests'",
+    types: ['Ingress'],
+    ingress: [{ action: 'Deny', protocol: 'ICMP' }],
+  });
+  expect(await isReached(friend, guest)).toBe(true);
+  await policed.apply(policy);
+  const staged = { verdict: 'staged deny', source: end(friend), destination: end(guest), protocol: 1 };
+  await until(async () => {
+    expect(await isReached(friend, guest)).toBe(true);
+    return (await shown('denied', '--staged')).flows.some((flow) => isMatch(flow, staged));
+  }, 'it is listed');
+  // Its default action would deny what no rule of it matches.
+  expect(await isServed(friend, guest)).toBe(false);
+  const reason =
+    'no rule matches of GlobalNetworkPolicy no-pings: what policies that apply do not allow would be denied';
+  const rule = { policy: 'GlobalNetworkPolicy no-pings', direction: 'ingress', reason };
+  await untilShown({ ...staged, protocol: 6, port: 7007, rule }, 'denied', '--staged');
+  const { flows } = await shown('denied', '--pod', guest.name);
+  expect(flows.filter(({ destination }) => destination.pod === guest.name)).toEqual([]);
+  const labels = 'verdict="staged deny",policy="GlobalNetworkPolicy no-pings",direction="ingress"';
+  await until(async () => (await packetsOf(labels)) > 1, 'the metric counts it', 15_000);
+  await policed.remove('globalnetworkpolicy', 'no-pings');
+});
+
 it('a flood of denied packets is counted by its rule and sampled as a flow, and the agent serves calls meanwhile', async () => {
   const deniedBefore = await countedByRule();
   const flood = foe.netns.exec(process.execPath, '-e', FLOOD, server.address);

@@ -58,12 +58,17 @@ export const change: fc.Arbitrary<Apply> = fc.oneof(
         cluster.putNamespace(changed, { team }),
   ),
   fc
-    .tuple(name, fc.array(rule, { maxLength: 4 }), fc.array(rule, { maxLength: 3 }), fc.integer({ min: 1, max: 3 }))
+    .tuple(
+      name,
+      fc.array(rule, { maxLength: 4 }),
+      fc.array(rule, { maxLength: 3 }),
+      fc.record({ order: fc.integer({ min: 1, max: 3 }), staged: fc.boolean() }),
+    )
     .map(
-      ([policyName, ingress, egress, order]): Apply =>
+      ([policyName, ingress, egress, more]): Apply =>
         (cluster) =>
           cluster.put(
-            globalPolicy(policyName, {}, { types: ['Ingress', 'Egress'], ingress, egress, order, selector: 'all()' }),
+            globalPolicy(policyName, {}, { types: ['Ingress', 'Egress'], ingress, egress, selector: 'all()', ...more }),
           ),
     ),
   name.map(

@@ -125,12 +125,17 @@ function toHostRules(): readonly TableRule[] {
   ];
 }
 
-/** Returns rules that report and drop a packet. The limit ends the first rule only. */
+/** Returns rules that report and drop a packet. */
 export function denyRules(origin: RuleOrigin): readonly TableRule[] {
+  return reportingRules(origin, DROP);
+}
+
+/** Returns rules that report and count a packet, and then act. The limit ends the first rule only. */
+export function reportingRules(origin: RuleOrigin, action: FilterAction): readonly TableRule[] {
   const id = idOfOrigin(origin);
   return [
     { id: `${id}-report`, parts: [REPORTS, reportOf(origin)] },
-    { id, parts: [COUNT, DROP] },
+    { id, parts: [COUNT, action] },
   ];
 }
 

@@ -21,6 +21,14 @@ export type RuleOrigin =
     }
   /** The default action of a tier whose policies apply but do not decide. */
   | { readonly kind: 'tier'; readonly name: string; readonly direction: PolicyDirection }
+  /** Only staged policies of a tier apply, and none of their rules decides: its default action would. */
+  | {
+      readonly kind: 'staged tier';
+      readonly name: string;
+      readonly direction: PolicyDirection;
+      /** Ids, in order. */
+      readonly policies: readonly string[];
+    }
   /** No policy and no profile allows the packet. */
   | { readonly kind: 'profiles'; readonly direction: PolicyDirection }
   /** The packet comes from or goes to a pod interface that no known endpoint has. */

@@ -1,7 +1,7 @@
 import type { FilterAction, FilterMatch, TableRule } from '../../dataplane/policy-filter.ts';
 import { digestOfRules } from '../../dataplane/rule-digest.ts';
 import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
-import { denyRules, reportOf } from './base-chains.ts';
+import { denyRules, reportingRules, reportOf } from './base-chains.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
 import { renderMatches } from './render-matches.ts';
 import { idOfOrigin } from './rule-ids.ts';
@@ -32,6 +32,18 @@ export function denyChain(origin: RuleOrigin): RenderedChain {
   return chainOf('deny', denyRules(origin), { origins: new Map([[idOfOrigin(origin), origin]]) });
 }
 
+/**
+ * Returns a chain that reports and counts packets of a staged policy. With `next` it goes there, because nothing else of the
+ * tier applies; otherwise it returns, and the policies that are enforced decide.
+ */
+export function stagedChain(origin: RuleOrigin, next: RenderedChain | undefined): RenderedChain {
+  const action: FilterAction = next === undefined ? { kind: 'return' } : { kind: 'goto', chain: next.name };
+  return chainOf('staged', reportingRules(origin, action), {
+    next: next === undefined ? [] : [next],
+    origins: new Map([[idOfOrigin(origin), origin]]),
+  });
+}
+
 export interface RuleList {
   readonly owner: { readonly kind: 'policy' | 'profile'; readonly name: string };
   readonly direction: PolicyDirection;
@@ -44,7 +56,7 @@ export interface RenderContext {
   readonly sets: RuleSets;
   /** Of `Log` rules, in the kernel log. */
   readonly logPrefix: string;
-  /** Where `Pass` leads. */
+  /** Where `Pass` leads; of a staged policy, every rule that would decide, when no policy of the tier is enforced. */
   readonly pass: RenderedChain | undefined;
 }
 
@@ -84,8 +96,11 @@ function targetOf(
   action: PolicyRule['action'],
   { list, context, origin }: { readonly list: RuleList; readonly context: RenderContext; readonly origin: RuleOrigin },
 ): Target {
-  if (list.isStaged)
-    return { actions: action === 'Log' ? [{ kind: 'count' }] : [{ kind: 'count' }, { kind: 'return' }] };
+  if (list.isStaged) {
+    // The next rules of the policy follow one that logs.
+    const chain = stagedChain(origin, action === 'Log' ? undefined : context.pass);
+    return { actions: [{ kind: action === 'Log' ? 'jump' : 'goto', chain: chain.name }], chain };
+  }
   if (action === 'Allow') return { actions: [{ kind: 'count' }, { kind: 'accept' }] };
   if (action === 'Log')
     return {

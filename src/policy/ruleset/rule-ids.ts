@@ -10,6 +10,7 @@ export function idOfOrigin(origin: RuleOrigin): string {
     'name' in origin ? origin.name : '',
     origin.direction,
     'index' in origin ? String(origin.index) : '',
+    ...('policies' in origin ? origin.policies : []),
   ].join('|');
   return digestOfText(text).slice(0, ID_CHARACTERS);
 }

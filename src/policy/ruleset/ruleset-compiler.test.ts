@@ -127,6 +127,65 @@ describe('the compiled rules', () => {
       { ...origin, index: 1, rule: expect.objectContaining({ action: 'Deny' }) },
     ]);
   });
+
+  const STAGED_DENY = { staged: true, ingress: [{ action: 'Deny' }], order: 1 };
+  const STAGED_TCP = { staged: true, ingress: [{ action: 'Log' }, { action: 'Allow', protocol: 'TCP' }], order: 2 };
+  const ALLOW = { ingress: [{ action: 'Allow' }], order: 3 };
+  it.each([
+    [
+      'a rule that would deny, and the policy that is enforced',
+      { s: STAGED_DENY, g: ALLOW },
+      ['s ingress 0', 'g ingress 0'],
+    ],
+    [
+      'each staged policy before the policy that decides',
+      { s: STAGED_DENY, t: STAGED_TCP, g: ALLOW },
+      ['s ingress 0', 't ingress 0', 'g ingress 0'],
+    ],
+    [
+      'only the first that would decide, when no policy is enforced',
+      { s: STAGED_DENY, t: STAGED_TCP },
+      ['s ingress 0'],
+    ],
+    [
+      'that no rule of the staged policies would allow the packet',
+      { t: STAGED_TCP },
+      ['t ingress 0', 'staged tier GlobalNetworkPolicy t'],
+    ],
+    [
+      'that a staged policy without rules would deny',
+      { e: { staged: true, ingress: [] } },
+      ['staged tier GlobalNetworkPolicy e'],
+    ],
+  ] as const)('of staged policies count %s, and let the packet pass', (_, policies, counted) => {
+    const cluster = new PolicyCluster();
+    cluster.putNamespace('x');
+    cluster.putPod(podOf({ namespace: 'x', ordinal: 1, role: 'a', isLocal: true }));
+    for (const [name, spec] of Object.entries(policies)) cluster.put(globalPolicy(name, {}, spec));
+    const { table, origins } = new RulesetCompiler(SETTINGS).compile(cluster.state);
+    const judged = judgePacket(table, 'forward', {
+      source: parseAddress('10.9.9.9'),
+      destination: parseAddress('10.65.0.1'),
+      protocol: 17,
+      ports: { source: 1000, destination: 53 },
+      outInterface: 'npl1',
+      state: 'new',
+      isToHost: false,
+    });
+    expect(judged.verdict).toBe('accept');
+    const names = judged.counted.flatMap((id) => {
+      const origin = origins.get(id);
+      if (origin?.kind === 'policy')
+        return [`${origin.name.replace('GlobalNetworkPolicy ', '')} ${origin.direction} ${String(origin.index)}`];
+      return origin?.kind === 'staged tier' ? [`staged tier ${origin.policies.join(' ')}`] : [];
+    });
+    expect(names).toEqual(counted);
+    const stagedIds = judged.counted.filter((id) => {
+      const origin = origins.get(id);
+      return origin?.kind === 'staged tier' || (origin?.kind === 'policy' && origin.isStaged);
+    });
+    expect(judged.reported.map(({ prefix }) => prefix)).toEqual(stagedIds);
+  });
 });
 
 /** Returns the table in a form that is equal for equal tables. */

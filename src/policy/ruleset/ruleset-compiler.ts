@@ -1,10 +1,16 @@
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
-import type { PolicyDirection, PolicyEndpoint, ResolvedPolicy, ResolvedProfile } from '../resolved-policy.ts';
+import type {
+  PolicyDirection,
+  PolicyEndpoint,
+  PolicyTier,
+  ResolvedPolicy,
+  ResolvedProfile,
+} from '../resolved-policy.ts';
 import { FROM_PODS, TO_PODS, baseChains } from './base-chains.ts';
 import { UnusableRules } from '../unusable-rules.ts';
 import { POLICY_TABLE, type PolicyRuleset, type RuleOrigin, type RulesetSettings } from './policy-ruleset.ts';
-import { type RenderedChain, chainOf, denyChain, renderRuleList, type RuleList } from './render-rules.ts';
+import { type RenderedChain, chainOf, denyChain, renderRuleList, type RuleList, stagedChain } from './render-rules.ts';
 import { idOfOrigin } from './rule-ids.ts';
 import { RuleSets, type SetContent, keyOfContent } from './rule-sets.ts';
 
@@ -12,6 +18,15 @@ const DIRECTIONS: readonly PolicyDirection[] = ['egress', 'ingress'];
 
 /** Where packets of an interface go, by direction. */
 type Entries = Readonly<Record<PolicyDirection, RenderedChain>>;
+
+/** What the chains of a tier depend on besides its policies. */
+interface TierContext {
+  readonly direction: PolicyDirection;
+  /** The next tier, after the last the profiles. */
+  readonly next: RenderedChain;
+  /** Whether a policy of the tier that applies is not staged. */
+  readonly isEnforced: boolean;
+}
 
 /**
  * Compiles what a view says about the pods of one node. A later call costs what changed: chains are kept by what they
@@ -109,20 +124,31 @@ export class RulesetCompiler {
       direction,
       next,
     }: {
-      readonly tier: PolicyView['tiers'][number];
+      readonly tier: PolicyTier;
       readonly direction: PolicyDirection;
       readonly next: RenderedChain;
     },
   ): RenderedChain {
-    const chains = policies.map((policy) => this.#renderPolicy(policy, direction, next));
-    const isDecided = tier.defaultAction === 'Deny' && policies.some(({ isStaged }) => !isStaged);
-    const last = isDecided ? denyChain({ kind: 'tier', name: tier.name, direction }) : next;
-    return this.#rendered.sequence('tier', chains, last);
+    const isEnforced = policies.some(({ isStaged }) => !isStaged);
+    const chains = policies.map((policy) => this.#renderPolicy(policy, { direction, next, isEnforced }));
+    return this.#rendered.sequence('tier', chains, this.#endOfTier(policies, { tier, direction, next, isEnforced }));
   }
 
-  #renderPolicy(policy: ResolvedPolicy, direction: PolicyDirection, next: RenderedChain): RenderedChain {
+  /** Returns where packets go that no policy of the tier decides. */
+  #endOfTier(
+    policies: readonly ResolvedPolicy[],
+    { tier, direction, next, isEnforced }: TierContext & { readonly tier: PolicyTier },
+  ): RenderedChain {
+    if (tier.defaultAction !== 'Deny') return next;
+    const { name } = tier;
+    if (isEnforced) return denyChain({ kind: 'tier', name, direction });
+    return stagedChain({ kind: 'staged tier', name, direction, policies: policies.map(({ id }) => id) }, next);
+  }
+
+  #renderPolicy(policy: ResolvedPolicy, { direction, next, isEnforced }: TierContext): RenderedChain {
     const rules = policy.rules[direction] ?? [];
-    const pass = rules.some(({ action }) => action === 'Pass') ? next : undefined;
+    const passes = policy.isStaged ? !isEnforced : rules.some(({ action }) => action === 'Pass');
+    const pass = passes ? next : undefined;
     return this.#rendered.list(policy, `${direction} ${pass?.name ?? ''}`, () =>
       this.#renderRules(
         { owner: { kind: 'policy', name: policy.id }, direction, rules, isStaged: policy.isStaged },

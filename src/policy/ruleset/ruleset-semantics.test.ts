@@ -5,10 +5,11 @@ import { judgePacket } from '../../dataplane/memory/judge-packet.ts';
 import { parseAddress } from '../../net/address.ts';
 import { change } from '../../../test/support/policy-arbitraries.ts';
 import { NODE, PolicyCluster } from '../../../test/support/policy-cluster.ts';
-import { evaluateEnd } from '../evaluate.ts';
+import { type EndVerdict, evaluateEnd } from '../evaluate.ts';
 import type { Packet } from '../match-packet.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint } from '../resolved-policy.ts';
+import type { RuleOrigin } from './policy-ruleset.ts';
 import { RulesetCompiler } from './ruleset-compiler.ts';
 
 const HOSTS = ['1', '2', '3', '4', '5', '6', '99'];
@@ -45,7 +46,7 @@ function isShared({ endpoints }: PolicyView, { interfaceName }: PolicyEndpoint):
 }
 
 it('the table gives each packet the verdict of the evaluator', () => {
-  let [allowed, denied] = [0, 0];
+  let [allowed, denied, staged] = [0, 0, 0];
   fc.assert(
     fc.property(
       fc.array(change, { minLength: 8, maxLength: 40 }),
@@ -54,7 +55,7 @@ it('the table gives each packet the verdict of the evaluator', () => {
         const cluster = new PolicyCluster();
         for (const apply of changes) apply(cluster);
         const { state: view } = cluster;
-        const { table } = new RulesetCompiler({
+        const { table, origins } = new RulesetCompiler({
           node: NODE,
           logPrefix: 'netplug-packet',
           endpointToHostAction: 'Accept',
@@ -63,9 +64,13 @@ it('the table gives each packet the verdict of the evaluator', () => {
           if (endpoint.interfaceName === undefined || isShared(view, endpoint)) continue;
           for (const direction of ['ingress', 'egress'] as const)
             for (const sent of packets) {
-              const { verdict, decision } = evaluateEnd(view, { endpoint, direction, packet: sent });
+              const evaluated = evaluateEnd(view, { endpoint, direction, packet: sent });
+              const { verdict, decision } = evaluated;
               const judged = judgeAt(endpoint, direction, sent);
               expect([judged.verdict, decision]).toEqual([verdict === 'allow' ? 'accept' : 'drop', decision]);
+              const stagedRules = judged.counted.filter((id) => isStaged(origins.get(id)));
+              expect(stagedRules.map((id) => shownOrigin(origins.get(id)))).toEqual(stagedIn(view, evaluated));
+              staged += stagedRules.length;
               if (verdict === 'allow') allowed += 1;
               else denied += 1;
             }
@@ -93,5 +98,28 @@ it('the table gives each packet the verdict of the evaluator', () => {
     { numRuns: 80 },
   );
   // Clusters that allow or deny everything would prove nothing.
-  expect(Math.min(allowed, denied)).toBeGreaterThan(100);
+  expect(Math.min(allowed, denied, staged)).toBeGreaterThan(100);
 });
+
+function isStaged(origin: RuleOrigin | undefined): boolean {
+  return origin?.kind === 'staged tier' || (origin?.kind === 'policy' && origin.isStaged);
+}
+
+function shownOrigin(origin: RuleOrigin | undefined): string {
+  return origin?.kind === 'policy' ? `${origin.name} ${String(origin.index)}` : 'tier';
+}
+
+/** Returns the rules of staged policies that match; without an enforced policy, up to the one that would decide. */
+function stagedIn(view: PolicyView, { endpoint, direction, decision, considered }: EndVerdict): readonly string[] {
+  if (decision.kind === 'neighbour discovery') return [];
+  const [tier] = view.tiers;
+  const applied = tier === undefined ? [] : view.policiesOf(endpoint, tier, direction);
+  const isEnforced = applied.some((policy) => !policy.isStaged);
+  const found: string[] = [];
+  for (const { policy, action, index, logs } of considered.filter((each) => each.isStaged)) {
+    const decides = action === undefined ? [] : [index];
+    found.push(...[...logs, ...decides].map((each) => `${policy} ${String(each)}`));
+    if (action !== undefined && !isEnforced) return found;
+  }
+  return applied.length > 0 && !isEnforced ? [...found, 'tier'] : found;
+}

@@ -3,6 +3,7 @@ import type { RuleOrigin } from '../../../policy/ruleset/policy-ruleset.ts';
 
 /** Returns what a rule of that origin does with packets; undefined for a rule that neither denies, logs nor is staged. */
 export function verdictOfOrigin(origin: RuleOrigin): Exclude<FlowVerdict, 'allowed'> | undefined {
+  if (origin.kind === 'staged tier') return 'staged deny';
   if (origin.kind !== 'policy' && origin.kind !== 'profile') return 'denied';
   const { action } = origin.rule;
   if (origin.isStaged) return STAGED[action];
