@@ -84,6 +84,22 @@ async function expectAnswer(ask: () => Promise<string>, answer: string): Promise
   expect(last).toBe(`${answer}\n`);
 }
 
+/** Packets are dropped: curl gives up by itself. */
+async function expectSilence(ask: () => Promise<string>): Promise<void> {
+  let last = '';
+  const isSilent = async (): Promise<boolean> => {
+    last = await ask().catch(String);
+    return /exit code 28\b/.test(last);
+  };
+  await until(isSilent, () => `there is no answer: ${last}`, 30_000, 500);
+  expect(last).toContain('exit code 28');
+}
+
+function policyOf(name: string, matchLabels: Readonly<Record<string, string>>, ingress: readonly object[]): object {
+  const spec = { podSelector: { matchLabels }, policyTypes: ['Ingress'], ingress };
+  return { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata: { name }, spec };
+}
+
 /** Starts a pod on each of two nodes, and returns their addresses. */
 async function expectMutualAnswers(cluster: Cluster): Promise<string[]> {
   const [a, b] = await Promise.all([
@@ -201,6 +217,27 @@ describe('a cluster with agents that provide the network', () => {
     await expectAnswer(async () => curlOutside(ipv4, HOST_PORT), 'web-b');
     await expectAnswer(async () => curlOn(0, ipv4, HOST_PORT), 'web-b');
     await expectAnswer(async () => fetchIn(cluster, 'web-a', ipv4, HOST_PORT), 'web-b');
+  });
+
+  it('enforces network policies of Kubernetes: directly, through services, and until they are deleted', async () => {
+    await Promise.all([start(cluster, { name: 'stranger-a', on: 0 }), start(cluster, { name: 'stranger-b', on: 1 })]);
+    const ways = [...ipsOf(pods.b), service.spec.clusterIP];
+    const strangers = ['stranger-a', 'stranger-b'];
+    await cluster.apply([
+      policyOf('closed', { app: 'web-b' }, []),
+      policyOf('from-web-a', { app: 'web-b' }, [{ from: [{ podSelector: { matchLabels: { app: 'web-a' } } }] }]),
+    ]);
+    for (const way of ways) {
+      for (const pod of strangers) await expectSilence(async () => fetchIn(cluster, pod, way));
+      await expectAnswer(async () => fetchIn(cluster, 'web-a', way), 'web-b');
+    }
+    // The kubelet of the pod's node, as a probe.
+    await expectAnswer(async () => curlOn(1, ipsOf(pods.b)[0] ?? ''), 'web-b');
+    await cluster.kubectl('label', 'pod', 'stranger-a', 'app=web-a', '--overwrite');
+    await expectAnswer(async () => fetchIn(cluster, 'stranger-a', ipsOf(pods.b)[0] ?? ''), 'web-b');
+    await cluster.kubectl('delete', 'networkpolicy', 'closed', 'from-web-a');
+    for (const way of ways) await expectAnswer(async () => fetchIn(cluster, 'stranger-b', way), 'web-b');
+    await cluster.kubectl('delete', 'pod', ...strangers);
   });
 
   it('lets pods reach the API server, which has no route to pods', async () => {
