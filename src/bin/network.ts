@@ -7,6 +7,8 @@ import { DeniedFlows } from '../apps/agent/network/denied-flows.ts';
 import { FlowObserver } from '../apps/agent/network/flow-observer.ts';
 import { SettingsFollower } from '../apps/agent/network/follow-settings.ts';
 import { flowJudge } from '../apps/agent/network/judge-flow.ts';
+import { hostEndpointsToward } from '../apps/agent/network/host-endpoints-toward.ts';
+import { readHostLinks } from '../apps/agent/network/read-host-links.ts';
 import { PolicyEnforcement } from '../apps/agent/network/policy-enforcement.ts';
 import { listEndpoints } from '../apps/agent/network/read-attachments.ts';
 import { relayPods } from '../apps/agent/network/relay-pods.ts';
@@ -46,6 +48,7 @@ import { openLog } from './open-log.ts';
 import { openStoreIn } from './open-store.ts';
 import { readSecretIn } from './read-secret.ts';
 import { POLICY_TABLE } from '../policy/ruleset/policy-ruleset.ts';
+import { failsafePorts, withTunnels } from '../policy/open-ports.ts';
 import { RulesetCompiler } from '../policy/ruleset/ruleset-compiler.ts';
 import { policySettingIn } from './policy-setting.ts';
 import { attachmentFolder, policyMarker, stateDir } from './registration.ts';
@@ -94,6 +97,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
     attachments: new AttachmentFiles(attachmentFolder(env)),
     listAttached: attachedIn(linuxKernel()),
   };
+  const host = linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state });
   const network = new NodeNetwork(
     {
       clock: systemClock,
@@ -101,7 +105,7 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
       log,
       store,
       followed,
-      host: linuxHostNetwork({ vxlanChecksums: settings.vxlanChecksums, recordFolder: state }),
+      host,
       filter,
       bird: birdIn(env),
       birdLog: join(birdFolder(env), 'bird.log'),
@@ -137,19 +141,25 @@ async function run(env: NodeJS.ProcessEnv, log: Log): Promise<void> {
           node,
           logPrefix: policy.policyLogPrefix,
           endpointToHostAction: endpointToHostAction(policy),
+          failsafe: failsafePorts(policy),
         }),
       listEndpoints: async () => listEndpoints(linked),
+      readHost: async () => readHostLinks(host),
       flows: (view) =>
         new DeniedFlows(
           {
             ...base,
             flowTable: () => flowTable.get(),
-            judge: () =>
-              flowJudge(view, {
+            judge: async (flows) => {
+              const links = await readHostLinks(host);
+              return flowJudge(view, flows, {
                 node,
                 hostAddresses: hostAddresses(),
                 endpointToHost: endpointToHostAction(agentSettings.settings),
-              }),
+                open: withTunnels(failsafePorts(agentSettings.settings), links.tunnels),
+                findHostEndpoints: async (remotes) => hostEndpointsToward(remotes, { view, node, links, host }),
+              });
+            },
             isKept: () => agentSettings.settings.keepEstablishedFlows,
           },
           node,

@@ -23,8 +23,8 @@ export interface TrackedFlow {
 
 /** The flows that the kernel tracks for a host. */
 export interface FlowTable {
-  /** Lists the flows of which one of the addresses is an end, in either direction. @throws kernel/failed */
-  list(addresses: readonly Address[]): Promise<readonly TrackedFlow[]>;
+  /** Lists the flows of which one of the addresses is an end, in either direction, or all. @throws kernel/failed */
+  list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]>;
   /**
    * Ends the flows: their next packets are judged like the first ones of a new flow. Ignores flows that have ended meanwhile.
    * Returns how many it ended. @throws kernel/failed

@@ -62,9 +62,11 @@ export type FilterMatch =
       readonly isNegated?: boolean;
     }
   /** The destination is an address of the host. */
-  | { readonly kind: 'to host' };
+  | { readonly kind: 'to host' }
+  /** An action `mark` has set its bit. */
+  | { readonly kind: 'marked' };
 
-/** What a rule does with the packets that match. All but the first five end the rule. */
+/** What a rule does with the packets that match. Those from `accept` on end the rule. */
 export type FilterAction =
   | { readonly kind: 'count' }
   /** Goes on for at most so many packets per second. */
@@ -74,6 +76,8 @@ export type FilterAction =
   /** Sends the first bytes of the packet to the NFLOG group. */
   | { readonly kind: 'report'; readonly group: number; readonly prefix: string }
   | { readonly kind: 'untrack' }
+  /** Sets or clears one bit of the packet mark, which rules at later hooks find. */
+  | { readonly kind: 'mark'; readonly isSet: boolean }
   /** Ends the evaluation in this base chain. */
   | { readonly kind: 'accept' }
   | { readonly kind: 'drop' }

@@ -86,7 +86,7 @@ export const AGENT_CONFIGURATION: KindDeclaration<AgentConfiguration> = {
   about:
     'Settings of the agents: `default` applies to all nodes, `node.<name>` to one node. The connection to the datastore is configured on the node.',
   enforced:
-    '`defaultEndpointToHostAction`, `policyLogPrefix` and `keepEstablishedFlows` have an effect. The others are stored and shown.',
+    'the failsafe ports, `defaultEndpointToHostAction`, `policyLogPrefix` and `keepEstablishedFlows` have an effect. The others are stored and shown.',
   writtenBy: 'user',
   names: 'default-or-node',
   columns: [nameColumn(), column('LOGSEVERITY', 'spec.logSeverityScreen', ({ spec }) => spec.logSeverityScreen ?? '')],

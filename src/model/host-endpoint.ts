@@ -57,7 +57,7 @@ export const HOST_ENDPOINT: KindDeclaration<HostEndpoint> = {
   shortNames: ['hep', 'heps'],
   scope: 'cluster',
   about: 'An interface of a node, or all its interfaces, to which policies apply.',
-  enforced: false,
+  enforced: true,
   writtenBy: 'user',
   columns: [
     nameColumn(),

@@ -123,7 +123,7 @@ export const GLOBAL_NETWORK_POLICY: KindDeclaration<GlobalNetworkPolicy> = {
   shortNames: ['gnp', 'gnps'],
   scope: 'cluster',
   about: 'The traffic that pods of all namespaces and host endpoints may send and receive.',
-  enforced: 'for pods. It has no effect on host endpoints yet.',
+  enforced: true,
   writtenBy: 'user',
   columns: [nameColumn(), ...ORDER_AND_SELECTOR],
   fields: GLOBAL_FIELDS,

@@ -3,7 +3,8 @@ import { decodeResource } from '../model/decode-resource.ts';
 import type { AnyResource } from '../model/kinds.ts';
 import { resourceIdOf } from '../model/resource-id.ts';
 import { parseAddress } from '../net/address.ts';
-import { endAt, type EndVerdict, evaluateConnection, evaluateEnd, type PacketPath } from './evaluate.ts';
+import { endAt, type EndVerdict, evaluateConnection, evaluateEnd } from './evaluate.ts';
+import type { PacketPath } from './packet-path.ts';
 import type { Packet } from './match-packet.ts';
 import { PolicyState } from './policy-state.ts';
 

@@ -1,15 +1,11 @@
 import type { Address } from '../net/address.ts';
 import { type Packet, ruleMatches } from './match-packet.ts';
+import { findOpenMatch, NO_OPEN_PORTS, type OpenMatch, openMatches, type OpenPorts } from './open-ports.ts';
+import { hasDefault, type PacketPath, policiesOn } from './packet-path.ts';
 import type { PolicyView } from './policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint, PolicyRule, PolicyTier, ResolvedPolicy } from './resolved-policy.ts';
 
 export type PolicyVerdict = 'allow' | 'deny';
-
-/**
- * Which of its policies an endpoint applies. `forwarded`, `preDNAT` and `untracked` are for packets at a host endpoint that
- * pass through the node, arrive before destination translation, or are exempt from connection tracking.
- */
-export type PacketPath = 'local' | 'forwarded' | 'preDNAT' | 'untracked';
 
 /** What decided at one end. */
 export type PolicyDecision =
@@ -22,7 +18,9 @@ export type PolicyDecision =
   /** No policy applies to packets on this path. */
   | { readonly kind: 'no policy' }
   /** IPv6 needs these messages: they pass before policies. */
-  | { readonly kind: 'neighbour discovery' };
+  | { readonly kind: 'neighbour discovery' }
+  /** A failsafe port of a host endpoint, or a tunnel between nodes: it passes before policies. */
+  | { readonly kind: 'open port'; readonly open: OpenMatch };
 
 /** A policy that was considered, and what it said. */
 export interface ConsideredPolicy {
@@ -54,6 +52,8 @@ interface EndQuestion {
   readonly packet: Packet;
   /** Of a host endpoint; pods have only `local`. */
   readonly path?: PacketPath;
+  /** Of a host endpoint. */
+  readonly open?: OpenPorts;
 }
 
 /**
@@ -61,7 +61,7 @@ interface EndQuestion {
  * what policies mean: rules of the kernel are compared with it.
  */
 export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict {
-  const { endpoint, direction, packet, path = 'local' } = question;
+  const { endpoint, direction, packet, path = 'local', open = NO_OPEN_PORTS } = question;
   const considered: ConsideredPolicy[] = [];
   const decide = (verdict: PolicyVerdict, decision: PolicyDecision): EndVerdict => ({
     endpoint,
@@ -71,6 +71,8 @@ export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict
     considered,
   });
   if (isNeighbourMessage(packet)) return decide('allow', { kind: 'neighbour discovery' });
+  const opened = findOpenMatch(openMatches(open, direction, path), direction, packet);
+  if (opened !== undefined) return decide('allow', { kind: 'open port', open: opened });
   for (const tier of view.tiers) {
     const applied = policiesOn(view, { tier, endpoint, direction, path });
     const enforced = applied.filter(({ isStaged }) => !isStaged).map(({ id }) => id);
@@ -91,6 +93,44 @@ export function evaluateEnd(view: PolicyView, question: EndQuestion): EndVerdict
   return decideByProfiles(view, question, decide);
 }
 
+/** What a host endpoint says of a packet that passes its interface. */
+export interface HostVerdict {
+  readonly verdict: PolicyVerdict;
+  /** In the order in which the packet meets them, up to the one that decides. */
+  readonly paths: readonly { readonly path: PacketPath; readonly end: EndVerdict }[];
+}
+
+export interface HostQuestion {
+  readonly endpoint: PolicyEndpoint;
+  readonly direction: PolicyDirection;
+  /** From or to a process of the node, or from or to a pod or another host. */
+  readonly path: 'local' | 'forwarded';
+  /** After translation of services. */
+  readonly packet: Packet;
+  /** Before it, when that differs. */
+  readonly sent?: Packet | undefined;
+  readonly open: OpenPorts;
+}
+
+/** Returns what a host endpoint says of the first packet of a connection. What an earlier path allows meets no later one. */
+export function evaluateHost(view: PolicyView, question: HostQuestion): HostVerdict {
+  const { endpoint, direction, path: last, packet, sent = packet, open } = question;
+  const paths: { path: PacketPath; end: EndVerdict }[] = [];
+  for (const path of pathsOf(direction, last)) {
+    const end = evaluateEnd(view, { endpoint, direction, path, open, packet: path === last ? packet : sent });
+    paths.push({ path, end });
+    const isFinal = end.decision.kind === 'rule';
+    if (path === last || end.verdict === 'deny' || isFinal) return { verdict: end.verdict, paths };
+  }
+  return { verdict: 'allow', paths };
+}
+
+/** Only what a process of the node sends passes the hook where tracking of sent packets begins. */
+function pathsOf(direction: PolicyDirection, last: 'local' | 'forwarded'): readonly PacketPath[] {
+  if (direction === 'ingress') return ['untracked', 'preDNAT', last];
+  return last === 'local' ? ['untracked', last] : [last];
+}
+
 /** What happens at both ends. */
 export interface ConnectionVerdict {
   readonly verdict: PolicyVerdict;
@@ -98,6 +138,10 @@ export interface ConnectionVerdict {
   readonly source: EndVerdict | undefined;
   /** Ingress of the pod that receives; undefined when no pod does, or the packet comes from its own node. */
   readonly destination: EndVerdict | undefined;
+  /** Where the packet leaves the node of its source; undefined without a host endpoint there. */
+  readonly leaving: HostVerdict | undefined;
+  /** Where the packet reaches the node of its destination. */
+  readonly entering: HostVerdict | undefined;
   /** The pod may send, and its own node does not accept from pods. */
   readonly isRefusedByHost: boolean;
 }
@@ -109,17 +153,26 @@ export interface ConnectionEnd {
   readonly pod?: PolicyEndpoint | undefined;
   /** The node whose own network this end is in. */
   readonly host?: string | undefined;
+  /** The host endpoint of the interface by which packets of this end pass between its node and the network. */
+  readonly hostEndpoint?: PolicyEndpoint | undefined;
 }
 
 export interface PolicyConnection {
   readonly source: ConnectionEnd;
   readonly destination: ConnectionEnd;
   readonly packet: Packet;
+  /** Before translation of services, when that differs. */
+  readonly sent?: Packet | undefined;
   /** Whether pods reach their own node when their egress policies allow it. */
   readonly endpointToHost: 'Accept' | 'Drop';
+  /** Ports that no policy of a host endpoint closes; none unless set. */
+  readonly open?: OpenPorts;
 }
 
-/** Returns whether policies of pods let a connection begin: both ends must allow it. A node always reaches its own pods. */
+/**
+ * Returns whether policies let a connection begin: both ends must allow it. A node always reaches its own pods, and host
+ * endpoints see nothing that stays on a node.
+ */
 export function evaluateConnection(view: PolicyView, connection: PolicyConnection): ConnectionVerdict {
   const { source, destination, packet, endpointToHost } = connection;
   const egress =
@@ -129,35 +182,39 @@ export function evaluateConnection(view: PolicyView, connection: PolicyConnectio
     destination.pod === undefined || isFromOwnNode
       ? undefined
       : evaluateEnd(view, { endpoint: destination.pod, direction: 'ingress', packet });
+  const node = nodeOf(source);
+  const staysOnNode = node !== undefined && node === nodeOf(destination);
+  const crossing = (end: ConnectionEnd, direction: PolicyDirection): HostVerdict | undefined =>
+    end.hostEndpoint === undefined || staysOnNode
+      ? undefined
+      : evaluateHost(view, {
+          open: NO_OPEN_PORTS,
+          ...connection,
+          endpoint: end.hostEndpoint,
+          direction,
+          path: end.host === undefined ? 'forwarded' : 'local',
+        });
+  const [leaving, entering] = [crossing(source, 'egress'), crossing(destination, 'ingress')];
   const isToOwnNode = source.pod !== undefined && source.pod.node === destination.host;
   const isRefusedByHost = isToOwnNode && egress?.verdict === 'allow' && endpointToHost === 'Drop';
-  const isDenied = egress?.verdict === 'deny' || ingress?.verdict === 'deny' || isRefusedByHost;
-  return { verdict: isDenied ? 'deny' : 'allow', source: egress, destination: ingress, isRefusedByHost };
+  const isDenied = isRefusedByHost || [egress, ingress, leaving, entering].some((each) => each?.verdict === 'deny');
+  return {
+    verdict: isDenied ? 'deny' : 'allow',
+    source: egress,
+    destination: ingress,
+    leaving,
+    entering,
+    isRefusedByHost,
+  };
+}
+
+function nodeOf({ pod, host }: ConnectionEnd): string | undefined {
+  return pod?.node ?? host;
 }
 
 /** Returns the end of a connection at an address: the pod that has it, when one has. */
 export function endAt(view: PolicyView, address: Address): ConnectionEnd {
   return { address, pod: view.endpointsAt(address).find(({ kind }) => kind === 'workload') };
-}
-
-function policiesOn(
-  view: PolicyView,
-  {
-    tier,
-    endpoint,
-    direction,
-    path,
-  }: { tier: PolicyTier; endpoint: PolicyEndpoint; direction: PolicyDirection; path: PacketPath },
-): readonly ResolvedPolicy[] {
-  return view.policiesOf(endpoint, tier, direction).filter(({ stage, applyOnForward }) => {
-    if (path === 'local') return stage === 'normal';
-    return path === 'forwarded' ? stage === 'normal' && applyOnForward : stage === path;
-  });
-}
-
-/** Packets that are judged before translation or tracking go on when no rule matches. */
-function hasDefault(path: PacketPath): boolean {
-  return path === 'local' || path === 'forwarded';
 }
 
 function consider(

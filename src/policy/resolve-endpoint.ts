@@ -1,3 +1,4 @@
+import { isAutomatic } from '../model/automatic-host-endpoint.ts';
 import type { HostEndpoint } from '../model/host-endpoint.ts';
 import type { GlobalNetworkSet, NetworkSet } from '../model/network-set.ts';
 import {
@@ -100,6 +101,7 @@ export function selectableHost({ metadata, spec }: HostEndpoint): Selectable {
       ports: (spec.ports ?? []).flatMap((port) => portOf(port)),
       profiles: spec.profiles ?? [],
       interfaceName: spec.interfaceName,
+      ...(isAutomatic({ metadata }) ? { isAutomatic: true } : {}),
     },
   };
 }

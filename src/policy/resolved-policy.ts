@@ -39,6 +39,8 @@ export interface PolicyEndpoint {
   readonly profiles: readonly string[];
   /** Host side of the link of a pod; name or `*` of a host endpoint. */
   readonly interfaceName: string | undefined;
+  /** A host endpoint that the controllers made: one that people made comes before it. */
+  readonly isAutomatic?: true;
 }
 
 /** Matches one end of a packet. All given fields must match; a peer matches when one of its addresses is the packet's. */

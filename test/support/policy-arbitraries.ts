@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import type { AnyResource } from '../../src/model/kinds.ts';
 import { API_VERSION } from '../../src/model/resource.ts';
-import type { PolicyCluster, TestPod } from './policy-cluster.ts';
+import { NODE, type PolicyCluster, type TestPod } from './policy-cluster.ts';
 
 /** Changes the cluster. */
 export type Apply = (cluster: PolicyCluster) => ReturnType<PolicyCluster['put']>;
@@ -41,7 +41,71 @@ export function globalPolicy(policyName: string, rule: object, spec: object = {}
   } as unknown as AnyResource;
 }
 
+export function hostEndpoint(endpointName: string, spec: object, labels: object = {}): AnyResource {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'HostEndpoint',
+    metadata: { name: endpointName, labels: { host: 'yes', ...labels } },
+    spec: { node: NODE, ...spec },
+  } as unknown as AnyResource;
+}
+
+const endpointName = fc.constantFrom('h', 'i', 'j', `${NODE}-auto-hep`);
+const stage = fc.oneof(
+  fc.constant({}),
+  fc.constant({ applyOnForward: true }),
+  { weight: 2, arbitrary: fc.constant({ applyOnForward: true, doNotTrack: true }) },
+  { weight: 2, arbitrary: fc.constant({ applyOnForward: true, preDNAT: true, types: ['Ingress'], egress: [] }) },
+);
+
+const hostRule = fc.oneof(
+  rule,
+  fc.record({ action: fc.constantFrom('Allow', 'Deny'), protocol: fc.constantFrom('TCP', 'UDP') }),
+);
+
+/** Changes of host endpoints and of policies that select them. */
+export const hostChange: fc.Arbitrary<Apply> = fc.oneof(
+  fc
+    .record({
+      named: endpointName,
+      place: fc.constantFrom<object>(
+        { interfaceName: 'eth0' },
+        { interfaceName: 'eth1' },
+        { interfaceName: '*' },
+        { expectedIPs: ['192.0.2.1'] },
+      ),
+      node: fc.constantFrom(NODE, NODE, 'node-2'),
+      profiles: fc.constantFrom([], ['netplug-default-allow']),
+      labels: fc.record({ role, 'netplug/created-by': fc.constantFrom('netplug-orch-controllers', 'me') }),
+    })
+    .map(
+      ({ named, place, node, profiles, labels }): Apply =>
+        (cluster) =>
+          cluster.put(hostEndpoint(named, { ...place, node, profiles }, labels)),
+    ),
+  endpointName.map(
+    (named): Apply =>
+      (cluster) =>
+        cluster.remove(hostEndpoint(named, {})),
+  ),
+  fc
+    .record({
+      policyName: fc.constantFrom('hp', 'hq', 'hr'),
+      ingress: fc.array(hostRule, { maxLength: 3 }),
+      egress: fc.array(hostRule, { maxLength: 3 }),
+      order: fc.integer({ min: 1, max: 3 }),
+      selector: fc.constantFrom("host == 'yes'", "role == 'a'"),
+      own: stage,
+    })
+    .map(
+      ({ policyName, own, ...spec }): Apply =>
+        (cluster) =>
+          cluster.put(globalPolicy(policyName, {}, { types: ['Ingress', 'Egress'], ...spec, ...own })),
+    ),
+);
+
 export const change: fc.Arbitrary<Apply> = fc.oneof(
+  hostChange,
   fc.tuple(namespace, fc.integer({ min: 1, max: 6 }), role, fc.boolean()).map(
     ([inNamespace, ordinal, podRole, isLocal]): Apply =>
       (cluster) =>

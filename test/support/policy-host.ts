@@ -6,6 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { linuxKernel } from '../../src/dataplane/linux/linux-kernel.ts';
 import { NftPolicyFilter } from '../../src/dataplane/linux/nft-policy-filter.ts';
 import type { FilterChange } from '../../src/dataplane/policy-filter.ts';
+import type { LinkWithAddresses } from '../../src/policy/host-interfaces.ts';
+import type { OpenPorts } from '../../src/policy/open-ports.ts';
 import type { PolicyRuleset } from '../../src/policy/ruleset/policy-ruleset.ts';
 import { RulesetCompiler } from '../../src/policy/ruleset/ruleset-compiler.ts';
 import type { TouchedPolicy } from '../../src/policy/policy-view.ts';
@@ -35,19 +37,25 @@ export class PolicyHost implements AsyncDisposable {
   readonly pods = new Map<string, TestNetns>();
   ruleset: PolicyRuleset | undefined;
   readonly #scope: AsyncDisposableStack;
-  readonly #compiler = newCompiler();
+  readonly #compiler: RulesetCompiler;
+  readonly #interfaces: LinkWithAddresses[] = [];
 
-  private constructor(netns: TestNetns, cluster: PolicyCluster, scope: AsyncDisposableStack) {
+  private constructor(
+    netns: TestNetns,
+    { cluster, failsafe }: { readonly cluster: PolicyCluster; readonly failsafe: OpenPorts | undefined },
+    scope: AsyncDisposableStack,
+  ) {
     this.netns = netns;
     this.cluster = cluster;
+    this.#compiler = newCompiler(failsafe);
     this.#scope = scope;
     this.filter = scope.use(insideSync(netns, () => this.newFilter()));
   }
 
-  static async start(cluster: PolicyCluster): Promise<PolicyHost> {
+  static async start(cluster: PolicyCluster, failsafe?: OpenPorts): Promise<PolicyHost> {
     const scope = new AsyncDisposableStack();
     const netns = scope.use(await newNetns());
-    const host = new PolicyHost(netns, cluster, scope);
+    const host = new PolicyHost(netns, { cluster, failsafe }, scope);
     for (const address of HOST_ADDRESSES) await netns.exec('ip', 'address', 'add', address, 'dev', 'lo');
     await netns.exec('sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1');
     scope.adopt(await serve(netns), closeAll);
@@ -68,6 +76,29 @@ export class PolicyHost implements AsyncDisposable {
     this.#scope.adopt(await serve(netns), closeAll);
     this.pods.set(`${pod.namespace}/${pod.name}`, netns);
     return this.cluster.putPod(pod);
+  }
+
+  /** Connects another host, with servers, which reaches pods through this one. Addresses have their prefix lengths. */
+  async addNeighbour(
+    interfaceName: string,
+    ends: { readonly own: string[]; readonly its: string[] },
+  ): Promise<TestNetns> {
+    const netns = this.#scope.use(await newNetns());
+    const pair = ['name', interfaceName, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', netns.name] as const;
+    await this.netns.exec('ip', 'link', 'add', ...pair);
+    for (const [on, device, addresses] of [
+      [this.netns, interfaceName, ends.own],
+      [netns, 'eth0', ends.its],
+    ] as const) {
+      for (const address of addresses) await on.exec('ip', 'address', 'add', address, 'dev', device, 'nodad');
+      await on.exec('ip', 'link', 'set', 'dev', device, 'up');
+    }
+    for (const address of ends.own)
+      await netns.exec('ip', 'route', 'add', 'default', 'via', address.replace(/\/.*/, ''));
+    this.#scope.adopt(await serve(netns), closeAll);
+    this.#interfaces.push({ name: interfaceName, addresses: ends.own.map((text) => text.replace(/\/.*/, '')) });
+    this.#compiler.useHost({ interfaces: this.#interfaces, tunnels: [] });
+    return netns;
   }
 
   pod(name: string): TestNetns {
@@ -103,8 +134,13 @@ export class PolicyHost implements AsyncDisposable {
   }
 }
 
-function newCompiler(): RulesetCompiler {
-  return new RulesetCompiler({ node: NODE, logPrefix: 'netplug-packet', endpointToHostAction: 'Accept' });
+function newCompiler(failsafe?: OpenPorts): RulesetCompiler {
+  return new RulesetCompiler({
+    node: NODE,
+    logPrefix: 'netplug-packet',
+    endpointToHostAction: 'Accept',
+    ...(failsafe === undefined ? {} : { failsafe }),
+  });
 }
 
 /** Sends all probes at once. Returns which were answered. */

@@ -36,9 +36,10 @@ export function endFlow({ handle }: Pick<TrackedFlow, 'handle'>): Message {
 }
 
 /** Returns a function that decodes an entry of the list; undefined unless one of the addresses is an end of the flow. */
-export function flowReader(addresses: readonly Address[]): (body: Buffer) => TrackedFlow | undefined {
-  const wanted = new Set(addresses.map((address) => keyOf(addressBytes(address))));
+export function flowReader(addresses: readonly Address[] | 'all'): (body: Buffer) => TrackedFlow | undefined {
+  const wanted = new Set((addresses === 'all' ? [] : addresses).map((address) => keyOf(addressBytes(address))));
   const isWanted = (parts: Attributes | undefined): boolean =>
+    addresses === 'all' ||
     [...CTA_IP_SOURCE, ...CTA_IP_DESTINATION].some((type) => {
       const bytes = parts?.get(type);
       return bytes !== undefined && wanted.has(keyOf(bytes));

@@ -1,4 +1,4 @@
-import { type Address, FAMILIES } from '../../net/address.ts';
+import { type Address, FAMILIES, type Family } from '../../net/address.ts';
 import type { FlowTable, TrackedFlow } from '../flow-table.ts';
 import { loadAddon } from './addon.ts';
 import { endFlow, flowReader, listFlows } from './flow-messages.ts';
@@ -23,7 +23,7 @@ export class LinuxFlowTable implements FlowTable, Disposable {
     return new LinuxFlowTable(NftSocket.open(loadAddon(addonPath)));
   }
 
-  async list(addresses: readonly Address[]): Promise<readonly TrackedFlow[]> {
+  async list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]> {
     return this.#inTurn(async () => this.#list(addresses));
   }
 
@@ -42,11 +42,12 @@ export class LinuxFlowTable implements FlowTable, Disposable {
     return turn;
   }
 
-  async #list(addresses: readonly Address[]): Promise<readonly TrackedFlow[]> {
+  async #list(addresses: readonly Address[] | 'all'): Promise<readonly TrackedFlow[]> {
     if (addresses.length === 0) return [];
     const read = flowReader(addresses);
     const found: TrackedFlow[] = [];
-    for (const family of FAMILIES.filter((each) => addresses.some((address) => address.family === each))) {
+    const isWanted = (each: Family): boolean => addresses === 'all' || addresses.some(({ family }) => family === each);
+    for (const family of FAMILIES.filter(isWanted)) {
       const bodies = await this.#socket.list('list tracked flows', listFlows(family));
       for (let at = 0; at < bodies.length; at += READ_AT_ONCE) {
         for (const body of bodies.slice(at, at + READ_AT_ONCE)) {

@@ -11,7 +11,7 @@ const NFTA_LIST_ELEM = 1;
 const NFTA_EXPR = { NAME: 1, DATA: 2 } as const;
 const NFTA_DATA = { VALUE: 1, VERDICT: 2 } as const;
 const NFTA_VERDICT = { CODE: 1, CHAIN: 2 } as const;
-const META = { NFPROTO: 15, L4PROTO: 16, IIFNAME: 6, OIFNAME: 7 } as const;
+const META = { MARK: 3, NFPROTO: 15, L4PROTO: 16, IIFNAME: 6, OIFNAME: 7 } as const;
 const BASE = { NETWORK: 1, TRANSPORT: 2 } as const;
 const [EQUAL, NOT_EQUAL] = [0, 1];
 const NFT_LOOKUP_F_INV = 1;
@@ -37,6 +37,8 @@ const STATE_BITS: Readonly<Record<ConnectionState, number>> = {
 const VERDICTS = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
 const FIB = { RESULT_ADDRTYPE: 3, F_DADDR: 2, RTN_LOCAL: 2 } as const;
 const LOG_LEVEL_INFO = 6;
+/** Of the packet mark. kube-proxy uses bits 14 and 15. */
+const MARK_BIT = 0x0010_0000;
 /** Enough for the headers of IPv6, TCP and a tunnel. */
 const REPORTED_BYTES = 128;
 
@@ -121,6 +123,10 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
         ]),
         compare(nativeWord(FIB.RTN_LOCAL), false),
       ];
+    case 'marked':
+      return [meta(META.MARK), ...hasBits(MARK_BIT)];
+    case 'mark':
+      return setMark(part.isSet);
     case 'dispatch':
       return [meta(part.direction === 'in' ? META.IIFNAME : META.OIFNAME), dispatch(part.map)];
     case 'count':
@@ -139,7 +145,7 @@ function encodePart(part: FilterMatch | FilterAction, context: Context): readonl
   }
 }
 
-function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' }>): Buffer {
+function encodeAction(action: Exclude<FilterAction, { kind: 'dispatch' | 'mark' }>): Buffer {
   switch (action.kind) {
     case 'count':
       return expression('counter', []);
@@ -248,15 +254,21 @@ function hasBits(mask: number): readonly Buffer[] {
   return [masked(nativeWord(mask)), compare(nativeWord(0), true)];
 }
 
-/** Ands register and mask. */
-function masked(mask: Buffer): Buffer {
+/** Keeps the bits of the mask, then inverts those of `flipped`. */
+function masked(mask: Buffer, flipped: Buffer = Buffer.alloc(mask.length)): Buffer {
   return expression('bitwise', [
     be32Attribute(1, REGISTER),
     be32Attribute(2, REGISTER),
     be32Attribute(3, mask.length),
     data(4, mask),
-    data(5, Buffer.alloc(mask.length)),
+    data(5, flipped),
   ]);
+}
+
+function setMark(isSet: boolean): readonly Buffer[] {
+  const bit = nativeWord(isSet ? MARK_BIT : 0);
+  const store = expression('meta', [be32Attribute(2, META.MARK), be32Attribute(3, REGISTER)]);
+  return [meta(META.MARK), masked(nativeWord(~MARK_BIT), bit), store];
 }
 
 function compare(value: Buffer, isNegated: boolean): Buffer {

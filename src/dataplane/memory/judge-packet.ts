@@ -27,6 +27,8 @@ export interface FilterPacket {
   /** A TCP packet that does not open a connection. */
   readonly isMidStream?: boolean;
   readonly isToHost: boolean;
+  /** An earlier hook has marked it. */
+  readonly isMarked?: boolean;
 }
 
 export interface PacketJudgement {
@@ -38,6 +40,7 @@ export interface PacketJudgement {
   /** What was sent to NFLOG groups, in order. */
   readonly reported: readonly { readonly group: number; readonly prefix: string }[];
   readonly isUntracked: boolean;
+  readonly isMarked: boolean;
 }
 
 /** The kernel refuses deeper chains. */
@@ -56,6 +59,7 @@ export function judgePacket(table: FilterTable, hook: FilterHook['hook'], packet
     logged: judge.logged,
     reported: judge.reported,
     isUntracked: judge.isUntracked,
+    isMarked: judge.isMarked,
   };
 }
 
@@ -66,12 +70,14 @@ class Judge {
   readonly logged: string[] = [];
   readonly reported: PacketJudgement['reported'][number][] = [];
   isUntracked = false;
+  isMarked: boolean;
   readonly #table: FilterTable;
   readonly #packet: FilterPacket;
 
   constructor(table: FilterTable, packet: FilterPacket) {
     this.#table = table;
     this.#packet = packet;
+    this.isMarked = packet.isMarked ?? false;
   }
 
   /** Evaluates the chain; `continue` when its end was reached or it returned. */
@@ -100,6 +106,9 @@ class Judge {
           break;
         case 'untrack':
           this.isUntracked = true;
+          break;
+        case 'mark':
+          this.isMarked = part.isSet;
           break;
         case 'limit':
           break;
@@ -132,6 +141,7 @@ class Judge {
         case 'tcp opening':
         case 'interface':
         case 'to host':
+        case 'marked':
           if (!this.#matches(part)) return 'continue';
           break;
         default:
@@ -164,7 +174,9 @@ class Judge {
     const packet = this.#packet;
     switch (match.kind) {
       case 'state':
-        return match.states.includes(packet.state);
+        return match.states.includes(this.isUntracked ? 'untracked' : packet.state);
+      case 'marked':
+        return this.isMarked;
       case 'family':
         return packet.source.family === match.family;
       case 'to host':

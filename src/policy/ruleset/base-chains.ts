@@ -18,19 +18,19 @@ export const TO_PODS = 'to-pods';
 const COUNT: FilterAction = { kind: 'count' };
 const ACCEPT: FilterAction = { kind: 'accept' };
 const DROP: FilterAction = { kind: 'drop' };
-const ESTABLISHED: FilterMatch = { kind: 'state', states: ['established', 'related'] };
-const INVALID: FilterMatch = { kind: 'state', states: ['invalid'] };
+export const KNOWN_FLOW: FilterMatch = { kind: 'state', states: ['established', 'related'] };
+export const INVALID: FilterMatch = { kind: 'state', states: ['invalid'] };
 /**
  * A TCP packet of a flow that is not tracked. When a flow is denied, its entry is deleted: the next packet of the end that is
  * allowed to send would otherwise begin an entry in its own direction, and the flow would go on.
  */
-const MIDSTREAM: readonly FilterMatch[] = [
+export const MIDSTREAM: readonly FilterMatch[] = [
   { kind: 'state', states: ['new'] },
   { kind: 'protocol', protocols: [6] },
   { kind: 'tcp opening', isNegated: true },
 ];
 /** Multicast listeners, routers and neighbours: without them IPv6 does not work on a link. */
-const NEIGHBOURS: readonly FilterMatch[] = [
+export const NEIGHBOURS: readonly FilterMatch[] = [
   { kind: 'protocol', protocols: [58] },
   { kind: 'icmp', types: [130, 131, 132, 133, 134, 135, 136, 143] },
 ];
@@ -77,7 +77,7 @@ export function closedToAll(): FilterTable {
 /** Returns a table that drops new connections of the interfaces and leaves all other pods alone. */
 export function closedTable(interfaces: ReadonlySet<string>): FilterTable {
   const rulesFor = (direction: 'in' | 'out'): readonly TableRule[] => [
-    { id: 'established', parts: [ESTABLISHED, ACCEPT] },
+    { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
     { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
     ...[...interfaces].map((name): TableRule => {
       return { id: `${CLOSED}${name}`, parts: [{ kind: 'interface', direction, name }, COUNT, DROP] };
@@ -107,7 +107,7 @@ function dispatchRules(
 ): readonly TableRule[] {
   const isPod: FilterMatch = { kind: 'interface', direction, name: `${HOST_LINK_PREFIX}*` };
   return [
-    { id: 'established', parts: [ESTABLISHED, ACCEPT] },
+    { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
     { id: 'invalid', parts: [isPod, INVALID, COUNT, DROP] },
     { id: 'midstream', parts: [isPod, ...MIDSTREAM, COUNT, DROP] },
     { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
@@ -119,7 +119,7 @@ function dispatchRules(
 function toHostRules(): readonly TableRule[] {
   const isPod: FilterMatch = { kind: 'interface', direction: 'in', name: `${HOST_LINK_PREFIX}*` };
   return [
-    { id: 'established', parts: [ESTABLISHED, ACCEPT] },
+    { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
     { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
     { id: 'endpoint-to-host', parts: [isPod, COUNT, DROP] },
   ];

@@ -1,4 +1,6 @@
 import type { FilterTable } from '../../dataplane/policy-filter.ts';
+import type { LinkWithAddresses } from '../host-interfaces.ts';
+import type { OpenPort, OpenPorts } from '../open-ports.ts';
 import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
 
 export const POLICY_TABLE = 'netplug-policy';
@@ -48,4 +50,13 @@ export interface RulesetSettings {
   readonly logPrefix: string;
   /** For packets of a pod to its own node that its egress policies allow. */
   readonly endpointToHostAction: 'Accept' | 'Drop';
+  /** Ports that no policy of a host endpoint closes; none unless set. */
+  readonly failsafe?: OpenPorts;
+}
+
+/** What host endpoints meet on the node. */
+export interface HostLinks {
+  readonly interfaces: readonly LinkWithAddresses[];
+  /** Packets of the tunnels that the node has to other nodes; another table drops those of strangers. */
+  readonly tunnels: readonly Pick<OpenPort, 'protocol' | 'port'>[];
 }

@@ -1,5 +1,6 @@
 import type { FilterAction, FilterMatch, TableRule } from '../../dataplane/policy-filter.ts';
 import { digestOfRules } from '../../dataplane/rule-digest.ts';
+import type { PacketPath } from '../packet-path.ts';
 import type { PolicyDirection, PolicyRule } from '../resolved-policy.ts';
 import { denyRules, reportingRules, reportOf } from './base-chains.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
@@ -26,6 +27,19 @@ export function chainOf(
   const { next = [], contents = [], origins = new Map<string, RuleOrigin>() } = rest;
   return { name: `${prefix}-${digestOfRules(rules)}`, rules, next, contents, origins };
 }
+
+/** Returns a chain that accepts every packet. */
+export function acceptChain(): RenderedChain {
+  return chainOf('accept', [{ id: 'accept', parts: [{ kind: 'accept' }] }]);
+}
+
+/** What `Allow` does on a path. What is accepted early meets no later rules of its host endpoint. */
+export const ALLOW: Readonly<Record<PacketPath, readonly FilterAction[]>> = {
+  local: [{ kind: 'accept' }],
+  forwarded: [{ kind: 'accept' }],
+  preDNAT: [{ kind: 'mark', isSet: true }, { kind: 'accept' }],
+  untracked: [{ kind: 'untrack' }, { kind: 'accept' }],
+};
 
 /** Returns a chain that reports and drops every packet. */
 export function denyChain(origin: RuleOrigin): RenderedChain {
@@ -56,6 +70,8 @@ export interface RenderContext {
   readonly sets: RuleSets;
   /** Of `Log` rules, in the kernel log. */
   readonly logPrefix: string;
+  /** What `Allow` does. */
+  readonly allow: readonly FilterAction[];
   /** Where `Pass` leads; of a staged policy, every rule that would decide, when no policy of the tier is enforced. */
   readonly pass: RenderedChain | undefined;
 }
@@ -101,7 +117,7 @@ function targetOf(
     const chain = stagedChain(origin, action === 'Log' ? undefined : context.pass);
     return { actions: [{ kind: action === 'Log' ? 'jump' : 'goto', chain: chain.name }], chain };
   }
-  if (action === 'Allow') return { actions: [{ kind: 'count' }, { kind: 'accept' }] };
+  if (action === 'Allow') return { actions: [{ kind: 'count' }, ...context.allow] };
   if (action === 'Log')
     return {
       actions: [{ kind: 'count' }, LOG_LIMIT, { kind: 'log', prefix: `${context.logPrefix}: ` }, reportOf(origin)],

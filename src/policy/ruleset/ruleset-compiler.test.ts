@@ -5,21 +5,37 @@ import { judgePacket } from '../../dataplane/memory/judge-packet.ts';
 import { parseAddress } from '../../net/address.ts';
 import { change, globalPolicy, podOf } from '../../../test/support/policy-arbitraries.ts';
 import { PolicyCluster } from '../../../test/support/policy-cluster.ts';
-import type { RulesetSettings } from './policy-ruleset.ts';
+import type { HostLinks, RulesetSettings } from './policy-ruleset.ts';
 import { RulesetCompiler } from './ruleset-compiler.ts';
 
 const SETTINGS: RulesetSettings = { node: 'node-1', logPrefix: 'netplug-packet', endpointToHostAction: 'Accept' };
 
+const facts = fc.option(
+  fc.record({
+    interfaces: fc.subarray([
+      { name: 'eth0', addresses: ['192.0.2.1'] },
+      { name: 'eth2', addresses: ['192.0.2.1'] },
+    ]),
+    tunnels: fc.subarray([{ protocol: 4, port: undefined }]),
+  }),
+  { nil: undefined, freq: 4 },
+);
+
 describe('incremental compilation', () => {
   it('equals a fresh one after any changes', () => {
     fc.assert(
-      fc.property(fc.array(change, { minLength: 1, maxLength: 40 }), (changes) => {
+      fc.property(fc.array(fc.tuple(change, facts), { minLength: 1, maxLength: 40 }), (changes) => {
         const cluster = new PolicyCluster();
         const compiler = new RulesetCompiler(SETTINGS);
         compiler.compile(cluster.state);
-        for (const apply of changes) {
+        let known: HostLinks = { interfaces: [], tunnels: [] };
+        for (const [apply, found] of changes) {
+          if (found !== undefined) compiler.useHost(found);
+          known = found ?? known;
           const incremental = compiler.compile(cluster.state, apply(cluster));
-          const fresh = new RulesetCompiler(SETTINGS).compile(cluster.state);
+          const anew = new RulesetCompiler(SETTINGS);
+          anew.useHost(known);
+          const fresh = anew.compile(cluster.state);
           expect(plain(incremental.table)).toEqual(plain(fresh.table));
           expect(new Map([...incremental.origins].toSorted())).toEqual(new Map([...fresh.origins].toSorted()));
         }

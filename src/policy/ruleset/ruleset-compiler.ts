@@ -1,4 +1,5 @@
 import type { FilterChain, FilterSet } from '../../dataplane/policy-filter.ts';
+import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
 import type { PolicyView, TouchedPolicy } from '../policy-view.ts';
 import type {
   PolicyDirection,
@@ -9,19 +10,43 @@ import type {
 } from '../resolved-policy.ts';
 import { FROM_PODS, TO_PODS, baseChains } from './base-chains.ts';
 import { UnusableRules } from '../unusable-rules.ts';
-import { POLICY_TABLE, type PolicyRuleset, type RuleOrigin, type RulesetSettings } from './policy-ruleset.ts';
-import { type RenderedChain, chainOf, denyChain, renderRuleList, type RuleList, stagedChain } from './render-rules.ts';
+import { HostChains, type HostRuleset } from './host-chains.ts';
+import {
+  type HostLinks,
+  POLICY_TABLE,
+  type PolicyRuleset,
+  type RuleOrigin,
+  type RulesetSettings,
+} from './policy-ruleset.ts';
+import {
+  acceptChain,
+  ALLOW,
+  type RenderedChain,
+  chainOf,
+  denyChain,
+  renderRuleList,
+  type RuleList,
+  stagedChain,
+} from './render-rules.ts';
 import { idOfOrigin } from './rule-ids.ts';
 import { RuleSets, type SetContent, keyOfContent } from './rule-sets.ts';
 
 const DIRECTIONS: readonly PolicyDirection[] = ['egress', 'ingress'];
+
+/** Packets of one direction at an endpoint. */
+interface RenderedEnd {
+  readonly endpoint: PolicyEndpoint;
+  readonly direction: PolicyDirection;
+  /** `local` at a pod. */
+  readonly path: PacketPath;
+}
 
 /** Where packets of an interface go, by direction. */
 type Entries = Readonly<Record<PolicyDirection, RenderedChain>>;
 
 /** What the chains of a tier depend on besides its policies. */
 interface TierContext {
-  readonly direction: PolicyDirection;
+  readonly end: RenderedEnd;
   /** The next tier, after the last the profiles. */
   readonly next: RenderedChain;
   /** Whether a policy of the tier that applies is not staged. */
@@ -29,7 +54,7 @@ interface TierContext {
 }
 
 /**
- * Compiles what a view says about the pods of one node. A later call costs what changed: chains are kept by what they
+ * Compiles what a view says about the pods and the interfaces of one node. A later call costs what changed: chains are kept by what they
  * were rendered from, and unchanged chains and sets stay the same objects.
  */
 export class RulesetCompiler {
@@ -44,10 +69,20 @@ export class RulesetCompiler {
   /** Chains of the table by name, with the rules they were made from. */
   #chains: ReadonlyMap<string, FilterChain> = new Map();
   #maps: readonly (readonly [string, FilterSet])[] = [];
+  readonly #hostChains: HostChains;
+  #host: HostRuleset | undefined;
+  #facts: HostLinks = { interfaces: [], tunnels: [] };
 
   constructor(settings: RulesetSettings) {
     this.#settings = settings;
+    this.#hostChains = new HostChains(settings, (view, end) => this.#renderTiers(view, end));
     this.#bases = baseChains(settings.endpointToHostAction);
+  }
+
+  /** What host endpoints meet from the next compilation on. */
+  useHost(facts: HostLinks): void {
+    this.#facts = facts;
+    this.#host = undefined;
   }
 
   /**
@@ -63,7 +98,8 @@ export class RulesetCompiler {
     const isEveryEndpoint = isReshaped || touched.policies.size + touched.profiles.size > 0;
     if (isEveryEndpoint) this.#renderAll(view);
     else for (const key of touched.endpoints) this.#renderEndpoint(view, key);
-    return this.#assemble();
+    if (this.#host === undefined) this.#host = this.#hostChains.render(view, this.#facts);
+    return this.#assemble(this.#host);
   }
 
   #renderAll(view: PolicyView): void {
@@ -71,6 +107,7 @@ export class RulesetCompiler {
     this.#entries = new Map();
     this.#interfaces = new Map();
     for (const key of view.endpoints.keys()) this.#renderEndpoint(view, key);
+    this.#host = this.#hostChains.render(view, this.#facts);
     this.#rendered.endGeneration();
     this.#ruleSets().retain(this.#rendered.contents());
   }
@@ -78,6 +115,7 @@ export class RulesetCompiler {
   #renderEndpoint(view: PolicyView, key: string): void {
     const before = this.#interfaces.get(key);
     const endpoint = view.endpoints.get(key);
+    if (this.#hostChains.isAffectedBy(key, endpoint)) this.#host = undefined;
     const after = endpoint !== undefined && this.#isLocalPod(endpoint) ? endpoint.interfaceName : undefined;
     if (after === undefined) this.#interfaces.delete(key);
     else this.#interfaces.set(key, after);
@@ -93,8 +131,8 @@ export class RulesetCompiler {
     const endpoint = view.endpoints.get(first);
     if (endpoint === undefined) return;
     this.#entries.set(interfaceName, {
-      egress: this.#renderTiers(view, endpoint, 'egress'),
-      ingress: this.#renderTiers(view, endpoint, 'ingress'),
+      egress: this.#renderTiers(view, { endpoint, direction: 'egress', path: 'local' }),
+      ingress: this.#renderTiers(view, { endpoint, direction: 'ingress', path: 'local' }),
     });
   }
 
@@ -105,53 +143,51 @@ export class RulesetCompiler {
   }
 
   /** Renders from the last tier to the first, because each chain names the one to which it passes. */
-  #renderTiers(view: PolicyView, endpoint: PolicyEndpoint, direction: PolicyDirection): RenderedChain {
+  #renderTiers(view: PolicyView, end: RenderedEnd): RenderedChain {
     let next: RenderedChain | undefined;
     for (const tier of view.tiers.toReversed()) {
-      // Other stages are for host endpoints.
-      const policies = view.policiesOf(endpoint, tier, direction).filter(({ stage }) => stage === 'normal');
+      const policies = policiesOn(view, { ...end, tier });
       if (policies.length === 0) continue;
-      next ??= this.#renderProfiles(view, endpoint, direction);
-      next = this.#renderTier(policies, { tier, direction, next });
+      next ??= this.#renderLast(view, end);
+      next = this.#renderTier(policies, { tier, end, next });
     }
-    return next ?? this.#renderProfiles(view, endpoint, direction);
+    return next ?? this.#renderLast(view, end);
+  }
+
+  /** Profiles decide only where a packet begins or ends. */
+  #renderLast(view: PolicyView, { endpoint, direction, path }: RenderedEnd): RenderedChain {
+    return path === 'local' ? this.#renderProfiles(view, endpoint, direction) : acceptChain();
   }
 
   #renderTier(
     policies: readonly ResolvedPolicy[],
-    {
-      tier,
-      direction,
-      next,
-    }: {
-      readonly tier: PolicyTier;
-      readonly direction: PolicyDirection;
-      readonly next: RenderedChain;
-    },
+    { tier, end, next }: { readonly tier: PolicyTier; readonly end: RenderedEnd; readonly next: RenderedChain },
   ): RenderedChain {
     const isEnforced = policies.some(({ isStaged }) => !isStaged);
-    const chains = policies.map((policy) => this.#renderPolicy(policy, { direction, next, isEnforced }));
-    return this.#rendered.sequence('tier', chains, this.#endOfTier(policies, { tier, direction, next, isEnforced }));
+    const context = { end, next, isEnforced };
+    const chains = policies.map((policy) => this.#renderPolicy(policy, context));
+    return this.#rendered.sequence('tier', chains, this.#endOfTier(policies, tier, context));
   }
 
   /** Returns where packets go that no policy of the tier decides. */
   #endOfTier(
     policies: readonly ResolvedPolicy[],
-    { tier, direction, next, isEnforced }: TierContext & { readonly tier: PolicyTier },
+    { name, defaultAction }: PolicyTier,
+    { end: { direction, path }, next, isEnforced }: TierContext,
   ): RenderedChain {
-    if (tier.defaultAction !== 'Deny') return next;
-    const { name } = tier;
+    if (defaultAction !== 'Deny' || !hasDefault(path)) return next;
     if (isEnforced) return denyChain({ kind: 'tier', name, direction });
     return stagedChain({ kind: 'staged tier', name, direction, policies: policies.map(({ id }) => id) }, next);
   }
 
-  #renderPolicy(policy: ResolvedPolicy, { direction, next, isEnforced }: TierContext): RenderedChain {
+  #renderPolicy(policy: ResolvedPolicy, { end: { direction, path }, next, isEnforced }: TierContext): RenderedChain {
     const rules = policy.rules[direction] ?? [];
     const passes = policy.isStaged ? !isEnforced : rules.some(({ action }) => action === 'Pass');
     const pass = passes ? next : undefined;
     return this.#rendered.list(policy, `${direction} ${pass?.name ?? ''}`, () =>
       this.#renderRules(
         { owner: { kind: 'policy', name: policy.id }, direction, rules, isStaged: policy.isStaged },
+        path,
         pass,
       ),
     );
@@ -167,15 +203,21 @@ export class RulesetCompiler {
     return this.#rendered.list(profile, direction, () =>
       this.#renderRules(
         { owner: { kind: 'profile', name: profile.name }, direction, rules: profile.rules[direction], isStaged: false },
+        'local',
         undefined,
       ),
     );
   }
 
   /** @throws UnusableRules */
-  #renderRules(list: RuleList, pass: RenderedChain | undefined): RenderedChain {
+  #renderRules(list: RuleList, path: PacketPath, pass: RenderedChain | undefined): RenderedChain {
     try {
-      return renderRuleList(list, { sets: this.#ruleSets(), logPrefix: this.#settings.logPrefix, pass });
+      return renderRuleList(list, {
+        sets: this.#ruleSets(),
+        logPrefix: this.#settings.logPrefix,
+        allow: ALLOW[path],
+        pass,
+      });
     } catch (cause) {
       throw new UnusableRules(list.owner, cause);
     }
@@ -188,10 +230,11 @@ export class RulesetCompiler {
   }
 
   /** Collects what the entries of the interfaces lead to. */
-  #assemble(): PolicyRuleset {
+  #assemble(host: HostRuleset): PolicyRuleset {
     const collected = new Collected();
     for (const entries of this.#entries.values()) for (const direction of DIRECTIONS) collected.add(entries[direction]);
-    const chains = new Map<string, FilterChain>(this.#bases);
+    for (const chain of host.next) collected.add(chain);
+    const chains = new Map<string, FilterChain>([...this.#bases, ...host.chains]);
     for (const { name, rules } of collected.chains.values()) chains.set(name, this.#keptChain(name, rules));
     for (const [interfaceName, entries] of this.#entries)
       for (const direction of DIRECTIONS) {
@@ -207,7 +250,11 @@ export class RulesetCompiler {
       origins.set(idOfOrigin(origin), origin);
     }
     return {
-      table: { name: POLICY_TABLE, chains, sets: new Map([...this.#maps, ...this.#ruleSets().all(contents)]) },
+      table: {
+        name: POLICY_TABLE,
+        chains,
+        sets: new Map([...this.#maps, ...host.maps, ...this.#ruleSets().all(contents)]),
+      },
       origins,
     };
   }

@@ -1,12 +1,15 @@
 // The compiled table decides as the evaluator does.
 import * as fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { judgePacket } from '../../dataplane/memory/judge-packet.ts';
+import { type FilterPacket, judgePacket } from '../../dataplane/memory/judge-packet.ts';
+import type { FilterTable } from '../../dataplane/policy-filter.ts';
 import { parseAddress } from '../../net/address.ts';
-import { change } from '../../../test/support/policy-arbitraries.ts';
+import { change, hostChange } from '../../../test/support/policy-arbitraries.ts';
 import { NODE, PolicyCluster } from '../../../test/support/policy-cluster.ts';
-import { type EndVerdict, evaluateEnd } from '../evaluate.ts';
+import { type EndVerdict, evaluateEnd, evaluateHost, type HostQuestion } from '../evaluate.ts';
+import { hostEndpointAt, hostEndpointsInForce, hostEndpointsOf } from '../host-interfaces.ts';
 import type { Packet } from '../match-packet.ts';
+import { failsafePorts, withTunnels } from '../open-ports.ts';
 import type { PolicyView } from '../policy-view.ts';
 import type { PolicyDirection, PolicyEndpoint } from '../resolved-policy.ts';
 import type { RuleOrigin } from './policy-ruleset.ts';
@@ -61,7 +64,7 @@ it('the table gives each packet the verdict of the evaluator', () => {
           endpointToHostAction: 'Accept',
         }).compile(view);
         for (const endpoint of view.endpoints.values()) {
-          if (endpoint.interfaceName === undefined || isShared(view, endpoint)) continue;
+          if (endpoint.kind === 'host' || endpoint.interfaceName === undefined || isShared(view, endpoint)) continue;
           for (const direction of ['ingress', 'egress'] as const)
             for (const sent of packets) {
               const evaluated = evaluateEnd(view, { endpoint, direction, packet: sent });
@@ -77,20 +80,12 @@ it('the table gives each packet the verdict of the evaluator', () => {
         }
 
         function judgeAt(endpoint: PolicyEndpoint, direction: PolicyDirection, sent: Packet) {
-          const { sourcePort, destinationPort, icmp, source, destination, protocol } = sent;
           const isEgress = direction === 'egress';
           return judgePacket(table, 'forward', {
-            source,
-            destination,
-            protocol,
-            ...(sourcePort === undefined || destinationPort === undefined
-              ? {}
-              : { ports: { source: sourcePort, destination: destinationPort } }),
-            ...(icmp === undefined ? {} : { icmp }),
-            inInterface: isEgress ? (endpoint.interfaceName ?? '') : 'eth0',
-            outInterface: isEgress ? 'eth0' : (endpoint.interfaceName ?? ''),
-            state: 'new',
-            isToHost: false,
+            ...filterPacket(sent),
+            // No host endpoint is there.
+            inInterface: isEgress ? (endpoint.interfaceName ?? '') : 'lo',
+            outInterface: isEgress ? 'lo' : (endpoint.interfaceName ?? ''),
           });
         }
       },
@@ -122,4 +117,133 @@ function stagedIn(view: PolicyView, { endpoint, direction, decision, considered 
     if (action !== undefined && !isEnforced) return found;
   }
   return applied.length > 0 && !isEnforced ? [...found, 'tier'] : found;
+}
+
+function filterPacket({ sourcePort, destinationPort, icmp, source, destination, protocol }: Packet): FilterPacket {
+  return {
+    source,
+    destination,
+    protocol,
+    ...(sourcePort === undefined || destinationPort === undefined
+      ? {}
+      : { ports: { source: sourcePort, destination: destinationPort } }),
+    ...(icmp === undefined ? {} : { icmp }),
+    state: 'new',
+    isToHost: false,
+  };
+}
+
+const INTERFACES = [
+  { name: 'lo', addresses: ['127.0.0.1', '192.0.2.1'] },
+  { name: 'eth0', addresses: ['192.0.2.1'] },
+  { name: 'eth1', addresses: ['198.51.100.1'] },
+  { name: 'eth2', addresses: ['192.0.2.1', '2001:db8::1'] },
+];
+const FAILSAFE = failsafePorts({
+  failsafeInboundHostPorts: [
+    { protocol: 'TCP', port: 443 },
+    { protocol: 'UDP', port: 80, net: '10.65.0.0/29' },
+  ],
+  failsafeOutboundHostPorts: [{ protocol: 'TCP', port: 81 }],
+});
+const TUNNELS = [
+  { protocol: 47, port: undefined },
+  { protocol: 17, port: 1500 },
+];
+
+it('the table gives each packet at an interface of the node the verdict of the evaluator', () => {
+  const seen = new Map<string, number>();
+  const crossing = fc.record({
+    interfaceName: fc.constantFrom(...INTERFACES.map(({ name }) => name), 'nplunknown'),
+    direction: fc.constantFrom('ingress' as const, 'egress' as const),
+    path: fc.constantFrom('local' as const, 'forwarded' as const),
+    packet,
+    translatedPort: fc.option(fc.constantFrom(...PORTS), { nil: undefined }),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(fc.oneof({ weight: 3, arbitrary: hostChange }, change), { minLength: 8, maxLength: 40 }),
+      fc.array(crossing, { minLength: 60, maxLength: 60 }),
+      (changes, crossings) => {
+        const cluster = new PolicyCluster();
+        for (const apply of changes) apply(cluster);
+        const { state: view } = cluster;
+        const compiler = new RulesetCompiler({
+          node: NODE,
+          logPrefix: 'netplug-packet',
+          endpointToHostAction: 'Accept',
+          failsafe: FAILSAFE,
+        });
+        compiler.useHost({ interfaces: INTERFACES, tunnels: TUNNELS });
+        const { table } = compiler.compile(view);
+        const hooks = { table, raw: withChains(table, (own) => own < 0), rest: withChains(table, (own) => own >= 0) };
+        const inForce = hostEndpointsInForce(hostEndpointsOf(view, NODE), INTERFACES);
+        for (const { interfaceName, translatedPort, packet: sent, ...rest } of crossings) {
+          // A node reaches its pods; the rest is decided by policies of pods.
+          if (interfaceName.startsWith('npl') && !(rest.direction === 'egress' && rest.path === 'local')) continue;
+          const endpoint = interfaceName.startsWith('npl') ? undefined : hostEndpointAt(inForce, interfaceName);
+          const isTranslated = translatedPort !== undefined && sent.destinationPort !== undefined;
+          const after = isTranslated ? { ...sent, destinationPort: translatedPort } : sent;
+          const question = { ...rest, sent, packet: after };
+          const open = withTunnels(FAILSAFE, TUNNELS);
+          const said = endpoint && evaluateHost(view, { ...question, endpoint, open });
+          const last = said?.paths.at(-1);
+          const place = [endpoint?.shown, last?.path, last?.end.decision];
+          expect([judgeCrossing(hooks, interfaceName, question), place]).toEqual([said?.verdict ?? 'allow', place]);
+          const key = `${last?.path ?? 'none'} ${last?.end.decision.kind ?? ''} ${said?.verdict ?? ''}`;
+          seen.set(key, (seen.get(key) ?? 0) + 1);
+        }
+      },
+    ),
+    { numRuns: 100 },
+  );
+  expect([...seen.keys()]).toEqual(
+    expect.arrayContaining([
+      'none  ',
+      ...['local', 'forwarded', 'preDNAT', 'untracked'].flatMap((path) => [`${path} rule allow`, `${path} rule deny`]),
+      'local tier default deny',
+      'local profile rule allow',
+      'local no profile deny',
+      'local open port allow',
+      'forwarded no policy allow',
+      'forwarded tier default deny',
+    ]),
+  );
+}, 60_000);
+
+/** Returns what the hooks that the packet passes do with it; the other side of the node is its loopback. */
+function judgeCrossing(
+  { table, raw, rest }: Readonly<Record<'table' | 'raw' | 'rest', FilterTable>>,
+  name: string,
+  { direction, path, packet: after, sent }: Omit<HostQuestion, 'endpoint' | 'open'> & { readonly sent: Packet },
+): 'allow' | 'deny' {
+  const [inInterface, outInterface] = direction === 'ingress' ? [name, 'lo'] : ['lo', name];
+  const early = direction === 'ingress' ? 'prerouting' : path === 'local' ? 'output' : undefined;
+  const late = path === 'forwarded' ? 'forward' : direction === 'ingress' ? 'input' : 'output';
+  const places = {
+    prerouting: { inInterface },
+    input: { inInterface },
+    output: { outInterface },
+    forward: { inInterface, outInterface },
+  };
+  // The hook of sent packets is before and after translation.
+  if (early === late) {
+    const first = judgePacket(raw, 'output', { ...filterPacket(sent), ...places.output });
+    if (first.verdict === 'drop') return 'deny';
+    const state = first.isUntracked ? 'untracked' : 'new';
+    const second = judgePacket(rest, 'output', { ...filterPacket(after), ...places.output, state });
+    return second.verdict === 'drop' ? 'deny' : 'allow';
+  }
+  const first =
+    early === undefined ? undefined : judgePacket(table, early, { ...filterPacket(sent), ...places[early] });
+  if (first?.verdict === 'drop') return 'deny';
+  const state = first?.isUntracked === true ? 'untracked' : 'new';
+  const isMarked = first?.isMarked === true;
+  const last = judgePacket(table, late, { ...filterPacket(after), ...places[late], state, isMarked });
+  return last.verdict === 'drop' ? 'deny' : 'allow';
+}
+
+function withChains(table: FilterTable, isIn: (priority: number) => boolean): FilterTable {
+  const chains = [...table.chains].filter(([, { hook }]) => hook === undefined || isIn(hook.priority));
+  return { ...table, chains: new Map(chains) };
 }

@@ -1,18 +1,5 @@
+import { isAutomatic } from '../../model/automatic-host-endpoint.ts';
 import { ALL_INTERFACES, type HostEndpoint } from '../../model/host-endpoint.ts';
-
-export const CREATED_BY_LABEL = 'netplug/created-by';
-export const CONTROLLERS = 'netplug-orch-controllers';
-const SUFFIX = '-auto-hep';
-
-/** The automatic endpoint of a node is called so. */
-export function automaticName(node: string): string {
-  return `${node}${SUFFIX}`;
-}
-
-/** The controllers made it, and keep it. */
-export function isAutomatic({ metadata }: HostEndpoint): boolean {
-  return metadata.labels?.[CREATED_BY_LABEL] === CONTROLLERS && metadata.name.endsWith(SUFFIX);
-}
 
 export function coversAllInterfaces({ spec }: HostEndpoint): boolean {
   return spec.interfaceName === ALL_INTERFACES;

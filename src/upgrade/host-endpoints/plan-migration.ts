@@ -1,10 +1,11 @@
 import { type Problem, problemsError } from '../../base/problem.ts';
+import { automaticName, CONTROLLERS, isAutomatic } from '../../model/automatic-host-endpoint.ts';
 import type { ControllersConfiguration } from '../../model/controllers-configuration.ts';
 import type { HostEndpoint } from '../../model/host-endpoint.ts';
 import type { Node } from '../../model/node.ts';
 import { DEFAULT_ALLOW } from '../../model/profile.ts';
 import { API_VERSION } from '../../model/resource.ts';
-import { automaticName, CONTROLLERS, isAutomatic, madeByPeople } from './all-interfaces.ts';
+import { madeByPeople } from './all-interfaces.ts';
 import { createStep, deleteStep, type ResourcePlan, type ResourceStep, updateStep } from '../resource-steps.ts';
 
 type Labels = Readonly<Record<string, string>>;

@@ -5,6 +5,7 @@ import type { FlowTable, TrackedFlow } from '../../../dataplane/flow-table.ts';
 import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import type { Address } from '../../../net/address.ts';
 import { tryReadCidr } from '../../../net/cidr.ts';
+import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 
 /** The pause between two examinations: a change is followed by the next one within a second. */
@@ -17,15 +18,15 @@ const JUDGED_AT_ONCE = 1000;
 export interface FlowPorts {
   /** Opens the table. @throws kernel/failed */
   readonly flowTable: () => FlowTable;
-  /** Returns a function that reports whether policies allow the first packet of a flow on this node, as the host is now. */
-  readonly judge: () => (flow: TrackedFlow) => boolean;
+  /** Returns a function that reports whether policies allow the first packet of one of the flows on this node, as the host is now. */
+  readonly judge: (flows: readonly TrackedFlow[]) => Promise<(flow: TrackedFlow) => boolean>;
   /** Whether flows that exist go on when policies no longer allow them. */
   readonly isKept: () => boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Ends the tracked flows of the pods of a node that changed policies no longer allow, and all flows of released addresses. */
+/** Ends the tracked flows of pods and host endpoints of a node that changed policies no longer allow, and all flows of released addresses. */
 export class DeniedFlows {
   readonly #ports: FlowPorts;
   readonly #node: string;
@@ -78,8 +79,9 @@ export class DeniedFlows {
     const { judge, isKept, log } = this.#ports;
     if (isKept()) return;
     const flowTable = this.#ports.flowTable();
-    const flows = await flowTable.list(this.#ownAddresses());
-    const isAllowed = judge();
+    const isAll = hostEndpointsOf(this.#view, this.#node).length > 0;
+    const flows = await flowTable.list(isAll ? 'all' : this.#ownAddresses());
+    const isAllowed = await judge(flows);
     const denied: TrackedFlow[] = [];
     for (let at = 0; at < flows.length; at += JUDGED_AT_ONCE) {
       denied.push(...flows.slice(at, at + JUDGED_AT_ONCE).filter((flow) => !isAllowed(flow)));

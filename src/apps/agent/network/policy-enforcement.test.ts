@@ -13,6 +13,7 @@ import { closedInterfaces } from '../../../policy/ruleset/base-chains.ts';
 import { POLICY_TABLE } from '../../../policy/ruleset/policy-ruleset.ts';
 import type { PolicyRule } from '../../../policy/resolved-policy.ts';
 import { idOfOrigin } from '../../../policy/ruleset/rule-ids.ts';
+import type { HostLinks } from '../../../policy/ruleset/policy-ruleset.ts';
 import { RulesetCompiler } from '../../../policy/ruleset/ruleset-compiler.ts';
 import { UnusableRules } from '../../../policy/unusable-rules.ts';
 import type { AnyResource } from '../../../model/kinds.ts';
@@ -26,7 +27,12 @@ import {
 } from './policy-enforcement.ts';
 
 const never = new AbortController().signal;
-const POLICY = { policyLogPrefix: 'p', defaultEndpointToHostAction: 'Accept' } as const;
+const POLICY = {
+  policyLogPrefix: 'p',
+  defaultEndpointToHostAction: 'Accept',
+  failsafeInboundHostPorts: [],
+  failsafeOutboundHostPorts: [],
+} as const;
 
 /** Time passes when the test says so. */
 class TestClock implements Clock {
@@ -98,6 +104,7 @@ class TestHost {
   listed: readonly ListedEndpoint[] = [];
   examinations = 0;
   rereads = 0;
+  readHost: EnforcementPorts['readHost'] = async () => Promise.resolve({ interfaces: [], tunnels: [] });
   forget: () => void = () => undefined;
   remember: () => void = () => undefined;
   policyFilter: EnforcementPorts['policyFilter'] = () => ({
@@ -120,6 +127,7 @@ class TestHost {
         policyFilter: () => this.policyFilter(),
         compilerFor: () => this.makeCompiler(),
         listEndpoints: async () => Promise.resolve(this.listed),
+        readHost: async () => this.readHost(),
         flows: () => ({
           trigger: () => void (this.examinations += 1),
           endAll: async () => Promise.resolve(),
@@ -377,6 +385,7 @@ describe('a policy whose rules cannot be enforced', () => {
         host.makeCompiler = () => {
           const compiler = make();
           return {
+            useHost: (links) => compiler.useHost(links),
             compile: (view, touched) => {
               const rules = view.tiers[0]?.policies.find(({ id }) => id === ID)?.rules.egress ?? [];
               if (rules.length > 1) throw new UnusableRules({ kind: 'policy', name: ID }, new Error('it is odd'));
@@ -408,4 +417,47 @@ describe('a policy whose rules cannot be enforced', () => {
     await host.clock.pass(100);
     expect(policy.problems()).toEqual([]);
   });
+});
+
+it('leaves a node with a host endpoint open until the datastore is read, and follows its interfaces then', async () => {
+  const host = makeHost();
+  const at = (inInterface: string): string =>
+    host.filter.judge('input', {
+      source: { family: 4, value: 0x0a000001n },
+      destination: { family: 4, value: 0x0a000002n },
+      protocol: 17,
+      ports: { source: 1000, destination: 4789 },
+      state: 'new',
+      inInterface,
+      isToHost: true,
+    });
+  let facts: HostLinks = {
+    interfaces: [{ name: 'eth0', addresses: ['192.0.2.1'] }],
+    tunnels: [{ protocol: 17, port: 4789 }],
+  };
+  host.readHost = async () => Promise.resolve(facts);
+  const spec = { node: 'a', expectedIPs: ['192.0.2.1'] };
+  await host.store.createResource(
+    { apiVersion: 'netplug.io/v3', kind: 'HostEndpoint', metadata: { name: 'h' }, spec },
+    never,
+  );
+  host.isReadable = false;
+  host.start('enforce');
+  await host.clock.pass(0);
+  expect(at('eth0')).toBe('accept');
+  host.isReadable = true;
+  await host.clock.pass(30_000);
+  await host.clock.pass(30_000);
+  // The packet is of a tunnel of the node.
+  expect(at('eth0')).toBe('accept');
+  facts = { ...facts, tunnels: [] };
+  await host.clock.pass(1000);
+  expect([at('eth0'), at('eth1')]).toEqual(['drop', 'accept']);
+  host.readHost = async () => Promise.reject(new Error('no netlink socket'));
+  await host.clock.pass(1000);
+  expect([at('eth0'), at('eth1')]).toEqual(['drop', 'accept']);
+  facts = { ...facts, interfaces: [{ name: 'eth1', addresses: ['192.0.2.1'] }] };
+  host.readHost = async () => Promise.resolve(facts);
+  await host.clock.pass(1000);
+  expect([at('eth0'), at('eth1')]).toEqual(['accept', 'drop']);
 });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { BackOff, type RetryPorts } from '../../../base/back-off.ts';
 import { isNetplugError, reasonOf } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
@@ -11,7 +12,8 @@ import type { WorkloadEndpoint } from '../../../model/workload-endpoint.ts';
 import { PolicyState } from '../../../policy/policy-state.ts';
 import type { PolicyView, TouchedPolicy } from '../../../policy/policy-view.ts';
 import { closedInterfaces, closedTable, closesUnknown } from '../../../policy/ruleset/base-chains.ts';
-import { POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
+import { hostEndpointsOf } from '../../../policy/host-interfaces.ts';
+import { type HostLinks, POLICY_TABLE, type PolicyRuleset } from '../../../policy/ruleset/policy-ruleset.ts';
 import { type RuleOwner, UnusableRules } from '../../../policy/unusable-rules.ts';
 import type { DeniedFlows } from './denied-flows.ts';
 import { type ListedEndpoint, LocalPods } from './local-pods.ts';
@@ -23,15 +25,22 @@ const COALESCE_MS = 20;
 const SETTINGS_MS = 5000;
 /** How often the kernel is compared with the desired table, however often that changes. */
 const RESYNC_MS = 10_000;
+/** How often the interfaces of a node with host endpoints are compared with what was compiled. */
+const HOST_MS = 1000;
 
 /** Compiles the policies of a node change by change. */
 export interface PolicyCompiler {
   /** `touched` says what has changed since the last call; undefined for the first one, and after a failure. */
   compile(view: PolicyView, touched?: TouchedPolicy): PolicyRuleset;
+  /** What host endpoints meet from the next call on. */
+  useHost(facts: HostLinks): void;
 }
 
 /** Settings that the rules of policies depend on. */
-export type PolicySettings = Pick<EffectiveSettings, 'policyLogPrefix' | 'defaultEndpointToHostAction'>;
+export type PolicySettings = Pick<
+  EffectiveSettings,
+  'policyLogPrefix' | 'defaultEndpointToHostAction' | 'failsafeInboundHostPorts' | 'failsafeOutboundHostPorts'
+>;
 
 export interface EnforcementPorts extends RetryPorts {
   readonly log: Log;
@@ -43,6 +52,8 @@ export interface EnforcementPorts extends RetryPorts {
   readonly compilerFor: (settings: PolicySettings) => PolicyCompiler;
   /** Lists the endpoints that only the node has recorded. */
   readonly listEndpoints: () => Promise<readonly ListedEndpoint[]>;
+  /** @throws kernel/failed */
+  readonly readHost: () => Promise<HostLinks>;
   readonly flows: (state: PolicyState) => Pick<DeniedFlows, 'trigger' | 'endAll' | 'run'>;
   /** Remembers on the node that policies are enforced. */
   readonly rememberOn: () => void;
@@ -62,7 +73,7 @@ export interface EnforcementSettings {
 }
 
 /**
- * Enforces the policies of the pods of a node. The kernel keeps what was written when it ends, and while the datastore is
+ * Enforces the policies of the pods and host endpoints of a node. The kernel keeps what was written when it ends, and while the datastore is
  * unavailable. Until the first snapshot it changes nothing on a host that has the table. On a host without it, a start with
  * `enforce` closes all pods. A pod that switches enforcement on while others run is closed alone: their policies are not known.
  */
@@ -75,6 +86,9 @@ export class PolicyEnforcement {
   #compiler: PolicyCompiler;
   readonly #on = Promise.withResolvers<void>();
   readonly #start: PolicyStart;
+  readonly #node: string;
+  #facts: HostLinks | undefined;
+  #hostProblem: string | undefined;
   #isOn = false;
   #isRemembered = false;
   #isMemoryFailing = false;
@@ -105,6 +119,7 @@ export class PolicyEnforcement {
     this.#compiler = ports.compilerFor(policy);
     this.#ruleset = this.#compiler.compile(this.#state);
     this.#start = start;
+    this.#node = node;
     if (start === 'enforce') this.#turnOn();
   }
 
@@ -172,6 +187,7 @@ export class PolicyEnforcement {
   /** Compiles all policies anew with other settings. */
   configure(policy: PolicySettings): void {
     this.#compiler = this.#ports.compilerFor(policy);
+    if (this.#facts !== undefined) this.#compiler.useHost(this.#facts);
     this.#isCompiled = false;
     this.#isTouched = true;
     this.#trigger();
@@ -367,8 +383,10 @@ export class PolicyEnforcement {
         readMs = Number.NEGATIVE_INFINITY;
       }
       for (const resolve of attempting) resolve();
-      if (this.#writeProblem === undefined) await this.#untilDue(signal, RESYNC_MS - (clock.monotonic() - readMs));
-      else await backOff.wait(signal);
+      if (this.#writeProblem === undefined) {
+        const limitMs = RESYNC_MS - (clock.monotonic() - readMs);
+        await this.#untilDue(signal, this.#hasHostEndpoints ? Math.min(limitMs, HOST_MS) : limitMs);
+      } else await backOff.wait(signal);
     }
   }
 
@@ -383,6 +401,7 @@ export class PolicyEnforcement {
   }
 
   async #writePolicies(signal: AbortSignal, reread: boolean): Promise<void> {
+    await this.#readHost();
     if (!this.#isCompiled) this.#compile();
     const isTouched = this.#isTouched;
     this.#isTouched = false;
@@ -395,6 +414,30 @@ export class PolicyEnforcement {
     }
     this.#isUnknownClosed = true;
     this.#remember();
+  }
+
+  get #hasHostEndpoints(): boolean {
+    return hostEndpointsOf(this.#state, this.#node).length > 0;
+  }
+
+  /** Compiles anew when the host has changed. While the host cannot be read, it counts as unchanged. */
+  async #readHost(): Promise<void> {
+    if (!this.#hasHostEndpoints) return;
+    try {
+      const facts = await this.#ports.readHost();
+      this.#hostProblem = undefined;
+      if (isDeepStrictEqual(facts, this.#facts)) return;
+      this.#facts = facts;
+      this.#compiler.useHost(facts);
+      this.#take([]);
+      this.#isTouched = true;
+    } catch (cause) {
+      // Without knowing its tunnels it would cut the traffic of pods.
+      if (this.#facts === undefined) throw cause;
+      if (this.#hostProblem !== reasonOf(cause))
+        this.#ports.log.warning('interfaces for host endpoints not read', { reason: reasonOf(cause) });
+      this.#hostProblem = reasonOf(cause);
+    }
   }
 
   /** Closes pods whose policies are not known yet, unless the kernel has what an earlier process knew. */

@@ -4,7 +4,8 @@ import type { Output } from '../common-options.ts';
 import { withStore } from '../connection.ts';
 import type { Context, Status } from '../ports.ts';
 import { renderTable } from '../table.ts';
-import { coversAllInterfaces, isAutomatic } from '../../../upgrade/host-endpoints/all-interfaces.ts';
+import { isAutomatic } from '../../../model/automatic-host-endpoint.ts';
+import { coversAllInterfaces } from '../../../upgrade/host-endpoints/all-interfaces.ts';
 
 export interface ListHostEndpointsOptions {
   readonly which: 'all' | 'all-interfaces';

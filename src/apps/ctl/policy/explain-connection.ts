@@ -10,6 +10,7 @@ import {
   type PolicyVerdict,
 } from '../../../policy/evaluate.ts';
 import { type Packet, ruleMatches } from '../../../policy/match-packet.ts';
+import type { OpenMatch } from '../../../policy/open-ports.ts';
 import type { PolicyView } from '../../../policy/policy-view.ts';
 import type { PolicyDirection, PolicyRule } from '../../../policy/resolved-policy.ts';
 import type { NamedEnd } from './connection-ends.ts';
@@ -71,6 +72,11 @@ export interface ExplainedConnections {
   readonly connections: readonly ExplainedConnection[];
   readonly notes: readonly string[];
 }
+
+const OPEN: Readonly<Record<OpenMatch['kind'], string>> = {
+  failsafe: 'a failsafe port of the AgentConfiguration: no policy of a host endpoint closes it',
+  tunnel: 'a tunnel between nodes: policies see the packets inside',
+};
 
 /** Returns what policies say of connections between two ends, and which rules say so. */
 export function explainConnections(view: PolicyView, question: ConnectionQuestion): ExplainedConnections {
@@ -192,6 +198,8 @@ function decidedBy(
       return { reason: 'no policy applies' };
     case 'neighbour discovery':
       return { reason: 'IPv6 needs the message: no policy sees it' };
+    case 'open port':
+      return { reason: OPEN[decision.open.kind] };
     default:
       return never(decision);
   }

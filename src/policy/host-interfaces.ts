@@ -1,0 +1,63 @@
+import { ALL_INTERFACES } from '../model/host-endpoint.ts';
+import { formatAddress } from '../net/address.ts';
+import type { PolicyView } from './policy-view.ts';
+import type { PolicyEndpoint } from './resolved-policy.ts';
+
+export const LOOPBACK = 'lo';
+
+/** An interface of a node that is not one of its pods. */
+export interface LinkWithAddresses {
+  readonly name: string;
+  /** Canonical texts. */
+  readonly addresses: readonly string[];
+}
+
+/** Which host endpoint decides at which interface of a node. */
+export interface HostEndpointsInForce {
+  readonly byInterface: ReadonlyMap<string, PolicyEndpoint>;
+  /** At all other interfaces, except loopback and those of pods. */
+  readonly elsewhere: PolicyEndpoint | undefined;
+}
+
+/** Returns the host endpoints of the node, in order of precedence: those that people made first, then by name. */
+export function hostEndpointsOf(view: Pick<PolicyView, 'endpoints'>, node: string): readonly PolicyEndpoint[] {
+  return [...view.endpoints.values()]
+    .filter((endpoint) => endpoint.kind === 'host' && endpoint.node === node)
+    .toSorted((a, b) => (precedence(a) < precedence(b) ? -1 : 1));
+}
+
+function precedence({ isAutomatic, shown }: PolicyEndpoint): string {
+  return `${isAutomatic === true ? '1' : '0'} ${shown}`;
+}
+
+/**
+ * One endpoint decides at each interface: one with its name, else one without a name that expects an address of it, else one
+ * for all interfaces. An endpoint of people decides before an automatic one, so nothing changes until theirs is deleted.
+ */
+export function hostEndpointsInForce(
+  endpoints: readonly PolicyEndpoint[],
+  interfaces: readonly LinkWithAddresses[],
+): HostEndpointsInForce {
+  const byInterface = new Map<string, PolicyEndpoint>();
+  const put = (name: string, endpoint: PolicyEndpoint): void => {
+    if (!byInterface.has(name)) byInterface.set(name, endpoint);
+  };
+  for (const endpoint of endpoints)
+    if (endpoint.interfaceName !== undefined && endpoint.interfaceName !== ALL_INTERFACES)
+      put(endpoint.interfaceName, endpoint);
+  for (const endpoint of endpoints) {
+    if (endpoint.interfaceName !== undefined) continue;
+    const expected = new Set(endpoint.addresses.map(formatAddress));
+    for (const { name, addresses } of interfaces)
+      if (name !== LOOPBACK && addresses.some((address) => expected.has(address))) put(name, endpoint);
+  }
+  return { byInterface, elsewhere: endpoints.find(({ interfaceName }) => interfaceName === ALL_INTERFACES) };
+}
+
+/** Returns the endpoint that decides at the interface. */
+export function hostEndpointAt(
+  { byInterface, elsewhere }: HostEndpointsInForce,
+  name: string,
+): PolicyEndpoint | undefined {
+  return byInterface.get(name) ?? (name === LOOPBACK ? undefined : elsewhere);
+}

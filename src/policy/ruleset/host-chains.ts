@@ -1,0 +1,204 @@
+import { HOST_LINK_PREFIX } from '../../dataplane/kernel.ts';
+import type {
+  FilterAction,
+  FilterChain,
+  FilterHook,
+  FilterMatch,
+  FilterSet,
+  TableRule,
+} from '../../dataplane/policy-filter.ts';
+import { type HostEndpointsInForce, hostEndpointsInForce, hostEndpointsOf, LOOPBACK } from '../host-interfaces.ts';
+import { NO_OPEN_PORTS, type OpenMatch, openMatches, type OpenPorts, withTunnels } from '../open-ports.ts';
+import { hasDefault, type PacketPath, policiesOn } from '../packet-path.ts';
+import type { PolicyView } from '../policy-view.ts';
+import type { PolicyDirection, PolicyEndpoint } from '../resolved-policy.ts';
+import { KNOWN_FLOW, INVALID, MIDSTREAM, NEIGHBOURS } from './base-chains.ts';
+import type { HostLinks, RulesetSettings } from './policy-ruleset.ts';
+import { acceptChain, type RenderedChain } from './render-rules.ts';
+
+/** Chains and maps of the host endpoints of a node; empty without any. */
+export interface HostRuleset {
+  readonly chains: ReadonlyMap<string, FilterChain>;
+  readonly maps: ReadonlyMap<string, FilterSet>;
+  /** What the chains go to. */
+  readonly next: readonly RenderedChain[];
+}
+
+type RenderPolicies = (
+  view: PolicyView,
+  end: { readonly endpoint: PolicyEndpoint; readonly direction: PolicyDirection; readonly path: PacketPath },
+) => RenderedChain;
+
+interface HostHook {
+  readonly path: PacketPath;
+  readonly direction: PolicyDirection;
+  readonly hook: FilterHook['hook'];
+  readonly priority: number;
+}
+
+/** Connection tracking is at -200, translation of destinations at -100, and the chains of pods are at 0 and 1. */
+const HOOKS: readonly HostHook[] = [
+  { path: 'untracked', direction: 'ingress', hook: 'prerouting', priority: -300 },
+  { path: 'preDNAT', direction: 'ingress', hook: 'prerouting', priority: -150 },
+  { path: 'local', direction: 'ingress', hook: 'input', priority: 2 },
+  { path: 'forwarded', direction: 'ingress', hook: 'forward', priority: 2 },
+  { path: 'forwarded', direction: 'egress', hook: 'forward', priority: 3 },
+  { path: 'untracked', direction: 'egress', hook: 'output', priority: -300 },
+  { path: 'local', direction: 'egress', hook: 'output', priority: 0 },
+];
+const ACCEPT: FilterAction = { kind: 'accept' };
+
+/** Renders the host endpoints of one node: base chains, one for each hook that has something to decide. */
+export class HostChains {
+  readonly #settings: RulesetSettings;
+  readonly #renderPolicies: RenderPolicies;
+  #keys: ReadonlySet<string> = new Set();
+
+  constructor(settings: RulesetSettings, renderPolicies: RenderPolicies) {
+    this.#settings = settings;
+    this.#renderPolicies = renderPolicies;
+  }
+
+  /** Reports whether a change of the endpoint, which is undefined when it is gone, changes what was rendered. */
+  isAffectedBy(key: string, endpoint: PolicyEndpoint | undefined): boolean {
+    return this.#keys.has(key) || (endpoint?.kind === 'host' && endpoint.node === this.#settings.node);
+  }
+
+  render(view: PolicyView, { interfaces, tunnels }: HostLinks): HostRuleset {
+    const endpoints = hostEndpointsOf(view, this.#settings.node);
+    this.#keys = new Set(endpoints.map(({ key }) => key));
+    const inForce = hostEndpointsInForce(endpoints, interfaces);
+    const used = HOOKS.filter((hook) => isUsed(view, inForce, hook));
+    const paths = new Set(used.map(({ path }) => path));
+    const open = withTunnels(this.#settings.failsafe ?? NO_OPEN_PORTS, tunnels);
+    const parts = used.map((hook) => this.#renderHook(view, { hook, inForce, paths, open }));
+    return {
+      chains: new Map(parts.flatMap(({ chains }) => [...chains])),
+      maps: new Map(parts.flatMap(({ maps }) => [...maps])),
+      next: parts.flatMap(({ next }) => next),
+    };
+  }
+
+  #renderHook(
+    view: PolicyView,
+    {
+      hook,
+      inForce: { byInterface, elsewhere },
+      paths,
+      open,
+    }: {
+      readonly hook: HostHook;
+      readonly inForce: HostEndpointsInForce;
+      readonly paths: ReadonlySet<PacketPath>;
+      readonly open: OpenPorts;
+    },
+  ): HostRuleset {
+    const { path, direction, priority } = hook;
+    const place = `${path.toLowerCase()}-${direction}`;
+    const before = `open-${place}`;
+    const next: RenderedChain[] = [];
+    const chains = new Map<string, FilterChain>();
+    const addEntry = (name: string, endpoint: PolicyEndpoint): string => {
+      const policies = hasSomething(view, endpoint, hook)
+        ? this.#renderPolicies(view, { endpoint, direction, path })
+        : acceptChain();
+      next.push(policies);
+      chains.set(name, {
+        rules: [
+          { id: 'open', parts: [{ kind: 'jump', chain: before }] },
+          { id: 'policies', parts: [{ kind: 'goto', chain: policies.name }] },
+        ],
+      });
+      return name;
+    };
+    const map = `host-${place}-interfaces`;
+    const elements = new Map(
+      [...byInterface].map(([name, endpoint]) => [name, addEntry(`host-${place}-${name}`, endpoint)]),
+    );
+    const others = elsewhere && addEntry(`hosts-${place}-others`, elsewhere);
+    chains.set(before, { rules: openRules(hook, open) });
+    chains.set(`host-${place}`, {
+      hook: { type: 'filter', hook: hook.hook, priority },
+      rules: baseRules(hook, { map, others, paths }),
+    });
+    return { chains, maps: new Map([[map, { kind: 'interfaces', elements }]]), next };
+  }
+}
+
+/** Without an endpoint that decides something there, packets need not pass the hook. */
+function isUsed(view: PolicyView, { byInterface, elsewhere }: HostEndpointsInForce, hook: HostHook): boolean {
+  return [...byInterface.values(), elsewhere].some(
+    (endpoint) => endpoint !== undefined && hasSomething(view, endpoint, hook),
+  );
+}
+
+function hasSomething(view: PolicyView, endpoint: PolicyEndpoint, { path, direction }: HostHook): boolean {
+  return (
+    path === 'local' || view.tiers.some((tier) => policiesOn(view, { tier, endpoint, direction, path }).length > 0)
+  );
+}
+
+function baseRules(
+  { path, direction }: HostHook,
+  {
+    map,
+    others,
+    paths,
+  }: { readonly map: string; readonly others: string | undefined; readonly paths: ReadonlySet<PacketPath> },
+): readonly TableRule[] {
+  const side = direction === 'ingress' ? 'in' : 'out';
+  const at = (name: string): FilterMatch => ({ kind: 'interface', direction: side, name });
+  const isEarly = path === 'untracked';
+  const isMarkable = direction === 'ingress' && hasDefault(path) && paths.has('preDNAT');
+  return [
+    ...(isEarly ? [] : [{ id: 'established', parts: [KNOWN_FLOW, ACCEPT] }]),
+    ...(!isEarly && paths.has('untracked')
+      ? [{ id: 'untracked', parts: [{ kind: 'state', states: ['untracked'] }, ACCEPT] } as const]
+      : []),
+    // A packet may come out of a tunnel with the mark of the one that carried it.
+    ...(path === 'preDNAT' ? [{ id: 'unmark', parts: [{ kind: 'mark', isSet: false }] } as const] : []),
+    ...(isMarkable ? [{ id: 'marked', parts: [{ kind: 'marked' }, ACCEPT] } as const] : []),
+    { id: 'dispatch-host', parts: [{ kind: 'dispatch', direction: side, map }] },
+    ...(others === undefined
+      ? []
+      : ([
+          { id: 'pods', parts: [at(`${HOST_LINK_PREFIX}*`), ACCEPT] },
+          { id: 'loopback', parts: [at(LOOPBACK), ACCEPT] },
+          { id: 'others', parts: [{ kind: 'goto', chain: others }] },
+        ] as const)),
+  ];
+}
+
+/** Accepts what no policy may close, and drops what belongs to no connection where connections are decided. */
+function openRules({ path, direction }: HostHook, open: OpenPorts): readonly TableRule[] {
+  return [
+    ...openMatches(open, direction, path).map((match) => ({
+      id: match.kind,
+      parts: [...openParts(match, direction), ACCEPT],
+    })),
+    { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
+    ...(hasDefault(path)
+      ? ([
+          { id: 'invalid', parts: [INVALID, { kind: 'count' }, { kind: 'drop' }] },
+          { id: 'midstream', parts: [...MIDSTREAM, { kind: 'count' }, { kind: 'drop' }] },
+        ] as const)
+      : []),
+  ];
+}
+
+function openParts({ protocol, port, net, side }: OpenMatch, direction: PolicyDirection): readonly FilterMatch[] {
+  return [
+    { kind: 'protocol', protocols: [protocol] },
+    ...(port === undefined ? [] : [{ kind: 'ports', side, spans: [{ first: port, last: port }] } as const]),
+    ...(net === undefined
+      ? []
+      : [
+          {
+            kind: 'nets',
+            side: direction === 'ingress' ? 'source' : 'destination',
+            family: net.base.family,
+            nets: [net],
+          } as const,
+        ]),
+  ];
+}
