@@ -189,6 +189,20 @@ describe('objects that another process relays', () => {
     expect(line((await watch.next()).value)).toBe('5>11');
   });
 
+  it('end the own watch when nothing has changed since they were sent, although its list has a later version', async () => {
+    const relay = makeRelay();
+    const { follow, feeds, signals } = watched(relay);
+    const first = follow().next();
+    const { managedFields: _, ...metadata } = object('a', '5').metadata;
+    relay.receive({ kind: 'stream', state: 'opened' });
+    relay.receive(all('7', { metadata: { ...metadata, resourceVersion: '4' }, spec: {}, status: {} }));
+    feeds[0]?.push({ kind: 'all', objects: [object('a', '5')], version: '10' });
+    await first;
+    expect(signals[0]?.aborted).toBe(false);
+    relay.receive(put('8', { metadata, spec: {}, status: {} }));
+    expect(signals[0]?.aborted).toBe(true);
+  });
+
   it('are watched again without a list, from where they were, when that process ends', async () => {
     const relay = makeRelay();
     relay.receive({ kind: 'stream', state: 'opened' });

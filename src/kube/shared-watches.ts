@@ -93,7 +93,7 @@ class SharedWatch {
   readonly #objects = new Map<string, ApiObject>();
   /** Undefined until the objects are listed. */
   #version: string | undefined;
-  /** The version of the last list or change. Bookmarks of one watch may be ahead of another watch that has missed nothing. */
+  /** The version of the last list or change. A bookmark may be ahead of a relay that has missed nothing. */
   #changedAt: string | undefined;
   #isOpen = false;
   /** Ends the own watch. Undefined while the objects come from the relay. */
@@ -188,10 +188,14 @@ class SharedWatch {
     else this.#version = event.version;
   }
 
-  /** Ends the own watch if the relay is current and has everything that this watch has reported. */
+  /**
+   * Ends the own watch if the relay is current and has everything that this watch has reported: its version is at least that
+   * of the last list or change. The version of a list may be far ahead of the last change; then equal objects show it.
+   */
   #switchToRelay(): boolean {
     const relayed = this.#relay?.current;
-    if (relayed === undefined || this.#isListing || !isAtLeast(relayed.version, this.#changedAt)) return false;
+    if (relayed === undefined || this.#isListing) return false;
+    if (!isAtLeast(relayed.version, this.#changedAt) && !this.#hasExactly(relayed.objects)) return false;
     this.#own?.abort();
     this.#own = undefined;
     this.#apply({ kind: 'all', ...relayed });
@@ -260,6 +264,11 @@ class SharedWatch {
     const before = this.#objects.get(key);
     this.#objects.delete(key);
     return before === undefined ? [] : [{ before, after: undefined }];
+  }
+
+  #hasExactly(objects: readonly ApiObject[]): boolean {
+    if (objects.length !== this.#objects.size) return false;
+    return objects.every((object) => isDeepStrictEqual(this.#objects.get(objectKey(object)), object));
   }
 
   #all(version: string): SharedEvent {

@@ -4,6 +4,7 @@ import { ResourceFollower } from './suites/datastore/resource-follower.ts';
 import { openOrchStore } from '../../src/datastore/orch/orch-store.ts';
 import type { Store } from '../../src/datastore/store.ts';
 import { Http2Transport } from '../../src/kube/http2-transport.ts';
+import { SharedWatches } from '../../src/kube/shared-watches.ts';
 import { nodeName, poolOf } from '../support/fixtures.ts';
 import { type OrchApiServer, startOrchApiServer } from '../support/orch-datastore.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
@@ -89,5 +90,39 @@ describe('a watch of the datastore in the API of the orchestrator', () => {
     await follower.sees('settings', 1);
     expect(follower.of('endpoint')).toEqual([]);
     await follower.end();
+  });
+
+  it('shows nothing from memory while the API is silent, also when another follower keeps the list and watch', async () => {
+    await using proxy = await startTcpProxy({ port: Number(new URL(server.url).port) });
+    const url = `https://127.0.0.1:${String(proxy.port)}`;
+    const path = await server.kubeconfigFor(await server.callerToken('agent'), { url });
+    const watches = new SharedWatches();
+    await using through = openOrchStore({ from: 'file', path }, { transport, watches });
+    await using unprobed = openOrchStore({ from: 'file', path }, { transport, watches, isProbed: false });
+    const kept = await new ResourceFollower(unprobed, 'IPPool').started();
+    const first = await new ResourceFollower(through, 'IPPool').started();
+    proxy.fallSilent();
+    await expect(first.ended).rejects.toMatchObject({ code: 'store/unavailable' });
+    const second = new ResourceFollower(through, 'IPPool');
+    await expect(second.started()).rejects.toMatchObject({ code: 'store/unavailable' });
+    expect(second.changes).toEqual([]);
+    await kept.end();
+  });
+
+  it('lists again what its snapshot must not have from before, and nothing else that another follower keeps', async () => {
+    const watches = new SharedWatches();
+    const asked: string[] = [];
+    const path = await server.callerConfig('agent');
+    const options = { transport, watches, onRequest: (what: string): unknown => asked.push(what) };
+    await using through = openOrchStore({ from: 'file', path }, options);
+    const kept = await new ResourceFollower(through, 'IPPool').started();
+    asked.length = 0;
+    const second = await new ResourceFollower(through, 'IPPool').started();
+    expect(asked).toEqual([]);
+    const node = await follow(through);
+    expect(asked).toContain('list ippools');
+    await store.createResource(poolOf('blue', '10.0.0.0/24'), never);
+    await Promise.all([kept.sees(1), second.sees(1), node.sees('settings', 1)]);
+    for (const follower of [kept, second, node]) await follower.end();
   });
 });

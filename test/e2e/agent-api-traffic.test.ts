@@ -195,4 +195,13 @@ describe('an agent that enforces policies on the API datastore', () => {
     await expect.poll(noted, { timeout: 10_000 }).toMatch(/^10\.66\./);
     expect(await agentWatches()).toMatchObject({ pods: 1 });
   });
+
+  it('says that the policy watch is lost while the API server is down, and has one watch of each kind after that', async () => {
+    const readyz = async (): Promise<string> => (await agent.ask('/readyz')).body;
+    await server.stop();
+    await expect.poll(readyz, { timeout: 40_000 }).toContain('policy: the policy watch is lost: ');
+    await server.start();
+    await expect.poll(readyz, { timeout: 60_000 }).not.toContain('policy');
+    await becomesOneOfEachKind();
+  });
 });

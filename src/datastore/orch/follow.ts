@@ -74,8 +74,6 @@ async function* followFrom(
   });
   if (isProbed) probeIfSilent(api, { onFailure: (cause) => events.fail(cause) }, either);
   try {
-    // What other followers have cached does not show that the API serves. At the first use, lists show it.
-    if (isProbed && isSilent(api) && Number.isFinite(api.silentMs())) await probe(api, either);
     for await (const { index, event } of events) {
       positions[index] = event.version;
       const version = JSON.stringify(positions);
@@ -85,6 +83,8 @@ async function* followFrom(
         for (const record of event.records) found.push(record);
         if (event.kind === 'all') missing.delete(index);
         if (missing.size > 0) continue;
+        // What other followers have cached does not show that the API serves.
+        if (isProbed && isSilent(api)) await probe(api, either);
         yield { kind: 'snapshot', records: records.splice(0), version };
         if (early.length > 0) yield changesOf(early.splice(0), version);
       }
