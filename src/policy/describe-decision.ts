@@ -36,6 +36,8 @@ export function describeOrigin(
     }
     case 'profiles':
       return { reason: noProfileReason(endpoint?.profiles) };
+    case 'to host':
+      return { reason: 'the node drops packets of its own pods (defaultEndpointToHostAction of AgentConfiguration)' };
     case 'unknown interface':
       return { reason: 'the policies of the pod are not known yet' };
     default:

@@ -37,6 +37,14 @@ export const NEIGHBOURS: readonly FilterMatch[] = [
 /** Reports of one rule: a flood of denied packets must not occupy the reader. */
 const REPORTS: FilterAction = { kind: 'limit', perSecond: 10, burst: 20 };
 
+const TO_HOST: RuleOrigin = { kind: 'to host', direction: 'egress' };
+/** Where the rules of base chains come from that deny. */
+export const BASE_ORIGINS: readonly RuleOrigin[] = [
+  { kind: 'unknown interface', direction: 'egress' },
+  { kind: 'unknown interface', direction: 'ingress' },
+  TO_HOST,
+];
+
 /**
  * Returns the base chains. Egress and ingress are base chains of their own at the same hook: `accept` ends only the first
  * one, so a policy allows its direction without a packet mark, and no chain leads from one direction to the other.
@@ -121,7 +129,7 @@ function toHostRules(): readonly TableRule[] {
   return [
     { id: 'established', parts: [KNOWN_FLOW, ACCEPT] },
     { id: 'neighbours', parts: [...NEIGHBOURS, ACCEPT] },
-    { id: 'endpoint-to-host', parts: [isPod, COUNT, DROP] },
+    ...denyRules(TO_HOST).map(({ id, parts }) => ({ id, parts: [isPod, ...parts] })),
   ];
 }
 

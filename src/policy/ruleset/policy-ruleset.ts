@@ -33,6 +33,8 @@ export type RuleOrigin =
     }
   /** No policy and no profile allows the packet. */
   | { readonly kind: 'profiles'; readonly direction: PolicyDirection }
+  /** The node accepts no packets of its pods. */
+  | { readonly kind: 'to host'; readonly direction: 'egress' }
   /** The packet comes from or goes to a pod interface that no known endpoint has. */
   | { readonly kind: 'unknown interface'; readonly direction: PolicyDirection };
 

@@ -8,7 +8,7 @@ import type {
   ResolvedPolicy,
   ResolvedProfile,
 } from '../resolved-policy.ts';
-import { FROM_PODS, TO_PODS, baseChains } from './base-chains.ts';
+import { BASE_ORIGINS, FROM_PODS, TO_PODS, baseChains } from './base-chains.ts';
 import { UnusableRules } from '../unusable-rules.ts';
 import { HostChains, type HostRuleset } from './host-chains.ts';
 import {
@@ -245,10 +245,7 @@ export class RulesetCompiler {
     this.#maps = this.#keptMaps();
     const contents = [...collected.contents.values()];
     const origins = new Map<string, RuleOrigin>(collected.origins);
-    for (const direction of DIRECTIONS) {
-      const origin: RuleOrigin = { kind: 'unknown interface', direction };
-      origins.set(idOfOrigin(origin), origin);
-    }
+    for (const origin of BASE_ORIGINS) origins.set(idOfOrigin(origin), origin);
     return {
       table: {
         name: POLICY_TABLE,
