@@ -43,11 +43,15 @@ function callOf(name: string): CniCall {
   return { containerId: `c-${namespace}-${pod}`, args, conf, env: { NETPLUG_SOCKET: agent.socket } };
 }
 
-async function add(name: string, labels: Record<string, string>): Promise<PolicedPod> {
+async function add(name: string, labels: Record<string, string>, more: Partial<CniCall> = {}): Promise<PolicedPod> {
   const [namespace = '', pod = ''] = name.split('/');
   await server.putPod({ namespace, name: pod, node: NODE, labels });
+  return connect(name, { ...callOf(name), ...more });
+}
+
+async function connect(name: string, call: CniCall): Promise<PolicedPod> {
   const netns = await node.pod();
-  const { json, stderr, status } = await node.cni('ADD', { ...callOf(name), netns: netns.path });
+  const { json, stderr, status } = await node.cni('ADD', { ...call, netns: netns.path });
   if (status !== 0) throw new Error(`ADD failed: ${JSON.stringify(json)} ${stderr}`);
   return { name, netns, address: json.ips[0].address.split('/')[0] };
 }
@@ -128,6 +132,34 @@ it('writes an event on a pod whose policies deny connections, once for a rule ho
       message: `Denied ICMP type 8 from ${guest.address}: no rule matches of Kubernetes NetworkPolicy shop/web: what policies that apply do not allow is denied. See: netplugctl policy why ${guest.address} shop/web3 --protocol ICMP`,
     }),
   ]);
+});
+
+it('knows other interfaces of pods and containers without a pod after a restart, also without an agent in between', async () => {
+  const profile = { apiVersion: 'netplug.io/v3', kind: 'Profile', metadata: { name: 'k8s-pod-network' } };
+  await server.apply([{ ...profile, spec: { ingress: [{ action: 'Allow' }], egress: [{ action: 'Allow' }] } }]);
+  const client = await add('shop/client3', { app: 'client' });
+  const stranger = await add('shop/stranger3', { app: 'stranger' });
+  const lone: CniCall = { ...callOf('-/lone'), args: '' };
+  const start = async (): Promise<void> => {
+    const { orch } = conf as { readonly orch: { readonly orchconfig: string } };
+    agent = scope.use(await startAgent(node, { env: { DATASTORE_TYPE: 'orch', ORCHCONFIG: orch.orchconfig } }));
+  };
+  const web = await add('shop/web-net1', { app: 'web' }, { ifName: 'net1' });
+  const container = await connect('container', lone);
+  await agent.stop('KILL');
+  const late = await add('shop/web-net1-late', { app: 'web' }, { ifName: 'net1' });
+  expect(await isReached(client, late)).toBe(false);
+  await start();
+  for (const pod of [web, late]) {
+    await becomesReachable(client, pod, true);
+    expect(await isReached(stranger, pod)).toBe(false);
+  }
+  await becomesReachable(client, container, true);
+  await node.cni('DEL', { ...callOf('shop/web-net1'), ifName: 'net1' });
+  await node.cni('DEL', lone);
+  await agent.stop('KILL');
+  await start();
+  await becomesReachable(client, late, true);
 });
 
 it('watches each kind of policy once, in the process that enforces them', async () => {
