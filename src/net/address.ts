@@ -36,6 +36,11 @@ export function formatAddress({ family, value }: Address): string {
   return family === 4 ? formatV4(value) : formatV6(value);
 }
 
+/** Returns a text that is unique for the address, for use as a map key: faster than what people read. */
+export function addressKey({ family, value }: Address): string {
+  return family === 4 ? value.toString(36) : `v6 ${value.toString(36)}`;
+}
+
 export function sameAddress(a: Address, b: Address): boolean {
   return a.family === b.family && a.value === b.value;
 }

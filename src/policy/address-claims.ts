@@ -1,4 +1,4 @@
-import { type Address, formatAddress } from '../net/address.ts';
+import { type Address, addressKey } from '../net/address.ts';
 
 interface Claim<T> {
   /** RFC 3339, or empty, which is older than any time. */
@@ -24,7 +24,7 @@ export class AddressClaims {
   /** Replaces the claims of the key, and returns the keys of other claimants whose addresses this may give or take. */
   replace(key: string, claim: Claim<Address>): string[] {
     const before = this.#claimants.get(key);
-    const after: Claimant = { key, ...claim, addresses: claim.addresses.map(formatAddress) };
+    const after: Claimant = { key, ...claim, addresses: claim.addresses.map(addressKey) };
     const rivals = new Set<string>();
     for (const address of [...(before?.addresses ?? []), ...after.addresses]) {
       for (const rival of this.#byAddress.get(address) ?? []) if (rival.key !== key) rivals.add(rival.key);
@@ -41,7 +41,7 @@ export class AddressClaims {
 
   hasAddress(key: string, address: Address): boolean {
     let winner: Claimant | undefined;
-    for (const claimant of this.#byAddress.get(formatAddress(address)) ?? []) {
+    for (const claimant of this.#byAddress.get(addressKey(address)) ?? []) {
       if (winner === undefined || comesBefore(claimant, winner)) winner = claimant;
     }
     return winner?.key === key;

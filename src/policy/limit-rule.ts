@@ -1,11 +1,10 @@
+import { MOST_RULE_ENTRIES } from '../model/policy-rule.ts';
 import { FAMILIES, type Family } from '../net/address.ts';
 import { disjointRanges } from './port-ranges.ts';
 import type { PeerMatch, PolicyRule, PortMatch } from './resolved-policy.ts';
 
 /** Of the kernel that one rule of a policy may become: it becomes one for each choice of what can match. */
 const MOST_KERNEL_RULES = 1024;
-/** Of all rules of one direction of a policy: rules of the kernel, and ports and networks in them. */
-const MOST_ENTRIES = 65_536;
 /** The kernel takes 128 steps per rule, and each excluded name and protocol needs four. */
 const MOST_EXCLUDED_NAMES = 16;
 /** Protocols with ports. */
@@ -19,6 +18,8 @@ const SETS_OF_SELECTOR = 2;
  */
 export class RuleLimit {
   #entries = 0;
+  /** Rules that stand for one written rule share their ports. */
+  readonly #spans = new Map<PortMatch, number>();
 
   /** Returns why the rule is too large, or undefined and counts it. */
   refusal(rule: PolicyRule): string | undefined {
@@ -28,11 +29,22 @@ export class RuleLimit {
     const names = protocolsOf(rule) * sum(rule, ({ notPorts }) => notPorts?.names.length ?? 0);
     if (names > MOST_EXCLUDED_NAMES)
       return `excludes ${String(names)} named ports, more than ${String(MOST_EXCLUDED_NAMES)}`;
-    const entries = rules * (1 + sum(rule, countElements));
-    if (this.#entries + entries > MOST_ENTRIES)
-      return `would exceed ${String(MOST_ENTRIES)} entries of the policy in the kernel: use fewer ports and networks`;
+    const entries = rules * (1 + sum(rule, (peer) => this.#countElements(peer)));
+    if (this.#entries + entries > MOST_RULE_ENTRIES)
+      return `would exceed ${String(MOST_RULE_ENTRIES)} entries of the policy in the kernel: use fewer ports and networks`;
     this.#entries += entries;
     return undefined;
+  }
+
+  #countElements({ nets = [], notNets = [], ports, notPorts }: PeerMatch): number {
+    return nets.length + notNets.length + this.#countSpans(ports) + this.#countSpans(notPorts);
+  }
+
+  #countSpans(match: PortMatch | undefined): number {
+    if (match === undefined) return 0;
+    const count = this.#spans.get(match) ?? disjointRanges(match.ranges).length;
+    this.#spans.set(match, count);
+    return count;
   }
 }
 
@@ -79,11 +91,6 @@ function familiesOf({ family, source, destination }: PolicyRule): readonly Famil
   return FAMILIES.filter(
     (one) => (family === undefined || family === one) && isPossible(source, one) && isPossible(destination, one),
   );
-}
-
-function countElements({ nets = [], notNets = [], ports, notPorts }: PeerMatch): number {
-  const spans = [ports, notPorts].map((match) => disjointRanges(match?.ranges ?? []).length);
-  return spans.reduce((total, count) => total + count, nets.length + notNets.length);
 }
 
 function sum({ source, destination }: PolicyRule, count: (peer: PeerMatch) => number): number {

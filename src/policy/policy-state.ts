@@ -5,8 +5,8 @@ import { fullId } from '../model/resource-id.ts';
 import type { Labels } from '../model/selector.ts';
 import { evaluateSelector } from '../model/selector.ts';
 import type { ServicePort } from '../model/service-endpoints.ts';
-import { type Address, formatAddress } from '../net/address.ts';
-import { type Cidr, cidrContains, formatCidr } from '../net/cidr.ts';
+import { type Address, addressKey, formatAddress } from '../net/address.ts';
+import { type Cidr, cidrContains } from '../net/cidr.ts';
 import { AddressClaims } from './address-claims.ts';
 import { AppliedPolicies } from './applied-policies.ts';
 import { MemberSet } from './member-set.ts';
@@ -167,7 +167,7 @@ export class PolicyState implements PolicyView {
   }
 
   endpointsAt(address: Address): readonly PolicyEndpoint[] {
-    return [...(this.#byAddress.get(formatAddress(address)) ?? [])].flatMap(({ endpoint }) => endpoint ?? []);
+    return [...(this.#byAddress.get(addressKey(address)) ?? [])].flatMap(({ endpoint }) => endpoint ?? []);
   }
 
   namedPortsOf(name: string, protocol: number, selector?: PeerSelector): readonly NamedPortAddress[] {
@@ -246,7 +246,7 @@ export class PolicyState implements PolicyView {
     const isolates = value === undefined && problem !== undefined && which.kind === 'NetworkPolicy';
     const resolved = isolates ? isolatingPolicy(name, namespace, problem) : next;
     this.#replacePolicy(id, 'policy' in resolved ? resolved : undefined, touches);
-    this.#report(id, resolved.problems);
+    this.#report(id, [value === undefined ? undefined : problem, ...resolved.problems]);
   }
 
   #replacePolicy(id: string, next: OrderedPolicy | undefined, touches: Touches): void {
@@ -383,13 +383,13 @@ export class PolicyState implements PolicyView {
       endpoint: settled,
       hasNamedPorts: (endpoint?.ports ?? []).length > 0,
       selectors: new Set(),
-      signature: JSON.stringify([rest, owned.map(formatCidr)]),
+      signature: JSON.stringify([rest, owned.map(({ base, prefixBits }) => [addressKey(base), prefixBits])]),
     };
   }
 
   #list(item: Item, touches: Touches): void {
     const { addresses = [], ports = [] } = item.endpoint ?? {};
-    for (const address of addresses.map(formatAddress)) {
+    for (const address of addresses.map(addressKey)) {
       this.#byAddress.set(address, (this.#byAddress.get(address) ?? new Set<Item>()).add(item));
     }
     for (const port of ports.map(portKey)) {
@@ -400,7 +400,7 @@ export class PolicyState implements PolicyView {
 
   #unlist(item: Item, touches: Touches): void {
     const { addresses = [], ports = [] } = item.endpoint ?? {};
-    for (const address of addresses.map(formatAddress)) drop(this.#byAddress, address, item);
+    for (const address of addresses.map(addressKey)) drop(this.#byAddress, address, item);
     for (const port of ports.map(portKey)) {
       drop(this.#byPort, port, item);
       touches.namedPorts.add(port);

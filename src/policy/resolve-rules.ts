@@ -30,9 +30,10 @@ export interface ResolvedRules {
 export function resolveRules(written: readonly Rule[] | undefined, namespace: string | undefined): ResolvedRules {
   const problems: string[] = [];
   const limit = new RuleLimit();
+  const portsRead: RuleContext['portsRead'] = new Map();
   const rules = (written ?? []).flatMap((rule, position): PolicyRule[] => {
     const faults: string[] = [];
-    const resolved = resolveRule(rule, { namespace, position, faults });
+    const resolved = resolveRule(rule, { namespace, position, faults, portsRead });
     for (const fault of faults) problems.push(`[${String(position)}].${fault}`);
     const isDenial = rule.action === 'Deny';
     if (faults.length > 0 && !isDenial) return [];
@@ -50,6 +51,8 @@ interface RuleContext {
   readonly namespace: string | undefined;
   readonly position: number;
   readonly faults: string[];
+  /** Rules that stand for one written rule share their ports. */
+  readonly portsRead: Map<NonNullable<Entity['ports']>, PortMatch>;
 }
 
 function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
@@ -68,7 +71,7 @@ function resolveRule(rule: Rule, context: RuleContext): PolicyRule {
   };
 }
 
-function resolvePeer(entity: Entity, side: string, { namespace, faults }: RuleContext): PeerMatch {
+function resolvePeer(entity: Entity, side: string, { namespace, faults, portsRead }: RuleContext): PeerMatch {
   const attempt = <T>(field: string, read: () => T): T | undefined => {
     try {
       return read();
@@ -85,8 +88,8 @@ function resolvePeer(entity: Entity, side: string, { namespace, faults }: RuleCo
     selector: attempt('selector', () => selectorOf(entity, namespace)),
     notSelector:
       notSelector === undefined ? undefined : attempt('notSelector', () => peerSelectorOf(readSelector(notSelector))),
-    ports: ports === undefined ? undefined : portsOf(ports),
-    notPorts: notPorts === undefined ? undefined : portsOf(notPorts),
+    ports: ports === undefined ? undefined : sharedPorts(ports, portsRead),
+    notPorts: notPorts === undefined ? undefined : sharedPorts(notPorts, portsRead),
     service:
       services === undefined
         ? undefined
@@ -112,6 +115,12 @@ function selectorOf(entity: Entity, namespace: string | undefined): PeerSelector
       ...(selector === undefined ? [] : [readSelector(selector)]),
     ]),
   );
+}
+
+function sharedPorts(ports: NonNullable<Entity['ports']>, read: RuleContext['portsRead']): PortMatch {
+  const match = read.get(ports) ?? portsOf(ports);
+  read.set(ports, match);
+  return match;
 }
 
 function portsOf(ports: readonly (number | string)[]): PortMatch {

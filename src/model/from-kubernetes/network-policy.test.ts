@@ -97,6 +97,21 @@ describe('the policy that stands for a Kubernetes NetworkPolicy', () => {
     expect(problems).toEqual([expect.stringContaining('NetworkPolicy shop/web: ingress[0] allows nothing')]);
   });
 
+  it('does without a rule whose peers times ports are too many, however large the product is', () => {
+    const from = Array.from({ length: 3000 }, (_, index) => ({
+      podSelector: { matchLabels: { app: `a${String(index)}` } },
+    }));
+    const ports = Array.from({ length: 3000 }, (_, index) => ({ port: 2 * index + 1 }));
+    const large = { from, ports };
+    const { value, problems } = convert({ podSelector: {}, ingress: [large, { ports: [{ port: 80 }] }, large] });
+    expect(value?.spec.ingress).toMatchObject([{ destination: { ports: [80] } }]);
+    expect(problems).toEqual(
+      [0, 2].map((index) => expect.stringContaining(`ingress[${String(index)}] allows nothing`) as string),
+    );
+    const whole = convert({ podSelector: {}, ingress: [{ from: from.slice(0, 21), ports }] });
+    expect([whole.value?.spec.ingress?.length, whole.problems]).toEqual([21, []]);
+  });
+
   it('is missing when the pods it applies to cannot be read', () => {
     const { value, problems } = convert({ podSelector: { matchLabels: { a: 1 } } });
     expect(value).toBeUndefined();

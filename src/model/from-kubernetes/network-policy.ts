@@ -3,7 +3,7 @@ import { type Cidr, cidrContains, formatCidr, tryReadCidr } from '../../net/cidr
 import type { Direction } from '../check-rules.ts';
 import type { NetworkPolicy, PolicyType } from '../policy.ts';
 import { KUBERNETES_POLICY_ORDER, kubernetesPolicyName, ORCHESTRATOR_LABEL, WRITTEN_RULE } from '../policy-names.ts';
-import type { Entity, Rule } from '../policy-rule.ts';
+import { type Entity, MOST_RULE_ENTRIES, type Rule } from '../policy-rule.ts';
 import { API_VERSION } from '../resource.ts';
 import { ageOf, type Converted, type KubernetesObject } from './kubernetes-object.ts';
 import { LabelSelector, selectorTerms } from './label-selector.ts';
@@ -70,14 +70,24 @@ export function fromKubernetesPolicy(object: KubernetesObject): Converted<Networ
   if (!read.success) return { value: undefined, problems: [`${shown} cannot be used: ${describe(read.issues[0])}`] };
   const { podSelector, policyTypes, ingress, egress } = read.output;
   const problems: string[] = [];
-  const convert = (direction: Direction, written: readonly unknown[]): Rule[] =>
-    written.flatMap((raw, index) => {
+  const convert = (direction: Direction, written: readonly unknown[]): Rule[] => {
+    let entries = 0;
+    return written.flatMap((raw, index) => {
+      const refuse = (why: string): [] => {
+        problems.push(`${shown}: ${direction}[${String(index)}] allows nothing, because it cannot be used: ${why}`);
+        return [];
+      };
       const rule = v.safeParse(RULES[direction], raw);
-      if (rule.success) return rulesOf(rule.output, direction, index);
-      const why = describe(rule.issues[0]);
-      problems.push(`${shown}: ${direction}[${String(index)}] allows nothing, because it cannot be used: ${why}`);
-      return [];
+      if (!rule.success) return refuse(describe(rule.issues[0]));
+      const count = countEntries(rule.output);
+      if (entries + count > MOST_RULE_ENTRIES)
+        return refuse(
+          `the policy would have more than ${String(MOST_RULE_ENTRIES)} entries with it, as each peer counts all ports`,
+        );
+      entries += count;
+      return rulesOf(rule.output, direction, index);
     });
+  };
   const value: NetworkPolicy = {
     apiVersion: API_VERSION,
     kind: 'NetworkPolicy',
@@ -96,6 +106,13 @@ export function fromKubernetesPolicy(object: KubernetesObject): Converted<Networ
 function typesOf(written: readonly PolicyType[], egress: readonly unknown[]): readonly PolicyType[] {
   if (written.length > 0) return [...new Set(written)];
   return egress.length > 0 ? ['Ingress', 'Egress'] : ['Ingress'];
+}
+
+/** Counts before anything is multiplied: the product may be larger than the memory. Never more than the kernel will have. */
+function countEntries({ peers, ports }: WrittenRule): number {
+  const groups = groupPorts(ports);
+  const each = groups.reduce((sum, group) => sum + 1 + (group.ports?.length ?? 0), 0);
+  return Math.max(peers.length, 1) * Math.max(each, 1);
 }
 
 /** Returns a rule for each peer and protocol, which are alternatives. No peers are any peer, no ports any protocol. */

@@ -253,6 +253,28 @@ it('writes the first policies with the settings of the agent, and with built-in 
   expect(await isolatingLate).toEqual({ state: 'in force' });
 });
 
+it('takes a large snapshot in slices, and writes nothing of it before the end', async () => {
+  const host = makeHost();
+  const spec = { node: 'b', interfaceName: 'eth0' };
+  for (let index = 0; index < 1000; index += 1) {
+    const metadata = { name: `h${String(index)}` };
+    await host.store.createResource({ apiVersion: 'netplug.io/v3', kind: 'HostEndpoint', metadata, spec }, never);
+  }
+  const policy = host.start('enforce');
+  const known = (): number => policy.state.endpoints.size;
+  const seen = new Set<number>();
+  const atWrites: number[] = [];
+  host.remember = () => atWrites.push(known());
+  const look = (): void => {
+    seen.add(known());
+    if (atWrites.length === 0) setImmediate(look);
+  };
+  look();
+  expect(await policy.isolate(endpointOf('pod', 'npl1'))).toEqual({ state: 'in force' });
+  expect([...seen].filter((count) => count > 1 && count < 1000).length).toBeGreaterThan(1);
+  expect(atWrites[0]).toBeGreaterThanOrEqual(1000);
+});
+
 it('compares the kernel with the table every 10 s although pods keep coming', async () => {
   const host = makeHost();
   const policy = host.start('enforce');

@@ -23,6 +23,8 @@ const BACK_OFF = { firstMs: 100, maxMs: 5000, maxRefusedMs: 30_000 };
 const COALESCE_MS = 20;
 /** How long the first policies wait for the settings of the agent, which another watch brings. */
 const SETTINGS_MS = 5000;
+/** How many records are applied before other work may run. */
+const AT_ONCE = 200;
 /** How often the kernel is compared with the desired table, however often that changes. */
 const RESYNC_MS = 10_000;
 /** How often the interfaces of a node with host endpoints are compared with what was compiled. */
@@ -257,7 +259,7 @@ export class PolicyEnforcement {
         for await (const { records, problems } of followPolicyRecords(policyStore, this.#cache, signal)) {
           for (const problem of problems) log.warning('record skipped', { problem });
           this.#watchProblem = undefined;
-          this.#take(this.#pods.join(records));
+          await this.#takeInSlices(records);
           if (this.#hasSnapshot) {
             if (records.length > 0) void this.#wakeLater(signal);
             continue;
@@ -291,7 +293,18 @@ export class PolicyEnforcement {
   #take(records: readonly PolicyRecord[]): void {
     const touched = this.#state.apply(records);
     this.#isTouched ||= Object.values(touched).some(({ size }) => size > 0);
-    this.#compile(this.#isCompiled ? touched : undefined);
+    // Before the first snapshot is complete nothing of it is written.
+    if (this.#hasSnapshot) this.#compile(this.#isCompiled ? touched : undefined);
+    else this.#isCompiled = false;
+  }
+
+  /** Lets other work of the process run in between: a snapshot may have 10 000 pods. */
+  async #takeInSlices(records: readonly PolicyRecord[]): Promise<void> {
+    for (let at = 0; at < records.length; at += AT_ONCE) {
+      if (at > 0) await new Promise((resolve) => setImmediate(resolve));
+      // A pod may have come or gone meanwhile.
+      this.#take(this.#pods.join(records.slice(at, at + AT_ONCE)));
+    }
   }
 
   /** Rules that cannot be compiled close what they apply to; they must not stop the rules of others. */
